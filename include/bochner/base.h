@@ -1,0 +1,110 @@
+/* Bochner: status, context, logging. Everything else builds on this header.
+ *
+ * Errors. A call that can fail returns a bo_status; zero is success. The context that was passed holds a
+ * sentence with the details (which file, line, column, option; what was expected, what was found):
+ *
+ *     bo_context *context;
+ *     if (bo_context_create(NULL, &context) != BO_OK) return 1;
+ *     if (bo_features_create(context, &desc, &phi) != BO_OK)
+ *         fprintf(stderr, "%s\n", bo_context_error(context));
+ *
+ * The library never exits, aborts or prints.
+ *
+ * Threads. A context belongs to one thread at a time: it owns a thread pool, an error message, a log sink and a
+ * table of kernels chosen for this CPU. Objects (features, machines, schemas) are immutable once made and may be
+ * shared by threads that each bring a context of their own. There are no globals.
+ *
+ * Results do not depend on the number of threads: same seed, same bits. */
+#ifndef BOCHNER_BASE_H
+#define BOCHNER_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define BO_API           __attribute__((visibility("default")))
+#define BO_PRINTF(at, n) __attribute__((format(printf, at, n)))
+#else
+#define BO_API
+#define BO_PRINTF(at, n)
+#endif
+
+#define BO_VERSION_MAJOR 0
+#define BO_VERSION_MINOR 1
+#define BO_VERSION_PATCH 0
+#define BO_VERSION       "0.1.0"
+
+/* The version of the library that is linked, which may differ from BO_VERSION of the header. */
+BO_API const char *bo_version(void);
+
+/* ---- status -------------------------------------------------------------------------------------------- */
+
+/* One list gives the enum and the strings. Numbers are fixed for ever. */
+#define BO_STATUS_LIST(X)                                                                                    \
+    X(OK, 0, "ok")                                                                                           \
+    X(INVALID, 1, "invalid argument")            /* the caller asked for something that makes no sense */    \
+    X(MEMORY, 2, "out of memory")                /* an allocation failed; nothing was changed */             \
+    X(IO, 3, "input or output failed")           /* the operating system said no: missing file, full disk */ \
+    X(FORMAT, 4, "malformed input")              /* a file does not say what it should */                    \
+    X(VERSION, 5, "made by a newer version")     /* a file of ours, but newer than this library */           \
+    X(UNSUPPORTED, 6, "not supported")           /* a valid request this build or combination cannot serve */\
+    X(NUMERIC, 7, "numerical failure")           /* not positive definite, did not converge, NaN appeared */ \
+    X(CANCELLED, 8, "cancelled")                 /* the progress callback asked to stop */
+
+typedef enum bo_status {
+#define BO_STATUS_ENUM(name, number, text) BO_##name = number,
+    BO_STATUS_LIST(BO_STATUS_ENUM)
+#undef BO_STATUS_ENUM
+} bo_status;
+
+/* A short English phrase for a status; never NULL. */
+BO_API const char *bo_status_string(bo_status status);
+
+/* ---- context ------------------------------------------------------------------------------------------- */
+
+typedef struct bo_context bo_context;
+
+typedef enum bo_log_level { BO_LOG_WARNING = 1, BO_LOG_INFO = 2, BO_LOG_DEBUG = 3 } bo_log_level;
+
+/* Receives one message without a newline. */
+typedef void (*bo_log_fn)(void *user, bo_log_level level, const char *message);
+
+/* Called now and then during long work from the thread that called the library. `total` is 0 when unknown.
+ * Return false to cancel: the work stops soon, frees what it holds and returns BO_CANCELLED. */
+typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double total);
+
+/* Memory for everything the library allocates. `allocate` returns storage aligned to 64 bytes or NULL. */
+typedef struct bo_allocator {
+    void *(*allocate)(void *user, size_t bytes);
+    void (*release)(void *user, void *pointer);
+    void *user;
+} bo_allocator;
+
+/* Zero means the default in every field. */
+typedef struct bo_context_desc {
+    int threads;             /* 0: as many as this process may run on; results are the same for any number */
+    const char *isa;         /* "avx512", "avx2", "ref"; NULL: $BOCHNER_ISA, else the best this CPU has */
+    bo_log_fn log;           /* NULL: silent */
+    bo_progress_fn progress; /* NULL: none */
+    void *user;              /* passed to log and progress */
+    bo_allocator allocator;  /* allocate == NULL: the C library's */
+} bo_context_desc;
+
+/* `desc` may be NULL. On failure *out is NULL; the only causes are memory and an isa this CPU lacks. */
+BO_API bo_status bo_context_create(const bo_context_desc *desc, bo_context **out);
+BO_API void bo_context_destroy(bo_context *context); /* NULL is fine */
+
+/* What went wrong in the last call that failed; "" if none did. Valid until the next call with this context. */
+BO_API const char *bo_context_error(const bo_context *context);
+BO_API int bo_context_threads(const bo_context *context);
+BO_API const char *bo_context_isa(const bo_context *context); /* "avx512", "avx2" or "ref" */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

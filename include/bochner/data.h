@@ -1,0 +1,143 @@
+/* Bochner: tables in, arrays out. Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated numbers,
+ * each also gzip-compressed, whole or in blocks; a schema says which column means what and travels with the model.
+ *
+ *     bo_data_desc desc = {.path = "train.csv", .target = "price"};
+ *     bo_data *data;
+ *     bo_data_load(context, &desc, NULL, &data);            // data->x, data->y, data->rows, data->dim
+ *
+ * Messages name file, line and column. */
+#ifndef BOCHNER_DATA_H
+#define BOCHNER_DATA_H
+
+#include <bochner/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- readers: rows of cells from any format ------------------------------------------------------------- */
+
+typedef struct bo_reader bo_reader;
+
+typedef enum bo_format {
+    BO_FORMAT_AUTO = 0, /* by content, then by name */
+    BO_FORMAT_CSV = 1,
+    BO_FORMAT_NPY = 2,
+    BO_FORMAT_LIBSVM = 3, /* the label is column 0, named "label"; indices start at 1 */
+    BO_FORMAT_IDX = 4,
+    BO_FORMAT_SPACED = 5 /* numbers separated by blanks or tabs */
+} bo_format;
+
+/* A block of rows. A missing value (empty, NA, NaN, null or ? in text; NaN in binary) is NAN; a cell that is text is NAN in
+ * `cells` and its string in `text` (NULL there for numbers and missing values). Valid until the next call. */
+typedef struct bo_block {
+    size_t rows, columns;
+    const double *cells;     /* rows x columns */
+    const char *const *text; /* rows x columns, or NULL when the format has no text */
+    size_t first_row;        /* index of the first row, from 0 */
+    const size_t *lines;     /* line of each row in the file, or NULL for binary formats */
+} bo_block;
+
+/* path "-" is standard input. `min_columns` widens sparse libsvm rows (0: as wide as the widest row in the file; needs a
+ * pass over it, so it must be given for standard input). */
+BO_API bo_status bo_reader_open(bo_context *context, const char *path, bo_format format, size_t min_columns,
+                                bo_reader **out);
+BO_API void bo_reader_close(bo_reader *reader);
+BO_API bo_format bo_reader_format(const bo_reader *reader);
+BO_API const char *bo_reader_path(const bo_reader *reader);
+BO_API size_t bo_reader_columns(const bo_reader *reader);
+BO_API const char *bo_reader_name(const bo_reader *reader, size_t column); /* header's name, or NULL */
+BO_API bool bo_reader_rows(const bo_reader *reader, size_t *rows);         /* false: not known without reading on */
+/* Up to max_rows rows; block->rows == 0 at the end. */
+BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_block *block);
+BO_API bo_status bo_reader_rewind(bo_context *context, bo_reader *reader); /* BO_UNSUPPORTED on standard input */
+/* Random access, for uncompressed .npy and IDX; BO_UNSUPPORTED elsewhere. The next block starts at `row`. */
+BO_API bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row);
+
+/* ---- schema: which column means what ------------------------------------------------------------------- */
+
+typedef struct bo_schema bo_schema;
+
+typedef enum bo_task { BO_TASK_AUTO = 0, BO_TASK_REGRESSION = 1, BO_TASK_CLASSIFICATION = 2 } bo_task;
+typedef enum bo_impute { BO_IMPUTE_NONE = 0, BO_IMPUTE_MEAN = 1, BO_IMPUTE_MEDIAN = 2 } bo_impute;
+
+typedef struct bo_data_desc {
+    const char *path;
+    bo_format format;
+    const char *labels;      /* a second file with the targets, one row a row of `path`; NULL: a column of `path` */
+    const char *target;      /* name or 0-based index (negative: from the end); comma-separated for several regression
+                              * targets. NULL: the last column (libsvm: the label); ignored with `labels` */
+    bool no_target;          /* features only: every column is an input */
+    bo_task task;       /* AUTO: classification when the target is text, or has at most 20 distinct values which
+                              * are all integers, or comes from an IDX file */
+    const char *categorical; /* NULL: text columns are refused by name; "auto": text columns one-hot;
+                              * else comma-separated names or indices to one-hot */
+    bo_impute impute;        /* NONE: missing values are refused by row and column */
+    size_t sample_rows;      /* bo_schema_fit only: 0 reads the whole file; else categories, classes and imputation values
+                              * come from the whole file too, but medians from a seeded sample of this many rows */
+    uint64_t seed;
+} bo_data_desc;
+
+/* One pass over the file: kinds of columns, categories, classes, imputation values, row count. */
+BO_API bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema **out);
+BO_API void bo_schema_destroy(bo_schema *schema);
+BO_API size_t bo_schema_dim(const bo_schema *schema);     /* columns of x after one-hot encoding */
+BO_API size_t bo_schema_targets(const bo_schema *schema); /* columns of y: 0, 1 (also for classes), or more */
+BO_API size_t bo_schema_classes(const bo_schema *schema); /* 0: regression */
+BO_API const char *bo_schema_class(const bo_schema *schema, size_t index); /* the label as it stood in the file */
+BO_API const char *bo_schema_input(const bo_schema *schema, size_t index); /* name of a column of x: "rooms", "town=Rye" */
+BO_API const char *bo_schema_target(const bo_schema *schema, size_t index);
+BO_API size_t bo_schema_rows(const bo_schema *schema); /* rows seen by bo_schema_fit */
+/* True when all inputs share one unit (IDX pixels, libsvm): scale them together rather than column by column. */
+BO_API bool bo_schema_common_unit(const bo_schema *schema);
+/* JSON text, to be kept in a model file. *out is freed with bo_text_free. */
+BO_API bo_status bo_schema_to_json(bo_context *context, const bo_schema *schema, char **out);
+BO_API bo_status bo_schema_from_json(bo_context *context, const char *json, bo_schema **out);
+BO_API void bo_text_free(char *text);
+
+/* ---- data: a whole file in memory ------------------------------------------------------------------------ */
+
+/* Read-only to callers. */
+typedef struct bo_data {
+    size_t rows, dim, targets;
+    float *x;           /* rows x dim */
+    double *y;          /* rows x targets; for classes the class index; NULL without target */
+    size_t classes;     /* 0: regression */
+    bo_schema *schema;  /* owned */
+} bo_data;
+
+/* `schema` NULL: fitted on this file. Else the file must have the columns the schema names (matched by name when both
+ * have names, by position otherwise); the target may be absent (then y is NULL). */
+BO_API bo_status bo_data_load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data **out);
+BO_API void bo_data_destroy(bo_data *data);
+
+/* ---- stream: the same, block by block, in constant memory ------------------------------------------------- */
+
+typedef struct bo_stream bo_stream;
+BO_API bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
+                                bo_stream **out);
+/* Up to max_rows rows into x (max_rows x dim) and y (max_rows x targets; NULL: not wanted); *rows 0 at the end. */
+BO_API bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
+                                size_t *rows);
+BO_API bo_status bo_stream_rewind(bo_context *context, bo_stream *stream);
+/* A seeded sample of `rows` rows (fewer if the file is shorter), uniform over the file: by seeking where the format
+ * allows, by a pass with a reservoir otherwise. Leaves the stream at its start. */
+BO_API bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x,
+                                  double *y, size_t *sampled);
+/* Restricts the stream to part `index` of `parts` (ranks of a parallel job): contiguous ranges of rows where the format
+ * seeks, every parts-th block otherwise. Call before reading. */
+BO_API bo_status bo_stream_part(bo_context *context, bo_stream *stream, size_t index, size_t parts);
+BO_API void bo_stream_close(bo_stream *stream);
+
+/* ---- writing --------------------------------------------------------------------------------------------- */
+
+/* Both write beside the file, flush, and rename: a reader sees the old file or the new one, never half. */
+BO_API bo_status bo_npy_write_f32(bo_context *context, const char *path, size_t rows, size_t columns, const float *values);
+BO_API bo_status bo_npy_write_f64(bo_context *context, const char *path, size_t rows, size_t columns, const double *values);
+/* Any text or bytes, the same way. */
+BO_API bo_status bo_file_write(bo_context *context, const char *path, const void *bytes, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,162 @@
+/* Bochner: kernel machines. Ridge regression and classification on random features: one linear system instead of an
+ * n x n kernel matrix, in memory or in one pass over a stream, with nothing to tune.
+ *
+ *     bo_machine_desc desc = {.task = BO_TASK_REGRESSION};                 // zero: every default
+ *     bo_samples train = {.rows = n, .dim = d, .targets = 1, .x = x, .y = y};
+ *     bo_machine *machine;
+ *     bo_machine_fit(context, &desc, &train, &machine);
+ *     bo_machine_predict(context, machine, m, x_new, d, mean, std);        // std may be NULL
+ *     bo_machine_destroy(machine);
+ *
+ * The model is f(x) = β·φ(s(x)) + b: s scales the inputs as the training data asks, φ are `features` random features.
+ * β minimises Σ_i w_i |f(x_i) - y_i|² + λ|β|², no factor n; the intercept b is not penalised. */
+#ifndef BOCHNER_MACHINES_H
+#define BOCHNER_MACHINES_H
+
+#include <bochner/base.h>
+#include <bochner/data.h>
+#include <bochner/features.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bo_machine bo_machine;
+
+/* ---- simple: fit, predict ------------------------------------------------------------------------------ */
+
+typedef enum bo_loss {
+    BO_LOSS_RIDGE = 0,   /* squares; for classes one-vs-all with targets ±1, probabilities calibrated afterwards */
+    BO_LOSS_LOGISTIC = 1 /* multinomial logistic, classification only */
+} bo_loss;
+
+typedef enum bo_solver {
+    BO_SOLVER_AUTO = 0,
+    BO_SOLVER_PRIMAL = 1, /* Cholesky of the R x R Gram matrix */
+    BO_SOLVER_DUAL = 2,   /* Cholesky of the n x n kernel matrix ZZᵀ: for R > n */
+    BO_SOLVER_CG = 3,     /* preconditioned conjugate gradients, O(R) memory */
+    BO_SOLVER_SGD = 4     /* mini-batch gradient descent, the step from the spectrum; O(R) memory, one row at a time */
+} bo_solver;
+
+typedef enum bo_scaling {
+    BO_SCALING_AUTO = 0,     /* COMMON when the inputs share one unit (bo_samples.common_unit), else COLUMNS */
+    BO_SCALING_COLUMNS = 1,  /* each column to mean 0, deviation 1; constant columns are dropped */
+    BO_SCALING_COMMON = 2,   /* columns centred, then one factor for all: mean variance 1 */
+    BO_SCALING_NONE = 3
+} bo_scaling;
+
+typedef struct bo_machine_desc {
+    bo_task task;      /* AUTO: by bo_samples.classes */
+    bo_loss loss;
+    bo_solver solver;
+    bo_scaling scaling;
+    /* the map; dim, seed and sample are set by fit. features 0: 4096; gamma 0: chosen; draw etc. as in features.h */
+    bo_features_desc features;
+    double lambda;     /* 0: chosen */
+    bool no_intercept;
+    double noise;      /* standard deviation of noise added to the features, in expectation: λ += n σ² (MATH.md 1.6) */
+    double dropout;    /* probability that a feature is dropped while fitting, in expectation: a ridge on the column norms */
+    bool balanced;     /* classes weigh the same however many rows they have */
+    const float *class_weights; /* `classes` numbers, or NULL */
+    size_t memory;     /* bytes that fitting may use; 0: three quarters of the machine's. Decides PRIMAL against CG. */
+    uint64_t seed;
+} bo_machine_desc;
+
+/* Rows to learn from. */
+typedef struct bo_samples {
+    size_t rows, dim, targets;
+    const float *x;        /* rows x dim */
+    const double *y;       /* rows x targets; class indices 0…classes-1 for classification */
+    size_t classes;        /* 0: regression */
+    const float *weights;  /* one a row, >= 0; NULL: all 1 */
+    bool common_unit;      /* bo_schema_common_unit */
+} bo_samples;
+
+BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
+                                bo_machine **out);
+BO_API void bo_machine_destroy(bo_machine *machine);
+
+/* mean: rows x outputs (regression: targets; classification: class scores). std: rows x outputs or NULL: predictive
+ * standard deviation, noise included; BO_UNSUPPORTED for classes and for machines fitted by CG or SGD. */
+BO_API bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                    size_t ldx, double *mean, double *std);
+/* Calibrated probabilities: rows x classes. */
+BO_API bo_status bo_machine_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                          size_t ldx, double *probabilities);
+/* The index of the largest score, one a row. */
+BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                     size_t ldx, int *classes);
+
+/* What a machine is, and what fitting it found. */
+typedef struct bo_machine_report {
+    bo_task task;
+    bo_loss loss;
+    bo_solver solver;        /* the one used */
+    bo_scaling scaling;
+    size_t rows, dim, outputs, classes, features;
+    bo_kernel kernel;
+    bo_function function;
+    bo_draw draw;
+    double gamma, lambda;
+    bool precise;            /* Gram products in float64: λ was tiny against the spectrum */
+    double spectrum;         /* largest eigenvalue of the Gram matrix, estimated */
+    double search_seconds, fit_seconds; /* choosing γ and λ; everything else */
+    double search_score;     /* leave-one-out error of the choice: RMSE, or share of wrong labels; NAN if nothing was searched */
+    double noise_std;        /* regression: standard deviation of the residual noise, first target */
+    int iterations;          /* CG, SGD, logistic */
+    double residual;         /* CG: relative residual reached */
+    bool has_std;
+    const char *why_solver;  /* a sentence */
+    bo_features_accuracy accuracy; /* the statement of accuracy on training rows */
+} bo_machine_report;
+BO_API const bo_machine_report *bo_machine_describe(const bo_machine *machine);
+
+/* Bytes that fitting will take at most, and the solver that AUTO would choose. */
+BO_API bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim,
+                                   size_t outputs, size_t *bytes, bo_solver *solver);
+
+/* ---- files --------------------------------------------------------------------------------------------- */
+
+/* One safetensors file. `schema` (may be NULL) is stored with it and returned by load (schema may be NULL there too). */
+BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema,
+                                 const char *path);
+BO_API bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema);
+
+/* ---- streaming: partial_fit, merge ------------------------------------------------------------------------ */
+
+/* A fit in progress: sums of outer products, O(R²) memory whatever the number of rows. */
+typedef struct bo_fitting bo_fitting;
+
+/* γ, scaling and the grid of λ come from `sample`: a uniform sample of the rows to come (bo_stream_sample). It is not
+ * itself learnt from: the stream brings those rows again. */
+BO_API bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
+                                  bo_fitting **out);
+BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows);
+/* Adds what `other` has seen. Both must come from the same sample, descriptor and seed; checked. */
+BO_API bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other);
+/* Solves; the fitting can go on being added to and be finished again. */
+BO_API bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out);
+BO_API void bo_fitting_destroy(bo_fitting *fitting);
+
+/* Sums over the ranks of a parallel job, given by the caller (the program brings MPI, the library needs none). */
+typedef struct bo_collective {
+    int rank, size;
+    bo_status (*sum)(void *user, double *values, size_t count); /* in place, every rank gets the total */
+    void *user;
+} bo_collective;
+/* Every rank calls it once after its last add; afterwards every rank can finish, to the same machine. */
+BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective);
+
+/* ---- names --------------------------------------------------------------------------------------------- */
+
+BO_API const char *bo_solver_name(bo_solver solver);
+BO_API const char *bo_loss_name(bo_loss loss);
+BO_API const char *bo_scaling_name(bo_scaling scaling);
+BO_API bool bo_solver_parse(const char *name, bo_solver *out);
+BO_API bool bo_loss_parse(const char *name, bo_loss *out);
+BO_API bool bo_scaling_parse(const char *name, bo_scaling *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

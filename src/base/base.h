@@ -1,0 +1,54 @@
+/* What every layer of the library shares: failing, allocating, threads, random numbers, log and progress. */
+#ifndef BO_BASE_INTERNAL_H
+#define BO_BASE_INTERNAL_H
+
+#include <bochner/base.h>
+
+/* ---- failing ------------------------------------------------------------------------------------------- */
+
+/* Stores the sentence in the context and returns the status, so that `return bo_fail(...)` reads as one thing. */
+bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...) BO_PRINTF(3, 4);
+
+#define BO_TRY(expression)                                                                                   \
+    do {                                                                                                     \
+        bo_status bo_try_status_ = (expression);                                                             \
+        if (bo_try_status_ != BO_OK) return bo_try_status_;                                                  \
+    } while (0)
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+/* `count * size` bytes, zeroed (bo_alloc) or not (bo_alloc_raw), aligned to 64. On overflow or exhaustion: NULL
+ * and the context's error says how much was wanted and `what` for. A request of zero bytes yields a valid block.
+ * A block remembers its allocator, so that it may outlive the context. */
+void *bo_alloc(bo_context *context, size_t count, size_t size, const char *what);
+void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *what);
+/* Keeps the first min(old, new) bytes; on failure the old block stays valid. NULL is an empty old block. */
+void *bo_realloc(bo_context *context, void *block, size_t count, size_t size, const char *what);
+void bo_free(void *block); /* NULL is fine */
+char *bo_strdup(bo_context *context, const char *text);
+
+/* ---- threads ------------------------------------------------------------------------------------------- */
+
+/* Runs task(arg, index, worker) for index in [0, count) on the pool, in any order; returns when all are done.
+ * worker is in [0, bo_context_threads) and no two tasks run with the same worker at once (per-worker scratch).
+ * Determinism is the caller's: what a task computes must not depend on worker or order. Nested calls run inline. */
+typedef void (*bo_task_fn)(void *arg, size_t index, int worker);
+void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg);
+
+/* ---- log, progress ------------------------------------------------------------------------------------- */
+
+void bo_log(bo_context *context, bo_log_level level, const char *format, ...) BO_PRINTF(3, 4);
+/* BO_CANCELLED (with a message) when the caller's callback asks to stop, else BO_OK. */
+bo_status bo_progress(bo_context *context, const char *what, double done, double total);
+double bo_seconds(void); /* a monotonic clock */
+
+/* ---- kernels ------------------------------------------------------------------------------------------- */
+
+/* The context carries the table of kernels for every layer above but never looks into it. The one function it needs to
+ * fill the pointer is declared here and defined by src/kernels, so that no #include of base points upward. */
+struct bo_kernels;
+const struct bo_kernels *bo_kernels_find(const char *isa);
+const char *bo_kernels_isa(const struct bo_kernels *kernels);
+const struct bo_kernels *bo_context_kernels(const bo_context *context);
+
+#endif

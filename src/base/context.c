@@ -1,0 +1,130 @@
+/* The context: made once, handed to every call. */
+#include "internal.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *bo_version(void)
+{
+    return BO_VERSION;
+}
+
+const char *bo_status_string(bo_status status)
+{
+    switch (status) {
+#define BO_STATUS_CASE(name, number, text)                                                                   \
+    case BO_##name: return text;
+        BO_STATUS_LIST(BO_STATUS_CASE)
+#undef BO_STATUS_CASE
+    }
+    return "unknown status";
+}
+
+/* The CPUs this process may run on, which a container or taskset makes fewer than the machine has. */
+static int available_cpus(void)
+{
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+#endif
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (int)count : 1;
+}
+
+bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
+{
+    static const bo_context_desc defaults = {0};
+    if (!desc) desc = &defaults;
+    *out = NULL;
+    const char *isa = desc->isa ? desc->isa : getenv("BOCHNER_ISA");
+    if (isa && !*isa) isa = NULL;
+    const struct bo_kernels *kernels = bo_kernels_find(isa);
+    if (!kernels) return BO_UNSUPPORTED;
+
+    bo_context blank = {.allocator = desc->allocator};
+    bo_context *context = bo_alloc(&blank, 1, sizeof *context, "the context");
+    if (!context) return BO_MEMORY;
+    context->threads = desc->threads > 0 ? desc->threads : available_cpus();
+    context->log = desc->log;
+    context->progress = desc->progress;
+    context->user = desc->user;
+    context->allocator = desc->allocator;
+    context->kernels = kernels;
+    if (context->threads > 1) {
+        bo_status status = bo_pool_create(context, context->threads, &context->pool);
+        if (status != BO_OK) {
+            bo_free(context);
+            return status;
+        }
+    }
+    *out = context;
+    return BO_OK;
+}
+
+void bo_context_destroy(bo_context *context)
+{
+    if (!context) return;
+    bo_pool_destroy(context->pool);
+    bo_free(context);
+}
+
+const char *bo_context_error(const bo_context *context)
+{
+    return context->error;
+}
+
+int bo_context_threads(const bo_context *context)
+{
+    return context->threads;
+}
+
+const char *bo_context_isa(const bo_context *context)
+{
+    return bo_kernels_isa(context->kernels);
+}
+
+const struct bo_kernels *bo_context_kernels(const bo_context *context)
+{
+    return context->kernels;
+}
+
+bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...)
+{
+    /* The arguments may point into the old message, so the new one is made beside it. */
+    char message[sizeof context->error];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    memcpy(context->error, message, sizeof message);
+    return status;
+}
+
+void bo_log(bo_context *context, bo_log_level level, const char *format, ...)
+{
+    if (!context->log) return;
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    context->log(context->user, level, message);
+}
+
+bo_status bo_progress(bo_context *context, const char *what, double done, double total)
+{
+    if (!context->progress || context->progress(context->user, what, done, total)) return BO_OK;
+    return bo_fail(context, BO_CANCELLED, "%s was cancelled", what);
+}
+
+double bo_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

@@ -1,0 +1,93 @@
+/* Memory: every block carries its allocator and size in the 64 bytes before it, so that it can be freed or grown without
+ * a context and keep the alignment. */
+#include "internal.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
+
+typedef struct header {
+    bo_allocator allocator;
+    size_t bytes;
+} header;
+
+_Static_assert(sizeof(header) <= ALIGNMENT, "the header must fit before an aligned block");
+
+/* Matrices of many megabytes are walked by the GEMM in strides; huge pages keep the address translation out of the way. */
+static void *default_allocate(void *user, size_t bytes)
+{
+    (void)user;
+    size_t alignment = bytes >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
+    size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    void *block = rounded < bytes ? NULL : aligned_alloc(alignment, rounded);
+#ifdef MADV_HUGEPAGE
+    if (block && alignment == HUGE_PAGE) madvise(block, rounded, MADV_HUGEPAGE);
+#endif
+    return block;
+}
+
+static void default_release(void *user, void *block)
+{
+    (void)user;
+    free(block);
+}
+
+static header *header_of(void *block)
+{
+    return (header *)((char *)block - ALIGNMENT);
+}
+
+void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *what)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - ALIGNMENT - HUGE_PAGE) {
+        bo_fail(context, BO_MEMORY, "%s: %zu x %zu bytes is more than can be addressed", what, count, size);
+        return NULL;
+    }
+    bo_allocator allocator = context->allocator;
+    if (!allocator.allocate) allocator = (bo_allocator){default_allocate, default_release, NULL};
+    char *base = allocator.allocate(allocator.user, bytes + ALIGNMENT);
+    if (!base) {
+        bo_fail(context, BO_MEMORY, "%s: %.1f MB could not be allocated", what, (double)bytes / 1e6);
+        return NULL;
+    }
+    *(header *)base = (header){allocator, bytes};
+    return base + ALIGNMENT;
+}
+
+void *bo_alloc(bo_context *context, size_t count, size_t size, const char *what)
+{
+    void *block = bo_alloc_raw(context, count, size, what);
+    if (block) memset(block, 0, count * size);
+    return block;
+}
+
+void *bo_realloc(bo_context *context, void *block, size_t count, size_t size, const char *what)
+{
+    void *grown = bo_alloc_raw(context, count, size, what);
+    if (grown && block) {
+        size_t old = header_of(block)->bytes, now = count * size;
+        memcpy(grown, block, old < now ? old : now);
+        bo_free(block);
+    }
+    return grown;
+}
+
+void bo_free(void *block)
+{
+    if (!block) return;
+    header *h = header_of(block);
+    bo_allocator allocator = h->allocator;
+    allocator.release(allocator.user, h);
+}
+
+char *bo_strdup(bo_context *context, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = bo_alloc_raw(context, bytes, 1, "a string");
+    if (copy) memcpy(copy, text, bytes);
+    return copy;
+}

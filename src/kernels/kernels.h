@@ -1,0 +1,57 @@
+/* The kernels: every inner loop that is worth an instruction set. ref/ holds plain C for each; avx2/ and avx512/
+ * override what they do faster; table.c picks at run time. Nothing outside this folder names an ISA.
+ *
+ * Vector functions accept n = 0, any alignment, and in-place use (out == in) unless said otherwise. */
+#ifndef BO_KERNELS_H
+#define BO_KERNELS_H
+
+#include <stddef.h>
+#include <stdbool.h>
+
+/* A GEMM micro-kernel multiplies a packed sliver of A (mr rows, k deep: a[p * mr + i]) by one of B
+ * (nr columns: b[p * nr + j]) in registers, ONE sum per element over p = 0..k-1, then adds the tile to C
+ * (C[i * ldc + j] += sum) for i < m, j < n, m <= mr, n <= nr (edges). `a` and `b` are 64-byte aligned and padded
+ * with zeros to mr and nr. */
+typedef struct bo_micro {
+    size_t mr, nr;
+    void (*f32)(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
+    /* float32 products and registers, float64 C: the Gram accumulator */
+    void (*f32_f64)(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
+} bo_micro;
+
+typedef struct bo_micro_f64 {
+    size_t mr, nr;
+    void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
+} bo_micro_f64;
+
+typedef struct bo_kernels {
+    const char *isa;
+    bo_micro gemm;
+    bo_micro_f64 gemm64;
+
+    /* s[i] = scale * sin(x[i]), c[i] = scale * cos(x[i]); |error| <= 2e-7 * scale for every finite x: the argument is
+     * reduced in double or by Payne-Hanek where float would lose it (heavy-tailed spectra give |x| of 1e8 and more).
+     * s and c may each equal x, not each other. */
+    void (*sincos)(size_t n, float scale, const float *x, float *s, float *c);
+    /* y[i] = scale * cos(x[i] + shift[i]) */
+    void (*cos_shift)(size_t n, float scale, const float *x, const float *shift, float *y);
+    /* y[i] = exp(x[i] + shift), relative error <= 2e-7, flushing to 0 below -87.3 and to +inf above 88.7 */
+    void (*exp_shift)(size_t n, const float *x, float shift, float *y);
+    /* y[i] = scale * max(x[i], 0) */
+    void (*relu)(size_t n, float scale, const float *x, float *y);
+    /* y[i] = a * x[i] + y[i] */
+    void (*axpy)(size_t n, float a, const float *x, float *y);
+    /* sum of x[i] * y[i], float64 accumulation in a fixed order */
+    double (*dot)(size_t n, const float *x, const float *y);
+    /* y[i] = (x[i] - mean[i]) * factor[i]: standardisation and length scales in one */
+    void (*affine)(size_t n, const float *x, const float *mean, const float *factor, float *y);
+    /* In-place unnormalised Walsh-Hadamard transform of x, n a power of two. */
+    void (*hadamard)(size_t n, float *x);
+} bo_kernels;
+
+/* The table for `isa` ("avx512", "avx2", "ref"), or the best this CPU runs when isa is NULL; NULL when the CPU lacks it
+ * or the name is unknown. Does not read the environment. */
+const bo_kernels *bo_kernels_find(const char *isa);
+const char *bo_kernels_isa(const bo_kernels *kernels);
+
+#endif
