@@ -37,9 +37,9 @@ extern "C" {
 #define BO_VERSION_MAJOR 0
 #define BO_VERSION_MINOR 1
 #define BO_VERSION_PATCH 0
-#define BO_VERSION       "0.1.0"
+#define BO_VERSION_STRING "0.1.0"
 
-/* The version of the library that is linked, which may differ from BO_VERSION of the header. */
+/* The version of the library that is linked, which may differ from BO_VERSION_STRING of the header. */
 BO_API const char *bo_version(void);
 
 /* ---- status -------------------------------------------------------------------------------------------- */

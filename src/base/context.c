@@ -11,7 +11,7 @@
 
 const char *bo_version(void)
 {
-    return BO_VERSION;
+    return BO_VERSION_STRING;
 }
 
 const char *bo_status_string(bo_status status)
