@@ -1,0 +1,79 @@
+# Bochner: every target sets up the machine (scripts/setup), configures, builds, then does its job.
+#
+#   make test    make run    make help
+#
+# CMake does the work underneath (docs/building.md). Options: CC=clang, PREFIX=/usr, DESTDIR=, JOBS=4,
+# CMAKE_FLAGS="-DBOCHNER_MPI=OFF".
+
+BUILD       ?= build
+PREFIX      ?= /usr/local
+DESTDIR     ?=
+CMAKE_FLAGS ?=
+JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
+# A name in the environment or on the command line counts; make's own default (cc) does not.
+COMPILER    := $(if $(filter default undefined,$(origin CC)),,-DCMAKE_C_COMPILER=$(CC))
+NINJA        = $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
+# CMake refuses another generator in a folder that has one already.
+GENERATOR    = $(if $(wildcard $(1)/CMakeCache.txt),,$(NINJA))
+configure    = cmake -S . -B $(1) $(call GENERATOR,$(1)) $(COMPILER) $(2) $(CMAKE_FLAGS) --log-level=$(LOG_LEVEL)
+compile      = cmake --build $(1) --parallel $(JOBS)
+LOG_LEVEL   ?= STATUS
+CTEST        = ctest --output-on-failure --no-label-summary --parallel $(JOBS)
+FASHION     ?= /usr/share/datasets/fashion-mnist
+
+.DEFAULT_GOAL := all
+.PHONY: all configure test test-long run install sanitize tsan bench format clean help
+MAKEFLAGS += --no-print-directory
+
+all: ## set up, configure, build: build/bochner, build/libbochner.a, build/libbochner.so
+	@scripts/setup build
+	@$(call configure,$(BUILD),$(if $(shell pkg-config --exists cmocka 2>/dev/null && echo yes),,-DBOCHNER_TESTS=OFF))
+	@$(call compile,$(BUILD))
+
+test: ## build and run the tests (minutes)
+	@scripts/setup test
+	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
+	@$(call compile,$(BUILD))
+	@cd $(BUILD) && $(CTEST) -LE '^long$$'
+
+test-long: ## all tests, also those that take long
+	@scripts/setup test
+	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
+	@$(call compile,$(BUILD))
+	@cd $(BUILD) && BOCHNER_LONG=1 $(CTEST)
+
+run: ## fit Fashion-MNIST with default settings: accuracy, time, confusion plot, statement of accuracy
+	@scripts/setup run
+	@$(MAKE) all LOG_LEVEL=WARNING
+	@scripts/fashion $(BUILD) $(FASHION)
+
+install: ## install to $(DESTDIR)$(PREFIX)
+	@$(MAKE) all CMAKE_FLAGS='$(CMAKE_FLAGS) -DCMAKE_INSTALL_PREFIX=$(PREFIX)'
+	DESTDIR='$(DESTDIR)' cmake --install $(BUILD)
+
+sanitize: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer (build-sanitize)
+	@scripts/setup test check
+	@$(call configure,build-sanitize,-DBOCHNER_SANITIZE=address$(comma)undefined -DBOCHNER_MPI=OFF)
+	@$(call compile,build-sanitize)
+	@cd build-sanitize && $(CTEST) -LE '^long$$'
+
+tsan: ## the tests under ThreadSanitizer (build-tsan)
+	@scripts/setup test check
+	@$(call configure,build-tsan,-DBOCHNER_SANITIZE=thread -DBOCHNER_MPI=OFF)
+	@$(call compile,build-tsan)
+	@cd build-tsan && $(CTEST) -LE '^long$$|^house$$'
+
+bench: all ## measure, as ratios to this machine's own GEMM
+	$(BUILD)/bochner bench machines
+
+format: ## clang-format every C file in place
+	@scripts/setup format
+	find include src cli tests bench examples -name '*.[ch]' -exec clang-format -i {} +
+
+clean: ## remove what was built
+	rm -rf build build-sanitize build-tsan
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+comma := ,

@@ -1,0 +1,27 @@
+# How every file is compiled.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Assertions stay in: they guard invariants and cost nothing that can be measured.
+set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
+
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
+                    -Wno-unknown-warning-option -fvisibility=hidden -fno-math-errno)
+if(BOCHNER_WERROR)
+  add_compile_options(-Werror)
+endif()
+# No fused multiply-add behind our back: the same source gives the same bits with every compiler. The kernels' folders
+# turn it on for themselves, where the operation order is written out.
+add_compile_options(-ffp-contract=off)
+
+if(BOCHNER_SANITIZE)
+  set(CMAKE_C_FLAGS_RELEASE "-O1 -g")
+  set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
+  add_compile_options(-fsanitize=${BOCHNER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${BOCHNER_SANITIZE})
+endif()

@@ -1,0 +1,36 @@
+# The parts we take instead of writing. Names of Debian packages: cmake/packages.txt.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+pkg_check_modules(LAPACKE REQUIRED IMPORTED_TARGET lapacke)
+pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
+pkg_check_modules(FFTW REQUIRED IMPORTED_TARGET fftw3 fftw3f)
+find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED) # headers only
+
+add_library(bochner_parts INTERFACE)
+target_include_directories(bochner_parts SYSTEM INTERFACE ${RANDOM123_INCLUDE_DIR})
+
+set(BOCHNER_HAVE_XSMM FALSE)
+if(BOCHNER_XSMM)
+  pkg_check_modules(XSMM IMPORTED_TARGET libxsmm)
+  set(BOCHNER_HAVE_XSMM ${XSMM_FOUND})
+endif()
+if(BOCHNER_HAVE_XSMM) # before OpenBLAS, whose symbols it wants
+  target_link_libraries(bochner_parts INTERFACE PkgConfig::XSMM)
+endif()
+target_link_libraries(bochner_parts INTERFACE PkgConfig::OPENBLAS PkgConfig::LAPACKE PkgConfig::CJSON PkgConfig::FFTW
+                      ZLIB::ZLIB Threads::Threads m)
+
+set(BOCHNER_HAVE_MPI FALSE)
+if(BOCHNER_MPI)
+  find_package(MPI COMPONENTS C QUIET)
+  set(BOCHNER_HAVE_MPI ${MPI_C_FOUND})
+endif()
+
+# The same as plain names, for those who link the installed static library: they need the packages, not our way of
+# finding them. (Not `Requires.private: openblas`: its static flags name a Fortran library that few have in the path.)
+set(BOCHNER_PART_NAMES openblas lapacke cjson fftw3 fftw3f z pthread m)
+if(BOCHNER_HAVE_XSMM)
+  set(BOCHNER_PART_NAMES xsmm dl rt ${BOCHNER_PART_NAMES})
+endif()

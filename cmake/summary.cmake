@@ -1,0 +1,23 @@
+# What was found, in words.
+function(say label found text_yes text_no)
+  if(found)
+    message(STATUS "  ${label} ${text_yes}")
+  else()
+    message(STATUS "  ${label} ${text_no}")
+  endif()
+endfunction()
+
+find_program(BOCHNER_GNUPLOT gnuplot)
+mark_as_advanced(BOCHNER_GNUPLOT)
+message(STATUS "Bochner ${PROJECT_VERSION}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
+message(STATUS "  OpenBLAS ${OPENBLAS_VERSION}, LAPACKE ${LAPACKE_VERSION}, cJSON ${CJSON_VERSION}, FFTW ${FFTW_fftw3_VERSION}, "
+               "zlib ${ZLIB_VERSION_STRING}")
+say("MPI:    " "${BOCHNER_HAVE_MPI}" "${MPI_C_VERSION}" "no (bochner fit runs in one process)")
+say("LIBXSMM:" "${BOCHNER_HAVE_XSMM}" "${XSMM_VERSION}" "no (bochner bench measures without the small-GEMM yardstick)")
+say("gnuplot:" "${BOCHNER_GNUPLOT}" "${BOCHNER_GNUPLOT}" "no (looked for again at run time; --plot needs it)")
+if(BOCHNER_TESTS)
+  say("tests:  " TRUE "on, kernels ${BOCHNER_CPU_ISAS}" "")
+endif()
+if(BOCHNER_SANITIZE)
+  say("checked:" TRUE "-fsanitize=${BOCHNER_SANITIZE}" "")
+endif()
