@@ -10,12 +10,11 @@ PREFIX      ?= /usr/local
 DESTDIR     ?=
 CMAKE_FLAGS ?=
 JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
-# A name in the environment or on the command line counts; make's own default (cc) does not.
+# A compiler named in the environment or on the command line counts; make's own default (cc) does not.
 COMPILER    := $(if $(filter default undefined,$(origin CC)),,-DCMAKE_C_COMPILER=$(CC))
-NINJA        = $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
-# CMake refuses another generator in a folder that has one already.
-GENERATOR    = $(if $(wildcard $(1)/CMakeCache.txt),,$(NINJA))
-configure    = cmake -S . -B $(1) $(call GENERATOR,$(1)) $(COMPILER) $(2) $(CMAKE_FLAGS) --log-level=$(LOG_LEVEL)
+# In the shell and not in make: make expands a recipe before its first line has installed ninja.
+configure    = generator=; if ! [ -e $(1)/CMakeCache.txt ] && command -v ninja >/dev/null; then generator='-G Ninja'; fi; \
+               cmake -S . -B $(1) $$generator $(COMPILER) $(2) $(CMAKE_FLAGS) --log-level=$(LOG_LEVEL)
 compile      = cmake --build $(1) --parallel $(JOBS)
 LOG_LEVEL   ?= STATUS
 CTEST        = ctest --output-on-failure --no-label-summary --parallel $(JOBS)
@@ -27,8 +26,8 @@ MAKEFLAGS += --no-print-directory
 
 all: ## set up, configure, build: build/bochner, build/libbochner.a, build/libbochner.so
 	@scripts/setup build
-	@$(call configure,$(BUILD),$(if $(shell pkg-config --exists cmocka 2>/dev/null && echo yes),,-DBOCHNER_TESTS=OFF))
-	@$(call compile,$(BUILD))
+	@$(call configure,$(BUILD))
+	@$(call compile,$(BUILD)) --target product
 
 test: ## build and run the tests (minutes)
 	@scripts/setup test

@@ -16,7 +16,7 @@ say("MPI:    " "${BOCHNER_HAVE_MPI}" "${MPI_C_VERSION}" "no (bochner fit runs in
 say("LIBXSMM:" "${BOCHNER_HAVE_XSMM}" "${XSMM_VERSION}" "no (bochner bench measures without the small-GEMM yardstick)")
 say("gnuplot:" "${BOCHNER_GNUPLOT}" "${BOCHNER_GNUPLOT}" "no (looked for again at run time; --plot needs it)")
 if(BOCHNER_TESTS)
-  say("tests:  " TRUE "on, kernels ${BOCHNER_CPU_ISAS}" "")
+  say("tests:  " "${CMOCKA_FOUND}" "on, kernels ${BOCHNER_CPU_ISAS}" "no (libcmocka-dev is missing)")
 endif()
 if(BOCHNER_SANITIZE)
   say("checked:" TRUE "-fsanitize=${BOCHNER_SANITIZE}" "")
