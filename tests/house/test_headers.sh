@@ -1,0 +1,20 @@
+# Each public header compiles alone, as C11 and as C++, with every compiler that is here and every warning on.
+set -eu
+failed=0
+count=0
+check() { # compiler language-flags header
+    command -v "$1" >/dev/null 2>&1 || return 0
+    count=$((count + 1))
+    # The wildcard in $2 is meant to split into flags.
+    # shellcheck disable=SC2086
+    printf '#include <bochner/%s>\n' "$3" |
+        "$1" $2 -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only -I"$BOCHNER_SOURCE/include" - ||
+        { echo "$1 $2: <bochner/$3> does not compile alone" >&2; failed=1; }
+}
+for path in "$BOCHNER_SOURCE"/include/bochner/*.h; do
+    header=${path##*/}
+    for compiler in "$CC" gcc clang; do check "$compiler" "-std=c11 -xc -Wstrict-prototypes" "$header"; done
+    for compiler in g++ clang++; do check "$compiler" "-std=c++11 -xc++" "$header"; done
+done
+echo "$count compilations"
+exit $failed
