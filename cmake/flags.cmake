@@ -11,7 +11,7 @@ set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
 
 add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
-                    -Wno-unknown-warning-option -fvisibility=hidden -fno-math-errno)
+                    -fvisibility=hidden -fno-math-errno)
 if(BOCHNER_WERROR)
   add_compile_options(-Werror)
 endif()
