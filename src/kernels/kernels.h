@@ -1,5 +1,5 @@
-/* The kernels: every inner loop that is worth an instruction set. ref/ holds plain C for each; avx2/ and avx512/
- * override what they do faster; table.c picks at run time. Nothing outside this folder names an ISA.
+/* The kernels: every inner loop that is worth an instruction set. ref/ holds plain C for each; avx2/ and
+ * avx512/ override what they do faster; table.c picks at run time. Nothing outside this folder names an ISA.
  *
  * Vector functions accept n = 0, any alignment, and in-place use (out == in) unless said otherwise. */
 #ifndef BO_KERNELS_H
@@ -10,8 +10,8 @@
 
 /* A GEMM micro-kernel multiplies a packed sliver of A (mr rows, k deep: a[p * mr + i]) by one of B
  * (nr columns: b[p * nr + j]) in registers, ONE sum per element over p = 0..k-1, then adds the tile to C
- * (C[i * ldc + j] += sum) for i < m, j < n, m <= mr, n <= nr (edges). `a` and `b` are 64-byte aligned and padded
- * with zeros to mr and nr. */
+ * (C[i * ldc + j] += sum) for i < m, j < n, m <= mr, n <= nr (edges). `a` and `b` are 64-byte aligned and
+ * padded with zeros to mr and nr. */
 typedef struct bo_micro {
     size_t mr, nr;
     void (*f32)(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
@@ -29,9 +29,9 @@ typedef struct bo_kernels {
     bo_micro gemm;
     bo_micro_f64 gemm64;
 
-    /* s[i] = scale * sin(x[i]), c[i] = scale * cos(x[i]); |error| <= 2e-7 * scale for every finite x: the argument is
-     * reduced in double or by Payne-Hanek where float would lose it (heavy-tailed spectra give |x| of 1e8 and more).
-     * s and c may each equal x, not each other. */
+    /* s[i] = scale * sin(x[i]), c[i] = scale * cos(x[i]); |error| <= 2e-7 * scale for every finite x: the
+     * argument is reduced in double or by Payne-Hanek where float would lose it (heavy-tailed spectra give
+     * |x| of 1e8 and more). s and c may each equal x, not each other. */
     void (*sincos)(size_t n, float scale, const float *x, float *s, float *c);
     /* y[i] = scale * cos(x[i] + shift[i]) */
     void (*cos_shift)(size_t n, float scale, const float *x, const float *shift, float *y);
@@ -49,9 +49,11 @@ typedef struct bo_kernels {
     void (*hadamard)(size_t n, float *x);
 } bo_kernels;
 
-/* The table for `isa` ("avx512", "avx2", "ref"), or the best this CPU runs when isa is NULL; NULL when the CPU lacks it
- * or the name is unknown. Does not read the environment. */
+/* The table for `isa` ("avx512", "avx2", "ref"), or the best this CPU runs when isa is NULL; NULL when the
+ * CPU lacks it or the name is unknown. Does not read the environment. */
 const bo_kernels *bo_kernels_find(const char *isa);
+/* The table's name, for layers below that hold only the pointer. */
+const char *bo_kernels_isa(const bo_kernels *kernels);
 const char *bo_kernels_isa(const bo_kernels *kernels);
 
 #endif

@@ -1,0 +1,25 @@
+/* The AVX-512 kernels (F, DQ, BW, VL). */
+#ifndef BO_KERNELS_AVX512_H
+#define BO_KERNELS_AVX512_H
+
+#include <stddef.h>
+
+/* 28 of the 32 registers hold sums, two hold a row of B, one a broadcast element of A. */
+enum { BO_AVX512_MR = 14, BO_AVX512_NR = 32, BO_AVX512_NR64 = 16 };
+
+void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
+void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m,
+                            size_t n);
+void bo_avx512_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m,
+                        size_t n);
+
+void bo_avx512_sincos(size_t n, float scale, const float *x, float *s, float *c);
+void bo_avx512_cos_shift(size_t n, float scale, const float *x, const float *shift, float *y);
+void bo_avx512_exp_shift(size_t n, const float *x, float shift, float *y);
+void bo_avx512_relu(size_t n, float scale, const float *x, float *y);
+void bo_avx512_axpy(size_t n, float a, const float *x, float *y);
+double bo_avx512_dot(size_t n, const float *x, const float *y);
+void bo_avx512_affine(size_t n, const float *x, const float *mean, const float *factor, float *y);
+void bo_avx512_hadamard(size_t n, float *x);
+
+#endif

@@ -1,0 +1,28 @@
+/* The plain C kernels, named so that the table and other folders may take single ones. */
+#ifndef BO_KERNELS_REF_H
+#define BO_KERNELS_REF_H
+
+#include <stddef.h>
+
+/* Tiles of the micro-kernels: small enough for the 16 vector registers of any 64-bit machine. */
+enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4 };
+
+/* exp is normal and finite between ln(FLT_MIN) and ln(FLT_MAX), rounded inwards; beyond them every ISA gives
+ * 0 and inf. */
+#define BO_EXP_LOWEST  (-0x1.5d589ep6f)
+#define BO_EXP_HIGHEST (0x1.62e42ep6f)
+
+void bo_ref_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
+void bo_ref_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
+void bo_ref_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
+
+void bo_ref_sincos(size_t n, float scale, const float *x, float *s, float *c);
+void bo_ref_cos_shift(size_t n, float scale, const float *x, const float *shift, float *y);
+void bo_ref_exp_shift(size_t n, const float *x, float shift, float *y);
+void bo_ref_relu(size_t n, float scale, const float *x, float *y);
+void bo_ref_axpy(size_t n, float a, const float *x, float *y);
+double bo_ref_dot(size_t n, const float *x, const float *y);
+void bo_ref_affine(size_t n, const float *x, const float *mean, const float *factor, float *y);
+void bo_ref_hadamard(size_t n, float *x);
+
+#endif

@@ -1,0 +1,74 @@
+/* Vector functions in plain C: the definition the fast ones are tested against. */
+#include <math.h>
+#include "ref.h"
+
+void bo_ref_sincos(size_t n, float scale, const float *x, float *s, float *c)
+{
+    for (size_t i = 0; i < n; i++) {
+        double angle = x[i]; /* read before s or c, either of which may be x */
+        s[i] = (float)(scale * sin(angle));
+        c[i] = (float)(scale * cos(angle));
+    }
+}
+
+void bo_ref_cos_shift(size_t n, float scale, const float *x, const float *shift, float *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        double angle = (double)x[i] + (double)shift[i];
+        /* Beyond 2^52 even the sum in double loses the shift: cos(x + b) = cos x cos b - sin x sin b. */
+        double value = fabs(angle) < 0x1p40 ? cos(angle)
+                                            : cos((double)x[i]) * cos((double)shift[i]) -
+                                                  sin((double)x[i]) * sin((double)shift[i]);
+        y[i] = (float)(scale * value);
+    }
+}
+
+void bo_ref_exp_shift(size_t n, const float *x, float shift, float *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = x[i] + shift;
+        double exact = (double)x[i] + (double)shift;
+        if (sum < BO_EXP_LOWEST) {
+            y[i] = 0.0f;
+        } else if (sum > BO_EXP_HIGHEST) {
+            y[i] = INFINITY;
+        } else {
+            y[i] = (float)exp(exact);
+        }
+    }
+}
+
+void bo_ref_relu(size_t n, float scale, const float *x, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = x[i] > 0.0f ? scale * x[i] : (x[i] != x[i] ? x[i] : 0.0f);
+}
+
+void bo_ref_axpy(size_t n, float a, const float *x, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = a * x[i] + y[i];
+}
+
+double bo_ref_dot(size_t n, const float *x, const float *y)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)y[i];
+    return sum;
+}
+
+void bo_ref_affine(size_t n, const float *x, const float *mean, const float *factor, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean[i]) * factor[i];
+}
+
+void bo_ref_hadamard(size_t n, float *x)
+{
+    for (size_t half = 1; half < n; half *= 2) {
+        for (size_t start = 0; start < n; start += 2 * half) {
+            for (size_t i = start; i < start + half; i++) {
+                float low = x[i], high = x[i + half];
+                x[i] = low + high;
+                x[i + half] = low - high;
+            }
+        }
+    }
+}

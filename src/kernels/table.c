@@ -1,0 +1,48 @@
+/* Picks a table of kernels for this CPU. */
+#include <string.h>
+#include "kernels.h"
+#include "tables.h"
+
+#if defined(__x86_64__)
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static bool always(void)
+{
+    return true;
+}
+
+/* Best first. */
+static const struct {
+    const bo_kernels *table;
+    bool (*runs_here)(void);
+} candidates[] = {
+#if defined(__x86_64__)
+    {&bo_kernels_avx512, has_avx512},
+    {&bo_kernels_avx2, has_avx2},
+#endif
+    {&bo_kernels_ref, always},
+};
+
+const bo_kernels *bo_kernels_find(const char *isa)
+{
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        if (isa && strcmp(isa, candidates[i].table->isa) != 0) continue;
+        if (candidates[i].runs_here()) return candidates[i].table;
+    }
+    return NULL;
+}
+
+const char *bo_kernels_isa(const bo_kernels *kernels)
+{
+    return kernels->isa;
+}

@@ -1,0 +1,13 @@
+/* The tables that table.c chooses from: one an instruction set. */
+#ifndef BO_KERNELS_TABLES_H
+#define BO_KERNELS_TABLES_H
+
+#include "kernels.h"
+
+extern const bo_kernels bo_kernels_ref;
+#if defined(__x86_64__)
+extern const bo_kernels bo_kernels_avx2;
+extern const bo_kernels bo_kernels_avx512;
+#endif
+
+#endif

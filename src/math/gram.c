@@ -1,0 +1,47 @@
+/* The Gram matrix ZᵀZ of features, and the two halves of a symmetric matrix. */
+#include "linalg.h"
+#include "panel.h"
+#include "upper.h"
+
+bo_status bo_gram(bo_context *context, size_t n, size_t rows, const float *z, size_t ldz, double *g,
+                  size_t ldg, bool precise)
+{
+    if (n == 0 || rows == 0) return BO_OK;
+    bo_upper_kind kind = precise ? BO_UPPER_F32_PRECISE : BO_UPPER_F32;
+    size_t run = bo_run_length(rows, precise ? BO_DEPTH64 : BO_DEPTH32_GRAM);
+    bo_upper_panels panels;
+    BO_TRY(bo_upper_panels_create(context, kind, n, run, &panels));
+    for (size_t p = 0; p < rows; p += run) {
+        bo_upper_update(context, kind, n, bo_smaller(run, rows - p), 1, z + p * ldz, ldz, g, ldg, &panels);
+    }
+    bo_upper_panels_destroy(&panels);
+    return BO_OK;
+}
+
+enum { MIRROR_BLOCK = 32 }; /* two blocks of doubles fit in any first-level cache */
+
+typedef struct mirror_job {
+    size_t n, ld;
+    double *g;
+} mirror_job;
+
+/* Task: the blocks right of the diagonal in one row of blocks, transposed to below it. */
+static void mirror_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const mirror_job *job = arg;
+    size_t i0 = index * MIRROR_BLOCK, i1 = bo_smaller(i0 + MIRROR_BLOCK, job->n);
+    for (size_t j0 = i0; j0 < job->n; j0 += MIRROR_BLOCK) {
+        size_t j1 = bo_smaller(j0 + MIRROR_BLOCK, job->n);
+        for (size_t j = j0; j < j1; j++) {
+            double *to = job->g + j * job->ld;
+            for (size_t i = i0; i < i1 && i < j; i++) to[i] = job->g[i * job->ld + j];
+        }
+    }
+}
+
+void bo_symmetrize(bo_context *context, size_t n, double *g, size_t ldg)
+{
+    mirror_job job = {n, ldg, g};
+    bo_parallel(context, bo_ceil_div(n, MIRROR_BLOCK), mirror_task, &job);
+}

@@ -1,0 +1,86 @@
+/* Packing for the types its includer defines: NAME, ACROSS, ALONG, SLIVERS (function names), SOURCE, TARGET.
+ */
+
+/* Lines side by side in memory: a row of the source holds one depth of every sliver. */
+static inline __attribute__((always_inline)) void ACROSS(size_t width, size_t lines, size_t k, TARGET scale,
+                                                         const SOURCE *source, size_t ld, TARGET *target)
+{
+    size_t whole = lines / width, rest = lines % width;
+    for (size_t p = 0; p < k; p++) {
+        const SOURCE *from = source + p * ld;
+        TARGET *to = target + p * width;
+        for (size_t s = 0; s < whole; s++, from += width, to += width * k) {
+            for (size_t i = 0; i < width; i++) to[i] = (TARGET)from[i] * scale;
+        }
+        if (rest) {
+            for (size_t i = 0; i < rest; i++) to[i] = (TARGET)from[i] * scale;
+            for (size_t i = rest; i < width; i++) to[i] = 0;
+        }
+    }
+}
+
+/* Lines are rows in memory: every sliver is a transposition. */
+static inline __attribute__((always_inline)) void ALONG(size_t width, size_t lines, size_t k, TARGET scale,
+                                                        const SOURCE *source, size_t ld, TARGET *target)
+{
+    for (size_t first = 0; first < lines; first += width, target += width * k) {
+        const SOURCE *from = source + first * ld;
+        size_t count = bo_smaller(width, lines - first);
+        if (count == width) {
+            for (size_t p = 0; p < k; p++) {
+                for (size_t i = 0; i < width; i++) target[p * width + i] = (TARGET)from[i * ld + p] * scale;
+            }
+        } else {
+            for (size_t p = 0; p < k; p++) {
+                for (size_t i = 0; i < count; i++) target[p * width + i] = (TARGET)from[i * ld + p] * scale;
+                for (size_t i = count; i < width; i++) target[p * width + i] = 0;
+            }
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void SLIVERS(size_t width, size_t lines, size_t k, TARGET scale,
+                                                          const SOURCE *source, size_t ld, bool along,
+                                                          TARGET *target)
+{
+    if (along) {
+        ALONG(width, lines, k, scale, source, ld, target);
+    } else {
+        ACROSS(width, lines, k, scale, source, ld, target);
+    }
+}
+
+/* The widths our kernels use get loops of their own, with the width known to the compiler. */
+void NAME(size_t width, size_t lines, size_t k, TARGET scale, const SOURCE *source, size_t ld, bool along,
+          TARGET *target)
+{
+    switch (width) {
+    case 4:
+        SLIVERS(4, lines, k, scale, source, ld, along, target);
+        break;
+    case 6:
+        SLIVERS(6, lines, k, scale, source, ld, along, target);
+        break;
+    case 8:
+        SLIVERS(8, lines, k, scale, source, ld, along, target);
+        break;
+    case 14:
+        SLIVERS(14, lines, k, scale, source, ld, along, target);
+        break;
+    case 16:
+        SLIVERS(16, lines, k, scale, source, ld, along, target);
+        break;
+    case 32:
+        SLIVERS(32, lines, k, scale, source, ld, along, target);
+        break;
+    default:
+        SLIVERS(width, lines, k, scale, source, ld, along, target);
+        break;
+    }
+}
+#undef NAME
+#undef ACROSS
+#undef ALONG
+#undef SLIVERS
+#undef SOURCE
+#undef TARGET

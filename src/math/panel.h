@@ -1,0 +1,64 @@
+/* Packed panels: the form in which the micro-kernels of src/kernels read their operands, and how large blocks
+ * are.
+ *
+ * A panel of `lines` lines (rows of A or columns of B), k deep, is a sequence of slivers of `width` lines
+ * (the kernel's mr or nr); element (line i, depth p) lies at [(i / width) * width * k + p * width + i %
+ * width]. The last sliver is filled up with zeros.
+ *
+ * A product is cut three times: into runs of at most `depth` along k (one run's sums stay in registers), into
+ * tiles of `columns` columns (their part of B stays in the second-level cache), and these into tasks of
+ * `rows` rows. The cuts depend on the shape alone, never on the number of threads, so the bits do not either.
+ */
+#ifndef BO_MATH_PANEL_H
+#define BO_MATH_PANEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    BO_DEPTH32 = 448,      /* most products summed in float32 registers by bo_gemm */
+    BO_DEPTH32_GRAM = 512, /* and by bo_gram: the promise of linalg.h */
+    BO_DEPTH64 = 256,
+    BO_TILE_ROWS = 112,
+    BO_TILE_COLUMNS = 256,
+    BO_SUPER = 4096, /* lines of A or B packed at once by GEMM: bounds its memory */
+};
+
+static inline size_t bo_ceil_div(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline size_t bo_round_up(size_t a, size_t multiple)
+{
+    return bo_ceil_div(a, multiple) * multiple;
+}
+
+static inline size_t bo_smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Length of the runs into which k is cut: as equal as multiples of 8 allow, at most `most` (a multiple of 8).
+ */
+static inline size_t bo_run_length(size_t k, size_t most)
+{
+    return k == 0 ? 0 : bo_round_up(bo_ceil_div(k, bo_ceil_div(k, most)), 8);
+}
+
+/* `size` cut down to a multiple of width, at least one. */
+static inline size_t bo_whole_slivers(size_t size, size_t width)
+{
+    return size < width ? width : size / width * width;
+}
+
+/* Pack `lines` lines times `scale`. Element (line i, depth p) is source[i * ld + p] when along (lines are
+ * rows in memory), else source[p * ld + i]. */
+void bo_pack_f32(size_t width, size_t lines, size_t k, float scale, const float *source, size_t ld,
+                 bool along, float *target);
+void bo_pack_f64(size_t width, size_t lines, size_t k, double scale, const double *source, size_t ld,
+                 bool along, double *target);
+void bo_pack_f32_f64(size_t width, size_t lines, size_t k, double scale, const float *source, size_t ld,
+                     bool along, double *target);
+
+#endif
