@@ -1,0 +1,121 @@
+/* The statement of accuracy: how far φ(x)·φ(y) is from k(x, y), measured and predicted. */
+#include <math.h>
+#include <string.h>
+#include "internal.h"
+
+/* Of resampled frequencies the variance depends on the sample: no formula for a single pair. */
+double bo_features_variance(const bo_features *features, const float *x, const float *y)
+{
+    if (features->function->exact) return 0;
+    if (!features->function->variance || features->weights) return NAN;
+    bo_pair pair = bo_pair_make(&features->desc, features->factor, x, y);
+    return features->function->variance(features, &pair);
+}
+
+/* ---- over many pairs
+ * --------------------------------------------------------------------------------------------- */
+
+enum { PAIRS = 128 }; /* at a time */
+
+typedef struct sums {
+    double kernel2, error, error2, error_max, variance, diagonal;
+} sums;
+
+typedef struct buffers {
+    float *x, *z; /* 2 PAIRS rows: first the x, then the y of the pairs */
+} buffers;
+
+static void pick_pairs(bo_rng *rng, size_t rows, const float *x, size_t ldx, size_t dim, size_t count,
+                       float *out)
+{
+    for (size_t p = 0; p < count; p++) {
+        size_t i = bo_rng_below(rng, rows), j = rows > 1 ? bo_rng_below(rng, rows - 1) : i;
+        if (rows > 1 && j >= i) j++;
+        memcpy(out + p * dim, x + i * ldx, dim * sizeof(float));
+        memcpy(out + (PAIRS + p) * dim, x + j * ldx, dim * sizeof(float));
+    }
+}
+
+static void add_pair(const bo_features *f, const buffers *b, size_t p, sums *s)
+{
+    size_t dim = f->desc.dim, length = f->desc.features;
+    const float *x = b->x + p * dim, *y = b->x + (PAIRS + p) * dim;
+    bo_pair pair = bo_pair_make(&f->desc, f->factor, x, y), same = bo_pair_make(&f->desc, f->factor, x, x);
+    double k = bo_kernel_value(&f->desc, &pair);
+    double error = f->kernels->dot(length, b->z + p * length, b->z + (PAIRS + p) * length) - k;
+    s->kernel2 += k * k;
+    s->error += error;
+    s->error2 += error * error;
+    s->error_max = fmax(s->error_max, fabs(error));
+    s->diagonal += bo_kernel_value(&f->desc, &same);
+    if (f->function->exact) return;
+    s->variance += f->function->variance ? f->function->variance(f, &pair) : NAN;
+}
+
+static bo_status add_pairs(bo_context *context, const bo_features *f, size_t rows, const float *x, size_t ldx,
+                           size_t pairs, uint64_t seed, const buffers *b, sums *s)
+{
+    size_t dim = f->desc.dim, length = f->desc.features;
+    bo_rng rng = bo_rng_make(seed, bo_rng_stream("features.pairs", 0));
+    for (size_t done = 0; done < pairs; done += PAIRS) {
+        size_t count = pairs - done < PAIRS ? pairs - done : PAIRS;
+        pick_pairs(&rng, rows, x, ldx, dim, count, b->x);
+        BO_TRY(bo_features_apply(context, f, count, b->x, dim, b->z, length));
+        BO_TRY(bo_features_apply(context, f, count, b->x + PAIRS * dim, dim, b->z + PAIRS * length, length));
+        for (size_t p = 0; p < count; p++) add_pair(f, b, p, s);
+    }
+    return BO_OK;
+}
+
+/* Mean variance over the pairs. Resampled by the optimal policy: ((E k(x, x))² - E k²) / m for the choice
+ * (Sernau et al. 2024) and that of the candidates themselves. By leverage scores: unknown. */
+static double predicted_variance(const bo_features *f, const sums *s, double pairs)
+{
+    if (f->function->exact) return 0;
+    if (!f->weights) return s->variance / pairs;
+    if (f->desc.sampling != BO_SAMPLING_OPTIMAL) return NAN;
+    double m = (double)f->frequencies, diagonal = s->diagonal / pairs;
+    double chosen = fmax(0, diagonal * diagonal - s->kernel2 / pairs) / m;
+    return chosen + s->variance / pairs * m / (double)f->desc.candidates;
+}
+
+static void conclude(const bo_features *f, const sums *s, size_t pairs, bo_features_accuracy *out)
+{
+    double n = (double)pairs;
+    out->pairs = pairs;
+    out->kernel_rms = sqrt(s->kernel2 / n);
+    out->error_rms = sqrt(s->error2 / n);
+    out->error_mean = s->error / n;
+    out->error_max = s->error_max;
+    out->predicted_rms = sqrt(predicted_variance(f, s, n));
+    out->ratio = f->function->exact ? NAN : out->error_rms / out->predicted_rms;
+    double excess = out->predicted_rms / (0.01 * out->kernel_rms);
+    out->features_for_1pct = (double)f->desc.features * (f->function->exact ? 1 : excess * excess);
+}
+
+bo_status bo_features_error(bo_context *context, const bo_features *features, size_t rows, const float *x,
+                            size_t ldx, size_t pairs, uint64_t seed, bo_features_accuracy *out)
+{
+    size_t dim = features->desc.dim;
+    memset(out, 0, sizeof *out);
+    if (bo_kernel_find(features->desc.kernel)->form == BO_FORM_NONE)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "kernel %s has no closed form to measure the features against",
+                       bo_kernel_name(features->desc.kernel));
+    if (rows == 0 || !x)
+        return bo_fail(context, BO_INVALID, "the statement of accuracy needs at least one row");
+    if (ldx < dim)
+        return bo_fail(context, BO_INVALID,
+                       "the statement of accuracy: ldx must be at least dim = %zu, found %zu", dim, ldx);
+    if (pairs == 0) pairs = 1000;
+    buffers b = {0};
+    sums s = {0};
+    b.x = bo_alloc_raw(context, 2 * PAIRS * dim, sizeof(float), "pairs of rows");
+    b.z = bo_alloc_raw(context, 2 * PAIRS * features->desc.features, sizeof(float), "features of pairs");
+    bo_status status = b.x && b.z ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) status = add_pairs(context, features, rows, x, ldx, pairs, seed, &b, &s);
+    if (status == BO_OK) conclude(features, &s, pairs, out);
+    bo_free(b.x);
+    bo_free(b.z);
+    return status;
+}

@@ -1,0 +1,124 @@
+/* The kernels in closed form, pair by pair and in float64. Inner-product kernels see t = √γ x, so that γ does
+ * not show. */
+#include <math.h>
+#include "internal.h"
+
+double bo_value_rbf(const bo_features_desc *desc, const bo_pair *pair)
+{
+    return exp(-desc->gamma * pair->distance2);
+}
+
+double bo_value_laplacian(const bo_features_desc *desc, const bo_pair *pair)
+{
+    return exp(-desc->gamma * pair->distance1);
+}
+
+double bo_value_cauchy(const bo_features_desc *desc, const bo_pair *pair)
+{
+    (void)desc;
+    return 1 / pair->product;
+}
+
+double bo_value_matern12(const bo_features_desc *desc, const bo_pair *pair)
+{
+    return exp(-desc->gamma * sqrt(pair->distance2));
+}
+
+double bo_value_matern32(const bo_features_desc *desc, const bo_pair *pair)
+{
+    double a = sqrt(3 * pair->distance2) * desc->gamma;
+    return (1 + a) * exp(-a);
+}
+
+double bo_value_matern52(const bo_features_desc *desc, const bo_pair *pair)
+{
+    double a = sqrt(5 * pair->distance2) * desc->gamma;
+    return (1 + a + a * a / 3) * exp(-a);
+}
+
+double bo_value_rational_quadratic(const bo_features_desc *desc, const bo_pair *pair)
+{
+    return exp(-desc->alpha * log1p(desc->gamma * pair->distance2 / desc->alpha));
+}
+
+double bo_value_softmax(const bo_features_desc *desc, const bo_pair *pair)
+{
+    (void)desc;
+    return exp(pair->dot);
+}
+
+/* As a function of c = cos θ its derivative is (π - θ)/2π: rounding of c near 1 does no harm, but c must not
+ * leave
+ * [-1, 1]. */
+double bo_value_arccos(const bo_features_desc *desc, const bo_pair *pair)
+{
+    double norms = sqrt(pair->norm_x * pair->norm_y), pi = 3.14159265358979323846;
+    (void)desc;
+    if (!(norms > 0)) return norms; /* 0, or NaN */
+    double c = fmax(-1, fmin(1, pair->dot / norms)), theta = acos(c);
+    return norms * (sqrt((1 - c) * (1 + c)) + (pi - theta) * c) / (2 * pi);
+}
+
+double bo_value_polynomial(const bo_features_desc *desc, const bo_pair *pair)
+{
+    double base = 1 + pair->dot, value = 1;
+    for (int k = 0; k < desc->degree; k++) value *= base;
+    return value;
+}
+
+double bo_value_taylor(const bo_features_desc *desc, const bo_pair *pair)
+{
+    (void)desc;
+    return 1 + pair->dot + 0.5 * pair->dot * pair->dot;
+}
+
+double bo_value_dot(const bo_features_desc *desc, const bo_pair *pair)
+{
+    (void)desc;
+    return pair->dot;
+}
+
+static double elu_plus_one(double value)
+{
+    return value > 0 ? value + 1 : exp(value);
+}
+
+bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const float *x, const float *y)
+{
+    bo_form form = bo_kernel_find(desc->kernel)->form;
+    bo_pair pair = {.product = 1, .product2 = 1};
+    for (size_t j = 0; j < desc->dim; j++) {
+        double a = (double)x[j] * factor[j], b = (double)y[j] * factor[j];
+        if (form == BO_FORM_ELU) a = elu_plus_one(a), b = elu_plus_one(b);
+        double difference = ((double)x[j] - (double)y[j]) * factor[j], g = desc->gamma * difference;
+        pair.dot += a * b;
+        pair.norm_x += a * a;
+        pair.norm_y += b * b;
+        pair.plus2 += (a + b) * (a + b);
+        pair.quartic += a * a * b * b;
+        pair.distance2 += difference * difference;
+        pair.distance1 += fabs(difference);
+        pair.product *= 1 + g * g;
+        pair.product2 *= 1 + 4 * g * g;
+    }
+    return pair;
+}
+
+double bo_kernel_value(const bo_features_desc *desc, const bo_pair *pair)
+{
+    return bo_kernel_find(desc->kernel)->value(desc, pair);
+}
+
+double bo_kernel_value_doubled(const bo_features_desc *desc, const bo_pair *pair)
+{
+    bo_pair doubled = {
+        .distance2 = 4 * pair->distance2, .distance1 = 2 * pair->distance1, .product = pair->product2};
+    return bo_kernel_value(desc, &doubled);
+}
+
+void bo_input_factors(const bo_features_desc *desc, double *factor)
+{
+    double scale = bo_kernel_find(desc->kernel)->shift_invariant ? 1 : sqrt(desc->gamma);
+    for (size_t j = 0; j < desc->dim; j++)
+        factor[j] = desc->length_scales ? scale / (double)desc->length_scales[j] : scale;
+}

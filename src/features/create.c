@@ -1,0 +1,245 @@
+/* Making and unmaking feature maps. */
+#include <math.h>
+#include <string.h>
+#include "internal.h"
+
+void bo_features_destroy(bo_features *features)
+{
+    if (!features) return;
+    bo_free(features->factor);
+    bo_free(features->length_scales);
+    bo_free(features->w);
+    bo_packed_destroy(features->packed);
+    bo_free(features->weights);
+    bo_free(features->offset);
+    bo_free(features->bias);
+    bo_free(features->hadamard.signs);
+    bo_free(features->hadamard.norms);
+    bo_sketch_destroy(features->sketch);
+    bo_free(features->monomials);
+    bo_free(features);
+}
+
+/* ---- steps
+ * -------------------------------------------------------------------------------------------------- */
+
+static bo_status keep_length_scales(bo_context *context, bo_features *features)
+{
+    size_t dim = features->desc.dim;
+    if (features->desc.length_scales) {
+        features->length_scales = bo_alloc_raw(context, dim, sizeof(float), "length scales");
+        if (!features->length_scales) return BO_MEMORY;
+        memcpy(features->length_scales, features->desc.length_scales, dim * sizeof(float));
+        features->desc.length_scales = features->length_scales;
+    }
+    features->factor = bo_alloc_raw(context, dim, sizeof(double), "length scales");
+    if (!features->factor) return BO_MEMORY;
+    bo_input_factors(&features->desc, features->factor);
+    return BO_OK;
+}
+
+bo_status bo_features_begin(bo_context *context, const bo_features_desc *resolved, bo_features **out)
+{
+    *out = NULL;
+    bo_features *features = bo_alloc(context, 1, sizeof *features, "a feature map");
+    if (!features) return BO_MEMORY;
+    features->desc = *resolved;
+    features->function = bo_function_find(resolved->function);
+    features->kernels = bo_context_kernels(context);
+    features->frequencies = bo_frequencies_of(resolved);
+    features->input_scale = bo_kernel_find(resolved->kernel)->shift_invariant ? 1 : sqrt(resolved->gamma);
+    features->u_scale = 1;
+    bo_status status = keep_length_scales(context, features);
+    if (status == BO_OK && features->function->derive) status = features->function->derive(context, features);
+    if (status != BO_OK) {
+        bo_features_destroy(features);
+        return status;
+    }
+    *out = features;
+    return BO_OK;
+}
+
+bo_status bo_features_draw(bo_context *context, bo_features *features)
+{
+    const bo_draw_definition *draw = bo_draw_find(features->desc.draw);
+    bo_draw_request request = {.desc = &features->desc,
+                               .spectrum = bo_kernel_find(features->desc.kernel)->spectrum,
+                               .dim = features->desc.dim,
+                               .count = features->frequencies,
+                               .seed = features->desc.seed};
+    if (features->frequencies && draw->structured) {
+        BO_TRY(bo_hadamard_prepare(context, &request, &features->hadamard));
+    } else if (features->frequencies) {
+        features->w = bo_alloc_raw(context, request.count * request.dim, sizeof(float), "frequencies");
+        if (!features->w) return BO_MEMORY;
+        BO_TRY(draw->draw(context, &request, features->w));
+    }
+    return features->function->prepare ? features->function->prepare(context, features) : BO_OK;
+}
+
+bo_status bo_features_dense_f32(bo_context *context, const bo_features *features, float *w)
+{
+    if (features->hadamard.padded) return bo_hadamard_dense(context, features, w, NULL);
+    memcpy(w, features->w, features->frequencies * features->desc.dim * sizeof(float));
+    return BO_OK;
+}
+
+bo_status bo_features_dense_f64(bo_context *context, const bo_features *features, double *w)
+{
+    if (features->hadamard.padded) return bo_hadamard_dense(context, features, NULL, w);
+    for (size_t i = 0; i < features->frequencies * features->desc.dim; i++) w[i] = (double)features->w[i];
+    return BO_OK;
+}
+
+/* Exponential functions add A|w|² and the logarithm of the weight to u; the others multiply by the weight. */
+static bo_status make_offsets(bo_context *context, bo_features *features)
+{
+    size_t m = features->frequencies, dim = features->desc.dim;
+    if (!features->function->exponential || (features->oprf_a == 0 && !features->weights)) return BO_OK;
+    if (!features->offset) features->offset = bo_alloc(context, m, sizeof(float), "offsets of the features");
+    double *w = bo_alloc_raw(context, m * dim, sizeof(double), "frequencies");
+    bo_status status = features->offset && w ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < m; i++) {
+        double norm = 0;
+        for (size_t j = 0; j < dim; j++) norm += w[i * dim + j] * w[i * dim + j];
+        double log_weight = features->weights ? log((double)features->weights[i]) : 0;
+        features->offset[i] = (float)(features->oprf_a * norm + log_weight);
+    }
+    bo_free(w);
+    return status;
+}
+
+/* The projection as one product with the raw input: w ∘ factor, times the function's own factor. */
+static bo_status pack(bo_context *context, bo_features *features)
+{
+    size_t m = features->frequencies, dim = features->desc.dim;
+    float *scaled = bo_alloc_raw(context, m * dim, sizeof(float), "packed frequencies");
+    if (!scaled) return BO_MEMORY;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < dim; j++)
+            scaled[i * dim + j] =
+                (float)((double)features->w[i * dim + j] * (features->factor[j] * features->u_scale));
+    bo_packed *packed = NULL;
+    bo_status status = bo_packed_create(context, m, dim, scaled, dim, &packed);
+    bo_free(scaled);
+    if (status != BO_OK) return status;
+    bo_packed_destroy(features->packed);
+    features->packed = packed;
+    return BO_OK;
+}
+
+bo_status bo_features_finish(bo_context *context, bo_features *features)
+{
+    BO_TRY(make_offsets(context, features));
+    return features->w ? pack(context, features) : BO_OK;
+}
+
+/* ---- create
+ * ------------------------------------------------------------------------------------------------- */
+
+static void say_what_is_odd(bo_context *context, const bo_features_desc *desc)
+{
+    bool trigonometric = desc->function == BO_FUNCTION_SINCOS || desc->function == BO_FUNCTION_COSBIAS;
+    if (desc->draw == BO_DRAW_SIMPLEX && trigonometric)
+        bo_log(context, BO_LOG_WARNING,
+               "draw simplex gains nothing for trigonometric features, which are even in w: orthogonal is "
+               "better");
+    if (desc->sampling == BO_SAMPLING_OPTIMAL && bo_function_find(desc->function)->flat)
+        bo_log(
+            context, BO_LOG_INFO,
+            "sampling optimal: function %s as drawn is already optimal, every frequency has the same energy",
+            bo_function_name(desc->function));
+}
+
+static bool needs_selection(const bo_features_desc *desc)
+{
+    if (desc->sampling == BO_SAMPLING_DRAWN) return false;
+    return !(desc->sampling == BO_SAMPLING_OPTIMAL && bo_function_find(desc->function)->flat);
+}
+
+bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, bo_features **out)
+{
+    bo_features_desc resolved;
+    *out = NULL;
+    BO_TRY(bo_features_resolve(context, desc, &resolved));
+    say_what_is_odd(context, &resolved);
+    bo_features *features = NULL;
+    BO_TRY(bo_features_begin(context, &resolved, &features));
+    bo_status status = needs_selection(&resolved) ? bo_features_select(context, features)
+                                                  : bo_features_draw(context, features);
+    if (status == BO_OK) status = bo_features_finish(context, features);
+    if (status != BO_OK) {
+        bo_features_destroy(features);
+        return status;
+    }
+    features->desc.sample = NULL; /* it was the caller's */
+    features->desc.sample_rows = features->desc.sample_stride = 0;
+    *out = features;
+    return BO_OK;
+}
+
+bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, size_t *bytes)
+{
+    bo_features_desc resolved;
+    BO_TRY(bo_features_resolve(context, desc, &resolved));
+    size_t m = bo_frequencies_of(&resolved), dim = resolved.dim, padded = 1;
+    size_t total =
+        sizeof(bo_features) + dim * (sizeof(double) + (resolved.length_scales ? sizeof(float) : 0));
+    while (padded < dim) padded *= 2;
+    if (m && bo_draw_find(resolved.draw)->structured)
+        total += ((m + padded - 1) / padded * 3 * padded + m) * sizeof(float);
+    else if (m) /* w, and w packed: whole slivers of frequencies */
+        total += m * dim * sizeof(float) + (m + 63) / 64 * 64 * dim * sizeof(float);
+    if (resolved.function == BO_FUNCTION_COSBIAS) total += m * sizeof(float);
+    if (resolved.function == BO_FUNCTION_OPRF) total += m * sizeof(float);
+    if (needs_selection(&resolved)) total += 2 * m * sizeof(float);
+    if (resolved.function == BO_FUNCTION_POLYNOMIAL) total += resolved.features * sizeof(bo_monomial);
+    if (resolved.function == BO_FUNCTION_TENSORSKETCH)
+        total += (size_t)resolved.degree * (dim + 1) * (sizeof(int32_t) + sizeof(float));
+    *bytes = total;
+    return BO_OK;
+}
+
+/* ---- what was made
+ * ------------------------------------------------------------------------------------------- */
+
+const bo_features_desc *bo_features_describe(const bo_features *features)
+{
+    return &features->desc;
+}
+
+size_t bo_features_frequencies(const bo_features *features)
+{
+    return features->frequencies;
+}
+
+const float *bo_features_weights(const bo_features *features)
+{
+    return features->weights;
+}
+
+bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w)
+{
+    size_t count = features->frequencies * features->desc.dim;
+    if (!count)
+        return bo_fail(context, BO_UNSUPPORTED, "function %s has no frequencies", features->function->name);
+    BO_TRY(bo_features_dense_f32(context, features, w));
+    for (size_t i = 0; features->input_scale != 1 && i < count; i++)
+        w[i] = (float)((double)w[i] * features->input_scale);
+    return BO_OK;
+}
+
+bo_status bo_features_set_frequencies(bo_context *context, bo_features *features, const float *w)
+{
+    size_t count = features->frequencies * features->desc.dim;
+    if (!features->w)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "the frequencies of function %s, draw %s are not free to be set",
+                       features->function->name, bo_draw_name(features->desc.draw));
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(w[i]))
+            return bo_fail(context, BO_INVALID, "frequency %zu, coordinate %zu must be finite, found %g",
+                           i / features->desc.dim, i % features->desc.dim, (double)w[i]);
+    for (size_t i = 0; i < count; i++) features->w[i] = (float)((double)w[i] / features->input_scale);
+    return bo_features_finish(context, features);
+}

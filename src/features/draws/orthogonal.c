@@ -1,0 +1,27 @@
+/* Orthogonal random features (Yu et al. 2016): per block of dim rows a Haar orthogonal matrix, each row
+ * stretched to an independent norm of the spectrum, so that every single row has exactly the law of an
+ * independent one (unbiased) and the rows of a block never point the same way. The last block is cut short.
+ */
+#include "../internal.h"
+
+static bo_status draw_orthogonal(bo_context *context, const bo_draw_request *request, float *w)
+{
+    size_t dim = request->dim;
+    double *q = bo_alloc_raw(context, dim, dim * sizeof *q, "an orthogonal block of frequencies");
+    if (!q) return BO_MEMORY;
+    bo_status status = BO_OK;
+    for (size_t first = 0; status == BO_OK && first < request->count; first += dim) {
+        bo_fill_normal(context, "features.orthogonal", request->seed, first, dim, dim, q);
+        status = bo_haar(context, dim, q, dim);
+        for (size_t r = 0; status == BO_OK && r < dim && first + r < request->count; r++) {
+            bo_rng rng = bo_rng_make(request->seed, bo_rng_stream("features.norms", first + r));
+            double norm = bo_radial_norm(request, dim, &rng);
+            for (size_t j = 0; j < dim; j++) w[(first + r) * dim + j] = (float)(norm * q[r * dim + j]);
+        }
+    }
+    bo_free(q);
+    return status;
+}
+
+const bo_draw_definition bo_draw_orthogonal = {
+    .name = "orthogonal", .needs_rotation = true, .draw = draw_orthogonal};

@@ -1,0 +1,61 @@
+/* What several functions share. */
+#ifndef BO_FEATURES_COMMON_H
+#define BO_FEATURES_COMMON_H
+
+#include "../internal.h"
+
+/* |t|²/2 of a row that is scaled already, and of a raw one. */
+static inline double bo_half_norm_f32(const float *t, size_t dim)
+{
+    double sum = 0;
+    for (size_t j = 0; j < dim; j++) sum += (double)t[j] * (double)t[j];
+    return 0.5 * sum;
+}
+
+static inline double bo_half_norm_f64(const double *t, size_t dim)
+{
+    double sum = 0;
+    for (size_t j = 0; j < dim; j++) sum += t[j] * t[j];
+    return 0.5 * sum;
+}
+
+static inline double bo_half_norm_raw(const bo_features *features, const float *x)
+{
+    double sum = 0;
+    for (size_t j = 0; j < features->desc.dim; j++) {
+        double t = (double)x[j] * features->factor[j];
+        sum += t * t;
+    }
+    return 0.5 * sum;
+}
+
+static inline double bo_weight(const bo_features *features, size_t i)
+{
+    return features->weights ? (double)features->weights[i] : 1;
+}
+
+/* Multiplies the features of each frequency by its weight: the rare path of resampled frequencies. */
+static inline void bo_apply_weights(const bo_features *features, float *z)
+{
+    for (size_t i = 0; features->weights && i < features->frequencies; i++) z[i] *= features->weights[i];
+}
+
+static inline double bo_offset(const bo_features *features, size_t i)
+{
+    return features->offset ? (double)features->offset[i] : 0;
+}
+
+/* The exponential functions: positive.c. */
+void bo_exponential_fast(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z,
+                         size_t ldz);
+void bo_exponential_forward_f32(const bo_features *features, size_t rows, const float *u, const float *t,
+                                float *z, size_t ldz, void *scratch);
+void bo_exponential_forward_f64(const bo_features *features, size_t rows, const double *u, const double *t,
+                                double *z, size_t ldz, void *scratch);
+void bo_exponential_backward_f32(const bo_features *features, size_t rows, const float *u, const float *t,
+                                 const float *dz, size_t lddz, float *du, float *dt, void *scratch);
+void bo_exponential_backward_f64(const bo_features *features, size_t rows, const double *u, const double *t,
+                                 const double *dz, size_t lddz, double *du, double *dt, void *scratch);
+double bo_exponential_log_energy(const bo_features *features, size_t i, double u, double half_norm);
+
+#endif

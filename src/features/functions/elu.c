@@ -1,0 +1,52 @@
+/* φ_j = elu(t_j) + 1 = t + 1 for t > 0, else e^t (Katharopoulos et al. 2020): no projection, features = dim.
+ */
+#ifdef REAL
+
+static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
+                       void *scratch)
+{
+    size_t dim = f->desc.dim;
+    (void)u, (void)scratch;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < dim; j++) {
+            REAL value = t[r * dim + j];
+            z[r * ldz + j] = value > 0 ? value + 1 : exp(value);
+        }
+}
+
+static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz,
+                        size_t lddz, REAL *du, REAL *dt, void *scratch)
+{
+    size_t dim = f->desc.dim;
+    (void)u, (void)du, (void)scratch;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < dim; j++) {
+            REAL value = t[r * dim + j];
+            dt[r * dim + j] += dz[r * lddz + j] * (value > 0 ? 1 : exp(value));
+        }
+}
+
+#else
+#include "common.h"
+
+#define BO_TEMPLATE "functions/elu.c"
+#include "../twice.h"
+
+static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
+{
+    (void)context;
+    *features = desc->dim;
+    return BO_OK;
+}
+
+const bo_function_definition bo_function_elu = {
+    .name = "elu",
+    .kernels = BO_KERNEL_BIT(BO_KERNEL_ELU),
+    .exact = true,
+    .count = count,
+    .forward_f32 = forward_f32,
+    .forward_f64 = forward_f64,
+    .backward_f32 = backward_f32,
+    .backward_f64 = backward_f64,
+};
+#endif

@@ -1,0 +1,92 @@
+/* φ = exp(-|t|²/2) [exp u, exp -u] / √(2m) (Choromanski et al. 2021): each frequency and its opposite. */
+#ifdef REAL
+
+static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
+                       void *scratch)
+{
+    size_t m = f->frequencies, dim = f->desc.dim;
+    (void)scratch;
+    for (size_t r = 0; r < rows; r++) {
+        REAL shift = (REAL)row_shift(f, R(bo_half_norm)(t + r * dim, dim));
+        for (size_t i = 0; i < m; i++) {
+            REAL offset = (REAL)bo_offset(f, i) + shift;
+            z[r * ldz + i] = exp(u[r * m + i] + offset);
+            z[r * ldz + m + i] = exp(offset - u[r * m + i]);
+        }
+    }
+}
+
+static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz,
+                        size_t lddz, REAL *du, REAL *dt, void *scratch)
+{
+    size_t m = f->frequencies, dim = f->desc.dim;
+    (void)scratch;
+    for (size_t r = 0; r < rows; r++) {
+        REAL shift = (REAL)row_shift(f, R(bo_half_norm)(t + r * dim, dim)), energy = 0;
+        for (size_t i = 0; i < m; i++) {
+            REAL offset = (REAL)bo_offset(f, i) + shift;
+            REAL up = dz[r * lddz + i] * exp(u[r * m + i] + offset);
+            REAL down = dz[r * lddz + m + i] * exp(offset - u[r * m + i]);
+            du[r * m + i] = up - down;
+            energy += up + down;
+        }
+        for (size_t j = 0; j < dim; j++) dt[r * dim + j] -= t[r * dim + j] * energy;
+    }
+}
+
+#else
+#include "common.h"
+#include <math.h>
+
+static double row_shift(const bo_features *f, double half_norm)
+{
+    return -half_norm - 0.5 * log(2 * (double)f->frequencies);
+}
+
+#define BO_TEMPLATE "functions/hyperbolic.c"
+#include "../twice.h"
+
+static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz)
+{
+    size_t m = f->frequencies;
+    for (size_t r = 0; r < rows; r++) {
+        float *up = z + r * ldz, *down = up + m;
+        float shift = (float)row_shift(f, bo_half_norm_raw(f, x + r * ldx));
+        for (size_t i = 0; i < m; i++) down[i] = -up[i];
+        if (f->offset) {
+            f->kernels->axpy(m, 1, f->offset, up);
+            f->kernels->axpy(m, 1, f->offset, down);
+        }
+        f->kernels->exp_shift(m, up, shift, up);
+        f->kernels->exp_shift(m, down, shift, down);
+    }
+}
+
+/* ½ (1 - e^{-|x+y|²}) times that of positive features with as many frequencies (the same Lemma 2) */
+static double variance(const bo_features *f, const bo_pair *pair)
+{
+    double positive = exp(2 * pair->dot) * expm1(pair->plus2) / (double)f->frequencies;
+    return -0.5 * expm1(-pair->plus2) * positive;
+}
+
+/* (e^{2u} + e^{-2u}) / 2 */
+static double log_energy(const bo_features *f, size_t i, double u, double half_norm)
+{
+    return 2 * fabs(u) + log1p(exp(-4 * fabs(u))) - 0.69314718055994530942 +
+           2 * (bo_offset(f, i) - half_norm);
+}
+
+const bo_function_definition bo_function_hyperbolic = {
+    .name = "hyperbolic",
+    .kernels = BO_KERNEL_BIT(BO_KERNEL_SOFTMAX),
+    .exponential = true,
+    .per_frequency = 2,
+    .fast = fast,
+    .forward_f32 = forward_f32,
+    .forward_f64 = forward_f64,
+    .backward_f32 = backward_f32,
+    .backward_f64 = backward_f64,
+    .variance = variance,
+    .log_energy = log_energy,
+};
+#endif

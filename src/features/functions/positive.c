@@ -1,0 +1,80 @@
+/* φ = exp(u - |t|²/2) / √m (Choromanski et al. 2021): positive features of exp(x·y). The same code with an
+ * offset for each frequency and a factor serves OPRF and resampled frequencies: φ_i = exp(u_i + offset_i +
+ * log D - |t|²/2) / √m. */
+#ifdef REAL
+
+void R(bo_exponential_forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z,
+                               size_t ldz, void *scratch)
+{
+    size_t m = f->frequencies, dim = f->desc.dim;
+    (void)scratch;
+    for (size_t r = 0; r < rows; r++) {
+        REAL shift = (REAL)row_shift(f, R(bo_half_norm)(t + r * dim, dim));
+        for (size_t i = 0; i < m; i++) z[r * ldz + i] = exp(u[r * m + i] + (REAL)bo_offset(f, i) + shift);
+    }
+}
+
+/* φ' = φ in u, -t φ in t */
+void R(bo_exponential_backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t,
+                                const REAL *dz, size_t lddz, REAL *du, REAL *dt, void *scratch)
+{
+    size_t m = f->frequencies, dim = f->desc.dim;
+    (void)scratch;
+    for (size_t r = 0; r < rows; r++) {
+        REAL shift = (REAL)row_shift(f, R(bo_half_norm)(t + r * dim, dim)), energy = 0;
+        for (size_t i = 0; i < m; i++) {
+            REAL e = dz[r * lddz + i] * exp(u[r * m + i] + (REAL)bo_offset(f, i) + shift);
+            du[r * m + i] = e;
+            energy += e;
+        }
+        for (size_t j = 0; j < dim; j++) dt[r * dim + j] -= t[r * dim + j] * energy;
+    }
+}
+
+#else
+#include "common.h"
+#include <math.h>
+
+static double row_shift(const bo_features *f, double half_norm)
+{
+    return f->log_d - half_norm - 0.5 * log((double)f->frequencies);
+}
+
+#define BO_TEMPLATE "functions/positive.c"
+#include "../twice.h"
+
+void bo_exponential_fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz)
+{
+    size_t m = f->frequencies;
+    for (size_t r = 0; r < rows; r++) {
+        float *row = z + r * ldz;
+        if (f->offset) f->kernels->axpy(m, 1, f->offset, row);
+        f->kernels->exp_shift(m, row, (float)row_shift(f, bo_half_norm_raw(f, x + r * ldx)), row);
+    }
+}
+
+double bo_exponential_log_energy(const bo_features *f, size_t i, double u, double half_norm)
+{
+    return 2 * (u + bo_offset(f, i) + f->log_d - half_norm);
+}
+
+/* K² (e^{|x+y|²} - 1) / m with K² = e^{2x·y} (Choromanski et al. 2021, Lemma 2) */
+static double variance(const bo_features *f, const bo_pair *pair)
+{
+    return exp(2 * pair->dot) * expm1(pair->plus2) / (double)f->frequencies;
+}
+
+const bo_function_definition bo_function_positive = {
+    .name = "positive",
+    .kernels = BO_KERNEL_BIT(BO_KERNEL_SOFTMAX),
+    .exponential = true,
+    .per_frequency = 1,
+    .fast = bo_exponential_fast,
+    .forward_f32 = bo_exponential_forward_f32,
+    .forward_f64 = bo_exponential_forward_f64,
+    .backward_f32 = bo_exponential_backward_f32,
+    .backward_f64 = bo_exponential_backward_f64,
+    .variance = variance,
+    .log_energy = bo_exponential_log_energy,
+};
+#endif

@@ -1,0 +1,12 @@
+#include "common.h"
+static bo_status check(bo_context *context, bo_features_desc *desc)
+{
+    (void)desc;
+    return bo_fail(context, BO_UNSUPPORTED, "function tensorsketch is not there yet");
+}
+void bo_sketch_destroy(bo_sketch *sketch)
+{
+    (void)sketch;
+}
+const bo_function_definition bo_function_tensorsketch = {
+    .name = "tensorsketch", .kernels = BO_KERNEL_BIT(BO_KERNEL_POLYNOMIAL), .check = check};

@@ -1,0 +1,249 @@
+/* The axes of a feature map as tables: what a kernel, a function and a draw must say of themselves. A new one
+ * is a file with one constant definition and one line in registry.c; checks, gradients, files and tests
+ * follow from it.
+ *
+ * Letters. t: an input row after scaling, t_j = factor_j x_j with factor_j = 1 / length_scale_j, times √γ for
+ * kernels of inner products (spectra of shift-invariant kernels carry γ themselves). u = s w·t with s the
+ * function's own factor (1 but for OPRF). m: the number of frequencies. */
+#ifndef BO_FEATURES_INTERNAL_H
+#define BO_FEATURES_INTERNAL_H
+
+#include <bochner/features.h>
+#include "../base/base.h"
+#include "../base/rng.h"
+#include "../kernels/kernels.h"
+#include "../math/linalg.h"
+
+/* ---- kernels ---------------------------------------------------------------------------------------------
+ */
+
+/* All that a kernel or a variance needs to know of a pair. */
+typedef struct bo_pair {
+    double dot, norm_x, norm_y; /* t·t', |t|², |t'|² */
+    double distance2;           /* |t - t'|² */
+    double distance1;           /* |t - t'|₁ */
+    double product, product2;   /* Π (1 + γ² (t - t')_j²), and the same of 2(t - t') */
+    double plus2;               /* |t + t'|² */
+    double quartic;             /* Σ t_j² t'_j² */
+} bo_pair;
+
+typedef enum bo_form {
+    BO_FORM_DISTANCE, /* distance2 */
+    BO_FORM_DOT,      /* dot, norm_x, norm_y */
+    BO_FORM_L1,       /* distance1 */
+    BO_FORM_PRODUCT,  /* product */
+    BO_FORM_ELU,      /* dot of elu(t) + 1 */
+    BO_FORM_NONE      /* no closed form */
+} bo_form;
+
+/* The law of w. Radial: w = scale √V g with g standard normal and V > 0 independent of it (V = 1 where
+ * `mixing` is NULL). Product: independent coordinates with this quantile function. */
+typedef struct bo_spectrum {
+    bool radial, finite_variance;
+    double (*scale)(const bo_features_desc *desc);
+    double (*mixing)(const bo_features_desc *desc, bo_rng *rng);
+    double (*mixing_quantile)(const bo_features_desc *desc, double p);
+    double (*quantile)(const bo_features_desc *desc, double p);
+} bo_spectrum;
+
+typedef struct bo_kernel_definition {
+    const char *name;
+    bo_form form;
+    bool shift_invariant;        /* k(x, y) = k(x - y), k(x, x) = 1; otherwise √γ scales the inputs */
+    const bo_spectrum *spectrum; /* NULL: nothing to draw */
+    double (*value)(const bo_features_desc *desc, const bo_pair *pair);
+} bo_kernel_definition;
+
+extern const bo_spectrum bo_spectrum_gaussian, bo_spectrum_unit, bo_spectrum_student1, bo_spectrum_student3,
+    bo_spectrum_student5, bo_spectrum_gamma_mixture, bo_spectrum_cauchy, bo_spectrum_laplace;
+
+double bo_value_rbf(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_laplacian(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_cauchy(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_matern12(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_matern32(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_matern52(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_rational_quadratic(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_softmax(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_arccos(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_polynomial(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_taylor(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_dot(const bo_features_desc *desc, const bo_pair *pair);
+
+/* Everything about a pair of raw rows. */
+bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const float *x, const float *y);
+double bo_kernel_value(const bo_features_desc *desc, const bo_pair *pair);
+/* k(2D) of a shift-invariant kernel: variances of trigonometric features need it. */
+double bo_kernel_value_doubled(const bo_features_desc *desc, const bo_pair *pair);
+/* factor[j] of `desc`, see the top of this file. */
+void bo_input_factors(const bo_features_desc *desc, double *factor);
+
+/* ---- draws -----------------------------------------------------------------------------------------------
+ */
+
+typedef struct bo_draw_request {
+    const bo_features_desc *desc;
+    const bo_spectrum *spectrum;
+    size_t dim, count;
+    uint64_t seed;
+} bo_draw_request;
+
+typedef struct bo_draw_definition {
+    const char *name;
+    bool needs_rotation; /* refuses product spectra */
+    bool structured;     /* no free matrix: the frequencies are a fast transform */
+    /* What this draw needs beyond that; `count` frequencies. NULL: nothing. */
+    bo_status (*check)(bo_context *context, const bo_draw_request *request);
+    /* w: count x dim. NULL for the structured draw. */
+    bo_status (*draw)(bo_context *context, const bo_draw_request *request, float *w);
+} bo_draw_definition;
+
+extern const bo_draw_definition bo_draw_iid, bo_draw_orthogonal, bo_draw_hadamard, bo_draw_simplex,
+    bo_draw_sobol, bo_draw_moment;
+
+/* Row norms over √dim-free form: scale √V χ_d, the norm of one frequency of a radial spectrum in d
+ * dimensions. */
+double bo_radial_norm(const bo_draw_request *request, size_t dim, bo_rng *rng);
+/* Rows of iid standard normals in double, row r from its own stream, so that threads may share the work. */
+void bo_fill_normal(bo_context *context, const char *purpose, uint64_t seed, uint64_t first, size_t rows,
+                    size_t columns, double *out);
+
+/* ---- functions -------------------------------------------------------------------------------------------
+ */
+
+typedef struct bo_function_definition {
+    const char *name;
+    unsigned kernels;     /* those it estimates: bits 1u << bo_kernel */
+    size_t per_frequency; /* features a frequency; 0: no frequencies */
+    bool exact;           /* φ(x)·φ(y) = k(x, y), nothing random */
+    bool exponential; /* features are exp(u + offset + …): weights enter as logarithms, through the offset */
+    bool flat;        /* every frequency has the same energy whatever the data: as drawn is already optimal */
+    /* Maps without frequencies: the length of φ that the descriptor implies; *features 0 means any. */
+    bo_status (*count)(bo_context *context, const bo_features_desc *desc, size_t *features);
+    /* What this function needs beyond the common checks; fills its defaults. NULL: nothing. */
+    bo_status (*check)(bo_context *context, bo_features_desc *desc);
+    /* What follows from the descriptor alone (coefficients, tables); also after loading. NULL: nothing. */
+    bo_status (*derive)(bo_context *context, bo_features *features);
+    /* Draws the function's own parameters (biases, hashes). NULL: none. */
+    bo_status (*prepare)(bo_context *context, bo_features *features);
+    /* Bytes of scratch for one worker. NULL: none. */
+    size_t (*scratch)(const bo_features *features);
+    /* The fast path: u stands in the first m columns of each row of z, to be overwritten by the features. x
+     * is the raw input. NULL: forward_f32. */
+    void (*fast)(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz);
+    /* The definition, in both precisions from one source. u: rows x m, t: rows x dim. */
+    void (*forward_f32)(const bo_features *features, size_t rows, const float *u, const float *t, float *z,
+                        size_t ldz, void *scratch);
+    void (*forward_f64)(const bo_features *features, size_t rows, const double *u, const double *t, double *z,
+                        size_t ldz, void *scratch);
+    /* du (rows x m) is overwritten, dt (rows x dim) is added to. */
+    void (*backward_f32)(const bo_features *features, size_t rows, const float *u, const float *t,
+                         const float *dz, size_t lddz, float *du, float *dt, void *scratch);
+    void (*backward_f64)(const bo_features *features, size_t rows, const double *u, const double *t,
+                         const double *dz, size_t lddz, double *du, double *dt, void *scratch);
+    /* Variance of φ(x)·φ(y) over independent draws; NULL: none known. */
+    double (*variance)(const bo_features *features, const bo_pair *pair);
+    /* log of the squared norm of the features of frequency i at one input, without the 1/√m; for resampling.
+     * half_norm is |t|²/2. NULL: the function cannot be resampled. */
+    double (*log_energy)(const bo_features *features, size_t i, double u, double half_norm);
+} bo_function_definition;
+
+extern const bo_function_definition bo_function_sincos, bo_function_cosbias, bo_function_positive,
+    bo_function_hyperbolic, bo_function_oprf, bo_function_relu, bo_function_elu, bo_function_polynomial,
+    bo_function_tensorsketch, bo_function_taylor, bo_function_custom;
+
+#define BO_KERNEL_BIT(kernel) (1u << (kernel))
+enum {
+    BO_SHIFT_INVARIANT_KERNELS = (1u << BO_KERNEL_RBF) | (1u << BO_KERNEL_LAPLACIAN) |
+                                 (1u << BO_KERNEL_CAUCHY) | (1u << BO_KERNEL_MATERN12) |
+                                 (1u << BO_KERNEL_MATERN32) | (1u << BO_KERNEL_MATERN52) |
+                                 (1u << BO_KERNEL_RATIONAL_QUADRATIC)
+};
+
+/* ---- registry --------------------------------------------------------------------------------------------
+ */
+
+const bo_kernel_definition *bo_kernel_find(bo_kernel kernel);      /* NULL outside the enum */
+const bo_function_definition *bo_function_find(bo_function which); /* NULL for DEFAULT too */
+const bo_draw_definition *bo_draw_find(bo_draw draw);
+/* The first function that estimates this kernel. */
+bo_function bo_function_default(bo_kernel kernel);
+
+/* ---- the object ------------------------------------------------------------------------------------------
+ */
+
+/* Three HD blocks: u = norm ∘ H D₁ H D₂ H D₃ t on t padded with zeros, H unnormalised (norms carry its size).
+ */
+typedef struct bo_hadamard {
+    size_t padded, blocks; /* padded: the power of two >= dim; 0: not in use */
+    float *signs;          /* blocks x 3 x padded, ±1: D₃, D₂, D₁ in the order they are applied */
+    float *norms;          /* frequencies */
+} bo_hadamard;
+
+typedef struct bo_sketch bo_sketch; /* functions/tensorsketch.c */
+
+/* A monomial is an earlier one times t[variable] (the first is 1), and a feature is coefficient times
+ * monomial. */
+typedef struct bo_monomial {
+    uint32_t parent, variable;
+    double coefficient;
+} bo_monomial;
+
+/* Rows that one task takes: a block of z stays in the second-level cache. */
+enum { BO_BLOCK_ROWS = 64 };
+
+/* Invariants: w is NULL exactly for HADAMARD and for maps without frequencies; packed exists exactly when w
+ * does and holds w ∘ factor times u_scale; factor has desc.dim entries. */
+struct bo_features {
+    bo_features_desc desc; /* defaults filled in */
+    const bo_function_definition *function;
+    const bo_kernels *kernels; /* of the context it was made with: packed is laid out for them */
+    size_t frequencies;
+    double input_scale;   /* √γ or 1: part of factor */
+    double *factor;       /* dim */
+    float *length_scales; /* dim, or NULL: all 1 */
+    float *w;             /* frequencies x dim */
+    bo_packed *packed;
+    float *weights; /* one a frequency, multiplies its features; NULL: all 1 */
+    float *offset;  /* exponential functions: added to u; NULL: 0 */
+    float *bias;    /* COSBIAS: one a frequency */
+    double u_scale; /* OPRF's B, else 1 */
+    double oprf_a;  /* OPRF's A, else 0 */
+    double log_d;   /* OPRF's log D, else 0 */
+    bo_hadamard hadamard;
+    bo_sketch *sketch;
+    bo_monomial *monomials; /* POLYNOMIAL: one a feature */
+};
+
+/* Checks everything there is to check about a descriptor and fills in the defaults. The length scales and the
+ * sample stay the caller's. */
+bo_status bo_features_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved);
+/* The part that a closed form needs: kernel, dim, gamma, alpha, degree, length scales. */
+bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved);
+size_t bo_frequencies_of(const bo_features_desc *resolved);
+/* An object with its factors, without frequencies. */
+bo_status bo_features_begin(bo_context *context, const bo_features_desc *resolved, bo_features **out);
+/* What follows from w, weights and the function's parameters: offsets and the packed factor. */
+bo_status bo_features_finish(bo_context *context, bo_features *features);
+/* Draws frequencies (count of them: candidates may exceed those kept) and the function's parameters. */
+bo_status bo_features_draw(bo_context *context, bo_features *features);
+/* Data-aware choice among candidates: replaces bo_features_draw. */
+bo_status bo_features_select(bo_context *context, bo_features *features);
+/* Frequencies as a dense matrix, also for HADAMARD: frequencies x dim. */
+bo_status bo_features_dense_f32(bo_context *context, const bo_features *features, float *w);
+bo_status bo_features_dense_f64(bo_context *context, const bo_features *features, double *w);
+
+bo_status bo_hadamard_prepare(bo_context *context, const bo_draw_request *request, bo_hadamard *hadamard);
+/* u (stride ldu) for rows of raw x; buffer holds `padded` floats. */
+void bo_hadamard_project(const bo_features *features, size_t rows, const float *x, size_t ldx, float *u,
+                         size_t ldu, float *buffer);
+
+/* The frequencies it stands for, into whichever of the two is not NULL. */
+bo_status bo_hadamard_dense(bo_context *context, const bo_features *features, float *w, double *wide);
+
+bo_status bo_sketch_create(bo_context *context, size_t dim, size_t features, int degree, bo_sketch **out);
+void bo_sketch_destroy(bo_sketch *sketch);
+int32_t *bo_sketch_hashes(bo_sketch *sketch); /* degree x (dim + 1) */
+float *bo_sketch_signs(bo_sketch *sketch);    /* degree x (dim + 1) */
+
+#endif

@@ -1,0 +1,220 @@
+/* k(x_i, y_j) for whole matrices: tiles of inner products by GEMM in float64, then the closed form element by
+ * element; kernels of coordinate-wise distances by direct loops. Memory is bounded by the tile. */
+#include <math.h>
+#include "internal.h"
+
+enum { TILE = 512 };
+
+typedef struct side {
+    size_t rows, stride;
+    const float *x;
+    double *t, *norms; /* TILE x dim scaled rows of the current tile, and their squared norms */
+} side;
+
+typedef struct matrix_job {
+    const bo_features_desc *desc;
+    const bo_kernel_definition *kernel;
+    const double *factor, *centre;
+    side *left, *right, *filling;
+    size_t first_left, first_right, count_right;
+    double *k; /* of the whole matrix */
+    size_t ldk;
+} matrix_job;
+
+/* ---- kernels of inner products and distances
+ * ---------------------------------------------------------------- */
+
+/* Distances do not change when both sides are centred, and then lose fewer digits. */
+static void scale_task(void *arg, size_t row, int worker)
+{
+    const matrix_job *job = arg;
+    const side *s = job->filling;
+    size_t dim = job->desc->dim, first = s == job->left ? job->first_left : job->first_right;
+    const float *x = s->x + (first + row) * s->stride;
+    double *t = s->t + row * dim, norm = 0;
+    (void)worker;
+    for (size_t j = 0; j < dim; j++) {
+        t[j] = ((double)x[j] - job->centre[j]) * job->factor[j];
+        if (job->kernel->form == BO_FORM_ELU) t[j] = t[j] > 0 ? t[j] + 1 : exp(t[j]);
+        norm += t[j] * t[j];
+    }
+    s->norms[row] = norm;
+}
+
+static double direct_distance2(const double *a, const double *b, size_t dim)
+{
+    double sum = 0;
+    for (size_t j = 0; j < dim; j++) sum += (a[j] - b[j]) * (a[j] - b[j]);
+    return sum;
+}
+
+static void value_task(void *arg, size_t row, int worker)
+{
+    const matrix_job *job = arg;
+    size_t dim = job->desc->dim;
+    const double *t = job->left->t + row * dim;
+    double *k = job->k + (job->first_left + row) * job->ldk + job->first_right;
+    (void)worker;
+    for (size_t j = 0; j < job->count_right; j++) {
+        bo_pair pair = {.dot = k[j], .norm_x = job->left->norms[row], .norm_y = job->right->norms[j]};
+        if (job->kernel->form == BO_FORM_DISTANCE) {
+            /* close pairs again, term by term: exactly 0 for equal rows, and no cancellation */
+            pair.distance2 = pair.norm_x + pair.norm_y - 2 * pair.dot;
+            if (pair.distance2 < 1e-6 * (pair.norm_x + pair.norm_y))
+                pair.distance2 = direct_distance2(t, job->right->t + j * dim, dim);
+        }
+        k[j] = job->kernel->value(job->desc, &pair);
+    }
+}
+
+static bo_status gram_tiles(bo_context *context, matrix_job *job)
+{
+    size_t dim = job->desc->dim;
+    for (job->first_left = 0; job->first_left < job->left->rows; job->first_left += TILE) {
+        size_t left = job->left->rows - job->first_left < TILE ? job->left->rows - job->first_left : TILE;
+        job->filling = job->left;
+        bo_parallel(context, left, scale_task, job);
+        for (job->first_right = 0; job->first_right < job->right->rows; job->first_right += TILE) {
+            size_t right = job->right->rows - job->first_right;
+            job->count_right = right = right < TILE ? right : TILE;
+            job->filling = job->right;
+            bo_parallel(context, right, scale_task, job);
+            BO_TRY(bo_gemm64(context, false, true, left, right, dim, 1, job->left->t, dim, job->right->t, dim,
+                             0, job->k + job->first_left * job->ldk + job->first_right, job->ldk));
+            bo_parallel(context, left, value_task, job);
+        }
+    }
+    return BO_OK;
+}
+
+/* ---- kernels of coordinates
+ * ---------------------------------------------------------------------------------- */
+
+enum { LANES = 8 };
+
+/* Σ |x - y| factor. A difference of floats is exact to its own last digit, so float is enough for the terms;
+ * sums of 64 of them go to double. */
+static double distance1(const float *x, const float *y, const float *factor, size_t dim)
+{
+    double total = 0;
+    for (size_t j = 0; j < dim; j += 64) {
+        size_t end = j + 64 < dim ? j + 64 : dim, i = j;
+        float lanes[LANES] = {0};
+        for (; i + LANES <= end; i += LANES)
+            for (size_t l = 0; l < LANES; l++) lanes[l] += fabsf(x[i + l] - y[i + l]) * factor[i + l];
+        for (; i < end; i++) lanes[0] += fabsf(x[i] - y[i]) * factor[i];
+        for (size_t l = 0; l < LANES; l++) total += (double)lanes[l];
+    }
+    return total;
+}
+
+static double product(const float *x, const float *y, const float *factor, double gamma, size_t dim)
+{
+    double lanes[4] = {1, 1, 1, 1};
+    size_t i = 0;
+    for (; i + 4 <= dim; i += 4)
+        for (size_t l = 0; l < 4; l++) {
+            double d = ((double)x[i + l] - (double)y[i + l]) * (double)factor[i + l] * gamma;
+            lanes[l] *= 1 + d * d;
+        }
+    for (; i < dim; i++) {
+        double d = ((double)x[i] - (double)y[i]) * (double)factor[i] * gamma;
+        lanes[0] *= 1 + d * d;
+    }
+    return lanes[0] * lanes[1] * lanes[2] * lanes[3];
+}
+
+typedef struct direct_job {
+    const matrix_job *job;
+    const float *factor;
+} direct_job;
+
+static void direct_task(void *arg, size_t row, int worker)
+{
+    const direct_job *direct = arg;
+    const matrix_job *job = direct->job;
+    const bo_features_desc *desc = job->desc;
+    const float *x = job->left->x + row * job->left->stride;
+    (void)worker;
+    for (size_t j = 0; j < job->right->rows; j++) {
+        const float *y = job->right->x + j * job->right->stride;
+        bo_pair pair = {0};
+        if (job->kernel->form == BO_FORM_L1)
+            pair.distance1 = distance1(x, y, direct->factor, desc->dim);
+        else
+            pair.product = product(x, y, direct->factor, desc->gamma, desc->dim);
+        job->k[row * job->ldk + j] = job->kernel->value(desc, &pair);
+    }
+}
+
+static bo_status direct_rows(bo_context *context, matrix_job *job)
+{
+    float *factor = bo_alloc_raw(context, job->desc->dim, sizeof *factor, "a kernel matrix");
+    if (!factor) return BO_MEMORY;
+    for (size_t j = 0; j < job->desc->dim; j++) factor[j] = (float)job->factor[j];
+    direct_job direct = {job, factor};
+    bo_parallel(context, job->left->rows, direct_task, &direct);
+    bo_free(factor);
+    return BO_OK;
+}
+
+/* ---- all of them
+ * --------------------------------------------------------------------------------------------- */
+
+static void find_centre(const matrix_job *job, double *centre)
+{
+    size_t rows = job->right->rows < TILE ? job->right->rows : TILE;
+    for (size_t j = 0; j < job->desc->dim; j++) {
+        double sum = 0;
+        for (size_t i = 0; job->kernel->form == BO_FORM_DISTANCE && i < rows; i++)
+            sum += (double)job->right->x[i * job->right->stride + j];
+        centre[j] = sum / (double)rows;
+    }
+}
+
+static bo_status run_matrix(bo_context *context, matrix_job *job)
+{
+    size_t dim = job->desc->dim;
+    double *vectors = bo_alloc_raw(context, 2 * dim, sizeof(double), "a kernel matrix");
+    double *tiles = bo_alloc_raw(context, 2 * TILE * (dim + 1), sizeof(double), "tiles of a kernel matrix");
+    bo_status status = vectors && tiles ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) {
+        double *factor = vectors, *centre = vectors + dim;
+        bo_input_factors(job->desc, factor);
+        find_centre(job, centre);
+        job->factor = factor;
+        job->centre = centre;
+        job->left->t = tiles;
+        job->right->t = tiles + TILE * dim;
+        job->left->norms = tiles + 2 * TILE * dim;
+        job->right->norms = job->left->norms + TILE;
+        bool direct = job->kernel->form == BO_FORM_L1 || job->kernel->form == BO_FORM_PRODUCT;
+        status = direct ? direct_rows(context, job) : gram_tiles(context, job);
+    }
+    bo_free(vectors);
+    bo_free(tiles);
+    return status;
+}
+
+bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, size_t rows_x, const float *x,
+                           size_t ldx, size_t rows_y, const float *y, size_t ldy, double *k, size_t ldk)
+{
+    bo_features_desc resolved;
+    if (!desc) return bo_fail(context, BO_INVALID, "kernel matrix: the descriptor is NULL");
+    BO_TRY(bo_kernel_resolve(context, desc, &resolved));
+    const bo_kernel_definition *kernel = bo_kernel_find(resolved.kernel);
+    if (kernel->form == BO_FORM_NONE)
+        return bo_fail(context, BO_UNSUPPORTED, "kernel %s has no closed form: only its features define it",
+                       kernel->name);
+    if (rows_x == 0 || rows_y == 0) return BO_OK;
+    if (!x || !y || !k) return bo_fail(context, BO_INVALID, "kernel matrix: an array is NULL");
+    if (ldx < resolved.dim || ldy < resolved.dim || ldk < rows_y)
+        return bo_fail(
+            context, BO_INVALID,
+            "kernel matrix: strides %zu, %zu and %zu must be at least dim = %zu twice and rows_y = %zu", ldx,
+            ldy, ldk, resolved.dim, rows_y);
+    side left = {.rows = rows_x, .stride = ldx, .x = x}, right = {.rows = rows_y, .stride = ldy, .x = y};
+    matrix_job job = {
+        .desc = &resolved, .kernel = kernel, .left = &left, .right = &right, .k = k, .ldk = ldk};
+    return run_matrix(context, &job);
+}

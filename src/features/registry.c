@@ -1,0 +1,169 @@
+/* The tables of kernels, functions, draws and sampling policies: one line each. */
+#include <ctype.h>
+#include "internal.h"
+
+static const bo_kernel_definition kernels[BO_KERNEL_COUNT] = {
+    [BO_KERNEL_RBF] = {"rbf", BO_FORM_DISTANCE, true, &bo_spectrum_gaussian, bo_value_rbf},
+    [BO_KERNEL_LAPLACIAN] = {"laplacian", BO_FORM_L1, true, &bo_spectrum_cauchy, bo_value_laplacian},
+    [BO_KERNEL_CAUCHY] = {"cauchy", BO_FORM_PRODUCT, true, &bo_spectrum_laplace, bo_value_cauchy},
+    [BO_KERNEL_MATERN12] = {"matern12", BO_FORM_DISTANCE, true, &bo_spectrum_student1, bo_value_matern12},
+    [BO_KERNEL_MATERN32] = {"matern32", BO_FORM_DISTANCE, true, &bo_spectrum_student3, bo_value_matern32},
+    [BO_KERNEL_MATERN52] = {"matern52", BO_FORM_DISTANCE, true, &bo_spectrum_student5, bo_value_matern52},
+    [BO_KERNEL_RATIONAL_QUADRATIC] = {"rational-quadratic", BO_FORM_DISTANCE, true,
+                                      &bo_spectrum_gamma_mixture, bo_value_rational_quadratic},
+    [BO_KERNEL_SOFTMAX] = {"softmax", BO_FORM_DOT, false, &bo_spectrum_unit, bo_value_softmax},
+    [BO_KERNEL_ARCCOS] = {"arccos", BO_FORM_DOT, false, &bo_spectrum_unit, bo_value_arccos},
+    [BO_KERNEL_POLYNOMIAL] = {"polynomial", BO_FORM_DOT, false, NULL, bo_value_polynomial},
+    [BO_KERNEL_TAYLOR] = {"taylor", BO_FORM_DOT, false, NULL, bo_value_taylor},
+    [BO_KERNEL_ELU] = {"elu", BO_FORM_ELU, false, NULL, bo_value_dot},
+    [BO_KERNEL_CUSTOM] = {"custom", BO_FORM_NONE, false, &bo_spectrum_unit, NULL},
+};
+
+static const bo_function_definition *const functions[BO_FUNCTION_COUNT] = {
+    [BO_FUNCTION_SINCOS] = &bo_function_sincos,
+    [BO_FUNCTION_COSBIAS] = &bo_function_cosbias,
+    [BO_FUNCTION_POSITIVE] = &bo_function_positive,
+    [BO_FUNCTION_HYPERBOLIC] = &bo_function_hyperbolic,
+    [BO_FUNCTION_OPRF] = &bo_function_oprf,
+    [BO_FUNCTION_RELU] = &bo_function_relu,
+    [BO_FUNCTION_ELU] = &bo_function_elu,
+    [BO_FUNCTION_POLYNOMIAL] = &bo_function_polynomial,
+    [BO_FUNCTION_TENSORSKETCH] = &bo_function_tensorsketch,
+    [BO_FUNCTION_TAYLOR] = &bo_function_taylor,
+    [BO_FUNCTION_CUSTOM] = &bo_function_custom,
+};
+
+static const bo_draw_definition *const draws[BO_DRAW_COUNT] = {
+    [BO_DRAW_IID] = &bo_draw_iid,           [BO_DRAW_ORTHOGONAL] = &bo_draw_orthogonal,
+    [BO_DRAW_HADAMARD] = &bo_draw_hadamard, [BO_DRAW_SIMPLEX] = &bo_draw_simplex,
+    [BO_DRAW_SOBOL] = &bo_draw_sobol,       [BO_DRAW_MOMENT] = &bo_draw_moment,
+};
+
+static const char *const samplings[BO_SAMPLING_COUNT] = {
+    [BO_SAMPLING_DRAWN] = "drawn",
+    [BO_SAMPLING_OPTIMAL] = "optimal",
+    [BO_SAMPLING_LEVERAGE] = "leverage",
+};
+
+/* ---- look-up ----------------------------------------------------------------------------------------------
+ */
+
+const bo_kernel_definition *bo_kernel_find(bo_kernel kernel)
+{
+    return (unsigned)kernel < BO_KERNEL_COUNT ? &kernels[kernel] : NULL;
+}
+
+const bo_function_definition *bo_function_find(bo_function which)
+{
+    return (unsigned)which < BO_FUNCTION_COUNT ? functions[which] : NULL;
+}
+
+const bo_draw_definition *bo_draw_find(bo_draw draw)
+{
+    return (unsigned)draw < BO_DRAW_COUNT ? draws[draw] : NULL;
+}
+
+bo_function bo_function_default(bo_kernel kernel)
+{
+    for (int i = 1; i < BO_FUNCTION_COUNT; i++) {
+        /* SINCOS also estimates SOFTMAX, but not with positive features; POSITIVE is the default there */
+        if (kernel == BO_KERNEL_SOFTMAX && i == BO_FUNCTION_SINCOS) continue;
+        if (functions[i]->kernels & BO_KERNEL_BIT(kernel)) return (bo_function)i;
+    }
+    return BO_FUNCTION_DEFAULT;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------
+ */
+
+const char *bo_kernel_name(bo_kernel kernel)
+{
+    const bo_kernel_definition *definition = bo_kernel_find(kernel);
+    return definition ? definition->name : NULL;
+}
+
+const char *bo_function_name(bo_function function)
+{
+    const bo_function_definition *definition = bo_function_find(function);
+    if (function == BO_FUNCTION_DEFAULT) return "default";
+    return definition ? definition->name : NULL;
+}
+
+const char *bo_draw_name(bo_draw draw)
+{
+    const bo_draw_definition *definition = bo_draw_find(draw);
+    if (draw == BO_DRAW_DEFAULT) return "default";
+    return definition ? definition->name : NULL;
+}
+
+const char *bo_sampling_name(bo_sampling sampling)
+{
+    return (unsigned)sampling < BO_SAMPLING_COUNT ? samplings[sampling] : NULL;
+}
+
+/* Case does not matter, and "_" is "-". */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++) {
+        int p = *a == '_' ? '-' : tolower((unsigned char)*a),
+            q = *b == '_' ? '-' : tolower((unsigned char)*b);
+        if (p != q) return false;
+    }
+    return *a == *b;
+}
+
+/* The index whose name is `name`, or -1. */
+static int find_name(const char *name, int count, const char *(*name_of)(int))
+{
+    for (int i = 0; name && i < count; i++)
+        if (name_of(i) && same_name(name, name_of(i))) return i;
+    return -1;
+}
+
+static const char *kernel_name_at(int i)
+{
+    return bo_kernel_name((bo_kernel)i);
+}
+
+static const char *function_name_at(int i)
+{
+    return bo_function_name((bo_function)i);
+}
+
+static const char *draw_name_at(int i)
+{
+    return bo_draw_name((bo_draw)i);
+}
+
+static const char *sampling_name_at(int i)
+{
+    return bo_sampling_name((bo_sampling)i);
+}
+
+bool bo_kernel_parse(const char *name, bo_kernel *out)
+{
+    int found = find_name(name, BO_KERNEL_COUNT, kernel_name_at);
+    if (found >= 0) *out = (bo_kernel)found;
+    return found >= 0;
+}
+
+bool bo_function_parse(const char *name, bo_function *out)
+{
+    int found = find_name(name, BO_FUNCTION_COUNT, function_name_at);
+    if (found >= 0) *out = (bo_function)found;
+    return found >= 0;
+}
+
+bool bo_draw_parse(const char *name, bo_draw *out)
+{
+    int found = find_name(name, BO_DRAW_COUNT, draw_name_at);
+    if (found >= 0) *out = (bo_draw)found;
+    return found >= 0;
+}
+
+bool bo_sampling_parse(const char *name, bo_sampling *out)
+{
+    int found = find_name(name, BO_SAMPLING_COUNT, sampling_name_at);
+    if (found >= 0) *out = (bo_sampling)found;
+    return found >= 0;
+}
