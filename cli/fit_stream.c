@@ -1,0 +1,189 @@
+/* bochner fit --stream, and on several ranks: sums over blocks of rows, in memory that does not grow with the
+ * file. */
+#include "fit.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 4096 };
+
+static bool failed(cli_fit_job *job, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status != BO_OK;
+}
+
+/* Rank 0 reads what the columns mean and tells the others. */
+static bool share_schema(cli_fit_job *job)
+{
+    cli_session *session = job->session;
+    char *json = NULL;
+    size_t size = 0;
+    if (session->ranks.rank == 0) {
+        if (failed(job, bo_schema_fit(session->context, &job->source.desc, &job->schema))) return false;
+        if (session->ranks.size < 2) return true;
+        if (failed(job, bo_schema_to_json(session->context, job->schema, &json))) return false;
+        size = strlen(json) + 1;
+    }
+    bool ok = cli_ranks_broadcast(&session->ranks, &size, sizeof size);
+    char *copy = cli_allocate(size, 1, "schema");
+    if (json) memcpy(copy, json, size);
+    ok = ok && cli_ranks_broadcast(&session->ranks, copy, size);
+    bo_text_free(json);
+    if (!ok) cli_fail(session, "the ranks could not share the schema");
+    if (ok && session->ranks.rank > 0)
+        ok = !failed(job, bo_schema_from_json(session->context, copy, &job->schema));
+    free(copy);
+    return ok;
+}
+
+typedef struct sample {
+    float *x;
+    double *y;
+    size_t rows;
+} sample;
+
+/* The rows that choose γ, the scaling and the grid of λ: rank 0's, so that all ranks build the same map. */
+static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
+{
+    cli_session *session = job->session;
+    size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema),
+           want = job->options->sample;
+    if (session->ranks.rank == 0) {
+        size_t all = 0;
+        for (size_t i = 0; i < job->source.files; i++) all += counts[i];
+        if (want > all) want = all;
+    }
+    if (!cli_ranks_broadcast(&session->ranks, &want, sizeof want)) return false;
+    out->x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
+    out->y = cli_allocate(want * targets, sizeof(double), "a sample of the rows");
+    if (session->ranks.rank == 0 && failed(job, cli_source_sample(session->context, &job->source, job->schema,
+                                                                  counts, want, out->x, out->y, &out->rows)))
+        return false;
+    return cli_ranks_broadcast(&session->ranks, &out->rows, sizeof out->rows) &&
+           cli_ranks_broadcast(&session->ranks, out->x, out->rows * dim * sizeof(float)) &&
+           cli_ranks_broadcast(&session->ranks, out->y, out->rows * targets * sizeof(double));
+}
+
+static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x, const double *y)
+{
+    return (bo_samples){.rows = rows,
+                        .dim = bo_schema_dim(job->schema),
+                        .targets = bo_schema_targets(job->schema),
+                        .x = x,
+                        .y = y,
+                        .classes = bo_schema_classes(job->schema),
+                        .common_unit = bo_schema_common_unit(job->schema)};
+}
+
+static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected)
+{
+    cli_session *session = job->session;
+    size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
+    float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
+    double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
+    cli_rows rows;
+    cli_rows_open(&rows, &job->source, job->schema, CLI_TRAIN_ROWS, session->ranks.rank, session->ranks.size);
+    bo_status status;
+    while ((status = cli_rows_next(session->context, &rows, BLOCK, x, y, &count)) == BO_OK && count > 0) {
+        bo_samples block = samples_of(job, count, x, y);
+        status = cli_interrupted() ? BO_CANCELLED : bo_fitting_add(session->context, fitting, &block);
+        if (status != BO_OK) break;
+        done += count;
+        cli_progress_report(&session->progress, "reading rows", (double)done, expected);
+    }
+    cli_rows_close(&rows);
+    free(x);
+    free(y);
+    return status;
+}
+
+static bool fit_blocks(cli_fit_job *job, const sample *chosen, double expected)
+{
+    cli_session *session = job->session;
+    bo_samples samples = samples_of(job, chosen->rows, chosen->x, chosen->y);
+    bo_fitting *fitting = NULL;
+    bo_status status = bo_fitting_begin(session->context, &job->desc, &samples, &fitting);
+    if (status == BO_OK) status = add_rows(job, fitting, expected);
+    if (status == BO_OK && session->ranks.size > 1) {
+        bo_collective collective = cli_ranks_collective(&session->ranks);
+        status = bo_fitting_reduce(session->context, fitting, &collective);
+    }
+    if (status == BO_OK && session->ranks.rank == 0)
+        status = bo_fitting_finish(session->context, fitting, &job->machine);
+    bo_fitting_destroy(fitting);
+    return !failed(job, status);
+}
+
+/* ---- the test ------------------------------------------------------------------------------------------ */
+
+static bo_status open_test(cli_fit_job *job, bo_stream **stream)
+{
+    bo_data_desc desc = {.path = job->options->test,
+                         .format = (bo_format)job->options->format,
+                         .labels = job->options->test_labels,
+                         .target = job->options->target,
+                         .impute = (bo_impute)job->options->impute,
+                         .categorical = job->options->categorical};
+    return bo_stream_open(job->session->context, &desc, job->schema, stream);
+}
+
+/* Reads the test file, and with a machine tries it; without one only what is wrong with the file is found. */
+static bool pass_test(cli_fit_job *job)
+{
+    cli_session *session = job->session;
+    size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema), count = 0, done = 0;
+    float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
+    double *y = cli_allocate(BLOCK * targets, sizeof(double), "a block of rows");
+    cli_rows rows;
+    cli_rows_open(&rows, &job->source, job->schema, CLI_TEST_ROWS, 0, 1);
+    bo_stream *stream = NULL;
+    bo_status status = job->options->test ? open_test(job, &stream) : BO_OK;
+    while (status == BO_OK) {
+        status = stream ? bo_stream_next(session->context, stream, BLOCK, x, y, &count)
+                        : cli_rows_next(session->context, &rows, BLOCK, x, y, &count);
+        if (status != BO_OK || count == 0) break;
+        done += count;
+        if (cli_interrupted())
+            status = BO_CANCELLED;
+        else if (job->machine)
+            status = cli_metrics_predict(&job->metrics, session->context, job->machine, count, x, y);
+        if (job->machine) cli_progress_report(&session->progress, "testing", (double)done, 0);
+    }
+    bo_stream_close(stream);
+    cli_rows_close(&rows);
+    free(x);
+    free(y);
+    if (failed(job, status)) return false;
+    if (done > 0) return true;
+    cli_fail(session, "no rows to test with in %s",
+             job->options->test ? job->options->test : job->source.paths[0]);
+    return false;
+}
+
+bool cli_fit_stream_test(cli_fit_job *job)
+{
+    if (!job->options->test && !(job->options->holdout > 0)) return true;
+    cli_metrics_open(&job->metrics, bo_machine_describe(job->machine));
+    job->tested = true;
+    return pass_test(job);
+}
+
+bool cli_fit_stream(cli_fit_job *job)
+{
+    cli_session *session = job->session;
+    if (!share_schema(job)) return false;
+    bool first = session->ranks.rank == 0;
+    if (first && job->options->test && !pass_test(job)) return false;
+    size_t *counts = cli_allocate(job->source.files, sizeof(size_t), "row counts");
+    bool ok = !first || !failed(job, cli_source_count(session->context, &job->source, job->schema, counts));
+    size_t all = 0;
+    for (size_t i = 0; i < job->source.files; i++) all += counts[i];
+    double learnt = (double)all * (1 - job->options->holdout);
+    ok = ok && (!first || cli_fit_plan(job, (size_t)learnt));
+    sample chosen = {0};
+    ok = ok && share_sample(job, counts, &chosen) && fit_blocks(job, &chosen, learnt / session->ranks.size);
+    free(chosen.x);
+    free(chosen.y);
+    free(counts);
+    return ok;
+}

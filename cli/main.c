@@ -1,0 +1,129 @@
+/* bochner COMMAND: the table of commands, help, and the nearest command to a mistyped one. */
+#include "cli.h"
+#include "json.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} command;
+
+static int version_command(int argc, char **argv);
+static int help_command(int argc, char **argv);
+
+static const command commands[] = {
+    {"fit", cli_fit, "learn from a table: regression or classification, nothing to tune"},
+    {"predict", cli_predict, "apply a model to a table; standard deviations, probabilities"},
+    {"features", cli_features, "random features of a table, and how close they are to the kernel"},
+    {"info", cli_info, "what a file written by bochner holds"},
+    {"bench", cli_bench, "speed and quality, as ratios measured in one run"},
+    {"help", help_command, "this text, or the help of a command"},
+    {"version", version_command, "version of the program and the kernels it uses"},
+};
+
+static const command *find_command(const char *name)
+{
+    for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
+        if (strcmp(commands[i].name, name) == 0) return &commands[i];
+    return NULL;
+}
+
+static const char *command_name(const void *words, size_t index)
+{
+    return ((const command *)words)[index].name;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *near = cli_nearest(name, CLI_COUNT_OF(commands), command_name, commands);
+    fprintf(stderr, "bochner: there is no command '%s'", name);
+    if (near) fprintf(stderr, "; did you mean %s?", near);
+    fputs(" (bochner --help lists them)\n", stderr);
+    return CLI_WRONG_USE;
+}
+
+static void overview(FILE *out)
+{
+    fputs("bochner COMMAND [options] [files]\n\n"
+          "Kernel machines from random features: a kernel is an inner product of features, so learning with "
+          "it\n"
+          "is one linear system, in memory or in one pass over a stream.\n\n"
+          "Commands\n",
+          out);
+    for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
+        fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
+    fputs("\nExample\n"
+          "  bochner fit train.csv --target price --holdout 0.2 --out price.model\n"
+          "  bochner predict price.model test.csv --std\n\n"
+          "bochner COMMAND --help says more. Exit status: 0 done, 1 failed, 2 wrong use.\n",
+          out);
+}
+
+static int help_command(int argc, char **argv)
+{
+    if (argc == 0 || argv[0][0] == '-') {
+        overview(stdout);
+        return CLI_DONE;
+    }
+    const command *found = find_command(argv[0]);
+    if (!found) return unknown_command(argv[0]);
+    char flag[] = "--help", *words[] = {flag, NULL};
+    if (found->run == help_command) {
+        overview(stdout);
+        return CLI_DONE;
+    }
+    return found->run(1, words);
+}
+
+static int version_command(int argc, char **argv)
+{
+    const cli_usage usage = {
+        "version",
+        "",
+        "Prints the version of the program and of its library, and the kernels chosen for this CPU.",
+        "  bochner version\n",
+        NULL,
+        0};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    free(arguments.items);
+    if (parsed != CLI_PARSED) return parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
+    cli_session session;
+    if (!cli_session_open(&session, "version", &common, false)) return CLI_FAILED;
+    if (common.json) {
+        cli_json json = {.out = stdout};
+        cli_json_object(&json, NULL);
+        cli_json_text(&json, "version", bo_version());
+        cli_json_text(&json, "isa", bo_context_isa(session.context));
+        cli_json_count(&json, "threads", (size_t)bo_context_threads(session.context));
+        cli_json_end(&json);
+    } else {
+        printf("bochner %s (%s kernels, %d threads)\n", bo_version(), bo_context_isa(session.context),
+               bo_context_threads(session.context));
+    }
+    cli_session_close(&session);
+    return CLI_DONE;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        overview(stderr);
+        return CLI_WRONG_USE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) word = "help";
+    if (strcmp(word, "--version") == 0) word = "version";
+    const command *found = find_command(word);
+    int status = found ? found->run(argc - 2, argv + 2) : unknown_command(argv[1]);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "bochner %s: standard output: %s\n", word, strerror(errno));
+        if (status == CLI_DONE) status = CLI_FAILED;
+    }
+    return status;
+}

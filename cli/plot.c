@@ -1,0 +1,256 @@
+#include "plot.h"
+#include "output.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const double SIGMAS = 1.959963984540054;
+
+bool cli_plot_known(const char *path)
+{
+    return cli_ends_with(path, ".svg") || cli_ends_with(path, ".png") || cli_ends_with(path, ".pdf");
+}
+
+/* In single quotes gnuplot takes every character as it is but the quote itself; labels come from files. */
+static void quoted(FILE *pipe, const char *text, size_t limit)
+{
+    fputc('\'', pipe);
+    for (size_t i = 0; text[i] && i < limit; i++) {
+        if (text[i] == '\'') fputc('\'', pipe);
+        fputc((unsigned char)text[i] < 0x20 ? ' ' : text[i], pipe);
+    }
+    fputc('\'', pipe);
+}
+
+static void begin(FILE *pipe, const char *path, const char *output, int width, int height, int font)
+{
+    fputs("set encoding utf8\n", pipe);
+    if (cli_ends_with(path, ".svg"))
+        fprintf(pipe, "set terminal svg noenhanced size %d,%d font 'DejaVu Sans,%d' background 'white'\n",
+                width, height, font);
+    else if (cli_ends_with(path, ".png"))
+        fprintf(pipe,
+                "set terminal pngcairo noenhanced size %d,%d font 'DejaVu Sans,%d' background 'white'\n",
+                width, height, font);
+    else
+        fprintf(
+            pipe,
+            "set terminal pdfcairo noenhanced size %.2fin,%.2fin font 'DejaVu Sans,%d' background 'white'\n",
+            width / 96.0, height / 96.0, font);
+    fputs("set output ", pipe);
+    quoted(pipe, output, (size_t)-1);
+    fputs("\nunset key\nset border lc rgb '#555555'\nset tics textcolor rgb '#333333' nomirror\n", pipe);
+}
+
+/* ---- predicted against true ---------------------------------------------------------------------------- */
+
+typedef struct point {
+    double predicted, deviation;
+} point;
+
+static int by_prediction(const void *a, const void *b)
+{
+    double left = ((const point *)a)->predicted, right = ((const point *)b)->predicted;
+    return (left > right) - (left < right);
+}
+
+enum { BINS = 40 };
+
+/* The 95% interval around the diagonal: where predictions are p, the truth lies in p ± 1.96 s(p) and s is the
+ * root mean square deviation of a bin of neighbours. A closed polygon, up the left side and down the right
+ * one. */
+static void band(FILE *pipe, const cli_metrics *metrics)
+{
+    size_t n = metrics->points, bins = n / 8 < BINS ? n / 8 : BINS;
+    point *points = cli_allocate(n, sizeof(point), "plot");
+    for (size_t i = 0; i < n; i++) points[i] = (point){metrics->predicted[i], metrics->deviation[i]};
+    qsort(points, n, sizeof(point), by_prediction);
+    if (bins < 2) bins = n < 2 ? n : 2;
+    double *at = cli_allocate(bins + 1, sizeof(double), "plot"),
+           *half = cli_allocate(bins + 1, sizeof(double), "plot");
+    for (size_t b = 0; b < bins; b++) {
+        size_t from = b * n / bins, to = (b + 1) * n / bins;
+        double squares = 0, mean = 0;
+        for (size_t i = from; i < to; i++) {
+            squares += points[i].deviation * points[i].deviation;
+            mean += points[i].predicted;
+        }
+        at[b] = b == 0          ? points[0].predicted
+                : b + 1 == bins ? points[n - 1].predicted
+                                : mean / (double)(to - from);
+        half[b] = SIGMAS * sqrt(squares / (double)(to - from));
+    }
+    fputs("$band << EOD\n", pipe);
+    for (size_t b = 0; b < bins; b++) fprintf(pipe, "%.9g %.9g\n", at[b] - half[b], at[b]);
+    for (size_t b = bins; b-- > 0;) fprintf(pipe, "%.9g %.9g\n", at[b] + half[b], at[b]);
+    fputs("EOD\n", pipe);
+    free(points);
+    free(at);
+    free(half);
+}
+
+static void scatter(FILE *pipe, const cli_metrics *metrics, const bo_schema *schema, const char *path,
+                    const char *output)
+{
+    begin(pipe, path, output, 680, 680, 13);
+    const char *name = schema && bo_schema_target(schema, 0) ? bo_schema_target(schema, 0) : "target";
+    double low = INFINITY, high = -INFINITY;
+    fputs("$points << EOD\n", pipe);
+    for (size_t i = 0; i < metrics->points; i++) {
+        fprintf(pipe, "%.9g %.9g\n", metrics->truth[i], metrics->predicted[i]);
+        low = fmin(low, fmin(metrics->truth[i], metrics->predicted[i]));
+        high = fmax(high, fmax(metrics->truth[i], metrics->predicted[i]));
+    }
+    fputs("EOD\n", pipe);
+    bool banded = metrics->deviation && metrics->points > 0;
+    if (banded) band(pipe, metrics);
+    double margin = high > low ? 0.04 * (high - low) : fabs(low) * 0.1 + 1;
+    fprintf(pipe, "set xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\nset size ratio 1\n", low - margin,
+            high + margin, low - margin, high + margin);
+    char title[256];
+    int length = snprintf(title, sizeof title, "%s rows:  RMSE %.4g,  R² %.4f", cli_count(metrics->rows).s,
+                          sqrt(metrics->sums[0].squared_error / (double)metrics->rows),
+                          1 - metrics->sums[0].squared_error / metrics->sums[0].squared_deviation);
+    if (banded)
+        snprintf(title + length, sizeof title - (size_t)length, ",  %.1f%% inside the 95%% band",
+                 100 * (double)metrics->sums[0].covered / (double)metrics->rows);
+    fputs("set title ", pipe);
+    quoted(pipe, title, sizeof title);
+    fputs(" font ',14' textcolor rgb '#222222'\nset xlabel ", pipe);
+    char label[200];
+    snprintf(label, sizeof label, "%.80s, true", name);
+    quoted(pipe, label, sizeof label);
+    fputs("\nset ylabel ", pipe);
+    snprintf(label, sizeof label, "%.80s, predicted", name);
+    quoted(pipe, label, sizeof label);
+    double size = metrics->points > 1500 ? 0.28 : metrics->points > 300 ? 0.4 : 0.6;
+    fprintf(pipe,
+            "\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\nplot %sx with lines lc rgb '#888888' lw 1.4 dt 2, "
+            "$points with points pt 7 ps %.2f lc rgb '#601f5fa8'\n",
+            banded ? "$band with filledcurves closed fc rgb '#f6dfb8' fs solid 0.75 noborder, " : "", size);
+}
+
+/* ---- confusion matrix ---------------------------------------------------------------------------------- */
+
+/* From white to `full` as share goes from 0 to 1. */
+static unsigned shade(unsigned full, double share)
+{
+    unsigned color = 0;
+    for (int shift = 0; shift <= 16; shift += 8) {
+        double channel = 255 + share * ((double)((full >> shift) & 255) - 255);
+        color |= (unsigned)lround(channel) << shift;
+    }
+    return color;
+}
+
+static void class_tics(FILE *pipe, const char *axis, const bo_schema *schema, size_t classes,
+                       const char *format)
+{
+    fprintf(pipe, "set %stics %s scale 0 (", axis, format);
+    size_t step = classes <= 60 ? 1 : (classes + 29) / 30;
+    for (size_t i = 0; i < classes; i += step) {
+        const char *name = schema ? bo_schema_class(schema, i) : NULL;
+        char number[32];
+        snprintf(number, sizeof number, "%zu", i);
+        if (i) fputs(", ", pipe);
+        quoted(pipe, name ? name : number, 18);
+        fprintf(pipe, " %zu", i);
+    }
+    fputs(")\n", pipe);
+}
+
+/* Right ones are blue by the share of their class that was found; errors orange by their share of it, on a
+ * scale of their own, so that the few that matter can be seen beside the many that do not. */
+static void cells(FILE *pipe, const cli_metrics *metrics, int cell, int font)
+{
+    size_t classes = metrics->classes, object = 1;
+    double worst = 0;
+    for (size_t i = 0; i < classes; i++) {
+        double total = 0;
+        for (size_t j = 0; j < classes; j++) total += (double)metrics->confusion[i * classes + j];
+        for (size_t j = 0; j < classes && total > 0; j++)
+            if (i != j) worst = fmax(worst, (double)metrics->confusion[i * classes + j] / total);
+    }
+    for (size_t i = 0; i < classes; i++) {
+        double total = 0;
+        for (size_t j = 0; j < classes; j++) total += (double)metrics->confusion[i * classes + j];
+        for (size_t j = 0; j < classes; j++) {
+            size_t count = metrics->confusion[i * classes + j];
+            if (count == 0) continue;
+            double share = (double)count / total;
+            double depth = i == j ? 0.12 + 0.88 * share * share : 0.08 + 0.92 * sqrt(share / worst);
+            unsigned color = shade(i == j ? 0x1f5fa8 : 0xe8862e, depth);
+            fprintf(pipe, "set object %zu rect from %g,%g to %g,%g fc rgb '#%06x' fs solid noborder behind\n",
+                    object++, (double)j - 0.48, (double)i - 0.48, (double)j + 0.48, (double)i + 0.48, color);
+            if (cell < 24) continue;
+            bool light = i == j && depth > 0.45;
+            int digits = snprintf(NULL, 0, "%zu", count), size = digits > 4   ? font - 3
+                                                                 : digits > 3 ? font - 1
+                                                                              : font;
+            fprintf(pipe, "set label %zu '%zu' at %zu,%zu center font ',%d' textcolor rgb '%s' front\n",
+                    object, count, j, i, size, light ? "#ffffff" : "#333333");
+        }
+    }
+}
+
+static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *schema, const char *path,
+                      const char *output)
+{
+    size_t classes = metrics->classes, longest = 1;
+    for (size_t i = 0; i < classes && schema; i++) {
+        size_t length = strlen(bo_schema_class(schema, i));
+        if (length > longest) longest = length < 18 ? length : 18;
+    }
+    int cell = classes <= 12 ? 52 : classes <= 30 ? 32 : classes <= 60 ? 24 : (int)(1440 / classes + 1);
+    int font = classes <= 12 ? 12 : 9;
+    int side = cell * (int)classes, names = 9 * (int)longest;
+    if (side < 260) side = 260;
+    bool slanted = (int)longest * 8 > cell;
+    int left = 64 + names, bottom = 62 + (slanted ? names : 14), top = 52, right = 30;
+    begin(pipe, path, output, left + side + right, top + side + bottom, classes <= 12 ? 12 : 10);
+    fprintf(pipe, "set lmargin at screen %.5f\nset rmargin at screen %.5f\n",
+            (double)left / (left + side + right), (double)(left + side) / (left + side + right));
+    fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n",
+            (double)bottom / (top + side + bottom), (double)(bottom + side) / (top + side + bottom));
+    char title[160];
+    snprintf(title, sizeof title, "%.2f%% of %s rows are right", 100 * cli_metrics_accuracy(metrics),
+             cli_count(metrics->rows).s);
+    fputs("set title ", pipe);
+    quoted(pipe, title, sizeof title);
+    fprintf(pipe, " font ',14' textcolor rgb '#222222'\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\n",
+            (double)classes - 0.5, (double)classes - 0.5);
+    class_tics(pipe, "x", schema, classes, slanted ? "rotate by 45 right" : "");
+    class_tics(pipe, "y", schema, classes, "");
+    fprintf(pipe, "set xlabel 'predicted' offset 0,%g\nset label 'true' at screen 0.018,%.5f rotate center\n",
+            slanted ? -0.2 : 0.0, (bottom + side / 2.0) / (top + side + bottom));
+    cells(pipe, metrics, cell, font);
+    fputs("plot NaN notitle\n", pipe);
+}
+
+/* ---- the pipe ------------------------------------------------------------------------------------------ */
+
+bool cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path)
+{
+    size_t room = strlen(path) + 32;
+    char *temporary = cli_allocate(room, 1, "file name");
+    snprintf(temporary, room, "%s.part-%ld", path, (long)getpid());
+    FILE *pipe = popen("gnuplot >/dev/null 2>&1", "w");
+    int ended = 127 << 8;
+    if (pipe) {
+        if (metrics->classes)
+            confusion(pipe, metrics, schema, path, temporary);
+        else
+            scatter(pipe, metrics, schema, path, temporary);
+        ended = pclose(pipe);
+    }
+    bool ok = ended == 0 && rename(temporary, path) == 0;
+    if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
+        cli_warn(session, "no picture %s: gnuplot is not installed", path);
+    else if (!ok)
+        cli_warn(session, "no picture %s: gnuplot could not draw it", path);
+    if (!ok) unlink(temporary);
+    free(temporary);
+    return ok;
+}

@@ -1,0 +1,412 @@
+/* bochner predict: a model applied to a table, block by block, in constant memory. */
+#include "cli.h"
+#include "json.h"
+#include "metrics.h"
+#include "output.h"
+#include "plot.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 4096 };
+static const double SIGMAS = 1.959963984540054; /* of a normal distribution's central 95% */
+
+typedef struct predict_options {
+    const char *labels, *out, *plot;
+    int format;
+    bool std, proba;
+} predict_options;
+
+typedef struct predict_job {
+    cli_session *session;
+    const predict_options *options;
+    const char *model_path, *data_path;
+    bo_machine *machine;
+    const bo_machine_report *report;
+    bo_schema *schema;
+    bo_stream *stream;
+    bool has_target;
+    cli_metrics metrics;
+    cli_output output;
+    cli_json json;
+    size_t columns;       /* of numbers: for classes the label is apart */
+    double *class_values; /* .npy: what stands for each class */
+    float *x;
+    double *y, *mean, *std, *row;
+    int *classes;
+} predict_job;
+
+static bool failed(predict_job *job, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status != BO_OK;
+}
+
+/* ---- columns ------------------------------------------------------------------------------------------- */
+
+/* Name of column `index`; the label of classes is column 0. */
+static void column_name(const predict_job *job, size_t index, char *name, size_t room)
+{
+    if (job->report->classes) {
+        snprintf(name, room, "%s", index == 0 ? "prediction" : bo_schema_class(job->schema, index - 1));
+        return;
+    }
+    static const char *const alone[] = {"mean", "std", "low95", "high95"};
+    static const char *const after[] = {"", "_std", "_low95", "_high95"};
+    size_t each = job->options->std ? 4 : 1, target = index / each, part = index % each;
+    const char *target_name = job->schema ? bo_schema_target(job->schema, target) : NULL;
+    if (job->report->outputs == 1)
+        snprintf(name, room, "%s", each == 1 ? "prediction" : alone[part]);
+    else if (target_name)
+        snprintf(name, room, "%s%s", target_name, after[part]);
+    else
+        snprintf(name, room, "prediction%zu%s", target, after[part]);
+}
+
+static size_t column_count(const predict_job *job)
+{
+    if (job->report->classes) return 1 + (job->options->proba ? job->report->classes : 0);
+    return job->report->outputs * (job->options->std ? 4 : 1);
+}
+
+/* In a .npy a class is the number that stood in the file or, where labels are words, its place in their
+ * order. */
+static void number_classes(predict_job *job)
+{
+    size_t classes = job->report->classes;
+    job->class_values = cli_allocate(classes, sizeof(double), "class labels");
+    bool numbers = true;
+    for (size_t i = 0; i < classes; i++) {
+        char *end;
+        const char *name = bo_schema_class(job->schema, i);
+        job->class_values[i] = strtod(name, &end);
+        numbers &= *name != 0 && *end == 0;
+    }
+    if (numbers) return;
+    for (size_t i = 0; i < classes; i++) job->class_values[i] = (double)i;
+    cli_say(job->session, "Labels are words: %s has their index, 0 for %s", job->options->out,
+            bo_schema_class(job->schema, 0));
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------- */
+
+static bool open_output(predict_job *job)
+{
+    const char *out = job->options->out;
+    job->columns = column_count(job);
+    if (out && cli_ends_with(out, ".npy")) {
+        if (job->report->classes) number_classes(job);
+        return cli_output_npy(job->session, &job->output, out, job->columns, sizeof(double));
+    }
+    if (!cli_output_text(job->session, &job->output, out)) return false;
+    bool json = job->session->common.json && !out;
+    if (json) {
+        job->json = (cli_json){.out = stdout};
+        cli_json_object(&job->json, NULL);
+        cli_json_array(&job->json, "columns");
+    }
+    for (size_t i = 0; i < job->columns; i++) {
+        char name[512];
+        column_name(job, i, name, sizeof name);
+        if (json) {
+            cli_json_text(&job->json, NULL, name);
+            continue;
+        }
+        if (i) fputc(',', job->output.file);
+        cli_csv_field(job->output.file, name);
+    }
+    if (json) {
+        cli_json_end(&job->json);
+        cli_json_array(&job->json, "predictions");
+    } else {
+        fputc('\n', job->output.file);
+    }
+    return true;
+}
+
+/* Numbers of one row, without the label. */
+static size_t row_numbers(const predict_job *job, size_t i, double *row)
+{
+    const bo_machine_report *report = job->report;
+    if (report->classes) {
+        size_t count = job->options->proba ? report->classes : 0;
+        for (size_t c = 0; c < count; c++) row[c] = job->mean[i * report->classes + c];
+        return count;
+    }
+    size_t count = 0;
+    for (size_t t = 0; t < report->outputs; t++) {
+        double mean = job->mean[i * report->outputs + t];
+        row[count++] = mean;
+        if (!job->options->std) continue;
+        double std = job->std[i * report->outputs + t];
+        row[count++] = std;
+        row[count++] = mean - SIGMAS * std;
+        row[count++] = mean + SIGMAS * std;
+    }
+    return count;
+}
+
+static bool write_npy(predict_job *job, size_t rows)
+{
+    bool labels = job->report->classes > 0;
+    for (size_t i = 0; i < rows; i++) {
+        if (labels) job->row[0] = job->class_values[job->classes[i]];
+        row_numbers(job, i, job->row + labels);
+        if (!cli_output_rows(job->session, &job->output, 1, job->row)) return false;
+    }
+    return true;
+}
+
+static void write_json(predict_job *job, size_t rows)
+{
+    for (size_t i = 0; i < rows; i++) {
+        size_t count = row_numbers(job, i, job->row);
+        if (job->columns > 1) cli_json_array(&job->json, NULL);
+        if (job->report->classes)
+            cli_json_text(&job->json, NULL, bo_schema_class(job->schema, (size_t)job->classes[i]));
+        for (size_t c = 0; c < count; c++) cli_json_number(&job->json, NULL, job->row[c]);
+        if (job->columns > 1) cli_json_end(&job->json);
+    }
+}
+
+static void write_csv(predict_job *job, size_t rows)
+{
+    FILE *file = job->output.file;
+    for (size_t i = 0; i < rows; i++) {
+        size_t count = row_numbers(job, i, job->row);
+        bool labels = job->report->classes > 0;
+        if (labels) cli_csv_field(file, bo_schema_class(job->schema, (size_t)job->classes[i]));
+        for (size_t c = 0; c < count; c++) fprintf(file, "%s%.9g", c || labels ? "," : "", job->row[c]);
+        fputc('\n', file);
+    }
+}
+
+static bool write_rows(predict_job *job, size_t rows)
+{
+    if (job->output.npy) return write_npy(job, rows);
+    if (job->json.out)
+        write_json(job, rows);
+    else
+        write_csv(job, rows);
+    return cli_output_check(job->session, &job->output);
+}
+
+/* ---- predicting ---------------------------------------------------------------------------------------- */
+
+static bo_status predict_block(predict_job *job, size_t rows)
+{
+    bo_context *context = job->session->context;
+    size_t dim = job->report->dim;
+    if (!job->report->classes)
+        return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, job->std);
+    bo_status status = bo_machine_classify(context, job->machine, rows, job->x, dim, job->classes);
+    if (status == BO_OK && job->mean)
+        status = bo_machine_probabilities(context, job->machine, rows, job->x, dim, job->mean);
+    return status;
+}
+
+static bool predict_all(predict_job *job)
+{
+    cli_session *session = job->session;
+    size_t rows = 0, done = 0;
+    bo_status status;
+    while ((status = bo_stream_next(session->context, job->stream, BLOCK, job->x, job->y, &rows)) == BO_OK &&
+           rows > 0) {
+        status = cli_interrupted() ? BO_CANCELLED : predict_block(job, rows);
+        if (status != BO_OK) break;
+        if (job->has_target && job->report->classes)
+            cli_metrics_classes(&job->metrics, rows, job->y, job->classes, job->mean);
+        else if (job->has_target)
+            cli_metrics_regression(&job->metrics, rows, job->y, job->mean, job->std);
+        if (!write_rows(job, rows)) return false;
+        done += rows;
+        cli_progress_report(&session->progress, "predicting", (double)done, 0);
+    }
+    cli_progress_clear(&session->progress);
+    return !failed(job, status);
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+static bool open_model(predict_job *job)
+{
+    if (failed(job, bo_machine_load(job->session->context, job->model_path, &job->machine, &job->schema)))
+        return false;
+    job->report = bo_machine_describe(job->machine);
+    if (job->options->std && !job->report->has_std) {
+        cli_fail(job->session, "--std: %s has no standard deviations: %s", job->model_path,
+                 job->report->classes
+                     ? "it predicts classes (--proba gives probabilities)"
+                     : "it was fitted without a factor of the Gram matrix (solver cg or sgd)");
+        return false;
+    }
+    if (job->options->proba && !job->report->classes) {
+        cli_fail(job->session, "--proba: %s predicts numbers, not classes (--std gives deviations)",
+                 job->model_path);
+        return false;
+    }
+    return true;
+}
+
+/* Whether the file also has what is predicted: y is asked for once and is NAN, or refused, where it has not.
+ */
+static bool find_target(predict_job *job)
+{
+    size_t dim = job->report->dim, targets = bo_schema_targets(job->schema), rows = 0;
+    if (targets == 0) return false;
+    float *x = cli_allocate(dim, sizeof(float), "a row");
+    double *y = cli_allocate(targets, sizeof(double), "a row");
+    bo_status status = bo_stream_next(job->session->context, job->stream, 1, x, y, &rows);
+    bool found = status == BO_OK && rows == 1 && !isnan(y[0]);
+    free(x);
+    free(y);
+    return found && bo_stream_rewind(job->session->context, job->stream) == BO_OK;
+}
+
+/* A model made through the API may come without a schema: then every column of the file is an input. */
+static bool open_data(predict_job *job)
+{
+    bo_context *context = job->session->context;
+    bo_data_desc desc = {.path = job->data_path,
+                         .format = (bo_format)job->options->format,
+                         .labels = job->options->labels,
+                         .no_target = job->schema == NULL};
+    bool own = job->schema == NULL;
+    if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
+    if (bo_schema_dim(job->schema) != job->report->dim) {
+        cli_fail(job->session, "%s has %zu columns, %s was fitted on %zu", job->data_path,
+                 bo_schema_dim(job->schema), job->model_path, job->report->dim);
+        return false;
+    }
+    if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
+    job->has_target = !own && find_target(job);
+    return true;
+}
+
+static void allocate(predict_job *job)
+{
+    const bo_machine_report *report = job->report;
+    size_t outputs = report->classes ? report->classes : report->outputs;
+    job->x = cli_allocate(BLOCK * report->dim, sizeof(float), "a block of rows");
+    if (job->has_target) {
+        job->y = cli_allocate(BLOCK * bo_schema_targets(job->schema), sizeof(double), "a block of rows");
+        cli_metrics_open(&job->metrics, report);
+        job->metrics.has_std = report->has_std && !report->classes;
+    }
+    if (report->classes) job->classes = cli_allocate(BLOCK, sizeof(int), "predictions");
+    if (!report->classes || job->options->proba || job->has_target)
+        job->mean = cli_allocate(BLOCK * outputs, sizeof(double), "predictions");
+    if (!report->classes && report->has_std && (job->options->std || job->has_target))
+        job->std = cli_allocate(BLOCK * outputs, sizeof(double), "predictions");
+    job->row = cli_allocate(4 * outputs + 1, sizeof(double), "predictions");
+}
+
+static void report_json(predict_job *job)
+{
+    if (job->json.out)
+        cli_json_end(&job->json); /* the predictions */
+    else
+        cli_json_object(&job->json, NULL);
+    job->json.out = stdout;
+    cli_json_text(&job->json, "model", job->model_path);
+    cli_json_text(&job->json, "data", job->data_path);
+    cli_json_text(&job->json, "out", job->options->out);
+    if (job->has_target) cli_metrics_json(&job->metrics, job->schema, &job->json);
+    cli_json_end(&job->json);
+}
+
+static int run(predict_job *job)
+{
+    const predict_options *options = job->options;
+    if (options->out && !cli_can_write(job->session, options->out)) return CLI_FAILED;
+    if (!open_model(job) || !open_data(job)) return CLI_FAILED;
+    if (options->plot && !job->has_target)
+        return cli_fail(job->session, "--plot: %s has no column to compare predictions with", job->data_path);
+    allocate(job);
+    if (!open_output(job)) return CLI_FAILED;
+    bool ok = predict_all(job) && (!job->has_target || job->metrics.rows > 0 ||
+                                   cli_fail(job->session, "%s has no rows", job->data_path) == CLI_DONE);
+    if (!ok || (options->out && !cli_output_commit(job->session, &job->output))) {
+        cli_output_abandon(&job->output);
+        return CLI_FAILED;
+    }
+    if (job->session->common.json)
+        report_json(job);
+    else if (job->has_target && !job->session->common.quiet)
+        cli_metrics_print(&job->metrics, job->schema, stderr);
+    if (options->plot) cli_plot(job->session, &job->metrics, job->schema, options->plot);
+    return CLI_DONE;
+}
+
+static int predict(const predict_options *options, const cli_common *common, const cli_arguments *arguments)
+{
+    if (arguments->count != 2)
+        return cli_wrong_use("predict", "expected MODEL and DATA, found %zu argument%s", arguments->count,
+                             arguments->count == 1 ? "" : "s");
+    if (options->out && !cli_ends_with(options->out, ".npy") && !cli_ends_with(options->out, ".csv") &&
+        strncmp(options->out, "/dev/", 5) != 0)
+        return cli_wrong_use("predict", "--out: expected a name ending in .csv or .npy, found '%s'",
+                             options->out);
+    if (options->plot && !cli_plot_known(options->plot))
+        return cli_wrong_use("predict", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'",
+                             options->plot);
+    cli_session session;
+    if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
+    predict_job job = {.session = &session,
+                       .options = options,
+                       .model_path = arguments->items[0],
+                       .data_path = arguments->items[1]};
+    int status = run(&job);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    bo_stream_close(job.stream);
+    bo_machine_destroy(job.machine);
+    bo_schema_destroy(job.schema);
+    cli_metrics_close(&job.metrics);
+    free(job.class_values);
+    free(job.x);
+    free(job.y);
+    free(job.mean);
+    free(job.std);
+    free(job.row);
+    free(job.classes);
+    cli_session_close(&session);
+    return status;
+}
+
+int cli_predict(int argc, char **argv)
+{
+    predict_options o = {0};
+    const cli_option options[] = {
+        {CLI_SECTION, "Predictions", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_FLAG, "std", NULL, "regression: mean, standard deviation and the 95% interval", &o.std, NULL, 0,
+         0},
+        {CLI_FLAG, "proba", NULL, "classification: the probability of every class", &o.proba, NULL, 0, 0},
+        {CLI_TEXT, "out", "FILE", "where to: .csv or .npy; CSV on standard output unless given", &o.out, NULL,
+         0, 0},
+        {CLI_TEXT, "plot", "FILE", "predicted against true, or the confusion matrix: .svg, .png, .pdf",
+         &o.plot, NULL, 0, 0},
+        {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "labels", "FILE", "the true values, when they are in a file of their own", &o.labels, NULL,
+         0, 0},
+        {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
+    };
+    const cli_usage usage = {"predict",
+                             "MODEL DATA [options]",
+                             "Applies a model to every row of DATA. Columns are matched by name where both "
+                             "files have names, by position "
+                             "otherwise. If DATA also has the column that is predicted, the predictions are "
+                             "compared with it and the figures "
+                             "printed on standard error.",
+                             "  bochner predict price.model test.csv\n"
+                             "  bochner predict price.model test.csv --std --out predicted.csv\n",
+                             options,
+                             CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    int status = parsed == CLI_PARSED       ? predict(&o, &common, &arguments)
+                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                            : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

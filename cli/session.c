@@ -1,0 +1,182 @@
+/* A context with its messages: the log sink, progress, Ctrl-C, and how errors reach the reader. */
+#include "cli.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A signal handler reaches nothing but globals; this is the only one of the program. */
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    interrupted = number;
+}
+
+/* A rank waiting for another one inside MPI cannot be asked to stop: mpirun ends it because another one
+ * ended. */
+static void on_rank_ended(int number)
+{
+    static const char words[] = "bochner fit: stopped: another rank of the job ended; no model was written\n";
+    ssize_t ignored = write(STDERR_FILENO, words, sizeof words - 1);
+    (void)ignored;
+    _exit(128 + number);
+}
+
+bool cli_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+static void handle_signals(bool parallel)
+{
+    struct sigaction stop = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&stop.sa_mask);
+    sigaction(SIGINT, &stop, NULL);
+    if (parallel) stop.sa_handler = on_rank_ended;
+    sigaction(SIGTERM, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, said like any other */
+}
+
+static void on_log(void *user, bo_log_level level, const char *message)
+{
+    cli_session *session = user;
+    if (level == BO_LOG_WARNING)
+        cli_warn(session, "%s", message);
+    else if (level == BO_LOG_INFO)
+        cli_say(session, "%s", message);
+}
+
+static bool on_progress(void *user, const char *what, double done, double total)
+{
+    cli_session *session = user;
+    cli_progress_report(&session->progress, what, done, total);
+    return !cli_interrupted();
+}
+
+bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel)
+{
+    *session = (cli_session){.command = command, .common = *common, .ranks = {.size = 1}};
+    if (parallel && !cli_ranks_open(&session->ranks)) {
+        cli_fail(session,
+                 "started by mpirun with %d ranks, but this program was built without MPI, or MPI failed",
+                 cli_ranks_announced());
+        return false;
+    }
+    handle_signals(session->ranks.size > 1);
+    const char *terminal = getenv("TERM");
+    session->progress.show = !common->quiet && session->ranks.rank == 0 && isatty(STDERR_FILENO) &&
+                             !(terminal && strcmp(terminal, "dumb") == 0);
+    bo_context_desc desc = {
+        .threads = (int)(common->threads ? common->threads : cli_ranks_threads(&session->ranks)),
+        .isa = common->isa,
+        .log = on_log,
+        .progress = on_progress,
+        .user = session,
+    };
+    bo_status status = bo_context_create(&desc, &session->context);
+    if (status == BO_OK) return true;
+    const char *isa = common->isa ? common->isa : getenv("BOCHNER_ISA");
+    cli_fail(session, "%s%s%s", bo_status_string(status),
+             isa ? ": this CPU or this build has no kernels for " : "", isa ? isa : "");
+    cli_session_close(session);
+    return false;
+}
+
+void cli_session_close(cli_session *session)
+{
+    cli_progress_clear(&session->progress);
+    bo_context_destroy(session->context);
+    session->context = NULL;
+    cli_ranks_close(&session->ranks);
+}
+
+static void message(cli_session *session, const char *kind, const char *format, va_list arguments)
+{
+    cli_progress_clear(&session->progress);
+    fprintf(stderr, "bochner %s: %s", session->command, kind);
+    if (session->ranks.size > 1 && session->ranks.rank > 0) fprintf(stderr, "rank %d: ", session->ranks.rank);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    fflush(stderr);
+}
+
+void cli_say(cli_session *session, const char *format, ...)
+{
+    if (session->common.quiet || session->ranks.rank > 0) return;
+    cli_progress_clear(&session->progress);
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}
+
+void cli_warn(cli_session *session, const char *format, ...)
+{
+    if (session->ranks.rank > 0) return;
+    va_list arguments;
+    va_start(arguments, format);
+    message(session, "warning: ", format, arguments);
+    va_end(arguments);
+}
+
+int cli_fail(cli_session *session, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    message(session, "", format, arguments);
+    va_end(arguments);
+    cli_ranks_abort(&session->ranks, CLI_FAILED);
+    return CLI_FAILED;
+}
+
+int cli_fail_status(cli_session *session, bo_status status)
+{
+    if (status == BO_CANCELLED) {
+        cli_fail(session, "stopped on request; nothing was written");
+        return CLI_INTERRUPTED;
+    }
+    const char *words = bo_context_error(session->context);
+    return cli_fail(session, "%s", *words ? words : bo_status_string(status));
+}
+
+int cli_wrong_use(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "bochner %s: ", command);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, " (bochner %s --help)\n", command);
+    return CLI_WRONG_USE;
+}
+
+bool cli_can_write(cli_session *session, const char *path)
+{
+    struct stat info;
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (slash == path) snprintf(folder, sizeof folder, "/");
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) {
+            cli_fail(session, "cannot write %s: it is a folder", path);
+            return false;
+        }
+        if (!S_ISREG(info.st_mode)) return true; /* a device or a pipe is written in place */
+    }
+    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        cli_fail(session, "cannot write %s: there is no folder %s", path, folder);
+        return false;
+    }
+    if (access(folder, W_OK) != 0) {
+        cli_fail(session, "cannot write %s: folder %s: %s", path, folder, strerror(errno));
+        return false;
+    }
+    return true;
+}
