@@ -2,10 +2,18 @@
 #include <math.h>
 #include <string.h>
 #include "internal.h"
+#include "files.h"
+
+bo_features *bo_features_share(const bo_features *features)
+{
+    bo_features *shared = (bo_features *)features;
+    atomic_fetch_add(&shared->other_owners, 1);
+    return shared;
+}
 
 void bo_features_destroy(bo_features *features)
 {
-    if (!features) return;
+    if (!features || atomic_fetch_sub(&features->other_owners, 1) > 0) return;
     bo_free(features->factor);
     bo_free(features->length_scales);
     bo_free(features->w);

@@ -13,4 +13,7 @@ bo_status bo_features_pack(bo_context *context, const bo_features *features, bo_
 /* The reverse; tensors carry the same names ("features.w", …). */
 bo_status bo_features_unpack(bo_context *context, const bo_tensors *file, const char *json, bo_features **out);
 
+/* One more owner of the same map: every owner calls bo_features_destroy, the last one's frees it. */
+bo_features *bo_features_share(const bo_features *features);
+
 #endif

@@ -9,6 +9,7 @@
 #define BO_FEATURES_INTERNAL_H
 
 #include <bochner/features.h>
+#include <stdatomic.h>
 #include "../base/base.h"
 #include "../base/rng.h"
 #include "../kernels/kernels.h"
@@ -195,6 +196,7 @@ enum { BO_BLOCK_ROWS = 64 };
 /* Invariants: w is NULL exactly for HADAMARD and for maps without frequencies; packed exists exactly when w
  * does and holds w ∘ factor times u_scale; factor has desc.dim entries. */
 struct bo_features {
+    atomic_int other_owners; /* besides the first: bo_features_share */
     bo_features_desc desc; /* defaults filled in */
     const bo_function_definition *function;
     const bo_kernels *kernels; /* of the context it was made with: packed is laid out for them */
