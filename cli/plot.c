@@ -24,21 +24,22 @@ static void quoted(FILE *pipe, const char *text, size_t limit)
     fputc('\'', pipe);
 }
 
+/* `font` in pixels at 96 to the inch; the cairo terminals count points, 72 to the inch. */
 static void begin(FILE *pipe, const char *path, const char *output, int width, int height, int font)
 {
     fputs("set encoding utf8\n", pipe);
     if (cli_ends_with(path, ".svg"))
-        fprintf(pipe, "set terminal svg noenhanced size %d,%d font 'DejaVu Sans,%d' background 'white'\n",
-                width, height, font);
+        fprintf(pipe, "set terminal svg noenhanced size %d,%d font 'DejaVu Sans,%d' background 'white'\n", width,
+                height, font);
     else if (cli_ends_with(path, ".png"))
         fprintf(pipe,
-                "set terminal pngcairo noenhanced size %d,%d font 'DejaVu Sans,%d' background 'white'\n",
+                "set terminal pngcairo noenhanced size %d,%d font 'DejaVu Sans,%d' fontscale 0.75 background 'white'\n",
                 width, height, font);
     else
-        fprintf(
-            pipe,
-            "set terminal pdfcairo noenhanced size %.2fin,%.2fin font 'DejaVu Sans,%d' background 'white'\n",
-            width / 96.0, height / 96.0, font);
+        fprintf(pipe,
+                "set terminal pdfcairo noenhanced size %.2fin,%.2fin font 'DejaVu Sans,%d' fontscale 0.75 background "
+                "'white'\n",
+                width / 96.0, height / 96.0, font);
     fputs("set output ", pipe);
     quoted(pipe, output, (size_t)-1);
     fputs("\nunset key\nset border lc rgb '#555555'\nset tics textcolor rgb '#333333' nomirror\n", pipe);
@@ -61,15 +62,14 @@ enum { BINS = 40 };
 /* The 95% interval around the diagonal: where predictions are p, the truth lies in p ± 1.96 s(p) and s is the
  * root mean square deviation of a bin of neighbours. A closed polygon, up the left side and down the right
  * one. */
-static void band(FILE *pipe, const cli_metrics *metrics)
+static void band(FILE *pipe, const cli_metrics *metrics, double low, double high)
 {
     size_t n = metrics->points, bins = n / 8 < BINS ? n / 8 : BINS;
     point *points = cli_allocate(n, sizeof(point), "plot");
     for (size_t i = 0; i < n; i++) points[i] = (point){metrics->predicted[i], metrics->deviation[i]};
     qsort(points, n, sizeof(point), by_prediction);
     if (bins < 2) bins = n < 2 ? n : 2;
-    double *at = cli_allocate(bins + 1, sizeof(double), "plot"),
-           *half = cli_allocate(bins + 1, sizeof(double), "plot");
+    double *at = cli_allocate(bins + 1, sizeof(double), "plot"), *half = cli_allocate(bins + 1, sizeof(double), "plot");
     for (size_t b = 0; b < bins; b++) {
         size_t from = b * n / bins, to = (b + 1) * n / bins;
         double squares = 0, mean = 0;
@@ -77,15 +77,15 @@ static void band(FILE *pipe, const cli_metrics *metrics)
             squares += points[i].deviation * points[i].deviation;
             mean += points[i].predicted;
         }
-        at[b] = b == 0          ? points[0].predicted
-                : b + 1 == bins ? points[n - 1].predicted
-                                : mean / (double)(to - from);
+        at[b] = b == 0 ? points[0].predicted : b + 1 == bins ? points[n - 1].predicted : mean / (double)(to - from);
         half[b] = SIGMAS * sqrt(squares / (double)(to - from));
     }
     fputs("$band << EOD\n", pipe);
+    fprintf(pipe, "%.9g %.9g\n", low - half[0], low);
     for (size_t b = 0; b < bins; b++) fprintf(pipe, "%.9g %.9g\n", at[b] - half[b], at[b]);
+    fprintf(pipe, "%.9g %.9g\n%.9g %.9g\n", high - half[bins - 1], high, high + half[bins - 1], high);
     for (size_t b = bins; b-- > 0;) fprintf(pipe, "%.9g %.9g\n", at[b] + half[b], at[b]);
-    fputs("EOD\n", pipe);
+    fprintf(pipe, "%.9g %.9g\nEOD\n", low + half[0], low);
     free(points);
     free(at);
     free(half);
@@ -105,12 +105,12 @@ static void scatter(FILE *pipe, const cli_metrics *metrics, const bo_schema *sch
     }
     fputs("EOD\n", pipe);
     bool banded = metrics->deviation && metrics->points > 0;
-    if (banded) band(pipe, metrics);
     double margin = high > low ? 0.04 * (high - low) : fabs(low) * 0.1 + 1;
-    fprintf(pipe, "set xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\nset size ratio 1\n", low - margin,
-            high + margin, low - margin, high + margin);
+    if (banded) band(pipe, metrics, low - margin, high + margin);
+    fprintf(pipe, "set xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\nset size ratio 1\n", low - margin, high + margin,
+            low - margin, high + margin);
     char title[256];
-    int length = snprintf(title, sizeof title, "%s rows:  RMSE %.4g,  R² %.4f", cli_count(metrics->rows).s,
+    int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  R² %.4f", cli_count(metrics->rows).s,
                           sqrt(metrics->sums[0].squared_error / (double)metrics->rows),
                           1 - metrics->sums[0].squared_error / metrics->sums[0].squared_deviation);
     if (banded)
@@ -145,8 +145,7 @@ static unsigned shade(unsigned full, double share)
     return color;
 }
 
-static void class_tics(FILE *pipe, const char *axis, const bo_schema *schema, size_t classes,
-                       const char *format)
+static void class_tics(FILE *pipe, const char *axis, const bo_schema *schema, size_t classes, const char *format)
 {
     fprintf(pipe, "set %stics %s scale 0 (", axis, format);
     size_t step = classes <= 60 ? 1 : (classes + 29) / 30;
@@ -166,7 +165,7 @@ static void class_tics(FILE *pipe, const char *axis, const bo_schema *schema, si
 static void cells(FILE *pipe, const cli_metrics *metrics, int cell, int font)
 {
     size_t classes = metrics->classes, object = 1;
-    double worst = 0;
+    double worst = 0.03; /* lone errors of a good classifier stay pale */
     for (size_t i = 0; i < classes; i++) {
         double total = 0;
         for (size_t j = 0; j < classes; j++) total += (double)metrics->confusion[i * classes + j];
@@ -182,15 +181,13 @@ static void cells(FILE *pipe, const cli_metrics *metrics, int cell, int font)
             double share = (double)count / total;
             double depth = i == j ? 0.12 + 0.88 * share * share : 0.08 + 0.92 * sqrt(share / worst);
             unsigned color = shade(i == j ? 0x1f5fa8 : 0xe8862e, depth);
-            fprintf(pipe, "set object %zu rect from %g,%g to %g,%g fc rgb '#%06x' fs solid noborder behind\n",
-                    object++, (double)j - 0.48, (double)i - 0.48, (double)j + 0.48, (double)i + 0.48, color);
+            fprintf(pipe, "set object %zu rect from %g,%g to %g,%g fc rgb '#%06x' fs solid noborder behind\n", object++,
+                    (double)j - 0.48, (double)i - 0.48, (double)j + 0.48, (double)i + 0.48, color);
             if (cell < 24) continue;
             bool light = i == j && depth > 0.45;
-            int digits = snprintf(NULL, 0, "%zu", count), size = digits > 4   ? font - 3
-                                                                 : digits > 3 ? font - 1
-                                                                              : font;
-            fprintf(pipe, "set label %zu '%zu' at %zu,%zu center font ',%d' textcolor rgb '%s' front\n",
-                    object, count, j, i, size, light ? "#ffffff" : "#333333");
+            int digits = snprintf(NULL, 0, "%zu", count), size = digits > 4 ? font - 3 : digits > 3 ? font - 1 : font;
+            fprintf(pipe, "set label %zu '%zu' at %zu,%zu center font ',%d' textcolor rgb '%s' front\n", object, count,
+                    j, i, size, light ? "#ffffff" : "#333333");
         }
     }
 }
@@ -208,15 +205,15 @@ static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *s
     int side = cell * (int)classes, names = 9 * (int)longest;
     if (side < 260) side = 260;
     bool slanted = (int)longest * 8 > cell;
-    int left = 64 + names, bottom = 62 + (slanted ? names : 14), top = 52, right = 30;
+    int left = 64 + names, bottom = 58 + (slanted ? names * 3 / 4 : 14), top = 52, right = 30;
     begin(pipe, path, output, left + side + right, top + side + bottom, classes <= 12 ? 12 : 10);
-    fprintf(pipe, "set lmargin at screen %.5f\nset rmargin at screen %.5f\n",
-            (double)left / (left + side + right), (double)(left + side) / (left + side + right));
-    fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n",
-            (double)bottom / (top + side + bottom), (double)(bottom + side) / (top + side + bottom));
+    fprintf(pipe, "set lmargin at screen %.5f\nset rmargin at screen %.5f\n", (double)left / (left + side + right),
+            (double)(left + side) / (left + side + right));
+    fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n", (double)bottom / (top + side + bottom),
+            (double)(bottom + side) / (top + side + bottom));
     char title[160];
-    snprintf(title, sizeof title, "%.2f%% of %s rows are right", 100 * cli_metrics_accuracy(metrics),
-             cli_count(metrics->rows).s);
+    snprintf(title, sizeof title, "%.2f%% of %s rows are right (blue), the rest is orange",
+             100 * cli_metrics_accuracy(metrics), cli_count(metrics->rows).s);
     fputs("set title ", pipe);
     quoted(pipe, title, sizeof title);
     fprintf(pipe, " font ',14' textcolor rgb '#222222'\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\n",
