@@ -1,20 +1,19 @@
 /* The table for CPUs with AVX2 and FMA. */
 #if defined(__x86_64__)
 #include "../tables.h"
-#include "../ref/ref.h"
 #include "avx2.h"
 
 const bo_kernels bo_kernels_avx2 = {
     .isa = "avx2",
     .gemm = {.mr = BO_AVX2_MR, .nr = BO_AVX2_NR, .f32 = bo_avx2_gemm_f32, .f32_f64 = bo_avx2_gemm_f32_f64},
     .gemm64 = {.mr = BO_AVX2_MR, .nr = BO_AVX2_NR64, .f64 = bo_avx2_gemm_f64},
-    .sincos = bo_ref_sincos,
-    .cos_shift = bo_ref_cos_shift,
-    .exp_shift = bo_ref_exp_shift,
-    .relu = bo_ref_relu,
-    .axpy = bo_ref_axpy,
-    .dot = bo_ref_dot,
-    .affine = bo_ref_affine,
-    .hadamard = bo_ref_hadamard,
+    .sincos = bo_avx2_sincos,
+    .cos_shift = bo_avx2_cos_shift,
+    .exp_shift = bo_avx2_exp_shift,
+    .relu = bo_avx2_relu,
+    .axpy = bo_avx2_axpy,
+    .dot = bo_avx2_dot,
+    .affine = bo_avx2_affine,
+    .hadamard = bo_avx2_hadamard,
 };
 #endif

@@ -14,11 +14,10 @@ void bo_ref_sincos(size_t n, float scale, const float *x, float *s, float *c)
 void bo_ref_cos_shift(size_t n, float scale, const float *x, const float *shift, float *y)
 {
     for (size_t i = 0; i < n; i++) {
-        double angle = (double)x[i] + (double)shift[i];
-        /* Beyond 2^52 even the sum in double loses the shift: cos(x + b) = cos x cos b - sin x sin b. */
-        double value = fabs(angle) < 0x1p40 ? cos(angle)
-                                            : cos((double)x[i]) * cos((double)shift[i]) -
-                                                  sin((double)x[i]) * sin((double)shift[i]);
+        /* Where even a sum in double would lose the shift: cos(x + b) = cos x cos b - sin x sin b. */
+        double angle = x[i], more = shift[i];
+        double value = fabs(angle) + fabs(more) < 0x1p20 ? cos(angle + more)
+                                                         : cos(angle) * cos(more) - sin(angle) * sin(more);
         y[i] = (float)(scale * value);
     }
 }

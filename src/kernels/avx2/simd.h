@@ -1,0 +1,206 @@
+/* The vector vocabulary of src/kernels/simd/ in AVX2 with FMA: v is 8 floats, d is 4 doubles. */
+#ifndef BO_KERNELS_AVX2_SIMD_H
+#define BO_KERNELS_AVX2_SIMD_H
+
+#include <stddef.h>
+#include <stdbool.h>
+#include <immintrin.h>
+
+enum { LANES = 8 };
+typedef __m256 v;
+typedef __m256d d;
+typedef __m256i vi;
+
+#define ISA(name) bo_avx2_##name
+
+static inline v v_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+static inline void v_store(float *p, v x)
+{
+    _mm256_storeu_ps(p, x);
+}
+
+/* All ones in the first n lanes. */
+static inline vi part(size_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/* The first n < 8 lanes; the others are read as zero. */
+static inline v v_load_part(const float *p, size_t n)
+{
+    return _mm256_maskload_ps(p, part(n));
+}
+
+static inline void v_store_part(float *p, size_t n, v x)
+{
+    _mm256_maskstore_ps(p, part(n), x);
+}
+
+static inline v v_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+static inline v v_add(v a, v b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+static inline v v_sub(v a, v b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+static inline v v_mul(v a, v b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+/* a b + c and c - a b, rounded once */
+static inline v v_fma(v a, v b, v c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+static inline v v_fnma(v a, v b, v c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
+static inline v v_round(v x)
+{
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* max(x, 0); NaN stays NaN */
+static inline v v_positive_part(v x)
+{
+    return _mm256_max_ps(_mm256_setzero_ps(), x);
+}
+
+static inline vi v_to_int(v x)
+{
+    return _mm256_cvtps_epi32(x);
+}
+
+/* Some lane is larger than limit in magnitude, or NaN. */
+static inline bool v_any_beyond(v x, float limit)
+{
+    v size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+    return _mm256_movemask_ps(_mm256_cmp_ps(size, _mm256_set1_ps(limit), _CMP_NLE_UQ)) != 0;
+}
+
+/* Lane by lane: |x| > limit or NaN ? beyond : within */
+static inline v v_choose_beyond(v x, float limit, v within, v beyond)
+{
+    v size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+    return _mm256_blendv_ps(within, beyond, _mm256_cmp_ps(size, _mm256_set1_ps(limit), _CMP_NLE_UQ));
+}
+
+/* Lane by lane: q odd ? odd : even */
+static inline v v_choose_odd(vi q, v even, v odd)
+{
+    return _mm256_blendv_ps(even, odd, _mm256_castsi256_ps(_mm256_slli_epi32(q, 31)));
+}
+
+/* -x where bit 1 of q + plus is set */
+static inline v v_negate_by(v x, vi q, int plus)
+{
+    vi bit = _mm256_and_si256(_mm256_add_epi32(q, _mm256_set1_epi32(plus)), _mm256_set1_epi32(2));
+    return _mm256_xor_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(bit, 30)));
+}
+
+/* 2^n for integers -126 <= n <= 127 */
+static inline v power_of_two(vi n)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+
+/* x 2^n for a result in the normal range: in two steps, since 2^128 is not a number although x 2^128 may be
+ */
+static inline v v_scale(v x, v n)
+{
+    vi whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
+    return _mm256_mul_ps(_mm256_mul_ps(x, power_of_two(half)), power_of_two(_mm256_sub_epi32(whole, half)));
+}
+
+/* value, but 0 where t < lowest and inf where t > highest */
+static inline v v_flush(v value, v t, float lowest, float highest)
+{
+    v low = _mm256_cmp_ps(t, _mm256_set1_ps(lowest), _CMP_LT_OQ);
+    v high = _mm256_cmp_ps(t, _mm256_set1_ps(highest), _CMP_GT_OQ);
+    return _mm256_blendv_ps(_mm256_andnot_ps(low, value), _mm256_set1_ps(__builtin_inff()), high);
+}
+
+static inline d d_set(double x)
+{
+    return _mm256_set1_pd(x);
+}
+
+static inline d d_low(v x)
+{
+    return _mm256_cvtps_pd(_mm256_castps256_ps128(x));
+}
+
+static inline d d_high(v x)
+{
+    return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+}
+
+static inline v d_join(d low, d high)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
+}
+
+static inline d d_add(d a, d b)
+{
+    return _mm256_add_pd(a, b);
+}
+
+static inline d d_mul(d a, d b)
+{
+    return _mm256_mul_pd(a, b);
+}
+
+static inline d d_fma(d a, d b, d c)
+{
+    return _mm256_fmadd_pd(a, b, c);
+}
+
+static inline d d_fnma(d a, d b, d c)
+{
+    return _mm256_fnmadd_pd(a, b, c);
+}
+
+static inline d d_round(d x)
+{
+    return _mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline double d_sum(d x)
+{
+    double lane[4];
+    _mm256_storeu_pd(lane, x);
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+/* Butterflies of the Walsh-Hadamard transform between lanes whose numbers differ in one bit: the lower
+ * receives the sum, the upper the difference. `signs` is -0 in the upper lanes. */
+static inline v butterfly(v x, v partner, v signs)
+{
+    return _mm256_add_ps(partner, _mm256_xor_ps(x, signs));
+}
+
+static inline v v_hadamard(v x)
+{
+    x = butterfly(x, _mm256_permute_ps(x, 0xb1), _mm256_setr_ps(0, -0.0f, 0, -0.0f, 0, -0.0f, 0, -0.0f));
+    x = butterfly(x, _mm256_permute_ps(x, 0x4e), _mm256_setr_ps(0, 0, -0.0f, -0.0f, 0, 0, -0.0f, -0.0f));
+    return butterfly(x, _mm256_permute2f128_ps(x, x, 1),
+                     _mm256_setr_ps(0, 0, 0, 0, -0.0f, -0.0f, -0.0f, -0.0f));
+}
+
+#endif

@@ -1,0 +1,190 @@
+/* The vector vocabulary of src/kernels/simd/ in AVX-512: v is 16 floats, d is 8 doubles. */
+#ifndef BO_KERNELS_AVX512_SIMD_H
+#define BO_KERNELS_AVX512_SIMD_H
+
+#include <stddef.h>
+#include <stdbool.h>
+#include <immintrin.h>
+
+enum { LANES = 16 };
+typedef __m512 v;
+typedef __m512d d;
+typedef __m512i vi;
+
+#define ISA(name) bo_avx512_##name
+
+static inline v v_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+static inline void v_store(float *p, v x)
+{
+    _mm512_storeu_ps(p, x);
+}
+
+/* The first n < 16 lanes; the others are read as zero. */
+static inline v v_load_part(const float *p, size_t n)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+
+static inline void v_store_part(float *p, size_t n, v x)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), x);
+}
+
+static inline v v_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+static inline v v_add(v a, v b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+static inline v v_sub(v a, v b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+static inline v v_mul(v a, v b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+/* a b + c and c - a b, rounded once */
+static inline v v_fma(v a, v b, v c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+static inline v v_fnma(v a, v b, v c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+static inline v v_round(v x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* max(x, 0); NaN stays NaN */
+static inline v v_positive_part(v x)
+{
+    return _mm512_max_ps(_mm512_setzero_ps(), x);
+}
+
+static inline vi v_to_int(v x)
+{
+    return _mm512_cvtps_epi32(x);
+}
+
+/* Some lane is larger than limit in magnitude, or NaN. */
+static inline bool v_any_beyond(v x, float limit)
+{
+    return _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(limit), _CMP_NLE_UQ) != 0;
+}
+
+/* Lane by lane: |x| > limit or NaN ? beyond : within */
+static inline v v_choose_beyond(v x, float limit, v within, v beyond)
+{
+    __mmask16 far = _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(limit), _CMP_NLE_UQ);
+    return _mm512_mask_blend_ps(far, within, beyond);
+}
+
+/* Lane by lane: q odd ? odd : even */
+static inline v v_choose_odd(vi q, v even, v odd)
+{
+    return _mm512_mask_blend_ps(_mm512_test_epi32_mask(q, _mm512_set1_epi32(1)), even, odd);
+}
+
+/* -x where bit 1 of q + plus is set */
+static inline v v_negate_by(v x, vi q, int plus)
+{
+    vi bit = _mm512_and_si512(_mm512_add_epi32(q, _mm512_set1_epi32(plus)), _mm512_set1_epi32(2));
+    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(x), _mm512_slli_epi32(bit, 30)));
+}
+
+/* x 2^n for a result in the normal range */
+static inline v v_scale(v x, v n)
+{
+    return _mm512_scalef_ps(x, n);
+}
+
+/* value, but 0 where t < lowest and inf where t > highest */
+static inline v v_flush(v value, v t, float lowest, float highest)
+{
+    __mmask16 low = _mm512_cmp_ps_mask(t, _mm512_set1_ps(lowest), _CMP_LT_OQ);
+    __mmask16 high = _mm512_cmp_ps_mask(t, _mm512_set1_ps(highest), _CMP_GT_OQ);
+    value = _mm512_mask_mov_ps(value, low, _mm512_setzero_ps());
+    return _mm512_mask_mov_ps(value, high, _mm512_set1_ps(__builtin_inff()));
+}
+
+static inline d d_set(double x)
+{
+    return _mm512_set1_pd(x);
+}
+
+static inline d d_low(v x)
+{
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(x));
+}
+
+static inline d d_high(v x)
+{
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
+}
+
+static inline v d_join(d low, d high)
+{
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
+}
+
+static inline d d_add(d a, d b)
+{
+    return _mm512_add_pd(a, b);
+}
+
+static inline d d_mul(d a, d b)
+{
+    return _mm512_mul_pd(a, b);
+}
+
+static inline d d_fma(d a, d b, d c)
+{
+    return _mm512_fmadd_pd(a, b, c);
+}
+
+static inline d d_fnma(d a, d b, d c)
+{
+    return _mm512_fnmadd_pd(a, b, c);
+}
+
+static inline d d_round(d x)
+{
+    return _mm512_roundscale_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline double d_sum(d x)
+{
+    return _mm512_reduce_add_pd(x);
+}
+
+/* Butterflies of the Walsh-Hadamard transform between lanes whose numbers differ in one bit: the lower
+ * receives the sum, the upper the difference. */
+static inline v butterfly(v x, v partner, __mmask16 upper)
+{
+    return _mm512_add_ps(partner, _mm512_mask_sub_ps(x, upper, _mm512_setzero_ps(), x));
+}
+
+static inline v v_hadamard(v x)
+{
+    x = butterfly(x, _mm512_permute_ps(x, 0xb1), 0xaaaa);
+    x = butterfly(x, _mm512_permute_ps(x, 0x4e), 0xcccc);
+    x = butterfly(x, _mm512_shuffle_f32x4(x, x, 0xb1), 0xf0f0);
+    return butterfly(x, _mm512_shuffle_f32x4(x, x, 0x4e), 0xff00);
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* Exponential and the elementwise kernels in the vector vocabulary of the includer. */
+
+/* exp(x + shift): the sum t and its rounding error e; t = n ln 2 + r; 2^n (1 + r' + r'² p(r')) with r' = r +
+ * e, p minimax on |r| <= 0.352 (error of the whole 4e-9). */
+static inline v exp_vector(v x, v shift)
+{
+    v t = v_add(x, shift), back = v_sub(t, x);
+    v error = v_add(v_sub(x, v_sub(t, back)), v_sub(shift, back));
+    v n = v_round(v_mul(t, v_set(0x1.715476p+0f)));
+    v r = v_fnma(n, v_set(-0x1.05c61p-29f), v_add(v_fnma(n, v_set(0x1.62e43p-1f), t), error));
+    v p = v_fma(r, v_set(0x1.6dc126p-10f), v_set(0x1.1244b4p-7f));
+    p = v_fma(r, p, v_set(0x1.55544ep-5f));
+    p = v_fma(r, p, v_set(0x1.555482p-3f));
+    p = v_fma(r, p, v_set(0.5f));
+    p = v_fma(v_mul(r, r), p, r);
+    return v_flush(v_scale(v_add(p, v_set(1.0f)), n), t, BO_EXP_LOWEST, BO_EXP_HIGHEST);
+}
+
+void ISA(exp_shift)(size_t n, const float *x, float shift, float *y)
+{
+    v more = v_set(shift);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store(y + i, exp_vector(v_load(x + i), more));
+    if (i < n) v_store_part(y + i, n - i, exp_vector(v_load_part(x + i, n - i), more));
+}
+
+void ISA(relu)(size_t n, float scale, const float *x, float *y)
+{
+    v factor = v_set(scale);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store(y + i, v_mul(factor, v_positive_part(v_load(x + i))));
+    if (i < n) v_store_part(y + i, n - i, v_mul(factor, v_positive_part(v_load_part(x + i, n - i))));
+}
+
+void ISA(axpy)(size_t n, float a, const float *x, float *y)
+{
+    v factor = v_set(a);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store(y + i, v_fma(factor, v_load(x + i), v_load(y + i)));
+    if (i < n) {
+        size_t rest = n - i;
+        v_store_part(y + i, rest, v_fma(factor, v_load_part(x + i, rest), v_load_part(y + i, rest)));
+    }
+}
+
+static inline void dot_vector(v x, v y, d *low, d *high)
+{
+    *low = d_fma(d_low(x), d_low(y), *low);
+    *high = d_fma(d_high(x), d_high(y), *high);
+}
+
+/* Four sums so that the additions overlap; their order depends on n alone. */
+double ISA(dot)(size_t n, const float *x, const float *y)
+{
+    d sum0 = d_set(0.0), sum1 = d_set(0.0), sum2 = d_set(0.0), sum3 = d_set(0.0);
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        dot_vector(v_load(x + i), v_load(y + i), &sum0, &sum1);
+        dot_vector(v_load(x + i + LANES), v_load(y + i + LANES), &sum2, &sum3);
+    }
+    for (; i + LANES <= n; i += LANES) dot_vector(v_load(x + i), v_load(y + i), &sum0, &sum1);
+    if (i < n) dot_vector(v_load_part(x + i, n - i), v_load_part(y + i, n - i), &sum2, &sum3);
+    return d_sum(d_add(d_add(sum0, sum1), d_add(sum2, sum3)));
+}
+
+void ISA(affine)(size_t n, const float *x, const float *mean, const float *factor, float *y)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        v_store(y + i, v_mul(v_sub(v_load(x + i), v_load(mean + i)), v_load(factor + i)));
+    }
+    if (i < n) {
+        size_t rest = n - i;
+        v centred = v_sub(v_load_part(x + i, rest), v_load_part(mean + i, rest));
+        v_store_part(y + i, rest, v_mul(centred, v_load_part(factor + i, rest)));
+    }
+}
+
+/* Two stages of butterflies at once, over blocks of 4 half numbers: half the trips through memory. */
+static inline void hadamard_two_stages(size_t n, size_t half, float *x)
+{
+    for (size_t start = 0; start < n; start += 4 * half) {
+        for (float *p = x + start; p < x + start + half; p += LANES) {
+            v a = v_load(p), b = v_load(p + half), c = v_load(p + 2 * half), e = v_load(p + 3 * half);
+            v ab = v_add(a, b), a_b = v_sub(a, b), ce = v_add(c, e), c_e = v_sub(c, e);
+            v_store(p, v_add(ab, ce));
+            v_store(p + half, v_add(a_b, c_e));
+            v_store(p + 2 * half, v_sub(ab, ce));
+            v_store(p + 3 * half, v_sub(a_b, c_e));
+        }
+    }
+}
+
+static inline void hadamard_last_stage(size_t n, float *x)
+{
+    for (float *p = x; p < x + n / 2; p += LANES) {
+        v a = v_load(p), b = v_load(p + n / 2);
+        v_store(p, v_add(a, b));
+        v_store(p + n / 2, v_sub(a, b));
+    }
+}
+
+void ISA(hadamard)(size_t n, float *x)
+{
+    if (n < LANES) {
+        bo_ref_hadamard(n, x);
+        return;
+    }
+    for (size_t i = 0; i < n; i += LANES) v_store(x + i, v_hadamard(v_load(x + i)));
+    size_t half = LANES;
+    for (; 4 * half <= n; half *= 4) hadamard_two_stages(n, half, x);
+    if (2 * half <= n) hadamard_last_stage(n, x);
+}
