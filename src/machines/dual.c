@@ -1,0 +1,177 @@
+/* The dual form, for more features than rows: with Zc = √w (φ - centre) and a penalty D on β,
+ *
+ *     M = Zc D⁻¹ Zcᵀ + I,   α = M⁻¹ √w (y - mean),   β = D⁻¹ Zcᵀ α,
+ *
+ * n² and n³ instead of R² and R³. Everything in double: D⁻¹ may be 1e8 beside the I. */
+#include "internal.h"
+#include "../math/linalg.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct dual {
+    size_t rows, features, outputs;
+    double *z;        /* rows x features: √w (φ - centre) */
+    double *zd;       /* rows x features: the same times D⁻¹ */
+    double *m;        /* rows x rows: M, then its factor */
+    double *alpha;    /* rows x outputs */
+    double *inverse;  /* rows x rows: L⁻¹ */
+    double *centre, *squares, *penalty, *beta, *mean;
+    double weight;
+} dual;
+
+static void dual_free(dual *d)
+{
+    double *blocks[] = {d->z, d->zd, d->m, d->alpha, d->inverse, d->centre, d->squares, d->penalty, d->beta, d->mean};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
+}
+
+static bo_status dual_create(bo_context *context, const bo_problem *problem, dual *d)
+{
+    size_t n = problem->samples->rows, r = bo_features_describe(problem->phi)->features, t = problem->targets->outputs;
+    *d = (dual){.rows = n, .features = r, .outputs = t};
+    d->z = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
+    d->zd = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
+    d->m = bo_alloc_raw(context, n * n, sizeof(double), "the kernel matrix");
+    d->inverse = bo_alloc(context, n * n, sizeof(double), "the inverse factor");
+    d->alpha = bo_alloc_raw(context, n * t, sizeof(double), "the dual coefficients");
+    d->centre = bo_alloc(context, r, sizeof(double), "the coefficients");
+    d->squares = bo_alloc(context, r, sizeof(double), "the coefficients");
+    d->penalty = bo_alloc(context, r, sizeof(double), "the coefficients");
+    d->beta = bo_alloc(context, r * t, sizeof(double), "the coefficients");
+    d->mean = bo_alloc(context, t, sizeof(double), "the coefficients");
+    return d->z && d->zd && d->m && d->inverse && d->alpha && d->centre && d->squares && d->penalty && d->beta && d->mean
+               ? BO_OK
+               : BO_MEMORY;
+}
+
+static bo_status fill_features(bo_context *context, const bo_problem *problem, dual *d)
+{
+    size_t dim = problem->samples->dim, block = BO_MACHINE_BLOCK;
+    float *scratch = bo_alloc_raw(context, block * dim, sizeof *scratch, "a block of inputs");
+    float *z = bo_alloc_raw(context, block * d->features, sizeof *z, "a block of features");
+    bo_status status = scratch && z ? BO_OK : BO_MEMORY;
+    for (size_t first = 0; status == BO_OK && first < d->rows; first += block) {
+        size_t rows = d->rows - first < block ? d->rows - first : block;
+        status = bo_problem_features(context, problem, first, rows, false, scratch, z, d->features);
+        for (size_t k = 0; status == BO_OK && k < rows * d->features; k++) d->z[first * d->features + k] = (double)z[k];
+    }
+    bo_free(scratch);
+    bo_free(z);
+    return status;
+}
+
+/* Means, then centred and weighted features and targets. */
+static void centre_and_weigh(const bo_problem *problem, dual *d)
+{
+    size_t n = d->rows, r = d->features, outputs = d->outputs;
+    const bo_samples *samples = problem->samples;
+    for (size_t i = 0; i < n; i++) {
+        double root = (double)bo_targets_root_weight(problem->targets, samples, i), w = root * root;
+        d->weight += w;
+        for (size_t j = 0; j < r; j++) {
+            d->centre[j] += w * d->z[i * r + j];
+            d->squares[j] += w * d->z[i * r + j] * d->z[i * r + j];
+        }
+        for (size_t t = 0; t < outputs; t++)
+            d->mean[t] += w * (double)bo_targets_value(problem->targets, samples->y + i * samples->targets, t);
+    }
+    for (size_t j = 0; j < r; j++) d->centre[j] *= problem->intercept ? 1 / d->weight : 0;
+    for (size_t t = 0; t < outputs; t++) d->mean[t] *= problem->intercept ? 1 / d->weight : 0;
+    bo_penalty_fill(&problem->penalty, d->weight, r, d->squares, d->penalty);
+    for (size_t i = 0; i < n; i++) {
+        double root = (double)bo_targets_root_weight(problem->targets, samples, i);
+        for (size_t j = 0; j < r; j++) {
+            d->z[i * r + j] = root * (d->z[i * r + j] - d->centre[j]);
+            d->zd[i * r + j] = d->z[i * r + j] / d->penalty[j];
+        }
+        for (size_t t = 0; t < outputs; t++)
+            d->alpha[i * outputs + t] =
+                root * ((double)bo_targets_value(problem->targets, samples->y + i * samples->targets, t) - d->mean[t]);
+    }
+}
+
+static bo_status solve(bo_context *context, dual *d)
+{
+    size_t n = d->rows, r = d->features, t = d->outputs;
+    BO_TRY(bo_gemm64(context, false, true, n, n, r, 1, d->zd, r, d->z, r, 0, d->m, n));
+    for (size_t i = 0; i < n; i++) d->m[i * n + i] += 1;
+    BO_TRY(bo_cholesky(context, n, d->m, n, NULL));
+    BO_TRY(bo_solve_lower(context, n, t, d->m, n, d->alpha, t));
+    BO_TRY(bo_solve_lower_t(context, n, t, d->m, n, d->alpha, t));
+    BO_TRY(bo_gemm64(context, true, false, r, t, n, 1, d->zd, r, d->alpha, t, 0, d->beta, t));
+    for (size_t i = 0; i < n; i++) d->inverse[i * n + i] = 1;
+    return bo_solve_lower(context, n, n, d->m, n, d->inverse, n);
+}
+
+/* 1 - S_ii = (M⁻¹)_ii - w_i/n, and the weighted residual is α: left-out errors without refitting. */
+static bo_status leave_out(bo_context *context, const bo_problem *problem, const dual *d, bo_left_out *out)
+{
+    size_t n = d->rows, outputs = d->outputs;
+    const bo_samples *samples = problem->samples;
+    BO_TRY(bo_left_out_create(context, n, outputs, problem->targets->classes > 0, out));
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++) out->leverage[j] += d->inverse[i * n + j] * d->inverse[i * n + j];
+    for (size_t i = 0; i < n; i++) {
+        double root = (double)bo_targets_root_weight(problem->targets, samples, i);
+        double left = out->leverage[i] - (problem->intercept ? root * root / d->weight : 0);
+        left = fmax(left, 1e-9);
+        out->leverage[i] = 1 - left;
+        for (size_t t = 0; t < outputs; t++) {
+            double y = (double)bo_targets_value(problem->targets, samples->y + i * samples->targets, t);
+            double error = root > 0 ? d->alpha[i * outputs + t] / left / root : 0;
+            out->truth[i * outputs + t] = y;
+            out->prediction[i * outputs + t] = y - error;
+        }
+        if (out->label) out->label[i] = (int)samples->y[i];
+    }
+    return BO_OK;
+}
+
+/* What predict.c needs for standard deviations. */
+static bo_status keep_uncertainty(bo_context *context, const bo_problem *problem, const dual *d, bo_machine *machine)
+{
+    const bo_samples *samples = problem->samples;
+    size_t n = d->rows;
+    machine->train_rows = n;
+    machine->train_x = bo_alloc_raw(context, n * samples->dim, sizeof(float), "the training rows");
+    machine->train_root_weight = bo_alloc_raw(context, n, sizeof(float), "the training rows");
+    machine->train_factor = bo_alloc_raw(context, n * (n + 1) / 2, sizeof(double), "the kernel matrix");
+    machine->penalty = bo_alloc_raw(context, d->features, sizeof(double), "the penalty");
+    if (!machine->train_x || !machine->train_root_weight || !machine->train_factor || !machine->penalty) return BO_MEMORY;
+    bo_scaler_apply(context, problem->scaler, n, samples->x, samples->dim, machine->train_x);
+    for (size_t i = 0, k = 0; i < n; i++) {
+        machine->train_root_weight[i] = bo_targets_root_weight(problem->targets, samples, i);
+        for (size_t j = 0; j <= i; j++, k++) machine->train_factor[k] = d->m[i * n + j];
+    }
+    memcpy(machine->penalty, d->penalty, d->features * sizeof *d->penalty);
+    machine->inverse_weight = problem->intercept ? 1 / d->weight : 0;
+    machine->uncertainty = BO_UNCERTAINTY_DUAL;
+    machine->report.has_std = true;
+    return BO_OK;
+}
+
+static bo_status finish(bo_context *context, const bo_problem *problem, dual *d, bo_machine *machine)
+{
+    BO_TRY(bo_machine_take_solution(context, machine, problem->targets, d->beta, d->mean, d->centre));
+    bo_left_out left_out;
+    BO_TRY(leave_out(context, problem, d, &left_out));
+    bo_status status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
+    bo_left_out_free(&left_out);
+    if (status == BO_OK && !problem->targets->classes) status = keep_uncertainty(context, problem, d, machine);
+    return status;
+}
+
+bo_status bo_solve_dual(bo_context *context, const bo_problem *problem, bo_machine *machine)
+{
+    dual d;
+    bo_status status = dual_create(context, problem, &d);
+    if (status == BO_OK) status = fill_features(context, problem, &d);
+    if (status == BO_OK) {
+        centre_and_weigh(problem, &d);
+        status = solve(context, &d);
+    }
+    if (status == BO_OK) status = finish(context, problem, &d, machine);
+    dual_free(&d);
+    return status;
+}

@@ -1,0 +1,266 @@
+/* Model files: one safetensors file with the tensors prediction needs, the report as JSON in its metadata, the map's own
+ * tensors and description (src/features), and the schema of the data. */
+#include "internal.h"
+#include "../features/files.h"
+#include "../io/tensors.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT_VERSION = 1, MOST_TENSORS = 12 };
+static const char format_name[] = "bochner.machine";
+
+/* ---- the report as JSON ------------------------------------------------------------------------------------ */
+
+typedef enum field_type { FIELD_SIZE, FIELD_REAL, FIELD_ENUM, FIELD_INT, FIELD_BOOL } field_type;
+
+typedef struct field {
+    const char *name;
+    field_type type;
+    size_t offset;
+} field;
+
+#define FIELD(type, member)          {#member, type, offsetof(bo_machine, report.member)}
+#define FIELD_OF_MACHINE(type, name) {#name, type, offsetof(bo_machine, name)}
+
+static const field fields[] = {
+    FIELD(FIELD_ENUM, task),           FIELD(FIELD_ENUM, loss),           FIELD(FIELD_ENUM, solver),
+    FIELD(FIELD_ENUM, scaling),        FIELD(FIELD_SIZE, rows),           FIELD(FIELD_SIZE, dim),
+    FIELD(FIELD_SIZE, outputs),        FIELD(FIELD_SIZE, classes),        FIELD(FIELD_SIZE, features),
+    FIELD(FIELD_REAL, gamma),          FIELD(FIELD_REAL, lambda),         FIELD(FIELD_BOOL, precise),
+    FIELD(FIELD_REAL, spectrum),       FIELD(FIELD_REAL, search_seconds), FIELD(FIELD_REAL, fit_seconds),
+    FIELD(FIELD_REAL, search_score),   FIELD(FIELD_REAL, noise_std),      FIELD(FIELD_INT, iterations),
+    FIELD(FIELD_REAL, residual),       FIELD(FIELD_BOOL, has_std),
+    FIELD(FIELD_SIZE, accuracy.pairs), FIELD(FIELD_REAL, accuracy.kernel_rms), FIELD(FIELD_REAL, accuracy.error_rms),
+    FIELD(FIELD_REAL, accuracy.error_mean), FIELD(FIELD_REAL, accuracy.error_max),
+    FIELD(FIELD_REAL, accuracy.predicted_rms), FIELD(FIELD_REAL, accuracy.ratio),
+    FIELD(FIELD_REAL, accuracy.features_for_1pct),
+    FIELD_OF_MACHINE(FIELD_ENUM, uncertainty), FIELD_OF_MACHINE(FIELD_REAL, inverse_weight),
+    FIELD_OF_MACHINE(FIELD_SIZE, train_rows),  FIELD_OF_MACHINE(FIELD_REAL, sharpness),
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static double field_get(const bo_machine *machine, const field *f)
+{
+    const char *at = (const char *)machine + f->offset;
+    switch (f->type) {
+    case FIELD_SIZE: return (double)*(const size_t *)at;
+    case FIELD_REAL: return *(const double *)at;
+    case FIELD_ENUM: return (double)*(const unsigned *)at;
+    case FIELD_INT: return (double)*(const int *)at;
+    case FIELD_BOOL: return *(const bool *)at ? 1 : 0;
+    }
+    return 0;
+}
+
+static void field_set(bo_machine *machine, const field *f, double value)
+{
+    char *at = (char *)machine + f->offset;
+    switch (f->type) {
+    case FIELD_SIZE: *(size_t *)at = (size_t)value; break;
+    case FIELD_REAL: *(double *)at = value; break;
+    case FIELD_ENUM: *(unsigned *)at = (unsigned)value; break;
+    case FIELD_INT: *(int *)at = (int)value; break;
+    case FIELD_BOOL: *(bool *)at = value != 0; break;
+    }
+}
+
+static bo_status report_to_json(bo_context *context, const bo_machine *machine, char **out)
+{
+    cJSON *json = cJSON_CreateObject();
+    bool good = json != NULL;
+    for (size_t i = 0; good && i < FIELDS; i++) {
+        double value = field_get(machine, &fields[i]);
+        good = isfinite(value) ? cJSON_AddNumberToObject(json, fields[i].name, value) != NULL
+                               : cJSON_AddNullToObject(json, fields[i].name) != NULL;
+    }
+    if (good) good = cJSON_AddStringToObject(json, "why_solver", machine->report.why_solver) != NULL;
+    char *text = good ? cJSON_PrintUnformatted(json) : NULL;
+    cJSON_Delete(json);
+    *out = text;
+    return text ? BO_OK : bo_fail(context, BO_MEMORY, "the model's description could not be allocated");
+}
+
+/* null stands for NaN, and only where a real number may be unknown. */
+static bo_status report_from_json(bo_context *context, const char *path, const char *text, bo_machine *machine)
+{
+    cJSON *json = cJSON_Parse(text);
+    bo_status status = BO_OK;
+    if (!json) return bo_fail(context, BO_FORMAT, "%s: the machine's description is not JSON", path);
+    for (size_t i = 0; status == BO_OK && i < FIELDS; i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, fields[i].name);
+        if (cJSON_IsNull(item) && fields[i].type == FIELD_REAL)
+            field_set(machine, &fields[i], NAN);
+        else if (cJSON_IsNumber(item) && (fields[i].type == FIELD_REAL || (item->valuedouble >= 0 && item->valuedouble <= 1e15)))
+            field_set(machine, &fields[i], item->valuedouble);
+        else
+            status = bo_fail(context, BO_FORMAT, "%s: the machine's description lacks '%s' or has it wrong", path, fields[i].name);
+    }
+    const cJSON *why = cJSON_GetObjectItemCaseSensitive(json, "why_solver");
+    snprintf(machine->why, sizeof machine->why, "%s", cJSON_IsString(why) ? why->valuestring : "");
+    machine->report.why_solver = machine->why;
+    cJSON_Delete(json);
+    return status;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------------------- */
+
+/* Every array of a machine: one table for writing and reading. rows x columns of 0 x anything is absent. */
+typedef struct array {
+    const char *name;
+    bo_dtype dtype;
+    void **data;
+    size_t rows, columns; /* columns 0: a vector */
+} array;
+
+static size_t list_arrays(bo_machine *m, array *out)
+{
+    size_t r = m->report.features, t = m->report.outputs, n = m->train_rows, dim = m->report.dim, count = 0;
+    out[count++] = (array){"machine.beta", BO_F64, (void **)&m->beta, r, t};
+    out[count++] = (array){"machine.intercept", BO_F64, (void **)&m->intercept, t, 0};
+    out[count++] = (array){"machine.centre", BO_F64, (void **)&m->centre, r, 0};
+    out[count++] = (array){"machine.noise_variance", BO_F64, (void **)&m->noise_variance, t, 0};
+    out[count++] = (array){"scaling.mean", BO_F32, (void **)&m->scaler.mean, dim, 0};
+    out[count++] = (array){"scaling.factor", BO_F32, (void **)&m->scaler.factor, dim, 0};
+    if (m->report.classes) out[count++] = (array){"machine.offset", BO_F64, (void **)&m->offset, t, 0};
+    if (m->uncertainty == BO_UNCERTAINTY_PRIMAL)
+        out[count++] = (array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0};
+    if (m->uncertainty == BO_UNCERTAINTY_DUAL) {
+        out[count++] = (array){"train.x", BO_F32, (void **)&m->train_x, n, dim};
+        out[count++] = (array){"train.root_weight", BO_F32, (void **)&m->train_root_weight, n, 0};
+        out[count++] = (array){"train.factor", BO_F64, (void **)&m->train_factor, n * (n + 1) / 2, 0};
+        out[count++] = (array){"train.penalty", BO_F64, (void **)&m->penalty, r, 0};
+    }
+    return count;
+}
+
+static size_t array_bytes(const array *a)
+{
+    return a->rows * (a->columns ? a->columns : 1) * (a->dtype == BO_F64 ? 8 : 4);
+}
+
+static bo_tensor tensor_of(const array *a)
+{
+    return (bo_tensor){.name = a->name, .dtype = a->dtype, .rank = a->columns ? 2 : 1,
+                       .shape = {a->rows, a->columns}, .data = *a->data, .bytes = array_bytes(a)};
+}
+
+/* ---- save ------------------------------------------------------------------------------------------------ */
+
+bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema, const char *path)
+{
+    array arrays[MOST_TENSORS];
+    bo_tensor tensors[MOST_TENSORS + BO_FEATURES_TENSORS];
+    size_t own = list_arrays((bo_machine *)machine, arrays), map = 0, metas = 0;
+    for (size_t i = 0; i < own; i++) tensors[i] = tensor_of(&arrays[i]);
+    char *report = NULL, *map_json = NULL, *schema_json = NULL, version[16];
+    void *owned = NULL;
+    bo_meta meta[6];
+    snprintf(version, sizeof version, "%d", FORMAT_VERSION);
+    bo_status status = report_to_json(context, machine, &report);
+    if (status == BO_OK) status = bo_features_pack(context, machine->phi, tensors + own, &map, &map_json, &owned);
+    if (status == BO_OK && schema) status = bo_schema_to_json(context, schema, &schema_json);
+    if (status == BO_OK) {
+        meta[metas++] = (bo_meta){"format", format_name};
+        meta[metas++] = (bo_meta){"format_version", version};
+        meta[metas++] = (bo_meta){"bochner_version", bo_version()};
+        meta[metas++] = (bo_meta){"machine", report};
+        meta[metas++] = (bo_meta){"features", map_json};
+        if (schema) meta[metas++] = (bo_meta){"schema", schema_json};
+        status = bo_tensors_write(context, path, tensors, own + map, meta, metas);
+    }
+    cJSON_free(report);
+    bo_free(map_json);
+    bo_free(owned);
+    bo_text_free(schema_json);
+    return status;
+}
+
+/* ---- load ------------------------------------------------------------------------------------------------ */
+
+static bo_status check_format(bo_context *context, const bo_tensors *file)
+{
+    const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format");
+    const char *version = bo_tensors_meta(file, "format_version"), *made = bo_tensors_meta(file, "bochner_version");
+    if (!format || strcmp(format, format_name) != 0)
+        return bo_fail(context, BO_FORMAT, "%s: expected a Bochner machine, found %s", path, format ? format : "another safetensors file");
+    if (!version || atoi(version) < 1) return bo_fail(context, BO_FORMAT, "%s: the format version is missing", path);
+    if (atoi(version) > FORMAT_VERSION)
+        return bo_fail(context, BO_VERSION, "%s: made by Bochner %s with model format %s; this is Bochner %s, which reads up to format %d",
+                       path, made ? made : "of an unknown version", version, bo_version(), FORMAT_VERSION);
+    return BO_OK;
+}
+
+static bo_status check_report(bo_context *context, const char *path, const bo_machine *machine)
+{
+    const bo_machine_report *r = &machine->report;
+    const bo_features_desc *map = bo_features_describe(machine->phi);
+    bool good = r->outputs > 0 && (r->classes == 0 || r->classes == r->outputs) && r->features == map->features &&
+                r->dim == map->dim && (r->task == BO_TASK_CLASSIFICATION) == (r->classes > 0) &&
+                bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
+                machine->uncertainty <= BO_UNCERTAINTY_DUAL && r->features < (size_t)1 << 31 &&
+                r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
+    return good ? BO_OK : bo_fail(context, BO_FORMAT, "%s: the machine's description contradicts itself or its features", path);
+}
+
+static bo_status load_array(bo_context *context, const bo_tensors *file, const array *a)
+{
+    const bo_tensor *tensor;
+    size_t shape[2] = {a->rows, a->columns};
+    BO_TRY(bo_tensors_require(context, file, a->name, a->dtype, a->columns ? 2 : 1, shape, &tensor));
+    void *copy = bo_alloc_raw(context, array_bytes(a), 1, a->name);
+    if (!copy) return BO_MEMORY;
+    memcpy(copy, tensor->data, array_bytes(a));
+    bo_free(*a->data);
+    *a->data = copy;
+    size_t count = a->rows * (a->columns ? a->columns : 1);
+    for (size_t i = 0; i < count; i++) {
+        double value = a->dtype == BO_F64 ? ((double *)copy)[i] : (double)((float *)copy)[i];
+        if (!isfinite(value)) return bo_fail(context, BO_FORMAT, "%s: tensor %s holds %g at %zu", bo_tensors_path(file), a->name, value, i);
+    }
+    return BO_OK;
+}
+
+static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_machine *machine)
+{
+    const char *path = bo_tensors_path(file), *report = bo_tensors_meta(file, "machine");
+    const char *map = bo_tensors_meta(file, "features");
+    if (!report || !map) return bo_fail(context, BO_FORMAT, "%s: the machine's description is missing", path);
+    BO_TRY(report_from_json(context, path, report, machine));
+    BO_TRY(bo_features_unpack(context, file, map, &machine->phi));
+    BO_TRY(check_report(context, path, machine));
+    const bo_features_desc *desc = bo_features_describe(machine->phi);
+    machine->report.kernel = desc->kernel;
+    machine->report.function = desc->function;
+    machine->report.draw = desc->draw;
+    machine->scaler.kind = machine->report.scaling;
+    machine->scaler.dim = machine->report.dim;
+    array arrays[MOST_TENSORS];
+    size_t count = list_arrays(machine, arrays);
+    for (size_t i = 0; i < count; i++) BO_TRY(load_array(context, file, &arrays[i]));
+    return BO_OK;
+}
+
+bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema)
+{
+    *out = NULL;
+    if (schema) *schema = NULL;
+    bo_tensors *file;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    bo_machine *machine = NULL;
+    bo_status status = check_format(context, file);
+    if (status == BO_OK && !(machine = bo_alloc(context, 1, sizeof *machine, "the machine"))) status = BO_MEMORY;
+    if (status == BO_OK) status = load_machine(context, file, machine);
+    const char *json = bo_tensors_meta(file, "schema");
+    if (status == BO_OK && schema && json) status = bo_schema_from_json(context, json, schema);
+    bo_tensors_close(file);
+    if (status != BO_OK) {
+        bo_machine_destroy(machine);
+        return status;
+    }
+    *out = machine;
+    return BO_OK;
+}

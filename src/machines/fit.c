@@ -1,0 +1,172 @@
+/* bo_machine_fit: checks, the choice of a solver, and the way to it. */
+#include "fitting.h"
+#include "../features/internal.h"
+
+#include <math.h>
+#include <unistd.h>
+
+static bo_status check_number(bo_context *context, const char *name, double value, double below)
+{
+    if (value >= 0 && value < below && isfinite(value)) return BO_OK;
+    return bo_fail(context, BO_INVALID, "%s: expected a finite number from 0 to below %g, found %g", name, below, value);
+}
+
+bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
+{
+    BO_TRY(check_number(context, "lambda", desc->lambda, INFINITY));
+    BO_TRY(check_number(context, "gamma", desc->features.gamma, INFINITY));
+    BO_TRY(check_number(context, "noise", desc->noise, INFINITY));
+    BO_TRY(check_number(context, "dropout", desc->dropout, 1));
+    if (desc->task == BO_TASK_REGRESSION && samples->classes)
+        return bo_fail(context, BO_INVALID, "regression was asked for, but the target has classes");
+    if (desc->task == BO_TASK_CLASSIFICATION && !samples->classes)
+        return bo_fail(context, BO_INVALID, "classification was asked for, but the target has no classes");
+    if (desc->loss == BO_LOSS_LOGISTIC && !samples->classes)
+        return bo_fail(context, BO_INVALID, "the logistic loss is for classification; the target is a number");
+    if (samples->rows < 2) return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows, found %zu", samples->rows);
+    return bo_samples_check(context, samples);
+}
+
+static size_t default_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGE_SIZE);
+    return pages > 0 && bytes > 0 ? (size_t)pages * (size_t)bytes / 4 * 3 : (size_t)4 << 30;
+}
+
+/* Bytes, in double so that absurd sizes do not wrap. The Gram matrix stands twice: once summed, once factored. */
+static double memory_of(bo_solver solver, double rows, double dim, double features, double outputs)
+{
+    double size = features + outputs + 1, block = BO_MACHINE_BLOCK * (size + dim) * 4, data = 1e7;
+    switch (solver) {
+    case BO_SOLVER_DUAL: return data + block + 16 * rows * features + 24 * rows * rows;
+    case BO_SOLVER_CG: return data + block + 8 * features * outputs * 8 + 12 * 1024 * features;
+    case BO_SOLVER_SGD: return data + block + 8 * features * outputs * 4;
+    default: return data + block + 16 * size * size + 20 * 1024 * features;
+    }
+}
+
+static const char *choose_solver(const bo_machine_desc *desc, double rows, double dim, double features, double outputs,
+                                 bo_solver *out)
+{
+    double limit = (double)(desc->memory ? desc->memory : default_memory());
+    if (desc->solver != BO_SOLVER_AUTO) {
+        *out = desc->solver;
+        return "it was asked for";
+    }
+    if (desc->loss == BO_LOSS_LOGISTIC) {
+        *out = BO_SOLVER_PRIMAL;
+        return "the logistic loss is preconditioned by the Gram matrix of the features";
+    }
+    if (features > rows && memory_of(BO_SOLVER_DUAL, rows, dim, features, outputs) <= limit) {
+        *out = BO_SOLVER_DUAL;
+        return "there are more features than rows, so the rows' kernel matrix is the smaller one";
+    }
+    if (memory_of(BO_SOLVER_PRIMAL, rows, dim, features, outputs) <= limit) {
+        *out = BO_SOLVER_PRIMAL;
+        return "the Gram matrix of the features fits into memory";
+    }
+    *out = BO_SOLVER_CG;
+    return "the Gram matrix of the features does not fit into memory";
+}
+
+bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim, size_t outputs,
+                            size_t *bytes, bo_solver *solver)
+{
+    bo_features_desc map = bo_fitting_map(desc, dim), resolved;
+    BO_TRY(bo_features_resolve(context, &map, &resolved));
+    size_t features = resolved.features;
+    choose_solver(desc, (double)rows, (double)dim, (double)features, (double)outputs, solver);
+    double total = memory_of(*solver, (double)rows, (double)dim, (double)features, (double)outputs) +
+                   8 * (double)dim * (double)features;
+    if (total >= (double)SIZE_MAX) return bo_fail(context, BO_MEMORY, "%zu features of %zu rows cannot be held", features, rows);
+    *bytes = (size_t)total;
+    return BO_OK;
+}
+
+bo_status bo_problem_features(bo_context *context, const bo_problem *problem, size_t first, size_t rows, bool weighted,
+                              float *scratch, float *z, size_t ldz)
+{
+    const bo_samples *samples = problem->samples;
+    size_t features = bo_features_describe(problem->phi)->features;
+    bo_scaler_apply(context, problem->scaler, rows, samples->x + first * samples->dim, samples->dim, scratch);
+    BO_TRY(bo_features_apply(context, problem->phi, rows, scratch, samples->dim, z, ldz));
+    for (size_t i = 0; weighted && i < rows; i++) {
+        float root = bo_targets_root_weight(problem->targets, samples, first + i);
+        for (size_t j = 0; root != 1 && j < features; j++) z[i * ldz + j] *= root;
+    }
+    return BO_OK;
+}
+
+static bo_status fit_primal(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
+{
+    BO_TRY(bo_fitting_open_moments(context, fitting));
+    fitting->report_progress = true;
+    BO_TRY(bo_fitting_add(context, fitting, samples));
+    return bo_fitting_finish(context, fitting, out);
+}
+
+static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_solver solver,
+                               bo_machine **out)
+{
+    bo_problem problem = {&fitting->desc, samples, &fitting->scaler, &fitting->targets, fitting->phi,
+                          {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
+                          !fitting->desc.no_intercept};
+    double begin = bo_seconds();
+    fitting->report.rows = samples->rows;
+    fitting->report.precise = solver == BO_SOLVER_DUAL;
+    BO_TRY(bo_fitting_give(context, fitting, out));
+    bo_status status = solver == BO_SOLVER_DUAL  ? bo_solve_dual(context, &problem, *out)
+                       : solver == BO_SOLVER_CG  ? bo_solve_cg(context, &problem, *out)
+                                                 : bo_solve_sgd(context, &problem, *out);
+    if (status == BO_OK) {
+        (*out)->report.fit_seconds = fitting->seconds + bo_seconds() - begin;
+        return BO_OK;
+    }
+    bo_machine_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+/* Ridge first: its factor preconditions, its coefficients start. */
+static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
+{
+    BO_TRY(fit_primal(context, fitting, samples, out));
+    bo_problem problem = {&fitting->desc, samples, &fitting->scaler, &fitting->targets, fitting->phi,
+                          {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
+                          !fitting->desc.no_intercept};
+    double begin = bo_seconds();
+    bo_status status = bo_solve_logistic(context, &problem, &fitting->moments, *out);
+    if (status == BO_OK) {
+        (*out)->report.fit_seconds += bo_seconds() - begin;
+        return BO_OK;
+    }
+    bo_machine_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_machine **out)
+{
+    *out = NULL;
+    BO_TRY(bo_machine_check(context, desc, samples));
+    bo_fitting *fitting;
+    BO_TRY(bo_fitting_prepare(context, desc, samples, samples->rows, &fitting));
+    bo_solver solver;
+    const char *why = choose_solver(desc, (double)samples->rows, (double)samples->dim, (double)fitting->report.features,
+                                    (double)fitting->targets.outputs, &solver);
+    fitting->report.solver = solver;
+    fitting->report.why_solver = why;
+    bo_log(context, BO_LOG_INFO, "solver %s: %s", bo_solver_name(solver), why);
+    bo_status status;
+    if (desc->loss == BO_LOSS_LOGISTIC && solver != BO_SOLVER_PRIMAL)
+        status = bo_fail(context, BO_UNSUPPORTED, "the logistic loss is fitted with the primal solver, not with %s",
+                         bo_solver_name(solver));
+    else if (desc->loss == BO_LOSS_LOGISTIC)
+        status = fit_logistic(context, fitting, samples, out);
+    else if (solver == BO_SOLVER_PRIMAL)
+        status = fit_primal(context, fitting, samples, out);
+    else
+        status = fit_otherwise(context, fitting, samples, solver, out);
+    bo_fitting_destroy(fitting);
+    return status;
+}

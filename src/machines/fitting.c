@@ -1,0 +1,272 @@
+/* A fit in progress: moments that grow with every block, solved when asked. The in-memory primal fit is the same thing
+ * with one block, so that streaming and memory cannot drift apart. */
+#include "fitting.h"
+#include "../features/files.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { KEPT_ROWS = 1024, ACCURACY_PAIRS = 1000 };
+
+void bo_fitting_destroy(bo_fitting *fitting)
+{
+    if (!fitting) return;
+    bo_scaler_free(&fitting->scaler);
+    bo_targets_free(&fitting->targets);
+    bo_features_destroy(fitting->phi);
+    bo_moments_free(&fitting->moments);
+    bo_samples_free(&fitting->kept);
+    bo_free(fitting);
+}
+
+bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
+{
+    bo_features_desc map = desc->features;
+    map.dim = dim;
+    map.seed = desc->seed;
+    bool exact = map.kernel == BO_KERNEL_TAYLOR || map.kernel == BO_KERNEL_ELU ||
+                 (map.kernel == BO_KERNEL_POLYNOMIAL && map.function != BO_FUNCTION_TENSORSKETCH);
+    if (map.features == 0 && !exact) map.features = BO_DEFAULT_FEATURES;
+    return map;
+}
+
+/* Data-aware maps look at the scaled rows; the pointer is valid only while `scaled` lives. */
+static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_features_desc map)
+{
+    const bo_samples *kept = &fitting->kept;
+    float *scaled = bo_alloc_raw(context, kept->rows * kept->dim, sizeof *scaled, "a sample of the rows");
+    if (!scaled) return BO_MEMORY;
+    bo_scaler_apply(context, &fitting->scaler, kept->rows, kept->x, kept->dim, scaled);
+    map.sample = scaled;
+    map.sample_rows = kept->rows;
+    map.sample_stride = kept->dim;
+    bo_status status = bo_features_create(context, &map, &fitting->phi);
+    if (status == BO_OK)
+        status = bo_features_error(context, fitting->phi, kept->rows, scaled, kept->dim, ACCURACY_PAIRS, map.seed,
+                                   &fitting->report.accuracy);
+    if (status == BO_UNSUPPORTED && fitting->phi) { /* a user's own map has no closed form to be compared with */
+        fitting->report.accuracy = (bo_features_accuracy){.predicted_rms = NAN, .error_rms = NAN, .kernel_rms = NAN};
+        status = BO_OK;
+    }
+    bo_free(scaled);
+    return status;
+}
+
+static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo_choice *choice)
+{
+    const bo_machine_desc *desc = &fitting->desc;
+    const bo_features_desc *map = bo_features_describe(fitting->phi);
+    bo_features_accuracy accuracy = fitting->report.accuracy;
+    fitting->report = (bo_machine_report){
+        .task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION,
+        .loss = desc->loss, .solver = BO_SOLVER_PRIMAL, .scaling = fitting->scaler.kind, .dim = samples->dim,
+        .outputs = fitting->targets.outputs, .classes = samples->classes, .features = map->features,
+        .kernel = map->kernel, .function = map->function, .draw = map->draw, .gamma = map->gamma,
+        .lambda = choice->lambda, .precise = bo_needs_precision(choice->lambda / 4, choice->spectrum),
+        .spectrum = choice->spectrum, .search_seconds = choice->seconds, .search_score = choice->score,
+        .noise_std = NAN, .accuracy = accuracy};
+}
+
+bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
+                             bo_fitting **out)
+{
+    *out = NULL;
+    double begin = bo_seconds();
+    bo_fitting *fitting = bo_alloc(context, 1, sizeof *fitting, "the fit");
+    if (!fitting) return BO_MEMORY;
+    fitting->desc = *desc;
+    bo_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
+    bo_features_desc map = bo_fitting_map(desc, samples->dim);
+    bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
+    if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
+    if (status == BO_OK) status = bo_samples_subset(context, samples, KEPT_ROWS, desc->seed, &fitting->kept);
+    if (status == BO_OK)
+        status = bo_search(context, desc, &map, &fitting->scaler, &fitting->targets, samples, rows, &choice);
+    if (status == BO_OK) {
+        map.gamma = choice.gamma;
+        status = make_features(context, fitting, map);
+    }
+    if (status != BO_OK) {
+        bo_fitting_destroy(fitting);
+        return status;
+    }
+    fill_report(fitting, samples, &choice);
+    fitting->seconds = bo_seconds() - begin - choice.seconds;
+    fitting->desc.features.length_scales = NULL;
+    fitting->desc.class_weights = NULL;
+    *out = fitting;
+    return BO_OK;
+}
+
+bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample, bo_fitting **out)
+{
+    *out = NULL;
+    BO_TRY(bo_machine_check(context, desc, sample));
+    if (desc->loss == BO_LOSS_LOGISTIC)
+        return bo_fail(context, BO_UNSUPPORTED, "the logistic loss needs several passes: it cannot be fitted from a stream");
+    if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
+        return bo_fail(context, BO_UNSUPPORTED, "a stream is fitted by the primal solver, not by %s",
+                       bo_solver_name(desc->solver));
+    bo_fitting *fitting;
+    BO_TRY(bo_fitting_prepare(context, desc, sample, sample->rows, &fitting));
+    bo_status status = bo_fitting_open_moments(context, fitting);
+    if (status != BO_OK) {
+        bo_fitting_destroy(fitting);
+        return status;
+    }
+    fitting->report.why_solver = "a stream is summed up in the Gram matrix of its features";
+    *out = fitting;
+    return BO_OK;
+}
+
+bo_status bo_fitting_open_moments(bo_context *context, bo_fitting *fitting)
+{
+    return bo_moments_create(context, fitting->report.features, fitting->targets.outputs, fitting->report.precise,
+                             &fitting->moments);
+}
+
+bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows)
+{
+    if (rows->dim != fitting->report.dim)
+        return bo_fail(context, BO_INVALID, "expected rows of %zu columns, as in the sample; found %zu", fitting->report.dim,
+                       rows->dim);
+    if (rows->classes != fitting->report.classes)
+        return bo_fail(context, BO_INVALID, "expected %zu classes, as in the sample; found %zu", fitting->report.classes,
+                       rows->classes);
+    if (!rows->classes && rows->targets != fitting->report.outputs)
+        return bo_fail(context, BO_INVALID, "expected %zu targets, as in the sample; found %zu", fitting->report.outputs,
+                       rows->targets);
+    BO_TRY(bo_samples_check(context, rows));
+    double begin = bo_seconds();
+    bo_status status = bo_moments_add(context, &fitting->moments, fitting->phi, &fitting->scaler, &fitting->targets, rows,
+                                      fitting->report_progress);
+    fitting->seconds += bo_seconds() - begin;
+    return status;
+}
+
+static bool same_floats(const float *a, const float *b, size_t count)
+{
+    return memcmp(a, b, count * sizeof *a) == 0;
+}
+
+bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other)
+{
+    const bo_machine_report *a = &fitting->report, *b = &other->report;
+    if (a->features != b->features || a->outputs != b->outputs || a->dim != b->dim || a->classes != b->classes)
+        return bo_fail(context, BO_INVALID, "cannot merge: %zu columns, %zu features, %zu outputs against %zu, %zu, %zu",
+                       a->dim, a->features, a->outputs, b->dim, b->features, b->outputs);
+    if (a->kernel != b->kernel || a->function != b->function || a->draw != b->draw || a->gamma != b->gamma ||
+        fitting->desc.seed != other->desc.seed)
+        return bo_fail(context, BO_INVALID, "cannot merge: the features differ (gamma %g, seed %llu against %g, %llu)",
+                       a->gamma, (unsigned long long)fitting->desc.seed, b->gamma, (unsigned long long)other->desc.seed);
+    if (!same_floats(fitting->scaler.mean, other->scaler.mean, a->dim) ||
+        !same_floats(fitting->scaler.factor, other->scaler.factor, a->dim))
+        return bo_fail(context, BO_INVALID, "cannot merge: the inputs are scaled differently; begin both from one sample");
+    for (size_t t = 0; !a->classes && t < a->outputs; t++)
+        if (fitting->targets.mean[t] != other->targets.mean[t] || fitting->targets.deviation[t] != other->targets.deviation[t])
+            return bo_fail(context, BO_INVALID, "cannot merge: target %zu is scaled differently; begin both from one sample", t);
+    size_t count = fitting->moments.size * fitting->moments.size;
+    for (size_t k = 0; k < count; k++) fitting->moments.gram[k] += other->moments.gram[k];
+    fitting->moments.rows += other->moments.rows;
+    return BO_OK;
+}
+
+bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective)
+{
+    if (collective->size <= 1) return BO_OK;
+    size_t count = fitting->moments.size * fitting->moments.size;
+    double rows = (double)fitting->moments.rows;
+    bo_status status = collective->sum(collective->user, fitting->moments.gram, count);
+    if (status == BO_OK) status = collective->sum(collective->user, &rows, 1);
+    if (status != BO_OK)
+        return bo_fail(context, status, "rank %d of %d: the sums of the ranks could not be added", collective->rank,
+                       collective->size);
+    fitting->moments.rows = (size_t)rows;
+    return BO_OK;
+}
+
+/* The packed factor for standard deviations. */
+static bo_status keep_uncertainty(bo_context *context, const bo_ridge *ridge, bool intercept, bo_machine *machine)
+{
+    size_t n = ridge->features;
+    machine->factor = bo_alloc_raw(context, n * (n + 1) / 2, sizeof(float), "the factor of the Gram matrix");
+    if (!machine->factor) return BO_MEMORY;
+    for (size_t i = 0, k = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++, k++) machine->factor[k] = (float)ridge->factor[i * n + j];
+    machine->inverse_weight = intercept ? 1 / ridge->weight : 0;
+    machine->uncertainty = BO_UNCERTAINTY_PRIMAL;
+    machine->report.has_std = true;
+    return BO_OK;
+}
+
+bo_status bo_fitting_give(bo_context *context, bo_fitting *fitting, bo_machine **out)
+{
+    BO_TRY(bo_machine_create(context, &fitting->report, out));
+    bo_machine *machine = *out;
+    size_t dim = fitting->scaler.dim;
+    machine->scaler = (bo_scaler){.kind = fitting->scaler.kind, .dim = dim};
+    machine->scaler.mean = bo_alloc_raw(context, dim, sizeof(float), "the scaling");
+    machine->scaler.factor = bo_alloc_raw(context, dim, sizeof(float), "the scaling");
+    if (!machine->scaler.mean || !machine->scaler.factor) {
+        bo_machine_destroy(machine);
+        *out = NULL;
+        return BO_MEMORY;
+    }
+    memcpy(machine->scaler.mean, fitting->scaler.mean, dim * sizeof(float));
+    memcpy(machine->scaler.factor, fitting->scaler.factor, dim * sizeof(float));
+    machine->phi = bo_features_share(fitting->phi);
+    return BO_OK;
+}
+
+static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitting, const bo_ridge *ridge,
+                                    bo_machine *machine)
+{
+    bool intercept = !fitting->desc.no_intercept;
+    BO_TRY(bo_machine_take_solution(context, machine, &fitting->targets, ridge->beta, ridge->intercept, ridge->centre));
+    bo_left_out left_out;
+    BO_TRY(bo_ridge_left_out(context, ridge, fitting->phi, &fitting->scaler, &fitting->targets, &fitting->kept, intercept,
+                             &left_out));
+    bo_status status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
+    bo_left_out_free(&left_out);
+    if (status == BO_OK && !fitting->targets.classes) status = keep_uncertainty(context, ridge, intercept, machine);
+    return status;
+}
+
+/* λ at full size: three factorisations around the search's choice, scored by GCV on all rows. */
+static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
+{
+    if (fitting->desc.lambda > 0) return BO_OK;
+    double begin = bo_seconds();
+    bo_penalty penalty = {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout};
+    bo_status status = bo_search_lambda(context, &fitting->moments, &penalty, !fitting->desc.no_intercept,
+                                        fitting->desc.seed, &fitting->report.lambda);
+    fitting->report.search_seconds += bo_seconds() - begin;
+    return status;
+}
+
+bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out)
+{
+    *out = NULL;
+    if (fitting->moments.rows < 2)
+        return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows, found %zu", fitting->moments.rows);
+    BO_TRY(bo_progress(context, "solving", 0, 1));
+    BO_TRY(settle_lambda(context, fitting));
+    double begin = bo_seconds();
+    bool intercept = !fitting->desc.no_intercept;
+    bo_penalty penalty = {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout};
+    bo_ridge ridge;
+    BO_TRY(bo_moments_spectrum(context, &fitting->moments, intercept, &fitting->report.spectrum));
+    fitting->report.rows = fitting->moments.rows;
+    BO_TRY(bo_ridge_solve(context, &fitting->moments, &penalty, intercept, fitting->desc.seed, &ridge));
+    bo_machine *machine = NULL;
+    bo_status status = bo_fitting_give(context, fitting, &machine);
+    if (status == BO_OK) status = machine_from_ridge(context, fitting, &ridge, machine);
+    bo_ridge_free(&ridge);
+    if (status != BO_OK) {
+        bo_machine_destroy(machine);
+        return status;
+    }
+    machine->report.fit_seconds = fitting->seconds + bo_seconds() - begin;
+    *out = machine;
+    return BO_OK;
+}

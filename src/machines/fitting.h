@@ -1,0 +1,34 @@
+/* A fit in progress, for fit.c and fitting.c. */
+#ifndef BO_MACHINES_FITTING_H
+#define BO_MACHINES_FITTING_H
+
+#include "internal.h"
+
+enum { BO_DEFAULT_FEATURES = 4096 };
+
+/* Invariants: scaler, targets, phi and kept are made by bo_fitting_prepare and never change; moments.size is 0 until
+ * bo_fitting_open_moments. */
+struct bo_fitting {
+    bo_machine_desc desc; /* pointers cleared */
+    bo_scaler scaler;
+    bo_targets targets;
+    bo_features *phi;
+    bo_moments moments;
+    bo_samples kept; /* training rows on which leave-one-out measures the machine's error */
+    bo_machine_report report;
+    double seconds;
+    bool report_progress;
+};
+
+/* The map's descriptor with what only fitting knows. */
+bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
+/* Everything before the first row is learnt: scaling, targets, γ and λ, the map. `rows`: how many will come. */
+bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
+                             bo_fitting **out);
+bo_status bo_fitting_open_moments(bo_context *context, bo_fitting *fitting);
+/* A machine with report, scaling and map, but no solution yet. */
+bo_status bo_fitting_give(bo_context *context, bo_fitting *fitting, bo_machine **out);
+/* Descriptor and samples make sense together. */
+bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples);
+
+#endif

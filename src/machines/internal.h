@@ -1,0 +1,224 @@
+/* What the files of src/machines share. The way of a fit:
+ *
+ *   samples -> scaling (scaling.c) -> features (src/features) -> moments (moments.c) -> ridge system (ridge.c) -> machine
+ *
+ * search.c chooses γ and λ beforehand; dual.c, cg.c, sgd.c and logistic.c replace the middle; calibrate.c turns scores
+ * into probabilities; predict.c and file.c use the result. */
+#ifndef BO_MACHINES_INTERNAL_H
+#define BO_MACHINES_INTERNAL_H
+
+#include <bochner/machines.h>
+#include "../base/base.h"
+#include "../base/rng.h"
+
+/* ---- scaling ------------------------------------------------------------------------------------------- */
+
+/* s(x)_j = (x_j - mean_j) * factor_j; factor 0 drops a constant column. */
+typedef struct bo_scaler {
+    bo_scaling kind;
+    size_t dim;
+    float *mean, *factor;
+} bo_scaler;
+
+bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out);
+void bo_scaler_free(bo_scaler *scaler);
+void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, const float *x, size_t ldx, float *out);
+
+/* ---- targets ------------------------------------------------------------------------------------------- */
+
+/* The columns of the linear system: regression targets shifted and divided by (mean, deviation), or ±1 for classes. */
+typedef struct bo_targets {
+    size_t classes, outputs;
+    double *mean, *deviation;  /* regression, per output; NULL for classes */
+    float *class_weight;       /* per class, or NULL */
+} bo_targets;
+
+bo_status bo_targets_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_targets *out);
+void bo_targets_free(bo_targets *targets);
+/* Column t of the system's right-hand side for a row with targets y. */
+float bo_targets_value(const bo_targets *targets, const double *y, size_t t);
+/* sqrt of the weight of row i: sample weight times class weight. */
+float bo_targets_root_weight(const bo_targets *targets, const bo_samples *samples, size_t row);
+
+/* ---- moments ------------------------------------------------------------------------------------------- */
+
+/* Sums over rows of the outer product of [φ(s(x)), y, 1] √w with itself. Everything ridge needs: ZᵀZ, ZᵀY, YᵀY, the
+ * sums of both, and the total weight. They add up over blocks, files and machines.
+ * Invariant: gram is size x size, upper triangle; size = features + outputs + 1. */
+typedef struct bo_moments {
+    size_t features, outputs, size, rows;
+    bool precise;
+    double *gram;
+} bo_moments;
+
+bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bool precise, bo_moments *out);
+void bo_moments_free(bo_moments *moments);
+bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_features *phi, const bo_scaler *scaler,
+                         const bo_targets *targets, const bo_samples *samples, bool report);
+/* Estimate of the largest eigenvalue of the centred ZᵀZ, by power iteration. */
+bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bool intercept, double *largest);
+
+/* ---- ridge --------------------------------------------------------------------------------------------- */
+
+/* The penalty on β_j: λ + n noise² + dropout/(1 - dropout) |z_j|². */
+typedef struct bo_penalty {
+    double lambda, noise, dropout;
+} bo_penalty;
+/* out: one number a feature; sums is Σ w, squares_j is |z_j|² uncentred. */
+void bo_penalty_fill(const bo_penalty *penalty, double weight, size_t features, const double *squares, double *out);
+
+/* A solved ridge system, in the system's units (targets scaled). */
+typedef struct bo_ridge {
+    size_t features, outputs;
+    double *factor;      /* features x features, lower: L Lᵀ = centred ZᵀZ + D */
+    double *beta;        /* features x outputs */
+    double *intercept;   /* outputs; f = β·(φ - centre) + intercept */
+    double *centre;      /* features */
+    double weight;       /* Σ w */
+    double freedom;      /* effective degrees of freedom, intercept included */
+    double *rss;         /* outputs: residual sum of squares on the training rows */
+    double gcv;          /* generalised cross-validation, summed over outputs */
+} bo_ridge;
+
+bo_status bo_ridge_solve(bo_context *context, const bo_moments *moments, const bo_penalty *penalty, bool intercept,
+                         uint64_t seed, bo_ridge *out);
+void bo_ridge_free(bo_ridge *ridge);
+
+/* ---- leave-one-out on a few training rows ---------------------------------------------------------------- */
+
+/* For `rows` training rows: prediction without the row itself, and its leverage. */
+typedef struct bo_left_out {
+    size_t rows, outputs;
+    double *prediction; /* rows x outputs, in the system's units */
+    double *truth;      /* rows x outputs */
+    double *leverage;   /* rows: h_ii */
+    int *label;         /* rows: class, or NULL */
+} bo_left_out;
+
+bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out);
+void bo_left_out_free(bo_left_out *left_out);
+bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_features *phi, const bo_scaler *scaler,
+                            const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
+
+/* ---- the machine ----------------------------------------------------------------------------------------- */
+
+typedef enum bo_uncertainty {
+    BO_UNCERTAINTY_NONE = 0,
+    BO_UNCERTAINTY_PRIMAL = 1, /* factor: R(R+1)/2 floats */
+    BO_UNCERTAINTY_DUAL = 2    /* the training rows and the factor of their kernel matrix */
+} bo_uncertainty;
+
+struct bo_machine {
+    bo_machine_report report; /* why_solver points to a constant, or to `why` after loading */
+    char why[160];
+    bo_scaler scaler;
+    bo_features *phi;
+    double *beta;       /* features x outputs, in the units of y */
+    double *intercept;  /* outputs */
+    double *centre;     /* features: subtracted from φ before β; zero without intercept */
+    /* predictive variance: noise_variance (outputs) * (1 + inverse_weight + φᵀ(ZᵀZ + D)⁻¹φ) */
+    bo_uncertainty uncertainty;
+    double *noise_variance;
+    double inverse_weight;
+    float *factor;            /* PRIMAL, packed lower rows */
+    size_t train_rows;        /* DUAL */
+    float *train_x;           /* DUAL: scaled inputs */
+    float *train_root_weight; /* DUAL */
+    double *train_factor;     /* DUAL: packed lower rows of chol(Zc D⁻¹ Zcᵀ + I) */
+    double *penalty;          /* DUAL: D, one a feature */
+    /* probabilities: softmax(sharpness * score + offset) */
+    double sharpness;
+    double *offset; /* classes */
+};
+
+bo_status bo_machine_create(bo_context *context, const bo_machine_report *report, bo_machine **out);
+/* Scores in the units of y from a block of features: mean (rows x outputs). */
+bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
+                            double *mean);
+/* Takes β, intercept and centre from the system's units into the machine's. */
+bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
+                                   const double *beta, const double *intercept, const double *centre);
+/* Noise level (regression) or calibration (classes) from rows left out. */
+bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
+                               const bo_left_out *left_out);
+
+/* ---- search -------------------------------------------------------------------------------------------- */
+
+typedef struct bo_choice {
+    double gamma, lambda;
+    double score;    /* mean squared error left out, over all outputs, in units of the targets' variance */
+    double spectrum; /* largest eigenvalue of ZᵀZ expected for all rows */
+    double seconds;
+} bo_choice;
+
+/* Chooses what the descriptor leaves open. `rows` is the number of rows the final fit will see. */
+bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map, const bo_scaler *scaler,
+                    const bo_targets *targets, const bo_samples *samples, size_t rows, bo_choice *out);
+
+/* The λ of least GCV near penalty->lambda, from moments at full size: three factorisations, a few more if it moves. */
+bo_status bo_search_lambda(bo_context *context, bo_moments *moments, const bo_penalty *penalty, bool intercept,
+                           uint64_t seed, double *lambda);
+
+/* Is λ so small against the largest eigenvalue that float32 products would drown it? Their rounding, about 1e-7 of an
+ * entry and averaged over rows, moves eigenvalues by some 1e-8 of the largest; two orders of magnitude are the margin. */
+static inline bool bo_needs_precision(double lambda, double spectrum)
+{
+    return lambda < 1e-6 * spectrum;
+}
+
+/* Exact leave-one-out of kernel ridge on a sample (loo.c). */
+typedef struct bo_loo {
+    size_t rows, outputs;
+    bool intercept;
+    double *kernel;  /* rows x rows, centred when intercept */
+    double *targets; /* rows x outputs, centred when intercept */
+    double *work;    /* rows x rows */
+    double *solution;
+} bo_loo;
+bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,
+                        bo_loo *out);
+void bo_loo_free(bo_loo *loo);
+/* Fills the kernel matrix for this γ. */
+bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma,
+                        const bo_samples *scaled);
+/* Error for each λ of the grid from one eigendecomposition; *largest is the top eigenvalue. */
+bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, size_t count, double *error,
+                      double *largest);
+/* Error for one λ from one Cholesky factorisation: dearer a λ, but many times cheaper for a few. */
+bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error);
+
+/* ---- solvers that are not the primal one --------------------------------------------------------------------- */
+
+typedef struct bo_problem { /* what every solver gets */
+    const bo_machine_desc *desc;
+    const bo_samples *samples;
+    const bo_scaler *scaler;
+    const bo_targets *targets;
+    const bo_features *phi;
+    bo_penalty penalty;
+    bool intercept;
+} bo_problem;
+
+bo_status bo_solve_dual(bo_context *context, const bo_problem *problem, bo_machine *machine);
+bo_status bo_solve_cg(bo_context *context, const bo_problem *problem, bo_machine *machine);
+bo_status bo_solve_sgd(bo_context *context, const bo_problem *problem, bo_machine *machine);
+bo_status bo_solve_logistic(bo_context *context, const bo_problem *problem, bo_moments *moments, bo_machine *machine);
+
+/* Features of rows [first, first + rows) of the samples, weighted by √w when `weighted`: z has stride ldz. scratch:
+ * rows x dim floats. */
+bo_status bo_problem_features(bo_context *context, const bo_problem *problem, size_t first, size_t rows, bool weighted,
+                              float *scratch, float *z, size_t ldz);
+
+/* ---- small things ---------------------------------------------------------------------------------------- */
+
+/* Rows of `samples` at `index` (count of them), gathered into fresh arrays; bo_samples_free frees them. */
+bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, const size_t *index, size_t count,
+                            bo_samples *out);
+void bo_samples_free(bo_samples *samples);
+/* A seeded uniform subset of at most `count` rows. */
+bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size_t count, uint64_t seed, bo_samples *out);
+bo_status bo_samples_check(bo_context *context, const bo_samples *samples);
+/* Rows handled at once when features are made: bounds scratch memory. */
+enum { BO_MACHINE_BLOCK = 2048 };
+
+#endif

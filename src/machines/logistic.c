@@ -1,0 +1,298 @@
+/* Multinomial logistic loss on the features:
+ *
+ *     F(B, b) = Σ_i w_i (log Σ_c exp s_ic - s_i,y(i)) + λ/2 |B|²,   s_i = Bᵀ(φ_i - centre) + b.
+ *
+ * L-BFGS, preconditioned by the ridge system: the Hessian is at most ¼ ZᵀZ + λ a class (up to the coupling of classes), and
+ * (¼ A + λ)⁻¹ = 4 (A + 4λ)⁻¹ is a solve with the factor that ridge has anyway. It starts at the calibrated ridge solution. */
+#include "passes.h"
+#include "../math/linalg.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { HISTORY = 8, MOST_STEPS = 100 };
+
+typedef struct logistic {
+    bo_context *context;
+    const bo_problem *problem;
+    bo_machine *machine;
+    size_t features, classes, size; /* size = features * classes + classes: B, then b */
+    double lambda, weight;
+    const double *factor; /* features²: of A + 4λ */
+    bo_pass pass;
+    float *coefficients;  /* features x classes */
+    float *partial;
+    double *theta, *gradient, *trial, *trial_gradient, *direction;
+    double *steps, *changes; /* HISTORY x size each */
+    double rho[HISTORY];
+    int stored;
+} logistic;
+
+static void logistic_free(logistic *l)
+{
+    void *blocks[] = {l->coefficients, l->partial, l->theta, l->gradient, l->trial, l->trial_gradient, l->direction,
+                      l->steps, l->changes};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
+    bo_pass_free(&l->pass);
+}
+
+static bo_status logistic_create(bo_context *context, const bo_problem *problem, bo_machine *machine, logistic *l)
+{
+    size_t features = machine->report.features, classes = machine->report.classes, size = features * classes + classes;
+    *l = (logistic){.context = context, .problem = problem, .machine = machine, .features = features, .classes = classes,
+                    .size = size};
+    double **vectors[] = {&l->theta, &l->gradient, &l->trial, &l->trial_gradient, &l->direction};
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        if (!(*vectors[i] = bo_alloc(context, size, sizeof(double), "the logistic fit"))) return BO_MEMORY;
+    l->steps = bo_alloc_raw(context, HISTORY * size, sizeof(double), "the logistic fit");
+    l->changes = bo_alloc_raw(context, HISTORY * size, sizeof(double), "the logistic fit");
+    l->coefficients = bo_alloc_raw(context, features * classes, sizeof(float), "the logistic fit");
+    l->partial = bo_alloc_raw(context, features * classes, sizeof(float), "the logistic fit");
+    if (!l->steps || !l->changes || !l->coefficients || !l->partial) return BO_MEMORY;
+    double limit = problem->desc->memory ? 0.5 * (double)problem->desc->memory : 4e9;
+    BO_TRY(bo_pass_create(context, problem, machine->centre, limit, &l->pass));
+    l->pass.unweighted = true;
+    return BO_OK;
+}
+
+/* Loss of one row; its scores become w (p - y). */
+static double row_loss(const bo_samples *samples, const bo_targets *targets, size_t row, size_t classes, const double *b,
+                       float *s)
+{
+    double top = -INFINITY, sum = 0, root = (double)bo_targets_root_weight(targets, samples, row), w = root * root;
+    size_t label = (size_t)samples->y[row];
+    for (size_t c = 0; c < classes; c++) top = fmax(top, (double)s[c] + b[c]);
+    double own = (double)s[label] + b[label] - top;
+    for (size_t c = 0; c < classes; c++) sum += exp((double)s[c] + b[c] - top);
+    for (size_t c = 0; c < classes; c++)
+        s[c] = (float)(w * (exp((double)s[c] + b[c] - top) / sum - (c == label)));
+    return w * (log(sum) - own);
+}
+
+/* F and its gradient at theta: one pass. */
+static bo_status evaluate(logistic *l, const double *theta, double *gradient, double *value)
+{
+    size_t features = l->features, classes = l->classes, count = features * classes;
+    const bo_samples *samples = l->problem->samples;
+    *value = 0;
+    for (size_t k = 0; k < count; k++) {
+        l->coefficients[k] = (float)theta[k];
+        gradient[k] = l->lambda * theta[k];
+        *value += 0.5 * l->lambda * theta[k] * theta[k];
+    }
+    memset(gradient + count, 0, classes * sizeof *gradient);
+    for (size_t first = 0; first < samples->rows; first += l->pass.block) {
+        size_t rows = samples->rows - first < l->pass.block ? samples->rows - first : l->pass.block;
+        const float *z;
+        float *s = l->pass.scores;
+        BO_TRY(bo_pass_features(l->context, &l->pass, first, rows, &z));
+        BO_TRY(bo_gemm(l->context, false, false, rows, classes, features, 1, z, features, l->coefficients, classes, 0, s, classes));
+        for (size_t i = 0; i < rows; i++) {
+            *value += row_loss(samples, l->problem->targets, first + i, classes, theta + count, s + i * classes);
+            for (size_t c = 0; l->problem->intercept && c < classes; c++) gradient[count + c] += (double)s[i * classes + c];
+        }
+        BO_TRY(bo_gemm(l->context, true, false, features, classes, rows, 1, z, features, s, classes, 0, l->partial, classes));
+        for (size_t k = 0; k < count; k++) gradient[k] += (double)l->partial[k];
+    }
+    return BO_OK;
+}
+
+static bo_status precondition(const logistic *l, double *v)
+{
+    size_t features = l->features, classes = l->classes, count = features * classes;
+    BO_TRY(bo_solve_lower(l->context, features, classes, l->factor, features, v, classes));
+    BO_TRY(bo_solve_lower_t(l->context, features, classes, l->factor, features, v, classes));
+    for (size_t k = 0; k < count; k++) v[k] *= 4;
+    for (size_t c = 0; c < classes; c++) v[count + c] *= 4 / l->weight;
+    return BO_OK;
+}
+
+static double inner(const logistic *l, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t k = 0; k < l->size; k++) sum += a[k] * b[k];
+    return sum;
+}
+
+static void add_scaled(const logistic *l, double factor, const double *from, double *to)
+{
+    for (size_t k = 0; k < l->size; k++) to[k] += factor * from[k];
+}
+
+/* direction = -H gradient by the two-loop recursion (Nocedal 1980), H₀ the preconditioner. */
+static bo_status choose_direction(logistic *l)
+{
+    double alpha[HISTORY];
+    int used = l->stored < HISTORY ? l->stored : HISTORY;
+    memcpy(l->direction, l->gradient, l->size * sizeof *l->direction);
+    for (int i = 0; i < used; i++) {
+        int at = (l->stored - 1 - i) % HISTORY;
+        alpha[at] = l->rho[at] * inner(l, l->steps + (size_t)at * l->size, l->direction);
+        add_scaled(l, -alpha[at], l->changes + (size_t)at * l->size, l->direction);
+    }
+    BO_TRY(precondition(l, l->direction));
+    for (int i = used; i-- > 0;) {
+        int at = (l->stored - 1 - i) % HISTORY;
+        double beta = l->rho[at] * inner(l, l->changes + (size_t)at * l->size, l->direction);
+        add_scaled(l, alpha[at] - beta, l->steps + (size_t)at * l->size, l->direction);
+    }
+    for (size_t k = 0; k < l->size; k++) l->direction[k] = -l->direction[k];
+    return BO_OK;
+}
+
+static void remember(logistic *l)
+{
+    size_t at = (size_t)(l->stored % HISTORY);
+    double *step = l->steps + at * l->size, *change = l->changes + at * l->size;
+    for (size_t k = 0; k < l->size; k++) {
+        step[k] = l->trial[k] - l->theta[k];
+        change[k] = l->trial_gradient[k] - l->gradient[k];
+    }
+    double curvature = inner(l, step, change);
+    if (curvature <= 0) return; /* rounding at the end of convergence */
+    l->rho[at] = 1 / curvature;
+    l->stored++;
+}
+
+/* Descends from theta; *value is F there on return. */
+static bo_status minimise(logistic *l, double precision, bool report, double *value)
+{
+    l->stored = 0;
+    BO_TRY(evaluate(l, l->theta, l->gradient, value));
+    for (int step = 0; step < MOST_STEPS; step++) {
+        if (report) BO_TRY(bo_progress(l->context, "minimising the logistic loss", step, 0));
+        BO_TRY(choose_direction(l));
+        double slope = inner(l, l->direction, l->gradient), rate = 1, next = INFINITY;
+        if (!(-slope > precision * *value)) break;
+        for (int half = 0; half < 20; half++, rate *= 0.5) {
+            memcpy(l->trial, l->theta, l->size * sizeof *l->trial);
+            add_scaled(l, rate, l->direction, l->trial);
+            BO_TRY(evaluate(l, l->trial, l->trial_gradient, &next));
+            if (next <= *value + 1e-4 * rate * slope) break;
+        }
+        if (!(next < *value)) break;
+        remember(l);
+        double *swap = l->theta;
+        l->theta = l->trial, l->trial = swap;
+        swap = l->gradient;
+        l->gradient = l->trial_gradient, l->trial_gradient = swap;
+        *value = next;
+        l->machine->report.iterations++;
+    }
+    return BO_OK;
+}
+
+/* Sets λ and the factor that belongs to it. */
+static bo_status set_lambda(logistic *l, bo_moments *moments, double lambda, bo_ridge *ridge)
+{
+    bo_ridge_free(ridge);
+    bo_penalty penalty = {.lambda = 4 * lambda};
+    BO_TRY(bo_ridge_solve(l->context, moments, &penalty, l->problem->intercept, 0, ridge));
+    l->lambda = lambda;
+    l->factor = ridge->factor;
+    l->weight = ridge->weight;
+    return BO_OK;
+}
+
+static void start_from_ridge(logistic *l)
+{
+    size_t count = l->features * l->classes;
+    for (size_t k = 0; k < count; k++) l->theta[k] = l->machine->sharpness * l->machine->beta[k];
+    for (size_t c = 0; c < l->classes; c++)
+        l->theta[count + c] = l->machine->sharpness * l->machine->intercept[c] + l->machine->offset[c];
+}
+
+static bo_status held_loss(logistic *l, const bo_samples *held, double *loss)
+{
+    bo_problem problem = *l->problem;
+    problem.samples = held;
+    logistic other = *l;
+    other.problem = &problem;
+    other.lambda = 0;
+    BO_TRY(bo_pass_create(l->context, &problem, l->machine->centre, 0, &other.pass));
+    other.pass.unweighted = true;
+    bo_status status = evaluate(&other, l->theta, l->trial_gradient, loss);
+    bo_pass_free(&other.pass);
+    return status;
+}
+
+/* λ by the loss on held-out rows: down from the ridge's in factors of 4, each start the last one's solution, on a quarter of
+ * the rows. */
+static bo_status choose_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, bo_machine *machine,
+                               double *lambda)
+{
+    enum { CANDIDATES = 5, LEAST_ROWS = 4000 };
+    const bo_samples *all = problem->samples;
+    size_t want = all->rows / 4 > LEAST_ROWS ? all->rows / 4 : LEAST_ROWS;
+    bo_samples some = {0};
+    BO_TRY(bo_samples_subset(context, all, want, problem->desc->seed + 1, &some));
+    size_t held_rows = some.rows / 4;
+    bo_samples rest = some, held = some;
+    rest.rows -= held_rows;
+    held.rows = held_rows;
+    held.x += rest.rows * some.dim;
+    held.y += rest.rows * some.targets;
+    if (held.weights) held.weights += rest.rows;
+    bo_problem reduced = *problem;
+    reduced.samples = &rest;
+    logistic l;
+    bo_ridge ridge = {0};
+    bo_status status = logistic_create(context, &reduced, machine, &l);
+    double best = INFINITY, candidate = 4 * machine->report.lambda, value, loss = 0;
+    *lambda = candidate;
+    if (status == BO_OK) start_from_ridge(&l);
+    for (int i = 0; status == BO_OK && i < CANDIDATES && held_rows > 0; i++, candidate /= 4) {
+        status = set_lambda(&l, moments, candidate, &ridge);
+        if (status == BO_OK) l.weight *= (double)rest.rows / (double)all->rows;
+        if (status == BO_OK) status = minimise(&l, 1e-4, false, &value);
+        if (status == BO_OK) status = held_loss(&l, &held, &loss);
+        if (status == BO_OK) status = bo_progress(context, "choosing lambda", i + 1, CANDIDATES);
+        if (status != BO_OK || !(loss < best)) break;
+        best = loss;
+        *lambda = candidate;
+    }
+    bo_ridge_free(&ridge);
+    logistic_free(&l);
+    bo_samples_free(&some);
+    machine->report.iterations = 0;
+    return status;
+}
+
+static bo_status take(logistic *l)
+{
+    size_t count = l->features * l->classes;
+    memcpy(l->machine->beta, l->theta, count * sizeof(double));
+    memcpy(l->machine->intercept, l->theta + count, l->classes * sizeof(double));
+    memset(l->machine->offset, 0, l->classes * sizeof(double));
+    l->machine->sharpness = 1;
+    l->machine->report.lambda = l->lambda;
+    for (size_t k = 0; k < l->size; k++)
+        if (!isfinite(l->theta[k])) return bo_fail(l->context, BO_NUMERIC, "the logistic fit diverged at lambda %g", l->lambda);
+    return BO_OK;
+}
+
+bo_status bo_solve_logistic(bo_context *context, const bo_problem *problem, bo_moments *moments, bo_machine *machine)
+{
+    if (problem->penalty.noise > 0 || problem->penalty.dropout > 0)
+        return bo_fail(context, BO_UNSUPPORTED, "noise and dropout have their closed form for the squared loss; with the "
+                                                "logistic loss use lambda");
+    double lambda = problem->desc->lambda, value;
+    if (lambda == 0) {
+        double begin = bo_seconds();
+        BO_TRY(choose_lambda(context, problem, moments, machine, &lambda));
+        machine->report.search_seconds += bo_seconds() - begin;
+        machine->report.fit_seconds -= bo_seconds() - begin; /* the caller counts all of this as fitting */
+    }
+    logistic l;
+    bo_ridge ridge = {0};
+    bo_status status = logistic_create(context, problem, machine, &l);
+    if (status == BO_OK) status = set_lambda(&l, moments, lambda, &ridge);
+    if (status == BO_OK) {
+        start_from_ridge(&l);
+        status = minimise(&l, 1e-6, true, &value);
+    }
+    if (status == BO_OK) status = take(&l);
+    bo_ridge_free(&ridge);
+    logistic_free(&l);
+    return status;
+}

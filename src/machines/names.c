@@ -1,0 +1,59 @@
+/* Names of the enums, as the command line and files spell them. */
+#include "internal.h"
+
+#include <string.h>
+
+static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd"};
+static const char *const loss_names[] = {"ridge", "logistic"};
+static const char *const scaling_names[] = {"auto", "columns", "common", "none"};
+
+enum { SOLVERS = sizeof solver_names / sizeof *solver_names, LOSSES = sizeof loss_names / sizeof *loss_names };
+enum { SCALINGS = sizeof scaling_names / sizeof *scaling_names };
+
+static const char *name_of(const char *const *names, int count, int value)
+{
+    return value >= 0 && value < count ? names[value] : NULL;
+}
+
+static int find(const char *const *names, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0) return i;
+    return -1;
+}
+
+const char *bo_solver_name(bo_solver solver)
+{
+    return name_of(solver_names, SOLVERS, (int)solver);
+}
+
+const char *bo_loss_name(bo_loss loss)
+{
+    return name_of(loss_names, LOSSES, (int)loss);
+}
+
+const char *bo_scaling_name(bo_scaling scaling)
+{
+    return name_of(scaling_names, SCALINGS, (int)scaling);
+}
+
+bool bo_solver_parse(const char *name, bo_solver *out)
+{
+    int found = find(solver_names, SOLVERS, name);
+    if (found >= 0) *out = (bo_solver)found;
+    return found >= 0;
+}
+
+bool bo_loss_parse(const char *name, bo_loss *out)
+{
+    int found = find(loss_names, LOSSES, name);
+    if (found >= 0) *out = (bo_loss)found;
+    return found >= 0;
+}
+
+bool bo_scaling_parse(const char *name, bo_scaling *out)
+{
+    int found = find(scaling_names, SCALINGS, name);
+    if (found >= 0) *out = (bo_scaling)found;
+    return found >= 0;
+}

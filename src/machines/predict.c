@@ -1,0 +1,171 @@
+/* Prediction: scores, standard deviations, probabilities, classes, block by block. */
+#include "internal.h"
+#include "../math/linalg.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PREDICT_ROWS = 512 };
+
+/* Buffers for one block, and what the standard deviation needs: made once a call. */
+typedef struct workspace {
+    float *scaled, *z;
+    double *columns;      /* features x PREDICT_ROWS, for the triangular solve */
+    double *factor;       /* unpacked: features² (PRIMAL) or train_rows² (DUAL) */
+    double *train;        /* DUAL: train_rows x features: Zc D⁻¹ */
+    double *against;      /* DUAL: train_rows x PREDICT_ROWS */
+} workspace;
+
+static void workspace_free(workspace *space)
+{
+    bo_free(space->scaled);
+    bo_free(space->z);
+    bo_free(space->columns);
+    bo_free(space->factor);
+    bo_free(space->train);
+    bo_free(space->against);
+}
+
+/* Features of scaled rows in blocks, handed row by row as (φ - centre) √w / D. */
+static bo_status train_features(bo_context *context, const bo_machine *machine, workspace *space)
+{
+    size_t features = machine->report.features, dim = machine->report.dim, n = machine->train_rows;
+    for (size_t first = 0; first < n; first += PREDICT_ROWS) {
+        size_t rows = n - first < PREDICT_ROWS ? n - first : PREDICT_ROWS;
+        BO_TRY(bo_features_apply(context, machine->phi, rows, machine->train_x + first * dim, dim, space->z, features));
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < features; j++)
+                space->train[(first + i) * features + j] = ((double)space->z[i * features + j] - machine->centre[j]) *
+                                                           (double)machine->train_root_weight[first + i] /
+                                                           machine->penalty[j];
+    }
+    return BO_OK;
+}
+
+static bo_status prepare(bo_context *context, const bo_machine *machine, bool deviations, workspace *space)
+{
+    size_t features = machine->report.features, n = machine->train_rows;
+    *space = (workspace){0};
+    space->scaled = bo_alloc_raw(context, PREDICT_ROWS * machine->report.dim, sizeof(float), "a block of inputs");
+    space->z = bo_alloc_raw(context, PREDICT_ROWS * features, sizeof(float), "a block of features");
+    if (!space->scaled || !space->z) return BO_MEMORY;
+    if (!deviations) return BO_OK;
+    size_t size = machine->uncertainty == BO_UNCERTAINTY_PRIMAL ? features : n;
+    space->columns = bo_alloc_raw(context, features * PREDICT_ROWS, sizeof(double), "a block of features");
+    space->factor = bo_alloc(context, size * size, sizeof(double), "the factor of the Gram matrix");
+    if (!space->columns || !space->factor) return BO_MEMORY;
+    for (size_t i = 0, k = 0; i < size; i++)
+        for (size_t j = 0; j <= i; j++, k++)
+            space->factor[i * size + j] = machine->factor ? (double)machine->factor[k] : machine->train_factor[k];
+    if (machine->uncertainty == BO_UNCERTAINTY_PRIMAL) return BO_OK;
+    space->train = bo_alloc_raw(context, n * features, sizeof(double), "the training rows' features");
+    space->against = bo_alloc_raw(context, n * PREDICT_ROWS, sizeof(double), "a block of kernel values");
+    if (!space->train || !space->against) return BO_MEMORY;
+    return train_features(context, machine, space);
+}
+
+/* q_i = (φ_i - c)ᵀ (ZᵀZ + D)⁻¹ (φ_i - c) for the rows of space->z.
+ * PRIMAL: |L⁻¹ (φ - c)|².
+ * DUAL: the same by Woodbury: |φ - c|²_{D⁻¹} - |M⁻¹ Zc D⁻¹ (φ - c)|², M Mᵀ = Zc D⁻¹ Zcᵀ + I. */
+static bo_status quadratic_form(bo_context *context, const bo_machine *machine, workspace *space, size_t rows, double *q)
+{
+    size_t features = machine->report.features, n = machine->train_rows;
+    for (size_t j = 0; j < features; j++)
+        for (size_t i = 0; i < rows; i++)
+            space->columns[j * rows + i] = (double)space->z[i * features + j] - machine->centre[j];
+    memset(q, 0, rows * sizeof *q);
+    if (machine->uncertainty == BO_UNCERTAINTY_PRIMAL) {
+        BO_TRY(bo_solve_lower(context, features, rows, space->factor, features, space->columns, rows));
+        for (size_t k = 0; k < features * rows; k++) q[k % rows] += space->columns[k] * space->columns[k];
+        return BO_OK;
+    }
+    BO_TRY(bo_gemm64(context, false, false, n, rows, features, 1, space->train, features, space->columns, rows, 0,
+                     space->against, rows));
+    BO_TRY(bo_solve_lower(context, n, rows, space->factor, n, space->against, rows));
+    for (size_t j = 0; j < features; j++)
+        for (size_t i = 0; i < rows; i++)
+            q[i] += space->columns[j * rows + i] * space->columns[j * rows + i] / machine->penalty[j];
+    for (size_t k = 0; k < n * rows; k++) q[k % rows] -= space->against[k] * space->against[k];
+    for (size_t i = 0; i < rows; i++) q[i] = fmax(q[i], 0);
+    return BO_OK;
+}
+
+static bo_status predict_block(bo_context *context, const bo_machine *machine, workspace *space, size_t rows,
+                               const float *x, size_t ldx, double *mean, double *std)
+{
+    size_t features = machine->report.features, outputs = machine->report.outputs;
+    bo_scaler_apply(context, &machine->scaler, rows, x, ldx, space->scaled);
+    BO_TRY(bo_features_apply(context, machine->phi, rows, space->scaled, machine->report.dim, space->z, features));
+    BO_TRY(bo_machine_scores(context, machine, rows, space->z, features, mean));
+    if (!std) return BO_OK;
+    double q[PREDICT_ROWS];
+    BO_TRY(quadratic_form(context, machine, space, rows, q));
+    for (size_t i = 0; i < rows; i++)
+        for (size_t t = 0; t < outputs; t++)
+            std[i * outputs + t] = sqrt(machine->noise_variance[t] * (1 + machine->inverse_weight + q[i]));
+    return BO_OK;
+}
+
+bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+                             double *mean, double *std)
+{
+    if (ldx < machine->report.dim)
+        return bo_fail(context, BO_INVALID, "the machine was fitted on %zu columns, the rows have %zu", machine->report.dim, ldx);
+    if (std && machine->uncertainty == BO_UNCERTAINTY_NONE)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       machine->report.classes ? "a classifier has probabilities, not standard deviations"
+                                               : "this machine carries no standard deviations: it was fitted by %s",
+                       bo_solver_name(machine->report.solver));
+    size_t outputs = machine->report.outputs;
+    workspace space;
+    bo_status status = prepare(context, machine, std != NULL, &space);
+    for (size_t first = 0; status == BO_OK && first < rows; first += PREDICT_ROWS) {
+        size_t count = rows - first < PREDICT_ROWS ? rows - first : PREDICT_ROWS;
+        status = predict_block(context, machine, &space, count, x + first * ldx, ldx, mean + first * outputs,
+                               std ? std + first * outputs : NULL);
+        if (status == BO_OK) status = bo_progress(context, "predicting", (double)(first + count), (double)rows);
+    }
+    workspace_free(&space);
+    return status;
+}
+
+static bo_status require_classes(bo_context *context, const bo_machine *machine)
+{
+    if (machine->report.classes) return BO_OK;
+    return bo_fail(context, BO_UNSUPPORTED, "this machine was fitted for regression: it has no classes");
+}
+
+bo_status bo_machine_probabilities(bo_context *context, const bo_machine *machine, size_t rows, const float *x,
+                                   size_t ldx, double *probabilities)
+{
+    BO_TRY(require_classes(context, machine));
+    BO_TRY(bo_machine_predict(context, machine, rows, x, ldx, probabilities, NULL));
+    size_t classes = machine->report.classes;
+    for (size_t i = 0; i < rows; i++) {
+        double *p = probabilities + i * classes, top = -INFINITY, sum = 0;
+        for (size_t c = 0; c < classes; c++) {
+            p[c] = machine->sharpness * p[c] + machine->offset[c];
+            top = fmax(top, p[c]);
+        }
+        for (size_t c = 0; c < classes; c++) sum += p[c] = exp(p[c] - top);
+        for (size_t c = 0; c < classes; c++) p[c] /= sum;
+    }
+    return BO_OK;
+}
+
+bo_status bo_machine_classify(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx,
+                              int *classes)
+{
+    BO_TRY(require_classes(context, machine));
+    size_t count = machine->report.classes;
+    double *scores = bo_alloc_raw(context, rows * count, sizeof *scores, "scores");
+    bo_status status = scores ? bo_machine_predict(context, machine, rows, x, ldx, scores, NULL) : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < rows; i++) {
+        size_t best = 0;
+        for (size_t c = 1; c < count; c++)
+            if (scores[i * count + c] > scores[i * count + best]) best = c;
+        classes[i] = (int)best;
+    }
+    bo_free(scores);
+    return status;
+}

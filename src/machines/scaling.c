@@ -1,0 +1,94 @@
+/* Scaling of inputs, fitted on the training data and kept in the model. */
+#include "internal.h"
+#include "../kernels/kernels.h"
+
+#include <math.h>
+
+void bo_scaler_free(bo_scaler *scaler)
+{
+    bo_free(scaler->mean);
+    bo_free(scaler->factor);
+    *scaler = (bo_scaler){0};
+}
+
+/* Mean and variance of column j in two passes: exact enough for columns far from zero. */
+static void column_moments(const bo_samples *samples, size_t j, double *mean, double *variance)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < samples->rows; i++) sum += (double)samples->x[i * samples->dim + j];
+    *mean = sum / (double)samples->rows;
+    for (size_t i = 0; i < samples->rows; i++) {
+        double d = (double)samples->x[i * samples->dim + j] - *mean;
+        squares += d * d;
+    }
+    *variance = squares / (double)samples->rows;
+}
+
+bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out)
+{
+    size_t dim = samples->dim;
+    if (kind == BO_SCALING_AUTO) kind = samples->common_unit ? BO_SCALING_COMMON : BO_SCALING_COLUMNS;
+    *out = (bo_scaler){.kind = kind, .dim = dim};
+    out->mean = bo_alloc(context, dim, sizeof *out->mean, "the scaling");
+    out->factor = bo_alloc(context, dim, sizeof *out->factor, "the scaling");
+    double *variance = bo_alloc(context, dim, sizeof *variance, "the scaling");
+    if (!out->mean || !out->factor || !variance) {
+        bo_free(variance);
+        bo_scaler_free(out);
+        return BO_MEMORY;
+    }
+    double total = 0;
+    size_t varying = 0;
+    for (size_t j = 0; j < dim; j++) {
+        double mean;
+        column_moments(samples, j, &mean, &variance[j]);
+        /* what rounding alone leaves of a constant column counts as constant */
+        if (variance[j] <= 1e-12 * mean * mean) variance[j] = 0;
+        out->mean[j] = kind == BO_SCALING_NONE ? 0 : (float)mean;
+        total += variance[j];
+        varying += variance[j] > 0;
+    }
+    bool useless = varying == 0;
+    for (size_t j = 0; j < dim; j++) {
+        double scale = kind == BO_SCALING_NONE     ? 1
+                       : variance[j] == 0          ? 0
+                       : kind == BO_SCALING_COMMON ? sqrt((double)dim / total)
+                                                   : 1 / sqrt(variance[j]);
+        out->factor[j] = (float)scale;
+    }
+    bo_free(variance);
+    if (useless) {
+        bo_scaler_free(out);
+        return bo_fail(context, BO_INVALID, "every input column is constant over the %zu training rows: nothing to learn from",
+                       samples->rows);
+    }
+    if (varying < dim)
+        bo_log(context, BO_LOG_INFO, "%zu of %zu input columns are constant and are left out", dim - varying, dim);
+    return BO_OK;
+}
+
+typedef struct apply_job {
+    const bo_scaler *scaler;
+    const bo_kernels *kernels;
+    size_t rows, ldx;
+    const float *x;
+    float *out;
+} apply_job;
+
+enum { APPLY_ROWS = 64 };
+
+static void apply_rows(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const apply_job *job = arg;
+    size_t dim = job->scaler->dim, end = (index + 1) * APPLY_ROWS;
+    if (end > job->rows) end = job->rows;
+    for (size_t i = index * APPLY_ROWS; i < end; i++)
+        job->kernels->affine(dim, job->x + i * job->ldx, job->scaler->mean, job->scaler->factor, job->out + i * dim);
+}
+
+void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, const float *x, size_t ldx, float *out)
+{
+    apply_job job = {scaler, bo_context_kernels(context), rows, ldx, x, out};
+    bo_parallel(context, (rows + APPLY_ROWS - 1) / APPLY_ROWS, apply_rows, &job);
+}

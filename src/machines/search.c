@@ -1,0 +1,325 @@
+/* Choosing γ and λ, so that nobody has to. Two stages, together no dearer than two final fits (a second at least):
+ *
+ * 1. Coarse: on a few hundred rows, the exact kernel, a grid of γ around the median heuristic; one eigendecomposition a
+ *    γ gives the exact leave-one-out error of every λ.
+ * 2. Fine: a walk in steps of two from the best γ, λ by a line search for each. Up to EXACT_ROWS rows the exact kernel
+ *    again, on all of them; beyond, the machine itself at half the features, scored by generalised cross-validation. */
+#include "internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { COARSE_ROWS = 400, EXACT_ROWS = 2000, GRID = 24 };
+static const double grid_first = 1e-9, grid_last = 100;
+
+/* What stage 2 asks of a judge: take a γ, then score λ after λ. */
+typedef struct judge {
+    bo_context *context;
+    const bo_features_desc *map;
+    const bo_targets *targets;
+    const bo_samples *scaled;
+    bool intercept;
+    uint64_t seed;
+    bo_penalty penalty;
+    bool exact;
+    bo_loo loo;         /* exact */
+    bo_moments moments; /* otherwise */
+    size_t features;
+    bool precise;
+} judge;
+
+/* Inputs that are scaled already: the scaler of stage 2's machines. */
+static bo_status identity_scaler(bo_context *context, size_t dim, bo_scaler *out)
+{
+    *out = (bo_scaler){.kind = BO_SCALING_NONE, .dim = dim};
+    out->mean = bo_alloc(context, dim, sizeof *out->mean, "the scaling");
+    out->factor = bo_alloc(context, dim, sizeof *out->factor, "the scaling");
+    if (!out->mean || !out->factor) {
+        bo_scaler_free(out);
+        return BO_MEMORY;
+    }
+    for (size_t j = 0; j < dim; j++) out->factor[j] = 1;
+    return BO_OK;
+}
+
+static bo_status judge_gamma(judge *j, double gamma)
+{
+    if (j->exact) return bo_loo_kernel(j->context, &j->loo, j->map, gamma, j->scaled);
+    bo_features_desc desc = *j->map;
+    desc.gamma = gamma;
+    desc.features = j->features;
+    bo_features *phi;
+    BO_TRY(bo_features_create(j->context, &desc, &phi));
+    bo_scaler same = {0};
+    bo_status status = identity_scaler(j->context, j->scaled->dim, &same);
+    bo_moments_free(&j->moments);
+    if (status == BO_OK)
+        status = bo_moments_create(j->context, bo_features_describe(phi)->features, j->targets->outputs, j->precise,
+                                   &j->moments);
+    if (status == BO_OK) status = bo_moments_add(j->context, &j->moments, phi, &same, j->targets, j->scaled, false);
+    bo_scaler_free(&same);
+    bo_features_destroy(phi);
+    return status;
+}
+
+static bo_status judge_lambda(judge *j, double lambda, double *error)
+{
+    if (j->exact) return bo_loo_point(j->context, &j->loo, lambda, error);
+    bo_penalty penalty = j->penalty;
+    penalty.lambda = lambda;
+    bo_ridge ridge;
+    bo_status status = bo_ridge_solve(j->context, &j->moments, &penalty, j->intercept, j->seed, &ridge);
+    if (status == BO_NUMERIC) {
+        *error = INFINITY;
+        return BO_OK;
+    }
+    BO_TRY(status);
+    *error = ridge.gcv / (double)ridge.outputs;
+    bo_ridge_free(&ridge);
+    return BO_OK;
+}
+
+/* The vertex of the parabola through three points one step apart, as an offset in steps from the middle one. */
+static double vertex(double left, double middle, double right)
+{
+    double curvature = left - 2 * middle + right;
+    if (!(curvature > 0) || !isfinite(curvature)) return 0;
+    return fmax(-0.5, fmin(0.5, 0.5 * (left - right) / curvature));
+}
+
+/* Minimises the error over λ from *lambda in factors of 4, then once more by a parabola. */
+static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error)
+{
+    const double step = 4;
+    BO_TRY(judge_lambda(j, *lambda, error));
+    if (fixed) return BO_OK;
+    double up, down;
+    BO_TRY(judge_lambda(j, *lambda * step, &up));
+    if (up < *error) {
+        down = *error;
+        for (int i = 0; i < 12 && up < *error; i++) {
+            down = *error;
+            *error = up;
+            *lambda *= step;
+            BO_TRY(judge_lambda(j, *lambda * step, &up));
+        }
+    } else {
+        BO_TRY(judge_lambda(j, *lambda / step, &down));
+        for (int i = 0; i < 12 && down < *error; i++) {
+            up = *error;
+            *error = down;
+            *lambda /= step;
+            BO_TRY(judge_lambda(j, *lambda / step, &down));
+        }
+    }
+    *lambda *= pow(step, vertex(down, *error, up));
+    return BO_OK;
+}
+
+bo_status bo_search_lambda(bo_context *context, bo_moments *moments, const bo_penalty *penalty, bool intercept,
+                           uint64_t seed, double *lambda)
+{
+    judge j = {.context = context, .intercept = intercept, .seed = seed, .penalty = *penalty, .moments = *moments};
+    double error;
+    *lambda = penalty->lambda;
+    return best_lambda(&j, false, lambda, &error);
+}
+
+typedef struct point {
+    double gamma, lambda, error;
+} point;
+
+static bo_status judge_point(judge *j, bool fixed_lambda, double gamma, double lambda, point *out)
+{
+    *out = (point){gamma, lambda, INFINITY};
+    BO_TRY(judge_gamma(j, gamma));
+    return best_lambda(j, fixed_lambda, &out->lambda, &out->error);
+}
+
+/* Steps of two in γ, uphill first since more rows mostly want a more local kernel. */
+static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
+{
+    enum { STEPS = 3 };
+    const double step = 2;
+    BO_TRY(judge_point(j, fixed_lambda, best->gamma, best->lambda, best));
+    if (fixed_gamma) return BO_OK;
+    point up, down;
+    BO_TRY(judge_point(j, fixed_lambda, best->gamma * step, best->lambda, &up));
+    if (up.error < best->error) {
+        down = *best;
+        for (int i = 0; i < STEPS && up.error < best->error; i++) {
+            BO_TRY(bo_progress(j->context, "choosing gamma", 2 + i, 0));
+            down = *best;
+            *best = up;
+            BO_TRY(judge_point(j, fixed_lambda, best->gamma * step, best->lambda, &up));
+        }
+    } else {
+        BO_TRY(judge_point(j, fixed_lambda, best->gamma / step, best->lambda, &down));
+        for (int i = 0; i < STEPS && down.error < best->error; i++) {
+            BO_TRY(bo_progress(j->context, "choosing gamma", 2 + i, 0));
+            up = *best;
+            *best = down;
+            BO_TRY(judge_point(j, fixed_lambda, best->gamma / step, best->lambda, &down));
+        }
+    }
+    double offset = vertex(down.error, best->error, up.error);
+    best->gamma *= pow(step, offset);
+    /* λ follows γ along the same walk */
+    double towards = offset > 0 ? up.lambda : down.lambda;
+    best->lambda *= pow(towards / best->lambda, fabs(offset));
+    return BO_OK;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* γ at which the kernel of two typical rows is e⁻¹ or so: the median heuristic, or 1/E|x|² for kernels of x·y. */
+static bo_status typical_gamma(bo_context *context, bo_kernel kernel, const bo_samples *scaled, uint64_t seed, double *out)
+{
+    enum { PAIRS = 1000 };
+    double *distance = bo_alloc_raw(context, PAIRS, sizeof *distance, "distances");
+    if (!distance) return BO_MEMORY;
+    bo_rng rng = bo_rng_make(seed, bo_rng_stream("machines.median", 0));
+    double norm = 0;
+    for (size_t p = 0; p < PAIRS; p++) {
+        size_t a = (size_t)bo_rng_below(&rng, scaled->rows), b = (size_t)bo_rng_below(&rng, scaled->rows - 1);
+        b += b >= a;
+        const float *x = scaled->x + a * scaled->dim, *y = scaled->x + b * scaled->dim;
+        double l1 = 0, l2 = 0;
+        for (size_t k = 0; k < scaled->dim; k++) {
+            double d = (double)x[k] - (double)y[k];
+            l1 += fabs(d);
+            l2 += d * d;
+            norm += (double)x[k] * (double)x[k] / PAIRS;
+        }
+        distance[p] = kernel == BO_KERNEL_LAPLACIAN ? l1 : l2;
+    }
+    qsort(distance, PAIRS, sizeof *distance, compare_doubles);
+    double middle = distance[PAIRS / 2];
+    if (middle == 0) middle = distance[PAIRS - 1];
+    bo_free(distance);
+    if (middle == 0) middle = 1;
+    switch (kernel) {
+    case BO_KERNEL_RBF:
+    case BO_KERNEL_RATIONAL_QUADRATIC:
+    case BO_KERNEL_LAPLACIAN: *out = 1 / middle; break;
+    case BO_KERNEL_CAUCHY:
+    case BO_KERNEL_MATERN12:
+    case BO_KERNEL_MATERN32:
+    case BO_KERNEL_MATERN52: *out = 1 / sqrt(middle); break;
+    default: *out = norm > 0 ? 1 / norm : 1; break;
+    }
+    return BO_OK;
+}
+
+/* Stage 1. */
+static bo_status coarse(bo_context *context, const bo_features_desc *map, const bo_targets *targets,
+                        const bo_samples *scaled, bool intercept, const double *gammas, size_t count,
+                        const double *lambdas, size_t lambda_count, point *best, double *largest)
+{
+    bo_loo loo;
+    BO_TRY(bo_loo_create(context, scaled, targets, intercept, &loo));
+    double error[GRID];
+    best->error = INFINITY;
+    bo_status status = BO_OK;
+    for (size_t g = 0; status == BO_OK && g < count; g++) {
+        double top;
+        status = bo_loo_kernel(context, &loo, map, gammas[g], scaled);
+        if (status == BO_OK) status = bo_loo_grid(context, &loo, lambdas, lambda_count, error, &top);
+        for (size_t l = 0; status == BO_OK && l < lambda_count; l++)
+            if (error[l] < best->error) {
+                *best = (point){gammas[g], lambdas[l], error[l]};
+                *largest = top;
+            }
+        if (status == BO_OK) status = bo_progress(context, "choosing gamma", (double)(g + 1), (double)count);
+    }
+    bo_loo_free(&loo);
+    if (status == BO_OK && !isfinite(best->error)) { /* a sample that any λ interpolates: the plainest choice */
+        *best = (point){gammas[count / 2], lambdas[lambda_count / 2], INFINITY};
+        *largest = (double)scaled->rows;
+    }
+    return status;
+}
+
+static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
+                      const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, bool precise, point *best)
+{
+    judge j = {.context = context, .map = map, .targets = targets, .scaled = scaled,
+               .intercept = !desc->no_intercept, .seed = desc->seed,
+               .penalty = {.noise = desc->noise, .dropout = desc->dropout}};
+    j.exact = scaled->rows <= EXACT_ROWS;
+    j.precise = precise;
+    bo_status status = BO_OK;
+    if (j.exact)
+        status = bo_loo_create(context, scaled, targets, j.intercept, &j.loo);
+    else
+        j.features = map->features ? (map->features + 3) / 4 * 2 : 0; /* half, and even */
+    if (status == BO_OK) status = walk(&j, fixed_gamma, desc->lambda > 0, best);
+    bo_loo_free(&j.loo);
+    bo_moments_free(&j.moments);
+    return status;
+}
+
+/* Rows for stage 2: all where the exact kernel serves or the fit is small, else half of them. */
+static size_t fine_rows(size_t available, size_t rows)
+{
+    enum { SMALL = 10000 };
+    if (available <= SMALL) return available;
+    size_t half = rows / 2 > SMALL ? rows / 2 : SMALL;
+    return half < available ? half : available;
+}
+
+static bo_status scaled_subset(bo_context *context, const bo_scaler *scaler, const bo_samples *samples, size_t count,
+                               uint64_t seed, bo_samples *out)
+{
+    BO_TRY(bo_samples_subset(context, samples, count, seed, out));
+    bo_scaler_apply(context, scaler, out->rows, out->x, out->dim, (float *)out->x);
+    return BO_OK;
+}
+
+static size_t fill_gammas(const bo_features_desc *map, double typical, double *gammas)
+{
+    static const double factors[] = {1.0 / 64, 1.0 / 16, 1.0 / 4, 1, 4};
+    /* ReLU features are homogeneous: γ only rescales λ */
+    if (map->gamma > 0 || map->kernel == BO_KERNEL_ARCCOS) {
+        gammas[0] = map->gamma > 0 ? map->gamma : 1;
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) gammas[i] = typical * factors[i];
+    return sizeof factors / sizeof *factors;
+}
+
+bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map, const bo_scaler *scaler,
+                    const bo_targets *targets, const bo_samples *samples, size_t rows, bo_choice *out)
+{
+    double begin = bo_seconds(), gammas[8], lambdas[GRID], largest = 0, typical = 1;
+    bo_samples few = {0}, many = {0};
+    point best = {0};
+    bo_status status = scaled_subset(context, scaler, samples, COARSE_ROWS, desc->seed, &few);
+    if (status == BO_OK) status = typical_gamma(context, map->kernel, &few, desc->seed, &typical);
+    size_t gamma_count = fill_gammas(map, typical, gammas), lambda_count = desc->lambda > 0 ? 1 : GRID;
+    for (size_t l = 0; l < lambda_count; l++)
+        lambdas[l] = desc->lambda > 0 ? desc->lambda
+                                      : grid_first * pow(grid_last / grid_first, (double)l / (GRID - 1));
+    if (status == BO_OK)
+        status = coarse(context, map, targets, &few, !desc->no_intercept, gammas, gamma_count, lambdas, lambda_count,
+                        &best, &largest);
+    if (status == BO_OK) {
+        out->spectrum = largest * (double)rows / (double)few.rows;
+        bool open = gamma_count > 1 || lambda_count > 1;
+        if (open) status = scaled_subset(context, scaler, samples, fine_rows(samples->rows, rows), desc->seed, &many);
+        if (status == BO_OK && open)
+            status = fine(context, desc, map, targets, &many, gamma_count == 1,
+                          bo_needs_precision(best.lambda, out->spectrum), &best);
+    }
+    bo_samples_free(&few);
+    bo_samples_free(&many);
+    out->gamma = best.gamma;
+    out->lambda = best.lambda;
+    out->score = best.error;
+    out->seconds = bo_seconds() - begin;
+    return status;
+}

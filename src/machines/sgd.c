@@ -1,0 +1,154 @@
+/* Mini-batch gradient descent on ½ Σ w|f(x) - y|²/n + ½ β D β/n, for data that is too much even for a few passes of CG. The step
+ * comes from the spectrum: with batches of b rows, largest row |z|² = m and largest eigenvalue λ₁ of the mean ZᵀZ/n the
+ * iteration is stable below 2b/(m + (b - 1)λ₁); half of that is taken, and the iterates of the later half are averaged. */
+#include "passes.h"
+#include "../math/linalg.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BATCH = 256, EPOCHS = 20, POWER_ROWS = 2048, POWER_STEPS = 20, SGD_HELD_ROWS = 1024 };
+
+typedef struct sgd {
+    bo_context *context;
+    const bo_problem *problem;
+    size_t n, features, outputs;
+    double *centre, *penalty, *mean, *average;
+    double weight, largest_norm;
+    float *beta, *gradient, *scaled, *x, *z, *scores;
+    size_t *order;
+} sgd;
+
+static void sgd_free(sgd *s)
+{
+    void *blocks[] = {s->centre, s->penalty, s->mean, s->average, s->beta, s->gradient, s->scaled, s->x, s->z, s->scores,
+                      s->order};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
+}
+
+static bo_status sgd_create(bo_context *context, const bo_problem *problem, sgd *s)
+{
+    size_t features = bo_features_describe(problem->phi)->features, t = problem->targets->outputs;
+    size_t dim = problem->samples->dim, rows = problem->samples->rows, most = POWER_ROWS;
+    *s = (sgd){.context = context, .problem = problem, .n = rows, .features = features, .outputs = t};
+    s->centre = bo_alloc(context, features, sizeof(double), "the coefficients");
+    s->penalty = bo_alloc(context, features, sizeof(double), "the penalty");
+    s->mean = bo_alloc(context, t, sizeof(double), "the coefficients");
+    s->average = bo_alloc(context, features * t, sizeof(double), "the coefficients");
+    s->beta = bo_alloc(context, features * t, sizeof(float), "the coefficients");
+    s->gradient = bo_alloc(context, features * t, sizeof(float), "the gradient");
+    s->x = bo_alloc(context, most * dim, sizeof(float), "a batch");
+    s->scaled = bo_alloc(context, most * dim, sizeof(float), "a batch");
+    s->z = bo_alloc(context, most * features, sizeof(float), "a batch");
+    s->scores = bo_alloc(context, most * t, sizeof(float), "a batch");
+    s->order = bo_alloc(context, rows, sizeof(size_t), "the order of rows");
+    if (!s->centre || !s->penalty || !s->mean || !s->average || !s->beta || !s->gradient || !s->x || !s->scaled || !s->z ||
+        !s->scores || !s->order)
+        return BO_MEMORY;
+    BO_TRY(bo_pass_means(context, problem, s->centre, s->penalty, s->mean, &s->weight, &s->largest_norm));
+    bo_penalty_fill(&problem->penalty, s->weight, features, s->penalty, s->penalty);
+    return BO_OK;
+}
+
+/* Centred, weighted features of the rows order[first…]. */
+static bo_status batch_features(sgd *s, size_t first, size_t rows)
+{
+    const bo_samples *samples = s->problem->samples;
+    size_t dim = samples->dim;
+    for (size_t i = 0; i < rows; i++)
+        memcpy(s->x + i * dim, samples->x + s->order[first + i] * dim, dim * sizeof(float));
+    bo_scaler_apply(s->context, s->problem->scaler, rows, s->x, dim, s->scaled);
+    BO_TRY(bo_features_apply(s->context, s->problem->phi, rows, s->scaled, dim, s->z, s->features));
+    for (size_t i = 0; i < rows; i++) {
+        float root = bo_targets_root_weight(s->problem->targets, samples, s->order[first + i]);
+        float *z = s->z + i * s->features;
+        for (size_t j = 0; j < s->features; j++) z[j] = root * (z[j] - (float)s->centre[j]);
+    }
+    return BO_OK;
+}
+
+/* Largest eigenvalue of ZᵀZ/n from a sample of rows, by power iteration on the rows' side. */
+static bo_status largest_eigenvalue(sgd *s, double *out)
+{
+    size_t m = s->n < POWER_ROWS ? s->n : POWER_ROWS;
+    BO_TRY(batch_features(s, 0, m));
+    float *v = s->gradient, *u = s->scores;
+    bo_rng rng = bo_rng_make(s->problem->desc->seed, bo_rng_stream("machines.sgd.power", 0));
+    for (size_t j = 0; j < s->features; j++) v[j] = (float)bo_rng_normal(&rng);
+    *out = 0;
+    for (int step = 0; step < POWER_STEPS; step++) {
+        double norm = 0;
+        for (size_t j = 0; j < s->features; j++) norm += (double)v[j] * (double)v[j];
+        norm = sqrt(norm);
+        *out = step ? norm : 0;
+        if (norm == 0) break;
+        for (size_t j = 0; j < s->features; j++) v[j] = (float)((double)v[j] / norm);
+        BO_TRY(bo_gemm(s->context, false, false, m, 1, s->features, 1, s->z, s->features, v, 1, 0, u, 1));
+        BO_TRY(bo_gemm(s->context, true, false, s->features, 1, m, 1 / (float)m, s->z, s->features, u, 1, 0, v, 1));
+    }
+    memset(s->gradient, 0, s->features * s->outputs * sizeof *s->gradient);
+    return BO_OK;
+}
+
+static bo_status step(sgd *s, size_t first, size_t rows, double rate)
+{
+    size_t features = s->features, t = s->outputs;
+    const bo_samples *samples = s->problem->samples;
+    BO_TRY(batch_features(s, first, rows));
+    BO_TRY(bo_gemm(s->context, false, false, rows, t, features, 1, s->z, features, s->beta, t, 0, s->scores, t));
+    for (size_t i = 0; i < rows; i++) {
+        size_t row = s->order[first + i];
+        double root = (double)bo_targets_root_weight(s->problem->targets, samples, row);
+        for (size_t k = 0; k < t; k++) {
+            double y = (double)bo_targets_value(s->problem->targets, samples->y + row * samples->targets, k) - s->mean[k];
+            s->scores[i * t + k] -= (float)(root * y);
+        }
+    }
+    BO_TRY(bo_gemm(s->context, true, false, features, t, rows, 1 / (float)rows, s->z, features, s->scores, t, 0, s->gradient, t));
+    for (size_t k = 0; k < features * t; k++) {
+        double shrink = s->penalty[k / t] / (double)s->n * (double)s->beta[k];
+        s->beta[k] = (float)((double)s->beta[k] - rate * ((double)s->gradient[k] + shrink));
+    }
+    return BO_OK;
+}
+
+static bo_status run(sgd *s, bo_machine *machine)
+{
+    bo_rng rng = bo_rng_make(s->problem->desc->seed, bo_rng_stream("machines.sgd.order", 0));
+    bo_rng_permutation(&rng, s->n, s->order);
+    double top, b = s->n < BATCH ? (double)s->n : BATCH;
+    BO_TRY(largest_eigenvalue(s, &top));
+    double rate = b / (s->largest_norm + (b - 1) * top);
+    machine->report.spectrum = top * (double)s->n;
+    size_t averaged = 0, batches = (s->n + BATCH - 1) / BATCH;
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        bo_rng_permutation(&rng, s->n, s->order);
+        for (size_t k = 0; k < batches; k++) {
+            size_t first = k * BATCH, rows = s->n - first < BATCH ? s->n - first : BATCH;
+            BO_TRY(step(s, first, rows, rate));
+            machine->report.iterations++;
+            if (2 * epoch < EPOCHS) continue;
+            averaged++;
+            for (size_t j = 0; j < s->features * s->outputs; j++)
+                s->average[j] += ((double)s->beta[j] - s->average[j]) / (double)averaged;
+        }
+        BO_TRY(bo_progress(s->context, "descending", epoch + 1, EPOCHS));
+    }
+    return BO_OK;
+}
+
+static bo_status solve(bo_context *context, const bo_problem *problem, bo_machine *machine)
+{
+    sgd s;
+    bo_status status = sgd_create(context, problem, &s);
+    if (status == BO_OK) status = run(&s, machine);
+    if (status == BO_OK)
+        status = bo_machine_take_solution(context, machine, problem->targets, s.average, s.mean, s.centre);
+    sgd_free(&s);
+    return status;
+}
+
+bo_status bo_solve_sgd(bo_context *context, const bo_problem *problem, bo_machine *machine)
+{
+    return bo_solve_held_out(context, problem, SGD_HELD_ROWS, solve, machine);
+}
