@@ -25,8 +25,7 @@ typedef struct buffers {
     float *x, *z; /* 2 PAIRS rows: first the x, then the y of the pairs */
 } buffers;
 
-static void pick_pairs(bo_rng *rng, size_t rows, const float *x, size_t ldx, size_t dim, size_t count,
-                       float *out)
+static void pick_pairs(bo_rng *rng, size_t rows, const float *x, size_t ldx, size_t dim, size_t count, float *out)
 {
     for (size_t p = 0; p < count; p++) {
         size_t i = bo_rng_below(rng, rows), j = rows > 1 ? bo_rng_below(rng, rows - 1) : i;
@@ -93,20 +92,18 @@ static void conclude(const bo_features *f, const sums *s, size_t pairs, bo_featu
     out->features_for_1pct = (double)f->desc.features * (f->function->exact ? 1 : excess * excess);
 }
 
-bo_status bo_features_error(bo_context *context, const bo_features *features, size_t rows, const float *x,
-                            size_t ldx, size_t pairs, uint64_t seed, bo_features_accuracy *out)
+bo_status bo_features_error(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
+                            size_t pairs, uint64_t seed, bo_features_accuracy *out)
 {
     size_t dim = features->desc.dim;
     memset(out, 0, sizeof *out);
     if (bo_kernel_find(features->desc.kernel)->form == BO_FORM_NONE)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "kernel %s has no closed form to measure the features against",
+        return bo_fail(context, BO_UNSUPPORTED, "kernel %s has no closed form to measure the features against",
                        bo_kernel_name(features->desc.kernel));
-    if (rows == 0 || !x)
-        return bo_fail(context, BO_INVALID, "the statement of accuracy needs at least one row");
+    if (rows == 0 || !x) return bo_fail(context, BO_INVALID, "the statement of accuracy needs at least one row");
     if (ldx < dim)
-        return bo_fail(context, BO_INVALID,
-                       "the statement of accuracy: ldx must be at least dim = %zu, found %zu", dim, ldx);
+        return bo_fail(context, BO_INVALID, "the statement of accuracy: ldx must be at least dim = %zu, found %zu", dim,
+                       ldx);
     if (pairs == 0) pairs = 1000;
     buffers b = {0};
     sums s = {0};

@@ -111,8 +111,7 @@ double bo_kernel_value(const bo_features_desc *desc, const bo_pair *pair)
 
 double bo_kernel_value_doubled(const bo_features_desc *desc, const bo_pair *pair)
 {
-    bo_pair doubled = {
-        .distance2 = 4 * pair->distance2, .distance1 = 2 * pair->distance1, .product = pair->product2};
+    bo_pair doubled = {.distance2 = 4 * pair->distance2, .distance1 = 2 * pair->distance1, .product = pair->product2};
     return bo_kernel_value(desc, &doubled);
 }
 

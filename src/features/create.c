@@ -125,8 +125,7 @@ static bo_status pack(bo_context *context, bo_features *features)
     if (!scaled) return BO_MEMORY;
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < dim; j++)
-            scaled[i * dim + j] =
-                (float)((double)features->w[i * dim + j] * (features->factor[j] * features->u_scale));
+            scaled[i * dim + j] = (float)((double)features->w[i * dim + j] * (features->factor[j] * features->u_scale));
     bo_packed *packed = NULL;
     bo_status status = bo_packed_create(context, m, dim, scaled, dim, &packed);
     bo_free(scaled);
@@ -153,10 +152,9 @@ static void say_what_is_odd(bo_context *context, const bo_features_desc *desc)
                "draw simplex gains nothing for trigonometric features, which are even in w: orthogonal is "
                "better");
     if (desc->sampling == BO_SAMPLING_OPTIMAL && bo_function_find(desc->function)->flat)
-        bo_log(
-            context, BO_LOG_INFO,
-            "sampling optimal: function %s as drawn is already optimal, every frequency has the same energy",
-            bo_function_name(desc->function));
+        bo_log(context, BO_LOG_INFO,
+               "sampling optimal: function %s as drawn is already optimal, every frequency has the same energy",
+               bo_function_name(desc->function));
 }
 
 static bool needs_selection(const bo_features_desc *desc)
@@ -173,8 +171,8 @@ bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, 
     say_what_is_odd(context, &resolved);
     bo_features *features = NULL;
     BO_TRY(bo_features_begin(context, &resolved, &features));
-    bo_status status = needs_selection(&resolved) ? bo_features_select(context, features)
-                                                  : bo_features_draw(context, features);
+    bo_status status =
+        needs_selection(&resolved) ? bo_features_select(context, features) : bo_features_draw(context, features);
     if (status == BO_OK) status = bo_features_finish(context, features);
     if (status != BO_OK) {
         bo_features_destroy(features);
@@ -191,8 +189,7 @@ bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, 
     bo_features_desc resolved;
     BO_TRY(bo_features_resolve(context, desc, &resolved));
     size_t m = bo_frequencies_of(&resolved), dim = resolved.dim, padded = 1;
-    size_t total =
-        sizeof(bo_features) + dim * (sizeof(double) + (resolved.length_scales ? sizeof(float) : 0));
+    size_t total = sizeof(bo_features) + dim * (sizeof(double) + (resolved.length_scales ? sizeof(float) : 0));
     while (padded < dim) padded *= 2;
     if (m && bo_draw_find(resolved.draw)->structured)
         total += ((m + padded - 1) / padded * 3 * padded + m) * sizeof(float);
@@ -229,8 +226,7 @@ const float *bo_features_weights(const bo_features *features)
 bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w)
 {
     size_t count = features->frequencies * features->desc.dim;
-    if (!count)
-        return bo_fail(context, BO_UNSUPPORTED, "function %s has no frequencies", features->function->name);
+    if (!count) return bo_fail(context, BO_UNSUPPORTED, "function %s has no frequencies", features->function->name);
     BO_TRY(bo_features_dense_f32(context, features, w));
     for (size_t i = 0; features->input_scale != 1 && i < count; i++)
         w[i] = (float)((double)w[i] * features->input_scale);
@@ -241,8 +237,7 @@ bo_status bo_features_set_frequencies(bo_context *context, bo_features *features
 {
     size_t count = features->frequencies * features->desc.dim;
     if (!features->w)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "the frequencies of function %s, draw %s are not free to be set",
+        return bo_fail(context, BO_UNSUPPORTED, "the frequencies of function %s, draw %s are not free to be set",
                        features->function->name, bo_draw_name(features->desc.draw));
     for (size_t i = 0; i < count; i++)
         if (!isfinite(w[i]))

@@ -99,8 +99,8 @@ typedef struct bo_draw_definition {
     bo_status (*draw)(bo_context *context, const bo_draw_request *request, float *w);
 } bo_draw_definition;
 
-extern const bo_draw_definition bo_draw_iid, bo_draw_orthogonal, bo_draw_hadamard, bo_draw_simplex,
-    bo_draw_sobol, bo_draw_moment;
+extern const bo_draw_definition bo_draw_iid, bo_draw_orthogonal, bo_draw_hadamard, bo_draw_simplex, bo_draw_sobol,
+    bo_draw_moment;
 
 /* Row norms over √dim-free form: scale √V χ_d, the norm of one frequency of a radial spectrum in d
  * dimensions. */
@@ -117,8 +117,8 @@ typedef struct bo_function_definition {
     unsigned kernels;     /* those it estimates: bits 1u << bo_kernel */
     size_t per_frequency; /* features a frequency; 0: no frequencies */
     bool exact;           /* φ(x)·φ(y) = k(x, y), nothing random */
-    bool exponential; /* features are exp(u + offset + …): weights enter as logarithms, through the offset */
-    bool flat;        /* every frequency has the same energy whatever the data: as drawn is already optimal */
+    bool exponential;     /* features are exp(u + offset + …): weights enter as logarithms, through the offset */
+    bool flat;            /* every frequency has the same energy whatever the data: as drawn is already optimal */
     /* Maps without frequencies: the length of φ that the descriptor implies; *features 0 means any. */
     bo_status (*count)(bo_context *context, const bo_features_desc *desc, size_t *features);
     /* What this function needs beyond the common checks; fills its defaults. NULL: nothing. */
@@ -133,15 +133,15 @@ typedef struct bo_function_definition {
      * is the raw input. NULL: forward_f32. */
     void (*fast)(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz);
     /* The definition, in both precisions from one source. u: rows x m, t: rows x dim. */
-    void (*forward_f32)(const bo_features *features, size_t rows, const float *u, const float *t, float *z,
-                        size_t ldz, void *scratch);
+    void (*forward_f32)(const bo_features *features, size_t rows, const float *u, const float *t, float *z, size_t ldz,
+                        void *scratch);
     void (*forward_f64)(const bo_features *features, size_t rows, const double *u, const double *t, double *z,
                         size_t ldz, void *scratch);
     /* du (rows x m) is overwritten, dt (rows x dim) is added to. */
-    void (*backward_f32)(const bo_features *features, size_t rows, const float *u, const float *t,
-                         const float *dz, size_t lddz, float *du, float *dt, void *scratch);
-    void (*backward_f64)(const bo_features *features, size_t rows, const double *u, const double *t,
-                         const double *dz, size_t lddz, double *du, double *dt, void *scratch);
+    void (*backward_f32)(const bo_features *features, size_t rows, const float *u, const float *t, const float *dz,
+                         size_t lddz, float *du, float *dt, void *scratch);
+    void (*backward_f64)(const bo_features *features, size_t rows, const double *u, const double *t, const double *dz,
+                         size_t lddz, double *du, double *dt, void *scratch);
     /* Variance of φ(x)·φ(y) over independent draws; NULL: none known. */
     double (*variance)(const bo_features *features, const bo_pair *pair);
     /* log of the squared norm of the features of frequency i at one input, without the 1/√m; for resampling.
@@ -155,9 +155,8 @@ extern const bo_function_definition bo_function_sincos, bo_function_cosbias, bo_
 
 #define BO_KERNEL_BIT(kernel) (1u << (kernel))
 enum {
-    BO_SHIFT_INVARIANT_KERNELS = (1u << BO_KERNEL_RBF) | (1u << BO_KERNEL_LAPLACIAN) |
-                                 (1u << BO_KERNEL_CAUCHY) | (1u << BO_KERNEL_MATERN12) |
-                                 (1u << BO_KERNEL_MATERN32) | (1u << BO_KERNEL_MATERN52) |
+    BO_SHIFT_INVARIANT_KERNELS = (1u << BO_KERNEL_RBF) | (1u << BO_KERNEL_LAPLACIAN) | (1u << BO_KERNEL_CAUCHY) |
+                                 (1u << BO_KERNEL_MATERN12) | (1u << BO_KERNEL_MATERN32) | (1u << BO_KERNEL_MATERN52) |
                                  (1u << BO_KERNEL_RATIONAL_QUADRATIC)
 };
 
@@ -197,7 +196,7 @@ enum { BO_BLOCK_ROWS = 64 };
  * does and holds w ∘ factor times u_scale; factor has desc.dim entries. */
 struct bo_features {
     atomic_int other_owners; /* besides the first: bo_features_share */
-    bo_features_desc desc; /* defaults filled in */
+    bo_features_desc desc;   /* defaults filled in */
     const bo_function_definition *function;
     const bo_kernels *kernels; /* of the context it was made with: packed is laid out for them */
     size_t frequencies;
@@ -237,8 +236,8 @@ bo_status bo_features_dense_f64(bo_context *context, const bo_features *features
 
 bo_status bo_hadamard_prepare(bo_context *context, const bo_draw_request *request, bo_hadamard *hadamard);
 /* u (stride ldu) for rows of raw x; buffer holds `padded` floats. */
-void bo_hadamard_project(const bo_features *features, size_t rows, const float *x, size_t ldx, float *u,
-                         size_t ldu, float *buffer);
+void bo_hadamard_project(const bo_features *features, size_t rows, const float *x, size_t ldx, float *u, size_t ldu,
+                         float *buffer);
 
 /* The frequencies it stands for, into whichever of the two is not NULL. */
 bo_status bo_hadamard_dense(bo_context *context, const bo_features *features, float *w, double *wide);

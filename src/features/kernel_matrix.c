@@ -79,8 +79,8 @@ static bo_status gram_tiles(bo_context *context, matrix_job *job)
             job->count_right = right = right < TILE ? right : TILE;
             job->filling = job->right;
             bo_parallel(context, right, scale_task, job);
-            BO_TRY(bo_gemm64(context, false, true, left, right, dim, 1, job->left->t, dim, job->right->t, dim,
-                             0, job->k + job->first_left * job->ldk + job->first_right, job->ldk));
+            BO_TRY(bo_gemm64(context, false, true, left, right, dim, 1, job->left->t, dim, job->right->t, dim, 0,
+                             job->k + job->first_left * job->ldk + job->first_right, job->ldk));
             bo_parallel(context, left, value_task, job);
         }
     }
@@ -196,8 +196,8 @@ static bo_status run_matrix(bo_context *context, matrix_job *job)
     return status;
 }
 
-bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, size_t rows_x, const float *x,
-                           size_t ldx, size_t rows_y, const float *y, size_t ldy, double *k, size_t ldk)
+bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, size_t rows_x, const float *x, size_t ldx,
+                           size_t rows_y, const float *y, size_t ldy, double *k, size_t ldk)
 {
     bo_features_desc resolved;
     if (!desc) return bo_fail(context, BO_INVALID, "kernel matrix: the descriptor is NULL");
@@ -209,12 +209,10 @@ bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, si
     if (rows_x == 0 || rows_y == 0) return BO_OK;
     if (!x || !y || !k) return bo_fail(context, BO_INVALID, "kernel matrix: an array is NULL");
     if (ldx < resolved.dim || ldy < resolved.dim || ldk < rows_y)
-        return bo_fail(
-            context, BO_INVALID,
-            "kernel matrix: strides %zu, %zu and %zu must be at least dim = %zu twice and rows_y = %zu", ldx,
-            ldy, ldk, resolved.dim, rows_y);
+        return bo_fail(context, BO_INVALID,
+                       "kernel matrix: strides %zu, %zu and %zu must be at least dim = %zu twice and rows_y = %zu", ldx,
+                       ldy, ldk, resolved.dim, rows_y);
     side left = {.rows = rows_x, .stride = ldx, .x = x}, right = {.rows = rows_y, .stride = ldy, .x = y};
-    matrix_job job = {
-        .desc = &resolved, .kernel = kernel, .left = &left, .right = &right, .k = k, .ldk = ldk};
+    matrix_job job = {.desc = &resolved, .kernel = kernel, .left = &left, .right = &right, .k = k, .ldk = ldk};
     return run_matrix(context, &job);
 }

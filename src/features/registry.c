@@ -9,8 +9,8 @@ static const bo_kernel_definition kernels[BO_KERNEL_COUNT] = {
     [BO_KERNEL_MATERN12] = {"matern12", BO_FORM_DISTANCE, true, &bo_spectrum_student1, bo_value_matern12},
     [BO_KERNEL_MATERN32] = {"matern32", BO_FORM_DISTANCE, true, &bo_spectrum_student3, bo_value_matern32},
     [BO_KERNEL_MATERN52] = {"matern52", BO_FORM_DISTANCE, true, &bo_spectrum_student5, bo_value_matern52},
-    [BO_KERNEL_RATIONAL_QUADRATIC] = {"rational-quadratic", BO_FORM_DISTANCE, true,
-                                      &bo_spectrum_gamma_mixture, bo_value_rational_quadratic},
+    [BO_KERNEL_RATIONAL_QUADRATIC] = {"rational-quadratic", BO_FORM_DISTANCE, true, &bo_spectrum_gamma_mixture,
+                                      bo_value_rational_quadratic},
     [BO_KERNEL_SOFTMAX] = {"softmax", BO_FORM_DOT, false, &bo_spectrum_unit, bo_value_softmax},
     [BO_KERNEL_ARCCOS] = {"arccos", BO_FORM_DOT, false, &bo_spectrum_unit, bo_value_arccos},
     [BO_KERNEL_POLYNOMIAL] = {"polynomial", BO_FORM_DOT, false, NULL, bo_value_polynomial},
@@ -105,8 +105,7 @@ const char *bo_sampling_name(bo_sampling sampling)
 static bool same_name(const char *a, const char *b)
 {
     for (; *a && *b; a++, b++) {
-        int p = *a == '_' ? '-' : tolower((unsigned char)*a),
-            q = *b == '_' ? '-' : tolower((unsigned char)*b);
+        int p = *a == '_' ? '-' : tolower((unsigned char)*a), q = *b == '_' ? '-' : tolower((unsigned char)*b);
         if (p != q) return false;
     }
     return *a == *b;

@@ -28,14 +28,11 @@ bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, b
 {
     *resolved = *desc;
     if (!bo_kernel_find(desc->kernel))
-        return bo_fail(context, BO_INVALID, "kernel %d is not one of 0 to %d", (int)desc->kernel,
-                       BO_KERNEL_COUNT - 1);
+        return bo_fail(context, BO_INVALID, "kernel %d is not one of 0 to %d", (int)desc->kernel, BO_KERNEL_COUNT - 1);
     if (desc->dim == 0) return bo_fail(context, BO_INVALID, "dim must be at least 1, found 0");
-    if (desc->dim > UINT32_MAX)
-        return bo_fail(context, BO_INVALID, "dim must be below 2^32, found %zu", desc->dim);
+    if (desc->dim > UINT32_MAX) return bo_fail(context, BO_INVALID, "dim must be below 2^32, found %zu", desc->dim);
     BO_TRY(resolve_positive(context, "gamma", &resolved->gamma, 1));
-    if (desc->kernel == BO_KERNEL_RATIONAL_QUADRATIC)
-        BO_TRY(resolve_positive(context, "alpha", &resolved->alpha, 1));
+    if (desc->kernel == BO_KERNEL_RATIONAL_QUADRATIC) BO_TRY(resolve_positive(context, "alpha", &resolved->alpha, 1));
     if (desc->kernel == BO_KERNEL_POLYNOMIAL) {
         if (desc->degree == 0) resolved->degree = 2;
         if (resolved->degree < 1 || resolved->degree > 64)
@@ -54,8 +51,8 @@ static void fitting_functions(bo_kernel kernel, char *text, size_t size)
     text[0] = 0;
     for (int i = 1; i < BO_FUNCTION_COUNT && used < size; i++)
         if (bo_function_find((bo_function)i)->kernels & BO_KERNEL_BIT(kernel))
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
-                                     bo_function_name((bo_function)i));
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", bo_function_name((bo_function)i));
 }
 
 static bo_status resolve_function(bo_context *context, bo_features_desc *desc)
@@ -68,8 +65,8 @@ static bo_status resolve_function(bo_context *context, bo_features_desc *desc)
                        BO_FUNCTION_COUNT - 1);
     if (function->kernels & BO_KERNEL_BIT(desc->kernel)) return BO_OK;
     fitting_functions(desc->kernel, fitting, sizeof fitting);
-    return bo_fail(context, BO_UNSUPPORTED, "function %s does not estimate kernel %s; these do: %s",
-                   function->name, bo_kernel_name(desc->kernel), fitting);
+    return bo_fail(context, BO_UNSUPPORTED, "function %s does not estimate kernel %s; these do: %s", function->name,
+                   bo_kernel_name(desc->kernel), fitting);
 }
 
 /* ---- how many features
@@ -93,8 +90,7 @@ static bo_status resolve_exact_count(bo_context *context, bo_features_desc *desc
     size_t count = 0;
     BO_TRY(function->count(context, desc, &count));
     if (count && desc->features && desc->features != count)
-        return bo_fail(context, BO_INVALID,
-                       "function %s of dim %zu has exactly %zu features, found %zu; give 0 or %zu",
+        return bo_fail(context, BO_INVALID, "function %s of dim %zu has exactly %zu features, found %zu; give 0 or %zu",
                        function->name, desc->dim, count, desc->features, count);
     if (count) desc->features = count;
     return BO_OK;
@@ -106,11 +102,10 @@ static bo_status resolve_count(bo_context *context, bo_features_desc *desc)
     if (function->count) BO_TRY(resolve_exact_count(context, desc));
     if (desc->features == 0)
         return bo_fail(context, BO_INVALID,
-                       "features must be at least 1, found 0: function %s has no length of its own",
-                       function->name);
+                       "features must be at least 1, found 0: function %s has no length of its own", function->name);
     if (desc->features > SIZE_MAX / sizeof(double) / desc->dim / 64)
-        return bo_fail(context, BO_INVALID, "%zu features of dim %zu do not fit the address space",
-                       desc->features, desc->dim);
+        return bo_fail(context, BO_INVALID, "%zu features of dim %zu do not fit the address space", desc->features,
+                       desc->dim);
     size_t per = features_per_frequency(desc);
     if (per > 1 && desc->features % per) {
         size_t below = desc->features / per * per;
@@ -134,12 +129,10 @@ static bo_status resolve_no_draw(bo_context *context, bo_features_desc *desc)
 {
     const char *name = bo_function_find(desc->function)->name;
     if (desc->draw != BO_DRAW_DEFAULT && desc->draw != BO_DRAW_IID)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "draw %s does not fit function %s: it has no frequencies to couple",
+        return bo_fail(context, BO_UNSUPPORTED, "draw %s does not fit function %s: it has no frequencies to couple",
                        bo_draw_name(desc->draw), name);
     if (desc->sampling != BO_SAMPLING_DRAWN)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "sampling %s does not fit function %s: it has no frequencies to choose",
+        return bo_fail(context, BO_UNSUPPORTED, "sampling %s does not fit function %s: it has no frequencies to choose",
                        bo_sampling_name(desc->sampling), name);
     desc->draw = BO_DRAW_IID;
     return BO_OK;
@@ -149,8 +142,7 @@ static bo_status resolve_draw(bo_context *context, bo_features_desc *desc)
 {
     const bo_spectrum *spectrum = bo_kernel_find(desc->kernel)->spectrum;
     if ((unsigned)desc->draw >= BO_DRAW_COUNT)
-        return bo_fail(context, BO_INVALID, "draw %d is not one of 0 to %d", (int)desc->draw,
-                       BO_DRAW_COUNT - 1);
+        return bo_fail(context, BO_INVALID, "draw %d is not one of 0 to %d", (int)desc->draw, BO_DRAW_COUNT - 1);
     if (!features_per_frequency(desc)) return resolve_no_draw(context, desc);
     if (desc->draw == BO_DRAW_DEFAULT) desc->draw = spectrum->radial ? BO_DRAW_ORTHOGONAL : BO_DRAW_IID;
     const bo_draw_definition *draw = bo_draw_find(desc->draw);
@@ -160,11 +152,8 @@ static bo_status resolve_draw(bo_context *context, bo_features_desc *desc)
                        "is a product "
                        "over coordinates; use iid or sobol",
                        draw->name, bo_kernel_name(desc->kernel));
-    bo_draw_request request = {.desc = desc,
-                               .spectrum = spectrum,
-                               .dim = desc->dim,
-                               .count = bo_frequencies_of(desc),
-                               .seed = desc->seed};
+    bo_draw_request request = {
+        .desc = desc, .spectrum = spectrum, .dim = desc->dim, .count = bo_frequencies_of(desc), .seed = desc->seed};
     return draw->check ? draw->check(context, &request) : BO_OK;
 }
 
@@ -174,8 +163,7 @@ static bo_status resolve_draw(bo_context *context, bo_features_desc *desc)
 static bo_status check_sample(bo_context *context, bo_features_desc *desc)
 {
     if (!desc->sample) return BO_OK;
-    if (desc->sample_rows == 0)
-        return bo_fail(context, BO_INVALID, "sample_rows must be at least 1, found 0");
+    if (desc->sample_rows == 0) return bo_fail(context, BO_INVALID, "sample_rows must be at least 1, found 0");
     if (desc->sample_stride == 0) desc->sample_stride = desc->dim;
     if (desc->sample_stride < desc->dim)
         return bo_fail(context, BO_INVALID, "sample_stride must be at least dim = %zu, found %zu", desc->dim,
@@ -192,11 +180,10 @@ static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)
                        BO_SAMPLING_COUNT - 1);
     if (desc->sampling == BO_SAMPLING_DRAWN || kept == 0) return BO_OK;
     if (bo_draw_find(desc->draw)->structured)
-        return bo_fail(
-            context, BO_UNSUPPORTED,
-            "sampling %s does not fit draw hadamard: its frequencies are one fast transform and cannot be "
-            "chosen one by one; use orthogonal",
-            bo_sampling_name(desc->sampling));
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "sampling %s does not fit draw hadamard: its frequencies are one fast transform and cannot be "
+                       "chosen one by one; use orthogonal",
+                       bo_sampling_name(desc->sampling));
     if (desc->sampling == BO_SAMPLING_OPTIMAL && function->flat)
         return BO_OK; /* as drawn is optimal: no sample needed */
     if (!desc->sample)
@@ -204,14 +191,13 @@ static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)
                        bo_sampling_name(desc->sampling));
     if (desc->candidates == 0) desc->candidates = 8 * kept;
     if (desc->candidates > SIZE_MAX / sizeof(double) / desc->dim / 64)
-        return bo_fail(context, BO_INVALID, "%zu candidates of dim %zu do not fit the address space",
-                       desc->candidates, desc->dim);
+        return bo_fail(context, BO_INVALID, "%zu candidates of dim %zu do not fit the address space", desc->candidates,
+                       desc->dim);
     if (desc->candidates < kept)
-        return bo_fail(context, BO_INVALID, "candidates must be at least the %zu frequencies kept, found %zu",
-                       kept, desc->candidates);
+        return bo_fail(context, BO_INVALID, "candidates must be at least the %zu frequencies kept, found %zu", kept,
+                       desc->candidates);
     if (desc->sampling == BO_SAMPLING_LEVERAGE)
-        BO_TRY(resolve_positive(context, "leverage_lambda", &desc->leverage_lambda,
-                                1e-3 * (double)desc->sample_rows));
+        BO_TRY(resolve_positive(context, "leverage_lambda", &desc->leverage_lambda, 1e-3 * (double)desc->sample_rows));
     return BO_OK;
 }
 

@@ -1,6 +1,200 @@
+/* Data-aware sampling: many candidates are drawn as asked, scored on a sample of the data, and resampled with
+ * probability q_i; a kept frequency's features are multiplied by √(1 / (M q_i)) with M candidates, which leaves
+ * E[φ(x)·φ(y)] what it was.
+ *
+ *   optimal   q_i ~ mean over x of |f_i(x)|² (Sernau, Bonacina, Saurous 2024): minimises the mean squared error of the
+ *             kernel over pairs of the data; computed in logarithms, since positive features span many decades
+ *   leverage  q_i ~ the ridge leverage scores of the frequency's features, diag(ZᵀZ (ZᵀZ + λI)⁻¹) (Li et al. 2019)
+ *
+ * A twentieth of the probability is spread evenly, so that no weight exceeds √20 and no frequency that the sample does
+ * not excite is lost for other inputs. Choice is systematic: counts are m q_i rounded up or down. */
+#include <math.h>
+#include <string.h>
 #include "internal.h"
+
+static const double even_share = 0.05;
+
+/* ---- scores -------------------------------------------------------------------------------------------------- */
+
+typedef struct energy_job {
+    const bo_features *candidates;
+    const double *u, *half_norms; /* rows x candidates, rows */
+    size_t rows;
+    double *log_score; /* running log of the sum over rows */
+} energy_job;
+
+static double log_add(double a, double b)
+{
+    double high = fmax(a, b), low = fmin(a, b);
+    return low == -INFINITY ? high : high + log1p(exp(low - high));
+}
+
+static void energy_task(void *arg, size_t i, int worker)
+{
+    const energy_job *job = arg;
+    const bo_features *f = job->candidates;
+    double total = job->log_score[i];
+    (void)worker;
+    for (size_t r = 0; r < job->rows; r++)
+        total = log_add(total, f->function->log_energy(f, i, job->u[r * f->frequencies + i], job->half_norms[r]));
+    job->log_score[i] = total;
+}
+
+/* score[i] ~ Σ_x |f_i(x)|², scaled so that the largest is 1 */
+static bo_status optimal_scores(bo_context *context, const bo_features *f, const bo_features_desc *desc, double *score)
+{
+    enum { ROWS = 64 };
+    size_t m = f->frequencies, dim = desc->dim;
+    double *w = bo_alloc_raw(context, m * dim, sizeof *w, "candidate frequencies");
+    double *t = bo_alloc_raw(context, ROWS * (dim + m + 1), sizeof *t, "candidate features");
+    bo_status status = w && t ? bo_features_dense_f64(context, f, w) : BO_MEMORY;
+    for (size_t i = 0; i < m; i++) score[i] = -INFINITY;
+    for (size_t first = 0; status == BO_OK && first < desc->sample_rows; first += ROWS) {
+        size_t rows = desc->sample_rows - first < ROWS ? desc->sample_rows - first : ROWS;
+        double *u = t + ROWS * dim, *half_norms = u + ROWS * m;
+        for (size_t r = 0; r < rows; r++) {
+            half_norms[r] = 0;
+            for (size_t j = 0; j < dim; j++) {
+                double value = (double)desc->sample[(first + r) * desc->sample_stride + j] * f->factor[j];
+                t[r * dim + j] = value;
+                half_norms[r] += 0.5 * value * value;
+            }
+        }
+        status = bo_gemm64(context, false, true, rows, m, dim, f->u_scale, t, dim, w, dim, 0, u, m);
+        energy_job job = {f, u, half_norms, rows, score};
+        if (status == BO_OK) bo_parallel(context, m, energy_task, &job);
+    }
+    double high = -INFINITY;
+    for (size_t i = 0; i < m; i++) high = fmax(high, score[i]);
+    for (size_t i = 0; i < m; i++) score[i] = high == -INFINITY ? 1 : exp(score[i] - high);
+    bo_free(w);
+    bo_free(t);
+    return status;
+}
+
+/* z_iᵀ (ZZᵀ + λI)⁻¹ z_i = |L⁻¹ z_i|²: the form for few rows. z: rows x columns, overwritten. */
+static bo_status scores_by_rows(bo_context *context, size_t rows, size_t columns, double lambda, double *z,
+                                double *score)
+{
+    double *g = bo_alloc_raw(context, rows, rows * sizeof *g, "the Gram matrix of leverage scores");
+    if (!g) return BO_MEMORY;
+    bo_status status = bo_gemm64(context, false, true, rows, rows, columns, 1, z, columns, z, columns, 0, g, rows);
+    for (size_t i = 0; i < rows; i++) g[i * rows + i] += lambda;
+    if (status == BO_OK) status = bo_cholesky(context, rows, g, rows, NULL);
+    if (status == BO_OK) status = bo_solve_lower(context, rows, columns, g, rows, z, columns);
+    for (size_t i = 0; i < columns; i++) {
+        score[i] = 0;
+        for (size_t r = 0; r < rows; r++) score[i] += z[r * columns + i] * z[r * columns + i];
+    }
+    bo_free(g);
+    return status;
+}
+
+/* 1 - λ [(ZᵀZ + λI)⁻¹]_ii, the inverse's diagonal from the columns of L⁻¹: the form for many rows. */
+static bo_status scores_by_columns(bo_context *context, size_t rows, size_t columns, double lambda, const double *z,
+                                   double *score)
+{
+    double *g = bo_alloc_raw(context, columns, columns * sizeof *g, "the Gram matrix of leverage scores");
+    double *inverse = bo_alloc(context, columns, columns * sizeof *g, "the inverse of leverage scores");
+    bo_status status = g && inverse ? BO_OK : BO_MEMORY;
+    if (status == BO_OK)
+        status = bo_gemm64(context, true, false, columns, columns, rows, 1, z, columns, z, columns, 0, g, columns);
+    for (size_t i = 0; status == BO_OK && i < columns; i++) {
+        g[i * columns + i] += lambda;
+        inverse[i * columns + i] = 1;
+    }
+    if (status == BO_OK) status = bo_cholesky(context, columns, g, columns, NULL);
+    if (status == BO_OK) status = bo_solve_lower(context, columns, columns, g, columns, inverse, columns);
+    for (size_t i = 0; status == BO_OK && i < columns; i++) {
+        double diagonal = 0;
+        for (size_t r = i; r < columns; r++) diagonal += inverse[r * columns + i] * inverse[r * columns + i];
+        score[i] = fmax(0, 1 - lambda * diagonal);
+    }
+    bo_free(g);
+    bo_free(inverse);
+    return status;
+}
+
+/* A frequency's score is the sum of its features'. */
+static bo_status leverage_scores(bo_context *context, const bo_features *f, const bo_features_desc *desc, double *score)
+{
+    size_t rows = desc->sample_rows, columns = f->desc.features, m = f->frequencies, dim = desc->dim;
+    double *x = bo_alloc_raw(context, rows * dim, sizeof *x, "the sample in float64");
+    double *z = bo_alloc_raw(context, rows, columns * sizeof *z, "candidate features");
+    double *each = bo_alloc_raw(context, columns, sizeof *each, "leverage scores");
+    bo_status status = x && z && each ? BO_OK : BO_MEMORY;
+    for (size_t r = 0; status == BO_OK && r < rows; r++)
+        for (size_t j = 0; j < dim; j++) x[r * dim + j] = (double)desc->sample[r * desc->sample_stride + j];
+    if (status == BO_OK) status = bo_features_apply_f64(context, f, rows, x, dim, z, columns);
+    if (status == BO_OK)
+        status = rows <= columns ? scores_by_rows(context, rows, columns, desc->leverage_lambda, z, each)
+                                 : scores_by_columns(context, rows, columns, desc->leverage_lambda, z, each);
+    for (size_t i = 0; status == BO_OK && i < m; i++) {
+        score[i] = 0;
+        for (size_t part = i; part < columns; part += m) score[i] += each[part];
+    }
+    bo_free(x);
+    bo_free(z);
+    bo_free(each);
+    return status;
+}
+
+/* ---- choosing ------------------------------------------------------------------------------------------------ */
+
+static bo_status to_probabilities(bo_context *context, size_t count, double *score)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += score[i];
+    if (!(sum > 0) || !isfinite(sum))
+        return bo_fail(context, BO_NUMERIC,
+                       "the scores of %zu candidate frequencies sum to %g: the sample holds NaN, "
+                       "infinity, or values too large for this kernel",
+                       count, sum);
+    for (size_t i = 0; i < count; i++) score[i] = (1 - even_share) * score[i] / sum + even_share / (double)count;
+    return BO_OK;
+}
+
+/* Systematic resampling: one uniform offset, a tooth every 1/kept. */
+static void choose(bo_features *features, const bo_features *candidates, const double *probability)
+{
+    size_t dim = features->desc.dim, kept = features->frequencies, count = candidates->frequencies, i = 0;
+    bo_rng rng = bo_rng_make(features->desc.seed, bo_rng_stream("features.choice", 0));
+    double offset = bo_rng_uniform(&rng), reached = probability[0];
+    for (size_t k = 0; k < kept; k++) {
+        double tooth = ((double)k + offset) / (double)kept;
+        while (reached < tooth && i + 1 < count) reached += probability[++i];
+        memcpy(features->w + k * dim, candidates->w + i * dim, dim * sizeof(float));
+        features->weights[k] = (float)sqrt(1 / ((double)count * probability[i]));
+        if (features->bias) features->bias[k] = candidates->bias[i];
+    }
+}
+
+static bo_status make_candidates(bo_context *context, const bo_features *features, bo_features **out)
+{
+    bo_features_desc desc = features->desc;
+    desc.features = desc.candidates * (features->desc.features / features->frequencies);
+    desc.sampling = BO_SAMPLING_DRAWN;
+    BO_TRY(bo_features_begin(context, &desc, out));
+    BO_TRY(bo_features_draw(context, *out));
+    return features->function->exponential ? bo_features_finish(context, *out) : BO_OK; /* for OPRF's offsets */
+}
+
 bo_status bo_features_select(bo_context *context, bo_features *features)
 {
-    (void)features;
-    return bo_fail(context, BO_UNSUPPORTED, "data-aware sampling is not there yet");
+    const bo_features_desc *desc = &features->desc;
+    bo_features *candidates = NULL;
+    double *score = bo_alloc_raw(context, desc->candidates, sizeof *score, "scores of candidate frequencies");
+    features->w = bo_alloc_raw(context, features->frequencies * desc->dim, sizeof(float), "frequencies");
+    features->weights = bo_alloc_raw(context, features->frequencies, sizeof(float), "importance weights");
+    bo_status status = score && features->w && features->weights ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) status = make_candidates(context, features, &candidates);
+    if (status == BO_OK && features->function->prepare) status = features->function->prepare(context, features);
+    if (status == BO_OK)
+        status = desc->sampling == BO_SAMPLING_OPTIMAL ? optimal_scores(context, candidates, desc, score)
+                                                       : leverage_scores(context, candidates, desc, score);
+    if (status == BO_OK) status = to_probabilities(context, desc->candidates, score);
+    if (status == BO_OK) choose(features, candidates, score);
+    bo_features_destroy(candidates);
+    bo_free(score);
+    return status;
 }

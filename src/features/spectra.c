@@ -139,7 +139,5 @@ static double quantile_laplace(const bo_features_desc *desc, double p)
     return desc->gamma * (p < 0.5 ? log(2 * p) : -log(2 * (1 - p)));
 }
 
-const bo_spectrum bo_spectrum_cauchy = {
-    .radial = false, .finite_variance = false, .quantile = quantile_cauchy};
-const bo_spectrum bo_spectrum_laplace = {
-    .radial = false, .finite_variance = true, .quantile = quantile_laplace};
+const bo_spectrum bo_spectrum_cauchy = {.radial = false, .finite_variance = false, .quantile = quantile_cauchy};
+const bo_spectrum bo_spectrum_laplace = {.radial = false, .finite_variance = true, .quantile = quantile_laplace};

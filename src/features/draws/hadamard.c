@@ -15,8 +15,7 @@ bo_status bo_hadamard_prepare(bo_context *context, const bo_draw_request *reques
     hadamard->blocks = (request->count + padded - 1) / padded;
     size_t signs = hadamard->blocks * 3 * padded;
     hadamard->signs = bo_alloc_raw(context, signs, sizeof(float), "the signs of structured frequencies");
-    hadamard->norms =
-        bo_alloc_raw(context, request->count, sizeof(float), "the norms of structured frequencies");
+    hadamard->norms = bo_alloc_raw(context, request->count, sizeof(float), "the norms of structured frequencies");
     if (!hadamard->signs || !hadamard->norms) return BO_MEMORY;
     bo_rng rng = bo_rng_make(request->seed, bo_rng_stream("features.hadamard", 0));
     for (size_t i = 0; i < signs;) {
@@ -42,8 +41,8 @@ static void transform_block(const bo_features *features, const float *signs, flo
     }
 }
 
-void bo_hadamard_project(const bo_features *features, size_t rows, const float *x, size_t ldx, float *u,
-                         size_t ldu, float *buffer)
+void bo_hadamard_project(const bo_features *features, size_t rows, const float *x, size_t ldx, float *u, size_t ldu,
+                         float *buffer)
 {
     const bo_hadamard *hadamard = &features->hadamard;
     size_t padded = hadamard->padded, dim = features->desc.dim, m = features->frequencies;
@@ -52,8 +51,7 @@ void bo_hadamard_project(const bo_features *features, size_t rows, const float *
         for (size_t block = 0; block < hadamard->blocks; block++) {
             const float *signs = hadamard->signs + block * 3 * padded;
             size_t first = block * padded, count = m - first < padded ? m - first : padded;
-            for (size_t j = 0; j < dim; j++)
-                buffer[j] = x[r * ldx + j] * (float)features->factor[j] * signs[j];
+            for (size_t j = 0; j < dim; j++) buffer[j] = x[r * ldx + j] * (float)features->factor[j] * signs[j];
             for (size_t j = dim; j < padded; j++) buffer[j] = 0;
             transform_block(features, signs, buffer);
             for (size_t i = 0; i < count; i++)

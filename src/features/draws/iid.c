@@ -21,8 +21,7 @@ static void normal_task(void *arg, size_t row, int worker)
 void bo_fill_normal(bo_context *context, const char *purpose, uint64_t seed, uint64_t first, size_t rows,
                     size_t columns, double *out)
 {
-    normal_job job = {
-        .stream_seed = seed, .first = first, .purpose = purpose, .columns = columns, .out = out};
+    normal_job job = {.stream_seed = seed, .first = first, .purpose = purpose, .columns = columns, .out = out};
     bo_parallel(context, rows, normal_task, &job);
 }
 
@@ -49,8 +48,7 @@ static void iid_task(void *arg, size_t row, int worker)
     (void)worker;
     bo_rng rng = bo_rng_make(request->seed, bo_rng_stream("features.iid", row));
     if (!spectrum->radial) {
-        for (size_t j = 0; j < request->dim; j++)
-            w[j] = (float)spectrum->quantile(request->desc, bo_rng_uniform(&rng));
+        for (size_t j = 0; j < request->dim; j++) w[j] = (float)spectrum->quantile(request->desc, bo_rng_uniform(&rng));
         return;
     }
     double mixing = spectrum->mixing ? spectrum->mixing(request->desc, &rng) : 1;

@@ -17,10 +17,9 @@ static bo_status check_moment(bo_context *context, const bo_draw_request *reques
                        "use iid or sobol",
                        bo_kernel_name(request->desc->kernel));
     if (request->count <= request->dim)
-        return bo_fail(
-            context, BO_INVALID,
-            "draw moment needs more than dim = %zu frequencies to whiten them, found %zu; use orthogonal",
-            request->dim, request->count);
+        return bo_fail(context, BO_INVALID,
+                       "draw moment needs more than dim = %zu frequencies to whiten them, found %zu; use orthogonal",
+                       request->dim, request->count);
     return BO_OK;
 }
 
@@ -44,8 +43,8 @@ static void centre(size_t rows, size_t columns, double *g)
 static bo_status whiten(bo_context *context, size_t rows, size_t columns, double *g, double *transposed,
                         double *covariance)
 {
-    BO_TRY(bo_gemm64(context, true, false, columns, columns, rows, 1.0 / (double)rows, g, columns, g, columns,
-                     0, covariance, columns));
+    BO_TRY(bo_gemm64(context, true, false, columns, columns, rows, 1.0 / (double)rows, g, columns, g, columns, 0,
+                     covariance, columns));
     BO_TRY(bo_cholesky(context, columns, covariance, columns, NULL));
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < columns; j++) transposed[j * rows + i] = g[i * columns + j];
@@ -72,8 +71,7 @@ static void write_rows(const bo_draw_request *request, const double *g, float *w
         double mixing = spectrum->mixing ? spectrum->mixing(request->desc, &rng) : 1;
         double scale = sqrt(spectrum->radial ? mixing : product_variance(request));
         if (spectrum->radial) scale *= spectrum->scale(request->desc);
-        for (size_t j = 0; j < request->dim; j++)
-            w[i * request->dim + j] = (float)(scale * g[i * request->dim + j]);
+        for (size_t j = 0; j < request->dim; j++) w[i * request->dim + j] = (float)(scale * g[i * request->dim + j]);
     }
 }
 

@@ -23,5 +23,4 @@ static bo_status draw_orthogonal(bo_context *context, const bo_draw_request *req
     return status;
 }
 
-const bo_draw_definition bo_draw_orthogonal = {
-    .name = "orthogonal", .needs_rotation = true, .draw = draw_orthogonal};
+const bo_draw_definition bo_draw_orthogonal = {.name = "orthogonal", .needs_rotation = true, .draw = draw_orthogonal};

@@ -14,8 +14,7 @@ static bo_status check_simplex(bo_context *context, const bo_draw_request *reque
     return BO_OK;
 }
 
-static void simplex_rows(const bo_draw_request *request, size_t first, const double *r, const double *sum,
-                         float *w)
+static void simplex_rows(const bo_draw_request *request, size_t first, const double *r, const double *sum, float *w)
 {
     size_t dim = request->dim;
     double d = (double)dim, a = sqrt(d / (d - 1)), b = (sqrt(d) + 1) / pow(d - 1, 1.5), c = 1 / sqrt(d - 1);

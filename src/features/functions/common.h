@@ -46,12 +46,11 @@ static inline double bo_offset(const bo_features *features, size_t i)
 }
 
 /* The exponential functions: positive.c. */
-void bo_exponential_fast(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z,
-                         size_t ldz);
-void bo_exponential_forward_f32(const bo_features *features, size_t rows, const float *u, const float *t,
-                                float *z, size_t ldz, void *scratch);
-void bo_exponential_forward_f64(const bo_features *features, size_t rows, const double *u, const double *t,
-                                double *z, size_t ldz, void *scratch);
+void bo_exponential_fast(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz);
+void bo_exponential_forward_f32(const bo_features *features, size_t rows, const float *u, const float *t, float *z,
+                                size_t ldz, void *scratch);
+void bo_exponential_forward_f64(const bo_features *features, size_t rows, const double *u, const double *t, double *z,
+                                size_t ldz, void *scratch);
 void bo_exponential_backward_f32(const bo_features *features, size_t rows, const float *u, const float *t,
                                  const float *dz, size_t lddz, float *du, float *dt, void *scratch);
 void bo_exponential_backward_f64(const bo_features *features, size_t rows, const double *u, const double *t,

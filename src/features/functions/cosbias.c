@@ -14,16 +14,15 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
             z[r * ldz + i] = scale * (REAL)bo_weight(f, i) * cos(u[r * m + i] + (REAL)f->bias[i]);
 }
 
-static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz,
-                        size_t lddz, REAL *du, REAL *dt, void *scratch)
+static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
+                        REAL *du, REAL *dt, void *scratch)
 {
     size_t m = f->frequencies;
     REAL scale = (REAL)sqrt(2 / (double)m);
     (void)t, (void)dt, (void)scratch;
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < m; i++)
-            du[r * m + i] =
-                -dz[r * lddz + i] * scale * (REAL)bo_weight(f, i) * sin(u[r * m + i] + (REAL)f->bias[i]);
+            du[r * m + i] = -dz[r * lddz + i] * scale * (REAL)bo_weight(f, i) * sin(u[r * m + i] + (REAL)f->bias[i]);
 }
 
 #else
@@ -48,8 +47,7 @@ static bo_status prepare(bo_context *context, bo_features *f)
     f->bias = bo_alloc_raw(context, f->frequencies, sizeof *f->bias, "the phases of the features");
     if (!f->bias) return BO_MEMORY;
     bo_rng rng = bo_rng_make(f->desc.seed, bo_rng_stream("features.bias", 0));
-    for (size_t i = 0; i < f->frequencies; i++)
-        f->bias[i] = (float)(6.28318530717958647692 * bo_rng_uniform(&rng));
+    for (size_t i = 0; i < f->frequencies; i++) f->bias[i] = (float)(6.28318530717958647692 * bo_rng_uniform(&rng));
     return BO_OK;
 }
 

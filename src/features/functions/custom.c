@@ -3,15 +3,13 @@
 
 static bo_status check(bo_context *context, bo_features_desc *desc)
 {
-    if (!desc->custom)
-        return bo_fail(context, BO_INVALID, "function custom needs the callback `custom`, found NULL");
+    if (!desc->custom) return bo_fail(context, BO_INVALID, "function custom needs the callback `custom`, found NULL");
     if (desc->custom_per_frequency == 0) desc->custom_per_frequency = 1;
     if (desc->sampling != BO_SAMPLING_DRAWN)
-        return bo_fail(
-            context, BO_UNSUPPORTED,
-            "sampling %s does not fit function custom: which features belong to a frequency is the "
-            "callback's secret; use drawn",
-            bo_sampling_name(desc->sampling));
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "sampling %s does not fit function custom: which features belong to a frequency is the "
+                       "callback's secret; use drawn",
+                       bo_sampling_name(desc->sampling));
     return BO_OK;
 }
 
@@ -25,16 +23,15 @@ static void forward(const bo_features *f, size_t rows, const float *u, const flo
         for (size_t j = 0; j < features; j++) z[r * ldz + j] = out[r * features + j];
 }
 
-static void backward(const bo_features *f, size_t rows, const float *u, const float *t, const float *dz,
-                     size_t lddz, float *du, float *dt, void *scratch)
+static void backward(const bo_features *f, size_t rows, const float *u, const float *t, const float *dz, size_t lddz,
+                     float *du, float *dt, void *scratch)
 {
     size_t features = f->desc.features;
     float *copy = scratch;
     const float *in = lddz == features ? dz : copy;
     for (size_t r = 0; in == copy && r < rows; r++)
         for (size_t j = 0; j < features; j++) copy[r * features + j] = dz[r * lddz + j];
-    f->desc.custom_backward(f->desc.custom_user, rows, f->frequencies, u, f->desc.dim, t, features, in, du,
-                            dt);
+    f->desc.custom_backward(f->desc.custom_user, rows, f->frequencies, u, f->desc.dim, t, features, in, du, dt);
 }
 
 static size_t scratch(const bo_features *f)

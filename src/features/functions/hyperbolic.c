@@ -16,8 +16,8 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
     }
 }
 
-static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz,
-                        size_t lddz, REAL *du, REAL *dt, void *scratch)
+static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
+                        REAL *du, REAL *dt, void *scratch)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
     (void)scratch;
@@ -72,8 +72,7 @@ static double variance(const bo_features *f, const bo_pair *pair)
 /* (e^{2u} + e^{-2u}) / 2 */
 static double log_energy(const bo_features *f, size_t i, double u, double half_norm)
 {
-    return 2 * fabs(u) + log1p(exp(-4 * fabs(u))) - 0.69314718055994530942 +
-           2 * (bo_offset(f, i) - half_norm);
+    return 2 * fabs(u) + log1p(exp(-4 * fabs(u))) - 0.69314718055994530942 + 2 * (bo_offset(f, i) - half_norm);
 }
 
 const bo_function_definition bo_function_hyperbolic = {

@@ -29,13 +29,13 @@ static bo_status check(bo_context *context, bo_features_desc *desc)
     if (desc->pair_norm < 0 || !isfinite(desc->pair_norm))
         return bo_fail(context, BO_INVALID, "pair_norm must be positive, found %g", desc->pair_norm);
     if (desc->pair_norm == 0 && !desc->sample)
-        return bo_fail(
-            context, BO_INVALID,
-            "function oprf needs pair_norm (the mean of |x + y|² over pairs) or a sample to take it from");
+        return bo_fail(context, BO_INVALID,
+                       "function oprf needs pair_norm (the mean of |x + y|² over pairs) or a sample to take it from");
     if (desc->pair_norm == 0) desc->pair_norm = sample_pair_norm(desc);
+    /* all zeros: the smallest positive number says the same, and 0 would mean "not given" when loaded */
+    if (desc->pair_norm == 0) desc->pair_norm = 1e-300;
     if (!isfinite(desc->pair_norm))
-        return bo_fail(context, BO_NUMERIC,
-                       "the sample's mean of |x + y|² is not finite: it holds NaN or infinity");
+        return bo_fail(context, BO_NUMERIC, "the sample's mean of |x + y|² is not finite: it holds NaN or infinity");
     return BO_OK;
 }
 
@@ -54,8 +54,8 @@ static bo_status derive(bo_context *context, bo_features *f)
 static double variance(const bo_features *f, const bo_pair *pair)
 {
     double d = (double)f->desc.dim, a = f->oprf_a;
-    double log_second = d * log1p(-4 * a) - 0.5 * d * log1p(-8 * a) +
-                        2 * (1 - 4 * a) * pair->plus2 / (1 - 8 * a) - pair->norm_x - pair->norm_y;
+    double log_second = d * log1p(-4 * a) - 0.5 * d * log1p(-8 * a) + 2 * (1 - 4 * a) * pair->plus2 / (1 - 8 * a) -
+                        pair->norm_x - pair->norm_y;
     double log_square = 2 * pair->dot; /* K² */
     return exp(log_square) * fmax(0, expm1(log_second - log_square)) / (double)f->frequencies;
 }

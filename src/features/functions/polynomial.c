@@ -6,8 +6,7 @@
 static void R(monomials)(const bo_features *f, const REAL *t, REAL *mono)
 {
     mono[0] = 1;
-    for (size_t i = 1; i < f->desc.features; i++)
-        mono[i] = mono[f->monomials[i].parent] * t[f->monomials[i].variable];
+    for (size_t i = 1; i < f->desc.features; i++) mono[i] = mono[f->monomials[i].parent] * t[f->monomials[i].variable];
 }
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -17,15 +16,14 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
     (void)u;
     for (size_t r = 0; r < rows; r++) {
         R(monomials)(f, t + r * f->desc.dim, mono);
-        for (size_t i = 0; i < f->desc.features; i++)
-            z[r * ldz + i] = (REAL)f->monomials[i].coefficient * mono[i];
+        for (size_t i = 0; i < f->desc.features; i++) z[r * ldz + i] = (REAL)f->monomials[i].coefficient * mono[i];
     }
 }
 
 /* Backwards through the products: a monomial's gradient is complete when its children, which all come later,
  * are. */
-static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz,
-                        size_t lddz, REAL *du, REAL *dt, void *scratch)
+static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
+                        REAL *du, REAL *dt, void *scratch)
 {
     size_t count = f->desc.features, dim = f->desc.dim;
     REAL *mono = scratch, *grad = mono + count;
@@ -60,10 +58,9 @@ static bo_status count(bo_context *context, const bo_features_desc *desc, size_t
     for (int k = 1; k <= desc->degree; k++) {
         total = total * ((double)desc->dim + k) / k;
         if (total > limit)
-            return bo_fail(
-                context, BO_INVALID,
-                "the exact polynomial of degree %d in dim %zu has more than %.0f features; use tensorsketch",
-                desc->degree, desc->dim, limit);
+            return bo_fail(context, BO_INVALID,
+                           "the exact polynomial of degree %d in dim %zu has more than %.0f features; use tensorsketch",
+                           desc->degree, desc->dim, limit);
     }
     *features = (size_t)(total + 0.5);
     return BO_OK;

@@ -3,8 +3,8 @@
  * log D - |t|²/2) / √m. */
 #ifdef REAL
 
-void R(bo_exponential_forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z,
-                               size_t ldz, void *scratch)
+void R(bo_exponential_forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
+                               void *scratch)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
     (void)scratch;
@@ -15,8 +15,8 @@ void R(bo_exponential_forward)(const bo_features *f, size_t rows, const REAL *u,
 }
 
 /* φ' = φ in u, -t φ in t */
-void R(bo_exponential_backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t,
-                                const REAL *dz, size_t lddz, REAL *du, REAL *dt, void *scratch)
+void R(bo_exponential_backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz,
+                                size_t lddz, REAL *du, REAL *dt, void *scratch)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
     (void)scratch;

@@ -15,8 +15,8 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
         }
 }
 
-static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz,
-                        size_t lddz, REAL *du, REAL *dt, void *scratch)
+static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
+                        REAL *du, REAL *dt, void *scratch)
 {
     size_t m = f->frequencies;
     REAL scale = (REAL)(1 / sqrt((double)m));

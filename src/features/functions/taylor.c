@@ -19,8 +19,8 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
     }
 }
 
-static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz,
-                        size_t lddz, REAL *du, REAL *dt, void *scratch)
+static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
+                        REAL *du, REAL *dt, void *scratch)
 {
     size_t dim = f->desc.dim;
     const REAL twice = (REAL)1.41421356237309504880;
@@ -49,8 +49,7 @@ static bo_status count(bo_context *context, const bo_features_desc *desc, size_t
 {
     size_t dim = desc->dim;
     if (dim > (size_t)1 << 24)
-        return bo_fail(context, BO_INVALID, "function taylor of dim %zu has too many features; use positive",
-                       dim);
+        return bo_fail(context, BO_INVALID, "function taylor of dim %zu has too many features; use positive", dim);
     *features = 1 + dim + dim * (dim + 1) / 2;
     return BO_OK;
 }

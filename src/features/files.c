@@ -1,0 +1,278 @@
+/* A feature map in a file: the descriptor as JSON, arrays as tensors. Everything read is checked as if hostile. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+#include "internal.h"
+#include "files.h"
+
+enum { FORMAT = 1 };
+
+/* ---- out ------------------------------------------------------------------------------------------------------- */
+
+static char *descriptor_to_json(bo_context *context, const bo_features_desc *desc)
+{
+    enum { SIZE = 1024 };
+    char *json = bo_alloc(context, SIZE, 1, "the descriptor of features as JSON");
+    if (!json) return NULL;
+    /* the seed as text: JSON numbers keep 53 bits */
+    snprintf(
+        json, SIZE,
+        "{\"format\": %d, \"kernel\": \"%s\", \"function\": \"%s\", \"draw\": \"%s\", \"sampling\": \"%s\", "
+        "\"dim\": %zu, \"features\": %zu, \"gamma\": %.17g, \"alpha\": %.17g, \"degree\": %d, \"pair_norm\": %.17g, "
+        "\"seed\": \"%llu\", \"candidates\": %zu, \"leverage_lambda\": %.17g}",
+        FORMAT, bo_kernel_name(desc->kernel), bo_function_name(desc->function), bo_draw_name(desc->draw),
+        bo_sampling_name(desc->sampling), desc->dim, desc->features, desc->gamma, desc->alpha, desc->degree,
+        desc->pair_norm, (unsigned long long)desc->seed, desc->candidates, desc->leverage_lambda);
+    return json;
+}
+
+static void add_tensor(bo_tensor *tensors, size_t *count, const char *name, bo_dtype type, size_t rows, size_t columns,
+                       const void *data)
+{
+    if (!data) return;
+    size_t entries = rows * (columns ? columns : 1);
+    tensors[(*count)++] = (bo_tensor){.name = name,
+                                      .dtype = type,
+                                      .rank = columns ? 2 : 1,
+                                      .shape = {rows, columns},
+                                      .data = data,
+                                      .bytes = entries * 4};
+}
+
+bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_tensor *tensors, size_t *count, char **json,
+                           void **owned)
+{
+    size_t m = f->frequencies, dim = f->desc.dim, n = 0;
+    *json = NULL;
+    *owned = NULL;
+    *count = 0;
+    if (f->desc.function == BO_FUNCTION_CUSTOM)
+        return bo_fail(context, BO_UNSUPPORTED, "function custom cannot be saved: a callback does not fit a file");
+    *json = descriptor_to_json(context, &f->desc);
+    if (!*json) return BO_MEMORY;
+    add_tensor(tensors, &n, "features.w", BO_F32, m, dim, f->w);
+    add_tensor(tensors, &n, "features.length_scales", BO_F32, dim, 0, f->length_scales);
+    add_tensor(tensors, &n, "features.weights", BO_F32, m, 0, f->weights);
+    add_tensor(tensors, &n, "features.bias", BO_F32, m, 0, f->bias);
+    add_tensor(tensors, &n, "features.signs", BO_F32, f->hadamard.blocks * 3, f->hadamard.padded, f->hadamard.signs);
+    add_tensor(tensors, &n, "features.norms", BO_F32, m, 0, f->hadamard.norms);
+    if (f->sketch) {
+        size_t degree = (size_t)f->desc.degree;
+        add_tensor(tensors, &n, "features.sketch_hashes", BO_I32, degree, dim + 1, bo_sketch_hashes(f->sketch));
+        add_tensor(tensors, &n, "features.sketch_signs", BO_F32, degree, dim + 1, bo_sketch_signs(f->sketch));
+    }
+    *count = n;
+    return BO_OK;
+}
+
+bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path)
+{
+    bo_tensor tensors[BO_FEATURES_TENSORS];
+    size_t count;
+    char *json;
+    void *owned;
+    BO_TRY(bo_features_pack(context, features, tensors, &count, &json, &owned));
+    bo_meta meta = {"bochner.features", json};
+    bo_status status = bo_tensors_write(context, path, tensors, count, &meta, 1);
+    bo_free(json);
+    bo_free(owned);
+    return status;
+}
+
+/* ---- in: the descriptor ------------------------------------------------------------------------------------------ */
+
+typedef struct json_reader {
+    bo_context *context;
+    const char *path;
+    const cJSON *root;
+    bo_status status; /* of the first thing that was wrong */
+} json_reader;
+
+static void complain(json_reader *r, const char *name, const char *expected)
+{
+    if (r->status != BO_OK) return;
+    r->status = bo_fail(r->context, BO_FORMAT, "%s: the features' \"%s\" should be %s", r->path, name, expected);
+}
+
+static double read_number(json_reader *r, const char *name, double low, double high)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, name);
+    if (cJSON_IsNumber(item) && item->valuedouble >= low && item->valuedouble <= high) return item->valuedouble;
+    complain(r, name, "a number in its range");
+    return low;
+}
+
+static const char *read_text(json_reader *r, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, name);
+    if (cJSON_IsString(item) && item->valuestring) return item->valuestring;
+    complain(r, name, "a text");
+    return "";
+}
+
+static void read_descriptor(json_reader *r, bo_features_desc *desc)
+{
+    const double whole = 9007199254740992.0;
+    char *end = NULL;
+    if (!bo_kernel_parse(read_text(r, "kernel"), &desc->kernel)) complain(r, "kernel", "a kernel's name");
+    if (!bo_function_parse(read_text(r, "function"), &desc->function)) complain(r, "function", "a function's name");
+    if (!bo_draw_parse(read_text(r, "draw"), &desc->draw)) complain(r, "draw", "a draw's name");
+    if (!bo_sampling_parse(read_text(r, "sampling"), &desc->sampling)) complain(r, "sampling", "a sampling policy");
+    if (desc->function == BO_FUNCTION_CUSTOM) complain(r, "function", "one that can be saved");
+    desc->dim = (size_t)read_number(r, "dim", 1, whole);
+    desc->features = (size_t)read_number(r, "features", 1, whole);
+    desc->gamma = read_number(r, "gamma", 0, INFINITY);
+    desc->alpha = read_number(r, "alpha", 0, INFINITY);
+    desc->degree = (int)read_number(r, "degree", 0, 64);
+    desc->pair_norm = read_number(r, "pair_norm", 0, INFINITY);
+    desc->candidates = (size_t)read_number(r, "candidates", 0, whole);
+    desc->leverage_lambda = read_number(r, "leverage_lambda", 0, INFINITY);
+    const char *seed = read_text(r, "seed");
+    desc->seed = strtoull(seed, &end, 10);
+    if (!*seed || *end) complain(r, "seed", "a whole number as text");
+}
+
+static bo_status descriptor_from_json(bo_context *context, const char *path, const char *json, bo_features_desc *desc)
+{
+    size_t length = strlen(json);
+    cJSON *root = length <= 65536 ? cJSON_ParseWithLength(json, length) : NULL;
+    if (!root) return bo_fail(context, BO_FORMAT, "%s: the features' descriptor is not JSON", path);
+    json_reader r = {.context = context, .path = path, .root = root, .status = BO_OK};
+    double format = read_number(&r, "format", 1, 1e9);
+    if (r.status == BO_OK && format > FORMAT)
+        r.status = bo_fail(context, BO_VERSION, "%s: its features have format %.0f, this library reads up to %d", path,
+                           format, FORMAT);
+    if (r.status == BO_OK) read_descriptor(&r, desc);
+    cJSON_Delete(root);
+    return r.status;
+}
+
+/* ---- in: the arrays ---------------------------------------------------------------------------------------------- */
+
+/* A copy of the tensor; *out stays NULL when it is optional and absent. */
+static bo_status read_array(bo_context *context, const bo_tensors *file, const char *name, bo_dtype type, size_t rows,
+                            size_t columns, bool optional, void *out)
+{
+    const size_t shape[2] = {rows, columns};
+    const bo_tensor *tensor = NULL;
+    void **array = out;
+    if (optional && !bo_tensors_find(file, name)) return BO_OK;
+    BO_TRY(bo_tensors_require(context, file, name, type, columns ? 2 : 1, shape, &tensor));
+    *array = bo_alloc_raw(context, rows, (columns ? columns : 1) * 4, name);
+    if (!*array) return BO_MEMORY;
+    memcpy(*array, tensor->data, tensor->bytes);
+    return BO_OK;
+}
+
+static bo_status check_finite(bo_context *context, const bo_tensors *file, const char *name, const float *values,
+                              size_t count, bool positive)
+{
+    for (size_t i = 0; values && i < count; i++)
+        if (!isfinite(values[i]) || (positive && !(values[i] > 0)))
+            return bo_fail(context, BO_FORMAT, "%s: tensor %s, entry %zu should be %s, found %g", bo_tensors_path(file),
+                           name, i, positive ? "positive" : "finite", (double)values[i]);
+    return BO_OK;
+}
+
+static bo_status read_hadamard(bo_context *context, const bo_tensors *file, bo_features *f)
+{
+    bo_hadamard *h = &f->hadamard;
+    size_t padded = 1;
+    while (padded < f->desc.dim) padded *= 2;
+    size_t blocks = (f->frequencies + padded - 1) / padded;
+    BO_TRY(read_array(context, file, "features.signs", BO_F32, blocks * 3, padded, false, &h->signs));
+    BO_TRY(read_array(context, file, "features.norms", BO_F32, f->frequencies, 0, false, &h->norms));
+    h->padded = padded;
+    h->blocks = blocks;
+    BO_TRY(check_finite(context, file, "features.signs", h->signs, blocks * 3 * padded, false));
+    return check_finite(context, file, "features.norms", h->norms, f->frequencies, false);
+}
+
+static bo_status read_sketch(bo_context *context, const bo_tensors *file, bo_features *f)
+{
+    size_t degree = (size_t)f->desc.degree, columns = f->desc.dim + 1, count = degree * columns;
+    const size_t shape[2] = {degree, columns};
+    const bo_tensor *hashes = NULL, *signs = NULL;
+    BO_TRY(bo_tensors_require(context, file, "features.sketch_hashes", BO_I32, 2, shape, &hashes));
+    BO_TRY(bo_tensors_require(context, file, "features.sketch_signs", BO_F32, 2, shape, &signs));
+    BO_TRY(bo_sketch_create(context, f->desc.dim, f->desc.features, f->desc.degree, &f->sketch));
+    memcpy(bo_sketch_hashes(f->sketch), hashes->data, count * sizeof(int32_t));
+    memcpy(bo_sketch_signs(f->sketch), signs->data, count * sizeof(float));
+    for (size_t i = 0; i < count; i++) {
+        int32_t hash = bo_sketch_hashes(f->sketch)[i];
+        if (hash < 0 || (size_t)hash >= f->desc.features)
+            return bo_fail(context, BO_FORMAT,
+                           "%s: tensor features.sketch_hashes, entry %zu should be below %zu, found %d",
+                           bo_tensors_path(file), i, f->desc.features, (int)hash);
+    }
+    return check_finite(context, file, "features.sketch_signs", bo_sketch_signs(f->sketch), count, false);
+}
+
+static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_features *f)
+{
+    size_t m = f->frequencies, dim = f->desc.dim;
+    if (m && f->desc.draw == BO_DRAW_HADAMARD)
+        BO_TRY(read_hadamard(context, file, f));
+    else if (m)
+        BO_TRY(read_array(context, file, "features.w", BO_F32, m, dim, false, &f->w));
+    if (f->w) BO_TRY(check_finite(context, file, "features.w", f->w, m * dim, false));
+    if (m) BO_TRY(read_array(context, file, "features.weights", BO_F32, m, 0, true, &f->weights));
+    BO_TRY(check_finite(context, file, "features.weights", f->weights, m, true));
+    if (f->desc.function == BO_FUNCTION_COSBIAS)
+        BO_TRY(read_array(context, file, "features.bias", BO_F32, m, 0, false, &f->bias));
+    BO_TRY(check_finite(context, file, "features.bias", f->bias, m, false));
+    return f->desc.function == BO_FUNCTION_TENSORSKETCH ? read_sketch(context, file, f) : BO_OK;
+}
+
+/* A map that was resampled is loaded, not resampled again: the sample is gone. */
+static bo_status resolve_loaded(bo_context *context, const bo_features_desc *read, bo_features_desc *resolved)
+{
+    bo_features_desc drawn = *read;
+    drawn.sampling = BO_SAMPLING_DRAWN;
+    BO_TRY(bo_features_resolve(context, &drawn, resolved));
+    resolved->sampling = read->sampling;
+    return BO_OK;
+}
+
+static bo_status unpack_into(bo_context *context, const bo_tensors *file, bo_features_desc *desc, bo_features **out)
+{
+    float *length_scales = NULL;
+    bo_features_desc resolved;
+    bo_features *f = NULL;
+    BO_TRY(read_array(context, file, "features.length_scales", BO_F32, desc->dim, 0, true, &length_scales));
+    desc->length_scales = length_scales;
+    bo_status status = resolve_loaded(context, desc, &resolved);
+    if (status == BO_OK) status = bo_features_begin(context, &resolved, &f);
+    if (status == BO_OK) status = read_arrays(context, file, f);
+    if (status == BO_OK) status = bo_features_finish(context, f);
+    bo_free(length_scales);
+    if (status != BO_OK) {
+        bo_features_destroy(f);
+        return status;
+    }
+    *out = f;
+    return BO_OK;
+}
+
+bo_status bo_features_unpack(bo_context *context, const bo_tensors *file, const char *json, bo_features **out)
+{
+    bo_features_desc desc = {0};
+    *out = NULL;
+    BO_TRY(descriptor_from_json(context, bo_tensors_path(file), json, &desc));
+    return unpack_into(context, file, &desc, out);
+}
+
+bo_status bo_features_load(bo_context *context, const char *path, bo_features **out)
+{
+    bo_tensors *file = NULL;
+    *out = NULL;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    const char *json = bo_tensors_meta(file, "bochner.features");
+    bo_status status =
+        json ? bo_features_unpack(context, file, json, out)
+             : bo_fail(context, BO_FORMAT, "%s holds no feature map: no \"bochner.features\" in its metadata", path);
+    bo_tensors_close(file);
+    return status;
+}
