@@ -33,7 +33,7 @@ typedef enum bo_format {
 typedef struct bo_block {
     size_t rows, columns;
     const double *cells;     /* rows x columns */
-    const char *const *text; /* rows x columns, or NULL when the format has no text */
+    const char *const *text; /* rows x columns, or NULL when the block has no text */
     size_t first_row;        /* index of the first row, from 0 */
     const size_t *lines;     /* line of each row in the file, or NULL for binary formats */
 } bo_block;
@@ -48,7 +48,7 @@ BO_API const char *bo_reader_path(const bo_reader *reader);
 BO_API size_t bo_reader_columns(const bo_reader *reader);
 BO_API const char *bo_reader_name(const bo_reader *reader, size_t column); /* header's name, or NULL */
 BO_API bool bo_reader_rows(const bo_reader *reader, size_t *rows);         /* false: not known without reading on */
-/* Up to max_rows rows; block->rows == 0 at the end. */
+/* Up to max_rows rows, perhaps fewer; block->rows == 0 at the end. */
 BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_block *block);
 BO_API bo_status bo_reader_rewind(bo_context *context, bo_reader *reader); /* BO_UNSUPPORTED on standard input */
 /* Random access, for uncompressed .npy and IDX; BO_UNSUPPORTED elsewhere. The next block starts at `row`. */

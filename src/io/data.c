@@ -1,0 +1,115 @@
+/* A whole file in memory: a stream read to its end. */
+#include "stream.h"
+
+#include <string.h>
+
+enum { BO_LOAD_ROWS = 4096 };
+
+void bo_data_destroy(bo_data *data)
+{
+    if (!data) return;
+    bo_free(data->x);
+    bo_free(data->y);
+    bo_schema_destroy(data->schema);
+    bo_free(data);
+}
+
+/* Room for `rows` rows, keeping those that are there. */
+static bo_status make_room(bo_context *context, bo_data *data, size_t rows)
+{
+    if (data->dim && rows > SIZE_MAX / sizeof(double) / data->dim)
+        return bo_fail(context, BO_MEMORY, "out of memory: %zu rows x %zu columns", rows, data->dim);
+    float *x = bo_realloc(context, data->x, rows * data->dim, sizeof *x, "the data");
+    if (!x) return BO_MEMORY;
+    data->x = x;
+    if (data->targets == 0) return BO_OK;
+    double *y = bo_realloc(context, data->y, rows * data->targets, sizeof *y, "the targets");
+    if (!y) return BO_MEMORY;
+    data->y = y;
+    return BO_OK;
+}
+
+/* The table is full: one row more, if there is one, through a buffer of its own. */
+static bo_status read_one_more(bo_context *context, bo_data *data, bo_stream *stream, size_t *room)
+{
+    float *x = bo_alloc_raw(context, data->dim, sizeof *x, "a row");
+    double *y = bo_alloc_raw(context, data->targets, sizeof *y, "a row");
+    size_t got = 0;
+    bo_status status = x && y ? bo_stream_next(context, stream, 1, x, data->y ? y : NULL, &got) : BO_MEMORY;
+    if (status == BO_OK && got && *room > SIZE_MAX / 4)
+        status = bo_fail(context, BO_MEMORY, "out of memory: too many rows");
+    if (status == BO_OK && got) status = make_room(context, data, *room *= 2);
+    if (status == BO_OK && got) {
+        memcpy(data->x + data->rows * data->dim, x, data->dim * sizeof *x);
+        if (data->y) memcpy(data->y + data->rows * data->targets, y, data->targets * sizeof *y);
+        ++data->rows;
+    }
+    bo_free(x);
+    bo_free(y);
+    return status;
+}
+
+static bo_status read_all(bo_context *context, bo_data *data, bo_stream *stream, size_t expected)
+{
+    const bo_reader *reader = bo_stream_source(stream)->data;
+    size_t room = expected ? expected : BO_LOAD_ROWS;
+    BO_TRY(make_room(context, data, room));
+    for (;;) {
+        const size_t left = room - data->rows, want = left < BO_LOAD_ROWS ? left : BO_LOAD_ROWS;
+        size_t got;
+        double total, done = bo_bytes_progress(reader->bytes, &total);
+        BO_TRY(bo_progress(context, "loading", done, total));
+        if (want == 0) {
+            const size_t before = data->rows;
+            BO_TRY(read_one_more(context, data, stream, &room));
+            if (data->rows == before) break;
+            continue;
+        }
+        BO_TRY(bo_stream_next(context, stream, want, data->x + data->rows * data->dim,
+                              data->y ? data->y + data->rows * data->targets : NULL, &got));
+        data->rows += got;
+        if (got < want) break;
+    }
+    if (data->rows == 0) return bo_fail(context, BO_FORMAT, "%s: has no rows", bo_reader_path(reader));
+    return BO_OK;
+}
+
+static bo_status load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data *data)
+{
+    bo_source source;
+    bo_stream *stream;
+    BO_TRY(bo_source_open(context, desc, schema ? schema->column_count : 0, !schema, &source));
+    bo_status status = BO_OK;
+    if (schema) {
+        data->schema = bo_schema_retain(schema);
+    } else {
+        status = bo_schema_fit_source(context, desc, &source, &data->schema);
+        if (status == BO_OK) status = bo_source_rewind(context, &source);
+    }
+    if (status != BO_OK) {
+        bo_source_close(&source);
+        return status;
+    }
+    size_t expected = schema ? 0 : data->schema->rows, known;
+    if (bo_reader_rows(source.data, &known) && bo_bytes_bound(source.data->bytes) != UINT64_MAX) expected = known;
+    BO_TRY(bo_stream_create(context, desc, data->schema, &source, &stream));
+    data->dim = data->schema->dim;
+    data->targets = bo_stream_has_target(stream) ? data->schema->targets : 0;
+    data->classes = bo_schema_classes(data->schema);
+    status = read_all(context, data, stream, expected);
+    bo_stream_close(stream);
+    return status;
+}
+
+bo_status bo_data_load(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_data **out)
+{
+    *out = NULL;
+    bo_data *data = bo_alloc(context, 1, sizeof *data, "a table");
+    if (!data) return BO_MEMORY;
+    bo_status status = load(context, desc, schema, data);
+    if (status != BO_OK)
+        bo_data_destroy(data);
+    else
+        *out = data;
+    return status;
+}

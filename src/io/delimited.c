@@ -1,0 +1,191 @@
+/* CSV (RFC 4180 with , ; or tab) and numbers separated by blanks: the header, and one record into one row of cells. */
+#include "reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Undoes doubled quotes; text outside quotes loses the blanks around it. */
+static char *field_string(bo_context *context, bo_strings *strings, const bo_field *field)
+{
+    const char *text = field->text, *end = field->end;
+    if (!field->quoted) {
+        while (text < end && (*text == ' ' || *text == '\t')) ++text;
+        while (text < end && (end[-1] == ' ' || end[-1] == '\t')) --end;
+    }
+    char *out = bo_strings_add(context, strings, text, (size_t)(end - text));
+    if (!out || !field->quoted) return out;
+    char *to = out;
+    for (const char *from = out; *from; ++from) {
+        *to++ = *from;
+        if (from[0] == '"' && from[1] == '"') ++from;
+    }
+    *to = 0;
+    return out;
+}
+
+static bo_status bad_quote(bo_context *context, const bo_reader *reader, size_t line, size_t column)
+{
+    char label[BO_COLUMN_TEXT];
+    return bo_fail(context, BO_FORMAT, "%s: line %zu, %s: something follows the closing quote",
+                   bo_bytes_path(reader->bytes), line, bo_reader_column_label(reader, column, label));
+}
+
+static bo_status refuse_duplicates(bo_context *context, const bo_reader *reader, size_t line)
+{
+    /* An open-addressed table of column numbers + 1. */
+    size_t size = 16;
+    while (size < 2 * reader->columns) size *= 2;
+    size_t *table = bo_alloc(context, size, sizeof *table, "column names");
+    if (!table) return BO_MEMORY;
+    bo_status status = BO_OK;
+    for (size_t i = 0; i < reader->columns && status == BO_OK; ++i) {
+        uint64_t hash = 1469598103934665603u;
+        for (const char *p = reader->names[i]; *p; ++p) hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+        size_t at = (size_t)(hash ^ hash >> 32) & (size - 1);
+        while (table[at] && strcmp(reader->names[table[at] - 1], reader->names[i]) != 0) at = (at + 1) & (size - 1);
+        if (table[at])
+            status = bo_fail(context, BO_FORMAT, "%s: line %zu: the header names '%s' twice, columns %zu and %zu",
+                             bo_bytes_path(reader->bytes), line, reader->names[i], table[at] - 1, i);
+        table[at] = i + 1;
+    }
+    bo_free(table);
+    return status;
+}
+
+static bo_status set_name(bo_context *context, bo_reader *reader, size_t column, const bo_field *field)
+{
+    char *name = field_string(context, &reader->strings, field);
+    if (!name) return BO_MEMORY;
+    char unnamed[32];
+    if (!*name) snprintf(unnamed, sizeof unnamed, "column %zu", column);
+    reader->names[column] = bo_strdup(context, *name ? name : unnamed);
+    return reader->names[column] ? BO_OK : BO_MEMORY;
+}
+
+static bo_status read_header(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line)
+{
+    reader->names = bo_alloc(context, reader->columns, sizeof *reader->names, "column names");
+    if (!reader->names) return BO_MEMORY;
+    bool last = false;
+    for (size_t column = 0; column < reader->columns && !last; ++column) {
+        bo_field field;
+        if (!bo_field_next(reader->delimiter, &text, end, &field, &last))
+            return bad_quote(context, reader, line, column);
+        BO_TRY(set_name(context, reader, column, &field));
+    }
+    return refuse_duplicates(context, reader, line);
+}
+
+static bo_status count_columns(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line)
+{
+    size_t columns = 0;
+    for (bool last = false; !last; ++columns) {
+        bo_field field;
+        if (!bo_field_next(reader->delimiter, &text, end, &field, &last))
+            return bad_quote(context, reader, line, columns);
+    }
+    if (columns > BO_MAX_COLUMNS)
+        return bo_fail(context, BO_FORMAT, "%s: line %zu: %zu columns, at most %d are read",
+                       bo_bytes_path(reader->bytes), line, columns, BO_MAX_COLUMNS);
+    reader->columns = columns;
+    return BO_OK;
+}
+
+bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_text_form *form)
+{
+    const char *text, *end;
+    size_t line, begin, first_line;
+    reader->delimiter = form->delimiter;
+    BO_TRY(bo_records_rewind(context, reader));
+    BO_TRY(bo_records_next(context, reader, &text, &end, &line));
+    if (!text) return bo_fail(context, BO_FORMAT, "%s: is empty", bo_bytes_path(reader->bytes));
+    begin = (size_t)(text - reader->records.buffer);
+    first_line = line;
+    BO_TRY(count_columns(context, reader, text, end, line));
+    if (form->header) return read_header(context, reader, text, end, line);
+    reader->records.begin = begin; /* the first record is data: put it back */
+    reader->records.line = first_line;
+    return BO_OK;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+static bo_status ragged(bo_context *context, const bo_reader *reader, const char *text, const char *end, size_t line)
+{
+    size_t count = 0;
+    for (bool last = false; !last; ++count) {
+        bo_field field;
+        if (!bo_field_next(reader->delimiter, &text, end, &field, &last)) break;
+    }
+    return bo_fail(context, BO_FORMAT, "%s: line %zu: %zu columns, but the first row has %zu",
+                   bo_bytes_path(reader->bytes), line, count, reader->columns);
+}
+
+static bo_status put_text(bo_context *context, bo_reader *reader, const bo_field *field, size_t line, size_t row,
+                          size_t column)
+{
+    char label[BO_COLUMN_TEXT];
+    if (memchr(field->text, 0, (size_t)(field->end - field->text)))
+        return bo_fail(context, BO_FORMAT, "%s: line %zu, %s: a zero byte inside text", bo_bytes_path(reader->bytes),
+                       line, bo_reader_column_label(reader, column, label));
+    if (!reader->block_has_text) { /* first text cell of this block: all cells before and after have none */
+        if (reader->text_capacity < reader->cell_capacity) {
+            bo_free(reader->text);
+            reader->text_capacity = 0;
+            reader->text = bo_alloc_raw(context, reader->cell_capacity, sizeof *reader->text, "text cells");
+            if (!reader->text) return BO_MEMORY;
+            reader->text_capacity = reader->cell_capacity;
+        }
+        memset(reader->text, 0, reader->text_capacity * sizeof *reader->text);
+        reader->block_has_text = true;
+    }
+    char *copy = field_string(context, &reader->strings, field);
+    if (!copy) return BO_MEMORY;
+    reader->text[row * reader->columns + column] = copy;
+    return BO_OK;
+}
+
+static bo_status put_field(bo_context *context, bo_reader *reader, const bo_field *field, size_t line, size_t row,
+                           size_t column)
+{
+    double *cell = &reader->cells[row * reader->columns + column];
+    if (bo_cell_read(field->text, field->end, cell) != BO_CELL_TEXT) return BO_OK;
+    return put_text(context, reader, field, line, row, column);
+}
+
+bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
+                           size_t row)
+{
+    const char *at = text;
+    const char delimiter = reader->delimiter;
+    double *cells = reader->cells + row * reader->columns;
+    const size_t columns = reader->columns;
+    bool last = false;
+    for (size_t column = 0; column < columns; ++column) {
+        if (last) return ragged(context, reader, text, end, line);
+        /* The usual cell is a plain number that ends at the delimiter or at the end of the record. */
+        const char *stop;
+        while (at < end && *at == ' ') ++at;
+        if (delimiter == ' ')
+            while (at < end && (*at == ' ' || *at == '\t')) ++at;
+        if (bo_number_read(at, end, &stop, &cells[column])) {
+            while (stop < end && *stop == ' ') ++stop;
+            if (delimiter == ' ') {
+                if (stop == end || stop[-1] == ' ' || *stop == '\t') {
+                    while (stop < end && (*stop == ' ' || *stop == '\t')) ++stop;
+                    at = stop;
+                    last = at == end;
+                    continue;
+                }
+            } else if (stop == end || *stop == delimiter) {
+                last = stop == end;
+                at = stop + !last;
+                continue;
+            }
+        }
+        bo_field field;
+        if (!bo_field_next(delimiter, &at, end, &field, &last)) return bad_quote(context, reader, line, column);
+        BO_TRY(put_field(context, reader, &field, line, row, column));
+    }
+    return last ? BO_OK : ragged(context, reader, text, end, line);
+}

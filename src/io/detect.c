@@ -1,0 +1,280 @@
+/* Which format a file has, seen from its first bytes. Binary formats have magic numbers; text is judged by whether all
+ * of its first lines agree with a form. */
+#include "reader.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* The first complete records of the file. */
+typedef struct bo_sample {
+    const char *text, *end;
+    bool whole; /* the sample is the whole file */
+} bo_sample;
+
+/* Next record of the sample that is not blank or a comment; false at the end or before a cut record. */
+static bool sample_next(const bo_sample *sample, char delimiter, const char **at, const char **text, const char **end)
+{
+    while (*at < sample->end) {
+        const char *start = *at, *stop = sample->end;
+        bo_record_end found = bo_record_find(start, sample->end, delimiter, &stop);
+        if (found == BO_RECORD_OPEN_QUOTE || (found == BO_RECORD_MORE && !sample->whole)) return false;
+        *at = stop + (found == BO_RECORD_FOUND);
+        if (stop > start && stop[-1] == '\r') --stop;
+        const char *p = start;
+        while (p < stop && (*p == ' ' || *p == '\t')) ++p;
+        if (p == stop || ((delimiter == ' ' || delimiter == 0) && *start == '#')) continue;
+        *text = start;
+        *end = stop;
+        return true;
+    }
+    return false;
+}
+
+/* ---- libsvm -------------------------------------------------------------------------------------------- */
+
+static bool is_index(const char *text, const char *end)
+{
+    if (end - text == 3 && memcmp(text, "qid", 3) == 0) return true;
+    for (const char *p = text; p < end; ++p)
+        if (*p < '0' || *p > '9') return false;
+    return text < end;
+}
+
+/* label index:value index:value …; *pairs counts. */
+static bool is_libsvm_line(const char *text, const char *end, size_t *pairs)
+{
+    const char *comment = memchr(text, '#', (size_t)(end - text)), *at = text;
+    bool last = false;
+    if (comment) end = comment;
+    for (size_t i = 0; !last && at < end; ++i) {
+        bo_field field;
+        double value;
+        bo_field_next(' ', &at, end, &field, &last);
+        if (field.text == field.end) break;
+        const char *colon = memchr(field.text, ':', (size_t)(field.end - field.text));
+        if (i == 0) {
+            const char *stop = memchr(field.text, ',', (size_t)(field.end - field.text)); /* several labels: 1,3 */
+            if (colon || bo_cell_read(field.text, stop ? stop : field.end, &value) != BO_CELL_NUMBER) return false;
+        } else {
+            if (!colon || !is_index(field.text, colon)) return false;
+            if (bo_cell_read(colon + 1, field.end, &value) == BO_CELL_TEXT) return false;
+            ++*pairs;
+        }
+    }
+    return true;
+}
+
+static bool is_libsvm(const bo_sample *sample)
+{
+    const char *at = sample->text, *text, *end;
+    size_t pairs = 0, records = 0;
+    while (records < BO_SAMPLE_RECORDS && sample_next(sample, 0, &at, &text, &end)) {
+        if (!is_libsvm_line(text, end, &pairs)) return false;
+        ++records;
+    }
+    return pairs > 0;
+}
+
+/* ---- delimited ----------------------------------------------------------------------------------------- */
+
+/* Fields a record in every record, or 0 when they differ or are malformed. *texts: text cells after the first record. */
+static size_t consistent_fields(const bo_sample *sample, char delimiter, size_t *texts)
+{
+    const char *at = sample->text, *text, *end;
+    size_t fields = 0, records = 0;
+    *texts = 0;
+    while (records < BO_SAMPLE_RECORDS && sample_next(sample, delimiter, &at, &text, &end)) {
+        size_t count = 0;
+        for (bool last = false; !last; ++count) {
+            bo_field field;
+            double value;
+            if (!bo_field_next(delimiter, &text, end, &field, &last)) return 0;
+            if (records > 0 && bo_cell_read(field.text, field.end, &value) == BO_CELL_TEXT) ++*texts;
+        }
+        if (records++ == 0)
+            fields = count;
+        else if (fields != count)
+            return 0;
+    }
+    return fields;
+}
+
+/* Blanks separate numbers in every record; the first may be a header. Counts are left to the reader to check. */
+static bool is_spaced(const bo_sample *sample)
+{
+    const char *at = sample->text, *text, *end;
+    size_t records = 0, texts_first = 0, first = 0, second = 0;
+    while (records < BO_SAMPLE_RECORDS && sample_next(sample, ' ', &at, &text, &end)) {
+        size_t count = 0;
+        for (bool last = false; !last; ++count) {
+            bo_field field;
+            double value;
+            bo_field_next(' ', &text, end, &field, &last);
+            bool is_text = bo_cell_read(field.text, field.end, &value) == BO_CELL_TEXT;
+            if (is_text && records > 0) return false;
+            texts_first += is_text;
+        }
+        if (records == 0) first = count;
+        if (records == 1) second = count;
+        ++records;
+    }
+    return records > 0 && (texts_first == 0 || (records > 1 && first > 1 && first == second));
+}
+
+static bo_text_form delimited_form(const bo_sample *sample, const char *path)
+{
+    static const char candidates[] = {',', ';', '\t'};
+    bo_text_form form = {BO_FORMAT_CSV, ',', false};
+    size_t most = 1, texts;
+    for (int i = 0; i < 2; ++i) {
+        size_t fields = consistent_fields(sample, candidates[i], &texts);
+        if (fields > most) {
+            most = fields;
+            form.delimiter = candidates[i];
+        }
+    }
+    if (most > 1) return form;
+    if (is_spaced(sample)) return (bo_text_form){BO_FORMAT_SPACED, ' ', false};
+    if (consistent_fields(sample, '\t', &texts) > 1) {
+        form.delimiter = '\t';
+        return form;
+    }
+    /* Nothing is consistent: take the delimiter of the first record, so that the reader can say where it breaks. */
+    const char *at = sample->text, *text, *end;
+    size_t length = strlen(path);
+    if (!sample_next(sample, ',', &at, &text, &end)) return form;
+    for (size_t i = 0; i < sizeof candidates; ++i)
+        if (memchr(text, candidates[i], (size_t)(end - text))) {
+            form.delimiter = candidates[i];
+            return form;
+        }
+    if (length > 4 && strcasecmp(path + length - 4, ".tsv") == 0) form.delimiter = '\t';
+    return form;
+}
+
+/* ---- header -------------------------------------------------------------------------------------------- */
+
+typedef struct bo_first_cell {
+    bo_cell kind;
+    const char *text, *end;
+} bo_first_cell;
+
+/* One column: is the first record's cell text while the others are numbers (a header for certain), and does it
+ * reappear further down (then it is a value and no name)? */
+static void judge_column(const bo_sample *sample, char delimiter, size_t column, const bo_first_cell *first,
+                         bool *names, bool *reappears)
+{
+    const char *at = sample->text, *text, *end;
+    size_t records = 0, numbers = 0, texts = 0;
+    while (records < BO_SAMPLE_RECORDS && sample_next(sample, delimiter, &at, &text, &end)) {
+        bo_field field = {0};
+        bool last = false;
+        size_t i = 0;
+        if (records++ == 0) continue;
+        for (; !last && i <= column; ++i)
+            if (!bo_field_next(delimiter, &text, end, &field, &last)) return;
+        if (i <= column) return;
+        double value;
+        bo_cell kind = bo_cell_read(field.text, field.end, &value);
+        numbers += kind == BO_CELL_NUMBER;
+        texts += kind == BO_CELL_TEXT;
+        if (field.end - field.text == first->end - first->text &&
+            memcmp(field.text, first->text, (size_t)(field.end - field.text)) == 0)
+            *reappears = true;
+    }
+    if (first->kind == BO_CELL_TEXT && numbers > 0 && texts == 0) *names = true;
+}
+
+/* Only the first columns are judged: a header shows there, and wide files stay quick. */
+static bool has_header(const bo_sample *sample, char delimiter)
+{
+    const char *at = sample->text, *text, *end;
+    bool names = false, reappears = false, all_text = true, last = false;
+    bo_first_cell first[256];
+    size_t count = 0;
+    if (!sample_next(sample, delimiter, &at, &text, &end)) return false;
+    while (!last && count < sizeof first / sizeof *first) {
+        bo_field field;
+        double value;
+        if (!bo_field_next(delimiter, &text, end, &field, &last)) return false;
+        bo_first_cell cell = {bo_cell_read(field.text, field.end, &value), field.text, field.end};
+        all_text &= cell.kind == BO_CELL_TEXT;
+        for (size_t i = 0; i < count; ++i)
+            if (cell.end - cell.text == first[i].end - first[i].text &&
+                memcmp(cell.text, first[i].text, (size_t)(cell.end - cell.text)) == 0)
+                all_text = false; /* repeated words are values, unless the columns below say otherwise */
+        first[count++] = cell;
+    }
+    for (size_t i = 0; i < count && !names; ++i) judge_column(sample, delimiter, i, &first[i], &names, &reappears);
+    return names || (all_text && !reappears);
+}
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
+/* A sample with at least two complete records where the file has them. */
+static bo_status take_sample(bo_context *context, bo_bytes *bytes, bo_sample *sample)
+{
+    const unsigned char *data;
+    size_t have;
+    for (size_t want = BO_SAMPLE_BYTES;; want *= 16) {
+        BO_TRY(bo_bytes_peek(context, bytes, want, &data, &have));
+        sample->text = (const char *)data;
+        sample->end = sample->text + have;
+        sample->whole = have < want;
+        if (have >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) sample->text += 3;
+        const char *newline = memchr(sample->text, '\n', (size_t)(sample->end - sample->text));
+        if (sample->whole || want >= BO_SAMPLE_MOST) return BO_OK;
+        if (newline && memchr(newline + 1, '\n', (size_t)(sample->end - newline - 1))) return BO_OK;
+    }
+}
+
+static bo_status refuse_binary(bo_context *context, const char *path, const bo_sample *sample)
+{
+    const unsigned char *data = (const unsigned char *)sample->text;
+    size_t have = (size_t)(sample->end - sample->text);
+    if (have >= 4 && memcmp(data, "PK\3\4", 4) == 0)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: is a zip archive (.npz?); unpack it first", path);
+    if (have >= 4 && memcmp(data, "PAR1", 4) == 0)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: is a Parquet file; convert it to CSV or .npy", path);
+    if (have >= 2 && ((data[0] == 0xff && data[1] == 0xfe) || (data[0] == 0xfe && data[1] == 0xff)))
+        return bo_fail(context, BO_UNSUPPORTED, "%s: is UTF-16 text; save it as UTF-8", path);
+    if (have > 0 && memchr(data, 0, have))
+        return bo_fail(context, BO_FORMAT, "%s: is neither text nor a known binary format (.npy, IDX)", path);
+    return BO_OK;
+}
+
+bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_text_form *form)
+{
+    const char *path = bo_bytes_path(bytes);
+    const unsigned char *data;
+    size_t have;
+    *form = (bo_text_form){wanted, 0, false};
+    BO_TRY(bo_bytes_peek(context, bytes, 8, &data, &have));
+    if (have == 0) return bo_fail(context, BO_FORMAT, "%s: is empty", path);
+    if (wanted == BO_FORMAT_NPY || wanted == BO_FORMAT_IDX) return BO_OK;
+    if (wanted == BO_FORMAT_AUTO && have >= 6 && memcmp(data, "\x93NUMPY", 6) == 0) form->format = BO_FORMAT_NPY;
+    if (wanted == BO_FORMAT_AUTO && have >= 4 && data[0] == 0 && data[1] == 0 && data[2] >= 8 && data[2] <= 14)
+        form->format = BO_FORMAT_IDX;
+    if (form->format == BO_FORMAT_NPY || form->format == BO_FORMAT_IDX) return BO_OK;
+    bo_sample sample;
+    BO_TRY(take_sample(context, bytes, &sample));
+    BO_TRY(refuse_binary(context, path, &sample));
+    const char *p = sample.text;
+    while (p < sample.end && strchr(" \t\r\n", *p)) ++p;
+    if (p == sample.end && sample.whole) return bo_fail(context, BO_FORMAT, "%s: is empty", path);
+    if (wanted == BO_FORMAT_LIBSVM || (wanted == BO_FORMAT_AUTO && is_libsvm(&sample))) {
+        form->format = BO_FORMAT_LIBSVM;
+        return BO_OK;
+    }
+    if (wanted == BO_FORMAT_SPACED)
+        *form = (bo_text_form){BO_FORMAT_SPACED, ' ', false};
+    else
+        *form = delimited_form(&sample, path);
+    if (wanted == BO_FORMAT_CSV && form->format == BO_FORMAT_SPACED) {
+        size_t texts;
+        bool tabs = consistent_fields(&sample, '\t', &texts) > 1;
+        *form = (bo_text_form){BO_FORMAT_CSV, tabs ? '\t' : ',', false};
+    }
+    form->header = has_header(&sample, form->delimiter);
+    return BO_OK;
+}

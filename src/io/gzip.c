@@ -1,0 +1,105 @@
+#include "gzip.h"
+
+#include <string.h>
+#include <zlib.h>
+
+/* `inside`: between a member's header and its trailer. `members`: how many were started. */
+struct bo_inflater {
+    z_stream z;
+    bool inside, padding;
+    size_t members;
+};
+
+static voidpf zlib_allocate(voidpf context, uInt count, uInt size)
+{
+    return bo_alloc_raw(context, count, size, "gzip");
+}
+
+static void zlib_release(voidpf context, voidpf block)
+{
+    (void)context;
+    bo_free(block);
+}
+
+bo_status bo_inflater_create(bo_context *context, bo_inflater **out)
+{
+    *out = NULL;
+    bo_inflater *inflater = bo_alloc(context, 1, sizeof *inflater, "a gzip decoder");
+    if (!inflater) return BO_MEMORY;
+    inflater->z.zalloc = zlib_allocate;
+    inflater->z.zfree = zlib_release;
+    inflater->z.opaque = context;
+    if (inflateInit2(&inflater->z, 16 + MAX_WBITS) != Z_OK) {
+        bo_free(inflater);
+        return bo_fail(context, BO_MEMORY, "out of memory for a gzip decoder");
+    }
+    *out = inflater;
+    return BO_OK;
+}
+
+void bo_inflater_destroy(bo_inflater *inflater)
+{
+    if (!inflater) return;
+    inflateEnd(&inflater->z);
+    bo_free(inflater);
+}
+
+void bo_inflater_reset(bo_inflater *inflater)
+{
+    inflateReset(&inflater->z);
+    inflater->inside = inflater->padding = false;
+    inflater->members = 0;
+}
+
+/* At the start of the file or after a member: the next member, zero padding, or the end. */
+static bo_status between_members(bo_context *context, bo_inflater *inflater, const char *path,
+                                 const unsigned char *input, size_t available, size_t *eaten, bool *ended)
+{
+    if (available == 0) {
+        *ended = true;
+        return BO_OK;
+    }
+    if (inflater->members > 0 && (input[0] == 0 || inflater->padding)) {
+        inflater->padding = true;
+        while (*eaten < available && input[*eaten] == 0) ++*eaten;
+        if (*eaten == available) return BO_OK;
+    } else if (input[0] == 0x1f) {
+        inflateReset(&inflater->z);
+        inflater->inside = true;
+        ++inflater->members;
+        return BO_OK;
+    }
+    return bo_fail(context, BO_FORMAT, "%s: bytes that are no gzip data follow the end of the gzip data", path);
+}
+
+bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char *path, const unsigned char *input,
+                          size_t available, unsigned char *output, size_t room, size_t *eaten, size_t *made,
+                          bool *ended)
+{
+    *eaten = *made = 0;
+    *ended = false;
+    if (!inflater->inside) {
+        BO_TRY(between_members(context, inflater, path, input, available, eaten, ended));
+        if (!inflater->inside) return BO_OK;
+    }
+    if (available == 0)
+        return bo_fail(context, BO_FORMAT, "%s: the gzip data is truncated: the file ends inside it", path);
+    z_stream *z = &inflater->z;
+    const uInt most = (uInt)1 << 30;
+    z->opaque = context; /* zlib allocates its window late, with the context of this very call */
+    z->next_in = (Bytef *)(uintptr_t)input;
+    z->avail_in = available < most ? (uInt)available : most;
+    z->next_out = output;
+    z->avail_out = room < most ? (uInt)room : most;
+    const uInt in_before = z->avail_in, out_before = z->avail_out;
+    int code = inflate(z, Z_NO_FLUSH);
+    *eaten = in_before - z->avail_in;
+    *made = out_before - z->avail_out;
+    if (code == Z_STREAM_END) {
+        inflater->inside = false;
+        return BO_OK;
+    }
+    if (code == Z_OK || code == Z_BUF_ERROR) return BO_OK;
+    if (code == Z_MEM_ERROR) return bo_fail(context, BO_MEMORY, "%s: out of memory for gzip", path);
+    return bo_fail(context, BO_FORMAT, "%s: the gzip data is damaged: %s", path, z->msg ? z->msg : "unknown error");
+}

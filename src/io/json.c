@@ -1,0 +1,115 @@
+#include "json.h"
+#include "numbers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* cJSON recurses; the depth is checked before it does. */
+static bool shallow(const char *text, size_t length, int most)
+{
+    int depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < length; ++i) {
+        char c = text[i];
+        if (quoted) {
+            if (c == '\\')
+                ++i;
+            else if (c == '"')
+                quoted = false;
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > most) return false;
+        } else if (c == '}' || c == ']') {
+            --depth;
+        }
+    }
+    return true;
+}
+
+bo_status bo_json_parse(bo_context *context, const char *where, const char *text, size_t length, int depth, cJSON **out)
+{
+    const char *stop = NULL;
+    *out = NULL;
+    if (!shallow(text, length, depth))
+        return bo_fail(context, BO_FORMAT, "%s: the JSON is nested deeper than %d", where, depth);
+    cJSON *json = cJSON_ParseWithLengthOpts(text, length, &stop, false);
+    size_t at = stop ? (size_t)(stop - text) : 0;
+    if (!json) return bo_fail(context, BO_FORMAT, "%s: the JSON is malformed near byte %zu", where, at);
+    while (at < length && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r')) ++at;
+    if (at < length) {
+        cJSON_Delete(json);
+        return bo_fail(context, BO_FORMAT, "%s: something follows the JSON at byte %zu", where, at);
+    }
+    *out = json;
+    return BO_OK;
+}
+
+bool bo_json_size(const cJSON *item, size_t *out)
+{
+    if (!cJSON_IsNumber(item)) return false;
+    double value = item->valuedouble;
+    if (!(value >= 0 && value <= 9007199254740992.0) || value != floor(value)) return false;
+    *out = (size_t)value;
+    return true;
+}
+
+static void append(bo_json_text *text, const char *bytes, size_t size)
+{
+    if (text->failed) return;
+    if (text->capacity - text->length < size + 1) {
+        size_t capacity = 2 * text->capacity + size + 256;
+        char *larger = bo_realloc(text->context, text->bytes, capacity, 1, "JSON text");
+        if (!larger) {
+            bo_free(text->bytes);
+            text->bytes = NULL;
+            text->length = text->capacity = 0;
+            text->failed = true;
+            return;
+        }
+        text->bytes = larger;
+        text->capacity = capacity;
+    }
+    memcpy(text->bytes + text->length, bytes, size);
+    text->length += size;
+    text->bytes[text->length] = 0;
+}
+
+void bo_json_raw(bo_json_text *text, const char *raw)
+{
+    append(text, raw, strlen(raw));
+}
+
+void bo_json_string(bo_json_text *text, const char *string)
+{
+    append(text, "\"", 1);
+    for (const char *p = string; *p; ++p) {
+        unsigned char c = (unsigned char)*p;
+        char escaped[8];
+        if (c == '"' || c == '\\') {
+            escaped[0] = '\\';
+            escaped[1] = (char)c;
+            append(text, escaped, 2);
+        } else if (c < 0x20 || c == 0x7f) {
+            snprintf(escaped, sizeof escaped, "\\u%04x", c);
+            append(text, escaped, 6);
+        } else {
+            append(text, p, 1);
+        }
+    }
+    append(text, "\"", 1);
+}
+
+void bo_json_number(bo_json_text *text, double number)
+{
+    char formatted[BO_NUMBER_TEXT];
+    bo_json_raw(text, isfinite(number) ? bo_number_format(number, formatted) : "null");
+}
+
+void bo_json_whole(bo_json_text *text, uint64_t number)
+{
+    char formatted[24];
+    snprintf(formatted, sizeof formatted, "%llu", (unsigned long long)number);
+    bo_json_raw(text, formatted);
+}

@@ -1,0 +1,28 @@
+/* JSON: text is read by cJSON behind limits of size and depth, and written by a few functions of our own. */
+#ifndef BO_IO_JSON_H
+#define BO_IO_JSON_H
+
+#include "../base/base.h"
+#include <cjson/cJSON.h>
+
+/* `where` starts the message of a failure. Freed with cJSON_Delete. The whole text must be one value (blanks around it are
+ * fine), nested at most `depth` deep. */
+bo_status bo_json_parse(bo_context *context, const char *where, const char *text, size_t length, int depth,
+                        cJSON **out);
+/* A whole number in [0, 2^53]. */
+bool bo_json_size(const cJSON *item, size_t *out);
+
+/* Growing text. After a failed allocation it stays empty and `failed` is set, so that only the end need be checked. */
+typedef struct bo_json_text {
+    bo_context *context;
+    char *bytes; /* NUL-terminated; freed with bo_free */
+    size_t length, capacity;
+    bool failed;
+} bo_json_text;
+
+void bo_json_raw(bo_json_text *text, const char *raw);
+void bo_json_string(bo_json_text *text, const char *string); /* quoted and escaped */
+void bo_json_number(bo_json_text *text, double number);
+void bo_json_whole(bo_json_text *text, uint64_t number);
+
+#endif

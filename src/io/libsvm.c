@@ -1,0 +1,105 @@
+/* libsvm text: "label index:value index:value … # comment". Indices start at 1 and ascend; what is absent is zero;
+ * qid:n is passed over. Column 0 is the label, column i the feature of index i. */
+#include "reader.h"
+
+#include <string.h>
+
+static bo_status bad_item(bo_context *context, const bo_reader *reader, size_t line, const bo_field *item,
+                          const char *what)
+{
+    int length = item->end - item->text < 40 ? (int)(item->end - item->text) : 40;
+    return bo_fail(context, BO_FORMAT, "%s: line %zu: '%.*s': %s", bo_bytes_path(reader->bytes), line, length,
+                   item->text, what);
+}
+
+static bo_status read_label(bo_context *context, const bo_reader *reader, size_t line, const bo_field *item,
+                            double *value)
+{
+    bo_cell kind = bo_cell_read(item->text, item->end, value);
+    if (kind == BO_CELL_NUMBER) return BO_OK;
+    if (memchr(item->text, ',', (size_t)(item->end - item->text)))
+        return bad_item(context, reader, line, item, "several labels on one line are not supported");
+    return bad_item(context, reader, line, item, "the label must be a number");
+}
+
+static bo_status read_pair(bo_context *context, const bo_reader *reader, size_t line, const bo_field *item,
+                           size_t *index, double *value)
+{
+    const char *colon = memchr(item->text, ':', (size_t)(item->end - item->text));
+    if (!colon || colon == item->text) return bad_item(context, reader, line, item, "index:value was expected");
+    *index = 0;
+    if (colon - item->text == 3 && memcmp(item->text, "qid", 3) == 0) return BO_OK;
+    for (const char *p = item->text; p < colon; ++p) {
+        if (*p < '0' || *p > '9') return bad_item(context, reader, line, item, "the index must be a whole number");
+        *index = *index * 10 + (size_t)(*p - '0');
+        if (*index >= BO_MAX_COLUMNS) return bad_item(context, reader, line, item, "the index is beyond 16777215");
+    }
+    if (*index == 0) return bad_item(context, reader, line, item, "indices start at 1");
+    if (bo_cell_read(colon + 1, item->end, value) == BO_CELL_TEXT || colon + 1 == item->end)
+        return bad_item(context, reader, line, item, "the value must be a number");
+    return BO_OK;
+}
+
+/* With cells NULL only the largest index is found: *widest is raised to index + 1. */
+bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
+                        double *cells, size_t *widest)
+{
+    const char *comment = memchr(text, '#', (size_t)(end - text)), *at = text;
+    size_t previous = 0;
+    bo_field item;
+    bool last = false;
+    double value;
+    if (comment) end = comment;
+    bo_field_next(' ', &at, end, &item, &last);
+    BO_TRY(read_label(context, reader, line, &item, &value));
+    if (cells) {
+        memset(cells, 0, reader->columns * sizeof *cells);
+        cells[0] = value;
+    }
+    while (!last) {
+        size_t index = 0;
+        bo_field_next(' ', &at, end, &item, &last);
+        BO_TRY(read_pair(context, reader, line, &item, &index, &value));
+        if (index == 0) continue;
+        if (index <= previous)
+            return bad_item(context, reader, line, &item,
+                            index == previous ? "this index occurs twice" : "indices must ascend");
+        previous = index;
+        if (!cells) continue;
+        if (index >= reader->columns)
+            return bo_fail(context, BO_FORMAT, "%s: line %zu: feature index %zu, but only %zu features were announced",
+                           bo_bytes_path(reader->bytes), line, index, reader->columns - 1);
+        cells[index] = value;
+    }
+    if (previous + 1 > *widest) *widest = previous + 1;
+    return BO_OK;
+}
+
+bo_status bo_libsvm_open(bo_context *context, bo_reader *reader, size_t min_columns)
+{
+    if (min_columns > BO_MAX_COLUMNS)
+        return bo_fail(context, BO_INVALID, "%zu columns, at most %d are read", min_columns, BO_MAX_COLUMNS);
+    BO_TRY(bo_records_rewind(context, reader));
+    if (!bo_bytes_rewindable(reader->bytes)) {
+        if (min_columns == 0)
+            return bo_fail(context, BO_UNSUPPORTED,
+                           "%s: the number of features of libsvm text must be given here, it is "
+                           "known only after a pass over the file",
+                           bo_bytes_path(reader->bytes));
+        reader->columns = min_columns;
+        return BO_OK;
+    }
+    size_t widest = min_columns > 1 ? min_columns : 1, rows = 0;
+    for (;; ++rows) {
+        const char *text, *end;
+        size_t line;
+        BO_TRY(bo_records_next(context, reader, &text, &end, &line));
+        if (!text) break;
+        BO_TRY(bo_libsvm_row(context, reader, text, end, line, NULL, &widest));
+    }
+    reader->columns = widest;
+    reader->rows = rows;
+    reader->rows_known = true;
+    BO_TRY(bo_bytes_rewind(context, reader->bytes));
+    return bo_records_rewind(context, reader);
+}

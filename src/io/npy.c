@@ -1,0 +1,186 @@
+/* The header of a NumPy .npy file, versions 1 to 3: magic, version, header length, a Python dict literal with exactly
+ * the keys descr, fortran_order and shape. Only that much of Python is understood. */
+#include "reader.h"
+
+#include <string.h>
+
+enum { BO_NPY_HEADER = 1 << 20, BO_NPY_RANK = 32 };
+
+typedef struct bo_npy_parser {
+    bo_context *context;
+    const char *path, *at, *end;
+} bo_npy_parser;
+
+typedef struct bo_npy_header {
+    char descr[16];
+    bool has_descr, has_order, has_shape, by_column;
+    size_t rank;
+    uint64_t shape[BO_NPY_RANK];
+} bo_npy_header;
+
+static bo_status malformed(bo_npy_parser *parser, const char *what)
+{
+    return bo_fail(parser->context, BO_FORMAT, "%s: the .npy header is malformed: %s", parser->path, what);
+}
+
+static char next_token(bo_npy_parser *parser)
+{
+    while (parser->at < parser->end && strchr(" \t\r\n", *parser->at) && *parser->at) ++parser->at;
+    return parser->at < parser->end ? *parser->at : 0;
+}
+
+static bool take(bo_npy_parser *parser, char c)
+{
+    if (next_token(parser) != c || c == 0) return false;
+    ++parser->at;
+    return true;
+}
+
+static bool take_word(bo_npy_parser *parser, const char *word)
+{
+    size_t length = strlen(word);
+    next_token(parser);
+    if ((size_t)(parser->end - parser->at) < length || memcmp(parser->at, word, length) != 0) return false;
+    parser->at += length;
+    return true;
+}
+
+static bo_status take_string(bo_npy_parser *parser, char *out, size_t room)
+{
+    char quote = next_token(parser);
+    if (quote != '\'' && quote != '"') return malformed(parser, "a quoted string was expected");
+    const char *text = ++parser->at;
+    const char *close = memchr(text, quote, (size_t)(parser->end - text));
+    if (!close) return malformed(parser, "a quote is not closed");
+    size_t length = (size_t)(close - text);
+    if (length >= room || memchr(text, 0, length)) return malformed(parser, "a string is too long");
+    memcpy(out, text, length);
+    out[length] = 0;
+    parser->at = close + 1;
+    return BO_OK;
+}
+
+static bo_status take_shape(bo_npy_parser *parser, bo_npy_header *header)
+{
+    if (!take(parser, '(')) return malformed(parser, "shape is not a tuple");
+    while (!take(parser, ')')) {
+        char c = next_token(parser);
+        uint64_t value = 0;
+        if (c < '0' || c > '9') return malformed(parser, "shape holds something else than whole numbers");
+        for (; parser->at < parser->end && *parser->at >= '0' && *parser->at <= '9'; ++parser->at) {
+            if (value > (UINT64_MAX >> 8) / 10) return malformed(parser, "a number in shape is too large");
+            value = value * 10 + (uint64_t)(*parser->at - '0');
+        }
+        if (header->rank == BO_NPY_RANK) return malformed(parser, "shape has more than 32 numbers");
+        header->shape[header->rank++] = value;
+        if (!take(parser, ',') && next_token(parser) != ')') return malformed(parser, "shape is not closed");
+    }
+    return BO_OK;
+}
+
+static bo_status take_pair(bo_npy_parser *parser, bo_npy_header *header)
+{
+    char key[32];
+    BO_TRY(take_string(parser, key, sizeof key));
+    if (!take(parser, ':')) return malformed(parser, "a key has no value");
+    if (strcmp(key, "descr") == 0 && !header->has_descr) {
+        header->has_descr = true;
+        if (next_token(parser) == '[')
+            return bo_fail(parser->context, BO_UNSUPPORTED,
+                           "%s: a structured array (records with fields); save the numbers as one plain array",
+                           parser->path);
+        return take_string(parser, header->descr, sizeof header->descr);
+    }
+    if (strcmp(key, "fortran_order") == 0 && !header->has_order) {
+        header->has_order = true;
+        header->by_column = take_word(parser, "True");
+        return header->by_column || take_word(parser, "False") ? BO_OK
+                                                               : malformed(parser, "fortran_order is no truth value");
+    }
+    if (strcmp(key, "shape") == 0 && !header->has_shape) {
+        header->has_shape = true;
+        return take_shape(parser, header);
+    }
+    return malformed(parser, "an unknown or repeated key");
+}
+
+static bo_status parse_header(bo_npy_parser *parser, bo_npy_header *header)
+{
+    if (!take(parser, '{')) return malformed(parser, "it is no dictionary");
+    while (!take(parser, '}')) {
+        BO_TRY(take_pair(parser, header));
+        if (!take(parser, ',') && next_token(parser) != '}') return malformed(parser, "a comma or } was expected");
+    }
+    next_token(parser);
+    if (parser->at != parser->end) return malformed(parser, "something follows the dictionary");
+    if (!header->has_descr || !header->has_order || !header->has_shape)
+        return malformed(parser, "descr, fortran_order or shape is missing");
+    return BO_OK;
+}
+
+/* A type string: byte order, kind, bytes. */
+static bo_status parse_descr(bo_npy_parser *parser, const char *descr, bo_array_layout *array)
+{
+    static const struct {
+        const char *name;
+        bo_number_type type;
+        size_t item;
+    } known[] = {{"f2", BO_TYPE_F16, 2}, {"f4", BO_TYPE_F32, 4}, {"f8", BO_TYPE_F64, 8}, {"i1", BO_TYPE_I8, 1},
+                 {"i2", BO_TYPE_I16, 2}, {"i4", BO_TYPE_I32, 4}, {"i8", BO_TYPE_I64, 8}, {"u1", BO_TYPE_U8, 1},
+                 {"u2", BO_TYPE_U16, 2}, {"u4", BO_TYPE_U32, 4}, {"u8", BO_TYPE_U64, 8}, {"b1", BO_TYPE_U8, 1}};
+    const bool little_machine = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    char order = descr[0];
+    if (order && strchr("<>|=", order))
+        for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+            if (strcmp(descr + 1, known[i].name) == 0 && (order != '|' || known[i].item == 1)) {
+                array->type = known[i].type;
+                array->item = known[i].item;
+                array->swap =
+                    known[i].item > 1 && ((order == '<' && !little_machine) || (order == '>' && little_machine));
+                return BO_OK;
+            }
+    return bo_fail(parser->context, BO_UNSUPPORTED,
+                   "%s: numbers of type '%.15s' are not read; float16/32/64, whole numbers and bool are", parser->path,
+                   descr);
+}
+
+bo_status bo_npy_open(bo_context *context, bo_reader *reader)
+{
+    const char *path = bo_bytes_path(reader->bytes);
+    const unsigned char *data;
+    size_t have;
+    BO_TRY(bo_bytes_peek(context, reader->bytes, 12, &data, &have));
+    if (have < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
+        return bo_fail(context, BO_FORMAT, "%s: is no .npy file: it does not start with \\x93NUMPY and a version",
+                       path);
+    unsigned major = data[6];
+    if (major < 1 || major > 3 || (major > 1 && have < 12))
+        return bo_fail(context, BO_FORMAT, "%s: .npy version %u; 1, 2 and 3 are read", path, major);
+    size_t start = major == 1 ? 10 : 12, length = data[8] | (size_t)data[9] << 8;
+    if (major > 1) length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
+    if (length > BO_NPY_HEADER)
+        return bo_fail(context, BO_FORMAT, "%s: the .npy header claims %zu bytes, at most %d are read", path, length,
+                       BO_NPY_HEADER);
+    BO_TRY(bo_bytes_peek(context, reader->bytes, start + length, &data, &have));
+    if (have < start + length)
+        return bo_fail(context, BO_FORMAT, "%s: is truncated inside its header (%zu of %zu bytes)", path, have,
+                       start + length);
+    bo_npy_parser parser = {context, path, (const char *)data + start, (const char *)data + start + length};
+    bo_npy_header header = {.rank = 0};
+    BO_TRY(parse_header(&parser, &header));
+    BO_TRY(parse_descr(&parser, header.descr, &reader->array));
+    reader->array.offset = start + length;
+    reader->array.by_column = header.by_column;
+    if (header.rank == 0) return bo_fail(context, BO_FORMAT, "%s: holds a single number (rank 0), not a table", path);
+    uint64_t columns = 1;
+    for (size_t i = 1; i < header.rank; ++i) {
+        if (header.shape[i] != 0 && columns > (UINT64_MAX >> 8) / header.shape[i])
+            return bo_fail(context, BO_FORMAT, "%s: the shape in the .npy header overflows", path);
+        columns *= header.shape[i];
+    }
+    if (header.by_column && header.rank > 2)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: an array of rank %zu in Fortran order; save it in C order", path,
+                       header.rank);
+    BO_TRY(bo_array_check(context, reader, header.shape[0], columns));
+    return bo_array_start(context, reader);
+}

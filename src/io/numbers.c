@@ -1,0 +1,197 @@
+#include "numbers.h"
+
+#include <float.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { BO_DIGITS = 19 }; /* decimal digits that always fit 64 bits */
+
+/* A scanned decimal: digits * 10^exponent, `dropped` when non-zero digits beyond the nineteenth were left out. */
+typedef struct bo_decimal {
+    uint64_t digits;
+    int64_t exponent;
+    bool negative, dropped;
+} bo_decimal;
+
+static inline bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+
+static const char *scan_exponent(const char *at, const char *end, int64_t *exponent)
+{
+    const char *p = at + 1;
+    bool negative = false;
+    if (p < end && (*p == '-' || *p == '+')) negative = *p++ == '-';
+    if (p == end || !is_digit(*p)) return NULL;
+    int64_t value = 0;
+    for (; p < end && is_digit(*p); ++p)
+        if (value < 1000000) value = value * 10 + (*p - '0');
+    *exponent += negative ? -value : value;
+    return p;
+}
+
+static const char *scan_decimal(const char *text, const char *end, bo_decimal *out)
+{
+    const char *p = text;
+    bo_decimal d = {0};
+    int significant = 0;
+    if (p < end && (*p == '-' || *p == '+')) d.negative = *p++ == '-';
+    const char *first = p;
+    for (; p < end && is_digit(*p); ++p) {
+        if (significant < BO_DIGITS) {
+            d.digits = d.digits * 10 + (uint64_t)(*p - '0');
+            significant += d.digits != 0;
+        } else {
+            ++d.exponent;
+            d.dropped |= *p != '0';
+        }
+    }
+    ptrdiff_t seen = p - first;
+    if (p < end && *p == '.') {
+        const char *fraction = ++p;
+        for (; p < end && is_digit(*p); ++p) {
+            if (significant < BO_DIGITS) {
+                d.digits = d.digits * 10 + (uint64_t)(*p - '0');
+                significant += d.digits != 0;
+                --d.exponent;
+            } else {
+                d.dropped |= *p != '0';
+            }
+        }
+        seen += p - fraction;
+    }
+    if (seen == 0) return NULL;
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        p = scan_exponent(p, end, &d.exponent);
+        if (!p) return NULL;
+    }
+    *out = d;
+    return p;
+}
+
+/* Clinger 1990: with digits <= 2^53 and a power of ten that is exact in double (10^22 is the last), one rounding. */
+static bool decimal_exact(const bo_decimal *d, double *value)
+{
+    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    if (d->dropped || d->digits > (uint64_t)1 << 53 || d->exponent < -22 || d->exponent > 22) return false;
+    *value = d->exponent < 0 ? (double)d->digits / power[-d->exponent] : (double)d->digits * power[d->exponent];
+    return true;
+}
+
+/* The same in the 64-bit mantissa of x87, where 10^27 is still exact (5^27 < 2^63): one rounding to 64 bits, so the
+ * rounding to 53 is right unless the 11 bits between lie within one unit of the half way. */
+static bool decimal_extended(const bo_decimal *d, double *value)
+{
+#if LDBL_MANT_DIG == 64 && defined(__x86_64__)
+    if (d->dropped || d->exponent < -27 || d->exponent > 27) return false;
+    long double power = 1, base = 10;
+    for (int64_t n = d->exponent < 0 ? -d->exponent : d->exponent; n > 0; n >>= 1, base *= base)
+        if (n & 1) power *= base;
+    long double wide = d->exponent < 0 ? (long double)d->digits / power : (long double)d->digits * power;
+    uint64_t mantissa;
+    memcpy(&mantissa, &wide, sizeof mantissa);
+    unsigned between = (unsigned)(mantissa & 0x7ff);
+    if (between >= 0x3ff && between <= 0x401) return false;
+    *value = (double)wide;
+    return true;
+#else
+    (void)d;
+    (void)value;
+    return false;
+#endif
+}
+
+static double decimal_slow(const char *text, const char *end, const bo_decimal *d)
+{
+    char copy[1024];
+    size_t length = (size_t)(end - text);
+    if (length < sizeof copy) {
+        memcpy(copy, text, length);
+        copy[length] = 0;
+    } else { /* absurdly long: nineteen digits are enough */
+        snprintf(copy, sizeof copy, "%s%llue%lld", d->negative ? "-" : "", (unsigned long long)d->digits,
+                 (long long)d->exponent);
+    }
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    double value = c ? strtod_l(copy, NULL, c) : strtod(copy, NULL);
+    if (c) freelocale(c);
+    return fabs(value);
+}
+
+bool bo_number_read(const char *text, const char *end, const char **stop, double *value)
+{
+    bo_decimal d;
+    const char *p = scan_decimal(text, end, &d);
+    if (!p) return false;
+    double v;
+    if (d.digits == 0)
+        v = 0;
+    else if (!decimal_exact(&d, &v) && !decimal_extended(&d, &v))
+        v = decimal_slow(text, p, &d);
+    *value = d.negative ? -v : v;
+    *stop = p;
+    return true;
+}
+
+static bool same_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && strncasecmp(text, word, length) == 0;
+}
+
+bo_cell bo_cell_read(const char *text, const char *end, double *value)
+{
+    while (text < end && (*text == ' ' || *text == '\t')) ++text;
+    while (text < end && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) --end;
+    const char *stop;
+    size_t length = (size_t)(end - text);
+    *value = NAN;
+    if (length == 0) return BO_CELL_MISSING;
+    if (bo_number_read(text, end, &stop, value) && stop == end) return BO_CELL_NUMBER;
+    *value = NAN;
+    if (length == 1 && *text == '?') return BO_CELL_MISSING;
+    if (length == 2 && memcmp(text, "NA", 2) == 0) return BO_CELL_MISSING;
+    if (same_word(text, length, "null")) return BO_CELL_MISSING;
+    bool negative = *text == '-';
+    if (negative || *text == '+') {
+        ++text;
+        --length;
+    }
+    if (same_word(text, length, "nan")) return BO_CELL_MISSING;
+    if (same_word(text, length, "inf") || same_word(text, length, "infinity")) {
+        *value = negative ? -INFINITY : INFINITY;
+        return BO_CELL_NUMBER;
+    }
+    return BO_CELL_TEXT;
+}
+
+const char *bo_number_format(double value, char out[BO_NUMBER_TEXT])
+{
+    for (int digits = 15; digits <= 17; digits += 2) {
+        double back;
+        snprintf(out, BO_NUMBER_TEXT, "%.*g", digits, value);
+        for (char *p = out; *p; ++p) /* the host's locale may put another decimal point */
+            if (!is_digit(*p) && !strchr("+-einfa", *p)) *p = '.';
+        if (bo_cell_read(out, out + strlen(out), &back) != BO_CELL_NUMBER || back == value) break;
+    }
+    return out;
+}
+
+float bo_half_to_float(uint16_t half)
+{
+    const int exponent = (half >> 10) & 31;
+    const int mantissa = half & 1023;
+    float value;
+    if (exponent == 31)
+        value = mantissa ? NAN : INFINITY;
+    else if (exponent == 0)
+        value = ldexpf((float)mantissa, -24);
+    else
+        value = ldexpf((float)(mantissa | 1024), exponent - 25);
+    return half & 0x8000 ? -value : value;
+}

@@ -1,0 +1,153 @@
+#include "output.h"
+
+#include <bochner/data.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct bo_output {
+    char *path;      /* where the file shall be, links followed */
+    char *temporary; /* where it is being written; NULL: directly */
+    int fd;
+};
+
+static void release(bo_output *output)
+{
+    if (output->fd >= 0) close(output->fd);
+    bo_free(output->path);
+    bo_free(output->temporary);
+    bo_free(output);
+}
+
+void bo_output_abandon(bo_output *output)
+{
+    if (!output) return;
+    if (output->temporary && output->fd >= 0) unlink(output->temporary);
+    release(output);
+}
+
+static bo_status failed(bo_context *context, const bo_output *output, const char *what, int error)
+{
+    return bo_fail(context, BO_IO, "%s: %s: %s", output->path, what, strerror(error));
+}
+
+/* A link is followed, so that the file behind it is replaced and not the link. */
+static char *resolve(bo_context *context, const char *path)
+{
+    struct stat about;
+    if (lstat(path, &about) == 0 && S_ISLNK(about.st_mode)) {
+        char *real = realpath(path, NULL);
+        if (real) {
+            char *copy = bo_strdup(context, real);
+            free(real);
+            return copy;
+        }
+    }
+    return bo_strdup(context, path);
+}
+
+/* The mode is the caller's umask, as for any new file; an old file's mode is kept. */
+static bo_status open_beside(bo_context *context, bo_output *output, const struct stat *old)
+{
+    size_t room = strlen(output->path) + 40;
+    output->temporary = bo_alloc(context, room, 1, "a file name");
+    if (!output->temporary) return BO_MEMORY;
+    for (unsigned attempt = 0; attempt < 1000; ++attempt) {
+        snprintf(output->temporary, room, "%s.tmp-%ld-%u", output->path, (long)getpid(), attempt);
+        output->fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (output->fd >= 0) {
+            if (old && fchmod(output->fd, old->st_mode & 07777) != 0) { /* as good as it gets */
+            }
+            return BO_OK;
+        }
+        if (errno != EEXIST) break;
+    }
+    return failed(context, output, "cannot be written", errno);
+}
+
+static bo_status open_output(bo_context *context, bo_output *output, const char *path)
+{
+    struct stat about;
+    output->path = resolve(context, path);
+    if (!output->path) return BO_MEMORY;
+    const bool exists = stat(output->path, &about) == 0;
+    if (exists && S_ISDIR(about.st_mode)) return failed(context, output, "cannot be written", EISDIR);
+    if (!exists || S_ISREG(about.st_mode)) return open_beside(context, output, exists ? &about : NULL);
+    output->fd = open(output->path, O_WRONLY | O_CLOEXEC);
+    return output->fd >= 0 ? BO_OK : failed(context, output, "cannot be written", errno);
+}
+
+bo_status bo_output_open(bo_context *context, const char *path, bo_output **out)
+{
+    *out = NULL;
+    if (!path || !*path) return bo_fail(context, BO_INVALID, "no file to write was named");
+    bo_output *output = bo_alloc(context, 1, sizeof *output, "an output");
+    if (!output) return BO_MEMORY;
+    output->fd = -1;
+    bo_status status = open_output(context, output, path);
+    if (status != BO_OK)
+        bo_output_abandon(output);
+    else
+        *out = output;
+    return status;
+}
+
+bo_status bo_output_write(bo_context *context, bo_output *output, const void *data, size_t size)
+{
+    const char *from = data;
+    while (size > 0) {
+        size_t piece = size < ((size_t)1 << 30) ? size : (size_t)1 << 30;
+        ssize_t n = write(output->fd, from, piece);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return failed(context, output, "writing failed", errno);
+        from += n;
+        size -= (size_t)n;
+    }
+    return BO_OK;
+}
+
+static void flush_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[4096] = ".";
+    if (slash) {
+        size_t length = slash == path ? 1 : (size_t)(slash - path);
+        if (length >= sizeof folder) return;
+        memcpy(folder, path, length);
+        folder[length] = 0;
+    }
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd); /* the file itself is safe; some file systems refuse this for folders */
+    close(fd);
+}
+
+bo_status bo_output_commit(bo_context *context, bo_output *output)
+{
+    bo_status status = BO_OK;
+    if (output->temporary) {
+        if (fsync(output->fd) != 0) status = failed(context, output, "writing failed", errno);
+        if (status == BO_OK && rename(output->temporary, output->path) != 0)
+            status = failed(context, output, "cannot be put in its place", errno);
+        if (status == BO_OK) flush_folder(output->path);
+    }
+    if (status != BO_OK)
+        bo_output_abandon(output);
+    else
+        release(output);
+    return status;
+}
+
+bo_status bo_file_write(bo_context *context, const char *path, const void *bytes, size_t size)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open(context, path, &output));
+    bo_status status = bo_output_write(context, output, bytes, size);
+    if (status == BO_OK) return bo_output_commit(context, output);
+    bo_output_abandon(output);
+    return status;
+}

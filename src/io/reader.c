@@ -1,0 +1,217 @@
+/* Opening a table of any format, and its blocks. */
+#include "reader.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bo_status open_format(bo_context *context, bo_reader *reader, bo_format format, size_t min_columns)
+{
+    bo_text_form form;
+    BO_TRY(bo_detect(context, reader->bytes, format, &form));
+    reader->format = form.format;
+    switch (form.format) {
+    case BO_FORMAT_NPY:
+        return bo_npy_open(context, reader);
+    case BO_FORMAT_IDX:
+        return bo_idx_open(context, reader);
+    case BO_FORMAT_LIBSVM:
+        return bo_libsvm_open(context, reader, min_columns);
+    case BO_FORMAT_CSV:
+    case BO_FORMAT_SPACED:
+        return bo_delimited_open(context, reader, &form);
+    case BO_FORMAT_AUTO:
+        break;
+    }
+    return bo_fail(context, BO_INVALID, "%d is no format", (int)format);
+}
+
+bo_status bo_reader_open_bytes(bo_context *context, bo_bytes *bytes, bo_format format, size_t min_columns,
+                               bo_reader **out)
+{
+    *out = NULL;
+    bo_reader *reader = bo_alloc(context, 1, sizeof *reader, "a reader");
+    if (!reader) {
+        bo_bytes_close(bytes);
+        return BO_MEMORY;
+    }
+    reader->bytes = bytes;
+    bo_status status = open_format(context, reader, format, min_columns);
+    if (status != BO_OK)
+        bo_reader_close(reader);
+    else
+        *out = reader;
+    return status;
+}
+
+bo_status bo_reader_open(bo_context *context, const char *path, bo_format format, size_t min_columns, bo_reader **out)
+{
+    bo_bytes *bytes;
+    *out = NULL;
+    BO_TRY(bo_bytes_open(context, path, false, &bytes));
+    return bo_reader_open_bytes(context, bytes, format, min_columns, out);
+}
+
+void bo_reader_close(bo_reader *reader)
+{
+    if (!reader) return;
+    if (reader->names)
+        for (size_t i = 0; i < reader->columns; ++i) bo_free(reader->names[i]);
+    bo_free(reader->names);
+    bo_free(reader->cells);
+    bo_free(reader->text);
+    bo_free(reader->lines);
+    bo_free(reader->records.buffer);
+    bo_strings_free(&reader->strings);
+    bo_free(reader->raw);
+    bo_free(reader->raw_columns);
+    bo_bytes_close(reader->bytes);
+    bo_free(reader);
+}
+
+bo_format bo_reader_format(const bo_reader *reader)
+{
+    return reader->format;
+}
+
+const char *bo_reader_path(const bo_reader *reader)
+{
+    return bo_bytes_path(reader->bytes);
+}
+
+size_t bo_reader_columns(const bo_reader *reader)
+{
+    return reader->columns;
+}
+
+const char *bo_reader_name(const bo_reader *reader, size_t column)
+{
+    if (reader->format == BO_FORMAT_LIBSVM && column == 0) return "label";
+    return reader->names && column < reader->columns ? reader->names[column] : NULL;
+}
+
+const char *bo_reader_column_label(const bo_reader *reader, size_t column, char out[BO_COLUMN_TEXT])
+{
+    if (reader->names && reader->names[column])
+        snprintf(out, BO_COLUMN_TEXT, "column '%.140s'", reader->names[column]);
+    else
+        snprintf(out, BO_COLUMN_TEXT, "column %zu", column);
+    return out;
+}
+
+bool bo_reader_rows(const bo_reader *reader, size_t *rows)
+{
+    if (reader->rows_known) *rows = reader->rows;
+    return reader->rows_known;
+}
+
+bool bo_reader_seekable(const bo_reader *reader)
+{
+    return bo_reader_is_array(reader) && bo_bytes_seekable(reader->bytes);
+}
+
+/* Room for `rows` rows of cells and lines. */
+static bo_status make_room(bo_context *context, bo_reader *reader, size_t rows)
+{
+    if (reader->cell_capacity < rows * reader->columns) {
+        bo_free(reader->cells);
+        reader->cell_capacity = 0;
+        reader->cells = bo_alloc_raw(context, rows * reader->columns, sizeof *reader->cells, "a block of cells");
+        if (!reader->cells) return BO_MEMORY;
+        reader->cell_capacity = rows * reader->columns;
+    }
+    if (reader->line_capacity < rows && !bo_reader_is_array(reader)) {
+        bo_free(reader->lines);
+        reader->line_capacity = 0;
+        reader->lines = bo_alloc_raw(context, rows, sizeof *reader->lines, "line numbers");
+        if (!reader->lines) return BO_MEMORY;
+        reader->line_capacity = rows;
+    }
+    return BO_OK;
+}
+
+static bo_status next_text(bo_context *context, bo_reader *reader, size_t max_rows, size_t *rows)
+{
+    bo_strings_clear(&reader->strings);
+    reader->block_has_text = false;
+    for (*rows = 0; *rows < max_rows; ++*rows) {
+        const char *text, *end;
+        size_t line, widest = 0;
+        BO_TRY(bo_records_next(context, reader, &text, &end, &line));
+        if (!text) break;
+        if (reader->format == BO_FORMAT_LIBSVM)
+            BO_TRY(bo_libsvm_row(context, reader, text, end, line, reader->cells + *rows * reader->columns, &widest));
+        else
+            BO_TRY(bo_delimited_row(context, reader, text, end, line, *rows));
+        reader->lines[*rows] = line;
+    }
+    reader->next_row += *rows;
+    return BO_OK;
+}
+
+bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_block *block)
+{
+    memset(block, 0, sizeof *block);
+    block->columns = reader->columns;
+    block->first_row = reader->next_row;
+    size_t most = BO_BLOCK_CELLS / reader->columns;
+    if (most == 0) most = 1;
+    if (most > max_rows) most = max_rows;
+    if (reader->rows_known && most > reader->rows - reader->next_row) most = reader->rows - reader->next_row;
+    if (!bo_reader_is_array(reader)) {
+        if (most == 0) return BO_OK;
+        BO_TRY(make_room(context, reader, most));
+        BO_TRY(next_text(context, reader, most, &block->rows));
+        block->text = reader->block_has_text ? reader->text : NULL;
+        block->lines = reader->lines;
+    } else {
+        const unsigned char *raw;
+        BO_TRY(bo_reader_next_raw(context, reader, most, &raw, &block->rows));
+        if (block->rows == 0) return BO_OK;
+        BO_TRY(make_room(context, reader, block->rows));
+        bo_convert_f64(&reader->array, raw, block->rows * reader->columns, reader->cells);
+    }
+    block->cells = reader->cells;
+    return BO_OK;
+}
+
+bo_status bo_reader_skip(bo_context *context, bo_reader *reader, size_t rows, size_t *skipped)
+{
+    *skipped = 0;
+    if (bo_reader_is_array(reader)) {
+        size_t left = reader->rows - reader->next_row;
+        *skipped = rows < left ? rows : left;
+        return bo_array_skip(context, reader, *skipped);
+    }
+    for (; *skipped < rows; ++*skipped) {
+        const char *text, *end;
+        size_t line;
+        BO_TRY(bo_records_next(context, reader, &text, &end, &line));
+        if (!text) break;
+    }
+    reader->next_row += *skipped;
+    return BO_OK;
+}
+
+bo_status bo_reader_rewind(bo_context *context, bo_reader *reader)
+{
+    if (bo_reader_is_array(reader)) return bo_array_rewind(context, reader);
+    BO_TRY(bo_bytes_rewind(context, reader->bytes));
+    BO_TRY(bo_records_rewind(context, reader));
+    if (!reader->names) return BO_OK;
+    const char *text, *end;
+    size_t line;
+    return bo_records_next(context, reader, &text, &end, &line); /* the header */
+}
+
+bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row)
+{
+    if (!bo_reader_seekable(reader))
+        return bo_fail(context, BO_UNSUPPORTED, "%s: only an uncompressed .npy or IDX file can be read out of order",
+                       bo_reader_path(reader));
+    if (row > reader->rows)
+        return bo_fail(context, BO_INVALID, "%s: row %zu was asked for, there are %zu", bo_reader_path(reader), row,
+                       reader->rows);
+    reader->next_row = row;
+    return BO_OK;
+}

@@ -1,0 +1,376 @@
+/* A schema from a file: kinds of columns, categories, classes, values for what is missing. One pass, and a second one
+ * only when a column turns out to be text after it began with numbers. */
+#include "schema.h"
+#include "../base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BO_AUTO_CLASSES = 20 };
+
+/* What is gathered about one column of inputs. */
+typedef struct bo_collector {
+    size_t numbers; /* numbers seen */
+    bool late;      /* text came after numbers: its categories need the second pass */
+    double mean;
+    float *values; /* for the median: all, or a reservoir */
+    size_t kept, capacity;
+    bo_rng rng;
+} bo_collector;
+
+typedef struct bo_fit {
+    const bo_data_desc *desc;
+    bo_schema *schema;
+    bo_collector *collectors;
+    size_t *target_columns; /* in the data file; NULL: there are none there */
+    bool text_to_categories, second_pass;
+} bo_fit;
+
+static bo_status too_many(bo_context *context, const char *place, const char *what)
+{
+    return bo_fail(context, BO_UNSUPPORTED, "%s: more than %d different %s", place, BO_MAX_CATEGORIES, what);
+}
+
+/* ---- targets ------------------------------------------------------------------------------------------- */
+
+/* AUTO stays open while there are few whole numbers; text decides for classes, anything else for regression. */
+static bo_status observe_target(bo_context *context, bo_schema *schema, const bo_reader *reader, size_t row,
+                                size_t line, size_t column, double value, const char *text)
+{
+    char place[BO_PLACE_TEXT];
+    if (schema->task == BO_TASK_REGRESSION && text)
+        return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs",
+                       bo_place(reader, row, line, column, place), text);
+    if (!text && isnan(value))
+        return bo_fail(context, BO_FORMAT, "%s: the target is missing", bo_place(reader, row, line, column, place));
+    if (!text && isinf(value))
+        return bo_fail(context, BO_FORMAT, "%s: the target is infinite", bo_place(reader, row, line, column, place));
+    if (schema->task == BO_TASK_REGRESSION) return BO_OK;
+    if (schema->task == BO_TASK_AUTO && text) schema->task = BO_TASK_CLASSIFICATION;
+    bo_status status = BO_OK;
+    if (schema->task == BO_TASK_CLASSIFICATION || value == floor(value))
+        status = bo_categories_add(context, &schema->classes, value, text);
+    if (status == BO_INVALID)
+        return too_many(context, bo_place(reader, row, line, column, place), "classes; is this a regression?");
+    if (status == BO_OK && schema->task == BO_TASK_AUTO &&
+        (value != floor(value) || schema->classes.count > BO_AUTO_CLASSES)) {
+        schema->task = BO_TASK_REGRESSION;
+        bo_categories_free(&schema->classes);
+    }
+    return status;
+}
+
+/* Whole numbers in an IDX file are classes. */
+static void decide_by_format(bo_schema *schema, const bo_reader *reader)
+{
+    if (schema->task == BO_TASK_AUTO && reader->format == BO_FORMAT_IDX && reader->array.type != BO_TYPE_F32 &&
+        reader->array.type != BO_TYPE_F64)
+        schema->task = BO_TASK_CLASSIFICATION;
+}
+
+static bo_status fit_labels(bo_context *context, bo_fit *fit, bo_reader *labels)
+{
+    bo_schema *schema = fit->schema;
+    size_t rows = 0;
+    decide_by_format(schema, labels);
+    for (;;) {
+        bo_block block;
+        BO_TRY(bo_reader_next(context, labels, SIZE_MAX, &block));
+        if (block.rows == 0) break;
+        for (size_t i = 0; i < block.rows * block.columns; ++i)
+            BO_TRY(observe_target(context, schema, labels, rows + i / block.columns,
+                                  block.lines ? block.lines[i / block.columns] : 0, i % block.columns, block.cells[i],
+                                  block.text ? block.text[i] : NULL));
+        rows += block.rows;
+    }
+    if (rows != schema->rows)
+        return bo_fail(context, BO_FORMAT, "the data has %zu rows, but the labels in %s have %zu", schema->rows,
+                       bo_reader_path(labels), rows);
+    return BO_OK;
+}
+
+/* ---- inputs -------------------------------------------------------------------------------------------- */
+
+/* Mean by updating; values for the median all, or a uniform sample of them (reservoir, Vitter 1985, algorithm R). */
+static bo_status observe_number(bo_context *context, const bo_data_desc *desc, bo_collector *collector, double value)
+{
+    ++collector->numbers;
+    if (desc->impute == BO_IMPUTE_MEAN) collector->mean += (value - collector->mean) / (double)collector->numbers;
+    if (desc->impute != BO_IMPUTE_MEDIAN) return BO_OK;
+    if (desc->sample_rows && collector->kept == desc->sample_rows) {
+        uint64_t place = bo_rng_below(&collector->rng, collector->numbers);
+        if (place < collector->kept) collector->values[place] = (float)value;
+        return BO_OK;
+    }
+    if (collector->kept == collector->capacity) {
+        size_t capacity = collector->capacity ? 2 * collector->capacity : 256;
+        float *values = bo_realloc(context, collector->values, capacity, sizeof *values, "values for a median");
+        if (!values) return BO_MEMORY;
+        collector->values = values;
+        collector->capacity = capacity;
+    }
+    collector->values[collector->kept++] = (float)value;
+    return BO_OK;
+}
+
+static bo_status refuse_text(bo_context *context, const bo_fit *fit, const char *place, const char *text)
+{
+    const bool listed = fit->desc->categorical != NULL;
+    return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs%s", place, text,
+                   listed ? "; the column is not among the categorical ones"
+                          : " (text columns can be one-hot encoded: categorical \"auto\")");
+}
+
+static bo_status observe_input(bo_context *context, bo_fit *fit, const bo_reader *reader, size_t row, size_t line,
+                               size_t index, double value, const char *text)
+{
+    char place[BO_PLACE_TEXT];
+    bo_column *column = &fit->schema->columns[index];
+    bo_collector *collector = &fit->collectors[index];
+    if (!text && !isfinite(value)) {
+        if (isinf(value))
+            return bo_fail(context, BO_FORMAT, "%s: an infinite value", bo_place(reader, row, line, index, place));
+        if (fit->desc->impute != BO_IMPUTE_NONE) return BO_OK;
+        return bo_fail(context, BO_FORMAT, "%s: a value is missing (impute mean or median would fill it in)",
+                       bo_place(reader, row, line, index, place));
+    }
+    if (column->kind == BO_COLUMN_NUMBER && text) {
+        if (!fit->text_to_categories) return refuse_text(context, fit, bo_place(reader, row, line, index, place), text);
+        column->kind = BO_COLUMN_CATEGORY;
+        collector->late = collector->numbers > 0;
+        fit->second_pass |= collector->late;
+    }
+    if (column->kind == BO_COLUMN_NUMBER) return observe_number(context, fit->desc, collector, value);
+    bo_status status = bo_categories_add(context, &column->categories, value, text);
+    if (status == BO_INVALID)
+        return too_many(context, bo_place(reader, row, line, index, place), "categories in one column");
+    return status;
+}
+
+static bo_status observe_progress(bo_context *context, const bo_reader *reader)
+{
+    double total, done = bo_bytes_progress(reader->bytes, &total);
+    return bo_progress(context, "reading", done, total);
+}
+
+static bo_status fit_cells(bo_context *context, bo_fit *fit, bo_reader *reader)
+{
+    bo_schema *schema = fit->schema;
+    for (;;) {
+        bo_block block;
+        BO_TRY(bo_reader_next(context, reader, SIZE_MAX, &block));
+        if (block.rows == 0) return BO_OK;
+        for (size_t r = 0, i = 0; r < block.rows; ++r) {
+            const size_t row = block.first_row + r, line = block.lines ? block.lines[r] : 0;
+            for (size_t c = 0; c < block.columns; ++c, ++i) {
+                const char *text = block.text ? block.text[i] : NULL;
+                if (schema->columns[c].kind == BO_COLUMN_TARGET)
+                    BO_TRY(observe_target(context, schema, reader, row, line, c, block.cells[i], text));
+                else if (schema->columns[c].kind != BO_COLUMN_UNUSED)
+                    BO_TRY(observe_input(context, fit, reader, row, line, c, block.cells[i], text));
+            }
+        }
+        schema->rows += block.rows;
+        BO_TRY(observe_progress(context, reader));
+    }
+}
+
+/* The columns whose text came late, once more from the start. */
+static bo_status fit_late(bo_context *context, bo_fit *fit, bo_reader *reader)
+{
+    BO_TRY(bo_reader_rewind(context, reader));
+    for (;;) {
+        bo_block block;
+        BO_TRY(bo_reader_next(context, reader, SIZE_MAX, &block));
+        if (block.rows == 0) return BO_OK;
+        for (size_t r = 0, i = 0; r < block.rows; ++r)
+            for (size_t c = 0; c < block.columns; ++c, ++i)
+                if (fit->collectors[c].late)
+                    BO_TRY(observe_input(context, fit, reader, block.first_row + r, block.lines ? block.lines[r] : 0, c,
+                                         block.cells[i], block.text ? block.text[i] : NULL));
+    }
+}
+
+/* Binary files without gaps to fill or categories need only their target looked at, and that only until it is known to
+ * be no class: the stream checks every value later anyway. */
+static bo_status fit_array(bo_context *context, bo_fit *fit, bo_reader *reader)
+{
+    bo_schema *schema = fit->schema;
+    schema->rows = reader->rows;
+    if (!fit->target_columns) return BO_OK;
+    const size_t column = fit->target_columns[0];
+    for (size_t row = 0; schema->task != BO_TASK_REGRESSION;) {
+        const unsigned char *raw;
+        size_t rows;
+        BO_TRY(bo_reader_next_raw(context, reader, SIZE_MAX, &raw, &rows));
+        if (rows == 0) break;
+        for (size_t r = 0; r < rows; ++r, ++row) {
+            double value;
+            bo_convert_f64(&reader->array, raw + (r * reader->columns + column) * reader->array.item, 1, &value);
+            BO_TRY(observe_target(context, schema, reader, row, 0, column, value, NULL));
+        }
+        BO_TRY(observe_progress(context, reader));
+    }
+    return BO_OK;
+}
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
+static bo_status choose_targets(bo_context *context, const bo_data_desc *desc, const bo_source *source,
+                                size_t **columns, size_t *count)
+{
+    *columns = NULL;
+    *count = 0;
+    if (desc->no_target) return BO_OK;
+    if (source->labels) {
+        *count = bo_reader_columns(source->labels);
+        return BO_OK;
+    }
+    const bool libsvm = source->data->format == BO_FORMAT_LIBSVM;
+    return bo_columns_resolve(context, source->data,
+                              desc->target ? desc->target
+                              : libsvm     ? "0"
+                                           : "-1",
+                              "the target", columns, count);
+}
+
+static bo_status name_targets(bo_context *context, bo_fit *fit, const bo_source *source)
+{
+    for (size_t i = 0; i < fit->schema->targets; ++i) {
+        const bo_reader *reader = source->labels ? source->labels : source->data;
+        const size_t column = fit->target_columns ? fit->target_columns[i] : i;
+        const char *name = bo_reader_name(reader, column);
+        char numbered[40];
+        snprintf(numbered, sizeof numbered, fit->target_columns ? "column %zu" : i ? "label %zu" : "label", column);
+        fit->schema->target_names[i] = bo_strdup(context, name ? name : numbered);
+        if (!fit->schema->target_names[i]) return BO_MEMORY;
+        if (!fit->target_columns) continue;
+        fit->schema->columns[column].kind = BO_COLUMN_TARGET;
+        fit->schema->columns[column].first = i;
+    }
+    return BO_OK;
+}
+
+static bo_status choose_categories(bo_context *context, bo_fit *fit, const bo_reader *reader)
+{
+    const char *list = fit->desc->categorical;
+    fit->text_to_categories = list && strcmp(list, "auto") == 0;
+    if (!list || !*list || fit->text_to_categories) return BO_OK;
+    size_t *columns, count;
+    BO_TRY(bo_columns_resolve(context, reader, list, "categories", &columns, &count));
+    for (size_t i = 0; i < count; ++i)
+        if (fit->schema->columns[columns[i]].kind == BO_COLUMN_NUMBER)
+            fit->schema->columns[columns[i]].kind = BO_COLUMN_CATEGORY;
+    bo_free(columns);
+    return BO_OK;
+}
+
+static bo_status prepare(bo_context *context, bo_fit *fit, const bo_source *source)
+{
+    const bo_reader *reader = source->data;
+    bo_schema *schema = fit->schema;
+    schema->format = reader->format;
+    schema->named = reader->names != NULL;
+    schema->separate_labels = source->labels != NULL;
+    schema->impute = fit->desc->impute;
+    schema->task = schema->targets ? fit->desc->task : BO_TASK_AUTO;
+    if (schema->targets > 1) {
+        if (schema->task == BO_TASK_CLASSIFICATION)
+            return bo_fail(context, BO_UNSUPPORTED, "%s: classes need one target column, %zu are given",
+                           bo_reader_path(source->labels ? source->labels : reader), schema->targets);
+        schema->task = BO_TASK_REGRESSION;
+    }
+    for (size_t i = 0; i < schema->column_count; ++i) {
+        if (reader->names && !(schema->columns[i].name = bo_strdup(context, reader->names[i]))) return BO_MEMORY;
+        fit->collectors[i].rng = bo_rng_make(fit->desc->seed, bo_rng_stream("data.median", i));
+    }
+    if (reader->format == BO_FORMAT_LIBSVM) schema->columns[0].kind = BO_COLUMN_UNUSED;
+    BO_TRY(name_targets(context, fit, source));
+    if (schema->targets && !source->labels) decide_by_format(schema, reader);
+    return choose_categories(context, fit, reader);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static bo_status settle(bo_context *context, bo_fit *fit, const bo_reader *reader)
+{
+    bo_schema *schema = fit->schema;
+    for (size_t i = 0; i < schema->column_count; ++i) {
+        bo_column *column = &schema->columns[i];
+        bo_collector *collector = &fit->collectors[i];
+        char label[BO_COLUMN_TEXT];
+        if (column->kind == BO_COLUMN_CATEGORY) bo_categories_sort(&column->categories);
+        if (column->kind != BO_COLUMN_NUMBER || schema->impute == BO_IMPUTE_NONE) continue;
+        if (collector->numbers == 0)
+            return bo_fail(context, BO_FORMAT, "%s: %s has no value at all, so nothing can be imputed",
+                           bo_reader_path(reader), bo_reader_column_label(reader, i, label));
+        column->fill = collector->mean;
+        if (schema->impute == BO_IMPUTE_MEDIAN) {
+            const size_t n = collector->kept;
+            qsort(collector->values, n, sizeof *collector->values, by_value);
+            column->fill = 0.5 * ((double)collector->values[(n - 1) / 2] + (double)collector->values[n / 2]);
+        }
+    }
+    if (schema->targets && schema->task == BO_TASK_AUTO) schema->task = BO_TASK_CLASSIFICATION;
+    bo_categories_sort(&schema->classes);
+    BO_TRY(bo_schema_finish(context, schema));
+    if (schema->dim == 0)
+        return bo_fail(context, BO_FORMAT, "%s: no columns are left as inputs beside the target",
+                       bo_reader_path(reader));
+    return BO_OK;
+}
+
+static bo_status fit_all(bo_context *context, bo_fit *fit, bo_source *source)
+{
+    bo_reader *reader = source->data;
+    BO_TRY(prepare(context, fit, source));
+    bool plain = bo_reader_is_array(reader) && fit->desc->impute == BO_IMPUTE_NONE && fit->schema->targets <= 1;
+    for (size_t i = 0; i < fit->schema->column_count; ++i) plain &= fit->schema->columns[i].kind != BO_COLUMN_CATEGORY;
+    BO_TRY(plain ? fit_array(context, fit, reader) : fit_cells(context, fit, reader));
+    if (fit->second_pass) BO_TRY(fit_late(context, fit, reader));
+    if (fit->schema->rows == 0)
+        return bo_fail(context, BO_FORMAT, "%s: has no rows%s", bo_reader_path(reader),
+                       reader->names ? " below its header" : "");
+    if (source->labels) BO_TRY(fit_labels(context, fit, source->labels));
+    return settle(context, fit, reader);
+}
+
+bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo_source *source, bo_schema **out)
+{
+    bo_fit fit = {.desc = desc};
+    size_t targets;
+    const size_t columns = bo_reader_columns(source->data);
+    *out = NULL;
+    BO_TRY(choose_targets(context, desc, source, &fit.target_columns, &targets));
+    fit.collectors = bo_alloc(context, columns, sizeof *fit.collectors, "statistics of columns");
+    bo_status status = fit.collectors ? bo_schema_new(context, columns, targets, &fit.schema) : BO_MEMORY;
+    if (status == BO_OK) status = fit_all(context, &fit, source);
+    if (fit.collectors)
+        for (size_t i = 0; i < columns; ++i) bo_free(fit.collectors[i].values);
+    bo_free(fit.collectors);
+    bo_free(fit.target_columns);
+    if (status != BO_OK)
+        bo_schema_destroy(fit.schema);
+    else
+        *out = fit.schema;
+    return status;
+}
+
+bo_status bo_schema_fit(bo_context *context, const bo_data_desc *desc, bo_schema **out)
+{
+    bo_source source;
+    *out = NULL;
+    if (desc && ((desc->path && strcmp(desc->path, "-") == 0) || (desc->labels && strcmp(desc->labels, "-") == 0)))
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "standard input can be read only once; a schema needs a pass of its own, so give a file");
+    BO_TRY(bo_source_open(context, desc, 0, false, &source));
+    bo_status status = bo_schema_fit_source(context, desc, &source, out);
+    bo_source_close(&source);
+    return status;
+}

@@ -1,0 +1,124 @@
+/* The files behind a table, and columns by name or number. */
+#include "schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bo_status open_reader(bo_context *context, const char *path, bo_format format, size_t min_columns, bool spool,
+                             bo_reader **out)
+{
+    bo_bytes *bytes;
+    BO_TRY(bo_bytes_open(context, path, spool, &bytes));
+    return bo_reader_open_bytes(context, bytes, format, min_columns, out);
+}
+
+bo_status bo_source_open(bo_context *context, const bo_data_desc *desc, size_t min_columns, bool spool, bo_source *out)
+{
+    *out = (bo_source){0};
+    if (!desc || !desc->path) return bo_fail(context, BO_INVALID, "no data file was named");
+    if ((unsigned)desc->format > BO_FORMAT_SPACED || (unsigned)desc->task > BO_TASK_CLASSIFICATION ||
+        (unsigned)desc->impute > BO_IMPUTE_MEDIAN)
+        return bo_fail(context, BO_INVALID, "format, task or impute is none of the known values");
+    const bool labelled = desc->labels && !desc->no_target;
+    if (labelled && strcmp(desc->path, "-") == 0 && strcmp(desc->labels, "-") == 0)
+        return bo_fail(context, BO_INVALID, "data and labels cannot both come from standard input");
+    BO_TRY(open_reader(context, desc->path, desc->format, min_columns, spool, &out->data));
+    bo_status status = labelled ? open_reader(context, desc->labels, BO_FORMAT_AUTO, 0, spool, &out->labels) : BO_OK;
+    size_t rows, labels;
+    if (status == BO_OK && labelled && bo_reader_rows(out->data, &rows) && bo_reader_rows(out->labels, &labels) &&
+        rows != labels)
+        status = bo_fail(context, BO_FORMAT, "%s has %zu rows, but the labels in %s have %zu",
+                         bo_reader_path(out->data), rows, bo_reader_path(out->labels), labels);
+    if (status != BO_OK) bo_source_close(out);
+    return status;
+}
+
+void bo_source_close(bo_source *source)
+{
+    bo_reader_close(source->data);
+    bo_reader_close(source->labels);
+    *source = (bo_source){0};
+}
+
+bo_status bo_source_rewind(bo_context *context, bo_source *source)
+{
+    BO_TRY(bo_reader_rewind(context, source->data));
+    return source->labels ? bo_reader_rewind(context, source->labels) : BO_OK;
+}
+
+/* ---- columns by name or number ------------------------------------------------------------------------- */
+
+static size_t find_name(const bo_reader *reader, const char *text, size_t length)
+{
+    const size_t named = reader->names ? reader->columns : 1; /* libsvm names its label only */
+    for (size_t i = 0; i < named; ++i) {
+        const char *name = bo_reader_name(reader, i);
+        if (name && strlen(name) == length && memcmp(name, text, length) == 0) return i;
+    }
+    return SIZE_MAX;
+}
+
+static size_t find_number(const bo_reader *reader, const char *text, size_t length)
+{
+    char copy[24], *stop;
+    if (length == 0 || length >= sizeof copy || !strchr("-0123456789", *text)) return SIZE_MAX;
+    memcpy(copy, text, length);
+    copy[length] = 0;
+    long long index = strtoll(copy, &stop, 10);
+    if (*stop || stop == copy) return SIZE_MAX;
+    if (index < 0) index += (long long)reader->columns;
+    return index >= 0 && (unsigned long long)index < reader->columns ? (size_t)index : SIZE_MAX;
+}
+
+static bo_status no_column(bo_context *context, const bo_reader *reader, const char *what, const char *text,
+                           size_t length)
+{
+    char known[400] = "";
+    size_t used = 0;
+    for (size_t i = 0; reader->names && i < reader->columns; ++i) {
+        int n =
+            snprintf(known + used, sizeof known - used, "%s%.60s", i ? ", " : "; the columns are ", reader->names[i]);
+        used += (size_t)n;
+        if (used > sizeof known - 70) {
+            snprintf(known + used, sizeof known - used, ", …");
+            break;
+        }
+    }
+    return bo_fail(context, BO_INVALID, "%s: no column '%.*s' for %s: it has %zu columns%s%s", bo_reader_path(reader),
+                   (int)(length < 80 ? length : 80), text, what, reader->columns,
+                   reader->names ? "" : " without names, counted from 0", known);
+}
+
+bo_status bo_columns_resolve(bo_context *context, const bo_reader *reader, const char *list, const char *what,
+                             size_t **out, size_t *count)
+{
+    size_t most = 1, whole = find_name(reader, list, strlen(list));
+    for (const char *p = list; *p; ++p) most += *p == ',';
+    size_t *columns = bo_alloc(context, most, sizeof *columns, "a list of columns");
+    if (!columns) return BO_MEMORY;
+    *count = 0;
+    if (whole != SIZE_MAX) columns[(*count)++] = whole; /* a name may hold a comma */
+    const char *at = list;
+    while (whole == SIZE_MAX) {
+        const char *comma = strchr(at, ','), *end = comma ? comma : at + strlen(at), *start = at;
+        while (start < end && *start == ' ') ++start;
+        while (start < end && end[-1] == ' ') --end;
+        size_t length = (size_t)(end - start), found = find_name(reader, start, length);
+        if (found == SIZE_MAX) found = find_number(reader, start, length);
+        bo_status status = found == SIZE_MAX ? no_column(context, reader, what, start, length) : BO_OK;
+        for (size_t i = 0; i < *count && status == BO_OK; ++i)
+            if (columns[i] == found)
+                status = bo_fail(context, BO_INVALID, "%s: column '%.*s' is named twice for %s", bo_reader_path(reader),
+                                 (int)(length < 80 ? length : 80), start, what);
+        if (status != BO_OK) {
+            bo_free(columns);
+            return status;
+        }
+        columns[(*count)++] = found;
+        if (!comma) break;
+        at = comma + 1;
+    }
+    *out = columns;
+    return BO_OK;
+}

@@ -1,0 +1,634 @@
+/* Rows as the schema wants them: columns matched by name or place, numbers to float32, categories to one-hot, gaps filled
+ * or refused. Binary files take a fast way around the cells. */
+#include "stream.h"
+#include "../base/rng.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BO_PART_ROWS = 1024 }; /* rows of a block dealt out to one part where the format cannot seek */
+
+/* A run of neighbouring columns of the file that are neighbouring inputs. */
+typedef struct bo_run {
+    size_t from, to, count;
+} bo_run;
+
+struct bo_stream {
+    bo_schema *schema;
+    bo_source source;
+    size_t *input_columns;  /* file column of each column of the schema; SIZE_MAX: none (target, unused) */
+    size_t *target_columns; /* of the data or the labels file; NULL: the targets are absent */
+    bool one_hot, parted;
+    bo_run *runs; /* fast way: binary file, numbers only */
+    size_t run_count;
+    size_t part, parts, first, last; /* rows [first, last) of a part that seeks; else every parts-th block */
+    size_t unseen;                   /* categories the schema does not know */
+};
+
+/* ---- matching columns ---------------------------------------------------------------------------------- */
+
+static size_t find_column(const bo_reader *reader, const char *name)
+{
+    for (size_t i = 0; i < reader->columns; ++i)
+        if (strcmp(reader->names[i], name) == 0) return i;
+    return SIZE_MAX;
+}
+
+/* Linear search is quadratic for wide files, but the usual file has its columns in the schema's order. */
+static size_t find_near(const bo_reader *reader, const char *name, size_t guess)
+{
+    if (guess < reader->columns && strcmp(reader->names[guess], name) == 0) return guess;
+    return find_column(reader, name);
+}
+
+static void log_extras(bo_context *context, const bo_stream *stream, const bool *used)
+{
+    const bo_reader *reader = stream->source.data;
+    char names[240] = "";
+    size_t extras = 0, length = 0;
+    for (size_t i = 0; i < reader->columns; ++i) {
+        if (used[i]) continue;
+        const char *name = bo_reader_name(reader, i);
+        if (extras++ < 3 && name && length < sizeof names - 70)
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%.60s", length ? ", " : ": ", name);
+    }
+    if (extras)
+        bo_log(context, BO_LOG_INFO, "%s: %zu column%s the model does not use%s%s", bo_reader_path(reader), extras,
+               extras == 1 ? "" : "s", names, extras > 3 ? ", …" : "");
+}
+
+static bo_status match_by_name(bo_context *context, bo_stream *stream, size_t *targets_found)
+{
+    const bo_schema *schema = stream->schema;
+    const bo_reader *reader = stream->source.data;
+    for (size_t i = 0, guess = 0; i < schema->column_count; ++i) {
+        const bo_column *column = &schema->columns[i];
+        size_t found = column->name ? find_near(reader, column->name, guess) : SIZE_MAX;
+        if (found != SIZE_MAX) guess = found + 1;
+        if (column->kind == BO_COLUMN_UNUSED) continue;
+        if (column->kind == BO_COLUMN_TARGET) {
+            if (found == SIZE_MAX) continue;
+            stream->target_columns[column->first] = found;
+            ++*targets_found;
+        } else {
+            if (found == SIZE_MAX)
+                return bo_fail(context, BO_FORMAT, "%s: column '%.100s' is missing; the model was fitted with it",
+                               bo_reader_path(reader), column->name);
+            stream->input_columns[i] = found;
+        }
+    }
+    return BO_OK;
+}
+
+static bo_status match_by_place(bo_context *context, bo_stream *stream, size_t *targets_found)
+{
+    const bo_schema *schema = stream->schema;
+    const bo_reader *reader = stream->source.data;
+    size_t skipped = 0;
+    for (size_t i = 0; i < schema->column_count; ++i)
+        skipped += schema->columns[i].kind == BO_COLUMN_TARGET || schema->columns[i].kind == BO_COLUMN_UNUSED;
+    const size_t with = schema->column_count, without = with - skipped;
+    /* Sparse text is as wide as its largest index: narrower was widened by the reader, wider holds unknown features. */
+    const bool libsvm = reader->format == BO_FORMAT_LIBSVM, sparse = libsvm && schema->format == BO_FORMAT_LIBSVM;
+    const bool complete = reader->columns == with || sparse;
+    if (!complete && reader->columns != without) {
+        if (skipped)
+            return bo_fail(context, BO_FORMAT,
+                           "%s: %zu columns, but the model was fitted with %zu (%zu without the target)",
+                           bo_reader_path(reader), reader->columns, with, without);
+        return bo_fail(context, BO_FORMAT, "%s: %zu columns, but the model was fitted with %zu", bo_reader_path(reader),
+                       reader->columns, with);
+    }
+    for (size_t i = 0, at = 0; i < schema->column_count; ++i) {
+        const bo_column *column = &schema->columns[i];
+        const bool input = column->kind == BO_COLUMN_NUMBER || column->kind == BO_COLUMN_CATEGORY;
+        if (input)
+            stream->input_columns[i] = complete ? i : at++;
+        else if (complete && column->kind == BO_COLUMN_TARGET) {
+            stream->target_columns[column->first] = i;
+            ++*targets_found;
+        }
+    }
+    return BO_OK;
+}
+
+static bo_status match_labels(bo_context *context, bo_stream *stream)
+{
+    const bo_reader *labels = stream->source.labels;
+    if (bo_reader_columns(labels) != stream->schema->targets)
+        return bo_fail(context, BO_FORMAT, "%s: %zu columns of labels, but the model has %zu target%s",
+                       bo_reader_path(labels), bo_reader_columns(labels), stream->schema->targets,
+                       stream->schema->targets == 1 ? "" : "s");
+    for (size_t i = 0; i < stream->schema->targets; ++i) stream->target_columns[i] = i;
+    return BO_OK;
+}
+
+static bo_status match_columns(bo_context *context, bo_stream *stream, bool no_target)
+{
+    const bo_schema *schema = stream->schema;
+    const bo_reader *reader = stream->source.data;
+    size_t found = 0;
+    stream->input_columns = bo_alloc(context, schema->column_count, sizeof *stream->input_columns, "a column map");
+    stream->target_columns = bo_alloc(context, schema->targets, sizeof *stream->target_columns, "a column map");
+    if (!stream->input_columns || !stream->target_columns) return BO_MEMORY;
+    for (size_t i = 0; i < schema->column_count; ++i) stream->input_columns[i] = SIZE_MAX;
+    if (schema->named && reader->names)
+        BO_TRY(match_by_name(context, stream, &found));
+    else
+        BO_TRY(match_by_place(context, stream, &found));
+    bool *used = bo_alloc(context, reader->columns, sizeof *used, "a column map");
+    if (!used) return BO_MEMORY;
+    for (size_t i = 0; i < schema->column_count; ++i)
+        if (stream->input_columns[i] != SIZE_MAX) used[stream->input_columns[i]] = true;
+    for (size_t i = 0; i < schema->targets && found == schema->targets; ++i) used[stream->target_columns[i]] = true;
+    if (reader->format == BO_FORMAT_LIBSVM) used[0] = true;
+    log_extras(context, stream, used);
+    bo_free(used);
+    if (no_target)
+        found = 0;
+    else if (stream->source.labels) {
+        BO_TRY(match_labels(context, stream));
+        found = schema->targets;
+    }
+    if (schema->targets == 0 || found < schema->targets) {
+        bo_free(stream->target_columns);
+        stream->target_columns = NULL;
+    }
+    return BO_OK;
+}
+
+/* The fast way needs a binary file and no categories. */
+static bo_status plan_runs(bo_context *context, bo_stream *stream)
+{
+    const bo_schema *schema = stream->schema;
+    for (size_t i = 0; i < schema->column_count; ++i) stream->one_hot |= schema->columns[i].kind == BO_COLUMN_CATEGORY;
+    if (stream->one_hot || !bo_reader_is_array(stream->source.data)) return BO_OK;
+    stream->runs = bo_alloc(context, schema->column_count, sizeof *stream->runs, "a column map");
+    if (!stream->runs) return BO_MEMORY;
+    for (size_t i = 0; i < schema->column_count; ++i) {
+        const size_t from = stream->input_columns[i], to = schema->columns[i].first;
+        if (from == SIZE_MAX) continue;
+        bo_run *run = stream->run_count ? &stream->runs[stream->run_count - 1] : NULL;
+        if (run && run->from + run->count == from && run->to + run->count == to)
+            ++run->count;
+        else
+            stream->runs[stream->run_count++] = (bo_run){from, to, 1};
+    }
+    return BO_OK;
+}
+
+bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_source *source,
+                           bo_stream **out)
+{
+    *out = NULL;
+    bo_stream *stream = bo_alloc(context, 1, sizeof *stream, "a stream");
+    if (!stream) {
+        bo_source_close(source);
+        return BO_MEMORY;
+    }
+    stream->schema = bo_schema_retain(schema);
+    stream->source = *source;
+    *source = (bo_source){0};
+    bo_status status = match_columns(context, stream, desc->no_target);
+    if (status == BO_OK) status = plan_runs(context, stream);
+    if (status != BO_OK)
+        bo_stream_close(stream);
+    else
+        *out = stream;
+    return status;
+}
+
+bo_status bo_stream_open(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_stream **out)
+{
+    bo_source source;
+    *out = NULL;
+    if (!schema) return bo_fail(context, BO_INVALID, "a stream needs a schema; bo_schema_fit makes one");
+    BO_TRY(bo_source_open(context, desc, schema->column_count, false, &source));
+    return bo_stream_create(context, desc, schema, &source, out);
+}
+
+void bo_stream_close(bo_stream *stream)
+{
+    if (!stream) return;
+    bo_source_close(&stream->source);
+    bo_schema_destroy(stream->schema);
+    bo_free(stream->input_columns);
+    bo_free(stream->target_columns);
+    bo_free(stream->runs);
+    bo_free(stream);
+}
+
+bool bo_stream_has_target(const bo_stream *stream)
+{
+    return stream->target_columns != NULL;
+}
+
+const bo_source *bo_stream_source(const bo_stream *stream)
+{
+    return &stream->source;
+}
+
+/* ---- values -------------------------------------------------------------------------------------------- */
+
+static bo_status refuse_number(bo_context *context, const bo_reader *reader, size_t row, size_t line, size_t column,
+                               double value)
+{
+    char place[BO_PLACE_TEXT];
+    bo_place(reader, row, line, column, place);
+    if (isnan(value)) return bo_fail(context, BO_FORMAT, "%s: a value is missing, and none is imputed", place);
+    if (isinf(value)) return bo_fail(context, BO_FORMAT, "%s: an infinite value", place);
+    return bo_fail(context, BO_FORMAT, "%s: %g is beyond the range of float32", place, value);
+}
+
+static bo_status put_target(bo_context *context, const bo_stream *stream, const bo_reader *reader, size_t row,
+                            size_t line, size_t column, double value, const char *text, double *y)
+{
+    char place[BO_PLACE_TEXT];
+    const bo_schema *schema = stream->schema;
+    if (!text && !isfinite(value))
+        return bo_fail(context, BO_FORMAT, "%s: the target is %s", bo_place(reader, row, line, column, place),
+                       isnan(value) ? "missing" : "infinite");
+    if (schema->task == BO_TASK_CLASSIFICATION) {
+        size_t found = bo_categories_find(&schema->classes, value, text);
+        *y = (double)found;
+        if (found != SIZE_MAX) return BO_OK;
+        if (text)
+            return bo_fail(context, BO_FORMAT, "%s: class '%.60s' does not occur in the training data",
+                           bo_place(reader, row, line, column, place), text);
+        return bo_fail(context, BO_FORMAT, "%s: class %.15g does not occur in the training data",
+                       bo_place(reader, row, line, column, place), value);
+    }
+    if (text)
+        return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs",
+                       bo_place(reader, row, line, column, place), text);
+    *y = value;
+    return BO_OK;
+}
+
+/* ---- the general way: cells ---------------------------------------------------------------------------- */
+
+static bo_status put_category(bo_context *context, bo_stream *stream, const bo_column *column, const char *place,
+                              double value, const char *text, float *x)
+{
+    if (!text && isinf(value)) return bo_fail(context, BO_FORMAT, "%s: an infinite value", place);
+    if (!text && isnan(value)) {
+        if (stream->schema->impute != BO_IMPUTE_NONE) return BO_OK; /* no category: all zeros */
+        return bo_fail(context, BO_FORMAT, "%s: a value is missing, and none is imputed", place);
+    }
+    size_t found = bo_categories_find(&column->categories, value, text);
+    if (found == SIZE_MAX)
+        ++stream->unseen;
+    else
+        x[column->first + found] = 1;
+    return BO_OK;
+}
+
+static bo_status put_row(bo_context *context, bo_stream *stream, const bo_block *block, size_t r, float *x)
+{
+    const bo_schema *schema = stream->schema;
+    const bo_reader *reader = stream->source.data;
+    const size_t row = block->first_row + r, line = block->lines ? block->lines[r] : 0;
+    const double *cells = block->cells + r * block->columns;
+    const char *const *texts = block->text ? block->text + r * block->columns : NULL;
+    char place[BO_PLACE_TEXT];
+    if (stream->one_hot) memset(x, 0, schema->dim * sizeof *x);
+    for (size_t i = 0; i < schema->column_count; ++i) {
+        const size_t from = stream->input_columns[i];
+        if (from == SIZE_MAX) continue;
+        const bo_column *column = &schema->columns[i];
+        const char *text = texts ? texts[from] : NULL;
+        double value = cells[from];
+        if (column->kind == BO_COLUMN_CATEGORY) {
+            bool plain = text || isfinite(value);
+            BO_TRY(put_category(context, stream, column, plain ? "" : bo_place(reader, row, line, from, place), value,
+                                text, x));
+            continue;
+        }
+        if (text)
+            return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs",
+                           bo_place(reader, row, line, from, place), text);
+        if (isnan(value)) value = column->fill;
+        if (!(fabs(value) <= FLT_MAX)) return refuse_number(context, reader, row, line, from, value);
+        x[column->first] = (float)value;
+    }
+    return BO_OK;
+}
+
+static bo_status put_targets(bo_context *context, const bo_stream *stream, const bo_reader *reader,
+                             const bo_block *block, double *y)
+{
+    const size_t targets = stream->schema->targets;
+    for (size_t r = 0; r < block->rows; ++r)
+        for (size_t t = 0; t < targets; ++t) {
+            const size_t column = stream->target_columns[t], i = r * block->columns + column;
+            BO_TRY(put_target(context, stream, reader, block->first_row + r, block->lines ? block->lines[r] : 0, column,
+                              block->cells[i], block->text ? block->text[i] : NULL, &y[r * targets + t]));
+        }
+    return BO_OK;
+}
+
+static bo_status next_cells(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
+{
+    bo_block block;
+    BO_TRY(bo_reader_next(context, stream->source.data, max_rows, &block));
+    for (size_t r = 0; r < block.rows; ++r) BO_TRY(put_row(context, stream, &block, r, x + r * stream->schema->dim));
+    if (y && !stream->source.labels) BO_TRY(put_targets(context, stream, stream->source.data, &block, y));
+    *rows = block.rows;
+    return BO_OK;
+}
+
+/* ---- the fast way: arrays ------------------------------------------------------------------------------ */
+
+/* NaN and infinity have all exponent bits set; an or over all values vectorises. */
+static bool all_finite(const float *x, size_t count)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; ++i) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return !bad;
+}
+
+/* Some value is not finite: fill the gaps, or say where it is. */
+static bo_status mend(bo_context *context, const bo_stream *stream, const unsigned char *raw, size_t first_row,
+                      size_t rows, float *x)
+{
+    const bo_schema *schema = stream->schema;
+    const bo_reader *reader = stream->source.data;
+    for (size_t r = 0; r < rows; ++r)
+        for (size_t i = 0; i < schema->column_count; ++i) {
+            const size_t from = stream->input_columns[i];
+            if (from == SIZE_MAX) continue;
+            float *to = &x[r * schema->dim + schema->columns[i].first];
+            if (isfinite(*to)) continue;
+            double value;
+            bo_convert_f64(&reader->array, raw + (r * reader->columns + from) * reader->array.item, 1, &value);
+            if (isnan(value)) value = schema->columns[i].fill;
+            if (!(fabs(value) <= FLT_MAX)) return refuse_number(context, reader, first_row + r, 0, from, value);
+            *to = (float)value;
+        }
+    return BO_OK;
+}
+
+static bo_status array_targets(bo_context *context, const bo_stream *stream, const unsigned char *raw, size_t first_row,
+                               size_t rows, double *y)
+{
+    const bo_reader *reader = stream->source.data;
+    const size_t targets = stream->schema->targets;
+    for (size_t r = 0; r < rows; ++r)
+        for (size_t t = 0; t < targets; ++t) {
+            const size_t column = stream->target_columns[t];
+            double value;
+            bo_convert_f64(&reader->array, raw + (r * reader->columns + column) * reader->array.item, 1, &value);
+            BO_TRY(put_target(context, stream, reader, first_row + r, 0, column, value, NULL, &y[r * targets + t]));
+        }
+    return BO_OK;
+}
+
+static bo_status next_array(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
+{
+    bo_reader *reader = stream->source.data;
+    const size_t dim = stream->schema->dim, stride = reader->columns * reader->array.item, first = reader->next_row;
+    const unsigned char *raw = NULL;
+    BO_TRY(bo_reader_next_raw(context, reader, max_rows, &raw, rows));
+    if (stream->run_count == 1 && stream->runs[0].count == reader->columns) {
+        bo_convert_f32(&reader->array, raw, *rows * dim, x);
+    } else {
+        for (size_t r = 0; r < *rows; ++r)
+            for (size_t i = 0; i < stream->run_count; ++i) {
+                const bo_run *run = &stream->runs[i];
+                bo_convert_f32(&reader->array, raw + r * stride + run->from * reader->array.item, run->count,
+                               x + r * dim + run->to);
+            }
+    }
+    if (!all_finite(x, *rows * dim)) BO_TRY(mend(context, stream, raw, first, *rows, x));
+    if (y && !stream->source.labels) BO_TRY(array_targets(context, stream, raw, first, *rows, y));
+    return BO_OK;
+}
+
+/* ---- next ---------------------------------------------------------------------------------------------- */
+
+static bo_status too_short(bo_context *context, const bo_stream *stream, const bo_reader *shorter, size_t rows)
+{
+    const bo_reader *longer = shorter == stream->source.labels ? stream->source.data : stream->source.labels;
+    return bo_fail(context, BO_FORMAT, "%s ends after %zu rows, but %s goes on", bo_reader_path(shorter), rows,
+                   bo_reader_path(longer));
+}
+
+static bo_status next_labels(bo_context *context, bo_stream *stream, size_t rows, double *y)
+{
+    bo_reader *labels = stream->source.labels;
+    while (rows > 0) {
+        bo_block block;
+        if (y) {
+            BO_TRY(bo_reader_next(context, labels, rows, &block));
+            BO_TRY(put_targets(context, stream, labels, &block, y));
+            y += block.rows * stream->schema->targets;
+        } else {
+            BO_TRY(bo_reader_skip(context, labels, rows, &block.rows));
+        }
+        if (block.rows == 0) return too_short(context, stream, labels, labels->next_row);
+        rows -= block.rows;
+    }
+    return BO_OK;
+}
+
+/* At the end of the data the labels must end too. */
+static bo_status end_labels(bo_context *context, bo_stream *stream)
+{
+    size_t more;
+    BO_TRY(bo_reader_skip(context, stream->source.labels, 1, &more));
+    return more ? too_short(context, stream, stream->source.data, stream->source.data->next_row) : BO_OK;
+}
+
+static bo_status skip_rows(bo_context *context, bo_stream *stream, size_t rows, size_t *skipped)
+{
+    size_t labels = 0;
+    BO_TRY(bo_reader_skip(context, stream->source.data, rows, skipped));
+    if (stream->source.labels) BO_TRY(bo_reader_skip(context, stream->source.labels, *skipped, &labels));
+    return BO_OK;
+}
+
+/* Moves to the next row of this part and says how many rows from there are its own. */
+static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *room)
+{
+    const bo_reader *reader = stream->source.data;
+    *room = SIZE_MAX;
+    if (!stream->parted) return BO_OK;
+    if (stream->last) {
+        *room = stream->last - reader->next_row;
+        return BO_OK;
+    }
+    size_t block = reader->next_row / BO_PART_ROWS;
+    const size_t ahead = (stream->part + stream->parts - block % stream->parts) % stream->parts;
+    if (ahead) {
+        const size_t gap = (block + ahead) * BO_PART_ROWS - reader->next_row;
+        size_t skipped;
+        BO_TRY(skip_rows(context, stream, gap, &skipped));
+        block += ahead;
+    }
+    *room = (block + 1) * BO_PART_ROWS - reader->next_row;
+    return BO_OK;
+}
+
+bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
+{
+    const bo_schema *schema = stream->schema;
+    *rows = 0;
+    if (y && schema->targets && !stream->target_columns)
+        return bo_fail(context, BO_INVALID, "%s: has no target, but it is asked for",
+                       bo_reader_path(stream->source.data));
+    if (schema->targets == 0) y = NULL;
+    const size_t unseen = stream->unseen;
+    while (*rows < max_rows) {
+        size_t room, got;
+        BO_TRY(enter_part(context, stream, &room));
+        if (room > max_rows - *rows) room = max_rows - *rows;
+        if (room == 0) break;
+        float *to = x + *rows * schema->dim;
+        double *targets = y ? y + *rows * schema->targets : NULL;
+        BO_TRY(stream->runs ? next_array(context, stream, room, to, targets, &got)
+                            : next_cells(context, stream, room, to, targets, &got));
+        if (stream->source.labels)
+            BO_TRY(got ? next_labels(context, stream, got, targets) : end_labels(context, stream));
+        if (got == 0) break;
+        *rows += got;
+    }
+    if (unseen == 0 && stream->unseen > 0)
+        bo_log(context, BO_LOG_WARNING,
+               "%s: %zu values so far are categories the model has never seen; they become zeros",
+               bo_reader_path(stream->source.data), stream->unseen);
+    return BO_OK;
+}
+
+bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
+{
+    if (stream->unseen)
+        bo_log(context, BO_LOG_WARNING, "%s: %zu values were categories the model has never seen",
+               bo_reader_path(stream->source.data), stream->unseen);
+    stream->unseen = 0;
+    BO_TRY(bo_source_rewind(context, &stream->source));
+    if (!stream->parted || stream->last == 0) return BO_OK;
+    size_t skipped;
+    return skip_rows(context, stream, stream->first, &skipped);
+}
+
+bo_status bo_stream_part(bo_context *context, bo_stream *stream, size_t index, size_t parts)
+{
+    if (parts == 0 || index >= parts)
+        return bo_fail(context, BO_INVALID, "part %zu of %zu does not exist", index, parts);
+    if (stream->source.data->next_row != 0)
+        return bo_fail(context, BO_INVALID, "a stream can be divided only before it is read");
+    const bo_reader *data = stream->source.data, *labels = stream->source.labels;
+    stream->parted = parts > 1;
+    stream->part = index;
+    stream->parts = parts;
+    stream->first = stream->last = 0;
+    if (!stream->parted || !bo_reader_seekable(data) || (labels && !bo_reader_seekable(labels))) return BO_OK;
+    const size_t share = data->rows / parts, rest = data->rows % parts; /* the first `rest` parts get one more */
+    stream->first = index * share + (index < rest ? index : rest);
+    stream->last = stream->first + share + (index < rest);
+    size_t skipped;
+    return skip_rows(context, stream, stream->first, &skipped);
+}
+
+/* ---- sample -------------------------------------------------------------------------------------------- */
+
+static int by_index(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* `count` distinct numbers below `bound`, ascending (Floyd's algorithm: Bentley and Floyd 1987). */
+static bo_status draw_distinct(bo_context *context, bo_rng *rng, size_t bound, size_t count, size_t *out)
+{
+    size_t size = 16;
+    while (size < 2 * count) size *= 2;
+    size_t *table = bo_alloc(context, size, sizeof *table, "a sample of rows");
+    if (!table) return BO_MEMORY;
+    for (size_t i = 0; i < count; ++i) {
+        const size_t top = bound - count + i;
+        size_t pick = (size_t)bo_rng_below(rng, top + 1);
+        for (int again = 0; again < 2; ++again) {
+            size_t at = (size_t)(pick * 0x9e3779b97f4a7c15u >> 20) & (size - 1);
+            while (table[at] && table[at] != pick + 1) at = (at + 1) & (size - 1);
+            if (!table[at]) {
+                table[at] = pick + 1;
+                break;
+            }
+            pick = top; /* taken: the top itself cannot be */
+        }
+        out[i] = pick;
+    }
+    qsort(out, count, sizeof *out, by_index);
+    bo_free(table);
+    return BO_OK;
+}
+
+static bo_status sample_by_seeking(bo_context *context, bo_stream *stream, size_t rows, bo_rng *rng, float *x,
+                                   double *y, size_t *sampled)
+{
+    const size_t total = stream->source.data->rows, count = rows < total ? rows : total;
+    size_t *picks = bo_alloc_raw(context, count, sizeof *picks, "a sample of rows"), got = 1;
+    if (!picks) return BO_MEMORY;
+    bo_status status = draw_distinct(context, rng, total, count, picks);
+    for (*sampled = 0; *sampled < count && status == BO_OK && got; *sampled += got) {
+        size_t run = 1; /* neighbours in one read */
+        while (*sampled + run < count && picks[*sampled + run] == picks[*sampled] + run) ++run;
+        status = bo_reader_seek(context, stream->source.data, picks[*sampled]);
+        if (status == BO_OK && stream->source.labels)
+            status = bo_reader_seek(context, stream->source.labels, picks[*sampled]);
+        if (status == BO_OK)
+            status = bo_stream_next(context, stream, run, x + *sampled * stream->schema->dim,
+                                    y ? y + *sampled * stream->schema->targets : NULL, &got);
+    }
+    bo_free(picks);
+    return status;
+}
+
+/* Algorithm R (Vitter 1985). */
+static bo_status sample_by_pass(bo_context *context, bo_stream *stream, size_t rows, bo_rng *rng, float *x, double *y,
+                                size_t *sampled)
+{
+    const size_t dim = stream->schema->dim, targets = stream->schema->targets, block = 256;
+    float *block_x = bo_alloc_raw(context, block * dim, sizeof *block_x, "a block of rows");
+    double *block_y = bo_alloc_raw(context, block * (targets ? targets : 1), sizeof *block_y, "a block of rows");
+    bo_status status = block_x && block_y ? BO_OK : BO_MEMORY;
+    size_t seen = 0, got = 1;
+    while (status == BO_OK && got > 0) {
+        status = bo_stream_next(context, stream, block, block_x, y ? block_y : NULL, &got);
+        for (size_t r = 0; status == BO_OK && r < got; ++r, ++seen) {
+            size_t place = seen < rows ? seen : (size_t)bo_rng_below(rng, seen + 1);
+            if (place >= rows) continue;
+            memcpy(x + place * dim, block_x + r * dim, dim * sizeof *x);
+            if (y) memcpy(y + place * targets, block_y + r * targets, targets * sizeof *y);
+        }
+    }
+    *sampled = seen < rows ? seen : rows;
+    bo_free(block_x);
+    bo_free(block_y);
+    return status;
+}
+
+bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, uint64_t seed, float *x, double *y,
+                           size_t *sampled)
+{
+    const bo_reader *data = stream->source.data, *labels = stream->source.labels;
+    const bool seeks = bo_reader_seekable(data) && (!labels || bo_reader_seekable(labels)), parted = stream->parted;
+    bo_rng rng = bo_rng_make(seed, bo_rng_stream("data.sample", 0));
+    *sampled = 0;
+    stream->parted = false; /* a sample is of the whole file, the same for every part */
+    bo_status status = bo_source_rewind(context, &stream->source);
+    if (status == BO_OK)
+        status = seeks ? sample_by_seeking(context, stream, rows, &rng, x, y, sampled)
+                       : sample_by_pass(context, stream, rows, &rng, x, y, sampled);
+    stream->parted = parted;
+    if (status == BO_OK) status = bo_stream_rewind(context, stream);
+    return status;
+}

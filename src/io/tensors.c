@@ -1,0 +1,378 @@
+/* Reading safetensors, strictly: u64 length, JSON header, data. Every byte of the data belongs to exactly one tensor. */
+#include "tensors_internal.h"
+#include "json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const bo_dtype_info bo_dtypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                   {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
+
+/* Tensors are sorted by name. Data that is not aligned for its type lies in a copy, marked by `copied`. */
+struct bo_tensors {
+    char *path;
+    const unsigned char *bytes;
+    size_t size;
+    bool mapped;
+    bo_tensor *tensors;
+    bool *copied;
+    size_t count;
+    bo_meta *meta;
+    size_t meta_count;
+};
+
+bool bo_tensor_size(bo_dtype dtype, size_t rank, const size_t *shape, size_t *bytes)
+{
+    *bytes = bo_dtypes[dtype].size;
+    for (size_t i = 0; i < rank; ++i)
+        if (__builtin_mul_overflow(*bytes, shape[i], bytes)) return false;
+    return true;
+}
+
+static bo_status malformed(bo_context *context, const bo_tensors *file, const char *name, const char *what)
+{
+    if (!name) return bo_fail(context, BO_FORMAT, "%s: %s", file->path, what);
+    return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': %s", file->path, name, what);
+}
+
+/* ---- header -------------------------------------------------------------------------------------------- */
+
+static bo_status read_dtype(bo_context *context, const bo_tensors *file, const char *name, const cJSON *item,
+                            bo_dtype *out)
+{
+    const char *text = cJSON_GetStringValue(item);
+    if (!text) return malformed(context, file, name, "has no dtype");
+    for (int i = 0; i < BO_DTYPES; ++i)
+        if (strcmp(text, bo_dtypes[i].name) == 0) {
+            *out = (bo_dtype)i;
+            return BO_OK;
+        }
+    return bo_fail(context, BO_UNSUPPORTED, "%s: tensor '%.100s' has dtype %.20s, which is not supported", file->path,
+                   name, text);
+}
+
+static bo_status read_shape(bo_context *context, const bo_tensors *file, const cJSON *item, bo_tensor *tensor)
+{
+    const cJSON *size;
+    if (!cJSON_IsArray(item)) return malformed(context, file, tensor->name, "has no shape");
+    cJSON_ArrayForEach(size, item)
+    {
+        if (tensor->rank == BO_TENSORS_RANK) return malformed(context, file, tensor->name, "has a rank above 8");
+        if (!bo_json_size(size, &tensor->shape[tensor->rank]))
+            return malformed(context, file, tensor->name, "its shape holds something else than whole numbers");
+        ++tensor->rank;
+    }
+    return BO_OK;
+}
+
+static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON *item, size_t data_start)
+{
+    static const char *const known[] = {"dtype", "shape", "data_offsets"};
+    bo_tensor *tensor = &file->tensors[file->count];
+    memset(tensor, 0, sizeof *tensor);
+    if (!(tensor->name = bo_strdup(context, item->string))) return BO_MEMORY;
+    ++file->count;
+    if (!cJSON_IsObject(item)) return malformed(context, file, tensor->name, "is no object in the header");
+    const cJSON *member;
+    size_t members = 0;
+    cJSON_ArrayForEach(member, item)
+    {
+        bool fine = false;
+        for (size_t i = 0; i < 3; ++i) fine |= strcmp(member->string, known[i]) == 0;
+        if (!fine || ++members > 3)
+            return malformed(context, file, tensor->name, "has an unknown or repeated entry in the header");
+    }
+    BO_TRY(read_dtype(context, file, tensor->name, cJSON_GetObjectItemCaseSensitive(item, "dtype"), &tensor->dtype));
+    BO_TRY(read_shape(context, file, cJSON_GetObjectItemCaseSensitive(item, "shape"), tensor));
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+    size_t begin, end, wanted;
+    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
+        !bo_json_size(cJSON_GetArrayItem(offsets, 0), &begin) || !bo_json_size(cJSON_GetArrayItem(offsets, 1), &end))
+        return malformed(context, file, tensor->name, "data_offsets are not two whole numbers");
+    if (begin > end || end > file->size - data_start)
+        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': bytes %zu to %zu, but the data has %zu (truncated?)",
+                       file->path, tensor->name, begin, end, file->size - data_start);
+    if (!bo_tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted))
+        return malformed(context, file, tensor->name, "its shape overflows");
+    if (wanted != end - begin)
+        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': shape and dtype need %zu bytes, data_offsets give %zu",
+                       file->path, tensor->name, wanted, end - begin);
+    tensor->data = file->bytes + data_start + begin;
+    tensor->bytes = wanted;
+    return BO_OK;
+}
+
+static bo_status read_meta(bo_context *context, bo_tensors *file, const cJSON *object)
+{
+    if (file->meta) return malformed(context, file, NULL, "__metadata__ occurs twice");
+    if (!cJSON_IsObject(object)) return malformed(context, file, NULL, "__metadata__ is no object");
+    size_t count = (size_t)cJSON_GetArraySize(object);
+    file->meta = bo_alloc(context, count, sizeof *file->meta, "metadata");
+    if (!file->meta) return BO_MEMORY;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, object)
+    {
+        if (!cJSON_IsString(item))
+            return malformed(context, file, NULL, "__metadata__ holds something else than strings");
+        bo_meta *meta = &file->meta[file->meta_count++];
+        meta->key = bo_strdup(context, item->string);
+        meta->value = bo_strdup(context, item->valuestring);
+        if (!meta->key || !meta->value) return BO_MEMORY;
+    }
+    return BO_OK;
+}
+
+/* ---- whole file ---------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const bo_tensor *)a)->name, ((const bo_tensor *)b)->name);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const bo_tensor *x = a, *y = b;
+    if (x->data != y->data) return (const char *)x->data < (const char *)y->data ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
+}
+
+/* No holes, no overlaps, nothing behind the last. */
+static bo_status check_places(bo_context *context, bo_tensors *file, const unsigned char *start)
+{
+    const unsigned char *at = start;
+    qsort(file->tensors, file->count, sizeof *file->tensors, by_place);
+    for (size_t i = 0; i < file->count; ++i) {
+        const bo_tensor *tensor = &file->tensors[i];
+        if ((const unsigned char *)tensor->data != at)
+            return malformed(context, file, tensor->name,
+                             (const unsigned char *)tensor->data < at ? "overlaps another tensor"
+                                                                      : "bytes before it belong to no tensor");
+        at += tensor->bytes;
+    }
+    if (at != file->bytes + file->size)
+        return bo_fail(context, BO_FORMAT, "%s: %zu bytes at the end belong to no tensor", file->path,
+                       (size_t)(file->bytes + file->size - at));
+    return BO_OK;
+}
+
+static bo_status check_names(bo_context *context, bo_tensors *file)
+{
+    qsort(file->tensors, file->count, sizeof *file->tensors, by_name);
+    for (size_t i = 1; i < file->count; ++i)
+        if (strcmp(file->tensors[i - 1].name, file->tensors[i].name) == 0)
+            return malformed(context, file, file->tensors[i].name, "occurs twice in the header");
+    for (size_t i = 0; i < file->meta_count; ++i)
+        for (size_t j = 0; j < i; ++j)
+            if (strcmp(file->meta[i].key, file->meta[j].key) == 0)
+                return bo_fail(context, BO_FORMAT, "%s: metadata '%.100s' occurs twice", file->path, file->meta[i].key);
+    return BO_OK;
+}
+
+/* A header of odd length, or a neighbour of bytes, can leave numbers where C may not read them. */
+static bo_status align_data(bo_context *context, bo_tensors *file)
+{
+    file->copied = bo_alloc(context, file->count, sizeof *file->copied, "tensors");
+    if (!file->copied) return BO_MEMORY;
+    for (size_t i = 0; i < file->count; ++i) {
+        bo_tensor *tensor = &file->tensors[i];
+        if ((uintptr_t)tensor->data % bo_dtypes[tensor->dtype].size == 0) continue;
+        void *copy = bo_alloc_raw(context, tensor->bytes, 1, "a tensor");
+        if (!copy) return BO_MEMORY;
+        memcpy(copy, tensor->data, tensor->bytes);
+        tensor->data = copy;
+        file->copied[i] = true;
+    }
+    return BO_OK;
+}
+
+static bo_status read_header(bo_context *context, bo_tensors *file, const cJSON *json, size_t data_start)
+{
+    const cJSON *item;
+    if (!cJSON_IsObject(json)) return malformed(context, file, NULL, "the header is no JSON object");
+    file->tensors = bo_alloc(context, (size_t)cJSON_GetArraySize(json), sizeof *file->tensors, "tensors");
+    if (!file->tensors) return BO_MEMORY;
+    cJSON_ArrayForEach(item, json)
+    {
+        if (strcmp(item->string, "__metadata__") == 0)
+            BO_TRY(read_meta(context, file, item));
+        else
+            BO_TRY(read_tensor(context, file, item, data_start));
+    }
+    BO_TRY(check_places(context, file, file->bytes + data_start));
+    BO_TRY(check_names(context, file));
+    return align_data(context, file);
+}
+
+static bo_status read_file(bo_context *context, bo_tensors *file)
+{
+    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors are not supported on big-endian machines", file->path);
+    if (file->size < 8)
+        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too few for a safetensors file (truncated?)", file->path,
+                       file->size);
+    uint64_t length = 0;
+    for (int i = 7; i >= 0; --i) length = length << 8 | file->bytes[i];
+    if (length > BO_TENSORS_HEADER)
+        return bo_fail(context, BO_FORMAT,
+                       "%s: is no safetensors file: the header claims %llu bytes, at most %d are allowed", file->path,
+                       (unsigned long long)length, BO_TENSORS_HEADER);
+    if (length > file->size - 8)
+        return bo_fail(context, BO_FORMAT, "%s: the header claims %llu bytes, but the file has %zu (truncated?)",
+                       file->path, (unsigned long long)length, file->size);
+    const char *header = (const char *)file->bytes + 8;
+    if (length == 0 || header[0] != '{')
+        return malformed(context, file, NULL, "is no safetensors file: the header does not start with {");
+    cJSON *json;
+    BO_TRY(bo_json_parse(context, file->path, header, (size_t)length, 4, &json));
+    bo_status status = read_header(context, file, json, 8 + (size_t)length);
+    cJSON_Delete(json);
+    return status;
+}
+
+static bo_status map_file(bo_context *context, bo_tensors *file)
+{
+    struct stat about;
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return bo_fail(context, BO_IO, "%s: cannot be opened: %s", file->path, strerror(errno));
+    bo_status status = BO_OK;
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
+        status = bo_fail(context, BO_IO, "%s: is no regular file", file->path);
+    } else if (about.st_size > 0) {
+        void *mapping = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (mapping == MAP_FAILED) {
+            status = bo_fail(context, BO_IO, "%s: cannot be mapped: %s", file->path, strerror(errno));
+        } else {
+            file->bytes = mapping;
+            file->size = (size_t)about.st_size;
+            file->mapped = true;
+        }
+    }
+    close(fd);
+    return status;
+}
+
+static bo_status open_tensors(bo_context *context, const char *path, const void *data, size_t size, bo_tensors **out)
+{
+    *out = NULL;
+    if (!path || !*path) return bo_fail(context, BO_INVALID, "no file was named");
+    bo_tensors *file = bo_alloc(context, 1, sizeof *file, "a safetensors file");
+    if (!file) return BO_MEMORY;
+    file->path = bo_strdup(context, path);
+    file->bytes = data;
+    file->size = size;
+    bo_status status = !file->path ? BO_MEMORY : data ? BO_OK : map_file(context, file);
+    if (status == BO_OK) status = read_file(context, file);
+    if (status != BO_OK)
+        bo_tensors_close(file);
+    else
+        *out = file;
+    return status;
+}
+
+bo_status bo_tensors_open(bo_context *context, const char *path, bo_tensors **out)
+{
+    return open_tensors(context, path, NULL, 0, out);
+}
+
+bo_status bo_tensors_open_memory(bo_context *context, const char *name, const void *data, size_t size, bo_tensors **out)
+{
+    return open_tensors(context, name, size ? data : "", size, out);
+}
+
+void bo_tensors_close(bo_tensors *file)
+{
+    if (!file) return;
+    for (size_t i = 0; i < file->count; ++i) {
+        if (file->copied && file->copied[i]) bo_free((void *)(uintptr_t)file->tensors[i].data);
+        bo_free((void *)(uintptr_t)file->tensors[i].name);
+    }
+    for (size_t i = 0; i < file->meta_count; ++i) {
+        bo_free((void *)(uintptr_t)file->meta[i].key);
+        bo_free((void *)(uintptr_t)file->meta[i].value);
+    }
+    if (file->mapped) munmap((void *)(uintptr_t)file->bytes, file->size);
+    bo_free(file->tensors);
+    bo_free(file->copied);
+    bo_free(file->meta);
+    bo_free(file->path);
+    bo_free(file);
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------- */
+
+size_t bo_tensors_count(const bo_tensors *file)
+{
+    return file->count;
+}
+
+const bo_tensor *bo_tensors_at(const bo_tensors *file, size_t index)
+{
+    return index < file->count ? &file->tensors[index] : NULL;
+}
+
+const bo_tensor *bo_tensors_find(const bo_tensors *file, const char *name)
+{
+    const bo_tensor key = {.name = name};
+    return file->count ? bsearch(&key, file->tensors, file->count, sizeof key, by_name) : NULL;
+}
+
+const char *bo_tensors_meta(const bo_tensors *file, const char *key)
+{
+    for (size_t i = 0; i < file->meta_count; ++i)
+        if (strcmp(file->meta[i].key, key) == 0) return file->meta[i].value;
+    return NULL;
+}
+
+size_t bo_tensors_meta_count(const bo_tensors *file)
+{
+    return file->meta_count;
+}
+
+bo_meta bo_tensors_meta_at(const bo_tensors *file, size_t index)
+{
+    return index < file->meta_count ? file->meta[index] : (bo_meta){NULL, NULL};
+}
+
+const char *bo_tensors_path(const bo_tensors *file)
+{
+    return file->path;
+}
+
+static const char *shape_text(size_t rank, const size_t *shape, bool zero_is_any, char out[200])
+{
+    size_t used = (size_t)snprintf(out, 200, "(");
+    for (size_t i = 0; i < rank && used < 170; ++i) {
+        const char *comma = i ? ", " : "";
+        if (shape[i] == 0 && zero_is_any)
+            used += (size_t)snprintf(out + used, 200 - used, "%sany", comma);
+        else
+            used += (size_t)snprintf(out + used, 200 - used, "%s%zu", comma, shape[i]);
+    }
+    snprintf(out + used, 200 - used, ")");
+    return out;
+}
+
+bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const char *name, bo_dtype dtype, size_t rank,
+                             const size_t *shape, const bo_tensor **out)
+{
+    const bo_tensor *tensor = bo_tensors_find(file, name);
+    char found[200], wanted[200];
+    *out = NULL;
+    if (!tensor) return bo_fail(context, BO_FORMAT, "%s: has no tensor '%.100s'", file->path, name);
+    if (tensor->dtype != dtype)
+        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' has dtype %s, %s was expected", file->path, name,
+                       bo_dtypes[tensor->dtype].name, bo_dtypes[dtype].name);
+    bool same = tensor->rank == rank;
+    for (size_t i = 0; same && i < rank; ++i) same = shape[i] == 0 || shape[i] == tensor->shape[i];
+    if (!same)
+        return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' has shape %s, %s was expected", file->path, name,
+                       shape_text(tensor->rank, tensor->shape, false, found), shape_text(rank, shape, true, wanted));
+    *out = tensor;
+    return BO_OK;
+}
