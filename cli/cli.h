@@ -44,8 +44,7 @@ bool cli_session_open(cli_session *session, const char *command, const cli_commo
 void cli_session_close(cli_session *session);
 bool cli_interrupted(void);
 
-void cli_say(cli_session *session, const char *format, ...)
-    BO_PRINTF(2, 3); /* a note on stderr, unless --quiet */
+void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);  /* a note on stderr, unless --quiet */
 void cli_warn(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* even with --quiet */
 /* Prints what went wrong and returns the exit status; the second takes the words from the context. In a
  * parallel job they end every rank and do not return. */

@@ -52,8 +52,7 @@ static double median_distance(const features_job *job, bool absolute)
     double distances[PAIRS];
     size_t dim = bo_schema_dim(job->schema), pairs = 0;
     for (size_t i = 0; i < PAIRS; i++) {
-        size_t a = (size_t)(cli_hash(1, 2 * i) % job->sampled),
-               b = (size_t)(cli_hash(1, 2 * i + 1) % job->sampled);
+        size_t a = (size_t)(cli_hash(1, 2 * i) % job->sampled), b = (size_t)(cli_hash(1, 2 * i + 1) % job->sampled);
         if (a == b) continue;
         double sum = 0;
         for (size_t j = 0; j < dim; j++) {
@@ -114,20 +113,18 @@ static bool read_length_scales(features_job *job)
     bo_reader_close(reader);
     if (failed(job, status)) return false;
     if (count == dim) return true;
-    cli_fail(job->session, "--length-scales: %s has %zu numbers, %s has %zu columns", path, count,
-             job->data.path, dim);
+    cli_fail(job->session, "--length-scales: %s has %zu numbers, %s has %zu columns", path, count, job->data.path, dim);
     return false;
 }
 
 static bool open_data(features_job *job)
 {
     bo_context *context = job->session->context;
-    if (failed(job, bo_schema_fit(context, &job->data, &job->schema)) || !read_length_scales(job))
-        return false;
+    if (failed(job, bo_schema_fit(context, &job->data, &job->schema)) || !read_length_scales(job)) return false;
     if (failed(job, bo_stream_open(context, &job->data, job->schema, &job->stream))) return false;
     job->sample = cli_allocate(SAMPLE * bo_schema_dim(job->schema), sizeof(float), "a sample of the rows");
-    return !failed(job, bo_stream_sample(context, job->stream, SAMPLE, job->session->common.seed, job->sample,
-                                         NULL, &job->sampled));
+    return !failed(job, bo_stream_sample(context, job->stream, SAMPLE, job->session->common.seed, job->sample, NULL,
+                                         &job->sampled));
 }
 
 static bool make_map(features_job *job)
@@ -162,16 +159,14 @@ static bo_status write_blocks(features_job *job, cli_output *output, float *x, f
     cli_session *session = job->session;
     size_t dim = bo_schema_dim(job->schema), features = bo_features_describe(job->map)->features, count = 0;
     bo_status status;
-    while ((status = bo_stream_next(session->context, job->stream, BLOCK, x, NULL, &count)) == BO_OK &&
-           count > 0) {
+    while ((status = bo_stream_next(session->context, job->stream, BLOCK, x, NULL, &count)) == BO_OK && count > 0) {
         if (cli_interrupted()) return BO_CANCELLED;
         status = bo_features_apply(session->context, job->map, count, x, dim, z, features);
         if (status != BO_OK) return status;
         *written = cli_output_rows(session, output, count, z);
         if (!*written) return BO_OK;
         job->rows += count;
-        cli_progress_report(&session->progress, "features", (double)job->rows,
-                            (double)bo_schema_rows(job->schema));
+        cli_progress_report(&session->progress, "features", (double)job->rows, (double)bo_schema_rows(job->schema));
     }
     return status;
 }
@@ -259,15 +254,14 @@ static int run(features_job *job)
     const features_options *o = job->options;
     cli_session *session = job->session;
     if (o->features == 0) return cli_fail(session, "--features 0: at least one feature is needed");
-    if ((o->out && !cli_can_write(session, o->out)) || (o->save && !cli_can_write(session, o->save)))
-        return CLI_FAILED;
+    if ((o->out && !cli_can_write(session, o->out)) || (o->save && !cli_can_write(session, o->save))) return CLI_FAILED;
     if (!open_data(job) || !make_map(job)) return CLI_FAILED;
     if (o->out && !write_features(job)) return CLI_FAILED;
     if (o->save && failed(job, bo_features_save(session->context, job->map, o->save))) return CLI_FAILED;
     bo_features_accuracy accuracy;
     if (o->error &&
-        failed(job, bo_features_error(session->context, job->map, job->sampled, job->sample,
-                                      bo_schema_dim(job->schema), o->pairs, session->common.seed, &accuracy)))
+        failed(job, bo_features_error(session->context, job->map, job->sampled, job->sample, bo_schema_dim(job->schema),
+                                      o->pairs, session->common.seed, &accuracy)))
         return CLI_FAILED;
     cli_progress_clear(&session->progress);
     if (session->common.json) {
@@ -281,8 +275,7 @@ static int run(features_job *job)
 
 static int features(const features_options *o, const cli_common *common, const cli_arguments *arguments)
 {
-    if (arguments->count != 1)
-        return cli_wrong_use("features", "expected one DATA, found %zu", arguments->count);
+    if (arguments->count != 1) return cli_wrong_use("features", "expected one DATA, found %zu", arguments->count);
     if (!o->out && !o->error && !o->save)
         return cli_wrong_use("features",
                              "give --out Z.npy for the features, --error for their accuracy, or --save FILE");
@@ -316,30 +309,27 @@ int cli_features(int argc, char **argv)
     const cli_option options[] = {
         {CLI_SECTION, "The map", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "kernel", "K", "which similarity of rows", &o.kernel, cli_kernel_choice, 0, 0},
-        {CLI_COUNT, "features", "R", "length of the feature vector; 1024 unless given; exact maps fix it",
-         &o.features, NULL, 0, 0},
+        {CLI_COUNT, "features", "R", "length of the feature vector; 1024 unless given; exact maps fix it", &o.features,
+         NULL, 0, 0},
         {CLI_CHOICE, "function", "F", "of the projections", &o.function, cli_function_choice, 0, 0},
         {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
-        {CLI_CHOICE, "sampling", "S", "whether the data chooses frequencies", &o.sampling,
-         cli_sampling_choice, 0, 0},
-        {CLI_REAL_OR_AUTO, "gamma", "X|auto",
-         "larger is more local; from the median distance of rows unless given", &o.gamma, NULL, 0, 0},
-        {CLI_REAL, "alpha", "X", "of the rational quadratic kernel; 1 unless given", &o.alpha, NULL, 1e-6,
-         1e6},
+        {CLI_CHOICE, "sampling", "S", "whether the data chooses frequencies", &o.sampling, cli_sampling_choice, 0, 0},
+        {CLI_REAL_OR_AUTO, "gamma", "X|auto", "larger is more local; from the median distance of rows unless given",
+         &o.gamma, NULL, 0, 0},
+        {CLI_REAL, "alpha", "X", "of the rational quadratic kernel; 1 unless given", &o.alpha, NULL, 1e-6, 1e6},
         {CLI_COUNT, "degree", "P", "of the polynomial kernel; 2 unless given", &o.degree, NULL, 1, 64},
         {CLI_TEXT, "length-scales", "FILE", "one positive number a column", &o.length_scales, NULL, 0, 0},
         {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "target", "NAME|INDEX", "a column to leave out; every column is an input unless given",
-         &o.target, NULL, 0, 0},
+        {CLI_TEXT, "target", "NAME|INDEX", "a column to leave out; every column is an input unless given", &o.target,
+         NULL, 0, 0},
         {CLI_TEXT, "categorical", "COLS|auto", "columns to one-hot", &o.categorical, NULL, 0, 0},
         {CLI_CHOICE, "impute", "HOW", "missing values", &o.impute, cli_impute_choice, 0, 0},
         {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
         {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "out", "Z.npy", "the features: rows x R, float32", &o.out, NULL, 0, 0},
         {CLI_TEXT, "save", "FILE", "the map itself", &o.save, NULL, 0, 0},
-        {CLI_FLAG, "error", NULL,
-         "the statement of accuracy: measured error of the kernel and what theory predicts", &o.error, NULL,
-         0, 0},
+        {CLI_FLAG, "error", NULL, "the statement of accuracy: measured error of the kernel and what theory predicts",
+         &o.error, NULL, 0, 0},
         {CLI_COUNT, "pairs", "N", "of rows to compare; 2000 unless given", &o.pairs, NULL, 1, 0},
     };
     const cli_usage usage = {"features",

@@ -42,8 +42,7 @@ static void say_data(cli_fit_job *job, size_t rows)
     else
         snprintf(task, sizeof task, "regression of %s", bo_schema_target(schema, 0));
     char files[64] = "";
-    if (job->source.files > 1)
-        snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
+    if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
     cli_say(job->session, "Data        %s rows x %s columns of %s%s: %s", cli_count(rows).s,
             cli_count(bo_schema_dim(schema)).s, job->source.paths[0], files, task);
 }
@@ -51,12 +50,10 @@ static void say_data(cli_fit_job *job, size_t rows)
 /* Operations of the projection, the Gram matrix and its factor; the search may take twice as long again. */
 static double expected_seconds(const cli_fit_job *job, double rows, double dim, double features)
 {
-    double operations =
-        rows * dim * features + rows * features * features + features * features * features / 3;
+    double operations = rows * dim * features + rows * features * features + features * features * features / 3;
     double searched = job->desc.lambda > 0 && job->desc.features.gamma > 0 ? 1 : 3;
     double a_core = 40e9; /* of a recent core; a guess until `bochner bench` says */
-    return searched * operations /
-           (a_core * bo_context_threads(job->session->context) * job->session->ranks.size);
+    return searched * operations / (a_core * bo_context_threads(job->session->context) * job->session->ranks.size);
 }
 
 bool cli_fit_plan(cli_fit_job *job, size_t rows)
@@ -68,8 +65,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     if (job->options->stream) desc.solver = BO_SOLVER_PRIMAL;
     size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
     bo_solver solver = desc.solver;
-    bo_status status =
-        bo_machine_memory(job->session->context, &desc, held, dim, outputs, &job->bytes, &solver);
+    bo_status status = bo_machine_memory(job->session->context, &desc, held, dim, outputs, &job->bytes, &solver);
     if (status != BO_OK) {
         cli_fail_status(job->session, status);
         return false;
@@ -78,16 +74,15 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     const char *kernel = bo_kernel_name(desc.features.kernel);
     char features[64] = "", chosen[160];
     if (desc.features.features || desc.features.kernel <= BO_KERNEL_ARCCOS)
-        snprintf(features, sizeof features, "%s ",
-                 cli_count(desc.features.features ? desc.features.features : 4096).s);
+        snprintf(features, sizeof features, "%s ", cli_count(desc.features.features ? desc.features.features : 4096).s);
     bool gamma = desc.features.gamma > 0, lambda = desc.lambda > 0;
     snprintf(chosen, sizeof chosen, "%s",
              gamma && lambda ? "gamma and lambda given"
              : gamma         ? "lambda searched"
              : lambda        ? "gamma searched"
                              : "gamma and lambda searched");
-    cli_say(job->session, "Plan        %s%s features, %s; %s%s", features, kernel, chosen,
-            solver_words(solver), job->options->stream ? ", one pass over the file" : "");
+    cli_say(job->session, "Plan        %s%s features, %s; %s%s", features, kernel, chosen, solver_words(solver),
+            job->options->stream ? ", one pass over the file" : "");
     double seconds = expected_seconds(job, (double)rows, (double)dim,
                                       desc.features.features ? (double)desc.features.features : 4096);
     cli_say(job->session, "            at most %s of memory%s%s", cli_bytes((double)job->bytes).s,
@@ -146,10 +141,10 @@ static bool test_in_memory(cli_fit_job *job)
     job->tested = true;
     for (size_t at = 0; at < rows; at += BLOCK) {
         size_t count = rows - at < BLOCK ? rows - at : BLOCK;
-        bo_status status =
-            cli_interrupted() ? BO_CANCELLED
-                              : cli_metrics_predict(&job->metrics, job->session->context, job->machine, count,
-                                                    x + at * job->table.dim, y + at * job->table.targets);
+        bo_status status = cli_interrupted()
+                               ? BO_CANCELLED
+                               : cli_metrics_predict(&job->metrics, job->session->context, job->machine, count,
+                                                     x + at * job->table.dim, y + at * job->table.targets);
         if (status != BO_OK) {
             cli_fail_status(job->session, status);
             return false;
@@ -165,8 +160,8 @@ static bool save(cli_fit_job *job)
 {
     if (!job->options->out) return true;
     bo_status status = cli_interrupted() ? BO_CANCELLED
-                                         : bo_machine_save(job->session->context, job->machine,
-                                                           cli_fit_schema(job), job->options->out);
+                                         : bo_machine_save(job->session->context, job->machine, cli_fit_schema(job),
+                                                           job->options->out);
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
 }
@@ -177,8 +172,7 @@ static int run(cli_fit_job *job)
     const cli_fit_options *options = job->options;
     cli_session *session = job->session;
     if (options->out && session->ranks.rank == 0 && !cli_can_write(session, options->out)) return CLI_FAILED;
-    if (options->plot && session->ranks.rank == 0 && !cli_can_write(session, options->plot))
-        return CLI_FAILED;
+    if (options->plot && session->ranks.rank == 0 && !cli_can_write(session, options->plot)) return CLI_FAILED;
     if (!(options->stream ? cli_fit_stream(job) : fit_in_memory(job)))
         return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
     if (session->ranks.rank > 0) return CLI_DONE;
@@ -241,23 +235,20 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
 {
     if (files->count == 0) return cli_wrong_use("fit", "no file to learn from");
     if (!o->out && !o->test && !(o->holdout > 0))
-        return cli_wrong_use("fit",
-                             "give --out MODEL to keep the model, or --test FILE or --holdout F to try it");
+        return cli_wrong_use("fit", "give --out MODEL to keep the model, or --test FILE or --holdout F to try it");
     if (o->test && o->holdout > 0) return cli_wrong_use("fit", "give --test or --holdout, not both");
     if (o->test_labels && !o->test) return cli_wrong_use("fit", "--test-labels needs --test FILE");
     if (o->labels && files->count > 1)
         return cli_wrong_use("fit", "--labels goes with one file, found %zu", files->count);
     if (o->labels && o->target) return cli_wrong_use("fit", "give --labels or --target, not both");
     if (o->plot && !cli_plot_known(o->plot))
-        return cli_wrong_use("fit", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'",
-                             o->plot);
+        return cli_wrong_use("fit", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
     if (o->plot && !o->test && !(o->holdout > 0))
-        return cli_wrong_use(
-            "fit", "--plot shows predictions of rows not learnt from: give --test FILE or --holdout F");
+        return cli_wrong_use("fit",
+                             "--plot shows predictions of rows not learnt from: give --test FILE or --holdout F");
     if (o->holdout > 0 && cli_ranks_announced() > 1)
-        return cli_wrong_use(
-            "fit", "--holdout is not for several ranks, which read rows in different orders: keep the "
-                   "test rows in a file of their own and give --test FILE");
+        return cli_wrong_use("fit", "--holdout is not for several ranks, which read rows in different orders: keep the "
+                                    "test rows in a file of their own and give --test FILE");
     return CLI_DONE;
 }
 
@@ -268,8 +259,7 @@ static int fit(cli_fit_options *options, const cli_common *common, const cli_arg
     cli_session session;
     if (!cli_session_open(&session, "fit", common, true)) return CLI_FAILED;
     if (options->features == 0) {
-        status =
-            cli_fail(&session, "--features 0: at least one feature is needed (sin/cos takes them in pairs)");
+        status = cli_fail(&session, "--features 0: at least one feature is needed (sin/cos takes them in pairs)");
         cli_session_close(&session);
         return status;
     }
@@ -293,60 +283,50 @@ int cli_fit(int argc, char **argv)
     const cli_option options[] = {
         {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "target", "NAME|INDEX",
-         "column to predict; the last unless given; negative counts from the end; a comma between several",
-         &o.target, NULL, 0, 0},
-        {CLI_TEXT, "labels", "FILE", "the targets, when they are in a file of their own", &o.labels, NULL, 0,
-         0},
+         "column to predict; the last unless given; negative counts from the end; a comma between several", &o.target,
+         NULL, 0, 0},
+        {CLI_TEXT, "labels", "FILE", "the targets, when they are in a file of their own", &o.labels, NULL, 0, 0},
         {CLI_CHOICE, "task", "TASK", "what to learn", &o.task, cli_task_choice, 0, 0},
-        {CLI_TEXT, "categorical", "COLS|auto",
-         "columns to one-hot, by name or index; auto: every text column", &o.categorical, NULL, 0, 0},
+        {CLI_TEXT, "categorical", "COLS|auto", "columns to one-hot, by name or index; auto: every text column",
+         &o.categorical, NULL, 0, 0},
         {CLI_CHOICE, "impute", "HOW", "missing values", &o.impute, cli_impute_choice, 0, 0},
         {CLI_CHOICE, "format", "FORMAT", "of the files", &o.format, cli_format_choice, 0, 0},
         {CLI_TEXT, "test", "FILE", "try the model on these rows", &o.test, NULL, 0, 0},
-        {CLI_TEXT, "test-labels", "FILE", "their targets, when in a file of their own", &o.test_labels, NULL,
-         0, 0},
+        {CLI_TEXT, "test-labels", "FILE", "their targets, when in a file of their own", &o.test_labels, NULL, 0, 0},
         {CLI_REAL, "holdout", "F",
-         "try the model on this share of the rows, chosen by the seed, and learn from the rest", &o.holdout,
-         NULL, 0, 0.95},
+         "try the model on this share of the rows, chosen by the seed, and learn from the rest", &o.holdout, NULL, 0,
+         0.95},
         {CLI_FLAG, "stream", NULL,
-         "read the file in blocks: memory does not grow with its size; it is read again from disk, not kept",
-         &o.stream, NULL, 0, 0},
-        {CLI_COUNT, "sample", "N", "rows that choose gamma and the scaling of a stream; 10000 unless given",
-         &o.sample, NULL, 2, 0},
+         "read the file in blocks: memory does not grow with its size; it is read again from disk, not kept", &o.stream,
+         NULL, 0, 0},
+        {CLI_COUNT, "sample", "N", "rows that choose gamma and the scaling of a stream; 10000 unless given", &o.sample,
+         NULL, 2, 0},
         {CLI_SECTION, "Features", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "kernel", "K", "which similarity of rows", &o.kernel, cli_kernel_choice, 0, 0},
-        {CLI_COUNT, "features", "R", "length of the feature vector; 4096 unless given", &o.features, NULL, 0,
-         0},
+        {CLI_COUNT, "features", "R", "length of the feature vector; 4096 unless given", &o.features, NULL, 0, 0},
         {CLI_CHOICE, "function", "F", "of the projections", &o.function, cli_function_choice, 0, 0},
         {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
-        {CLI_CHOICE, "sampling", "S", "whether the data chooses frequencies", &o.sampling,
-         cli_sampling_choice, 0, 0},
+        {CLI_CHOICE, "sampling", "S", "whether the data chooses frequencies", &o.sampling, cli_sampling_choice, 0, 0},
         {CLI_REAL_OR_AUTO, "gamma", "X|auto",
          "of the kernel, after scaling; larger is more local; searched unless given", &o.gamma, NULL, 0, 0},
-        {CLI_REAL, "alpha", "X", "of the rational quadratic kernel; 1 unless given", &o.alpha, NULL, 1e-6,
-         1e6},
+        {CLI_REAL, "alpha", "X", "of the rational quadratic kernel; 1 unless given", &o.alpha, NULL, 1e-6, 1e6},
         {CLI_COUNT, "degree", "P", "of the polynomial kernel; 2 unless given", &o.degree, NULL, 1, 64},
         {CLI_CHOICE, "scale", "HOW", "how inputs are scaled", &o.scaling, cli_scaling_choice, 0, 0},
         {CLI_SECTION, "Learning", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "loss", "LOSS", "what is minimised", &o.loss, cli_loss_choice, 0, 0},
-        {CLI_REAL_OR_AUTO, "lambda", "X|auto",
-         "of |Zb - y|^2 + lambda |b|^2, no factor n; searched unless given", &o.lambda, NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "lambda", "X|auto", "of |Zb - y|^2 + lambda |b|^2, no factor n; searched unless given",
+         &o.lambda, NULL, 0, 0},
         {CLI_CHOICE, "solver", "S", "how the system is solved", &o.solver, cli_solver_choice, 0, 0},
-        {CLI_REAL, "noise", "S", "deviation of noise on the features, in expectation", &o.noise, NULL, 0,
-         1e6},
-        {CLI_REAL, "dropout", "P", "probability that a feature is dropped, in expectation", &o.dropout, NULL,
-         0, 0.99},
-        {CLI_FLAG, "balanced", NULL, "classes weigh the same however many rows they have", &o.balanced, NULL,
-         0, 0},
+        {CLI_REAL, "noise", "S", "deviation of noise on the features, in expectation", &o.noise, NULL, 0, 1e6},
+        {CLI_REAL, "dropout", "P", "probability that a feature is dropped, in expectation", &o.dropout, NULL, 0, 0.99},
+        {CLI_FLAG, "balanced", NULL, "classes weigh the same however many rows they have", &o.balanced, NULL, 0, 0},
         {CLI_FLAG, "no-intercept", NULL, "no constant term", &o.no_intercept, NULL, 0, 0},
-        {CLI_BYTES, "memory", "BYTES",
-         "that fitting may use, such as 4G; three quarters of the machine unless given", &o.memory, NULL, 0,
-         0},
+        {CLI_BYTES, "memory", "BYTES", "that fitting may use, such as 4G; three quarters of the machine unless given",
+         &o.memory, NULL, 0, 0},
         {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "out", "MODEL", "file to write", &o.out, NULL, 0, 0},
         {CLI_TEXT, "plot", "FILE",
-         "picture of the test: predicted against true, or the confusion matrix; .svg, .png, .pdf", &o.plot,
-         NULL, 0, 0},
+         "picture of the test: predicted against true, or the confusion matrix; .svg, .png, .pdf", &o.plot, NULL, 0, 0},
     };
     const cli_usage usage = {
         "fit",
@@ -364,9 +344,7 @@ int cli_fit(int argc, char **argv)
     cli_common common = {0};
     cli_arguments files = {0};
     cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &files);
-    int status = parsed == CLI_PARSED       ? fit(&o, &common, &files)
-                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                            : CLI_WRONG_USE;
+    int status = parsed == CLI_PARSED ? fit(&o, &common, &files) : parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
     free(files.items);
     return status;
 }

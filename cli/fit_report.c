@@ -66,12 +66,11 @@ void cli_fit_print(const cli_fit_job *job)
 {
     const bo_machine_report *report = bo_machine_describe(job->machine);
     printf("Kernel      %s, gamma %s; %s features (%s, %s)\n", bo_kernel_name(report->kernel),
-           cli_significant(report->gamma, 4).s, cli_count(report->features).s,
-           bo_function_name(report->function), bo_draw_name(report->draw));
+           cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
+           bo_draw_name(report->draw));
     printf("Fit         %s, lambda %s, inputs scaled: %s\n", bo_loss_name(report->loss),
            cli_significant(report->lambda, 4).s, bo_scaling_name(report->scaling));
-    printf("Solver      %s: %s\n", bo_solver_name(report->solver),
-           report->why_solver ? report->why_solver : "");
+    printf("Solver      %s: %s\n", bo_solver_name(report->solver), report->why_solver ? report->why_solver : "");
     printf("Time        search %s, fit %s, in all %s\n", cli_seconds(report->search_seconds).s,
            cli_seconds(report->fit_seconds).s, cli_seconds(cli_now() - job->started).s);
     if (isfinite(report->search_score) && report->classes)

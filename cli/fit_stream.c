@@ -30,8 +30,7 @@ static bool share_schema(cli_fit_job *job)
     ok = ok && cli_ranks_broadcast(&session->ranks, copy, size);
     bo_text_free(json);
     if (!ok) cli_fail(session, "the ranks could not share the schema");
-    if (ok && session->ranks.rank > 0)
-        ok = !failed(job, bo_schema_from_json(session->context, copy, &job->schema));
+    if (ok && session->ranks.rank > 0) ok = !failed(job, bo_schema_from_json(session->context, copy, &job->schema));
     free(copy);
     return ok;
 }
@@ -46,8 +45,7 @@ typedef struct sample {
 static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
 {
     cli_session *session = job->session;
-    size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema),
-           want = job->options->sample;
+    size_t dim = bo_schema_dim(job->schema), targets = bo_schema_targets(job->schema), want = job->options->sample;
     if (session->ranks.rank == 0) {
         size_t all = 0;
         for (size_t i = 0; i < job->source.files; i++) all += counts[i];
@@ -56,8 +54,8 @@ static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
     if (!cli_ranks_broadcast(&session->ranks, &want, sizeof want)) return false;
     out->x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
     out->y = cli_allocate(want * targets, sizeof(double), "a sample of the rows");
-    if (session->ranks.rank == 0 && failed(job, cli_source_sample(session->context, &job->source, job->schema,
-                                                                  counts, want, out->x, out->y, &out->rows)))
+    if (session->ranks.rank == 0 && failed(job, cli_source_sample(session->context, &job->source, job->schema, counts,
+                                                                  want, out->x, out->y, &out->rows)))
         return false;
     return cli_ranks_broadcast(&session->ranks, &out->rows, sizeof out->rows) &&
            cli_ranks_broadcast(&session->ranks, out->x, out->rows * dim * sizeof(float)) &&
@@ -155,8 +153,7 @@ static bool pass_test(cli_fit_job *job)
     free(y);
     if (failed(job, status)) return false;
     if (done > 0) return true;
-    cli_fail(session, "no rows to test with in %s",
-             job->options->test ? job->options->test : job->source.paths[0]);
+    cli_fail(session, "no rows to test with in %s", job->options->test ? job->options->test : job->source.paths[0]);
     return false;
 }
 

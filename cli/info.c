@@ -41,12 +41,10 @@ static void machine_json(const char *path, const bo_machine_report *report, cons
     cli_json_number(&json, "fit_seconds", report->fit_seconds);
     if (schema) {
         cli_json_array(&json, "inputs");
-        for (size_t i = 0; i < bo_schema_dim(schema); i++)
-            cli_json_text(&json, NULL, bo_schema_input(schema, i));
+        for (size_t i = 0; i < bo_schema_dim(schema); i++) cli_json_text(&json, NULL, bo_schema_input(schema, i));
         cli_json_end(&json);
         cli_json_array(&json, "targets");
-        for (size_t i = 0; i < bo_schema_targets(schema); i++)
-            cli_json_text(&json, NULL, bo_schema_target(schema, i));
+        for (size_t i = 0; i < bo_schema_targets(schema); i++) cli_json_text(&json, NULL, bo_schema_target(schema, i));
         cli_json_end(&json);
     }
     if (schema && report->classes) {
@@ -84,11 +82,10 @@ static void machine_print(const char *path, const bo_machine_report *report, con
     }
     printf("%-12s%s rows\n", "Learnt from", cli_count(report->rows).s);
     printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_kernel_name(report->kernel),
-           cli_significant(report->gamma, 4).s, cli_count(report->features).s,
-           bo_function_name(report->function), bo_draw_name(report->draw));
+           cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
+           bo_draw_name(report->draw));
     printf("%-12s%s, lambda %s, solver %s, inputs scaled: %s\n", "Fit", bo_loss_name(report->loss),
-           cli_significant(report->lambda, 4).s, bo_solver_name(report->solver),
-           bo_scaling_name(report->scaling));
+           cli_significant(report->lambda, 4).s, bo_solver_name(report->solver), bo_scaling_name(report->scaling));
     if (!report->classes)
         printf("%-12s%s%s\n", "Noise", cli_significant(report->noise_std, 4).s,
                report->has_std ? "; predicts standard deviations" : "; no standard deviations");
@@ -157,12 +154,9 @@ static int describe(cli_session *session, const char *path)
 
 int cli_info(int argc, char **argv)
 {
-    const cli_usage usage = {"info",
-                             "FILE",
-                             "Describes a model or a feature map written by bochner.",
-                             "  bochner info price.model\n",
-                             NULL,
-                             0};
+    const cli_usage usage = {
+        "info", "FILE", "Describes a model or a feature map written by bochner.", "  bochner info price.model\n",
+        NULL,   0};
     cli_common common = {0};
     cli_arguments arguments = {0};
     cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);

@@ -9,8 +9,7 @@ void cli_metrics_open(cli_metrics *metrics, const bo_machine_report *report)
 {
     *metrics = (cli_metrics){.classes = report->classes, .has_std = report->has_std && report->classes == 0};
     if (report->classes) {
-        metrics->confusion =
-            cli_allocate(report->classes * report->classes, sizeof(size_t), "confusion matrix");
+        metrics->confusion = cli_allocate(report->classes * report->classes, sizeof(size_t), "confusion matrix");
         return;
     }
     metrics->targets = report->outputs;
@@ -41,8 +40,7 @@ static void keep_point(cli_metrics *metrics, size_t row, double truth, double pr
     if (row < CLI_POINTS) metrics->points = row + 1;
 }
 
-void cli_metrics_regression(cli_metrics *metrics, size_t rows, const double *y, const double *mean,
-                            const double *std)
+void cli_metrics_regression(cli_metrics *metrics, size_t rows, const double *y, const double *mean, const double *std)
 {
     for (size_t i = 0; i < rows; i++) {
         size_t row = metrics->rows++;
@@ -67,16 +65,15 @@ void cli_metrics_classes(cli_metrics *metrics, size_t rows, const double *y, con
     for (size_t i = 0; i < rows; i++) {
         size_t truth = (size_t)y[i];
         double p = probabilities[i * classes + truth];
-        metrics->log_loss -=
-            log(p > 1e-15 ? (p < 1 ? p : 1) : 1e-15); /* one wrong certainty is not infinite */
+        metrics->log_loss -= log(p > 1e-15 ? (p < 1 ? p : 1) : 1e-15); /* one wrong certainty is not infinite */
         metrics->confusion[truth * classes + (size_t)labels[i]]++;
         metrics->right += truth == (size_t)labels[i];
     }
     metrics->rows += rows;
 }
 
-bo_status cli_metrics_predict(cli_metrics *metrics, bo_context *context, const bo_machine *machine,
-                              size_t rows, const float *x, const double *y)
+bo_status cli_metrics_predict(cli_metrics *metrics, bo_context *context, const bo_machine *machine, size_t rows,
+                              const float *x, const double *y)
 {
     const bo_machine_report *report = bo_machine_describe(machine);
     size_t outputs = metrics->classes ? metrics->classes : metrics->targets;
@@ -148,8 +145,7 @@ static void json_targets(const cli_metrics *metrics, const bo_schema *schema, cl
         cli_json_text(json, "name", schema ? bo_schema_target(schema, t) : NULL);
         cli_json_number(json, "rmse", sqrt(sums->squared_error / (double)metrics->rows));
         cli_json_number(json, "r2", target_r2(sums));
-        if (metrics->has_std)
-            cli_json_number(json, "coverage_95", (double)sums->covered / (double)metrics->rows);
+        if (metrics->has_std) cli_json_number(json, "coverage_95", (double)sums->covered / (double)metrics->rows);
         cli_json_end(json);
     }
     cli_json_end(json);
@@ -158,8 +154,7 @@ static void json_targets(const cli_metrics *metrics, const bo_schema *schema, cl
 static void json_confusion(const cli_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
     cli_json_array(json, "classes");
-    for (size_t i = 0; i < metrics->classes; i++)
-        cli_json_text(json, NULL, schema ? bo_schema_class(schema, i) : NULL);
+    for (size_t i = 0; i < metrics->classes; i++) cli_json_text(json, NULL, schema ? bo_schema_class(schema, i) : NULL);
     cli_json_end(json);
     cli_json_array(json, "confusion");
     for (size_t i = 0; i < metrics->classes; i++) {
@@ -217,9 +212,8 @@ static void print_confusion(const cli_metrics *metrics, const bo_schema *schema,
 void cli_metrics_print(const cli_metrics *metrics, const bo_schema *schema, FILE *out)
 {
     if (metrics->classes) {
-        fprintf(out, "Test        accuracy %.2f%%, log loss %s (%s rows)\n",
-                100 * cli_metrics_accuracy(metrics), cli_significant(cli_metrics_log_loss(metrics), 4).s,
-                cli_count(metrics->rows).s);
+        fprintf(out, "Test        accuracy %.2f%%, log loss %s (%s rows)\n", 100 * cli_metrics_accuracy(metrics),
+                cli_significant(cli_metrics_log_loss(metrics), 4).s, cli_count(metrics->rows).s);
         if (metrics->classes <= TEXT_CLASSES && schema) print_confusion(metrics, schema, out);
         return;
     }

@@ -25,13 +25,12 @@ typedef struct cli_metrics {
 
 void cli_metrics_open(cli_metrics *metrics, const bo_machine_report *report);
 void cli_metrics_close(cli_metrics *metrics);
-void cli_metrics_regression(cli_metrics *metrics, size_t rows, const double *y, const double *mean,
-                            const double *std);
+void cli_metrics_regression(cli_metrics *metrics, size_t rows, const double *y, const double *mean, const double *std);
 void cli_metrics_classes(cli_metrics *metrics, size_t rows, const double *y, const int *labels,
                          const double *probabilities);
 /* Predicts and adds. */
-bo_status cli_metrics_predict(cli_metrics *metrics, bo_context *context, const bo_machine *machine,
-                              size_t rows, const float *x, const double *y);
+bo_status cli_metrics_predict(cli_metrics *metrics, bo_context *context, const bo_machine *machine, size_t rows,
+                              const float *x, const double *y);
 
 double cli_metrics_rmse(const cli_metrics *metrics);     /* over all targets */
 double cli_metrics_r2(const cli_metrics *metrics);       /* mean over targets */

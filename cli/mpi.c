@@ -76,8 +76,7 @@ static bo_status sum(void *user, double *values, size_t count)
     (void)user;
     for (size_t at = 0; at < count; at += PIECE) {
         int piece = (int)(count - at < PIECE ? count - at : PIECE);
-        if (MPI_Allreduce(MPI_IN_PLACE, values + at, piece, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) !=
-            MPI_SUCCESS)
+        if (MPI_Allreduce(MPI_IN_PLACE, values + at, piece, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS)
             return BO_IO;
     }
     return BO_OK;

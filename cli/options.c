@@ -11,8 +11,7 @@
 
 const char *cli_kernel_choice(int index)
 {
-    return index < BO_KERNEL_CUSTOM ? bo_kernel_name((bo_kernel)index)
-                                    : NULL; /* a callback needs a program */
+    return index < BO_KERNEL_CUSTOM ? bo_kernel_name((bo_kernel)index) : NULL; /* a callback needs a program */
 }
 
 const char *cli_function_choice(int index)
@@ -74,8 +73,8 @@ static void common_table(cli_common *common, cli_option table[COMMON])
         {CLI_COUNT, "threads", "N", "threads to use; every core unless given; the result is the same for any",
          &common->threads, NULL, 1, 4096},
         {CLI_SEED, "seed", "N", "of every random choice; 0 unless given", &common->seed, NULL, 0, 0},
-        {CLI_FLAG, "json", NULL, "one JSON object on standard output and nothing else there", &common->json,
-         NULL, 0, 0},
+        {CLI_FLAG, "json", NULL, "one JSON object on standard output and nothing else there", &common->json, NULL, 0,
+         0},
         {CLI_FLAG, "quiet", NULL, "no plan, progress or notes on standard error", &common->quiet, NULL, 0, 0},
         {CLI_TEXT, "isa", "NAME", "kernels to use: avx512, avx2 or ref; the best of this CPU unless given",
          &common->isa, NULL, 0, 0},
@@ -90,23 +89,20 @@ enum { HELP_COLUMN = 30, HELP_WIDTH = 108 };
 /* Prints `text` wrapped; the cursor is at `column` and later lines start at `indent`. */
 static void wrap(const char *text, int column, int indent)
 {
+    bool first = true;
     while (*text) {
-        size_t length = strcspn(text, " \n");
-        if (column > indent && column + (int)length > HELP_WIDTH) {
+        size_t length = strcspn(text, " ");
+        if (!first && column + 1 + (int)length > HELP_WIDTH) {
             printf("\n%*s", indent, "");
             column = indent;
+        } else if (!first) {
+            putchar(' ');
+            column++;
         }
         printf("%.*s", (int)length, text);
         column += (int)length;
-        text += length;
-        if (*text == '\n') {
-            printf("\n%*s", indent, "");
-            column = indent;
-            text++;
-        } else if (*text == ' ') {
-            if (column < HELP_WIDTH) putchar(' '), column++;
-            text++;
-        }
+        text += length + (text[length] == ' ');
+        first = false;
     }
     putchar('\n');
 }
@@ -117,8 +113,8 @@ static void help_option(const cli_option *option)
         printf("\n%s\n", option->name);
         return;
     }
-    int column = printf("  --%s%s%s", option->name, option->argument ? " " : "",
-                        option->argument ? option->argument : "");
+    int column =
+        printf("  --%s%s%s", option->name, option->argument ? " " : "", option->argument ? option->argument : "");
     if (column > HELP_COLUMN - 2) {
         putchar('\n');
         column = 0;
@@ -127,8 +123,7 @@ static void help_option(const cli_option *option)
     char text[1024];
     size_t length = (size_t)snprintf(text, sizeof text, "%s", option->help);
     for (int i = 0; option->choice && option->choice(i) && length < sizeof text; i++)
-        length +=
-            (size_t)snprintf(text + length, sizeof text - length, "%s%s", i ? ", " : ": ", option->choice(i));
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", i ? ", " : ": ", option->choice(i));
     wrap(text, HELP_COLUMN, HELP_COLUMN);
 }
 
@@ -195,8 +190,7 @@ static bool wrong_choice(const cli_usage *usage, const cli_option *option, const
 {
     fprintf(stderr, "bochner %s: --%s: expected one of", usage->command, option->name);
     size_t count = 0;
-    for (; option->choice((int)count); count++)
-        fprintf(stderr, "%s %s", count ? "," : "", option->choice((int)count));
+    for (; option->choice((int)count); count++) fprintf(stderr, "%s %s", count ? "," : "", option->choice((int)count));
     const char *near = cli_nearest(text, count, choice_at, option);
     fprintf(stderr, "; found '%s'", text);
     if (near) fprintf(stderr, "; did you mean %s?", near);
@@ -204,11 +198,9 @@ static bool wrong_choice(const cli_usage *usage, const cli_option *option, const
     return false;
 }
 
-static bool wrong_value(const cli_usage *usage, const cli_option *option, const char *expected,
-                        const char *text)
+static bool wrong_value(const cli_usage *usage, const cli_option *option, const char *expected, const char *text)
 {
-    fprintf(stderr, "bochner %s: --%s: expected %s, found '%s'\n", usage->command, option->name, expected,
-            text);
+    fprintf(stderr, "bochner %s: --%s: expected %s, found '%s'\n", usage->command, option->name, expected, text);
     return false;
 }
 
@@ -234,8 +226,7 @@ static bool set_real(const cli_usage *usage, const cli_option *option, const cha
     if (option->high > option->low)
         snprintf(expected, sizeof expected, "a number from %g to %g", option->low, option->high);
     double value;
-    if (!parse_real(text, &value) ||
-        (option->high > option->low && !(value >= option->low && value <= option->high)))
+    if (!parse_real(text, &value) || (option->high > option->low && !(value >= option->low && value <= option->high)))
         return wrong_value(usage, option, expected, text);
     *(double *)option->value = value;
     return true;
@@ -315,8 +306,8 @@ static bool unknown_option(const both_tables *tables, const char *argument, cons
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
     const char *near = cli_nearest(word, tables->usage->count + COMMON, option_name_at, tables);
-    fprintf(stderr, "bochner %s: there is no option %.*s", tables->usage->command,
-            (int)strcspn(argument, "="), argument);
+    fprintf(stderr, "bochner %s: there is no option %.*s", tables->usage->command, (int)strcspn(argument, "="),
+            argument);
     if (near) fprintf(stderr, "; did you mean --%s?", near);
     fprintf(stderr, " (bochner %s --help lists them)\n", tables->usage->command);
     return false;
@@ -331,8 +322,8 @@ static bool parse_option(const both_tables *tables, int argc, char **argv, int *
     if (!option) return unknown_option(tables, argument, name);
     if (option->type == CLI_FLAG) {
         if (name[length] == '=') {
-            fprintf(stderr, "bochner %s: --%s takes no value, found '%s'\n", tables->usage->command,
-                    option->name, name + length + 1);
+            fprintf(stderr, "bochner %s: --%s takes no value, found '%s'\n", tables->usage->command, option->name,
+                    name + length + 1);
             return false;
         }
         *(bool *)option->value = true;
@@ -340,8 +331,8 @@ static bool parse_option(const both_tables *tables, int argc, char **argv, int *
     }
     if (name[length] == '=') return set_value(tables->usage, option, name + length + 1);
     if (*at + 1 >= argc || (strncmp(argv[*at + 1], "--", 2) == 0 && argv[*at + 1][2] != 0)) {
-        fprintf(stderr, "bochner %s: --%s needs a value (%s), found %s\n", tables->usage->command,
-                option->name, option->argument, *at + 1 < argc ? argv[*at + 1] : "the end of the line");
+        fprintf(stderr, "bochner %s: --%s needs a value (%s), found %s\n", tables->usage->command, option->name,
+                option->argument, *at + 1 < argc ? argv[*at + 1] : "the end of the line");
         return false;
     }
     return set_value(tables->usage, option, argv[++*at]);
@@ -352,8 +343,7 @@ static bool is_help(const char *argument)
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, cli_common *common,
-                     cli_arguments *arguments)
+cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, cli_common *common, cli_arguments *arguments)
 {
     cli_option shared[COMMON];
     common_table(common, shared);

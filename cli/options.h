@@ -56,8 +56,7 @@ typedef struct cli_arguments {
 typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_WRONG } cli_parsed;
 
 /* Fills the values of the table and `common`. Prints the help, or to stderr what is wrong. */
-cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, cli_common *common,
-                     cli_arguments *arguments);
+cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, cli_common *common, cli_arguments *arguments);
 
 /* Names of the library's enums, for CLI_CHOICE. */
 const char *cli_kernel_choice(int index);

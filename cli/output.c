@@ -69,8 +69,8 @@ static bool write_header(cli_output *output)
         snprintf(shape, sizeof shape, "(%zu,)", output->rows);
     else
         snprintf(shape, sizeof shape, "(%zu, %zu)", output->rows, output->columns);
-    int length = snprintf(header + 10, HEADER - 10,
-                          "{'descr': '<f%zu', 'fortran_order': False, 'shape': %s, }", output->item, shape);
+    int length = snprintf(header + 10, HEADER - 10, "{'descr': '<f%zu', 'fortran_order': False, 'shape': %s, }",
+                          output->item, shape);
     memset(header + 10 + length, ' ', (size_t)(HEADER - 10 - length));
     header[HEADER - 1] = '\n';
     return fwrite(header, 1, HEADER, output->file) == HEADER;
@@ -113,8 +113,7 @@ static void forget(cli_output *output)
 
 bool cli_output_commit(cli_session *session, cli_output *output)
 {
-    if (output->npy && (fseek(output->file, 0, SEEK_SET) != 0 || !write_header(output)))
-        return failed(session, output);
+    if (output->npy && (fseek(output->file, 0, SEEK_SET) != 0 || !write_header(output))) return failed(session, output);
     if (!cli_output_check(session, output)) return false;
     if (output->file != stdout) {
         if (output->temporary && fsync(fileno(output->file)) != 0) return failed(session, output);

@@ -197,8 +197,7 @@ static bo_status predict_block(predict_job *job, size_t rows)
 {
     bo_context *context = job->session->context;
     size_t dim = job->report->dim;
-    if (!job->report->classes)
-        return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, job->std);
+    if (!job->report->classes) return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, job->std);
     bo_status status = bo_machine_classify(context, job->machine, rows, job->x, dim, job->classes);
     if (status == BO_OK && job->mean)
         status = bo_machine_probabilities(context, job->machine, rows, job->x, dim, job->mean);
@@ -230,37 +229,29 @@ static bool predict_all(predict_job *job)
 
 static bool open_model(predict_job *job)
 {
-    if (failed(job, bo_machine_load(job->session->context, job->model_path, &job->machine, &job->schema)))
-        return false;
+    if (failed(job, bo_machine_load(job->session->context, job->model_path, &job->machine, &job->schema))) return false;
     job->report = bo_machine_describe(job->machine);
     if (job->options->std && !job->report->has_std) {
         cli_fail(job->session, "--std: %s has no standard deviations: %s", job->model_path,
-                 job->report->classes
-                     ? "it predicts classes (--proba gives probabilities)"
-                     : "it was fitted without a factor of the Gram matrix (solver cg or sgd)");
+                 job->report->classes ? "it predicts classes (--proba gives probabilities)"
+                                      : "it was fitted without a factor of the Gram matrix (solver cg or sgd)");
         return false;
     }
     if (job->options->proba && !job->report->classes) {
-        cli_fail(job->session, "--proba: %s predicts numbers, not classes (--std gives deviations)",
-                 job->model_path);
+        cli_fail(job->session, "--proba: %s predicts numbers, not classes (--std gives deviations)", job->model_path);
         return false;
     }
     return true;
 }
 
-/* Whether the file also has what is predicted: y is asked for once and is NAN, or refused, where it has not.
- */
+/* Whether the file also has what is predicted: asking for no rows of it is refused where it has not. */
 static bool find_target(predict_job *job)
 {
-    size_t dim = job->report->dim, targets = bo_schema_targets(job->schema), rows = 0;
-    if (targets == 0) return false;
-    float *x = cli_allocate(dim, sizeof(float), "a row");
-    double *y = cli_allocate(targets, sizeof(double), "a row");
-    bo_status status = bo_stream_next(job->session->context, job->stream, 1, x, y, &rows);
-    bool found = status == BO_OK && rows == 1 && !isnan(y[0]);
-    free(x);
-    free(y);
-    return found && bo_stream_rewind(job->session->context, job->stream) == BO_OK;
+    float x;
+    double y;
+    size_t rows;
+    return bo_schema_targets(job->schema) > 0 &&
+           bo_stream_next(job->session->context, job->stream, 0, &x, &y, &rows) == BO_OK;
 }
 
 /* A model made through the API may come without a schema: then every column of the file is an input. */
@@ -274,8 +265,8 @@ static bool open_data(predict_job *job)
     bool own = job->schema == NULL;
     if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
     if (bo_schema_dim(job->schema) != job->report->dim) {
-        cli_fail(job->session, "%s has %zu columns, %s was fitted on %zu", job->data_path,
-                 bo_schema_dim(job->schema), job->model_path, job->report->dim);
+        cli_fail(job->session, "%s has %zu columns, %s was fitted on %zu", job->data_path, bo_schema_dim(job->schema),
+                 job->model_path, job->report->dim);
         return false;
     }
     if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
@@ -345,17 +336,14 @@ static int predict(const predict_options *options, const cli_common *common, con
                              arguments->count == 1 ? "" : "s");
     if (options->out && !cli_ends_with(options->out, ".npy") && !cli_ends_with(options->out, ".csv") &&
         strncmp(options->out, "/dev/", 5) != 0)
-        return cli_wrong_use("predict", "--out: expected a name ending in .csv or .npy, found '%s'",
-                             options->out);
+        return cli_wrong_use("predict", "--out: expected a name ending in .csv or .npy, found '%s'", options->out);
     if (options->plot && !cli_plot_known(options->plot))
         return cli_wrong_use("predict", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'",
                              options->plot);
     cli_session session;
     if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
-    predict_job job = {.session = &session,
-                       .options = options,
-                       .model_path = arguments->items[0],
-                       .data_path = arguments->items[1]};
+    predict_job job = {
+        .session = &session, .options = options, .model_path = arguments->items[0], .data_path = arguments->items[1]};
     int status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_stream_close(job.stream);
@@ -378,16 +366,13 @@ int cli_predict(int argc, char **argv)
     predict_options o = {0};
     const cli_option options[] = {
         {CLI_SECTION, "Predictions", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_FLAG, "std", NULL, "regression: mean, standard deviation and the 95% interval", &o.std, NULL, 0,
-         0},
+        {CLI_FLAG, "std", NULL, "regression: mean, standard deviation and the 95% interval", &o.std, NULL, 0, 0},
         {CLI_FLAG, "proba", NULL, "classification: the probability of every class", &o.proba, NULL, 0, 0},
-        {CLI_TEXT, "out", "FILE", "where to: .csv or .npy; CSV on standard output unless given", &o.out, NULL,
+        {CLI_TEXT, "out", "FILE", "where to: .csv or .npy; CSV on standard output unless given", &o.out, NULL, 0, 0},
+        {CLI_TEXT, "plot", "FILE", "predicted against true, or the confusion matrix: .svg, .png, .pdf", &o.plot, NULL,
          0, 0},
-        {CLI_TEXT, "plot", "FILE", "predicted against true, or the confusion matrix: .svg, .png, .pdf",
-         &o.plot, NULL, 0, 0},
         {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "labels", "FILE", "the true values, when they are in a file of their own", &o.labels, NULL,
-         0, 0},
+        {CLI_TEXT, "labels", "FILE", "the true values, when they are in a file of their own", &o.labels, NULL, 0, 0},
         {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
     };
     const cli_usage usage = {"predict",

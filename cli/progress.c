@@ -29,8 +29,7 @@ static void draw(cli_progress *progress, double now, double done, double total)
         for (int i = 0; i < BAR; i++) fputc(i < filled ? '#' : '.', stderr);
         fprintf(stderr, "] %3.0f%%", 100 * share);
         if (total > 1 && elapsed > 0.2) print_rate(rate); /* a total of 1 counts nothing: it is a share */
-        if (elapsed > 1 && rate > 0 && share < 1)
-            fprintf(stderr, "  %s left", cli_seconds((total - done) / rate).s);
+        if (elapsed > 1 && rate > 0 && share < 1) fprintf(stderr, "  %s left", cli_seconds((total - done) / rate).s);
     } else {
         fprintf(stderr, " %s", cli_count((size_t)done).s);
         if (elapsed > 0.2) print_rate(rate);

@@ -62,8 +62,7 @@ bool cli_session_open(cli_session *session, const char *command, const cli_commo
 {
     *session = (cli_session){.command = command, .common = *common, .ranks = {.size = 1}};
     if (parallel && !cli_ranks_open(&session->ranks)) {
-        cli_fail(session,
-                 "started by mpirun with %d ranks, but this program was built without MPI, or MPI failed",
+        cli_fail(session, "started by mpirun with %d ranks, but this program was built without MPI, or MPI failed",
                  cli_ranks_announced());
         return false;
     }
@@ -81,8 +80,8 @@ bool cli_session_open(cli_session *session, const char *command, const cli_commo
     bo_status status = bo_context_create(&desc, &session->context);
     if (status == BO_OK) return true;
     const char *isa = common->isa ? common->isa : getenv("BOCHNER_ISA");
-    cli_fail(session, "%s%s%s", bo_status_string(status),
-             isa ? ": this CPU or this build has no kernels for " : "", isa ? isa : "");
+    cli_fail(session, "%s%s%s", bo_status_string(status), isa ? ": this CPU or this build has no kernels for " : "",
+             isa ? isa : "");
     cli_session_close(session);
     return false;
 }

@@ -124,8 +124,7 @@ void cli_table_close(cli_table *table)
 
 /* ---- in blocks ----------------------------------------------------------------------------------------- */
 
-void cli_rows_open(cli_rows *rows, const cli_source *source, const bo_schema *schema, cli_side side, int rank,
-                   int size)
+void cli_rows_open(cli_rows *rows, const cli_source *source, const bo_schema *schema, cli_side side, int rank, int size)
 {
     *rows = (cli_rows){.source = source, .schema = schema, .side = side, .rank = rank, .size = size};
 }
@@ -142,8 +141,7 @@ static bo_status open_next(bo_context *context, cli_rows *rows)
 {
     const cli_source *source = rows->source;
     bool whole = source->files >= (size_t)rows->size;
-    while (whole && rows->file < source->files && rows->file % (size_t)rows->size != (size_t)rows->rank)
-        rows->file++;
+    while (whole && rows->file < source->files && rows->file % (size_t)rows->size != (size_t)rows->rank) rows->file++;
     if (rows->file >= source->files) return BO_OK;
     bo_data_desc desc = file_desc(source, rows->file++);
     bo_status status = bo_stream_open(context, &desc, rows->schema, &rows->stream);
@@ -168,8 +166,7 @@ static size_t keep_side(cli_rows *rows, size_t count, float *x, double *y)
     return kept;
 }
 
-bo_status cli_rows_next(bo_context *context, cli_rows *rows, size_t max_rows, float *x, double *y,
-                        size_t *count)
+bo_status cli_rows_next(bo_context *context, cli_rows *rows, size_t max_rows, float *x, double *y, size_t *count)
 {
     *count = 0;
     while (*count == 0) {
@@ -203,8 +200,7 @@ static bo_status count_file(bo_context *context, const cli_source *source, size_
     return status;
 }
 
-bo_status cli_source_count(bo_context *context, const cli_source *source, const bo_schema *schema,
-                           size_t *counts)
+bo_status cli_source_count(bo_context *context, const cli_source *source, const bo_schema *schema, size_t *counts)
 {
     counts[0] = bo_schema_rows(schema);
     for (size_t i = 1; i < source->files; i++) {
@@ -241,8 +237,8 @@ static bo_status sample_files(bo_context *context, const cli_source *source, con
 }
 
 /* Reservoir sampling over one pass of the training rows: test rows must not choose γ or the scaling. */
-static bo_status sample_training(bo_context *context, const cli_source *source, const bo_schema *schema,
-                                 size_t want, float *x, double *y, size_t *sampled)
+static bo_status sample_training(bo_context *context, const cli_source *source, const bo_schema *schema, size_t want,
+                                 float *x, double *y, size_t *sampled)
 {
     enum { BLOCK = 1024 };
     size_t dim = bo_schema_dim(schema), targets = bo_schema_targets(schema), count = 0;

@@ -45,15 +45,13 @@ typedef struct cli_rows {
 void cli_rows_open(cli_rows *rows, const cli_source *source, const bo_schema *schema, cli_side side, int rank,
                    int size);
 /* Up to max_rows rows; *count is 0 at the end. */
-bo_status cli_rows_next(bo_context *context, cli_rows *rows, size_t max_rows, float *x, double *y,
-                        size_t *count);
+bo_status cli_rows_next(bo_context *context, cli_rows *rows, size_t max_rows, float *x, double *y, size_t *count);
 void cli_rows_close(cli_rows *rows);
 
 bo_status cli_schema_copy(bo_context *context, const bo_schema *schema, bo_schema **out);
 
 /* Rows of each file, held out ones included. */
-bo_status cli_source_count(bo_context *context, const cli_source *source, const bo_schema *schema,
-                           size_t *counts);
+bo_status cli_source_count(bo_context *context, const cli_source *source, const bo_schema *schema, size_t *counts);
 /* A uniform sample of the training rows. `counts` as above. */
 bo_status cli_source_sample(bo_context *context, const cli_source *source, const bo_schema *schema,
                             const size_t *counts, size_t want, float *x, double *y, size_t *sampled);

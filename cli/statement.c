@@ -49,8 +49,7 @@ static int compare_draws(char *text, size_t room, const bo_features_accuracy *ac
                     change > 0 ? "less" : "more");
 }
 
-void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_draw draw,
-                         int indent)
+void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_draw draw, int indent)
 {
     char text[1024];
     if (!(accuracy->pairs > 0) || !isfinite(accuracy->error_rms)) {
@@ -58,19 +57,16 @@ void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t
         return;
     }
     double share = accuracy->kernel_rms > 0 ? 100 * accuracy->error_rms / accuracy->kernel_rms : NAN;
-    int length = snprintf(
-        text, sizeof text,
-        "over %s pairs of rows the %s features give the kernel within %s (root mean square), "
-        "where the kernel itself is %s: an error of %.2g%%.",
-        cli_count(accuracy->pairs).s, cli_count(features).s, cli_significant(accuracy->error_rms, 3).s,
-        cli_significant(accuracy->kernel_rms, 3).s, share);
+    int length = snprintf(text, sizeof text,
+                          "over %s pairs of rows the %s features give the kernel within %s (root mean square), "
+                          "where the kernel itself is %s: an error of %.2g%%.",
+                          cli_count(accuracy->pairs).s, cli_count(features).s,
+                          cli_significant(accuracy->error_rms, 3).s, cli_significant(accuracy->kernel_rms, 3).s, share);
     if (accuracy->predicted_rms == 0)
-        length +=
-            snprintf(text + length, sizeof text - (size_t)length, " The map is exact: this is rounding.");
+        length += snprintf(text + length, sizeof text - (size_t)length, " The map is exact: this is rounding.");
     else if (isfinite(accuracy->predicted_rms) && isfinite(accuracy->ratio))
         length += compare_draws(text + length, sizeof text - (size_t)length, accuracy, draw);
-    if (accuracy->features_for_1pct > 0 && isfinite(accuracy->features_for_1pct) &&
-        accuracy->predicted_rms > 0)
+    if (accuracy->features_for_1pct > 0 && isfinite(accuracy->features_for_1pct) && accuracy->predicted_rms > 0)
         snprintf(text + length, sizeof text - (size_t)length, " %s features would bring 1%%.",
                  cli_count((size_t)ceil(accuracy->features_for_1pct)).s);
     print_wrapped(out, text, indent);

@@ -79,12 +79,11 @@ static size_t distance(const char *a, const char *b)
     return row[(n + 1) % 3][m];
 }
 
-const char *cli_nearest(const char *word, size_t count,
-                        const char *(*word_at)(const void *words, size_t index), const void *words)
+const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),
+                        const void *words)
 {
     const char *best = NULL;
-    size_t length = strlen(word),
-           best_distance = length / 3 + 2; /* one edit of a short word, more of a long one */
+    size_t length = strlen(word), best_distance = length / 3 + 2; /* one edit of a short word, more of a long one */
     for (size_t i = 0; i < count; i++) {
         const char *candidate = word_at(words, i);
         if (!candidate) continue;

@@ -16,8 +16,8 @@ cli_word cli_seconds(double seconds);               /* 0.83 s, 2 min 05 s */
 cli_word cli_significant(double value, int digits); /* 0.0123 */
 
 /* Of `count` words the one within reach of `word` by few edits, or NULL. `word_at` gives the candidates. */
-const char *cli_nearest(const char *word, size_t count,
-                        const char *(*word_at)(const void *words, size_t index), const void *words);
+const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),
+                        const void *words);
 
 /* malloc that says what for, and ends the program with exit status 1 when there is no memory. Zeroed. */
 void *cli_allocate(size_t count, size_t size, const char *what);

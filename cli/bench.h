@@ -1,0 +1,50 @@
+/* The parts of `bochner bench machines` and the figures they find. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include "cli.h"
+
+typedef struct bench_options {
+    const char *mnist, *fashion, *uci, *uci_peer, *scratch, *python, *peers, *only;
+    size_t rows, features, quality_features, uci_features, stream_features, repeats;
+} bench_options;
+
+/* One measured figure. */
+typedef struct bench_figure {
+    char name[96];
+    double value;
+    char unit[24];
+    double goal;      /* NAN: none */
+    bool at_most;     /* the goal is an upper bound */
+    char detail[256]; /* how it was measured */
+} bench_figure;
+
+typedef struct bench_run {
+    cli_session *session;
+    const bench_options *options;
+    double gemm; /* GFLOP/s of the yardstick */
+    bench_figure *figures;
+    size_t count, room;
+} bench_run;
+
+/* Adds a figure and says it at once. The detail is a format. */
+void bench_add(bench_run *bench, const char *name, double value, const char *unit, double goal, bool at_most,
+               const char *detail, ...) BO_PRINTF(7, 8);
+
+/* Operations of a fit that counts them once: projection, upper triangle of the Gram matrix, Cholesky factor. */
+double bench_fit_operations(double rows, double dim, double features);
+
+/* Each returns false after saying why it could not go on; a part whose data is not there is skipped with a note. */
+bool bench_mnist(bench_run *bench);
+bool bench_quality(bench_run *bench);
+bool bench_uci(bench_run *bench);
+bool bench_stream(bench_run *bench);
+
+/* ---- other programs ------------------------------------------------------------------------------------ */
+
+/* Runs a peer's script with the options' Python and returns what it printed (freed by the caller); NULL after a note. */
+char *bench_peer(bench_run *bench, const char *script, const char *const *arguments);
+/* The number after "key": in JSON text; NAN if there is none. */
+double bench_json_number(const char *json, const char *key);
+
+#endif

@@ -1,0 +1,156 @@
+/* Images: speed against scikit-learn at given γ and λ, and accuracy with nothing given. */
+#include "bench.h"
+#include "metrics.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+double bench_fit_operations(double rows, double dim, double features)
+{
+    return rows * dim * features + rows * features * (features + 1) + features * features * features / 3;
+}
+
+typedef struct images {
+    bo_data *train, *test;
+} images;
+
+static void close_images(images *set)
+{
+    bo_data_destroy(set->train);
+    bo_data_destroy(set->test);
+    *set = (images){0};
+}
+
+static void image_path(char *path, size_t room, const char *folder, const char *name)
+{
+    struct stat info;
+    snprintf(path, room, "%s/%s.gz", folder, name);
+    if (stat(path, &info) != 0) snprintf(path, room, "%s/%s", folder, name);
+}
+
+static bool load_part(bench_run *bench, const char *folder, const char *part, const bo_schema *schema, bo_data **out)
+{
+    char pixels[1024], labels[1024], name[64];
+    snprintf(name, sizeof name, "%s-images-idx3-ubyte", part);
+    image_path(pixels, sizeof pixels, folder, name);
+    snprintf(name, sizeof name, "%s-labels-idx1-ubyte", part);
+    image_path(labels, sizeof labels, folder, name);
+    bo_data_desc desc = {.path = pixels, .labels = labels};
+    bo_status status = bo_data_load(bench->session->context, &desc, schema, out);
+    if (status != BO_OK) cli_fail_status(bench->session, status);
+    return status == BO_OK;
+}
+
+static bool load_images(bench_run *bench, const char *folder, images *set)
+{
+    *set = (images){0};
+    return load_part(bench, folder, "train", NULL, &set->train) &&
+           load_part(bench, folder, "t10k", set->train->schema, &set->test);
+}
+
+/* Fits and tests; seconds are those of bo_machine_fit, all of it. */
+static bool fit_images(bench_run *bench, const images *set, const bo_machine_desc *desc, double *seconds,
+                       double *accuracy, bo_machine_report *report)
+{
+    bo_context *context = bench->session->context;
+    bo_samples samples = {.rows = set->train->rows,
+                          .dim = set->train->dim,
+                          .targets = set->train->targets,
+                          .x = set->train->x,
+                          .y = set->train->y,
+                          .classes = set->train->classes,
+                          .common_unit = bo_schema_common_unit(set->train->schema)};
+    bo_machine *machine = NULL;
+    double start = cli_now();
+    bo_status status = bo_machine_fit(context, desc, &samples, &machine);
+    *seconds = cli_now() - start;
+    int *classes = cli_allocate(set->test->rows, sizeof(int), "predictions");
+    if (status == BO_OK)
+        status = bo_machine_classify(context, machine, set->test->rows, set->test->x, set->test->dim, classes);
+    size_t right = 0;
+    for (size_t i = 0; i < set->test->rows; i++) right += classes[i] == (int)set->test->y[i];
+    *accuracy = (double)right / (double)set->test->rows;
+    if (status == BO_OK) *report = *bo_machine_describe(machine);
+    report->why_solver = NULL; /* dies with the machine */
+    bo_machine_destroy(machine);
+    free(classes);
+    if (status != BO_OK) cli_fail_status(bench->session, status);
+    return status == BO_OK;
+}
+
+static void compare_with_peer(bench_run *bench, double seconds, double accuracy)
+{
+    char features[32];
+    snprintf(features, sizeof features, "%zu", bench->options->features);
+    const char *const arguments[] = {bench->options->mnist, features, "0.02", "0.1", NULL};
+    char *json = bench_peer(bench, "ridge_sklearn.py", arguments);
+    if (!json) return;
+    double peer_seconds = bench_json_number(json, "fit_seconds"), peer_accuracy = bench_json_number(json, "accuracy");
+    bench_add(bench, "MNIST, times faster than scikit-learn", peer_seconds / seconds, "x", 4, false,
+              "scikit-learn %.1f s, bochner %.2f s", peer_seconds, seconds);
+    bench_add(bench, "MNIST, accuracy above scikit-learn's", 100 * (accuracy - peer_accuracy), "points", 0, false,
+              "scikit-learn %.2f%%, bochner %.2f%%", 100 * peer_accuracy, 100 * accuracy);
+    free(json);
+}
+
+/* The peer divides pixels by 255 and uses γ = 0.02: the same kernel as γ / 255² on the pixels as they are. */
+bool bench_mnist(bench_run *bench)
+{
+    if (!bench->options->mnist) return true;
+    images set;
+    bo_machine_desc desc = {.scaling = BO_SCALING_NONE,
+                            .features = {.features = bench->options->features, .gamma = 0.02 / (255.0 * 255.0)},
+                            .lambda = 0.1,
+                            .solver = BO_SOLVER_PRIMAL,
+                            .seed = bench->session->common.seed};
+    double best = INFINITY, accuracy = 0, seconds;
+    bo_machine_report report;
+    bool ok = load_images(bench, bench->options->mnist, &set);
+    for (size_t i = 0; ok && i < bench->options->repeats; i++) {
+        ok = fit_images(bench, &set, &desc, &seconds, &accuracy, &report);
+        if (ok && seconds < best) best = seconds;
+    }
+    if (ok) {
+        double rate =
+            1e-9 *
+            bench_fit_operations((double)set.train->rows, (double)set.train->dim, (double)bench->options->features) /
+            best;
+        bench_add(bench, "MNIST, fit rate / GEMM rate", rate / bench->gemm, "", 0.6, false,
+                  "%zu x %zu, R = %zu: %.2f s, %.0f GFLOP/s, accuracy %.2f%%", set.train->rows, set.train->dim,
+                  bench->options->features, best, rate, 100 * accuracy);
+        close_images(&set);
+        compare_with_peer(bench, best, accuracy);
+    }
+    close_images(&set);
+    return ok;
+}
+
+static bool quality_of(bench_run *bench, const char *name, const char *folder, double goal)
+{
+    if (!folder) return true;
+    images set;
+    bo_machine_desc desc = {.features = {.features = bench->options->quality_features},
+                            .seed = bench->session->common.seed};
+    double seconds = 0, accuracy = 0;
+    bo_machine_report report;
+    bool ok = load_images(bench, folder, &set) && fit_images(bench, &set, &desc, &seconds, &accuracy, &report);
+    if (ok) {
+        char title[96];
+        snprintf(title, sizeof title, "%s, accuracy with default settings", name);
+        bench_add(bench, title, 100 * accuracy, "%", goal, false,
+                  "R = %zu, gamma %.3g, lambda %.3g, search %.1f s, fit %.1f s", report.features, report.gamma,
+                  report.lambda, report.search_seconds, report.fit_seconds);
+        snprintf(title, sizeof title, "%s, search / fit", name);
+        bench_add(bench, title, report.search_seconds / report.fit_seconds, "", 2, true,
+                  "time of choosing gamma and lambda");
+    }
+    close_images(&set);
+    return ok;
+}
+
+bool bench_quality(bench_run *bench)
+{
+    return quality_of(bench, "MNIST", bench->options->mnist, 97.5) &&
+           quality_of(bench, "Fashion-MNIST", bench->options->fashion, 88.5);
+}
