@@ -18,6 +18,7 @@ configure    = generator=; if ! [ -e $(1)/CMakeCache.txt ] && command -v ninja >
 compile      = cmake --build $(1) --parallel $(JOBS)
 LOG_LEVEL   ?= STATUS
 CTEST        = ctest --output-on-failure --no-label-summary --parallel $(JOBS)
+BENCH       ?=
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
@@ -62,8 +63,8 @@ tsan: ## the tests under ThreadSanitizer (build-tsan)
 	@$(call compile,build-tsan)
 	@cd build-tsan && $(CTEST) -LE '^long$$|^house$$'
 
-bench: all ## measure, as ratios to this machine's own GEMM
-	$(BUILD)/bochner bench machines
+bench: all ## measure, as ratios to this machine's own GEMM; BENCH="--mnist FOLDER ..." for more data
+	$(BUILD)/bochner bench machines --scratch $(BUILD) $(BENCH)
 
 format: ## clang-format every C file in place
 	@scripts/setup format
