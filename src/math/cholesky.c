@@ -36,15 +36,14 @@ static bo_status factor(bo_context *context, size_t n, double *a, size_t lda, si
         size_t bad = factor_block(rows, diagonal, lda);
         if (bad < rows) {
             if (pivot) *pivot = p + bad;
-            return bo_fail(
-                context, BO_NUMERIC,
-                "Cholesky: pivot %zu of %zu is %g, expected a positive number: the matrix is not positive "
-                "definite",
-                p + bad, n, diagonal[bad * lda + bad]);
+            return bo_fail(context, BO_NUMERIC,
+                           "Cholesky: pivot %zu of %zu is %g, expected a positive number: the matrix is not positive "
+                           "definite",
+                           p + bad, n, diagonal[bad * lda + bad]);
         }
         if (rest == 0) break;
-        bo_substitution_solve(context, substitution, BO_TRIANGLE_UPPER_TRANSPOSED, rows, diagonal, lda, rest,
-                              right, lda);
+        bo_substitution_solve(context, substitution, BO_TRIANGLE_UPPER_TRANSPOSED, rows, diagonal, lda, rest, right,
+                              lda);
         bo_upper_update(context, BO_UPPER_F64, rest, rows, -1, right, lda, right + rows * lda, lda, panels);
     }
     bo_symmetrize(context, n, a, lda); /* L = Uᵀ */
@@ -56,8 +55,7 @@ bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size
     bo_substitution *substitution;
     bo_upper_panels panels;
     BO_TRY(bo_substitution_create(context, &substitution));
-    bo_status status =
-        bo_upper_panels_create(context, BO_UPPER_F64, n, bo_substitution_rows(context), &panels);
+    bo_status status = bo_upper_panels_create(context, BO_UPPER_F64, n, bo_substitution_rows(context), &panels);
     if (status == BO_OK) {
         status = factor(context, n, a, lda, pivot, substitution, &panels);
         bo_upper_panels_destroy(&panels);

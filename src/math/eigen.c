@@ -10,25 +10,24 @@ bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double 
 {
     if (n == 0) return BO_OK;
     if (n > LARGEST || lda > INT_MAX) {
-        return bo_fail(context, BO_INVALID, "eigenvalues: size %zu (rows %zu apart), expected at most %d", n,
-                       lda, LARGEST);
+        return bo_fail(context, BO_INVALID, "eigenvalues: size %zu (rows %zu apart), expected at most %d", n, lda,
+                       LARGEST);
     }
     double work_size;
     lapack_int integers_size, info;
-    info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, a, (lapack_int)lda, values,
-                               &work_size, -1, &integers_size, -1);
+    info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, a, (lapack_int)lda, values, &work_size, -1,
+                               &integers_size, -1);
     if (info != 0) return bo_fail(context, BO_INVALID, "eigenvalues: LAPACK refuses argument %d", (int)-info);
     double *work = bo_alloc_raw(context, (size_t)work_size, sizeof *work, "eigenvectors");
     lapack_int *integers = bo_alloc_raw(context, (size_t)integers_size, sizeof *integers, "eigenvectors");
     bo_status status = BO_MEMORY;
     if (work && integers) {
-        info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, a, (lapack_int)lda, values,
-                                   work, (lapack_int)work_size, integers, integers_size);
+        info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, a, (lapack_int)lda, values, work,
+                                   (lapack_int)work_size, integers, integers_size);
         status = BO_OK;
         if (info != 0) {
-            status = bo_fail(context, BO_NUMERIC,
-                             "eigenvalues of a %zu x %zu matrix did not converge (LAPACK says %d)", n, n,
-                             (int)info);
+            status = bo_fail(context, BO_NUMERIC, "eigenvalues of a %zu x %zu matrix did not converge (LAPACK says %d)",
+                             n, n, (int)info);
         }
     }
     bo_free(work);

@@ -57,9 +57,8 @@ static void TILE_TASK(void *arg, size_t index, int worker)
     if (job->first) SCALE(i1 - i0, j1 - j0, job->beta, job->c + i0 * job->ldc + j0, job->ldc);
     for (size_t i = i0; i < i1; i += job->mr) {
         for (size_t j = j0; j < j1; j += job->nr) {
-            job->micro(job->k, job->panel_a + i * job->k, job->panel_b + j * job->k,
-                       job->c + i * job->ldc + j, job->ldc, bo_smaller(job->mr, i1 - i),
-                       bo_smaller(job->nr, j1 - j));
+            job->micro(job->k, job->panel_a + i * job->k, job->panel_b + j * job->k, job->c + i * job->ldc + j,
+                       job->ldc, bo_smaller(job->mr, i1 - i), bo_smaller(job->nr, j1 - j));
         }
     }
 }

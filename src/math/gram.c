@@ -3,8 +3,8 @@
 #include "panel.h"
 #include "upper.h"
 
-bo_status bo_gram(bo_context *context, size_t n, size_t rows, const float *z, size_t ldz, double *g,
-                  size_t ldg, bool precise)
+bo_status bo_gram(bo_context *context, size_t n, size_t rows, const float *z, size_t ldz, double *g, size_t ldg,
+                  bool precise)
 {
     if (n == 0 || rows == 0) return BO_OK;
     bo_upper_kind kind = precise ? BO_UPPER_F32_PRECISE : BO_UPPER_F32;

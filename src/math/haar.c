@@ -19,8 +19,7 @@ bo_status bo_haar(bo_context *context, size_t n, double *a, size_t lda)
 {
     if (n == 0) return BO_OK;
     if (n > INT_MAX / 64 || lda > INT_MAX) {
-        return bo_fail(context, BO_INVALID,
-                       "orthogonal matrix: size %zu (rows %zu apart), expected at most %d", n, lda,
+        return bo_fail(context, BO_INVALID, "orthogonal matrix: size %zu (rows %zu apart), expected at most %d", n, lda,
                        INT_MAX / 64);
     }
     /* 64 is at least LAPACK's block size in both routines; a smaller workspace would only make them slower.

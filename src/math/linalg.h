@@ -9,16 +9,14 @@
 
 /* C (m x n) = alpha op(A) op(B) + beta C. op(A) is m x k: A stored m x k, or k x m when ta. beta = 0
  * overwrites (NaN in C does not spread). */
-bo_status bo_gemm(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, float alpha,
-                  const float *a, size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc);
-bo_status bo_gemm64(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha,
-                    const double *a, size_t lda, const double *b, size_t ldb, double beta, double *c,
-                    size_t ldc);
+bo_status bo_gemm(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+                  size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc);
+bo_status bo_gemm64(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,
+                    size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc);
 
 /* A constant right-hand factor packed once: C (m x n) = A (m x k) Bᵀ with B stored n x k. */
 typedef struct bo_packed bo_packed;
-bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb,
-                           bo_packed **out);
+bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb, bo_packed **out);
 void bo_packed_destroy(bo_packed *packed);
 /* Bytes of scratch one call of bo_packed_multiply needs for m rows. */
 size_t bo_packed_scratch(const bo_packed *packed, size_t m);
@@ -30,8 +28,8 @@ void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_
 /* Upper triangle of G (n x n, float64) += ZᵀZ for Z with `rows` rows of n floats. precise: products in
  * float64, else in float32 over at most 512 rows at a time, accumulated in float64. The strict lower triangle
  * is left alone (tiles on the diagonal may write it: treat it as undefined). */
-bo_status bo_gram(bo_context *context, size_t n, size_t rows, const float *z, size_t ldz, double *g,
-                  size_t ldg, bool precise);
+bo_status bo_gram(bo_context *context, size_t n, size_t rows, const float *z, size_t ldz, double *g, size_t ldg,
+                  bool precise);
 /* Copies the upper triangle onto the lower. */
 void bo_symmetrize(bo_context *context, size_t n, double *g, size_t ldg);
 
@@ -40,10 +38,8 @@ void bo_symmetrize(bo_context *context, size_t n, double *g, size_t ldg);
  * (may be NULL) says which, and the message too. */
 bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size_t *pivot);
 /* X (n x m) := L⁻¹ X, L⁻ᵀ X. */
-bo_status bo_solve_lower(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x,
-                         size_t ldx);
-bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x,
-                           size_t ldx);
+bo_status bo_solve_lower(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx);
+bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx);
 
 /* Eigen-decomposition of a symmetric matrix given by its UPPER triangle: afterwards row i of A is the
  * eigenvector of values[i], ascending. (LAPACK dsyevd.) */

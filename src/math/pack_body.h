@@ -40,8 +40,7 @@ static inline __attribute__((always_inline)) void ALONG(size_t width, size_t lin
 }
 
 static inline __attribute__((always_inline)) void SLIVERS(size_t width, size_t lines, size_t k, TARGET scale,
-                                                          const SOURCE *source, size_t ld, bool along,
-                                                          TARGET *target)
+                                                          const SOURCE *source, size_t ld, bool along, TARGET *target)
 {
     if (along) {
         ALONG(width, lines, k, scale, source, ld, target);

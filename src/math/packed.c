@@ -29,8 +29,7 @@ static void pack_run(void *arg, size_t index, int worker)
                 packed->panels + packed->lines * p);
 }
 
-bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb,
-                           bo_packed **out)
+bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb, bo_packed **out)
 {
     *out = NULL;
     bo_packed *packed = bo_alloc(context, 1, sizeof *packed, "a packed factor");
@@ -67,8 +66,7 @@ size_t bo_packed_scratch(const bo_packed *packed, size_t m)
 }
 
 /* One run along k of at most tile_rows rows: their panel of A is in `panel`. */
-static void multiply_run(const bo_packed *packed, size_t m, size_t p, const float *panel, float *c,
-                         size_t ldc)
+static void multiply_run(const bo_packed *packed, size_t m, size_t p, const float *panel, float *c, size_t ldc)
 {
     size_t mr = packed->micro.mr, nr = packed->micro.nr, depth = bo_smaller(packed->run, packed->k - p);
     const float *b = packed->panels + packed->lines * p;
@@ -76,8 +74,8 @@ static void multiply_run(const bo_packed *packed, size_t m, size_t p, const floa
         size_t j1 = bo_smaller(j0 + packed->tile_columns, packed->n);
         for (size_t i = 0; i < m; i += mr) {
             for (size_t j = j0; j < j1; j += nr) {
-                packed->micro.f32(depth, panel + i * depth, b + j * depth, c + i * ldc + j, ldc,
-                                  bo_smaller(mr, m - i), bo_smaller(nr, j1 - j));
+                packed->micro.f32(depth, panel + i * depth, b + j * depth, c + i * ldc + j, ldc, bo_smaller(mr, m - i),
+                                  bo_smaller(nr, j1 - j));
             }
         }
     }
@@ -90,8 +88,8 @@ void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_
         size_t rows = bo_smaller(packed->tile_rows, m - i);
         for (size_t r = 0; r < rows; r++) memset(c + (i + r) * ldc, 0, packed->n * sizeof *c);
         for (size_t p = 0; p < packed->k; p += packed->run) {
-            bo_pack_f32(packed->micro.mr, rows, bo_smaller(packed->run, packed->k - p), 1.0f, a + i * lda + p,
-                        lda, true, scratch);
+            bo_pack_f32(packed->micro.mr, rows, bo_smaller(packed->run, packed->k - p), 1.0f, a + i * lda + p, lda,
+                        true, scratch);
             multiply_run(packed, rows, p, scratch, c + i * ldc, ldc);
         }
     }

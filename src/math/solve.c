@@ -80,8 +80,8 @@ static void vector_lower_t(bo_context *context, size_t n, const double *l, size_
     }
 }
 
-static bo_status few(bo_context *context, bool transposed, size_t n, size_t m, const double *l, size_t ldl,
-                     double *x, size_t ldx)
+static bo_status few(bo_context *context, bool transposed, size_t n, size_t m, const double *l, size_t ldl, double *x,
+                     size_t ldx)
 {
     double *column = bo_alloc_raw(context, n, sizeof *column, "a right-hand side");
     if (!column) return BO_MEMORY;
@@ -100,36 +100,36 @@ static bo_status few(bo_context *context, bool transposed, size_t n, size_t m, c
 
 /* ---- many right-hand sides ----------------------------------------------------------------------------- */
 
-static bo_status many_lower(bo_context *context, bo_substitution *substitution, size_t n, size_t m,
-                            const double *l, size_t ldl, double *x, size_t ldx)
+static bo_status many_lower(bo_context *context, bo_substitution *substitution, size_t n, size_t m, const double *l,
+                            size_t ldl, double *x, size_t ldx)
 {
     size_t step = bo_substitution_rows(context);
     for (size_t first = 0; first < n; first += step) {
         size_t rows = bo_smaller(step, n - first), last = first + rows;
         bo_substitution_solve(context, substitution, BO_TRIANGLE_LOWER, rows, l + first * ldl + first, ldl, m,
                               x + first * ldx, ldx);
-        BO_TRY(bo_gemm64(context, false, false, n - last, m, rows, -1.0, l + last * ldl + first, ldl,
-                         x + first * ldx, ldx, 1.0, x + last * ldx, ldx));
+        BO_TRY(bo_gemm64(context, false, false, n - last, m, rows, -1.0, l + last * ldl + first, ldl, x + first * ldx,
+                         ldx, 1.0, x + last * ldx, ldx));
     }
     return BO_OK;
 }
 
-static bo_status many_lower_t(bo_context *context, bo_substitution *substitution, size_t n, size_t m,
-                              const double *l, size_t ldl, double *x, size_t ldx)
+static bo_status many_lower_t(bo_context *context, bo_substitution *substitution, size_t n, size_t m, const double *l,
+                              size_t ldl, double *x, size_t ldx)
 {
     size_t step = bo_substitution_rows(context);
     for (size_t block = bo_ceil_div(n, step); block-- > 0;) {
         size_t first = block * step, rows = bo_smaller(step, n - first);
-        bo_substitution_solve(context, substitution, BO_TRIANGLE_LOWER_TRANSPOSED, rows,
-                              l + first * ldl + first, ldl, m, x + first * ldx, ldx);
-        BO_TRY(bo_gemm64(context, true, false, first, m, rows, -1.0, l + first * ldl, ldl, x + first * ldx,
-                         ldx, 1.0, x, ldx));
+        bo_substitution_solve(context, substitution, BO_TRIANGLE_LOWER_TRANSPOSED, rows, l + first * ldl + first, ldl,
+                              m, x + first * ldx, ldx);
+        BO_TRY(bo_gemm64(context, true, false, first, m, rows, -1.0, l + first * ldl, ldl, x + first * ldx, ldx, 1.0, x,
+                         ldx));
     }
     return BO_OK;
 }
 
-static bo_status solve(bo_context *context, bool transposed, size_t n, size_t m, const double *l, size_t ldl,
-                       double *x, size_t ldx)
+static bo_status solve(bo_context *context, bool transposed, size_t n, size_t m, const double *l, size_t ldl, double *x,
+                       size_t ldx)
 {
     if (n == 0 || m == 0) return BO_OK;
     if (m <= FEW) return few(context, transposed, n, m, l, ldl, x, ldx);
@@ -141,14 +141,12 @@ static bo_status solve(bo_context *context, bool transposed, size_t n, size_t m,
     return status;
 }
 
-bo_status bo_solve_lower(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x,
-                         size_t ldx)
+bo_status bo_solve_lower(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx)
 {
     return solve(context, false, n, m, l, ldl, x, ldx);
 }
 
-bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x,
-                           size_t ldx)
+bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx)
 {
     return solve(context, true, n, m, l, ldl, x, ldx);
 }

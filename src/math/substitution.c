@@ -84,8 +84,7 @@ static void load(bo_substitution *substitution, bo_triangle triangle, size_t n, 
         w[i * most + i] = 1.0 / element(triangle, n, t, ldt, i, i);
     }
     for (size_t s = mr; s < n; s += mr) {
-        bo_pack_f64(mr, bo_smaller(mr, n - s), s, -1.0, w + s * most, most, true,
-                    substitution->slivers + s * most);
+        bo_pack_f64(mr, bo_smaller(mr, n - s), s, -1.0, w + s * most, most, true, substitution->slivers + s * most);
     }
 }
 
@@ -110,8 +109,7 @@ static void solve_sliver(const strip_job *job, double *x)
     for (size_t s = 0; s < job->n; s += mr) {
         size_t rows = bo_smaller(mr, job->n - s);
         if (s > 0) {
-            job->kernels->gemm64.f64(s, substitution->slivers + s * substitution->most, x, x + s * nr, nr,
-                                     rows, nr);
+            job->kernels->gemm64.f64(s, substitution->slivers + s * substitution->most, x, x + s * nr, nr, rows, nr);
         }
         solve_block(substitution, s, rows, x);
     }

@@ -24,8 +24,7 @@ static void tile_of(const bo_kernels *kernels, bo_upper_kind kind, size_t *mr, s
     *nr = narrow ? kernels->gemm.nr : kernels->gemm64.nr;
 }
 
-bo_status bo_upper_panels_create(bo_context *context, bo_upper_kind kind, size_t n, size_t depth,
-                                 bo_upper_panels *out)
+bo_status bo_upper_panels_create(bo_context *context, bo_upper_kind kind, size_t n, size_t depth, bo_upper_panels *out)
 {
     size_t mr, nr, size = kind == BO_UPPER_F32 ? sizeof(float) : sizeof(double);
     tile_of(bo_context_kernels(context), kind, &mr, &nr);
@@ -79,11 +78,11 @@ static void micro_tile(const update_job *job, size_t i, size_t j, size_t m, size
     double *c = job->c + i * job->ldc + j;
     size_t at_a = i * job->depth, at_b = j * job->depth;
     if (job->kind == BO_UPPER_F32) {
-        job->kernels->gemm.f32_f64(job->depth, (const float *)job->panel_a + at_a,
-                                   (const float *)job->panel_b + at_b, c, job->ldc, m, n);
+        job->kernels->gemm.f32_f64(job->depth, (const float *)job->panel_a + at_a, (const float *)job->panel_b + at_b,
+                                   c, job->ldc, m, n);
     } else {
-        job->kernels->gemm64.f64(job->depth, (const double *)job->panel_a + at_a,
-                                 (const double *)job->panel_b + at_b, c, job->ldc, m, n);
+        job->kernels->gemm64.f64(job->depth, (const double *)job->panel_a + at_a, (const double *)job->panel_b + at_b,
+                                 c, job->ldc, m, n);
     }
 }
 
@@ -123,8 +122,7 @@ void bo_upper_update(bo_context *context, bo_upper_kind kind, size_t n, size_t d
                      size_t ldz, double *c, size_t ldc, const bo_upper_panels *panels)
 {
     if (n == 0 || depth == 0) return;
-    update_job job = {
-        .kernels = bo_context_kernels(context), .kind = kind, .n = n, .depth = depth, .sign = sign};
+    update_job job = {.kernels = bo_context_kernels(context), .kind = kind, .n = n, .depth = depth, .sign = sign};
     job.z = z, job.ldz = ldz, job.c = c, job.ldc = ldc;
     job.panel_a = panels->a, job.panel_b = panels->b;
     tile_of(job.kernels, kind, &job.mr, &job.nr);

@@ -16,8 +16,7 @@ typedef struct bo_upper_panels {
     void *a, *b;
 } bo_upper_panels;
 
-bo_status bo_upper_panels_create(bo_context *context, bo_upper_kind kind, size_t n, size_t depth,
-                                 bo_upper_panels *out);
+bo_status bo_upper_panels_create(bo_context *context, bo_upper_kind kind, size_t n, size_t depth, bo_upper_panels *out);
 void bo_upper_panels_destroy(bo_upper_panels *panels);
 
 /* Upper triangle of C (n x n) += sign ZᵀZ, sign = 1 or -1, Z with `depth` rows of n numbers. Tiles on the

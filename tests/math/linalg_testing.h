@@ -20,9 +20,9 @@ static inline bo_context *test_isa_context(const char *isa, int threads)
 }
 
 /* Runs `body` with `context` set, once for every instruction set of this CPU. */
-#define FOR_EACH_ISA(context, threads)                                                                       \
-    for (size_t isa_ = 0; isa_ < sizeof test_isas / sizeof *test_isas; isa_++)                               \
-        for (bo_context *context = test_isa_context(test_isas[isa_], threads); context;                      \
+#define FOR_EACH_ISA(context, threads)                                                                                 \
+    for (size_t isa_ = 0; isa_ < sizeof test_isas / sizeof *test_isas; isa_++)                                         \
+        for (bo_context *context = test_isa_context(test_isas[isa_], threads); context;                                \
              bo_context_destroy(context), context = NULL)
 
 static inline float *test_floats(size_t count, uint64_t seed)

@@ -10,23 +10,22 @@ static const size_t sizes[][3] = {
 };
 
 /* |error| of element <= bound * (|alpha| |A||B| + |beta| |C|) */
-#define CHECK_GEMM(u)                                                                                        \
-    do {                                                                                                     \
-        for (size_t i = 0; i < m; i++) {                                                                     \
-            for (size_t j = 0; j < n; j++) {                                                                 \
-                double sum = 0, total = 0;                                                                   \
-                for (size_t p = 0; p < k; p++) {                                                             \
-                    double product = (double)(ta ? a[p * lda + i] : a[i * lda + p]) *                        \
-                                     (tb ? b[j * ldb + p] : b[p * ldb + j]);                                 \
-                    sum += product, total += fabs(product);                                                  \
-                }                                                                                            \
-                double old = beta == 0 ? 0.0 : beta * (double)before[i * ldc + j];                           \
-                assert_close(c[i * ldc + j], alpha *sum + old,                                               \
-                             sum_bound(k, u) * (fabs((double)alpha) * total + fabs(old)));                   \
-            }                                                                                                \
-            for (size_t j = n; j < ldc; j++)                                                                 \
-                assert_memory_equal(c + i * ldc + j, before + i * ldc + j, sizeof *c);                       \
-        }                                                                                                    \
+#define CHECK_GEMM(u)                                                                                                  \
+    do {                                                                                                               \
+        for (size_t i = 0; i < m; i++) {                                                                               \
+            for (size_t j = 0; j < n; j++) {                                                                           \
+                double sum = 0, total = 0;                                                                             \
+                for (size_t p = 0; p < k; p++) {                                                                       \
+                    double product =                                                                                   \
+                        (double)(ta ? a[p * lda + i] : a[i * lda + p]) * (tb ? b[j * ldb + p] : b[p * ldb + j]);       \
+                    sum += product, total += fabs(product);                                                            \
+                }                                                                                                      \
+                double old = beta == 0 ? 0.0 : beta * (double)before[i * ldc + j];                                     \
+                assert_close(c[i * ldc + j], alpha *sum + old,                                                         \
+                             sum_bound(k, u) * (fabs((double)alpha) * total + fabs(old)));                             \
+            }                                                                                                          \
+            for (size_t j = n; j < ldc; j++) assert_memory_equal(c + i * ldc + j, before + i * ldc + j, sizeof *c);    \
+        }                                                                                                              \
     } while (0)
 
 static void check_f32(bo_context *context, const size_t *size, bool ta, bool tb, float alpha, float beta)

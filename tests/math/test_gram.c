@@ -17,8 +17,7 @@ static void check_gram(bo_context *context, size_t n, size_t rows, bool precise)
             }
             double old = before[i * ldg + j];
             /* float32 sums run over at most 512 rows, then float64 takes over */
-            double bound =
-                precise ? 2 * sum_bound(rows, 0x1p-53) : sum_bound(rows < 512 ? rows : 512, 0x1p-24);
+            double bound = precise ? 2 * sum_bound(rows, 0x1p-53) : sum_bound(rows < 512 ? rows : 512, 0x1p-24);
             assert_close(g[i * ldg + j], old + sum, bound * (size + fabs(old)));
         }
         /* nothing beyond the row's end is touched */
@@ -32,8 +31,7 @@ static void gram_matches_naive_loops(void **state)
     (void)state;
     FOR_EACH_ISA(context, 2)
     {
-        const size_t sizes[][2] = {{1, 1},    {1, 700},   {13, 5},     {32, 512},
-                                   {33, 513}, {113, 257}, {257, 1031}, {300, 3}};
+        const size_t sizes[][2] = {{1, 1}, {1, 700}, {13, 5}, {32, 512}, {33, 513}, {113, 257}, {257, 1031}, {300, 3}};
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             check_gram(context, sizes[s][0], sizes[s][1], false);
             check_gram(context, sizes[s][0], sizes[s][1], true);
