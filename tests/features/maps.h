@@ -1,0 +1,90 @@
+/* Every map the registry can make, so that a new kernel, function or draw is tested without a line here: all
+ * combinations of the axes are tried, and those that are refused as unsupported are left out. */
+#ifndef BO_TEST_MAPS_H
+#define BO_TEST_MAPS_H
+
+#include "testing.h"
+#include "features/internal.h"
+
+enum { DIM = 6, FREQUENCIES = 16, SAMPLE_ROWS = 12 };
+
+static inline void test_custom(void *user, size_t rows, size_t frequencies, const float *u, size_t dim, const float *x,
+                               size_t features, float *out)
+{
+    (void)user, (void)dim, (void)x;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < frequencies; i++) out[r * features + i] = tanhf(u[r * frequencies + i]);
+}
+
+static inline void test_custom_backward(void *user, size_t rows, size_t frequencies, const float *u, size_t dim,
+                                        const float *x, size_t features, const float *dz, float *du, float *dx)
+{
+    (void)user, (void)dim, (void)x, (void)dx;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < frequencies; i++) {
+            float t = tanhf(u[r * frequencies + i]);
+            du[r * frequencies + i] = dz[r * features + i] * (1 - t * t);
+        }
+}
+
+/* Inputs of moderate size: kernels around one half, and second moments of positive features that exist. */
+static inline void test_inputs(uint64_t seed, size_t count, float *x)
+{
+    bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.inputs", 0));
+    for (size_t i = 0; i < count; i++) x[i] = (float)(0.3 * bo_rng_normal(&rng));
+}
+
+static inline const char *map_name(const bo_features_desc *desc)
+{
+    static char text[128];
+    snprintf(text, sizeof text, "%s %s %s %s", bo_kernel_name(desc->kernel), bo_function_name(desc->function),
+             bo_draw_name(desc->draw), bo_sampling_name(desc->sampling));
+    return text;
+}
+
+/* A descriptor of this combination with FREQUENCIES frequencies (or as many features, where there are none). */
+static inline bo_features_desc map_desc(bo_kernel kernel, bo_function function, bo_draw draw, bo_sampling sampling,
+                                        const float *sample)
+{
+    const bo_function_definition *definition = bo_function_find(function);
+    size_t features = definition->per_frequency ? definition->per_frequency * FREQUENCIES : 0;
+    if (!definition->per_frequency && !definition->exact) features = 2 * FREQUENCIES;
+    return (bo_features_desc){.kernel = kernel,
+                              .function = function,
+                              .draw = draw,
+                              .sampling = sampling,
+                              .dim = DIM,
+                              .features = features,
+                              .gamma = 0.8,
+                              .alpha = 1.5,
+                              .degree = 3,
+                              .seed = 1,
+                              .sample = sample,
+                              .sample_rows = SAMPLE_ROWS,
+                              .sample_stride = DIM,
+                              .custom = test_custom,
+                              .custom_backward = test_custom_backward};
+}
+
+typedef void (*map_visitor)(bo_context *context, const bo_features_desc *desc, void *user);
+
+/* Calls `visit` for every combination that is not refused; returns how many. */
+static inline size_t for_each_map(bo_context *context, const float *sample, map_visitor visit, void *user)
+{
+    size_t count = 0, bytes;
+    for (int kernel = 0; kernel < BO_KERNEL_COUNT; kernel++)
+        for (int function = 1; function < BO_FUNCTION_COUNT; function++)
+            for (int draw = 1; draw < BO_DRAW_COUNT; draw++)
+                for (int sampling = 0; sampling < BO_SAMPLING_COUNT; sampling++) {
+                    bo_features_desc desc = map_desc((bo_kernel)kernel, (bo_function)function, (bo_draw)draw,
+                                                     (bo_sampling)sampling, sample);
+                    bo_status status = bo_features_memory(context, &desc, &bytes);
+                    if (status == BO_UNSUPPORTED) continue;
+                    assert_ok(context, status);
+                    visit(context, &desc, user);
+                    count++;
+                }
+    return count;
+}
+
+#endif
