@@ -4,6 +4,23 @@
 
 #include "schema.h"
 
+/* A run of neighbouring columns of the file that are neighbouring inputs. */
+typedef struct bo_run {
+    size_t from, to, count;
+} bo_run;
+
+struct bo_stream {
+    bo_schema *schema;
+    bo_source source;
+    size_t *input_columns;  /* file column of each column of the schema; SIZE_MAX: none (target, unused) */
+    size_t *target_columns; /* of the data or the labels file; NULL: the targets are absent */
+    bool one_hot, parted;
+    bo_run *runs; /* fast way: binary file, numbers only */
+    size_t run_count;
+    size_t part, parts, first, last; /* rows [first, last) of a part that seeks; else every parts-th block */
+    size_t unseen;                   /* categories the schema does not know */
+};
+
 /* Takes `source` over, also when it fails; the source stands at its start. */
 bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema, bo_source *source,
                            bo_stream **out);

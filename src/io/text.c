@@ -124,7 +124,7 @@ bo_status bo_records_rewind(bo_context *context, bo_reader *reader)
     records->line = 1;
     reader->next_row = 0;
     BO_TRY(bo_bytes_peek(context, reader->bytes, 3, &data, &have));
-    if (have == 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) /* byte order mark of UTF-8 */
+    if (have >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) /* byte order mark of UTF-8 */
         BO_TRY(bo_bytes_read(context, reader->bytes, mark, 3, &got));
     return BO_OK;
 }

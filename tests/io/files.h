@@ -1,0 +1,114 @@
+/* Files for the tests of src/io: each test program has a folder of its own that goes away at the end. */
+#ifndef BO_TEST_FILES_H
+#define BO_TEST_FILES_H
+
+#include "testing.h"
+#include "io/schema.h"
+#include <bochner/data.h>
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+typedef struct test_folder {
+    bo_context *context;
+    char path[512];
+    char file[8][640]; /* results of test_path, used in turn */
+    int turn;
+    int warnings, infos; /* messages logged */
+    char last_log[1024];
+} test_folder;
+
+static void test_log(void *user, bo_log_level level, const char *message)
+{
+    test_folder *folder = user;
+    if (level == BO_LOG_WARNING) ++folder->warnings;
+    if (level == BO_LOG_INFO) ++folder->infos;
+    snprintf(folder->last_log, sizeof folder->last_log, "%s", message);
+}
+
+static int test_setup(void **state)
+{
+    test_folder *folder = calloc(1, sizeof *folder);
+    const char *base = getenv("TMPDIR");
+    snprintf(folder->path, sizeof folder->path, "%s/bochner-test-XXXXXX", base && *base ? base : "/tmp");
+    if (!mkdtemp(folder->path)) return -1;
+    bo_context_desc desc = {.threads = 1, .log = test_log, .user = folder};
+    if (bo_context_create(&desc, &folder->context) != BO_OK) return -1;
+    *state = folder;
+    return 0;
+}
+
+static int test_teardown(void **state)
+{
+    test_folder *folder = *state;
+    DIR *listing = opendir(folder->path);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        char name[1024];
+        snprintf(name, sizeof name, "%s/%.300s", folder->path, entry->d_name);
+        if (entry->d_name[0] != '.') unlink(name);
+    }
+    if (listing) closedir(listing);
+    rmdir(folder->path);
+    bo_context_destroy(folder->context);
+    free(folder);
+    return 0;
+}
+
+static inline const char *test_path(test_folder *folder, const char *name)
+{
+    char *out = folder->file[folder->turn++ % 8];
+    snprintf(out, sizeof folder->file[0], "%s/%s", folder->path, name);
+    return out;
+}
+
+static inline const char *test_write(test_folder *folder, const char *name, const void *bytes, size_t size)
+{
+    const char *path = test_path(folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+    return path;
+}
+
+static inline const char *test_text(test_folder *folder, const char *name, const char *text)
+{
+    return test_write(folder, name, text, strlen(text));
+}
+
+static inline const char *test_gzip(test_folder *folder, const char *name, const void *bytes, size_t size)
+{
+    const char *path = test_path(folder, name);
+    gzFile file = gzopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(gzwrite(file, bytes, (unsigned)size), size);
+    gzclose(file);
+    return path;
+}
+
+/* A .npy file, version 1, with this header text and data. */
+static inline const char *test_npy(test_folder *folder, const char *name, const char *header, const void *data,
+                                   size_t size)
+{
+    unsigned char bytes[8192];
+    size_t length = strlen(header);
+    assert_true(length + size + 10 <= sizeof bytes);
+    memcpy(bytes, "\x93NUMPY\x01\x00", 8);
+    bytes[8] = (unsigned char)length;
+    bytes[9] = (unsigned char)(length >> 8);
+    memcpy(bytes + 10, header, length);
+    if (size) memcpy(bytes + 10 + length, data, size);
+    return test_write(folder, name, bytes, 10 + length + size);
+}
+
+static inline size_t test_files_left(test_folder *folder)
+{
+    size_t count = 0;
+    DIR *listing = opendir(folder->path);
+    for (struct dirent *entry; (entry = readdir(listing));) count += entry->d_name[0] != '.';
+    closedir(listing);
+    return count;
+}
+
+#endif

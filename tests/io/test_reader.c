@@ -1,0 +1,378 @@
+/* Every format, and every way in which one can be broken. */
+#include "files.h"
+
+/* The whole file as doubles; caller frees. */
+static double *read_all(test_folder *folder, const char *path, bo_format format, size_t *rows, size_t *columns)
+{
+    bo_reader *reader;
+    assert_ok(folder->context, bo_reader_open(folder->context, path, format, 0, &reader));
+    double *all = NULL;
+    *rows = 0;
+    *columns = bo_reader_columns(reader);
+    for (;;) {
+        bo_block block;
+        assert_ok(folder->context, bo_reader_next(folder->context, reader, 3, &block));
+        if (block.rows == 0) break;
+        assert_int_equal(block.first_row, *rows);
+        all = realloc(all, (*rows + block.rows) * *columns * sizeof *all);
+        memcpy(all + *rows * *columns, block.cells, block.rows * *columns * sizeof *all);
+        *rows += block.rows;
+    }
+    bo_reader_close(reader);
+    return all;
+}
+
+static void expect(test_folder *folder, const char *path, bo_format format, size_t rows, size_t columns,
+                   const double *values)
+{
+    size_t r, c;
+    double *all = read_all(folder, path, format, &r, &c);
+    assert_int_equal(r, rows);
+    assert_int_equal(c, columns);
+    for (size_t i = 0; i < rows * columns; ++i)
+        if (!(all[i] == values[i] || (isnan(all[i]) && isnan(values[i]))))
+            fail_msg("%s: cell %zu is %g, not %g", path, i, all[i], values[i]);
+    free(all);
+}
+
+/* Opening or reading to the end fails with these words. */
+static void refuse(test_folder *folder, const char *path, bo_format format, bo_status expected, const char *words)
+{
+    bo_reader *reader;
+    bo_status status = bo_reader_open(folder->context, path, format, 0, &reader);
+    while (status == BO_OK) {
+        bo_block block;
+        status = bo_reader_next(folder->context, reader, 100, &block);
+        if (status == BO_OK && block.rows == 0) fail_msg("%s was read to the end", path);
+    }
+    bo_reader_close(reader);
+    assert_fails(folder->context, expected, words, status);
+    assert_non_null(strstr(bo_context_error(folder->context), folder->path)); /* the file is named */
+}
+
+static const double six[] = {1, 2, 3, 4, 5, 6};
+
+static void csv_shapes(void **state)
+{
+    test_folder *f = *state;
+    expect(f, test_text(f, "a.csv", "1,2,3\n4,5,6\n"), BO_FORMAT_AUTO, 2, 3, six);
+    expect(f, test_text(f, "a.csv", "1;2;3\n4;5;6"), BO_FORMAT_AUTO, 2, 3, six);
+    expect(f, test_text(f, "a.csv", "1\t2\t3\r\n4\t5\t6\r\n"), BO_FORMAT_CSV, 2, 3, six);
+    expect(f,
+           test_text(f, "a.csv",
+                     "\xef\xbb\xbf"
+                     "1, 2 ,3\n\n4,\"5\", \"6\" \n\n"),
+           BO_FORMAT_AUTO, 2, 3, six);
+    expect(f, test_text(f, "a.csv", "a,b,c\n1,2,3\n4,5,6\n"), BO_FORMAT_AUTO, 2, 3, six);
+    expect(f, test_text(f, "a.txt", "  1 2\t3  \n# note\n4  5 6\n"), BO_FORMAT_AUTO, 2, 3, six);
+    expect(f, test_text(f, "a.txt", "a b c\n1 2 3\n4 5 6\n"), BO_FORMAT_AUTO, 2, 3, six);
+    expect(f, test_text(f, "a.txt", "1\n2\n3\n4\n5\n6\n"), BO_FORMAT_AUTO, 6, 1, six);
+    const double gaps[] = {1, NAN, NAN, NAN, NAN, 2};
+    expect(f, test_text(f, "a.csv", "1,,NA\nnull,?,2\n"), BO_FORMAT_AUTO, 2, 3, gaps);
+    expect(f, test_text(f, "a.tsv", "1\t\tNA\nnull\t?\t2\n"), BO_FORMAT_AUTO, 2, 3, gaps);
+    expect(f, test_text(f, "a.csv", "7\n"), BO_FORMAT_AUTO, 1, 1, (double[]){7});
+}
+
+static void csv_quotes(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_text(
+        f, "q.csv", "name,\"say \"\"hi\"\"\",n\n\"a, b\",\"two\nlines\",1\n\"x\"\"y\",5\" pipe,2\n\n\"\",\"Z\xe9\",3");
+    bo_reader *reader;
+    bo_block block;
+    assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 0, &reader));
+    assert_string_equal(bo_reader_name(reader, 1), "say \"hi\"");
+    for (int pass = 0; pass < 2; ++pass) {
+        assert_ok(f->context, bo_reader_next(f->context, reader, 100, &block));
+        assert_int_equal(block.rows, 3);
+        assert_string_equal(block.text[0], "a, b");
+        assert_string_equal(block.text[1], "two\nlines");
+        assert_string_equal(block.text[3], "x\"y");
+        assert_string_equal(block.text[4], "5\" pipe");
+        assert_null(block.text[6]);
+        assert_true(isnan(block.cells[6]));
+        assert_string_equal(block.text[7], "Z\xc3\xa9"); /* Latin-1 becomes UTF-8 */
+        assert_true(block.cells[8] == 3);
+        assert_int_equal(block.lines[0], 2);
+        assert_int_equal(block.lines[1], 4);
+        assert_int_equal(block.lines[2], 6);
+        assert_ok(f->context, bo_reader_rewind(f->context, reader));
+    }
+    bo_reader_close(reader);
+}
+
+static void csv_headers(void **state)
+{
+    test_folder *f = *state;
+    static const struct {
+        const char *text;
+        bool header;
+    } cases[] = {{"a,b\n1,x\n2,y\n", true},  {"5.1,setosa\n4.9,setosa\n", false},
+                 {"cat\ndog\ncat\n", false}, {"kind\ncat\ndog\n", true},
+                 {"a,b\nx,y\n", true},       {"T,2,8\nI,5,12\n", false},
+                 {"y\n1\n2\n", true},        {"1,2\n3,x\n", false},
+                 {"NA,2\n3,4\n", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        bo_reader *reader;
+        assert_ok(f->context,
+                  bo_reader_open(f->context, test_text(f, "h.csv", cases[i].text), BO_FORMAT_AUTO, 0, &reader));
+        if ((bo_reader_name(reader, 0) != NULL) != cases[i].header) fail_msg("header of '%s'", cases[i].text);
+        bo_reader_close(reader);
+    }
+}
+
+static void csv_refused(void **state)
+{
+    test_folder *f = *state;
+    refuse(f, test_text(f, "r.csv", "a,b,c\n1,2,3\n4,5\n"), BO_FORMAT_AUTO, BO_FORMAT,
+           "line 3: 2 columns, but the first row has 3");
+    refuse(f, test_text(f, "r.csv", "1,2\n3,4,5\n"), BO_FORMAT_AUTO, BO_FORMAT,
+           "line 2: 3 columns, but the first row has 2");
+    refuse(f, test_text(f, "r.txt", "1 2\n3 4 5\n"), BO_FORMAT_AUTO, BO_FORMAT, "line 2: 3 columns");
+    refuse(f, test_text(f, "r.csv", "a,b,a\n1,2,3\n"), BO_FORMAT_AUTO, BO_FORMAT, "names 'a' twice, columns 0 and 2");
+    refuse(f, test_text(f, "r.csv", "a,b\n1,\"2\n3,4\n"), BO_FORMAT_AUTO, BO_FORMAT,
+           "line 2: a quoted field starts here");
+    refuse(f, test_text(f, "r.csv", "a,b\n1,2\n\"1\"x,2\n"), BO_FORMAT_AUTO, BO_FORMAT,
+           "line 3, column 'a': something follows");
+    refuse(f, test_text(f, "e.csv", ""), BO_FORMAT_AUTO, BO_FORMAT, "is empty");
+    refuse(f, test_text(f, "e.csv", " \n\r\n"), BO_FORMAT_AUTO, BO_FORMAT, "is empty");
+    refuse(f, test_write(f, "z.csv", "a\0b,1\n", 6), BO_FORMAT_AUTO, BO_FORMAT, "neither text nor a known binary");
+    refuse(f, test_write(f, "z.npz", "PK\3\4abcd", 8), BO_FORMAT_AUTO, BO_UNSUPPORTED, "zip archive");
+    refuse(f, test_path(f, "absent.csv"), BO_FORMAT_AUTO, BO_IO, "No such file");
+    refuse(f, f->path, BO_FORMAT_AUTO, BO_IO, "folder");
+}
+
+static void libsvm(void **state)
+{
+    test_folder *f = *state;
+    const double cells[] = {1, 0.5, 0, 2, -1, 0, 0, 0, 1, 0, 3, 0};
+    const char *path = test_text(f, "a.svm", "# first\n+1 1:0.5 3:2 # note\n-1\n1 qid:7 2:3 \n");
+    expect(f, path, BO_FORMAT_AUTO, 3, 4, cells);
+    bo_reader *reader;
+    assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 9, &reader));
+    assert_int_equal(bo_reader_columns(reader), 9);
+    assert_string_equal(bo_reader_name(reader, 0), "label");
+    bo_reader_close(reader);
+    refuse(f, test_text(f, "b.svm", "1 1:1\n1 0:1\n"), BO_FORMAT_AUTO, BO_FORMAT, "line 2: '0:1': indices start at 1");
+    refuse(f, test_text(f, "b.svm", "1 2:1 1:1\n"), BO_FORMAT_AUTO, BO_FORMAT, "'1:1': indices must ascend");
+    refuse(f, test_text(f, "b.svm", "1 2:1 2:1\n"), BO_FORMAT_AUTO, BO_FORMAT, "twice");
+    refuse(f, test_text(f, "b.svm", "1 99999999999999999999:1\n"), BO_FORMAT_AUTO, BO_FORMAT, "beyond");
+    refuse(f, test_text(f, "b.svm", "1,2 1:1\n"), BO_FORMAT_AUTO, BO_FORMAT, "several labels");
+    refuse(f, test_text(f, "b.svm", "x 1:1\n"), BO_FORMAT_LIBSVM, BO_FORMAT, "label must be a number");
+    refuse(f, test_text(f, "b.svm", "1 1:1\n1 1:x\n"), BO_FORMAT_LIBSVM, BO_FORMAT, "line 2: '1:x'");
+    refuse(f, test_text(f, "b.svm", "1 1:1\n1 5\n"), BO_FORMAT_LIBSVM, BO_FORMAT, "index:value was expected");
+}
+
+static void npy_types(void **state)
+{
+    test_folder *f = *state;
+    char header[128];
+#define ARRAY(descr, type)                                                                                             \
+    do {                                                                                                               \
+        const type values[] = {1, 2, 3, 4, 5, 6};                                                                      \
+        snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (2, 3), }\n", descr);        \
+        expect(f, test_npy(f, "a.npy", header, values, sizeof values), BO_FORMAT_AUTO, 2, 3, six);                     \
+    } while (0)
+    ARRAY("<f4", float);
+    ARRAY("<f8", double);
+    ARRAY("|i1", int8_t);
+    ARRAY("|u1", uint8_t);
+    ARRAY("<i2", int16_t);
+    ARRAY("<u2", uint16_t);
+    ARRAY("<i4", int32_t);
+    ARRAY("<u4", uint32_t);
+    ARRAY("<i8", int64_t);
+    ARRAY("=u8", uint64_t);
+#undef ARRAY
+    const unsigned char halves[] = {0, 0x3c, 0, 0xc0}, big_i2[] = {0, 1, 0xff, 0xfe},
+                        big_f4[] = {0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0};
+    const unsigned char big_f8[] = {0x3f, 0xf0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0};
+    const double one[] = {1, -2};
+    expect(f, test_npy(f, "a.npy", "{'descr':'<f2','fortran_order':False,'shape':(2,)}", halves, 4), BO_FORMAT_AUTO, 2,
+           1, one);
+    expect(f, test_npy(f, "a.npy", "{'descr':'>i2','fortran_order':False,'shape':(2,)}", big_i2, 4), BO_FORMAT_AUTO, 2,
+           1, one);
+    expect(f, test_npy(f, "a.npy", "{'descr':'>f4','fortran_order':False,'shape':(2,1)}", big_f4, 8), BO_FORMAT_AUTO, 2,
+           1, one);
+    expect(f, test_npy(f, "a.npy", "{'descr':'>f8','fortran_order':True,'shape':(2,)}", big_f8, 16), BO_FORMAT_AUTO, 2,
+           1, one);
+    const uint8_t bytes[] = {1, 2, 3, 4, 5, 6}, columns[] = {1, 4, 2, 5, 3, 6};
+    expect(f, test_npy(f, "a.npy", "{'shape':(2,3,1),'descr':'|u1','fortran_order':False}", bytes, 6), BO_FORMAT_AUTO,
+           2, 3, six);
+    expect(f, test_npy(f, "a.npy", "{'shape':(2,3),'descr':'|u1','fortran_order':True}", columns, 6), BO_FORMAT_AUTO, 2,
+           3, six);
+}
+
+static void npy_version_two(void **state)
+{
+    test_folder *f = *state;
+    static const char header[] = "{'shape':(6,),'descr':'|u1','fortran_order':False}";
+    unsigned char file[128] = "\x93NUMPY\x02";
+    size_t length = sizeof header - 1;
+    file[8] = (unsigned char)length;
+    memcpy(file + 12, header, length);
+    for (unsigned char i = 0; i < 6; ++i) file[12 + length + i] = (unsigned char)(i + 1);
+    for (unsigned char version = 2; version <= 3; ++version) {
+        file[6] = version;
+        expect(f, test_write(f, "v.npy", file, 12 + length + 6), BO_FORMAT_AUTO, 6, 1, six);
+    }
+    file[6] = 4;
+    refuse(f, test_write(f, "v.npy", file, 12 + length + 6), BO_FORMAT_AUTO, BO_FORMAT, ".npy version 4");
+    file[6] = 2;
+    file[11] = 0x7f;
+    refuse(f, test_write(f, "v.npy", file, 12 + length + 6), BO_FORMAT_AUTO, BO_FORMAT, "claims");
+}
+
+static void npy_refused(void **state)
+{
+    test_folder *f = *state;
+    const float values[6] = {1};
+    static const struct {
+        const char *header, *words;
+        size_t bytes;
+        bo_status status;
+    } cases[] = {
+        {"{'descr':'<f4','fortran_order':False,'shape':(2,3)}", "truncated", 20, BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':(2,3)}", "truncated", 0, BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':(2,2)}", "8 bytes more", 24, BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':(60000000000000000,100)}", "more than a file can hold", 24,
+         BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':(2,72057594037927935,72057594037927935)}", "overflows", 24,
+         BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':(99999999999999999999,2)}", "too large", 24, BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':(2,0)}", "no columns", 0, BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':()}", "rank 0", 4, BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':(-1,2)}", "whole numbers", 24, BO_FORMAT},
+        {"{'descr':'|O','fortran_order':False,'shape':(2,3)}", "'|O' are not read", 24, BO_UNSUPPORTED},
+        {"{'descr':'<c8','fortran_order':False,'shape':(3,)}", "'<c8' are not read", 24, BO_UNSUPPORTED},
+        {"{'descr':[('a','<f4')],'fortran_order':False,'shape':(6,)}", "structured", 24, BO_UNSUPPORTED},
+        {"{'descr':'<f4','fortran_order':True,'shape':(1,2,3)}", "Fortran", 24, BO_UNSUPPORTED},
+        {"{'descr':'<f4','fortran_order':Maybe,'shape':(6,)}", "truth", 24, BO_FORMAT},
+        {"{'descr':'<f4','shape':(6,)}", "missing", 24, BO_FORMAT},
+        {"{'descr':'<f4','descr':'<f8','fortran_order':False,'shape':(6,)}", "repeated", 24, BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':(6,)} import os", "follows", 24, BO_FORMAT},
+        {"{'descr':'<f4','fortran_order':False,'shape':(6,", "malformed", 24, BO_FORMAT},
+        {"['descr']", "dictionary", 24, BO_FORMAT},
+        {"", "dictionary", 24, BO_FORMAT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
+        refuse(f, test_npy(f, "n.npy", cases[i].header, values, cases[i].bytes), BO_FORMAT_AUTO, cases[i].status,
+               cases[i].words);
+    refuse(f, test_write(f, "n.npy", "\x93NUMPY\x01\x00\x76", 9), BO_FORMAT_AUTO, BO_FORMAT, "version");
+    refuse(f, test_write(f, "n.npy", "\x93NUMPY\x01\x00\x76\x00{", 11), BO_FORMAT_AUTO, BO_FORMAT,
+           "truncated inside its header");
+}
+
+static void idx(void **state)
+{
+    test_folder *f = *state;
+    const unsigned char u8[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6};
+    const unsigned char i16[] = {0, 0, 0x0b, 1, 0, 0, 0, 2, 0, 1, 0xff, 0xfe};
+    const unsigned char f32[] = {0, 0, 0x0d, 1, 0, 0, 0, 2, 0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0};
+    const unsigned char huge[] = {0, 0, 8, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    const unsigned char type[] = {0, 0, 0x0a, 1, 0, 0, 0, 1, 1}, rank[] = {0, 0, 8, 0, 1};
+    expect(f, test_write(f, "a-idx3", u8, sizeof u8), BO_FORMAT_AUTO, 2, 3, six);
+    expect(f, test_write(f, "a-idx1", i16, sizeof i16), BO_FORMAT_AUTO, 2, 1, (double[]){1, -2});
+    expect(f, test_write(f, "a-idx1", f32, sizeof f32), BO_FORMAT_AUTO, 2, 1, (double[]){1, -2});
+    expect(f, test_gzip(f, "a-idx3.gz", u8, sizeof u8), BO_FORMAT_AUTO, 2, 3, six);
+    refuse(f, test_write(f, "b-idx3", u8, sizeof u8 - 1), BO_FORMAT_AUTO, BO_FORMAT, "truncated");
+    refuse(f, test_write(f, "b-idx3", u8, 9), BO_FORMAT_AUTO, BO_FORMAT, "truncated inside its header");
+    refuse(f, test_gzip(f, "b-idx3.gz", u8, sizeof u8 - 1), BO_FORMAT_AUTO, BO_FORMAT, "it ends in row 1");
+    refuse(f, test_write(f, "b-idx3", huge, sizeof huge), BO_FORMAT_AUTO, BO_FORMAT, "overflow");
+    refuse(f, test_write(f, "b-idx", type, sizeof type), BO_FORMAT_AUTO, BO_FORMAT, "type 0x0a");
+    refuse(f, test_write(f, "b-idx", rank, sizeof rank), BO_FORMAT_AUTO, BO_FORMAT, "rank 0");
+}
+
+static void gzip(void **state)
+{
+    test_folder *f = *state;
+    static const char text[] = "1,2,3\n4,5,6\n";
+    unsigned char bytes[512];
+    const char *path = test_gzip(f, "a.csv.gz", text, strlen(text));
+    expect(f, path, BO_FORMAT_AUTO, 2, 3, six);
+    FILE *file = fopen(path, "rb");
+    size_t size = fread(bytes, 1, 200, file);
+    fclose(file);
+    for (size_t cut = 2; cut < size; ++cut)
+        refuse(f, test_write(f, "c.csv.gz", bytes, cut), BO_FORMAT_AUTO, BO_FORMAT, "gzip data is truncated");
+    bytes[size - 6] ^= 1; /* in the checksum */
+    refuse(f, test_write(f, "c.csv.gz", bytes, size), BO_FORMAT_AUTO, BO_FORMAT, "incorrect data check");
+    bytes[size - 6] ^= 1;
+    memcpy(bytes + size, "garbage", 7);
+    refuse(f, test_write(f, "c.csv.gz", bytes, size + 7), BO_FORMAT_AUTO, BO_FORMAT, "follow the end of the gzip data");
+    memset(bytes + size, 0, 20); /* padding is fine */
+    expect(f, test_write(f, "c.csv.gz", bytes, size + 20), BO_FORMAT_AUTO, 2, 3, six);
+    memcpy(bytes + size, bytes, size); /* two members are one file */
+    expect(f, test_write(f, "c.csv.gz", bytes, 2 * size), BO_FORMAT_AUTO, 4, 3,
+           (double[]){1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6});
+    /* A header that promises more than DEFLATE can expand to. */
+    const unsigned char lie[] = {0, 0, 8, 2, 0x7f, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0xff};
+    refuse(f, test_gzip(f, "l-idx2.gz", lie, sizeof lie), BO_FORMAT_AUTO, BO_FORMAT, "truncated");
+    /* Fortran order cannot be read from a stream. */
+    const char *npy = test_npy(f, "f.npy", "{'descr':'|u1','fortran_order':True,'shape':(2,3)}", "\1\4\2\5\3\6", 6);
+    file = fopen(npy, "rb");
+    size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    refuse(f, test_gzip(f, "f.npy.gz", bytes, size), BO_FORMAT_AUTO, BO_UNSUPPORTED, "Fortran order");
+}
+
+static void seeking(void **state)
+{
+    test_folder *f = *state;
+    float values[300];
+    for (int i = 0; i < 300; ++i) values[i] = (float)i;
+    const char *path = test_path(f, "s.npy");
+    assert_ok(f->context, bo_npy_write_f32(f->context, path, 100, 3, values));
+    bo_reader *reader;
+    bo_block block;
+    size_t rows;
+    assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 0, &reader));
+    assert_true(bo_reader_rows(reader, &rows) && rows == 100);
+    assert_ok(f->context, bo_reader_seek(f->context, reader, 98));
+    assert_ok(f->context, bo_reader_next(f->context, reader, 10, &block));
+    assert_int_equal(block.rows, 2);
+    assert_int_equal(block.first_row, 98);
+    assert_true(block.cells[0] == 294);
+    assert_fails(f->context, BO_INVALID, "row 101", bo_reader_seek(f->context, reader, 101));
+    bo_reader_close(reader);
+    assert_ok(f->context, bo_reader_open(f->context, test_text(f, "s.csv", "1,2\n"), BO_FORMAT_AUTO, 0, &reader));
+    assert_fails(f->context, BO_UNSUPPORTED, "out of order", bo_reader_seek(f->context, reader, 0));
+    bo_reader_close(reader);
+}
+
+/* A record longer than every buffer on the way, and many rows over many refills. */
+static void long_records(void **state)
+{
+    test_folder *f = *state;
+    const size_t columns = 200000, rows = 3;
+    char *text = malloc(columns * rows * 3 + 1), *at = text;
+    for (size_t r = 0; r < rows; ++r)
+        for (size_t c = 0; c < columns; ++c) {
+            *at++ = (char)('0' + (r + c) % 10);
+            *at++ = c + 1 == columns ? '\n' : ',';
+        }
+    size_t r, c;
+    double *all = read_all(f, test_write(f, "w.csv", text, (size_t)(at - text)), BO_FORMAT_AUTO, &r, &c);
+    assert_int_equal(r, rows);
+    assert_int_equal(c, columns);
+    for (size_t i = 0; i < r * c; ++i) assert_true(all[i] == (double)((i / c + i % c) % 10));
+    free(all);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(csv_shapes),
+                                       cmocka_unit_test(csv_quotes),
+                                       cmocka_unit_test(csv_headers),
+                                       cmocka_unit_test(csv_refused),
+                                       cmocka_unit_test(libsvm),
+                                       cmocka_unit_test(npy_types),
+                                       cmocka_unit_test(npy_version_two),
+                                       cmocka_unit_test(npy_refused),
+                                       cmocka_unit_test(idx),
+                                       cmocka_unit_test(gzip),
+                                       cmocka_unit_test(seeking),
+                                       cmocka_unit_test(long_records)};
+    return cmocka_run_group_tests(tests, test_setup, test_teardown);
+}
