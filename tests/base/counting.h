@@ -1,0 +1,57 @@
+/* An allocator that counts what lives and fails when asked: for leaks, peaks and out-of-memory injection. */
+#ifndef BO_TEST_COUNTING_H
+#define BO_TEST_COUNTING_H
+
+#include "testing.h"
+#include <stdatomic.h>
+
+typedef struct counting {
+    atomic_size_t live;  /* blocks */
+    atomic_size_t calls; /* allocations asked for */
+    atomic_size_t bytes, peak;
+    size_t fail_at; /* this call fails, counted from 1, and every later one; 0: none */
+    bool once;      /* only that call fails */
+} counting;
+
+enum { COUNTING_HEADER = 64 }; /* keeps the alignment; the size stands in it */
+
+static inline void *counting_allocate(void *user, size_t bytes)
+{
+    counting *c = user;
+    size_t call = atomic_fetch_add(&c->calls, 1) + 1;
+    if (c->fail_at && (c->once ? call == c->fail_at : call >= c->fail_at)) return NULL;
+    size_t rounded = (bytes + 63) / 64 * 64 + COUNTING_HEADER;
+    char *base = aligned_alloc(64, rounded);
+    if (!base) return NULL;
+    memset(base + COUNTING_HEADER, 0xA5, rounded - COUNTING_HEADER); /* nothing may lean on zeros it did not ask for */
+    *(size_t *)base = bytes;
+    atomic_fetch_add(&c->live, 1);
+    size_t now = atomic_fetch_add(&c->bytes, bytes) + bytes, peak = atomic_load(&c->peak);
+    while (now > peak && !atomic_compare_exchange_weak(&c->peak, &peak, now)) {
+    }
+    return base + COUNTING_HEADER;
+}
+
+static inline void counting_release(void *user, void *pointer)
+{
+    counting *c = user;
+    char *base = (char *)pointer - COUNTING_HEADER;
+    atomic_fetch_sub(&c->live, 1);
+    atomic_fetch_sub(&c->bytes, *(size_t *)base);
+    free(base);
+}
+
+static inline bo_allocator counting_allocator(counting *c)
+{
+    return (bo_allocator){counting_allocate, counting_release, c};
+}
+
+static inline bo_context *counting_context(counting *c, int threads)
+{
+    bo_context_desc desc = {.threads = threads, .allocator = counting_allocator(c)};
+    bo_context *context = NULL;
+    assert_int_equal(bo_context_create(&desc, &context), BO_OK);
+    return context;
+}
+
+#endif

@@ -1,0 +1,174 @@
+/* The context: kernels chosen by name, messages, log, progress. */
+#include "testing.h"
+
+/* ---- which kernels ------------------------------------------------------------------------------------- */
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    unsetenv("BOCHNER_ISA");
+    bo_context *context = NULL;
+    assert_int_equal(bo_context_create(NULL, &context), BO_OK);
+    assert_true(bo_context_threads(context) >= 1);
+    const char *isa = bo_context_isa(context);
+    assert_true(!strcmp(isa, "avx512") || !strcmp(isa, "avx2") || !strcmp(isa, "ref"));
+    assert_string_equal(bo_context_error(context), "");
+    assert_non_null(bo_context_kernels(context));
+    bo_context_destroy(context);
+    bo_context_destroy(NULL);
+}
+
+static void test_isa_by_name(void **state)
+{
+    (void)state;
+    unsetenv("BOCHNER_ISA");
+    bo_context_desc desc = {.threads = 3, .isa = "ref"};
+    bo_context *context = NULL;
+    assert_int_equal(bo_context_create(&desc, &context), BO_OK);
+    assert_string_equal(bo_context_isa(context), "ref");
+    assert_int_equal(bo_context_threads(context), 3);
+    bo_context_destroy(context);
+}
+
+static void test_isa_by_environment(void **state)
+{
+    (void)state;
+    bo_context *context = NULL;
+    setenv("BOCHNER_ISA", "ref", 1);
+    assert_int_equal(bo_context_create(NULL, &context), BO_OK);
+    assert_string_equal(bo_context_isa(context), "ref");
+    bo_context_destroy(context);
+
+    setenv("BOCHNER_ISA", "", 1); /* empty is unset */
+    assert_int_equal(bo_context_create(NULL, &context), BO_OK);
+    bo_context_destroy(context);
+
+    setenv("BOCHNER_ISA", "no such thing", 1); /* the descriptor wins */
+    bo_context_desc desc = {.isa = "ref"};
+    assert_int_equal(bo_context_create(&desc, &context), BO_OK);
+    bo_context_destroy(context);
+    assert_int_equal(bo_context_create(NULL, &context), BO_UNSUPPORTED);
+    assert_null(context);
+    unsetenv("BOCHNER_ISA");
+}
+
+static void test_unknown_isa(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"avx1024", "AVX2", "re", "reference", " ref"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bo_context_desc desc = {.isa = names[i]};
+        bo_context *context = (bo_context *)&desc;
+        assert_int_equal(bo_context_create(&desc, &context), BO_UNSUPPORTED);
+        assert_null(context);
+    }
+}
+
+/* ---- messages -------------------------------------------------------------------------------------------- */
+
+static void test_messages(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    assert_int_equal(bo_fail(context, BO_FORMAT, "line %d: %s", 7, "ragged"), BO_FORMAT);
+    assert_string_equal(bo_context_error(context), "line 7: ragged");
+    /* the old message as an argument of the new one */
+    bo_fail(context, BO_IO, "while reading: %s", bo_context_error(context));
+    assert_string_equal(bo_context_error(context), "while reading: line 7: ragged");
+    char *endless = malloc(100000);
+    memset(endless, 'x', 99999);
+    endless[99999] = 0;
+    bo_fail(context, BO_IO, "%s", endless);
+    size_t length = strlen(bo_context_error(context));
+    assert_true(length > 100 && length < 99999);
+    free(endless);
+    bo_context_destroy(context);
+}
+
+static void test_status_strings(void **state)
+{
+    (void)state;
+    for (int i = 0; i <= 8; i++) {
+        assert_non_null(bo_status_string((bo_status)i));
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(bo_status_string((bo_status)i), bo_status_string((bo_status)j));
+    }
+    assert_string_equal(bo_status_string((bo_status)1000), "unknown status");
+    assert_string_equal(bo_version(), BO_VERSION_STRING);
+    char numbers[32];
+    snprintf(numbers, sizeof numbers, "%d.%d.%d", BO_VERSION_MAJOR, BO_VERSION_MINOR, BO_VERSION_PATCH);
+    assert_string_equal(numbers, BO_VERSION_STRING);
+}
+
+/* ---- log and progress ------------------------------------------------------------------------------------ */
+
+typedef struct heard {
+    char message[256];
+    bo_log_level level;
+    double done, total;
+    int calls;
+    bool go_on;
+} heard;
+
+static void hear_log(void *user, bo_log_level level, const char *message)
+{
+    heard *h = user;
+    h->level = level;
+    h->calls++;
+    snprintf(h->message, sizeof h->message, "%s", message);
+}
+
+static bool hear_progress(void *user, const char *what, double done, double total)
+{
+    heard *h = user;
+    h->done = done;
+    h->total = total;
+    snprintf(h->message, sizeof h->message, "%s", what);
+    return h->go_on;
+}
+
+static void test_log_and_progress(void **state)
+{
+    (void)state;
+    heard h = {.go_on = true};
+    bo_context_desc desc = {.threads = 1, .log = hear_log, .progress = hear_progress, .user = &h};
+    bo_context *context = NULL;
+    assert_int_equal(bo_context_create(&desc, &context), BO_OK);
+    bo_log(context, BO_LOG_WARNING, "%d columns", 3);
+    assert_string_equal(h.message, "3 columns");
+    assert_int_equal(h.level, BO_LOG_WARNING);
+    assert_ok(context, bo_progress(context, "fitting", 3, 10));
+    assert_string_equal(h.message, "fitting");
+    assert_true(h.done == 3 && h.total == 10);
+    h.go_on = false;
+    assert_fails(context, BO_CANCELLED, "fitting", bo_progress(context, "fitting", 4, 10));
+    bo_context_destroy(context);
+
+    context = test_context(1); /* silent: nothing to call */
+    bo_log(context, BO_LOG_INFO, "unheard");
+    assert_ok(context, bo_progress(context, "unseen", 1, 2));
+    bo_context_destroy(context);
+}
+
+static void test_clock(void **state)
+{
+    (void)state;
+    double before = bo_seconds(), now = before;
+    for (int i = 0; i < 1000; i++) {
+        double next = bo_seconds();
+        assert_true(next >= now);
+        now = next;
+    }
+    assert_true(now - before < 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),           cmocka_unit_test(test_isa_by_name),
+        cmocka_unit_test(test_isa_by_environment), cmocka_unit_test(test_unknown_isa),
+        cmocka_unit_test(test_messages),           cmocka_unit_test(test_status_strings),
+        cmocka_unit_test(test_log_and_progress),   cmocka_unit_test(test_clock),
+    };
+    return cmocka_run_group_tests_name("base.context", tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* The pool: every index once, on workers that exist and never twice at once, also when nested. */
+#include "testing.h"
+#include <stdatomic.h>
+
+enum { MOST_WORKERS = 8 };
+
+typedef struct job {
+    bo_context *context, *other;
+    atomic_uchar *done;
+    atomic_int busy[MOST_WORKERS];
+    atomic_int wrong;
+    int threads;
+} job;
+
+static void mark(void *arg, size_t index, int worker)
+{
+    job *j = arg;
+    if (worker < 0 || worker >= j->threads || atomic_fetch_add(&j->busy[worker], 1) != 0) {
+        atomic_fetch_add(&j->wrong, 1);
+        return;
+    }
+    atomic_fetch_add(&j->done[index], 1);
+    atomic_fetch_sub(&j->busy[worker], 1);
+}
+
+static void test_every_index_once(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 2, 3, 7, 64, 1001, 50000};
+    for (int threads = 1; threads <= 5; threads++) {
+        job j = {.context = test_context(threads), .threads = threads};
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            j.done = calloc(counts[c] + 1, sizeof *j.done);
+            bo_parallel(j.context, counts[c], mark, &j);
+            for (size_t i = 0; i < counts[c]; i++) assert_int_equal(j.done[i], 1);
+            assert_int_equal(j.done[counts[c]], 0);
+            free(j.done);
+        }
+        assert_int_equal(j.wrong, 0);
+        bo_context_destroy(j.context);
+    }
+}
+
+/* Short batches in a row: a worker that is late for one must not run the next one's indices with the old task. */
+static void test_many_batches(void **state)
+{
+    (void)state;
+    job j = {.context = test_context(4), .threads = 4};
+    j.done = calloc(8, sizeof *j.done);
+    for (int batch = 0; batch < 3000; batch++) {
+        memset((void *)j.done, 0, 8 * sizeof *j.done);
+        size_t count = (size_t)(batch % 8);
+        bo_parallel(j.context, count, mark, &j);
+        for (size_t i = 0; i < 8; i++) assert_int_equal(j.done[i], i < count);
+    }
+    assert_int_equal(j.wrong, 0);
+    free(j.done);
+    bo_context_destroy(j.context);
+}
+
+enum { OUTER = 20, INNER = 30 };
+
+typedef struct inner_job {
+    job *outer;
+    size_t index;
+    int worker;
+} inner_job;
+
+static void inside(void *arg, size_t index, int worker)
+{
+    inner_job *i = arg;
+    if (worker != i->worker) atomic_fetch_add(&i->outer->wrong, 1);
+    atomic_fetch_add(&i->outer->done[i->index * INNER + index], 1);
+}
+
+static void nest(void *arg, size_t index, int worker)
+{
+    job *j = arg;
+    inner_job inner = {j, index, worker};
+    bo_parallel(j->context, INNER, inside, &inner);
+}
+
+static void test_nested_runs_inline(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++) {
+        job j = {.context = test_context(threads), .threads = threads};
+        j.done = calloc(OUTER * INNER, sizeof *j.done);
+        bo_parallel(j.context, OUTER, nest, &j);
+        for (size_t i = 0; i < OUTER * INNER; i++) assert_int_equal(j.done[i], 1);
+        assert_int_equal(j.wrong, 0);
+        free(j.done);
+        bo_context_destroy(j.context);
+    }
+}
+
+/* From a task of one context into another context, which is free: its workers, its numbering; then back again. */
+static void cross(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    job *j = arg;
+    if (index != 0) return;
+    job there = {.context = j->other, .threads = bo_context_threads(j->other), .done = j->done};
+    bo_parallel(j->other, 100, mark, &there);
+    atomic_fetch_add(&j->wrong, atomic_load(&there.wrong));
+    int me = worker;
+    inner_job again = {j, 1, me};
+    bo_parallel(j->context, INNER, inside, &again); /* still nested in the first */
+}
+
+static void test_two_contexts(void **state)
+{
+    (void)state;
+    job j = {.context = test_context(3), .other = test_context(2), .threads = 3};
+    j.done = calloc(100 + 2 * INNER, sizeof *j.done);
+    bo_parallel(j.context, 10, cross, &j);
+    for (size_t i = 0; i < 100; i++) assert_int_equal(j.done[i], i >= INNER && i < 2 * INNER ? 2 : 1);
+    assert_int_equal(j.wrong, 0);
+    free(j.done);
+    bo_context_destroy(j.context);
+    bo_context_destroy(j.other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_index_once),
+        cmocka_unit_test(test_many_batches),
+        cmocka_unit_test(test_nested_runs_inline),
+        cmocka_unit_test(test_two_contexts),
+    };
+    return cmocka_run_group_tests_name("base.pool", tests, NULL, NULL);
+}
