@@ -73,12 +73,9 @@ void cli_fit_print(const cli_fit_job *job)
     printf("Solver      %s: %s\n", bo_solver_name(report->solver), report->why_solver ? report->why_solver : "");
     printf("Time        search %s, fit %s, in all %s\n", cli_seconds(report->search_seconds).s,
            cli_seconds(report->fit_seconds).s, cli_seconds(cli_now() - job->started).s);
-    if (isfinite(report->search_score) && report->classes)
-        printf("Left out    %.2f%% of the rows wrong in the search, each predicted without itself\n",
-               100 * report->search_score);
-    else if (isfinite(report->search_score))
-        printf("Left out    rmse %s in the search, each row predicted without itself\n",
-               cli_significant(report->search_score, 4).s);
+    if (isfinite(report->search_score))
+        printf("Left out    %s %s in the search, each row predicted without itself\n",
+               report->classes ? "error of the scores" : "rmse", cli_significant(report->search_score, 4).s);
     if (job->tested) cli_metrics_print(&job->metrics, cli_fit_schema(job), stdout);
     printf("Features    ");
     cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);

@@ -1,0 +1,107 @@
+# Bad input: a message that names the place, exit status 1, and no model.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+house 200 1 >train.csv
+
+# refused WORDS OPTIONS...: fit fails with these words and leaves no file behind.
+refused() {
+    words=$1
+    shift
+    ls >before
+    fails 1 "$words" "$BOCHNER" fit "$@" --features 64 --out bad.model
+    ls >after
+    cmp -s before after || complain "left behind: $(comm -13 before after | tr '\n' ' ')"
+}
+: >out
+: >err
+: >after
+
+awk 'NR == 7 { print "1,2,3"; next } { print }' train.csv >ragged.csv
+refused "ragged.csv|line 7" ragged.csv
+refused "ragged.csv|line 7" ragged.csv --stream
+awk -F, -v OFS=, 'NR == 9 { $2 = "wide" } { print }' train.csv >word.csv
+refused "word.csv|line 9|area|wide" word.csv
+awk -F, -v OFS=, 'NR == 5 { $3 = "NaN" } { print }' train.csv >nan.csv
+refused "nan.csv|line 5|age|missing" nan.csv
+awk -F, -v OFS=, 'NR == 6 { $3 = "" } { print }' train.csv >gap.csv
+refused "gap.csv|line 6|age" gap.csv
+awk -F, -v OFS=, 'NR == 6 { $4 = "" } { print }' train.csv >gap_target.csv
+refused "gap_target.csv|line 6|price" gap_target.csv
+awk -F, -v OFS=, 'NR == 4 { $1 = "1e999" } { print }' train.csv >huge.csv
+refused "huge.csv|line 4|rooms" huge.csv
+: >empty.csv
+refused "empty.csv" empty.csv
+refused "empty.csv" empty.csv --stream
+head -1 train.csv >header.csv
+refused "header.csv" header.csv
+head -2 train.csv >one_row.csv
+refused "one_row.csv|1 row" one_row.csv
+awk 'BEGIN { print "a,b,class"; for (i = 0; i < 30; i++) print i "," i * i ",yes" }' >one_class.csv
+refused "one_class.csv|class" one_class.csv
+awk 'BEGIN { print "a,b,y"; for (i = 0; i < 30; i++) print "3,4," i * 0.37 }' >constant.csv
+refused "constant" constant.csv
+awk 'NR == 1 { print "rooms,area,rooms,price"; next } { print }' train.csv >twice.csv
+refused "twice.csv|rooms" twice.csv
+fails 1 "--features 0" "$BOCHNER" fit train.csv --features 0 --out bad.model
+fails 1 "--features 0" "$BOCHNER" features train.csv --features 0 --out bad.npy
+refused "nowhere.csv|No such file" nowhere.csv
+refused "folder" "$work"
+refused "train.csv|cost" train.csv --target cost
+refused "train.csv|17" train.csv --target 17
+refused "nolabels.txt" train.csv --labels nolabels.txt
+head -50 train.csv | cut -d, -f4 >short.txt
+refused "short.txt" train.csv --labels short.txt
+refused "town" train.csv --categorical town
+refused "logistic" train.csv --loss logistic
+refused "softmax|sincos|cosbias" train.csv --kernel softmax --function cosbias
+
+# Test files are read before the fit.
+refused "ragged.csv|line 7" train.csv --test ragged.csv
+refused "nan.csv|line 5" train.csv --test nan.csv
+refused "nan.csv|line 5" train.csv --test nan.csv --stream
+cut -d, -f1-3 train.csv >no_target.csv
+refused "no_target.csv|price" train.csv --test no_target.csv
+cut -d, -f2-4 train.csv >no_rooms.csv
+refused "no_rooms.csv|rooms" train.csv --test no_rooms.csv
+
+# Columns at predict are those of the fit.
+succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
+fails 1 "no_rooms.csv|rooms" "$BOCHNER" predict good.model no_rooms.csv
+fails 1 "nan.csv|line 5" "$BOCHNER" predict good.model nan.csv --out predicted.csv
+[ -e predicted.csv ] && complain "a half-written prediction was kept"
+tail -n +2 train.csv | cut -d, -f1,2 >narrow.csv
+fails 1 "narrow.csv|2 columns|4" "$BOCHNER" predict good.model narrow.csv
+succeeds "$BOCHNER" predict good.model no_target.csv
+fails 1 "--proba|numbers" "$BOCHNER" predict good.model no_target.csv --proba
+
+# Files that are not what they say.
+succeeds "$BOCHNER" features train.csv --kernel polynomial --degree 1 --gamma 1 --out table.npy
+head -c 700 table.npy >cut.npy
+refused "cut.npy" cut.npy
+head -c 60 table.npy >header_cut.npy
+refused "header_cut.npy" header_cut.npy
+{ head -c 10 table.npy; printf "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999, 99999999999), }"; } >hostile.npy
+refused "hostile.npy" hostile.npy
+{ head -c 10 table.npy; printf "{'descr': '|O', 'fortran_order': False, 'shape': (3, 2), }"; } >objects.npy
+refused "objects.npy" objects.npy
+gzip -c train.csv | head -c 900 >cut.csv.gz
+refused "cut.csv.gz" cut.csv.gz
+refused "cut.csv.gz" cut.csv.gz --stream
+{ gzip -c train.csv | head -c 200; head -c 2000 /dev/zero; } >damaged.csv.gz
+refused "damaged.csv.gz" damaged.csv.gz
+head -c 400 good.model >cut.model
+fails 1 "cut.model" "$BOCHNER" predict cut.model train.csv
+fails 1 "cut.model" "$BOCHNER" info cut.model
+fails 1 "train.csv" "$BOCHNER" predict train.csv train.csv
+fails 1 "train.csv" "$BOCHNER" info train.csv
+fails 1 "gone.model|No such file" "$BOCHNER" info gone.model
+{ printf '\377\377\377\377\377\377\377\177'; tail -c +9 good.model; } >hostile.model
+fails 1 "hostile.model" "$BOCHNER" info hostile.model
+sed 's/"format_version":"1"/"format_version":"9"/' good.model >newer.model
+fails 1 "newer.model|newer|9" "$BOCHNER" info newer.model
+fails 1 "newer.model|newer|9" "$BOCHNER" predict newer.model train.csv
+
+# Places that cannot be written are found before the work.
+fails 1 "no folder" "$BOCHNER" fit train.csv --features 64 --out nowhere/price.model
+fails 1 "it is a folder" "$BOCHNER" fit train.csv --features 64 --out "$work"
+fails 1 "no folder" "$BOCHNER" predict good.model train.csv --out nowhere/p.csv
+finish

@@ -1,0 +1,58 @@
+# Features, their statement of accuracy, the map in a file, and what info says of each kind of file.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+house 500 51 | awk -F, -v OFS=, 'NR > 1 { $2 /= 100; $3 /= 50; $4 /= 100 } { print }' >table.csv
+
+succeeds "$BOCHNER" features table.csv --kernel rbf --features 256 --gamma 0.5 --out Z.npy
+[ "$(wc -c <Z.npy)" -eq $((128 + 500 * 256 * 4)) ] || complain "Z.npy has $(wc -c <Z.npy) bytes"
+head -c 128 Z.npy | grep -q "'<f4'.*(500, 256)" || complain "the header of Z.npy is $(head -c 128 Z.npy | tail -c 118)"
+succeeds "$BOCHNER" features table.csv --kernel rbf --features 256 --gamma 0.5 --threads 1 --out again.npy
+cmp -s Z.npy again.npy || complain "the number of threads changes the features"
+succeeds "$BOCHNER" features table.csv --kernel rbf --features 256 --gamma 0.5 --seed 1 --out other.npy
+cmp -s Z.npy other.npy && complain "the seed does not change the features"
+
+# The statement: for every kernel of differences the measured error is what the variance says, up to the draw. One draw of m
+# frequencies has an error whose own spread is large; a factor of 4 either way is ten times more than seeds show.
+for kernel in rbf laplacian cauchy matern12 matern32 matern52 rational-quadratic; do
+    succeeds "$BOCHNER" features --error table.csv --kernel $kernel --features 512 --draw iid --json --quiet
+    ratio=$(field out ratio)
+    expect "$kernel: measured / predicted" "$ratio" '>' 0.25
+    expect "$kernel: measured / predicted" "$ratio" '<' 4
+done
+succeeds "$BOCHNER" features --error table.csv --features 512
+grep -q "In words: over 2,000 pairs" out || complain "no sentence: $(cat out)"
+grep -q "median distance" err || complain "it does not say where gamma comes from"
+# Four times the features, half the error.
+succeeds "$BOCHNER" features --error table.csv --draw iid --features 256 --gamma 1 --json --pairs 500
+predicted=$(field out predicted_rms)
+succeeds "$BOCHNER" features --error table.csv --draw iid --features 1024 --gamma 1 --json --pairs 500
+awk -v a="$predicted" -v b="$(field out predicted_rms)" 'BEGIN { r = a / b; exit !(r > 1.98 && r < 2.02) }' ||
+    complain "predicted errors $predicted and $(field out predicted_rms) are not 2 : 1"
+# Exact maps are exact, and fix their own length.
+succeeds "$BOCHNER" features --error table.csv --kernel polynomial --degree 3 --json
+[ "$(field out features)" = 35 ] || complain "monomials up to degree 3 of 4 columns: $(field out features)"
+expect "error of an exact map" "$(field out error_rms)" '<' 1e-4
+
+# Wrong combinations are refused with the reason; length scales; a target left out.
+fails 1 "cosbias" "$BOCHNER" features table.csv --kernel softmax --function cosbias --out Z2.npy
+fails 2 ".npy" "$BOCHNER" features table.csv --out Z.csv
+fails 2 "--error" "$BOCHNER" features table.csv
+echo "1 2 4 8" >scales.txt
+succeeds "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z3.npy
+echo "1 2 4" >scales.txt
+fails 1 "scales.txt|3 numbers|4 columns" "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z4.npy
+succeeds "$BOCHNER" features table.csv --target price --features 64 --out Z4.npy --json
+[ "$(field out dim)" = 3 ] || complain "without its target the table has $(field out dim) columns"
+
+# A saved map, a model, and what info says.
+succeeds "$BOCHNER" features table.csv --features 64 --kernel matern32 --save map.features
+succeeds "$BOCHNER" info map.features
+grep -q "feature map" out && grep -q matern32 out || complain "info of a map: $(cat out)"
+succeeds "$BOCHNER" info map.features --json
+[ "$(field out holds)" = features ] || complain "info of a map as JSON: $(cat out)"
+succeeds "$BOCHNER" fit table.csv --features 64 --out table.model
+succeeds "$BOCHNER" info table.model
+for word in regression rooms price gamma lambda '64 features'; do grep -q "$word" out || complain "info of a model lacks $word"; done
+succeeds "$BOCHNER" info table.model --json
+[ "$(field out holds)" = machine ] && [ "$(field out rows)" = 500 ] || complain "info of a model as JSON: $(cat out)"
+fails 1 "map.features" "$BOCHNER" predict map.features table.csv
+finish

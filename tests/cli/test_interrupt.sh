@@ -1,0 +1,63 @@
+# Ctrl-C, a full disk, a closed pipe: said, and nothing half-written stays.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+house 300 31 >train.csv
+awk 'BEGIN { srand(1); for (i = 0; i < 60000; i++) { for (j = 0; j < 20; j++) printf "%.4f,", rand(); print rand() } }' >long.csv
+
+# interrupt NAME OPTIONS...: a fit is stopped while it works.
+interrupt() {
+    name=$1
+    shift
+    "$BOCHNER" fit long.csv --features 4096 --threads 1 --task regression --out stopped.model "$@" >out 2>err &
+    job=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+        sleep 0.2
+        grep -q '^Plan' err && break
+    done
+    sleep 0.3
+    kill -INT $job 2>/dev/null || complain "$name: ended before it could be stopped: $(head -c 200 err)"
+    wait $job
+    status=$?
+    [ $status -eq 130 ] || complain "$name: exit status $status after Ctrl-C: $(tail -c 300 err)"
+    grep -q "stopped on request; nothing was written" err || complain "$name: no word about it: $(tail -c 300 err)"
+    [ -s out ] && complain "$name: printed results though it was stopped"
+    ls | grep -q stopped && complain "$name: left $(ls | grep stopped)"
+}
+# A shell without job control starts background jobs with SIGINT ignored; the program takes it all the same.
+interrupt "in memory" --gamma 0.1 --lambda 1
+interrupt "searching"
+interrupt "streaming" --stream --gamma 0.1 --lambda 1
+
+# A full disk. /dev/full takes nothing; a small file system is full when it is full.
+succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
+if [ -w /dev/full ]; then
+    "$BOCHNER" predict good.model train.csv >/dev/full 2>err
+    [ $? -eq 1 ] || complain "standard output on a full disk is not an error"
+    grep -q "No space left" err || complain "a full disk is not named: $(cat err)"
+    fails 1 "No space left" "$BOCHNER" predict good.model train.csv --out /dev/full
+    "$BOCHNER" fit train.csv --features 64 --holdout 0.2 >/dev/full 2>err
+    [ $? -eq 1 ] || complain "results on a full disk are not an error"
+    "$BOCHNER" fit train.csv --features 64 --out /dev/full >out 2>err
+    [ $? -eq 1 ] || complain "a model on a full disk is not an error"
+fi
+mkdir small
+if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=64k none small 2>/dev/null; then
+    fails 1 "small/big.model|No space left" "$BOCHNER" fit train.csv --features 1024 --solver primal --gamma 0.3 --lambda 0.1 --out small/big.model --quiet
+    fails 1 "small/z.npy|No space left" "$BOCHNER" features train.csv --features 512 --out small/z.npy --quiet
+    seq 1 20000 | awk 'BEGIN { print "rooms,area,age" } { print 1 "," 50 "," 3 }' >many.csv
+    fails 1 "small/p.csv|No space left" "$BOCHNER" predict good.model many.csv --out small/p.csv --quiet
+    [ -z "$(ls -A small)" ] || complain "a full disk holds $(ls -A small)"
+    umount small
+fi
+
+# An old model survives a fit that fails.
+cp good.model old.model
+head -100 train.csv >bad.csv
+echo "1,2" >>bad.csv
+fails 1 "bad.csv" "$BOCHNER" fit bad.csv --out old.model
+cmp -s good.model old.model || complain "a failed fit touched the old model"
+
+# A reader that has seen enough.
+seq 1 200000 | awk 'BEGIN { print "rooms,area,age" } { print 1 + $1 % 6 "," 50 + $1 % 100 "," 3 }' >many.csv
+"$BOCHNER" predict good.model many.csv --quiet 2>err | head -2 >out
+[ "$(wc -l <out)" -eq 2 ] || complain "two lines of a pipe are $(wc -l <out)"
+finish

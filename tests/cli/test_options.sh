@@ -1,0 +1,71 @@
+# Options: help and its examples, mistakes and what is suggested, exit statuses.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+house 300 1 >train.csv
+house 60 2 >test.csv
+
+# Every command has help on standard output, and every example in it works as it stands.
+succeeds "$BOCHNER" --help
+awk '/^Commands/ { on = 1; next } on && /^  [a-z]/ { print $1; next } on { exit }' out >commands
+[ "$(wc -l <commands)" -ge 7 ] || complain "bochner --help lists too few commands"
+PATH=$(dirname "$BOCHNER"):$PATH
+for command in $(cat commands); do
+    succeeds "$BOCHNER" "$command" --help
+    [ -s err ] && complain "$command --help writes to standard error"
+    awk '/^Example/ { on = 1; next } on && /^  bochner / { print; next } on { exit }' out >examples
+    [ -s examples ] || complain "$command --help has no example"
+    while read -r line; do
+        sh -c "$line" >example.out 2>example.err </dev/null || complain "an example of $command fails: $line: $(cat example.err)"
+    done <examples
+    succeeds "$BOCHNER" help "$command"
+done
+[ -s price.svg ] || { command -v gnuplot >/dev/null && complain "the example of fit drew no picture"; }
+[ -s Z.npy ] || complain "the example of features wrote no features"
+succeeds "$BOCHNER" version
+grep -q '^bochner [0-9]' out || complain "no version: $(cat out)"
+succeeds "$BOCHNER" --version
+
+# Wrong use: exit status 2 and the nearest right word.
+fails 2 "no command 'fitt'|did you mean fit?" "$BOCHNER" fitt
+fails 2 "no command 'pre'|predict" "$BOCHNER" pre
+fails 2 "no command 'zzzzzz'" "$BOCHNER" zzzzzz
+fails 2 "no option --featurs|did you mean --features?" "$BOCHNER" fit train.csv --featurs 10
+fails 2 "no option --lamdba|--lambda" "$BOCHNER" fit train.csv --lamdba=1
+fails 2 "two dashes" "$BOCHNER" fit train.csv -x
+fails 2 "--kernel|expected one of rbf|found 'rbff'|did you mean rbf?" "$BOCHNER" fit train.csv --kernel rbff
+fails 2 "--gamma|a number above 0, or auto|found 'wide'" "$BOCHNER" fit train.csv --gamma wide
+fails 2 "--gamma|found '-1'" "$BOCHNER" fit train.csv --gamma -1
+fails 2 "--gamma|found 'nan'" "$BOCHNER" fit train.csv --gamma nan
+fails 2 "--features|whole number|found '12.5'" "$BOCHNER" fit train.csv --features 12.5
+fails 2 "--features|found '99999999999999999999999'" "$BOCHNER" fit train.csv --features 99999999999999999999999
+fails 2 "--holdout|from 0 to 0.95|found '2'" "$BOCHNER" fit train.csv --holdout 2
+fails 2 "--memory|800M" "$BOCHNER" fit train.csv --memory lots
+fails 2 "--target needs a value|the end of the line" "$BOCHNER" fit train.csv --target
+fails 2 "--target needs a value|--out" "$BOCHNER" fit train.csv --target --out m
+fails 2 "--stream takes no value|yes" "$BOCHNER" fit train.csv --stream=yes
+fails 2 "no file to learn from" "$BOCHNER" fit --out m
+fails 2 "--out MODEL" "$BOCHNER" fit train.csv
+fails 2 "not both" "$BOCHNER" fit train.csv --test test.csv --holdout 0.2
+fails 2 ".svg, .png or .pdf" "$BOCHNER" fit train.csv --test test.csv --plot picture.jpeg
+fails 2 "--test FILE or --holdout" "$BOCHNER" fit train.csv --out m --plot picture.svg
+fails 2 "MODEL and DATA" "$BOCHNER" predict only-one
+fails 2 ".csv or .npy" "$BOCHNER" predict price.model test.csv --out predicted.xlsx
+fails 2 "one FILE" "$BOCHNER" info
+fails 2 "machines" "$BOCHNER" bench everything
+"$BOCHNER" >out 2>err
+[ $? -eq 2 ] || complain "no command at all is wrong use"
+
+# The ways to write an option: a value after = or a blank, negative numbers, -- before files, the last one counts.
+succeeds "$BOCHNER" fit train.csv --target=-1 --features=64 --gamma=0.5 --lambda 1e-2 --out a.model --quiet --json
+cp out a.json
+[ -s err ] && complain "--quiet says: $(cat err)"
+succeeds "$BOCHNER" fit --features 8 --features 64 --gamma .5 --lambda 0.01 --out b.model --json --target -1 -- train.csv
+[ "$(field a.json gamma)" = 0.5 ] || complain "gamma is $(field a.json gamma)"
+[ "$(field out features)" = 64 ] || complain "the last of two --features does not count"
+succeeds "$BOCHNER" fit train.csv --target price --features 64 --gamma auto --lambda auto --memory 512M --threads 1 --seed 18446744073709551615 --out c.model
+"$BOCHNER" predict a.model test.csv >a.csv 2>/dev/null
+"$BOCHNER" predict b.model test.csv >b.csv 2>/dev/null
+cmp -s a.csv b.csv || complain "the same fit predicts something else"
+cp train.csv ./-odd.csv
+succeeds "$BOCHNER" fit --out d.model --features 16 -- -odd.csv
+fails 1 "kernels for mmx" "$BOCHNER" version --isa mmx
+finish

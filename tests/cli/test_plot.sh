@@ -1,0 +1,51 @@
+# Pictures: made where gnuplot is; without it the numbers are there all the same.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+house 300 41 >train.csv
+shapes 240 42 >classes.csv
+options="--holdout 0.3 --features 64 --quiet"
+
+mkdir empty_path
+for tool in sh rm; do ln -s "$(command -v $tool)" empty_path/$tool; done
+# shellcheck disable=SC2086
+{
+    PATH=$work/empty_path "$BOCHNER" fit train.csv $options --plot lost.svg >out 2>err || complain "a missing gnuplot fails the fit"
+    grep -q "gnuplot is not installed" err || complain "a missing gnuplot is not named: $(cat err)"
+    grep -q "^Test" out || complain "a missing gnuplot loses the numbers"
+    [ -e lost.svg ] && complain "a picture without gnuplot"
+    fails 1 "no folder" "$BOCHNER" fit train.csv $options --plot nowhere/p.svg
+}
+command -v gnuplot >/dev/null || finish
+
+# shellcheck disable=SC2086
+for kind in svg png pdf; do
+    succeeds "$BOCHNER" fit train.csv $options --plot scatter.$kind
+    succeeds "$BOCHNER" fit classes.csv $options --plot confusion.$kind
+    for picture in scatter.$kind confusion.$kind; do
+        case $kind in
+        svg) head -c 500 $picture | grep -q '<svg' || complain "$picture is not SVG" ;;
+        png) head -c 4 $picture | grep -q 'PNG' || complain "$picture is not PNG" ;;
+        pdf) head -c 4 $picture | grep -q '%PDF' || complain "$picture is not PDF" ;;
+        esac
+    done
+done
+ls | grep -q 'part-' && complain "left behind: $(ls | grep 'part-')"
+grep -q 'price, predicted' scatter.svg || complain "the axis has no name"
+grep -q 'inside the 95% band' scatter.svg || complain "the title has no interval"
+for name in inner middle 'outer ring'; do grep -q "$name" confusion.svg || complain "the class $name is not in the picture"; done
+
+# Labels come from files: nothing in them is a command for gnuplot or the shell.
+awk -v q="'" 'BEGIN { srand(1); for (i = 0; i < 200; i++) { k = i % 2; printf "%.3f,%.3f,%s\n", rand() + k, rand(),
+    k ? "a" q "; system(\"touch hacked\") #" : "`touch hacked`" } }' | sed 's/,a.*/,"a'"'"'; system(""touch hacked"") #"/' >odd.csv
+# shellcheck disable=SC2086
+succeeds "$BOCHNER" fit odd.csv $options --plot odd.svg
+[ -e hacked ] && complain "a label was run as a command"
+[ -s odd.svg ] || complain "odd labels have no picture"
+
+# Twenty-six classes, and predict's own picture.
+awk 'BEGIN { srand(2); for (i = 0; i < 1300; i++) { k = i % 26; printf "%.3f,%.3f,%c\n", k % 5 + 0.6 * rand(), int(k / 5) + 0.6 * rand(), 65 + k } }' >letters.csv
+# shellcheck disable=SC2086
+succeeds "$BOCHNER" fit letters.csv $options --plot letters.svg --out letters.model
+grep -q '>Z<' letters.svg || complain "the last of 26 classes is not in the picture"
+succeeds "$BOCHNER" predict letters.model letters.csv --plot again.svg --out labels.csv
+[ -s again.svg ] || complain "predict drew nothing"
+finish
