@@ -99,11 +99,11 @@ static size_t consistent_fields(const bo_sample *sample, char delimiter, size_t 
     return fields;
 }
 
-/* Blanks separate numbers in every record; the first may be a header. Counts are left to the reader to check. */
-static bool is_spaced(const bo_sample *sample)
+/* Blanks separate numbers in every record; the first may be a header. *fields is 0 when the counts differ. */
+static bool is_spaced(const bo_sample *sample, size_t *fields)
 {
     const char *at = sample->text, *text, *end;
-    size_t records = 0, texts_first = 0, first = 0, second = 0;
+    size_t records = 0, texts = 0;
     while (records < BO_SAMPLE_RECORDS && sample_next(sample, ' ', &at, &text, &end)) {
         size_t count = 0;
         for (bool last = false; !last; ++count) {
@@ -112,13 +112,32 @@ static bool is_spaced(const bo_sample *sample)
             bo_field_next(' ', &text, end, &field, &last);
             bool is_text = bo_cell_read(field.text, field.end, &value) == BO_CELL_TEXT;
             if (is_text && records > 0) return false;
-            texts_first += is_text;
+            texts += is_text;
         }
-        if (records == 0) first = count;
-        if (records == 1) second = count;
-        ++records;
+        if (records++ == 0)
+            *fields = count;
+        else if (*fields != count)
+            *fields = 0;
     }
-    return records > 0 && (texts_first == 0 || (records > 1 && first > 1 && first == second));
+    return records > 0 && (texts == 0 || (records > 1 && *fields > 1));
+}
+
+/* Tabs that stand for themselves and not for blanks: a field between two of them is empty. */
+static bool tabs_have_gaps(const bo_sample *sample)
+{
+    const char *at = sample->text, *text, *end;
+    for (size_t records = 0; records < BO_SAMPLE_RECORDS && sample_next(sample, '\t', &at, &text, &end); ++records) {
+        bool last = false;
+        for (size_t i = 0; !last; ++i) {
+            bo_field field;
+            double value;
+            if (!bo_field_next('\t', &text, end, &field, &last)) return false;
+            if (i > 0 && !last && !field.quoted && bo_cell_read(field.text, field.end, &value) == BO_CELL_MISSING &&
+                (field.text == field.end || *field.text == ' '))
+                return true;
+        }
+    }
+    return false;
 }
 
 static bo_text_form delimited_form(const bo_sample *sample, const char *path)
@@ -134,8 +153,10 @@ static bo_text_form delimited_form(const bo_sample *sample, const char *path)
         }
     }
     if (most > 1) return form;
-    if (is_spaced(sample)) return (bo_text_form){BO_FORMAT_SPACED, ' ', false};
-    if (consistent_fields(sample, '\t', &texts) > 1) {
+    size_t words = 0;
+    const bool spaced = is_spaced(sample, &words), tabs = consistent_fields(sample, '\t', &texts) > 1;
+    if (spaced && (!tabs || (words && !tabs_have_gaps(sample)))) return (bo_text_form){BO_FORMAT_SPACED, ' ', false};
+    if (tabs) {
         form.delimiter = '\t';
         return form;
     }

@@ -52,12 +52,18 @@ bo_status bo_reader_open(bo_context *context, const char *path, bo_format format
     return bo_reader_open_bytes(context, bytes, format, min_columns, out);
 }
 
-void bo_reader_close(bo_reader *reader)
+static void free_names(bo_reader *reader)
 {
-    if (!reader) return;
     if (reader->names)
         for (size_t i = 0; i < reader->columns; ++i) bo_free(reader->names[i]);
     bo_free(reader->names);
+    reader->names = NULL;
+}
+
+void bo_reader_close(bo_reader *reader)
+{
+    if (!reader) return;
+    free_names(reader);
     bo_free(reader->cells);
     bo_free(reader->text);
     bo_free(reader->lines);
@@ -202,6 +208,12 @@ bo_status bo_reader_rewind(bo_context *context, bo_reader *reader)
     const char *text, *end;
     size_t line;
     return bo_records_next(context, reader, &text, &end, &line); /* the header */
+}
+
+bo_status bo_reader_drop_header(bo_context *context, bo_reader *reader)
+{
+    free_names(reader);
+    return bo_reader_rewind(context, reader);
 }
 
 bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row)

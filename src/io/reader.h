@@ -84,6 +84,8 @@ bo_status bo_reader_open_bytes(bo_context *context, bo_bytes *bytes, bo_format f
                                bo_reader **out);
 /* Passes over rows without looking at their cells. Fewer only at the end. */
 bo_status bo_reader_skip(bo_context *context, bo_reader *reader, size_t rows, size_t *skipped);
+/* What was taken as a header is the first row after all; rewinds. */
+bo_status bo_reader_drop_header(bo_context *context, bo_reader *reader);
 bool bo_reader_seekable(const bo_reader *reader);
 /* "column 'price'", or "column 3" without names. */
 enum { BO_COLUMN_TEXT = 160 };

@@ -70,20 +70,35 @@ static void decide_by_format(bo_schema *schema, const bo_reader *reader)
         schema->task = BO_TASK_CLASSIFICATION;
 }
 
+static bo_status scan_labels(bo_context *context, bo_schema *schema, bo_reader *labels, size_t *rows)
+{
+    for (*rows = 0;;) {
+        bo_block block;
+        BO_TRY(bo_reader_next(context, labels, SIZE_MAX, &block));
+        if (block.rows == 0) return BO_OK;
+        for (size_t i = 0; i < block.rows * block.columns; ++i)
+            BO_TRY(observe_target(context, schema, labels, *rows + i / block.columns,
+                                  block.lines ? block.lines[i / block.columns] : 0, i % block.columns, block.cells[i],
+                                  block.text ? block.text[i] : NULL));
+        *rows += block.rows;
+    }
+}
+
 static bo_status fit_labels(bo_context *context, bo_fit *fit, bo_reader *labels)
 {
     bo_schema *schema = fit->schema;
-    size_t rows = 0;
+    const bo_task task = schema->task;
+    size_t rows;
     decide_by_format(schema, labels);
-    for (;;) {
-        bo_block block;
-        BO_TRY(bo_reader_next(context, labels, SIZE_MAX, &block));
-        if (block.rows == 0) break;
-        for (size_t i = 0; i < block.rows * block.columns; ++i)
-            BO_TRY(observe_target(context, schema, labels, rows + i / block.columns,
-                                  block.lines ? block.lines[i / block.columns] : 0, i % block.columns, block.cells[i],
-                                  block.text ? block.text[i] : NULL));
-        rows += block.rows;
+    BO_TRY(scan_labels(context, schema, labels, &rows));
+    if (rows + 1 == schema->rows && labels->names && schema->task == BO_TASK_CLASSIFICATION) {
+        /* One word a line has no telling header; the missing row says that it was a class. */
+        schema->task = task;
+        bo_categories_free(&schema->classes);
+        bo_free(schema->target_names[0]);
+        if (!(schema->target_names[0] = bo_strdup(context, "label"))) return BO_MEMORY;
+        BO_TRY(bo_reader_drop_header(context, labels));
+        BO_TRY(scan_labels(context, schema, labels, &rows));
     }
     if (rows != schema->rows)
         return bo_fail(context, BO_FORMAT, "the data has %zu rows, but the labels in %s have %zu", schema->rows,

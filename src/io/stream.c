@@ -98,7 +98,9 @@ static bo_status match_by_place(bo_context *context, bo_stream *stream, size_t *
 
 static bo_status match_labels(bo_context *context, bo_stream *stream)
 {
-    const bo_reader *labels = stream->source.labels;
+    bo_reader *labels = stream->source.labels;
+    if (labels->names && bo_categories_find(&stream->schema->classes, 0, labels->names[0]) != SIZE_MAX)
+        BO_TRY(bo_reader_drop_header(context, labels)); /* a word that is a class is no header */
     if (bo_reader_columns(labels) != stream->schema->targets)
         return bo_fail(context, BO_FORMAT, "%s: %zu columns of labels, but the model has %zu target%s",
                        bo_reader_path(labels), bo_reader_columns(labels), stream->schema->targets,

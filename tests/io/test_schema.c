@@ -1,0 +1,414 @@
+/* Which column means what, what is refused and how it is said, and the way through JSON. */
+#include "files.h"
+
+static bo_data *load(test_folder *f, const bo_data_desc *desc, const bo_schema *schema)
+{
+    bo_data *data;
+    assert_ok(f->context, bo_data_load(f->context, desc, schema, &data));
+    return data;
+}
+
+static void refuse(test_folder *f, const bo_data_desc *desc, const bo_schema *schema, bo_status status,
+                   const char *words)
+{
+    bo_data *data;
+    assert_fails(f->context, status, words, bo_data_load(f->context, desc, schema, &data));
+    assert_null(data);
+}
+
+static void numbers_and_targets(void **state)
+{
+    test_folder *f = *state;
+    bo_data_desc desc = {.path = test_text(f, "a.csv", "x,y,z\n1,2.5,3\n4,5,6\n")};
+    bo_data *data = load(f, &desc, NULL);
+    assert_int_equal(data->rows, 2);
+    assert_int_equal(data->dim, 2);
+    assert_int_equal(data->classes, 2); /* 3 and 6 are few whole numbers */
+    assert_true(data->y[0] == 0 && data->y[1] == 1);
+    assert_string_equal(bo_schema_class(data->schema, 1), "6");
+    bo_data_destroy(data);
+    desc.target = "y";
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->classes, 0);
+    assert_true(data->y[0] == 2.5 && data->x[0] == 1 && data->x[1] == 3);
+    assert_string_equal(bo_schema_target(data->schema, 0), "y");
+    assert_string_equal(bo_schema_input(data->schema, 1), "z");
+    assert_false(bo_schema_common_unit(data->schema));
+    bo_data_destroy(data);
+    desc.target = "z, 0"; /* several targets: regression, in the order given */
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->targets, 2);
+    assert_int_equal(data->classes, 0);
+    assert_true(data->y[0] == 3 && data->y[1] == 1 && data->y[2] == 6 && data->y[3] == 4 && data->x[1] == 5);
+    bo_data_destroy(data);
+    desc.target = "-2";
+    data = load(f, &desc, NULL);
+    assert_string_equal(bo_schema_target(data->schema, 0), "y");
+    bo_data_destroy(data);
+    desc.no_target = true;
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->dim, 3);
+    assert_null(data->y);
+    bo_data_destroy(data);
+    desc.no_target = false;
+    desc.target = "price";
+    refuse(f, &desc, NULL, BO_INVALID, "no column 'price' for the target: it has 3 columns; the columns are x, y, z");
+    desc.target = "3";
+    refuse(f, &desc, NULL, BO_INVALID, "no column '3'");
+    desc.target = "y,y";
+    refuse(f, &desc, NULL, BO_INVALID, "twice");
+    desc = (bo_data_desc){.path = test_text(f, "one.csv", "5\n")};
+    refuse(f, &desc, NULL, BO_FORMAT, "no columns are left");
+    desc = (bo_data_desc){.path = test_text(f, "head.csv", "a,b\n")};
+    refuse(f, &desc, NULL, BO_FORMAT, "no rows below its header");
+    desc = (bo_data_desc){.path = test_text(f, "row.csv", "1.5,2.5\n")}; /* one row is the machine's affair */
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->rows, 1);
+    bo_data_destroy(data);
+}
+
+static void tasks(void **state)
+{
+    test_folder *f = *state;
+    char text[4096] = "";
+    for (int i = 0; i < 42; ++i) sprintf(text + strlen(text), "%d,%d\n", i, i % 21);
+    bo_data_desc desc = {.path = test_text(f, "t.csv", text)};
+    bo_data *data = load(f, &desc, NULL);
+    assert_int_equal(data->classes, 0); /* 21 different values are too many */
+    bo_data_destroy(data);
+    desc.task = BO_TASK_CLASSIFICATION;
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->classes, 21);
+    assert_string_equal(bo_schema_class(data->schema, 10), "10"); /* by value, not by letters */
+    assert_true(data->y[20] == 20);
+    bo_data_destroy(data);
+    desc = (bo_data_desc){.path = test_text(f, "t.csv", "1,b\n2,10\n3,a\n4,b\n")};
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->classes, 3);
+    assert_string_equal(bo_schema_class(data->schema, 0), "10"); /* mixed: by letters */
+    assert_string_equal(bo_schema_class(data->schema, 2), "b");
+    assert_true(data->y[0] == 2 && data->y[1] == 0 && data->y[2] == 1);
+    bo_data_destroy(data);
+    desc.task = BO_TASK_REGRESSION;
+    refuse(f, &desc, NULL, BO_FORMAT, "t.csv: line 1, column 1: text 'b' where a number belongs");
+    desc = (bo_data_desc){.path = test_text(f, "t.csv", "x,y\n1,0.5\n2,oops\n")};
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': text 'oops' where a number belongs");
+    desc = (bo_data_desc){.path = test_text(f, "t.csv", "x,y\n1,0.5\n2,\n")};
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': the target is missing");
+    desc.impute = BO_IMPUTE_MEAN;
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': the target is missing");
+}
+
+static void gaps(void **state)
+{
+    test_folder *f = *state;
+    bo_data_desc desc = {.path = test_text(f, "g.csv", "a,b,y\n1,10,.5\n,20,1\n3,NA,2\n8,60,3\n")};
+    refuse(f, &desc, NULL, BO_FORMAT, "g.csv: line 3, column 'a': a value is missing");
+    desc.impute = BO_IMPUTE_MEAN;
+    bo_data *data = load(f, &desc, NULL);
+    assert_true(data->x[2] == 4 && data->x[5] == 30);
+    bo_data_destroy(data);
+    desc.impute = BO_IMPUTE_MEDIAN;
+    data = load(f, &desc, NULL);
+    assert_true(data->x[2] == 3 && data->x[5] == 20);
+    /* The values travel with the schema to other files. */
+    desc = (bo_data_desc){.path = test_text(f, "h.csv", "b,a\n?,?\n")};
+    bo_data *test = load(f, &desc, data->schema);
+    assert_true(test->x[0] == 3 && test->x[1] == 20);
+    assert_null(test->y);
+    bo_data_destroy(test);
+    bo_data_destroy(data);
+    desc = (bo_data_desc){.path = test_text(f, "i.csv", "a,y\n1,1\ninf,2\n")};
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'a': an infinite value");
+    desc = (bo_data_desc){.path = test_text(f, "i.csv", "a,y\n1,1\n1e39,2\n")};
+    refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'a': 1e+39 is beyond the range of float32");
+    desc = (bo_data_desc){.path = test_text(f, "i.csv", "a,b,y\n,1,1\n,2,2\n"), .impute = BO_IMPUTE_MEAN};
+    refuse(f, &desc, NULL, BO_FORMAT, "column 'a' has no value at all");
+    const float values[] = {1, 2, 3, NAN, 5, 6};
+    desc =
+        (bo_data_desc){.path = test_npy(f, "g.npy", "{'descr':'<f4','fortran_order':False,'shape':(3,2)}", values, 24)};
+    refuse(f, &desc, NULL, BO_FORMAT, "g.npy: row 1, column 1: the target is missing");
+    desc.target = "0";
+    refuse(f, &desc, NULL, BO_FORMAT, "g.npy: row 1, column 1: a value is missing");
+    desc.impute = BO_IMPUTE_MEAN;
+    data = load(f, &desc, NULL);
+    assert_true(data->x[1] == 4);
+    bo_data_destroy(data);
+    const float infinite[] = {1, 2, -INFINITY, 4};
+    desc = (bo_data_desc){
+        .path = test_npy(f, "g.npy", "{'descr':'<f4','fortran_order':False,'shape':(2,2)}", infinite, 16)};
+    refuse(f, &desc, NULL, BO_FORMAT, "row 1, column 0: an infinite value");
+}
+
+/* A reservoir of medians: with as much room as rows it is the exact median, and the seed decides otherwise. */
+static void sampled_median(void **state)
+{
+    test_folder *f = *state;
+    char text[32768] = "";
+    size_t at = 0;
+    for (int i = 0; i < 999; ++i) at += (size_t)sprintf(text + at, "%d,%d.5\n", (i * 571) % 999, i);
+    sprintf(text + at, ",0.5\n");
+    bo_data_desc desc = {.path = test_text(f, "m.csv", text), .impute = BO_IMPUTE_MEDIAN, .sample_rows = 5000};
+    bo_data *data = load(f, &desc, NULL);
+    assert_true(data->x[999] == 499);
+    bo_data_destroy(data);
+    /* A sample median of n of uniform numbers on [0, 999) has standard deviation 999 / (2 sqrt(n + 2)); five of them. */
+    desc.sample_rows = 101;
+    desc.seed = 7;
+    data = load(f, &desc, NULL);
+    assert_close(data->x[999], 499, 5 * 999 / (2 * sqrt(103)));
+    bo_data *again = load(f, &desc, NULL);
+    assert_true(data->x[999] == again->x[999]);
+    bo_data_destroy(again);
+    bo_data_destroy(data);
+}
+
+static void categories(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_text(f, "c.csv", "n,town,y\n1,Rye,0.5\n2,Ayr,1\n3,Rye,2\n");
+    bo_data_desc desc = {.path = path};
+    refuse(f, &desc, NULL, BO_FORMAT, "c.csv: line 2, column 'town': text 'Rye' where a number belongs");
+    desc.categorical = "n";
+    refuse(f, &desc, NULL, BO_FORMAT, "not among the categorical ones");
+    desc.categorical = "auto";
+    bo_data *data = load(f, &desc, NULL);
+    assert_int_equal(data->dim, 3);
+    assert_string_equal(bo_schema_input(data->schema, 0), "n");
+    assert_string_equal(bo_schema_input(data->schema, 1), "town=Ayr");
+    assert_string_equal(bo_schema_input(data->schema, 2), "town=Rye");
+    const float expected[] = {1, 0, 1, 2, 1, 0, 3, 0, 1};
+    assert_memory_equal(data->x, expected, sizeof expected);
+    /* Never seen: zeros and a warning with the count. */
+    bo_data_desc other = {.path = test_text(f, "d.csv", "town,n\nYork,1\nRye,2\nBath,3\n")};
+    f->warnings = 0;
+    bo_data *test = load(f, &other, data->schema);
+    const float zeros[] = {1, 0, 0, 2, 0, 1, 3, 0, 0};
+    assert_memory_equal(test->x, zeros, sizeof zeros);
+    assert_int_equal(f->warnings, 1);
+    assert_non_null(strstr(f->last_log, "2 values"));
+    bo_data_destroy(test);
+    other.path = test_text(f, "d.csv", "town,n\n,1\n");
+    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'town': a value is missing");
+    bo_data_destroy(data);
+    desc.categorical = "town,n";
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->dim, 5);
+    assert_string_equal(bo_schema_input(data->schema, 0), "n=1");
+    bo_data_destroy(data);
+    /* Numbers first and text later: a second pass finds the numbers among the categories. */
+    desc = (bo_data_desc){.path = test_text(f, "l.csv", "k,y\n7,0.5\n10,1.5\nx,2\n"), .categorical = "auto"};
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->dim, 3);
+    assert_string_equal(bo_schema_input(data->schema, 0), "k=10");
+    assert_string_equal(bo_schema_input(data->schema, 2), "k=x");
+    const float late[] = {0, 1, 0, 1, 0, 0, 0, 0, 1};
+    assert_memory_equal(data->x, late, sizeof late);
+    bo_data_destroy(data);
+}
+
+static void other_columns(void **state)
+{
+    test_folder *f = *state;
+    bo_data_desc desc = {.path = test_text(f, "a.csv", "a,b,c,y\n1,2,3,u\n4,5,6,v\n")}, other = {0};
+    bo_data *data = load(f, &desc, NULL);
+    other.path = test_text(f, "b.csv", "y,c,extra,b,a\nv,30,0,20,10\n"); /* another order and one more */
+    f->infos = 0;
+    bo_data *test = load(f, &other, data->schema);
+    assert_true(test->x[0] == 10 && test->x[1] == 20 && test->x[2] == 30 && test->y[0] == 1);
+    assert_int_equal(f->infos, 1);
+    assert_non_null(strstr(f->last_log, "extra"));
+    bo_data_destroy(test);
+    other.path = test_text(f, "b.csv", "a,c,y\n1,2,u\n");
+    refuse(f, &other, data->schema, BO_FORMAT, "b.csv: column 'b' is missing");
+    other.path = test_text(f, "b.csv", "a,b,c,y\n1,2,3,w\n");
+    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'y': class 'w' does not occur in the training data");
+    other.path = test_text(f, "b.csv", "a,b,c,y\n1,2,3,7\n");
+    refuse(f, &other, data->schema, BO_FORMAT, "class 7 does not occur");
+    other.path = test_text(f, "b.csv", "a,b,c,y\n1,2,3,w\n");
+    other.no_target = true; /* the target is not looked at */
+    test = load(f, &other, data->schema);
+    assert_null(test->y);
+    bo_data_destroy(test);
+    other = (bo_data_desc){.path = test_text(f, "b.csv", "1,2,3\n")}; /* no names: by place, without the target */
+    test = load(f, &other, data->schema);
+    assert_true(test->x[2] == 3);
+    assert_null(test->y);
+    bo_data_destroy(test);
+    other.path = test_text(f, "b.csv", "1,2,3,v\n");
+    test = load(f, &other, data->schema);
+    assert_true(test->y[0] == 1);
+    bo_data_destroy(test);
+    other.path = test_text(f, "b.csv", "1,2\n");
+    refuse(f, &other, data->schema, BO_FORMAT, "2 columns, but the model was fitted with 4 (3 without the target)");
+    other.path = test_text(f, "b.csv", "a,b,c\n1,oops,2\n");
+    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'b': text 'oops' where a number belongs");
+    other.path = test_text(f, "b.csv", "a,b,c\n1,,2\n");
+    refuse(f, &other, data->schema, BO_FORMAT, "line 2, column 'b': a value is missing");
+    bo_data_destroy(data);
+    /* Sparse text: narrower files are widened, unknown features are ignored. */
+    desc = (bo_data_desc){.path = test_text(f, "a.svm", "1 1:1 3:3\n-1 2:2\n")};
+    data = load(f, &desc, NULL);
+    assert_true(bo_schema_common_unit(data->schema));
+    other = (bo_data_desc){.path = test_text(f, "b.svm", "-1 1:5\n")};
+    test = load(f, &other, data->schema);
+    assert_int_equal(test->dim, 3);
+    assert_true(test->x[0] == 5 && test->x[2] == 0 && test->y[0] == 0);
+    bo_data_destroy(test);
+    other.path = test_text(f, "b.svm", "1 1:5 9:1\n");
+    test = load(f, &other, data->schema);
+    assert_int_equal(test->dim, 3);
+    bo_data_destroy(test);
+    bo_data_destroy(data);
+}
+
+static void separate_labels(void **state)
+{
+    test_folder *f = *state;
+    const char *x = test_text(f, "x.csv", "1,2\n3,4\n5,6\n");
+    bo_data_desc desc = {.path = x, .labels = test_text(f, "y.txt", "cat\ndog\ncat\n")};
+    bo_data *data = load(f, &desc, NULL);
+    assert_int_equal(data->dim, 2);
+    assert_int_equal(data->classes, 2);
+    assert_true(data->y[0] == 0 && data->y[1] == 1 && data->y[2] == 0);
+    bo_data_desc test = {.path = x, .labels = test_text(f, "z.txt", "cow\ncat\ncow\n")};
+    refuse(f, &test, data->schema, BO_FORMAT, "z.txt: line 1, column 0: class 'cow'");
+    test.labels = test_text(f, "z.txt", "dog\ncat\ncat\ncat\n");
+    refuse(f, &test, data->schema, BO_FORMAT, "x.csv ends after 3 rows");
+    test.labels = test_text(f, "z.txt", "dog\ndog\n");
+    refuse(f, &test, data->schema, BO_FORMAT, "z.txt ends after 2 rows");
+    bo_data_destroy(data);
+    /* One line of words may be a header or a class; the number of rows and the known classes decide. */
+    desc.labels = test_text(f, "y.txt", "kind\ncat\ndog\ncat\n");
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->classes, 2);
+    bo_data_destroy(data);
+    desc.labels = test_text(f, "y.txt", "cow\ncat\ndog\n");
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->classes, 3);
+    assert_true(data->y[0] == 1);
+    bo_data_destroy(data);
+    desc.labels = test_text(f, "y.txt", "1.5\n2\n");
+    refuse(f, &desc, NULL, BO_FORMAT, "the data has 3 rows, but the labels");
+    desc.labels = test_text(f, "y.txt", "1.5 2\n2 3\n4 5\n");
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->targets, 2);
+    assert_true(data->y[5] == 5);
+    bo_data_destroy(data);
+    const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 9, 8, 7, 6};
+    const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 200, 30};
+    desc = (bo_data_desc){.path = test_gzip(f, "i.gz", images, sizeof images),
+                          .labels = test_gzip(f, "l.gz", labels, sizeof labels)};
+    data = load(f, &desc, NULL);
+    assert_int_equal(data->classes, 2);
+    assert_string_equal(bo_schema_class(data->schema, 0), "30");
+    assert_true(data->x[0] == 9 && data->x[3] == 6 && data->y[0] == 1 && bo_schema_common_unit(data->schema));
+    bo_data_destroy(data);
+    desc.labels = test_write(f, "l", labels, sizeof labels - 1);
+    refuse(f, &desc, NULL, BO_FORMAT, "truncated");
+}
+
+static void json(void **state)
+{
+    test_folder *f = *state;
+    bo_data_desc desc = {
+        .path = test_text(f, "j.csv", "\"a \"\"b\"\"\",\"t\\\n\",y\n1,Zo\xc3\xab,1\n,\"\x01\",2\n2.5,7,1\n"),
+        .categorical = "auto",
+        .impute = BO_IMPUTE_MEAN};
+    bo_data *data = load(f, &desc, NULL);
+    char *first, *second;
+    bo_schema *copy;
+    assert_ok(f->context, bo_schema_to_json(f->context, data->schema, &first));
+    assert_ok(f->context, bo_schema_from_json(f->context, first, &copy));
+    assert_ok(f->context, bo_schema_to_json(f->context, copy, &second));
+    assert_string_equal(first, second);
+    bo_data *again = load(f, &desc, copy);
+    assert_int_equal(again->dim, data->dim);
+    assert_memory_equal(again->x, data->x, data->rows * data->dim * sizeof *data->x);
+    assert_memory_equal(again->y, data->y, data->rows * sizeof *data->y);
+    assert_int_equal(bo_schema_rows(copy), 3);
+    for (size_t i = 0; i < data->dim; ++i)
+        assert_string_equal(bo_schema_input(copy, i), bo_schema_input(data->schema, i));
+    bo_data_destroy(again);
+    bo_data_destroy(data);
+    bo_schema_destroy(copy);
+    /* Any prefix is refused, none crashes. */
+    for (size_t length = 0, whole = strlen(first); length < whole; ++length) {
+        first[whole - 1 - length] = 0;
+        assert_int_not_equal(bo_schema_from_json(f->context, first, &copy), BO_OK);
+        assert_null(copy);
+    }
+    bo_text_free(first);
+    bo_text_free(second);
+    static const char *const bad[] = {
+        "{\"version\": 1}",
+        "[]",
+        "3",
+        "{\"version\": 1, \"targets\": [], \"columns\": [{\"kind\": \"number\", \"count\": 1e15}]}",
+        "{\"version\":1,\"format\":\"csv\",\"task\":\"none\",\"impute\":\"none\",\"rows\":1,\"named\":false,"
+        "\"separate_labels\":false,\"targets\":[],\"classes\":[],\"columns\":[{\"kind\":\"target\",\"target\":0}]}",
+        "{\"version\":1,\"format\":\"csv\",\"task\":\"classification\",\"impute\":\"none\",\"rows\":1,\"named\":false,"
+        "\"separate_labels\":true,\"targets\":[\"y\"],\"classes\":[\"1\",\"1.0\"],\"columns\":[{\"kind\":\"number\"}]"
+        "}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i)
+        assert_fails(f->context, BO_FORMAT, "malformed", bo_schema_from_json(f->context, bad[i], &copy));
+    assert_fails(f->context, BO_VERSION, "version 2", bo_schema_from_json(f->context, "{\"version\": 2}", &copy));
+    assert_fails(f->context, BO_FORMAT, "nested deeper",
+                 bo_schema_from_json(f->context, "[[[[[[[[[[[[]]]]]]]]]]]]", &copy));
+}
+
+/* Every allocation in turn fails; the call must say so, leak nothing (the allocator counts) and leave no result. */
+typedef struct failing {
+    long left, live;
+} failing;
+
+static void *failing_allocate(void *user, size_t bytes)
+{
+    failing *state = user;
+    if (state->left-- <= 0) return NULL;
+    ++state->live;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static void failing_release(void *user, void *pointer)
+{
+    if (pointer) --((failing *)user)->live;
+    free(pointer);
+}
+
+static void out_of_memory(void **state)
+{
+    test_folder *f = *state;
+    static const char text[] = "n,town,y\n1,Rye,a\n,Ayr,b\n3,Rye,a\n";
+    const char *path = test_gzip(f, "o.csv.gz", text, sizeof text - 1);
+    bool done = false;
+    for (long allowed = 0; !done; ++allowed) {
+        failing memory = {.left = 1000};
+        bo_context_desc desc = {.threads = 1, .allocator = {failing_allocate, failing_release, &memory}};
+        bo_context *context;
+        assert_int_equal(bo_context_create(&desc, &context), BO_OK);
+        const long before = memory.live;
+        memory.left = allowed;
+        bo_data_desc wanted = {.path = path, .categorical = "auto", .impute = BO_IMPUTE_MEDIAN};
+        bo_data *data;
+        bo_status status = bo_data_load(context, &wanted, NULL, &data);
+        done = status == BO_OK;
+        if (!done) {
+            assert_int_equal(status, BO_MEMORY);
+            assert_null(data);
+        }
+        bo_data_destroy(data);
+        assert_int_equal(memory.live, before);
+        bo_context_destroy(context);
+        assert_true(allowed < 500);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_and_targets), cmocka_unit_test(tasks),      cmocka_unit_test(gaps),
+        cmocka_unit_test(sampled_median),      cmocka_unit_test(categories), cmocka_unit_test(other_columns),
+        cmocka_unit_test(separate_labels),     cmocka_unit_test(json),       cmocka_unit_test(out_of_memory)};
+    return cmocka_run_group_tests(tests, test_setup, test_teardown);
+}
