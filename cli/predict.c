@@ -29,6 +29,7 @@ typedef struct predict_job {
     cli_metrics metrics;
     cli_output output;
     cli_json json;
+    size_t rows;          /* predicted */
     size_t columns;       /* of numbers: for classes the label is apart */
     double *class_values; /* .npy: what stands for each class */
     float *x;
@@ -207,7 +208,7 @@ static bo_status predict_block(predict_job *job, size_t rows)
 static bool predict_all(predict_job *job)
 {
     cli_session *session = job->session;
-    size_t rows = 0, done = 0;
+    size_t rows = 0;
     bo_status status;
     while ((status = bo_stream_next(session->context, job->stream, BLOCK, job->x, job->y, &rows)) == BO_OK &&
            rows > 0) {
@@ -294,13 +295,15 @@ static void allocate(predict_job *job)
 
 static void report_json(predict_job *job)
 {
-    if (job->json.out)
+    if (job->json.out) {
         cli_json_end(&job->json); /* the predictions */
-    else
+    } else {
+        job->json.out = stdout;
         cli_json_object(&job->json, NULL);
-    job->json.out = stdout;
+    }
     cli_json_text(&job->json, "model", job->model_path);
     cli_json_text(&job->json, "data", job->data_path);
+    cli_json_count(&job->json, "rows", job->rows);
     cli_json_text(&job->json, "out", job->options->out);
     if (job->has_target) cli_metrics_json(&job->metrics, job->schema, &job->json);
     cli_json_end(&job->json);

@@ -1,0 +1,240 @@
+/* What the program prints with --json is one JSON object, by another reader than our writer, with the fields promised. */
+#include "testing.h"
+#include "../../cli/json.c"
+#include <cjson/cJSON.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the writer ---------------------------------------------------------------------------------------- */
+
+static cJSON *written(void (*write)(cli_json *json))
+{
+    char *text = NULL;
+    size_t size = 0;
+    cli_json json = {.out = open_memstream(&text, &size)};
+    write(&json);
+    fclose(json.out);
+    cJSON *parsed = cJSON_Parse(text);
+    if (!parsed) fail_msg("not JSON: %s", text);
+    free(text);
+    return parsed;
+}
+
+static void write_odd_texts(cli_json *json)
+{
+    cli_json_object(json, NULL);
+    cli_json_text(json, "escapes", "a\"b\\c\nd\te\x01\x7f");
+    cli_json_text(json, "utf8", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xb2");
+    cli_json_text(json, "not utf8", "x\xff\xc3(\xed\xa0\x80\xc0\xafy");
+    cli_json_text(json, "none", NULL);
+    cli_json_text(json, "a \"key\"", "");
+    cli_json_end(json);
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
+static void texts_survive(void **state)
+{
+    (void)state;
+    cJSON *json = written(write_odd_texts);
+    assert_string_equal(text_of(json, "escapes"), "a\"b\\c\nd\te\x01\x7f");
+    assert_string_equal(text_of(json, "utf8"), "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xb2");
+    const char *mended = text_of(json, "not utf8");
+    assert_true(mended[0] == 'x' && mended[strlen(mended) - 1] == 'y');
+    assert_non_null(strstr(mended, "\xef\xbf\xbd")); /* the replacement character */
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(json, "none")));
+    assert_string_equal(text_of(json, "a \"key\""), "");
+    cJSON_Delete(json);
+}
+
+static void write_numbers(cli_json *json)
+{
+    cli_json_object(json, NULL);
+    cli_json_array(json, "numbers");
+    const double values[] = {0.1, 1.0 / 3, -1e-300, 1e308, 123456789.125, 5e-324, 0};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) cli_json_number(json, NULL, values[i]);
+    cli_json_number(json, NULL, (double)NAN);
+    cli_json_number(json, NULL, (double)INFINITY);
+    cli_json_end(json);
+    cli_json_array(json, "empty");
+    cli_json_end(json);
+    cli_json_object(json, "inner");
+    cli_json_count(json, "count", 60000);
+    cli_json_flag(json, "yes", true);
+    cli_json_array(json, "objects");
+    cli_json_object(json, NULL);
+    cli_json_flag(json, "no", false);
+    cli_json_end(json);
+    cli_json_end(json);
+    cli_json_end(json);
+    cli_json_end(json);
+}
+
+static void numbers_survive(void **state)
+{
+    (void)state;
+    cJSON *json = written(write_numbers), *numbers = cJSON_GetObjectItem(json, "numbers");
+    const double values[] = {0.1, 1.0 / 3, -1e-300, 1e308, 123456789.125, 5e-324, 0};
+    for (int i = 0; i < 7; i++)
+        assert_true(cJSON_GetNumberValue(cJSON_GetArrayItem(numbers, i)) == values[i]); /* to the last bit */
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(numbers, 7)));
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(numbers, 8)));
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "empty")), 0);
+    cJSON *inner = cJSON_GetObjectItem(json, "inner");
+    assert_close(cJSON_GetNumberValue(cJSON_GetObjectItem(inner, "count")), 60000, 0);
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItem(inner, "yes")));
+    cJSON_Delete(json);
+}
+
+/* ---- the program --------------------------------------------------------------------------------------- */
+
+static cJSON *run(const char *folder, const char *arguments)
+{
+    const char *program = getenv("BOCHNER");
+    if (!program) skip();
+    char command[1024];
+    snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>/dev/null", folder, program, arguments);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    enum { ROOM = 1 << 20 };
+    char *text = calloc(ROOM, 1);
+    size_t length = fread(text, 1, ROOM - 1, pipe);
+    assert_int_equal(pclose(pipe), 0);
+    const char *end = NULL;
+    cJSON *json = cJSON_ParseWithLengthOpts(text, length + 1, &end, true); /* nothing may follow the object */
+    if (!json || !cJSON_IsObject(json)) fail_msg("%s: not one JSON object: %.300s", arguments, text);
+    free(text);
+    return json;
+}
+
+static double number(const cJSON *json, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+    if (!cJSON_IsNumber(item)) fail_msg("no number %s", key);
+    return item->valuedouble;
+}
+
+static void has(const cJSON *json, const char *const *keys)
+{
+    for (; *keys; keys++)
+        if (!cJSON_HasObjectItem(json, *keys)) fail_msg("the field %s is missing", *keys);
+}
+
+static int make_folder(void **state)
+{
+    char *folder = strdup("/tmp/bochner-json-XXXXXX"), path[256];
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/waves.csv", folder);
+    FILE *file = fopen(path, "w");
+    fputs("a,b,y\n", file);
+    for (int i = 0; i < 200; i++) fprintf(file, "%.4f,%.4f,%.4f\n", i * 0.031, i * i % 17 * 0.1, sin(i * 0.1) + i % 3);
+    fclose(file);
+    snprintf(path, sizeof path, "%s/kinds.csv", folder);
+    file = fopen(path, "w");
+    fputs("a,b,kind\n", file);
+    for (int i = 0; i < 200; i++)
+        fprintf(file, "%.4f,%d,\"%s\"\n", i % 2 + 0.001 * i, i % 7, i % 2 ? "say \"\"hi\"\"" : "caf\xe9");
+    fclose(file);
+    *state = folder;
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", (char *)*state);
+    int status = system(command);
+    free(*state);
+    return status;
+}
+
+static const char *const model_fields[] = {"task",
+                                           "rows",
+                                           "dim",
+                                           "features",
+                                           "kernel",
+                                           "gamma",
+                                           "lambda",
+                                           "solver",
+                                           "fit_seconds",
+                                           "search_seconds",
+                                           "accuracy_statement",
+                                           NULL};
+
+static void regression_has_its_fields(void **state)
+{
+    cJSON *json = run(*state, "fit waves.csv --holdout 0.3 --features 128 --out waves.model --json");
+    has(json, model_fields);
+    assert_string_equal(text_of(json, "task"), "regression");
+    assert_close(number(json, "dim"), 2, 0);
+    assert_close(number(json, "features"), 128, 0);
+    const cJSON *test = cJSON_GetObjectItem(json, "test");
+    has(test, (const char *const[]){"rmse", "r2", "coverage_95", "rows", NULL});
+    assert_false(cJSON_HasObjectItem(test, "accuracy"));
+    assert_close(number(json, "rows") + number(test, "rows"), 200, 0);
+    cJSON_Delete(json);
+
+    json = run(*state, "predict waves.model waves.csv --std --json");
+    const cJSON *predictions = cJSON_GetObjectItem(json, "predictions");
+    assert_int_equal(cJSON_GetArraySize(predictions), 200);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetArrayItem(predictions, 0)), 4);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "columns")), 4);
+    assert_true(number(cJSON_GetObjectItem(json, "test"), "rmse") >= 0);
+    cJSON_Delete(json);
+
+    json = run(*state, "predict waves.model waves.csv --json --out waves_predicted.csv");
+    assert_string_equal(text_of(json, "out"), "waves_predicted.csv");
+    assert_false(cJSON_HasObjectItem(json, "predictions"));
+    cJSON_Delete(json);
+}
+
+static void classification_has_its_fields(void **state)
+{
+    cJSON *json = run(*state, "fit kinds.csv --holdout 0.3 --features 128 --out kinds.model --json");
+    has(json, model_fields);
+    assert_string_equal(text_of(json, "task"), "classification");
+    const cJSON *test = cJSON_GetObjectItem(json, "test");
+    has(test, (const char *const[]){"accuracy", "log_loss", "classes", "confusion", NULL});
+    assert_false(cJSON_HasObjectItem(test, "rmse"));
+    double counted = 0;
+    const cJSON *line, *cell;
+    cJSON_ArrayForEach(line, cJSON_GetObjectItem(test, "confusion"))
+    {
+        cJSON_ArrayForEach(cell, line) counted += cell->valuedouble;
+    }
+    assert_close(counted, number(test, "rows"), 0);
+    cJSON_Delete(json);
+
+    json = run(*state, "predict kinds.model kinds.csv --proba --json");
+    const cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "predictions"), 1);
+    assert_int_equal(cJSON_GetArraySize(row), 3);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(row, 0)), "say \"hi\"");
+    cJSON_Delete(json);
+    cJSON_Delete(run(*state, "info kinds.model --json"));
+}
+
+static void other_commands_print_one_object(void **state)
+{
+    cJSON_Delete(run(*state, "version --json"));
+    cJSON *json = run(*state, "features waves.csv --features 64 --error --out z.npy --json");
+    assert_true(number(cJSON_GetObjectItem(json, "accuracy_statement"), "error_rms") > 0);
+    cJSON_Delete(json);
+    json = run(*state, "bench machines --only none --json");
+    assert_true(cJSON_GetArraySize(cJSON_GetObjectItem(json, "figures")) >= 1);
+    cJSON_Delete(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_survive),
+        cmocka_unit_test(numbers_survive),
+        cmocka_unit_test_setup_teardown(regression_has_its_fields, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(classification_has_its_fields, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(other_commands_print_one_object, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
