@@ -20,6 +20,7 @@ void bo_features_destroy(bo_features *features)
     bo_packed_destroy(features->packed);
     bo_free(features->weights);
     bo_free(features->offset);
+    bo_free(features->offset_f32);
     bo_free(features->bias);
     bo_free(features->hadamard.signs);
     bo_free(features->hadamard.norms);
@@ -104,14 +105,17 @@ static bo_status make_offsets(bo_context *context, bo_features *features)
 {
     size_t m = features->frequencies, dim = features->desc.dim;
     if (!features->function->exponential || (features->oprf_a == 0 && !features->weights)) return BO_OK;
-    if (!features->offset) features->offset = bo_alloc(context, m, sizeof(float), "offsets of the features");
+    if (!features->offset) features->offset = bo_alloc(context, m, sizeof(double), "offsets of the features");
+    if (!features->offset_f32) features->offset_f32 = bo_alloc(context, m, sizeof(float), "offsets of the features");
     double *w = bo_alloc_raw(context, m * dim, sizeof(double), "frequencies");
-    bo_status status = features->offset && w ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
+    bo_status status =
+        features->offset && features->offset_f32 && w ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < m; i++) {
         double norm = 0;
         for (size_t j = 0; j < dim; j++) norm += w[i * dim + j] * w[i * dim + j];
         double log_weight = features->weights ? log((double)features->weights[i]) : 0;
-        features->offset[i] = (float)(features->oprf_a * norm + log_weight);
+        features->offset[i] = features->oprf_a * norm + log_weight;
+        features->offset_f32[i] = (float)features->offset[i];
     }
     bo_free(w);
     return status;
@@ -196,8 +200,9 @@ bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, 
     else if (m) /* w, and w packed: whole slivers of frequencies */
         total += m * dim * sizeof(float) + (m + 63) / 64 * 64 * dim * sizeof(float);
     if (resolved.function == BO_FUNCTION_COSBIAS) total += m * sizeof(float);
-    if (resolved.function == BO_FUNCTION_OPRF) total += m * sizeof(float);
-    if (needs_selection(&resolved)) total += 2 * m * sizeof(float);
+    bool chosen = needs_selection(&resolved), exponential = bo_function_find(resolved.function)->exponential;
+    if (chosen) total += m * sizeof(float);
+    if (resolved.function == BO_FUNCTION_OPRF || (chosen && exponential)) total += m * (sizeof(float) + sizeof(double));
     if (resolved.function == BO_FUNCTION_POLYNOMIAL) total += resolved.features * sizeof(bo_monomial);
     if (resolved.function == BO_FUNCTION_TENSORSKETCH)
         total += (size_t)resolved.degree * (dim + 1) * (sizeof(int32_t) + sizeof(float));

@@ -206,7 +206,8 @@ struct bo_features {
     float *w;             /* frequencies x dim */
     bo_packed *packed;
     float *weights; /* one a frequency, multiplies its features; NULL: all 1 */
-    float *offset;  /* exponential functions: added to u; NULL: 0 */
+    double *offset; /* exponential functions: added to u; NULL: 0 */
+    float *offset_f32;
     float *bias;    /* COSBIAS: one a frequency */
     double u_scale; /* OPRF's B, else 1 */
     double oprf_a;  /* OPRF's A, else 0 */

@@ -42,7 +42,7 @@ static inline void bo_apply_weights(const bo_features *features, float *z)
 
 static inline double bo_offset(const bo_features *features, size_t i)
 {
-    return features->offset ? (double)features->offset[i] : 0;
+    return features->offset ? features->offset[i] : 0;
 }
 
 /* The exponential functions: positive.c. */

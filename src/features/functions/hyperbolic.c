@@ -54,8 +54,8 @@ static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, 
         float shift = (float)row_shift(f, bo_half_norm_raw(f, x + r * ldx));
         for (size_t i = 0; i < m; i++) down[i] = -up[i];
         if (f->offset) {
-            f->kernels->axpy(m, 1, f->offset, up);
-            f->kernels->axpy(m, 1, f->offset, down);
+            f->kernels->axpy(m, 1, f->offset_f32, up);
+            f->kernels->axpy(m, 1, f->offset_f32, down);
         }
         f->kernels->exp_shift(m, up, shift, up);
         f->kernels->exp_shift(m, down, shift, down);

@@ -48,7 +48,7 @@ void bo_exponential_fast(const bo_features *f, size_t rows, const float *x, size
     size_t m = f->frequencies;
     for (size_t r = 0; r < rows; r++) {
         float *row = z + r * ldz;
-        if (f->offset) f->kernels->axpy(m, 1, f->offset, row);
+        if (f->offset) f->kernels->axpy(m, 1, f->offset_f32, row);
         f->kernels->exp_shift(m, row, (float)row_shift(f, bo_half_norm_raw(f, x + r * ldx)), row);
     }
 }
