@@ -30,6 +30,7 @@ typedef struct predict_job {
     cli_output output;
     cli_json json;
     size_t rows;          /* predicted */
+    size_t rows;          /* predicted */
     size_t columns;       /* of numbers: for classes the label is apart */
     double *class_values; /* .npy: what stands for each class */
     float *x;
@@ -219,8 +220,8 @@ static bool predict_all(predict_job *job)
         else if (job->has_target)
             cli_metrics_regression(&job->metrics, rows, job->y, job->mean, job->std);
         if (!write_rows(job, rows)) return false;
-        done += rows;
-        cli_progress_report(&session->progress, "predicting", (double)done, 0);
+        job->rows += rows;
+        cli_progress_report(&session->progress, "predicting", (double)job->rows, 0);
     }
     cli_progress_clear(&session->progress);
     return !failed(job, status);
