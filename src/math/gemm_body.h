@@ -1,5 +1,5 @@
 /* GEMM for the type its includer defines: TYPE, GEMM (its name), PACK, DEPTH, MICRO(kernels) (mr, nr and the
- * function), KERNEL (the name of that function's member), JOB, and the names of the static functions. */
+ * function), KERNEL (the name of that function's member), JOB and the names of the static functions. */
 
 /* One run along k of one super-block of C: panels packed first, then tiles of C. */
 typedef struct JOB {
@@ -78,6 +78,23 @@ static void SUPER_BLOCK(bo_context *context, JOB *job, size_t k, size_t run)
     }
 }
 
+/* C += Tᵀ after beta, T being n x m: the way back from a swapped product. */
+static void ADD_TRANSPOSED(size_t m, size_t n, const TYPE *t, TYPE beta, TYPE *c, size_t ldc)
+{
+    SCALE(m, n, beta, c, ldc);
+    for (size_t i = 0; i < m; i++) {
+        for (size_t j = 0; j < n; j++) c[i * ldc + j] += t[j * m + i];
+    }
+}
+
+/* A tile is wider than it is tall. When C is tall and thinner than a tile, much of it would be padding, and
+ * Cᵀ = op(B)ᵀ op(A)ᵀ is the better product (scores of a few classes are such). */
+static bool BETTER_SWAPPED(size_t mr, size_t nr, size_t m, size_t n)
+{
+    size_t direct = bo_round_up(m, mr) * bo_round_up(n, nr), swapped = bo_round_up(n, mr) * bo_round_up(m, nr);
+    return n < nr && m >= 4 * nr && swapped + swapped / 4 < direct;
+}
+
 bo_status GEMM(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, TYPE alpha, const TYPE *a,
                size_t lda, const TYPE *b, size_t ldb, TYPE beta, TYPE *c, size_t ldc)
 {
@@ -87,6 +104,14 @@ bo_status GEMM(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t
         return BO_OK;
     }
     const bo_kernels *kernels = bo_context_kernels(context);
+    if (BETTER_SWAPPED(kernels->MICRO.mr, kernels->MICRO.nr, m, n)) {
+        TYPE *transposed = bo_alloc_raw(context, m * n, sizeof(TYPE), "a thin product");
+        if (!transposed) return BO_MEMORY;
+        bo_status status = GEMM(context, !tb, !ta, n, m, k, alpha, b, ldb, a, lda, 0, transposed, m);
+        if (status == BO_OK) ADD_TRANSPOSED(m, n, transposed, beta, c, ldc);
+        bo_free(transposed);
+        return status;
+    }
     JOB job = {.mr = kernels->MICRO.mr, .nr = kernels->MICRO.nr, .micro = kernels->MICRO.KERNEL};
     job.ta = ta, job.tb = tb, job.alpha = alpha, job.beta = beta;
     job.lda = lda, job.ldb = ldb, job.ldc = ldc;
@@ -127,3 +152,5 @@ bo_status GEMM(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t
 #undef SCALE
 #undef TILE_TASK
 #undef SUPER_BLOCK
+#undef ADD_TRANSPOSED
+#undef BETTER_SWAPPED

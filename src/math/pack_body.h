@@ -19,21 +19,26 @@ static inline __attribute__((always_inline)) void ACROSS(size_t width, size_t li
     }
 }
 
-/* Lines are rows in memory: every sliver is a transposition. */
+/* Lines are rows in memory: every sliver is a transposition. It goes in steps of one cache line of the source, so that
+ * rows a power of two apart, which share a place in the cache, need not stay there together. */
 static inline __attribute__((always_inline)) void ALONG(size_t width, size_t lines, size_t k, TARGET scale,
                                                         const SOURCE *source, size_t ld, TARGET *target)
 {
+    enum { STEP = 64 / sizeof(SOURCE) };
     for (size_t first = 0; first < lines; first += width, target += width * k) {
-        const SOURCE *from = source + first * ld;
         size_t count = bo_smaller(width, lines - first);
-        if (count == width) {
-            for (size_t p = 0; p < k; p++) {
-                for (size_t i = 0; i < width; i++) target[p * width + i] = (TARGET)from[i * ld + p] * scale;
-            }
-        } else {
-            for (size_t p = 0; p < k; p++) {
-                for (size_t i = 0; i < count; i++) target[p * width + i] = (TARGET)from[i * ld + p] * scale;
-                for (size_t i = count; i < width; i++) target[p * width + i] = 0;
+        for (size_t p0 = 0; p0 < k; p0 += STEP) {
+            size_t steps = bo_smaller(STEP, k - p0);
+            TARGET *to = target + p0 * width;
+            for (size_t i = 0; i < width; i++) {
+                const SOURCE *from = source + (first + i) * ld + p0;
+                if (i >= count) {
+                    for (size_t p = 0; p < steps; p++) to[p * width + i] = 0;
+                } else if (steps == STEP) {
+                    for (size_t p = 0; p < STEP; p++) to[p * width + i] = (TARGET)from[p] * scale;
+                } else {
+                    for (size_t p = 0; p < steps; p++) to[p * width + i] = (TARGET)from[p] * scale;
+                }
             }
         }
     }
