@@ -32,7 +32,7 @@ static bo_status read_pair(bo_context *context, const bo_reader *reader, size_t 
     for (const char *p = item->text; p < colon; ++p) {
         if (*p < '0' || *p > '9') return bad_item(context, reader, line, item, "the index must be a whole number");
         *index = *index * 10 + (size_t)(*p - '0');
-        if (*index >= BO_MAX_COLUMNS) return bad_item(context, reader, line, item, "the index is beyond 16777215");
+        if (*index >= BO_MAX_COLUMNS) return bad_item(context, reader, line, item, "the index is beyond 4194303");
     }
     if (*index == 0) return bad_item(context, reader, line, item, "indices start at 1");
     if (bo_cell_read(colon + 1, item->end, value) == BO_CELL_TEXT || colon + 1 == item->end)

@@ -8,7 +8,7 @@
 #include "numbers.h"
 
 enum {
-    BO_MAX_COLUMNS = 1 << 24,  /* a wider table is a damaged or hostile file */
+    BO_MAX_COLUMNS = 1 << 22,  /* a wider table is a damaged or hostile file */
     BO_MAX_RECORD = 1 << 28,   /* bytes of one line of text */
     BO_BLOCK_CELLS = 1 << 17,  /* cells of one block of bo_reader_next: stays in cache */
     BO_RAW_BLOCK = 1 << 20,    /* bytes of one block of bo_reader_next_raw */

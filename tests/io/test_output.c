@@ -1,0 +1,136 @@
+/* A file appears whole or not at all. */
+#include "files.h"
+#include "io/output.h"
+#include "io/tensors.h"
+#include <signal.h>
+#include <sys/resource.h>
+
+static void assert_content(const char *path, const char *text)
+{
+    char bytes[256] = {0};
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes - 1, file);
+    fclose(file);
+    assert_int_equal(size, strlen(text));
+    assert_string_equal(bytes, text);
+}
+
+static void replaced_whole(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_text(f, "a.txt", "old");
+    bo_output *output;
+    assert_ok(f->context, bo_output_open(f->context, path, &output));
+    assert_ok(f->context, bo_output_write(f->context, output, "new", 3));
+    assert_content(path, "old"); /* until the very end */
+    assert_ok(f->context, bo_output_commit(f->context, output));
+    assert_content(path, "new");
+    assert_int_equal(test_files_left(f), 1);
+    assert_ok(f->context, bo_output_open(f->context, path, &output));
+    assert_ok(f->context, bo_output_write(f->context, output, "half", 4));
+    bo_output_abandon(output);
+    assert_content(path, "new");
+    assert_int_equal(test_files_left(f), 1);
+    unlink(path);
+}
+
+static void modes_and_links(void **state)
+{
+    test_folder *f = *state;
+    struct stat about;
+    const char *path = test_text(f, "a.txt", "old"), *link = test_path(f, "link");
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(symlink(path, link), 0);
+    assert_ok(f->context, bo_file_write(f->context, link, "new", 3));
+    assert_content(path, "new");
+    assert_int_equal(lstat(link, &about), 0);
+    assert_true(S_ISLNK(about.st_mode));
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0640);
+    mode_t mask = umask(027);
+    const char *fresh = test_path(f, "b.txt");
+    assert_ok(f->context, bo_file_write(f->context, fresh, "x", 1));
+    umask(mask);
+    assert_int_equal(stat(fresh, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0640);
+    assert_ok(f->context, bo_file_write(f->context, "/dev/null", "x", 1)); /* a device is not replaced */
+    assert_int_equal(stat("/dev/null", &about), 0);
+    assert_true(S_ISCHR(about.st_mode));
+    unlink(path);
+    unlink(link);
+    unlink(fresh);
+}
+
+/* A limit on the size of files plays the full disk; /dev/full is one. */
+static void full_disk(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_text(f, "a.npy", "old");
+    static float values[100000];
+    struct rlimit limit, kept;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &kept), 0);
+    limit = kept;
+    limit.rlim_cur = 4096;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    bo_status status = bo_npy_write_f32(f->context, path, 1000, 100, values);
+    bo_tensor tensor = {
+        .name = "w", .dtype = BO_F32, .rank = 1, .shape = {100000}, .data = values, .bytes = sizeof values};
+    const char *model = test_path(f, "m.safetensors");
+    bo_status second = bo_tensors_write(f->context, model, &tensor, 1, NULL, 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &kept), 0);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(status, BO_IO);
+    assert_int_equal(second, BO_IO);
+    assert_non_null(strstr(bo_context_error(f->context), "m.safetensors: writing failed"));
+    assert_content(path, "old");
+    assert_int_equal(test_files_left(f), 1);
+    if (access("/dev/full", W_OK) == 0)
+        assert_fails(f->context, BO_IO, "No space left", bo_file_write(f->context, "/dev/full", "x", 1));
+    unlink(path);
+}
+
+static void refused(void **state)
+{
+    test_folder *f = *state;
+    assert_fails(f->context, BO_IO, "No such file", bo_file_write(f->context, test_path(f, "no/where"), "x", 1));
+    assert_fails(f->context, BO_IO, "directory", bo_file_write(f->context, f->path, "x", 1));
+    assert_fails(f->context, BO_INVALID, "no file", bo_file_write(f->context, "", "x", 1));
+    assert_int_equal(test_files_left(f), 0);
+}
+
+/* The layout NumPy asks for: data at a multiple of 64, a newline before it. */
+static void npy_layout(void **state)
+{
+    test_folder *f = *state;
+    static const size_t shapes[][2] = {{0, 3}, {1, 1}, {3, 2}, {10, 1000}};
+    for (size_t s = 0; s < 4; ++s) {
+        const size_t count = shapes[s][0] * shapes[s][1];
+        double *values = calloc(count + 1, sizeof *values), *back = calloc(count + 1, sizeof *values);
+        for (size_t i = 0; i < count; ++i) values[i] = (double)i / 3;
+        const char *path = test_path(f, "a.npy");
+        assert_ok(f->context, bo_npy_write_f64(f->context, path, shapes[s][0], shapes[s][1], values));
+        unsigned char header[256];
+        FILE *file = fopen(path, "rb");
+        assert_int_equal(fread(header, 1, 10, file), 10);
+        const size_t start = 10 + header[8] + 256u * header[9];
+        assert_int_equal(start % 64, 0);
+        assert_int_equal(fread(header, 1, start - 10, file), start - 10);
+        assert_int_equal(header[start - 11], '\n');
+        assert_int_equal(fread(back, sizeof *back, count + 1, file), count);
+        assert_memory_equal(values, back, count * sizeof *back);
+        fclose(file);
+        unlink(path);
+        free(values);
+        free(back);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(replaced_whole), cmocka_unit_test(modes_and_links),
+                                       cmocka_unit_test(full_disk), cmocka_unit_test(refused),
+                                       cmocka_unit_test(npy_layout)};
+    return cmocka_run_group_tests(tests, test_setup, test_teardown);
+}
