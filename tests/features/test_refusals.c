@@ -1,0 +1,255 @@
+/* What is wrong is refused, and the message says what, why, and what would do. */
+#include "maps.h"
+
+typedef struct refusal {
+    bo_features_desc desc;
+    bo_status status;
+    const char *words[3];
+} refusal;
+
+static const float zeros[4 * DIM] = {0};
+static const float bad_scales[DIM] = {1, 1, -2, 1, 1, 1};
+
+static const refusal refusals[] = {
+    {{.dim = 0, .features = 8}, BO_INVALID, {"dim", "at least 1"}},
+    {{.dim = 3, .features = 0}, BO_INVALID, {"features", "at least 1"}},
+    {{.dim = 3, .features = 8, .gamma = -1}, BO_INVALID, {"gamma", "positive", "-1"}},
+    {{.dim = 3, .features = 8, .gamma = NAN}, BO_INVALID, {"gamma"}},
+    {{.dim = DIM, .features = 8, .length_scales = bad_scales}, BO_INVALID, {"length_scales[2]", "-2"}},
+    {{.dim = 3, .features = 9}, BO_INVALID, {"sincos", "8 and 10"}},
+    {{.dim = 3, .features = 1}, BO_INVALID, {"the nearest is 2"}},
+    {{.kernel = BO_KERNEL_SOFTMAX, .function = BO_FUNCTION_HYPERBOLIC, .dim = 3, .features = 33},
+     BO_INVALID,
+     {"hyperbolic", "32 and 34"}},
+    {{.kernel = BO_KERNEL_RBF, .function = BO_FUNCTION_POSITIVE, .dim = 3, .features = 8},
+     BO_UNSUPPORTED,
+     {"positive does not estimate kernel rbf", "sincos, cosbias"}},
+    {{.kernel = BO_KERNEL_SOFTMAX, .function = BO_FUNCTION_RELU, .dim = 3, .features = 8},
+     BO_UNSUPPORTED,
+     {"sincos, positive, hyperbolic, oprf"}},
+    {{.kernel = BO_KERNEL_LAPLACIAN, .draw = BO_DRAW_ORTHOGONAL, .dim = 3, .features = 8},
+     BO_UNSUPPORTED,
+     {"orthogonal", "laplacian", "rotation-invariant"}},
+    {{.kernel = BO_KERNEL_CAUCHY, .draw = BO_DRAW_HADAMARD, .dim = 3, .features = 8},
+     BO_UNSUPPORTED,
+     {"hadamard", "cauchy", "rotation-invariant"}},
+    {{.kernel = BO_KERNEL_LAPLACIAN, .draw = BO_DRAW_SIMPLEX, .dim = 3, .features = 8},
+     BO_UNSUPPORTED,
+     {"simplex", "rotation-invariant"}},
+    {{.kernel = BO_KERNEL_LAPLACIAN, .draw = BO_DRAW_MOMENT, .dim = 3, .features = 8},
+     BO_UNSUPPORTED,
+     {"moment", "no finite variance"}},
+    {{.kernel = BO_KERNEL_MATERN12, .draw = BO_DRAW_MOMENT, .dim = 3, .features = 8},
+     BO_UNSUPPORTED,
+     {"moment", "matern12", "no finite variance"}},
+    {{.draw = BO_DRAW_MOMENT, .dim = 8, .features = 16}, BO_INVALID, {"moment", "more than dim = 8", "found 8"}},
+    {{.draw = BO_DRAW_SIMPLEX, .dim = 1, .features = 8}, BO_UNSUPPORTED, {"simplex", "dim >= 2"}},
+    {{.draw = BO_DRAW_SOBOL, .dim = 5000, .features = 8}, BO_UNSUPPORTED, {"sobol", "5000"}},
+    {{.kernel = BO_KERNEL_SOFTMAX,
+      .draw = BO_DRAW_HADAMARD,
+      .sampling = BO_SAMPLING_OPTIMAL,
+      .dim = DIM,
+      .features = 8,
+      .sample = zeros,
+      .sample_rows = 4},
+     BO_UNSUPPORTED,
+     {"sampling optimal", "hadamard"}},
+    {{.sampling = BO_SAMPLING_LEVERAGE, .dim = DIM, .features = 8}, BO_INVALID, {"leverage", "sample"}},
+    {{.kernel = BO_KERNEL_SOFTMAX,
+      .sampling = BO_SAMPLING_OPTIMAL,
+      .dim = DIM,
+      .features = 8,
+      .sample = zeros,
+      .sample_rows = 4,
+      .candidates = 5},
+     BO_INVALID,
+     {"candidates", "8", "found 5"}},
+    {{.kernel = BO_KERNEL_SOFTMAX, .sampling = BO_SAMPLING_OPTIMAL, .dim = DIM, .features = 8, .sample = zeros},
+     BO_INVALID,
+     {"sample_rows"}},
+    {{.kernel = BO_KERNEL_TAYLOR, .sampling = BO_SAMPLING_OPTIMAL, .dim = 3, .sample = zeros, .sample_rows = 4},
+     BO_UNSUPPORTED,
+     {"sampling optimal", "taylor", "no frequencies"}},
+    {{.kernel = BO_KERNEL_POLYNOMIAL, .draw = BO_DRAW_ORTHOGONAL, .dim = 3},
+     BO_UNSUPPORTED,
+     {"orthogonal", "polynomial", "no frequencies"}},
+    {{.kernel = BO_KERNEL_TAYLOR, .dim = 3, .features = 11}, BO_INVALID, {"exactly 10 features", "found 11"}},
+    {{.kernel = BO_KERNEL_ELU, .dim = 3, .features = 4}, BO_INVALID, {"exactly 3 features"}},
+    {{.kernel = BO_KERNEL_POLYNOMIAL, .dim = 4, .degree = 3, .features = 34}, BO_INVALID, {"exactly 35 features"}},
+    {{.kernel = BO_KERNEL_POLYNOMIAL, .dim = 1000, .degree = 8}, BO_INVALID, {"degree 8", "dim 1000", "tensorsketch"}},
+    {{.kernel = BO_KERNEL_POLYNOMIAL, .dim = 3, .degree = -1}, BO_INVALID, {"degree"}},
+    {{.kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_TENSORSKETCH, .dim = 3}, BO_INVALID, {"at least 1"}},
+    {{.kernel = BO_KERNEL_SOFTMAX, .function = BO_FUNCTION_OPRF, .dim = 3, .features = 8},
+     BO_INVALID,
+     {"oprf", "pair_norm", "sample"}},
+    {{.kernel = BO_KERNEL_CUSTOM, .dim = 3, .features = 8}, BO_INVALID, {"custom", "callback"}},
+    {{.kernel = BO_KERNEL_CUSTOM,
+      .dim = DIM,
+      .features = 8,
+      .custom = test_custom,
+      .sampling = BO_SAMPLING_LEVERAGE,
+      .sample = zeros,
+      .sample_rows = 4},
+     BO_UNSUPPORTED,
+     {"leverage", "custom"}},
+    {{.kernel = (bo_kernel)99, .dim = 3, .features = 8}, BO_INVALID, {"kernel 99"}},
+    {{.function = (bo_function)99, .dim = 3, .features = 8}, BO_INVALID, {"function 99"}},
+    {{.draw = (bo_draw)99, .dim = 3, .features = 8}, BO_INVALID, {"draw 99"}},
+    {{.sampling = (bo_sampling)99, .dim = 3, .features = 8}, BO_INVALID, {"sampling 99"}},
+    {{.dim = (size_t)1 << 31, .features = (size_t)1 << 40}, BO_INVALID, {"address space"}},
+};
+
+static void wrong_descriptors_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        bo_features *f = (bo_features *)1;
+        size_t bytes;
+        for (size_t w = 0; w < 3 && refusals[i].words[w]; w++)
+            assert_fails(context, refusals[i].status, refusals[i].words[w],
+                         bo_features_create(context, &refusals[i].desc, &f));
+        assert_null(f);
+        assert_int_equal(bo_features_memory(context, &refusals[i].desc, &bytes), refusals[i].status);
+    }
+    bo_context_destroy(context);
+}
+
+static void wrong_calls_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_features_desc desc = {.dim = 3, .features = 8};
+    bo_features *f;
+    float x[3] = {0}, z[8], w[12];
+    double k;
+    bo_features_accuracy accuracy;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_fails(context, BO_INVALID, "ldx", bo_features_apply(context, f, 1, x, 2, z, 8));
+    assert_fails(context, BO_INVALID, "ldz", bo_features_apply(context, f, 1, x, 3, z, 7));
+    assert_fails(context, BO_INVALID, "NULL", bo_features_apply(context, f, 1, NULL, 3, z, 8));
+    assert_ok(context, bo_features_apply(context, f, 0, NULL, 0, NULL, 0));
+    assert_fails(context, BO_INVALID, "strides", bo_features_backward(context, f, 1, x, 3, z, 7, x, 3, NULL, NULL));
+    assert_fails(context, BO_INVALID, "at least one row", bo_features_error(context, f, 0, x, 3, 10, 1, &accuracy));
+    bo_features_destroy(f);
+    desc.draw = BO_DRAW_HADAMARD;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_fails(context, BO_UNSUPPORTED, "hadamard",
+                 bo_features_backward(context, f, 1, x, 3, z, 8, NULL, 0, NULL, w));
+    assert_fails(context, BO_UNSUPPORTED, "hadamard", bo_features_set_frequencies(context, f, w));
+    bo_features_destroy(f);
+    desc = (bo_features_desc){.kernel = BO_KERNEL_CUSTOM, .dim = 3, .features = 4, .custom = test_custom};
+    assert_fails(context, BO_UNSUPPORTED, "closed form", bo_kernel_matrix(context, &desc, 1, x, 3, 1, x, 3, &k, 1));
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_fails(context, BO_UNSUPPORTED, "closed form", bo_features_error(context, f, 1, x, 3, 10, 1, &accuracy));
+    assert_fails(context, BO_UNSUPPORTED, "custom", bo_features_save(context, f, "never-written.safetensors"));
+    bo_features_destroy(f);
+    bo_features_destroy(NULL);
+    bo_context_destroy(context);
+}
+
+/* ---- what is allowed but worth a word ----------------------------------------------------------------------------- */
+
+typedef struct heard {
+    bo_log_level level;
+    char text[256];
+} heard;
+
+static void listen(void *user, bo_log_level level, const char *message)
+{
+    heard *h = user;
+    if (!strstr(message, "simplex") && !strstr(message, "optimal")) return;
+    h->level = level;
+    snprintf(h->text, sizeof h->text, "%s", message);
+}
+
+static void odd_choices_are_said_aloud(void **state)
+{
+    (void)state;
+    heard h = {0};
+    bo_context_desc with_log = {.threads = 1, .log = listen, .user = &h};
+    bo_context *context = NULL;
+    assert_int_equal(bo_context_create(&with_log, &context), BO_OK);
+    bo_features_desc simplex = {.dim = 3, .features = 8, .draw = BO_DRAW_SIMPLEX};
+    bo_features_desc optimal = {.dim = 3, .features = 8, .sampling = BO_SAMPLING_OPTIMAL};
+    bo_features *f;
+    assert_ok(context, bo_features_create(context, &simplex, &f));
+    assert_int_equal(h.level, BO_LOG_WARNING);
+    assert_non_null(strstr(h.text, "orthogonal is better"));
+    bo_features_destroy(f);
+    assert_ok(context, bo_features_create(context, &optimal, &f));
+    assert_int_equal(h.level, BO_LOG_INFO);
+    assert_non_null(strstr(h.text, "already optimal"));
+    assert_null(bo_features_weights(f));
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
+/* ---- defaults and names ------------------------------------------------------------------------------------------- */
+
+static void defaults_are_filled_in(void **state)
+{
+    (void)state;
+    static const bo_function expected[BO_KERNEL_COUNT] = {
+        [BO_KERNEL_SOFTMAX] = BO_FUNCTION_POSITIVE,
+        [BO_KERNEL_ARCCOS] = BO_FUNCTION_RELU,
+        [BO_KERNEL_POLYNOMIAL] = BO_FUNCTION_POLYNOMIAL,
+        [BO_KERNEL_TAYLOR] = BO_FUNCTION_TAYLOR,
+        [BO_KERNEL_ELU] = BO_FUNCTION_ELU,
+        [BO_KERNEL_CUSTOM] = BO_FUNCTION_CUSTOM,
+    };
+    for (int k = 0; k < BO_KERNEL_COUNT; k++)
+        assert_int_equal(bo_function_default((bo_kernel)k), expected[k] ? expected[k] : BO_FUNCTION_SINCOS);
+    bo_context *context = test_context(1);
+    bo_features_desc desc = {.kernel = BO_KERNEL_POLYNOMIAL, .dim = 4};
+    bo_features *f;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_int_equal(bo_features_describe(f)->features, 15); /* C(4 + 2, 2) */
+    assert_int_equal(bo_features_describe(f)->degree, 2);
+    assert_close(bo_features_describe(f)->gamma, 1, 0);
+    bo_features_destroy(f);
+    desc = (bo_features_desc){.kernel = BO_KERNEL_LAPLACIAN, .dim = 4, .features = 8};
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_int_equal(bo_features_describe(f)->draw, BO_DRAW_IID);
+    bo_features_destroy(f);
+    desc.kernel = BO_KERNEL_MATERN12;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_int_equal(bo_features_describe(f)->draw, BO_DRAW_ORTHOGONAL);
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
+static void names_come_back(void **state)
+{
+    (void)state;
+    bo_kernel kernel;
+    bo_function function;
+    bo_draw draw;
+    bo_sampling sampling;
+    for (int i = 0; i < BO_KERNEL_COUNT; i++)
+        assert_true(bo_kernel_parse(bo_kernel_name((bo_kernel)i), &kernel) && (int)kernel == i);
+    for (int i = 0; i < BO_FUNCTION_COUNT; i++)
+        assert_true(bo_function_parse(bo_function_name((bo_function)i), &function) && (int)function == i);
+    for (int i = 0; i < BO_DRAW_COUNT; i++)
+        assert_true(bo_draw_parse(bo_draw_name((bo_draw)i), &draw) && (int)draw == i);
+    for (int i = 0; i < BO_SAMPLING_COUNT; i++)
+        assert_true(bo_sampling_parse(bo_sampling_name((bo_sampling)i), &sampling) && (int)sampling == i);
+    assert_true(bo_kernel_parse("RATIONAL_QUADRATIC", &kernel) && kernel == BO_KERNEL_RATIONAL_QUADRATIC);
+    assert_false(bo_kernel_parse("rb", &kernel));
+    assert_false(bo_kernel_parse("rbfs", &kernel));
+    assert_false(bo_draw_parse(NULL, &draw));
+    assert_null(bo_kernel_name(BO_KERNEL_COUNT));
+    assert_null(bo_draw_name((bo_draw)-1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_descriptors_are_refused),
+        cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(odd_choices_are_said_aloud),
+        cmocka_unit_test(defaults_are_filled_in),
+        cmocka_unit_test(names_come_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
