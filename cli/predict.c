@@ -30,7 +30,6 @@ typedef struct predict_job {
     cli_output output;
     cli_json json;
     size_t rows;          /* predicted */
-    size_t rows;          /* predicted */
     size_t columns;       /* of numbers: for classes the label is apart */
     double *class_values; /* .npy: what stands for each class */
     float *x;
