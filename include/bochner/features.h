@@ -92,7 +92,8 @@ typedef enum bo_function {
     BO_FUNCTION_COUNT = 12
 } bo_function;
 
-/* How frequencies are coupled. All but HADAMARD are unbiased; HADAMARD has the stated bias (docs/features.md). */
+/* How frequencies are coupled. All are unbiased but two, whose bias vanishes as 1/dim and 1/m (docs/features.md):
+ * HADAMARD, whose directions are not quite uniform, and MOMENT, whose fourth moments are smaller than the law's. */
 typedef enum bo_draw {
     BO_DRAW_DEFAULT = 0, /* ORTHOGONAL for rotation-invariant spectra, else IID */
     BO_DRAW_IID = 1,
@@ -100,7 +101,7 @@ typedef enum bo_draw {
     BO_DRAW_HADAMARD = 3,   /* three HD blocks, O(dim log dim) to apply */
     BO_DRAW_SIMPLEX = 4,    /* rows of a block at equal obtuse angles: best for positive features of small norm */
     BO_DRAW_SOBOL = 5,      /* scrambled Sobol points through the inverse distribution function */
-    BO_DRAW_MOMENT = 6,     /* iid, then centred and whitened; needs a finite variance */
+    BO_DRAW_MOMENT = 6,     /* iid, then centred and whitened; needs a finite variance and more than dim frequencies */
     BO_DRAW_COUNT = 7
 } bo_draw;
 
@@ -155,7 +156,7 @@ BO_API bo_status bo_features_memory(bo_context *context, const bo_features_desc 
 BO_API bo_status bo_features_apply(bo_context *context, const bo_features *features, size_t rows, const float *x,
                                    size_t ldx, float *z, size_t ldz);
 
-/* What was made: the descriptor with defaults filled in (pointers NULL). */
+/* What was made: the descriptor with defaults filled in. length_scales points to the object's own copy, sample is NULL. */
 BO_API const bo_features_desc *bo_features_describe(const bo_features *features);
 BO_API size_t bo_features_frequencies(const bo_features *features); /* rows of w; 0 for exact maps */
 
@@ -176,7 +177,7 @@ BO_API bool bo_sampling_parse(const char *name, bo_sampling *out);
 BO_API bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, size_t rows_x, const float *x,
                                   size_t ldx, size_t rows_y, const float *y, size_t ldy, double *k, size_t ldk);
 
-/* The statement of accuracy: over `pairs` random pairs of rows of x (seeded), the kernel's measured error and what the
+/* The statement of accuracy: over `pairs` (0: 1000) random pairs of rows of x (seeded), the kernel's measured error and what the
  * variance formula predicts for it. Predictions are for independent draws; couplings usually do better, which
  * `ratio` < 1 shows. */
 typedef struct bo_features_accuracy {
@@ -205,7 +206,8 @@ BO_API bo_status bo_features_backward(bo_context *context, const bo_features *fe
 
 /* ---- advanced: frequencies, float64, files --------------------------------------------------------------- */
 
-/* w (frequencies x dim), as applied to x after length scales: gamma is folded in. Importance weights: one a frequency. */
+/* w (frequencies x dim), as applied to x after length scales: gamma is folded in. Importance weights: one a frequency,
+ * the factor √(p/q) that its features are multiplied by. */
 BO_API bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w);
 BO_API bo_status bo_features_set_frequencies(bo_context *context, bo_features *features, const float *w);
 BO_API const float *bo_features_weights(const bo_features *features); /* NULL: all 1 */

@@ -108,17 +108,17 @@ static double distance1(const float *x, const float *y, const float *factor, siz
     return total;
 }
 
-static double product(const float *x, const float *y, const float *factor, double gamma, size_t dim)
+static double product(const float *x, const float *y, const double *factor, double gamma, size_t dim)
 {
     double lanes[4] = {1, 1, 1, 1};
     size_t i = 0;
     for (; i + 4 <= dim; i += 4)
         for (size_t l = 0; l < 4; l++) {
-            double d = ((double)x[i + l] - (double)y[i + l]) * (double)factor[i + l] * gamma;
+            double d = ((double)x[i + l] - (double)y[i + l]) * factor[i + l] * gamma;
             lanes[l] *= 1 + d * d;
         }
     for (; i < dim; i++) {
-        double d = ((double)x[i] - (double)y[i]) * (double)factor[i] * gamma;
+        double d = ((double)x[i] - (double)y[i]) * factor[i] * gamma;
         lanes[0] *= 1 + d * d;
     }
     return lanes[0] * lanes[1] * lanes[2] * lanes[3];
@@ -142,7 +142,7 @@ static void direct_task(void *arg, size_t row, int worker)
         if (job->kernel->form == BO_FORM_L1)
             pair.distance1 = distance1(x, y, direct->factor, desc->dim);
         else
-            pair.product = product(x, y, direct->factor, desc->gamma, desc->dim);
+            pair.product = product(x, y, job->factor, desc->gamma, desc->dim);
         job->k[row * job->ldk + j] = job->kernel->value(desc, &pair);
     }
 }

@@ -1,0 +1,160 @@
+/* A map that was saved and loaded gives the same bits; files that are not what they should be are refused. */
+#include <unistd.h>
+#include "maps.h"
+#include "io/tensors.h"
+#include "features/files.h"
+
+enum { ROWS = 20, MOST = 128 };
+
+static char path[64];
+
+static int make_path(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "test_features_%ld.safetensors", (long)getpid());
+    return 0;
+}
+
+static int remove_path(void **state)
+{
+    (void)state;
+    unlink(path);
+    return 0;
+}
+
+static void check_round_trip(bo_context *context, const bo_features_desc *map, void *user)
+{
+    const float *x = user;
+    bo_features *f, *loaded;
+    static float before[ROWS * MOST], after[ROWS * MOST];
+    float scales[DIM] = {1, 2, 0.5f, 1.1f, 0.9f, 1};
+    bo_features_desc desc = *map;
+    desc.seed = 0xfedcba9876543210u; /* more than a double keeps */
+    desc.length_scales = scales;
+    if (desc.kernel == BO_KERNEL_CUSTOM) return;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_ok(context, bo_features_save(context, f, path));
+    assert_ok(context, bo_features_load(context, path, &loaded));
+    bo_features_desc a = *bo_features_describe(f), b = *bo_features_describe(loaded);
+    assert_memory_equal(a.length_scales, b.length_scales, sizeof scales);
+    a.length_scales = b.length_scales = NULL;
+    a.custom = b.custom = NULL;
+    a.custom_backward = b.custom_backward = NULL;
+    assert_memory_equal(&a, &b, sizeof a);
+    size_t length = a.features;
+    assert_ok(context, bo_features_apply(context, f, ROWS, x, DIM, before, length));
+    assert_ok(context, bo_features_apply(context, loaded, ROWS, x, DIM, after, length));
+    if (memcmp(before, after, ROWS * length * sizeof *before)) fail_msg("%s: other bits after loading", map_name(map));
+    bo_features_destroy(f);
+    bo_features_destroy(loaded);
+}
+
+static void every_map_survives_a_file(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float x[ROWS * DIM];
+    test_inputs(1, ROWS * DIM, x);
+    assert_true(for_each_map(context, x, check_round_trip, x) > 200);
+    bo_context_destroy(context);
+}
+
+/* Writes a map's tensors with other JSON, or other tensors with its JSON. */
+static void write_altered(bo_context *context, const char *json, const char *from, const char *to,
+                          const bo_tensor *tensors, size_t count)
+{
+    char text[1200];
+    const char *at = from ? strstr(json, from) : NULL;
+    if (from) assert_non_null(at);
+    if (from)
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - json), json, to, at + strlen(from));
+    else
+        snprintf(text, sizeof text, "%s", json);
+    bo_meta meta = {"bochner.features", text};
+    assert_ok(context, bo_tensors_write(context, path, tensors, count, &meta, 1));
+}
+
+static void wrong_files_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_features_desc desc = {.dim = 3, .features = 8, .seed = 1};
+    bo_features *f, *loaded;
+    bo_tensor tensors[BO_FEATURES_TENSORS];
+    size_t count;
+    char *json;
+    void *owned;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_ok(context, bo_features_pack(context, f, tensors, &count, &json, &owned));
+    static const struct {
+        const char *from, *to;
+        bo_status status;
+        const char *words;
+    } cases[] = {
+        {"\"format\": 1", "\"format\": 2", BO_VERSION, "format 2"},
+        {"\"format\": 1", "\"format\": \"x\"", BO_FORMAT, "format"},
+        {"\"rbf\"", "\"rbg\"", BO_FORMAT, "kernel"},
+        {"\"sincos\"", "\"custom\"", BO_FORMAT, "function"},
+        {"\"dim\": 3", "\"dim\": 4", BO_FORMAT, "features.w"},
+        {"\"dim\": 3", "\"dim\": -3", BO_FORMAT, "dim"},
+        {"\"dim\": 3", "\"dim\": 1e300", BO_FORMAT, "dim"},
+        {"\"features\": 8", "\"features\": 10", BO_FORMAT, "features.w"},
+        {"\"features\": 8", "\"features\": 7", BO_INVALID, "multiple"},
+        {"\"gamma\": 1", "\"gamma\": -1", BO_FORMAT, "gamma"},
+        {"\"orthogonal\"", "\"hadamard\"", BO_FORMAT, "features.signs"},
+        {"\"seed\": \"1\"", "\"seed\": \"one\"", BO_FORMAT, "seed"},
+        {"{", "[", BO_FORMAT, "JSON"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_altered(context, json, cases[i].from, cases[i].to, tensors, count);
+        assert_fails(context, cases[i].status, cases[i].words, bo_features_load(context, path, &loaded));
+        assert_null(loaded);
+    }
+    write_altered(context, json, NULL, NULL, tensors, 0);
+    assert_fails(context, BO_FORMAT, "features.w", bo_features_load(context, path, &loaded));
+    float poisoned[12] = {0, NAN};
+    bo_tensor wrong = tensors[0];
+    wrong.data = poisoned;
+    write_altered(context, json, NULL, NULL, &wrong, 1);
+    assert_fails(context, BO_FORMAT, "entry 1", bo_features_load(context, path, &loaded));
+    bo_meta other = {"something", "else"};
+    assert_ok(context, bo_tensors_write(context, path, tensors, count, &other, 1));
+    assert_fails(context, BO_FORMAT, "no feature map", bo_features_load(context, path, &loaded));
+    assert_fails(context, BO_IO, "no-such-file", bo_features_load(context, "no-such-file.safetensors", &loaded));
+    bo_free(json);
+    bo_free(owned);
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
+/* Hashes that point outside the sketch would write outside it. */
+static void hostile_hashes_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_features_desc desc = {
+        .kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_TENSORSKETCH, .dim = 3, .features = 8};
+    bo_features *f, *loaded;
+    bo_tensor tensors[BO_FEATURES_TENSORS];
+    size_t count;
+    char *json;
+    void *owned;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    bo_sketch_hashes(f->sketch)[5] = 8;
+    assert_ok(context, bo_features_pack(context, f, tensors, &count, &json, &owned));
+    write_altered(context, json, NULL, NULL, tensors, count);
+    assert_fails(context, BO_FORMAT, "entry 5", bo_features_load(context, path, &loaded));
+    bo_free(json);
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_map_survives_a_file, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(wrong_files_are_refused, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(hostile_hashes_are_refused, make_path, remove_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
