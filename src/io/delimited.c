@@ -121,6 +121,19 @@ static bo_status ragged(bo_context *context, const bo_reader *reader, const char
                    bo_bytes_path(reader->bytes), line, count, reader->columns);
 }
 
+bo_status bo_text_room(bo_context *context, bo_reader *reader)
+{
+    if (reader->text_capacity < reader->cell_capacity) {
+        const char **larger = bo_realloc(context, reader->text, reader->cell_capacity, sizeof *larger, "text cells");
+        if (!larger) return BO_MEMORY;
+        reader->text = larger;
+        reader->text_capacity = reader->cell_capacity;
+    }
+    memset(reader->text + reader->text_used, 0, (reader->cell_capacity - reader->text_used) * sizeof *reader->text);
+    reader->text_used = reader->cell_capacity;
+    return BO_OK;
+}
+
 static bo_status put_text(bo_context *context, bo_reader *reader, const bo_field *field, size_t line, size_t row,
                           size_t column)
 {
@@ -129,14 +142,8 @@ static bo_status put_text(bo_context *context, bo_reader *reader, const bo_field
         return bo_fail(context, BO_FORMAT, "%s: line %zu, %s: a zero byte inside text", bo_bytes_path(reader->bytes),
                        line, bo_reader_column_label(reader, column, label));
     if (!reader->block_has_text) { /* first text cell of this block: all cells before and after have none */
-        if (reader->text_capacity < reader->cell_capacity) {
-            bo_free(reader->text);
-            reader->text_capacity = 0;
-            reader->text = bo_alloc_raw(context, reader->cell_capacity, sizeof *reader->text, "text cells");
-            if (!reader->text) return BO_MEMORY;
-            reader->text_capacity = reader->cell_capacity;
-        }
-        memset(reader->text, 0, reader->text_capacity * sizeof *reader->text);
+        reader->text_used = 0;
+        BO_TRY(bo_text_room(context, reader));
         reader->block_has_text = true;
     }
     char *copy = field_string(context, &reader->strings, field);

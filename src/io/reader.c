@@ -116,24 +116,32 @@ bool bo_reader_seekable(const bo_reader *reader)
     return bo_reader_is_array(reader) && bo_bytes_seekable(reader->bytes);
 }
 
-/* Room for `rows` rows of cells and lines. */
-static bo_status make_room(bo_context *context, bo_reader *reader, size_t rows)
+static bo_status room_for_cells(bo_context *context, bo_reader *reader, size_t cells)
 {
-    if (reader->cell_capacity < rows * reader->columns) {
-        bo_free(reader->cells);
-        reader->cell_capacity = 0;
-        reader->cells = bo_alloc_raw(context, rows * reader->columns, sizeof *reader->cells, "a block of cells");
-        if (!reader->cells) return BO_MEMORY;
-        reader->cell_capacity = rows * reader->columns;
+    if (reader->cell_capacity >= cells) return BO_OK;
+    double *larger = bo_realloc(context, reader->cells, cells, sizeof *larger, "a block of cells");
+    if (!larger) return BO_MEMORY;
+    reader->cells = larger;
+    reader->cell_capacity = cells;
+    return BO_OK;
+}
+
+/* Room for one more row of text: a block begins small and grows, so that small files stay small. */
+static bo_status room_for_row(bo_context *context, bo_reader *reader, size_t row, size_t most)
+{
+    if ((row + 1) * reader->columns > reader->cell_capacity) {
+        size_t rows = row ? 4 * row : 16;
+        if (rows > most) rows = most;
+        BO_TRY(room_for_cells(context, reader, rows * reader->columns));
     }
-    if (reader->line_capacity < rows && !bo_reader_is_array(reader)) {
-        bo_free(reader->lines);
-        reader->line_capacity = 0;
-        reader->lines = bo_alloc_raw(context, rows, sizeof *reader->lines, "line numbers");
-        if (!reader->lines) return BO_MEMORY;
+    if (row >= reader->line_capacity) {
+        const size_t rows = row ? 4 * row : 16;
+        size_t *larger = bo_realloc(context, reader->lines, rows, sizeof *larger, "line numbers");
+        if (!larger) return BO_MEMORY;
+        reader->lines = larger;
         reader->line_capacity = rows;
     }
-    return BO_OK;
+    return reader->block_has_text ? bo_text_room(context, reader) : BO_OK;
 }
 
 static bo_status next_text(bo_context *context, bo_reader *reader, size_t max_rows, size_t *rows)
@@ -145,6 +153,7 @@ static bo_status next_text(bo_context *context, bo_reader *reader, size_t max_ro
         size_t line, widest = 0;
         BO_TRY(bo_records_next(context, reader, &text, &end, &line));
         if (!text) break;
+        BO_TRY(room_for_row(context, reader, *rows, max_rows));
         if (reader->format == BO_FORMAT_LIBSVM)
             BO_TRY(bo_libsvm_row(context, reader, text, end, line, reader->cells + *rows * reader->columns, &widest));
         else
@@ -166,7 +175,6 @@ bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows
     if (reader->rows_known && most > reader->rows - reader->next_row) most = reader->rows - reader->next_row;
     if (!bo_reader_is_array(reader)) {
         if (most == 0) return BO_OK;
-        BO_TRY(make_room(context, reader, most));
         BO_TRY(next_text(context, reader, most, &block->rows));
         block->text = reader->block_has_text ? reader->text : NULL;
         block->lines = reader->lines;
@@ -174,7 +182,7 @@ bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows
         const unsigned char *raw;
         BO_TRY(bo_reader_next_raw(context, reader, most, &raw, &block->rows));
         if (block->rows == 0) return BO_OK;
-        BO_TRY(make_room(context, reader, block->rows));
+        BO_TRY(room_for_cells(context, reader, block->rows * reader->columns));
         bo_convert_f64(&reader->array, raw, block->rows * reader->columns, reader->cells);
     }
     block->cells = reader->cells;

@@ -64,8 +64,8 @@ struct bo_reader {
 
     double *cells;
     size_t cell_capacity;
-    const char **text; /* allocated when the first text cell of the file shows up */
-    size_t text_capacity;
+    const char **text; /* from the first text cell of the block on; [0, text_used) is set */
+    size_t text_capacity, text_used;
     bool block_has_text;
     size_t *lines;
     size_t line_capacity;
@@ -145,6 +145,8 @@ bool bo_field_next(char delimiter, const char **at, const char *end, bo_field *f
 bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_text_form *form);
 bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
                            size_t row);
+/* As many strings as cells; those of cells without text are NULL. */
+bo_status bo_text_room(bo_context *context, bo_reader *reader);
 bo_status bo_libsvm_open(bo_context *context, bo_reader *reader, size_t min_columns);
 bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
                         double *cells, size_t *widest);

@@ -306,7 +306,7 @@ static void gzip(void **state)
     expect(f, test_write(f, "c.csv.gz", bytes, 2 * size), BO_FORMAT_AUTO, 4, 3,
            (double[]){1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6});
     /* A header that promises more than DEFLATE can expand to. */
-    const unsigned char lie[] = {0, 0, 8, 2, 0x7f, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0xff};
+    const unsigned char lie[] = {0, 0, 8, 2, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff};
     refuse(f, test_gzip(f, "l-idx2.gz", lie, sizeof lie), BO_FORMAT_AUTO, BO_FORMAT, "truncated");
     /* Fortran order cannot be read from a stream. */
     const char *npy = test_npy(f, "f.npy", "{'descr':'|u1','fortran_order':True,'shape':(2,3)}", "\1\4\2\5\3\6", 6);

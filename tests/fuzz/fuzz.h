@@ -1,0 +1,119 @@
+/* What the fuzz targets share: bytes go through a reader, twice, then through schema, JSON and stream. Anything but a
+ * clean success or a clean refusal with a message is a crash. */
+#ifndef BO_FUZZ_H
+#define BO_FUZZ_H
+
+#include "io/stream.h"
+#include <bochner/data.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { FUZZ_COLUMNS = 512, FUZZ_ROWS = 64 };
+
+static inline bo_context *fuzz_context(void)
+{
+    static bo_context *context;
+    bo_context_desc desc = {.threads = 1};
+    if (!context && bo_context_create(&desc, &context) != BO_OK) abort();
+    return context;
+}
+
+/* A failure must have said why. */
+static inline bool fuzz_ok(bo_context *context, bo_status status)
+{
+    if (status != BO_OK && !*bo_context_error(context)) abort();
+    return status == BO_OK;
+}
+
+/* Sum over all cells and lengths of text, so that every byte of a block is touched. */
+static inline bool fuzz_pass(bo_context *context, bo_reader *reader, size_t block_rows, size_t *rows, size_t *letters)
+{
+    *rows = *letters = 0;
+    for (;;) {
+        bo_block block;
+        double sum = 0;
+        if (!fuzz_ok(context, bo_reader_next(context, reader, block_rows, &block))) return false;
+        if (block.rows == 0) return true;
+        if (block.first_row != *rows || block.rows > block_rows || block.columns != bo_reader_columns(reader)) abort();
+        for (size_t i = 0; i < block.rows * block.columns; ++i) {
+            sum += block.cells[i];
+            if (block.text && block.text[i]) *letters += strlen(block.text[i]);
+        }
+        volatile double sink = sum;
+        (void)sink;
+        *rows += block.rows;
+    }
+}
+
+static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
+                               bo_source *source)
+{
+    bo_stream *stream;
+    const size_t dim = bo_schema_dim(schema), targets = bo_schema_targets(schema);
+    if (!fuzz_ok(context, bo_stream_create(context, desc, schema, source, &stream))) return;
+    float *x = malloc(FUZZ_ROWS * dim * sizeof *x + 1);
+    double *y = malloc(FUZZ_ROWS * (targets + 1) * sizeof *y);
+    size_t rows = 0, sampled;
+    double *wanted = bo_stream_has_target(stream) ? y : NULL;
+    do {
+        if (!fuzz_ok(context, bo_stream_next(context, stream, FUZZ_ROWS, x, wanted, &rows))) break;
+        for (size_t i = 0; i < rows * dim; ++i)
+            if (!(x[i] - x[i] == 0)) abort(); /* nothing but finite numbers gets through */
+    } while (rows > 0);
+    fuzz_ok(context, bo_stream_sample(context, stream, FUZZ_ROWS / 2, 1, x, wanted, &sampled));
+    bo_stream_close(stream);
+    free(x);
+    free(y);
+}
+
+static inline void fuzz_schema(bo_context *context, bo_reader *reader, unsigned choices)
+{
+    const bo_data_desc desc = {.path = "fuzz",
+                               .categorical = choices & 1 ? "auto" : NULL,
+                               .impute = (bo_impute)(choices >> 1 & 1),
+                               .target = choices & 4 ? "0" : NULL,
+                               .no_target = choices & 8};
+    bo_source source = {reader, NULL};
+    bo_schema *schema, *copy;
+    char *json, *again;
+    if (!fuzz_ok(context, bo_schema_fit_source(context, &desc, &source, &schema))) {
+        bo_source_close(&source);
+        return;
+    }
+    if (!fuzz_ok(context, bo_schema_to_json(context, schema, &json))) abort();
+    if (!fuzz_ok(context, bo_schema_from_json(context, json, &copy))) abort(); /* what is written is read */
+    if (!fuzz_ok(context, bo_schema_to_json(context, copy, &again)) || strcmp(json, again) != 0) abort();
+    bo_text_free(json);
+    bo_text_free(again);
+    if (!fuzz_ok(context, bo_source_rewind(context, &source)))
+        bo_source_close(&source);
+    else
+        fuzz_stream(context, &desc, copy, &source);
+    bo_schema_destroy(schema);
+    bo_schema_destroy(copy);
+}
+
+static inline int fuzz_table(const uint8_t *data, size_t size, bo_format format)
+{
+    bo_context *context = fuzz_context();
+    bo_bytes *bytes;
+    bo_reader *reader;
+    if (!fuzz_ok(context, bo_bytes_open_memory(context, "fuzz", data, size, &bytes))) return 0;
+    if (!fuzz_ok(context, bo_reader_open_bytes(context, bytes, format, 0, &reader))) return 0;
+    size_t rows, letters, rows_again, letters_again;
+    const bool narrow = bo_reader_columns(reader) <= FUZZ_COLUMNS;
+    if (narrow && fuzz_pass(context, reader, 7, &rows, &letters)) {
+        if (!fuzz_ok(context, bo_reader_rewind(context, reader))) abort();
+        if (!fuzz_pass(context, reader, 1000, &rows_again, &letters_again)) abort();
+        if (rows != rows_again || letters != letters_again) abort();
+    }
+    if (narrow && fuzz_ok(context, bo_reader_rewind(context, reader)))
+        fuzz_schema(context, reader, size ? data[size / 2] : 0);
+    else
+        bo_reader_close(reader);
+    return 0;
+}
+
+#endif

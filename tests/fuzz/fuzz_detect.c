@@ -1,0 +1,7 @@
+/* Any bytes, with the format found by content. */
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return fuzz_table(data, size, BO_FORMAT_AUTO);
+}

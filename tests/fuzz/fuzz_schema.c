@@ -1,0 +1,35 @@
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    bo_context *context = fuzz_context();
+    char *text = malloc(size + 1), *json, *again;
+    bo_schema *schema, *copy;
+    memcpy(text, data, size);
+    text[size] = 0;
+    bool read = fuzz_ok(context, bo_schema_from_json(context, text, &schema));
+    free(text);
+    if (!read) return 0;
+    for (size_t i = 0; i < bo_schema_dim(schema); ++i)
+        if (!bo_schema_input(schema, i)) abort();
+    for (size_t i = 0; i < bo_schema_targets(schema); ++i)
+        if (!bo_schema_target(schema, i)) abort();
+    if (bo_schema_dim(schema) <= FUZZ_COLUMNS) {
+        if (!fuzz_ok(context, bo_schema_to_json(context, schema, &json))) abort();
+        if (!fuzz_ok(context, bo_schema_from_json(context, json, &copy))) abort();
+        if (!fuzz_ok(context, bo_schema_to_json(context, copy, &again)) || strcmp(json, again) != 0) abort();
+        bo_text_free(json);
+        bo_text_free(again);
+        bo_schema_destroy(copy);
+        /* A schema from a hostile model meets an innocent file. */
+        static const char csv[] = "a,b,c\n1,2,3\n4,x,6\n";
+        const bo_data_desc desc = {.path = "fuzz"};
+        bo_source source = {0};
+        bo_bytes *bytes;
+        if (!fuzz_ok(context, bo_bytes_open_memory(context, "fuzz", csv, sizeof csv - 1, &bytes))) abort();
+        if (!fuzz_ok(context, bo_reader_open_bytes(context, bytes, BO_FORMAT_AUTO, 0, &source.data))) abort();
+        fuzz_stream(context, &desc, schema, &source);
+    }
+    bo_schema_destroy(schema);
+    return 0;
+}
