@@ -57,6 +57,12 @@ static int by_prediction(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+static int ascending(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
 enum { BINS = 40 };
 
 /* The 95% interval around the diagonal: where predictions are p, the truth lies in p ± 1.96 s(p) and s is the
@@ -91,43 +97,78 @@ static void band(FILE *pipe, const cli_metrics *metrics, double low, double high
     free(half);
 }
 
+/* The frame: every true value, and predictions but for the most extreme one in 200 at either end, so that a few wild ones do
+ * not shrink the rest to a dot. */
+static void frame(const cli_metrics *metrics, double *low, double *high)
+{
+    size_t n = metrics->points;
+    double *sorted = cli_allocate(n, sizeof(double), "plot");
+    *low = INFINITY;
+    *high = -INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        sorted[i] = metrics->predicted[i];
+        *low = fmin(*low, metrics->truth[i]);
+        *high = fmax(*high, metrics->truth[i]);
+    }
+    qsort(sorted, n, sizeof(double), ascending);
+    if (n > 0) {
+        *low = fmin(*low, sorted[n / 200]);
+        *high = fmax(*high, sorted[n - 1 - n / 200]);
+    }
+    free(sorted);
+    double margin = *high > *low ? 0.04 * (*high - *low) : fabs(*low) * 0.1 + 1;
+    *low -= margin;
+    *high += margin;
+}
+
+static void scatter_title(FILE *pipe, const cli_metrics *metrics, bool banded, size_t outside)
+{
+    char title[256];
+    const cli_target_sums *sums = &metrics->sums[0];
+    int length =
+        snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  R² %.4f", cli_count(metrics->rows).s,
+                 sqrt(sums->squared_error / (double)metrics->rows), 1 - sums->squared_error / sums->squared_deviation);
+    if (banded)
+        length += snprintf(title + length, sizeof title - (size_t)length, ",  %.1f%% inside the 95%% band",
+                           100 * (double)sums->covered / (double)metrics->rows);
+    if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
+    fputs("set title ", pipe);
+    quoted(pipe, title, sizeof title);
+    fputs(" font ',14' textcolor rgb '#222222'\n", pipe);
+}
+
+static void axis_label(FILE *pipe, const char *axis, const char *name, const char *what)
+{
+    char label[200];
+    snprintf(label, sizeof label, "%.80s, %s", name, what);
+    fprintf(pipe, "set %slabel ", axis);
+    quoted(pipe, label, sizeof label);
+    fputc('\n', pipe);
+}
+
 static void scatter(FILE *pipe, const cli_metrics *metrics, const bo_schema *schema, const char *path,
                     const char *output)
 {
+    double low, high;
+    size_t outside = 0;
     begin(pipe, path, output, 680, 680, 13);
-    const char *name = schema && bo_schema_target(schema, 0) ? bo_schema_target(schema, 0) : "target";
-    double low = INFINITY, high = -INFINITY;
+    frame(metrics, &low, &high);
     fputs("$points << EOD\n", pipe);
     for (size_t i = 0; i < metrics->points; i++) {
         fprintf(pipe, "%.9g %.9g\n", metrics->truth[i], metrics->predicted[i]);
-        low = fmin(low, fmin(metrics->truth[i], metrics->predicted[i]));
-        high = fmax(high, fmax(metrics->truth[i], metrics->predicted[i]));
+        outside += metrics->predicted[i] < low || metrics->predicted[i] > high;
     }
     fputs("EOD\n", pipe);
     bool banded = metrics->deviation && metrics->points > 0;
-    double margin = high > low ? 0.04 * (high - low) : fabs(low) * 0.1 + 1;
-    if (banded) band(pipe, metrics, low - margin, high + margin);
-    fprintf(pipe, "set xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\nset size ratio 1\n", low - margin, high + margin,
-            low - margin, high + margin);
-    char title[256];
-    int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  R² %.4f", cli_count(metrics->rows).s,
-                          sqrt(metrics->sums[0].squared_error / (double)metrics->rows),
-                          1 - metrics->sums[0].squared_error / metrics->sums[0].squared_deviation);
-    if (banded)
-        snprintf(title + length, sizeof title - (size_t)length, ",  %.1f%% inside the 95%% band",
-                 100 * (double)metrics->sums[0].covered / (double)metrics->rows);
-    fputs("set title ", pipe);
-    quoted(pipe, title, sizeof title);
-    fputs(" font ',14' textcolor rgb '#222222'\nset xlabel ", pipe);
-    char label[200];
-    snprintf(label, sizeof label, "%.80s, true", name);
-    quoted(pipe, label, sizeof label);
-    fputs("\nset ylabel ", pipe);
-    snprintf(label, sizeof label, "%.80s, predicted", name);
-    quoted(pipe, label, sizeof label);
+    if (banded) band(pipe, metrics, low, high);
+    fprintf(pipe, "set xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\nset size ratio 1\n", low, high, low, high);
+    scatter_title(pipe, metrics, banded, outside);
+    const char *name = schema && bo_schema_target(schema, 0) ? bo_schema_target(schema, 0) : "target";
+    axis_label(pipe, "x", name, "true");
+    axis_label(pipe, "y", name, "predicted");
     double size = metrics->points > 1500 ? 0.28 : metrics->points > 300 ? 0.4 : 0.6;
     fprintf(pipe,
-            "\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\nplot %sx with lines lc rgb '#888888' lw 1.4 dt 2, "
+            "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nplot %sx with lines lc rgb '#888888' lw 1.4 dt 2, "
             "$points with points pt 7 ps %.2f lc rgb '#601f5fa8'\n",
             banded ? "$band with filledcurves closed fc rgb '#f6dfb8' fs solid 0.75 noborder, " : "", size);
 }
