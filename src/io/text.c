@@ -88,16 +88,16 @@ bo_status bo_records_next(bo_context *context, bo_reader *reader, const char **t
     bo_records *records = &reader->records;
     const bool comments = reader->format == BO_FORMAT_LIBSVM || reader->delimiter == ' ';
     for (;;) {
+        if (records->begin == records->end && !records->ended) BO_TRY(refill(context, reader));
+        if (records->begin == records->end) {
+            *text = *end = NULL;
+            return BO_OK;
+        }
         const char *start = records->buffer + records->begin, *limit = records->buffer + records->end, *stop = limit;
-        bo_record_end found =
-            records->begin == records->end ? BO_RECORD_MORE : bo_record_find(start, limit, reader->delimiter, &stop);
+        bo_record_end found = bo_record_find(start, limit, reader->delimiter, &stop);
         if (found != BO_RECORD_FOUND && !records->ended) {
             BO_TRY(refill(context, reader));
             continue;
-        }
-        if (start == limit) {
-            *text = *end = NULL;
-            return BO_OK;
         }
         if (found == BO_RECORD_OPEN_QUOTE)
             return bo_fail(context, BO_FORMAT, "%s: line %zu: a quoted field starts here and is never closed",
