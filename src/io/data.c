@@ -57,7 +57,7 @@ static bo_status read_all(bo_context *context, bo_data *data, bo_stream *stream,
     for (;;) {
         const size_t left = room - data->rows, want = left < BO_LOAD_ROWS ? left : BO_LOAD_ROWS;
         size_t got;
-        double total, done = bo_bytes_progress(reader->bytes, &total);
+        double total, done = bo_reader_progress(reader, &total);
         BO_TRY(bo_progress(context, "loading", done, total));
         if (want == 0) {
             const size_t before = data->rows;

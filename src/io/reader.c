@@ -111,6 +111,13 @@ bool bo_reader_rows(const bo_reader *reader, size_t *rows)
     return reader->rows_known;
 }
 
+double bo_reader_progress(const bo_reader *reader, double *total)
+{
+    if (!bo_reader_is_array(reader)) return bo_bytes_progress(reader->bytes, total);
+    *total = (double)reader->rows;
+    return (double)reader->next_row;
+}
+
 bool bo_reader_seekable(const bo_reader *reader)
 {
     return bo_reader_is_array(reader) && bo_bytes_seekable(reader->bytes);

@@ -86,6 +86,8 @@ bo_status bo_reader_open_bytes(bo_context *context, bo_bytes *bytes, bo_format f
 bo_status bo_reader_skip(bo_context *context, bo_reader *reader, size_t rows, size_t *skipped);
 /* What was taken as a header is the first row after all; rewinds. */
 bo_status bo_reader_drop_header(bo_context *context, bo_reader *reader);
+/* How far it is, in rows of an array and in bytes of a text (*total 0: unknown). */
+double bo_reader_progress(const bo_reader *reader, double *total);
 bool bo_reader_seekable(const bo_reader *reader);
 /* "column 'price'", or "column 3" without names. */
 enum { BO_COLUMN_TEXT = 160 };

@@ -166,7 +166,7 @@ static bo_status observe_input(bo_context *context, bo_fit *fit, const bo_reader
 
 static bo_status observe_progress(bo_context *context, const bo_reader *reader)
 {
-    double total, done = bo_bytes_progress(reader->bytes, &total);
+    double total, done = bo_reader_progress(reader, &total);
     return bo_progress(context, "reading", done, total);
 }
 

@@ -379,6 +379,7 @@ static bo_status next_array(bo_context *context, bo_stream *stream, size_t max_r
     const size_t dim = stream->schema->dim, stride = reader->columns * reader->array.item, first = reader->next_row;
     const unsigned char *raw = NULL;
     BO_TRY(bo_reader_next_raw(context, reader, max_rows, &raw, rows));
+    if (*rows == 0) return BO_OK;
     if (stream->run_count == 1 && stream->runs[0].count == reader->columns) {
         bo_convert_f32(&reader->array, raw, *rows * dim, x);
     } else {
@@ -459,6 +460,16 @@ static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *room
     return BO_OK;
 }
 
+/* At the end: how many values were categories nobody knew. */
+static void report_unseen(bo_context *context, bo_stream *stream)
+{
+    if (stream->unseen)
+        bo_log(context, BO_LOG_WARNING,
+               "%s: %zu value%s of categories that do not occur in the training data became zeros",
+               bo_reader_path(stream->source.data), stream->unseen, stream->unseen == 1 ? "" : "s");
+    stream->unseen = 0;
+}
+
 bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
 {
     const bo_schema *schema = stream->schema;
@@ -467,33 +478,29 @@ bo_status bo_stream_next(bo_context *context, bo_stream *stream, size_t max_rows
         return bo_fail(context, BO_INVALID, "%s: has no target, but it is asked for",
                        bo_reader_path(stream->source.data));
     if (schema->targets == 0) y = NULL;
-    const size_t unseen = stream->unseen;
     while (*rows < max_rows) {
-        size_t room, got;
+        size_t room, got = 0;
         BO_TRY(enter_part(context, stream, &room));
         if (room > max_rows - *rows) room = max_rows - *rows;
-        if (room == 0) break;
-        float *to = x + *rows * schema->dim;
-        double *targets = y ? y + *rows * schema->targets : NULL;
-        BO_TRY(stream->runs ? next_array(context, stream, room, to, targets, &got)
-                            : next_cells(context, stream, room, to, targets, &got));
-        if (stream->source.labels)
-            BO_TRY(got ? next_labels(context, stream, got, targets) : end_labels(context, stream));
-        if (got == 0) break;
+        if (room > 0) {
+            float *to = x + *rows * schema->dim;
+            double *targets = y ? y + *rows * schema->targets : NULL;
+            BO_TRY(stream->runs ? next_array(context, stream, room, to, targets, &got)
+                                : next_cells(context, stream, room, to, targets, &got));
+            if (stream->source.labels)
+                BO_TRY(got ? next_labels(context, stream, got, targets) : end_labels(context, stream));
+        }
+        if (got == 0) {
+            report_unseen(context, stream);
+            break;
+        }
         *rows += got;
     }
-    if (unseen == 0 && stream->unseen > 0)
-        bo_log(context, BO_LOG_WARNING,
-               "%s: %zu values so far are categories the model has never seen; they become zeros",
-               bo_reader_path(stream->source.data), stream->unseen);
     return BO_OK;
 }
 
 bo_status bo_stream_rewind(bo_context *context, bo_stream *stream)
 {
-    if (stream->unseen)
-        bo_log(context, BO_LOG_WARNING, "%s: %zu values were categories the model has never seen",
-               bo_reader_path(stream->source.data), stream->unseen);
     stream->unseen = 0;
     BO_TRY(bo_source_rewind(context, &stream->source));
     if (!stream->parted || stream->last == 0) return BO_OK;
