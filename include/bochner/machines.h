@@ -54,7 +54,7 @@ typedef struct bo_machine_desc {
     bo_features_desc features;
     double lambda;     /* 0: chosen */
     bool no_intercept;
-    double noise;      /* standard deviation of noise added to the features, in expectation: λ += n σ² (MATH.md 1.6) */
+    double noise;      /* standard deviation of noise added to the features, in expectation: λ += n σ² */
     double dropout;    /* probability that a feature is dropped while fitting, in expectation: a ridge on the column norms */
     bool balanced;     /* classes weigh the same however many rows they have */
     const float *class_weights; /* `classes` numbers, or NULL */
@@ -101,7 +101,8 @@ typedef struct bo_machine_report {
     bool precise;            /* Gram products in float64: λ was tiny against the spectrum */
     double spectrum;         /* largest eigenvalue of the Gram matrix, estimated */
     double search_seconds, fit_seconds; /* choosing γ and λ; everything else */
-    double search_score;     /* leave-one-out error of the choice: RMSE, or share of wrong labels; NAN if nothing was searched */
+    double search_score;     /* root mean square error of the choice on rows left out, in units of the targets' standard
+                              * deviation (classes: of the ±1 scores); NAN if nothing was searched */
     double noise_std;        /* regression: standard deviation of the residual noise, first target */
     int iterations;          /* CG, SGD, logistic */
     double residual;         /* CG: relative residual reached */

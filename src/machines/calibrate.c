@@ -5,17 +5,18 @@
 #include <string.h>
 
 /* With leverage h and left-out error e = r/(1 - h), the predictive variance for the left-out row is s²/(1 - h), so that
- * s² = mean of e² (1 - h). */
+ * s² = mean of e² (1 - h), each row counting by its weight. */
 static void noise_from(bo_machine *machine, const bo_targets *targets, const bo_left_out *left_out)
 {
     for (size_t t = 0; t < left_out->outputs; t++) {
-        double sum = 0;
+        double sum = 0, weight = 0;
         for (size_t i = 0; i < left_out->rows; i++) {
             double error = left_out->truth[i * left_out->outputs + t] - left_out->prediction[i * left_out->outputs + t];
-            sum += error * error * (1 - left_out->leverage[i]);
+            sum += left_out->weight[i] * error * error * (1 - left_out->leverage[i]);
+            weight += left_out->weight[i];
         }
         double scale = targets->deviation[t];
-        machine->noise_variance[t] = sum / (double)left_out->rows * scale * scale;
+        machine->noise_variance[t] = weight > 0 ? sum / weight * scale * scale : 0;
     }
     machine->report.noise_std = sqrt(machine->noise_variance[0]);
 }
@@ -46,21 +47,21 @@ static double log_loss(calibration *c, double sharpness, const double *offset, b
     }
     for (size_t i = 0; i < rows->rows; i++) {
         const double *score = rows->prediction + i * classes;
-        double top = -INFINITY, sum = 0, mean = 0, square = 0;
+        double top = -INFINITY, sum = 0, mean = 0, square = 0, w = rows->weight[i];
         for (size_t k = 0; k < classes; k++) top = fmax(top, c->p[k] = sharpness * score[k] + offset[k]);
         double own = c->p[rows->label[i]] - top;
         for (size_t k = 0; k < classes; k++) sum += c->p[k] = exp(c->p[k] - top);
-        loss += log(sum) - own;
+        loss += w * (log(sum) - own);
         if (!derivatives) continue;
         for (size_t k = 0; k < classes; k++) {
             double p = c->p[k] / sum;
             mean += p * score[k];
             square += p * score[k] * score[k];
-            c->gradient[k] += p - (k == (size_t)rows->label[i]);
-            c->curvature[k] += p * (1 - p);
+            c->gradient[k] += w * (p - (k == (size_t)rows->label[i]));
+            c->curvature[k] += w * p * (1 - p);
         }
-        c->gradient[classes] += mean - score[rows->label[i]];
-        c->curvature[classes] += square - mean * mean;
+        c->gradient[classes] += w * (mean - score[rows->label[i]]);
+        c->curvature[classes] += w * (square - mean * mean);
     }
     return loss;
 }

@@ -117,6 +117,7 @@ static bo_status leave_out(bo_context *context, const bo_problem *problem, const
         double left = out->leverage[i] - (problem->intercept ? root * root / d->weight : 0);
         left = fmax(left, 1e-9);
         out->leverage[i] = 1 - left;
+        out->weight[i] = root * root;
         for (size_t t = 0; t < outputs; t++) {
             double y = (double)bo_targets_value(problem->targets, samples->y + i * samples->targets, t);
             double error = root > 0 ? d->alpha[i * outputs + t] / left / root : 0;

@@ -5,6 +5,7 @@
 #include "../io/tensors.h"
 
 #include <cjson/cJSON.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,8 +63,8 @@ static void field_set(bo_machine *machine, const field *f, double value)
     switch (f->type) {
     case FIELD_SIZE: *(size_t *)at = (size_t)value; break;
     case FIELD_REAL: *(double *)at = value; break;
-    case FIELD_ENUM: *(unsigned *)at = (unsigned)value; break;
-    case FIELD_INT: *(int *)at = (int)value; break;
+    case FIELD_ENUM: *(unsigned *)at = value < 1000 ? (unsigned)value : 1000; break; /* 1000: none of ours */
+    case FIELD_INT: *(int *)at = value < INT_MAX ? (int)value : INT_MAX; break;
     case FIELD_BOOL: *(bool *)at = value != 0; break;
     }
 }
@@ -199,9 +200,10 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
     const bo_machine_report *r = &machine->report;
     const bo_features_desc *map = bo_features_describe(machine->phi);
     bool good = r->outputs > 0 && (r->classes == 0 || r->classes == r->outputs) && r->features == map->features &&
-                r->dim == map->dim && (r->task == BO_TASK_CLASSIFICATION) == (r->classes > 0) &&
+                r->dim == map->dim && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
                 bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
-                machine->uncertainty <= BO_UNCERTAINTY_DUAL && r->features < (size_t)1 << 31 &&
+                machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
+                (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) && r->features < (size_t)1 << 31 &&
                 r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
     return good ? BO_OK : bo_fail(context, BO_FORMAT, "%s: the machine's description contradicts itself or its features", path);
 }
@@ -241,6 +243,10 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     array arrays[MOST_TENSORS];
     size_t count = list_arrays(machine, arrays);
     for (size_t i = 0; i < count; i++) BO_TRY(load_array(context, file, &arrays[i]));
+    for (size_t t = 0; t < machine->report.outputs; t++)
+        if (machine->noise_variance[t] < 0) return bo_fail(context, BO_FORMAT, "%s: a noise variance is negative", path);
+    for (size_t j = 0; machine->penalty && j < machine->report.features; j++)
+        if (machine->penalty[j] <= 0) return bo_fail(context, BO_FORMAT, "%s: a penalty is not positive", path);
     return BO_OK;
 }
 

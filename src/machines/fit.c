@@ -24,7 +24,11 @@ bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, con
     if (desc->loss == BO_LOSS_LOGISTIC && !samples->classes)
         return bo_fail(context, BO_INVALID, "the logistic loss is for classification; the target is a number");
     if (samples->rows < 2) return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows, found %zu", samples->rows);
-    return bo_samples_check(context, samples);
+    BO_TRY(bo_samples_check(context, samples));
+    double weight = 0;
+    for (size_t i = 0; samples->weights && i < samples->rows; i++) weight += (double)samples->weights[i];
+    if (samples->weights && weight == 0) return bo_fail(context, BO_INVALID, "every row has weight 0: nothing to learn from");
+    return BO_OK;
 }
 
 static size_t default_memory(void)
@@ -36,13 +40,15 @@ static size_t default_memory(void)
 /* Bytes, in double so that absurd sizes do not wrap. The Gram matrix stands twice: once summed, once factored. */
 static double memory_of(bo_solver solver, double rows, double dim, double features, double outputs)
 {
-    double size = features + outputs + 1, block = BO_MACHINE_BLOCK * (size + dim) * 4, data = 1e7;
+    double size = features + outputs + 1, block = BO_MACHINE_BLOCK * (size + dim) * 4, exact = rows < 2000 ? rows : 2000;
+    double search = 40 * exact * exact + 4 * rows * (dim + 4), kept = 20 * 1024 * features, solving;
     switch (solver) {
-    case BO_SOLVER_DUAL: return data + block + 16 * rows * features + 24 * rows * rows;
-    case BO_SOLVER_CG: return data + block + 8 * features * outputs * 8 + 12 * 1024 * features;
-    case BO_SOLVER_SGD: return data + block + 8 * features * outputs * 4;
-    default: return data + block + 16 * size * size + 20 * 1024 * features;
+    case BO_SOLVER_DUAL: solving = 16 * rows * features + 24 * rows * rows; break;
+    case BO_SOLVER_CG: solving = 64 * features * outputs + 12 * 1024 * features + 4 * rows * (dim + 4); break;
+    case BO_SOLVER_SGD: solving = 32 * features * outputs + 4 * rows * (dim + 4); break;
+    default: solving = 16 * size * size; break;
     }
+    return 1e7 + block + kept + fmax(search, solving);
 }
 
 static const char *choose_solver(const bo_machine_desc *desc, double rows, double dim, double features, double outputs,
@@ -73,6 +79,8 @@ bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, si
                             size_t *bytes, bo_solver *solver)
 {
     bo_features_desc map = bo_fitting_map(desc, dim), resolved;
+    map.sampling = BO_SAMPLING_DRAWN; /* data-aware maps are as large as others, but want to see the data */
+    map.pair_norm = 1;
     BO_TRY(bo_features_resolve(context, &map, &resolved));
     size_t features = resolved.features;
     choose_solver(desc, (double)rows, (double)dim, (double)features, (double)outputs, solver);

@@ -92,6 +92,7 @@ typedef struct bo_left_out {
     double *prediction; /* rows x outputs, in the system's units */
     double *truth;      /* rows x outputs */
     double *leverage;   /* rows: h_ii */
+    double *weight;     /* rows: sample weight times class weight */
     int *label;         /* rows: class, or NULL */
 } bo_left_out;
 
@@ -146,7 +147,7 @@ bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const b
 
 typedef struct bo_choice {
     double gamma, lambda;
-    double score;    /* mean squared error left out, over all outputs, in units of the targets' variance */
+    double score;    /* see bo_machine_report.search_score */
     double spectrum; /* largest eigenvalue of ZᵀZ expected for all rows */
     double seconds;
 } bo_choice;

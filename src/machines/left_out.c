@@ -11,8 +11,9 @@ bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, b
     out->prediction = bo_alloc(context, rows * outputs, sizeof *out->prediction, "leave-one-out predictions");
     out->truth = bo_alloc(context, rows * outputs, sizeof *out->truth, "leave-one-out predictions");
     out->leverage = bo_alloc(context, rows, sizeof *out->leverage, "leverages");
+    out->weight = bo_alloc(context, rows, sizeof *out->weight, "leave-one-out predictions");
     out->label = labels ? bo_alloc(context, rows, sizeof *out->label, "leave-one-out predictions") : NULL;
-    if (out->prediction && out->truth && out->leverage && (!labels || out->label)) return BO_OK;
+    if (out->prediction && out->truth && out->leverage && out->weight && (!labels || out->label)) return BO_OK;
     bo_left_out_free(out);
     return BO_MEMORY;
 }
@@ -22,6 +23,7 @@ void bo_left_out_free(bo_left_out *left_out)
     bo_free(left_out->prediction);
     bo_free(left_out->truth);
     bo_free(left_out->leverage);
+    bo_free(left_out->weight);
     bo_free(left_out->label);
     *left_out = (bo_left_out){0};
 }
@@ -54,6 +56,7 @@ static void leave_out(const bo_ridge *ridge, const bo_targets *targets, const bo
         double root = (double)bo_targets_root_weight(targets, samples, i);
         double h = root * root * (out->leverage[i] + (intercept ? 1 / ridge->weight : 0));
         out->leverage[i] = h = fmin(h, 1 - 1e-9);
+        out->weight[i] = root * root;
         for (size_t t = 0; t < outputs; t++) {
             double y = (double)bo_targets_value(targets, samples->y + i * samples->targets, t);
             double residual = y - out->prediction[i * outputs + t];

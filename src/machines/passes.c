@@ -93,6 +93,8 @@ bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const
     BO_TRY(bo_left_out_create(context, held->rows, outputs, targets->classes > 0, out));
     bo_status status = bo_machine_predict(context, machine, held->rows, held->x, held->dim, out->prediction, NULL);
     for (size_t i = 0; status == BO_OK && i < held->rows; i++) {
+        double root = (double)bo_targets_root_weight(targets, held, i);
+        out->weight[i] = root * root;
         for (size_t t = 0; t < outputs; t++) {
             double *p = &out->prediction[i * outputs + t];
             if (!targets->classes) *p = (*p - targets->mean[t]) / targets->deviation[t];

@@ -3,7 +3,8 @@
  * 1. Coarse: on a few hundred rows, the exact kernel, a grid of γ around the median heuristic; one eigendecomposition a
  *    γ gives the exact leave-one-out error of every λ.
  * 2. Fine: a walk in steps of two from the best γ, λ by a line search for each. Up to EXACT_ROWS rows the exact kernel
- *    again, on all of them; beyond, the machine itself at half the features, scored by generalised cross-validation. */
+ *    again, on all of them; beyond, the machine itself with a quarter and with half of its features, scored by generalised
+ *    cross-validation. More features bear a more local kernel, so the step from a quarter to a half is taken once more. */
 #include "internal.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 
 enum { COARSE_ROWS = 400, EXACT_ROWS = 2000, GRID = 24 };
 static const double grid_first = 1e-9, grid_last = 100;
+static const double least_lambda = 1e-10; /* k(x, x) is 1 or so: below, rounding is the larger penalty */
 
 /* What stage 2 asks of a judge: take a γ, then score λ after λ. */
 typedef struct judge {
@@ -105,14 +107,14 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
         }
     } else {
         BO_TRY(judge_lambda(j, *lambda / step, &down));
-        for (int i = 0; i < 12 && down < *error; i++) {
+        for (int i = 0; i < 12 && down < *error && *lambda > least_lambda; i++) {
             up = *error;
             *error = down;
             *lambda /= step;
             BO_TRY(judge_lambda(j, *lambda / step, &down));
         }
     }
-    *lambda *= pow(step, vertex(down, *error, up));
+    *lambda = fmax(*lambda * pow(step, vertex(down, *error, up)), least_lambda);
     return BO_OK;
 }
 
@@ -167,6 +169,21 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best
     /* λ follows γ along the same walk */
     double towards = offset > 0 ? up.lambda : down.lambda;
     best->lambda *= pow(towards / best->lambda, fabs(offset));
+    return BO_OK;
+}
+
+/* The walk with a quarter, then with half of the features, and the same step once more. */
+static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
+{
+    size_t features = j->map->features; /* 0 for exact maps, which have but one size */
+    if (features && !fixed_gamma) {
+        j->features = (features + 7) / 8 * 2;
+        BO_TRY(walk(j, fixed_gamma, fixed_lambda, best));
+    }
+    double quarter = best->gamma;
+    j->features = (features + 3) / 4 * 2;
+    BO_TRY(walk(j, fixed_gamma, fixed_lambda, best));
+    if (features && !fixed_gamma) best->gamma *= fmax(1, fmin(1.5, best->gamma / quarter));
     return BO_OK;
 }
 
@@ -253,11 +270,12 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
     j.exact = scaled->rows <= EXACT_ROWS;
     j.precise = precise;
     bo_status status = BO_OK;
-    if (j.exact)
+    if (j.exact) {
         status = bo_loo_create(context, scaled, targets, j.intercept, &j.loo);
-    else
-        j.features = map->features ? (map->features + 3) / 4 * 2 : 0; /* half, and even */
-    if (status == BO_OK) status = walk(&j, fixed_gamma, desc->lambda > 0, best);
+        if (status == BO_OK) status = walk(&j, fixed_gamma, desc->lambda > 0, best);
+    } else {
+        status = walk_growing(&j, fixed_gamma, desc->lambda > 0, best);
+    }
     bo_loo_free(&j.loo);
     bo_moments_free(&j.moments);
     return status;
@@ -295,31 +313,36 @@ static size_t fill_gammas(const bo_features_desc *map, double typical, double *g
 bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map, const bo_scaler *scaler,
                     const bo_targets *targets, const bo_samples *samples, size_t rows, bo_choice *out)
 {
+    bo_features_desc plain = *map; /* data-aware sampling sharpens the final map; the search does without */
+    plain.sampling = BO_SAMPLING_DRAWN;
     double begin = bo_seconds(), gammas[8], lambdas[GRID], largest = 0, typical = 1;
     bo_samples few = {0}, many = {0};
     point best = {0};
     bo_status status = scaled_subset(context, scaler, samples, COARSE_ROWS, desc->seed, &few);
+    plain.sample = few.x;
+    plain.sample_rows = few.rows;
+    plain.sample_stride = few.dim;
     if (status == BO_OK) status = typical_gamma(context, map->kernel, &few, desc->seed, &typical);
     size_t gamma_count = fill_gammas(map, typical, gammas), lambda_count = desc->lambda > 0 ? 1 : GRID;
     for (size_t l = 0; l < lambda_count; l++)
         lambdas[l] = desc->lambda > 0 ? desc->lambda
                                       : grid_first * pow(grid_last / grid_first, (double)l / (GRID - 1));
     if (status == BO_OK)
-        status = coarse(context, map, targets, &few, !desc->no_intercept, gammas, gamma_count, lambdas, lambda_count,
+        status = coarse(context, &plain, targets, &few, !desc->no_intercept, gammas, gamma_count, lambdas, lambda_count,
                         &best, &largest);
     if (status == BO_OK) {
         out->spectrum = largest * (double)rows / (double)few.rows;
         bool open = gamma_count > 1 || lambda_count > 1;
         if (open) status = scaled_subset(context, scaler, samples, fine_rows(samples->rows, rows), desc->seed, &many);
         if (status == BO_OK && open)
-            status = fine(context, desc, map, targets, &many, gamma_count == 1,
+            status = fine(context, desc, &plain, targets, &many, gamma_count == 1,
                           bo_needs_precision(best.lambda, out->spectrum), &best);
     }
     bo_samples_free(&few);
     bo_samples_free(&many);
     out->gamma = best.gamma;
     out->lambda = best.lambda;
-    out->score = best.error;
+    out->score = gamma_count > 1 || lambda_count > 1 ? sqrt(best.error) : NAN;
     out->seconds = bo_seconds() - begin;
     return status;
 }

@@ -1,6 +1,6 @@
 /* Mini-batch gradient descent on ½ Σ w|f(x) - y|²/n + ½ β D β/n, for data that is too much even for a few passes of CG. The step
  * comes from the spectrum: with batches of b rows, largest row |z|² = m and largest eigenvalue λ₁ of the mean ZᵀZ/n the
- * iteration is stable below 2b/(m + (b - 1)λ₁); half of that is taken, and the iterates of the later half are averaged. */
+ * iteration is stable below 2b/(m + (b - 1)λ₁ + b max D/n); half of that is taken, and the iterates of the later half are averaged. */
 #include "passes.h"
 #include "../math/linalg.h"
 
@@ -116,15 +116,18 @@ static bo_status run(sgd *s, bo_machine *machine)
 {
     bo_rng rng = bo_rng_make(s->problem->desc->seed, bo_rng_stream("machines.sgd.order", 0));
     bo_rng_permutation(&rng, s->n, s->order);
-    double top, b = s->n < BATCH ? (double)s->n : BATCH;
+    /* batches of one size, but for a row: the step is right for all of them */
+    size_t averaged = 0, batches = (s->n + BATCH - 1) / BATCH, least = s->n / batches;
+    double top, b = (double)least;
     BO_TRY(largest_eigenvalue(s, &top));
-    double rate = b / (s->largest_norm + (b - 1) * top);
+    double pull = 0;
+    for (size_t j = 0; j < s->features; j++) pull = fmax(pull, s->penalty[j] / (double)s->n);
+    double rate = b / (s->largest_norm + (b - 1) * top + b * pull);
     machine->report.spectrum = top * (double)s->n;
-    size_t averaged = 0, batches = (s->n + BATCH - 1) / BATCH;
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
         bo_rng_permutation(&rng, s->n, s->order);
         for (size_t k = 0; k < batches; k++) {
-            size_t first = k * BATCH, rows = s->n - first < BATCH ? s->n - first : BATCH;
+            size_t first = k * s->n / batches, rows = (k + 1) * s->n / batches - first;
             BO_TRY(step(s, first, rows, rate));
             machine->report.iterations++;
             if (2 * epoch < EPOCHS) continue;

@@ -11,7 +11,8 @@ void bo_targets_free(bo_targets *targets)
     *targets = (bo_targets){0};
 }
 
-static bo_status fit_regression(bo_context *context, const bo_samples *samples, bo_targets *out)
+/* Without an intercept nothing may be taken off the targets: β alone must reach them. */
+static bo_status fit_regression(bo_context *context, bool intercept, const bo_samples *samples, bo_targets *out)
 {
     size_t count = samples->targets, rows = samples->rows;
     out->outputs = count;
@@ -21,7 +22,7 @@ static bo_status fit_regression(bo_context *context, const bo_samples *samples, 
     for (size_t t = 0; t < count; t++) {
         double sum = 0, squares = 0;
         for (size_t i = 0; i < rows; i++) sum += samples->y[i * count + t];
-        double mean = sum / (double)rows;
+        double mean = intercept ? sum / (double)rows : 0;
         for (size_t i = 0; i < rows; i++) squares += pow(samples->y[i * count + t] - mean, 2);
         out->mean[t] = mean;
         out->deviation[t] = squares > 0 ? sqrt(squares / (double)rows) : 1;
@@ -59,7 +60,7 @@ bo_status bo_targets_fit(bo_context *context, const bo_machine_desc *desc, const
 {
     *out = (bo_targets){0};
     bo_status status =
-        samples->classes ? fit_classes(context, desc, samples, out) : fit_regression(context, samples, out);
+        samples->classes ? fit_classes(context, desc, samples, out) : fit_regression(context, !desc->no_intercept, samples, out);
     if (status != BO_OK) bo_targets_free(out);
     return status;
 }
