@@ -6,8 +6,8 @@
 
 static const char *const isas[] = {"ref", "avx2", "avx512"};
 
-#define FOR_EACH_TABLE(table)                                                                                \
-    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                         \
+#define FOR_EACH_TABLE(table)                                                                                          \
+    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
         for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
 
 enum { COUNT = 40000 };
@@ -68,8 +68,7 @@ static void sincos_keeps_its_promise(void **state)
             table->sincos(COUNT, scales[k], x, s, c);
             for (size_t i = 0; i < COUNT; i++) {
                 long double angle = x[i];
-                if (!(fabsl(s[i] - scale * sinl(angle)) <= bound &&
-                      fabsl(c[i] - scale * cosl(angle)) <= bound)) {
+                if (!(fabsl(s[i] - scale * sinl(angle)) <= bound && fabsl(c[i] - scale * cosl(angle)) <= bound)) {
                     fail_msg("%s: sincos(%a) = %.9g, %.9g, expected %.9Lg, %.9Lg", table->isa, (double)x[i],
                              (double)s[i], (double)c[i], scale * sinl(angle), scale * cosl(angle));
                 }
@@ -139,16 +138,15 @@ static void cos_shift_adds_the_angle_first(void **state)
         for (size_t i = 0; i < COUNT; i++) {
             long double a = x[i], b = shift[i], expected = cosl(a) * cosl(b) - sinl(a) * sinl(b);
             if (!(fabsl(y[i] - 0.5L * expected) <= 0.5 * promised)) {
-                fail_msg("%s: cos(%a + %a) / 2 = %.9g, expected %.9Lg", table->isa, (double)x[i],
-                         (double)shift[i], (double)y[i], 0.5L * expected);
+                fail_msg("%s: cos(%a + %a) / 2 = %.9g, expected %.9Lg", table->isa, (double)x[i], (double)shift[i],
+                         (double)y[i], 0.5L * expected);
             }
         }
         for (size_t n = 0; n < 40; n++) {
             float z[48];
             for (int i = 0; i < 48; i++) z[i] = (float)i;
             table->cos_shift(n, 1.0f, z, shift + 1, z);
-            for (size_t i = 0; i < n; i++)
-                assert_close(z[i], cos((double)i + (double)shift[i + 1]), promised);
+            for (size_t i = 0; i < n; i++) assert_close(z[i], cos((double)i + (double)shift[i + 1]), promised);
             for (size_t i = n; i < 48; i++) assert_true(z[i] == (float)i);
         }
     }
@@ -166,16 +164,15 @@ static void exp_keeps_its_promise(void **state)
         for (int k = 0; k < 4; k++) {
             for (size_t i = 0; i < COUNT; i++) {
                 double u = bo_rng_uniform(&rng);
-                x[i] = i % 4 ? (float)(-87.3 + 176.0 * u - shifts[k])
-                             : (float)ldexp(u - 0.5, -(int)(i / 4 % 140));
+                x[i] = i % 4 ? (float)(-87.3 + 176.0 * u - shifts[k]) : (float)ldexp(u - 0.5, -(int)(i / 4 % 140));
             }
             table->exp_shift(COUNT, x, shifts[k], y);
             for (size_t i = 0; i < COUNT; i++) {
                 long double t = (long double)x[i] + shifts[k];
                 if (t < -87.3L || t > 88.7L) continue;
                 if (!(fabsl(y[i] / expl(t) - 1.0L) <= promised)) {
-                    fail_msg("%s: exp(%a + %a) = %.9g, expected %.9Lg", table->isa, (double)x[i],
-                             (double)shifts[k], (double)y[i], expl(t));
+                    fail_msg("%s: exp(%a + %a) = %.9g, expected %.9Lg", table->isa, (double)x[i], (double)shifts[k],
+                             (double)y[i], expl(t));
                 }
             }
         }
@@ -255,8 +252,7 @@ static void hadamard_is_the_sign_matrix(void **state)
             float *x = malloc(n * sizeof *x), *y = malloc(n * sizeof *y);
             bo_rng rng = bo_rng_make(n, 4);
             double size = 0;
-            for (size_t i = 0; i < n; i++)
-                x[i] = y[i] = (float)bo_rng_normal(&rng), size += fabs((double)x[i]);
+            for (size_t i = 0; i < n; i++) x[i] = y[i] = (float)bo_rng_normal(&rng), size += fabs((double)x[i]);
             table->hadamard(n, y);
             for (size_t i = 0; i < n; i++) {
                 double sum = 0;

@@ -8,8 +8,7 @@
 enum { BO_AVX2_MR = 6, BO_AVX2_NR = 16, BO_AVX2_NR64 = 8 };
 
 void bo_avx2_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
-void bo_avx2_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m,
-                          size_t n);
+void bo_avx2_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
 void bo_avx2_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
 
 void bo_avx2_sincos(size_t n, float scale, const float *x, float *s, float *c);

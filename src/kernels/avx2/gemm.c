@@ -16,8 +16,8 @@ static inline void prefetch_tile(const void *c, size_t row_bytes, size_t m, size
     }
 }
 
-static inline __attribute__((always_inline)) void sums_f32(size_t k, const float *a, const float *b,
-                                                           __m256 low[MR], __m256 high[MR])
+static inline __attribute__((always_inline)) void sums_f32(size_t k, const float *a, const float *b, __m256 low[MR],
+                                                           __m256 high[MR])
 {
     EACH_ROW
     {

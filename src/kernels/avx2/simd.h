@@ -199,8 +199,7 @@ static inline v v_hadamard(v x)
 {
     x = butterfly(x, _mm256_permute_ps(x, 0xb1), _mm256_setr_ps(0, -0.0f, 0, -0.0f, 0, -0.0f, 0, -0.0f));
     x = butterfly(x, _mm256_permute_ps(x, 0x4e), _mm256_setr_ps(0, 0, -0.0f, -0.0f, 0, 0, -0.0f, -0.0f));
-    return butterfly(x, _mm256_permute2f128_ps(x, x, 1),
-                     _mm256_setr_ps(0, 0, 0, 0, -0.0f, -0.0f, -0.0f, -0.0f));
+    return butterfly(x, _mm256_permute2f128_ps(x, x, 1), _mm256_setr_ps(0, 0, 0, 0, -0.0f, -0.0f, -0.0f, -0.0f));
 }
 
 #endif

@@ -8,10 +8,8 @@
 enum { BO_AVX512_MR = 14, BO_AVX512_NR = 32, BO_AVX512_NR64 = 16 };
 
 void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
-void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m,
-                            size_t n);
-void bo_avx512_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m,
-                        size_t n);
+void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
+void bo_avx512_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
 
 void bo_avx512_sincos(size_t n, float scale, const float *x, float *s, float *c);
 void bo_avx512_cos_shift(size_t n, float scale, const float *x, const float *shift, float *y);

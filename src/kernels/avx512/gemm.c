@@ -16,8 +16,8 @@ static inline void prefetch_tile(const void *c, size_t row_bytes, size_t m, size
     }
 }
 
-static inline __attribute__((always_inline)) void sums_f32(size_t k, const float *a, const float *b,
-                                                           __m512 low[MR], __m512 high[MR])
+static inline __attribute__((always_inline)) void sums_f32(size_t k, const float *a, const float *b, __m512 low[MR],
+                                                           __m512 high[MR])
 {
     EACH_ROW
     {
@@ -72,8 +72,7 @@ void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size
             float *row = c + i * ldc;
             _mm512_mask_storeu_ps(row, mask0, _mm512_add_ps(_mm512_maskz_loadu_ps(mask0, row), low[i]));
             if (mask1) {
-                _mm512_mask_storeu_ps(row + 16, mask1,
-                                      _mm512_add_ps(_mm512_maskz_loadu_ps(mask1, row + 16), high[i]));
+                _mm512_mask_storeu_ps(row + 16, mask1, _mm512_add_ps(_mm512_maskz_loadu_ps(mask1, row + 16), high[i]));
             }
         }
     }
@@ -95,8 +94,7 @@ static inline __m512d high_half(__m512 x)
     return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
 }
 
-void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m,
-                            size_t n)
+void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n)
 {
     __m512 low[MR], high[MR];
     prefetch_tile(c, ldc * sizeof *c, m, (n - 1) * sizeof *c);

@@ -5,10 +5,7 @@
 
 const bo_kernels bo_kernels_avx512 = {
     .isa = "avx512",
-    .gemm = {.mr = BO_AVX512_MR,
-             .nr = BO_AVX512_NR,
-             .f32 = bo_avx512_gemm_f32,
-             .f32_f64 = bo_avx512_gemm_f32_f64},
+    .gemm = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR, .f32 = bo_avx512_gemm_f32, .f32_f64 = bo_avx512_gemm_f32_f64},
     .gemm64 = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR64, .f64 = bo_avx512_gemm_f64},
     .sincos = bo_avx512_sincos,
     .cos_shift = bo_avx512_cos_shift,

@@ -16,8 +16,8 @@ void bo_ref_cos_shift(size_t n, float scale, const float *x, const float *shift,
     for (size_t i = 0; i < n; i++) {
         /* Where even a sum in double would lose the shift: cos(x + b) = cos x cos b - sin x sin b. */
         double angle = x[i], more = shift[i];
-        double value = fabs(angle) + fabs(more) < 0x1p20 ? cos(angle + more)
-                                                         : cos(angle) * cos(more) - sin(angle) * sin(more);
+        double value =
+            fabs(angle) + fabs(more) < 0x1p20 ? cos(angle + more) : cos(angle) * cos(more) - sin(angle) * sin(more);
         y[i] = (float)(scale * value);
     }
 }

@@ -38,8 +38,7 @@ static inline d reduce_wide_half(d x, d shift, d *quadrant)
 static inline v reduce_wide(v x, v shift, vi *quadrant)
 {
     d low, high;
-    d r0 = reduce_wide_half(d_low(x), d_low(shift), &low),
-      r1 = reduce_wide_half(d_high(x), d_high(shift), &high);
+    d r0 = reduce_wide_half(d_low(x), d_low(shift), &low), r1 = reduce_wide_half(d_high(x), d_high(shift), &high);
     *quadrant = v_to_int(d_join(low, high));
     return d_join(r0, r1);
 }
@@ -147,8 +146,7 @@ void ISA(cos_shift)(size_t n, float scale, const float *x, const float *shift, f
     }
     if (i < n) {
         size_t rest = n - i;
-        v_store_part(y + i, rest,
-                     cos_shift_vector(v_load_part(x + i, rest), v_load_part(shift + i, rest), scale));
+        v_store_part(y + i, rest, cos_shift_vector(v_load_part(x + i, rest), v_load_part(shift + i, rest), scale));
     }
 }
 
