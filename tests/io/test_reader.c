@@ -305,6 +305,16 @@ static void gzip(void **state)
     memcpy(bytes + size, bytes, size); /* two members are one file */
     expect(f, test_write(f, "c.csv.gz", bytes, 2 * size), BO_FORMAT_AUTO, 4, 3,
            (double[]){1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6});
+    /* The end of a binary file is looked at too: a wrong checksum, and a byte too many. */
+    const unsigned char more[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2, 3};
+    refuse(f, test_gzip(f, "m-idx1.gz", more, sizeof more), BO_FORMAT_AUTO, BO_FORMAT,
+           "more bytes than its header promises");
+    path = test_gzip(f, "m-idx1.gz", more, sizeof more - 1);
+    file = fopen(path, "rb");
+    size = fread(bytes, 1, 200, file);
+    fclose(file);
+    bytes[size - 6] ^= 1;
+    refuse(f, test_write(f, "m-idx1.gz", bytes, size), BO_FORMAT_AUTO, BO_FORMAT, "incorrect data check");
     /* A header that promises more than DEFLATE can expand to. */
     const unsigned char lie[] = {0, 0, 8, 2, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff};
     refuse(f, test_gzip(f, "l-idx2.gz", lie, sizeof lie), BO_FORMAT_AUTO, BO_FORMAT, "truncated");
