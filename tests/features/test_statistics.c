@@ -5,6 +5,7 @@
  *   variance  (v - V) / √((m₄ - v²)/N) is standard normal, m₄ the empirical fourth central moment.
  * About 1,000 such numbers are looked at; one of them exceeds 4.5 by chance with probability 1000 · 7e-6 = 0.7%, and
  * the seeds are fixed. */
+#include <malloc.h>
 #include "maps.h"
 
 enum { SEEDS_DRAWN = 1500, SEEDS_CHOSEN = 150, PAIRS = 2 };
@@ -283,6 +284,9 @@ static void optimal_sampling_reaches_its_bound(void **state)
 
 int main(void)
 {
+    /* half a million maps are made and unmade: keep their memory instead of asking the kernel for it each time */
+    mallopt(M_MMAP_THRESHOLD, 1 << 28);
+    mallopt(M_TRIM_THRESHOLD, 1 << 28);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_map_estimates_its_kernel),
         cmocka_unit_test(orthogonal_rows_are_orthogonal),
