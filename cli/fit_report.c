@@ -74,8 +74,8 @@ void cli_fit_print(const cli_fit_job *job)
     printf("Time        search %s, fit %s, in all %s\n", cli_seconds(report->search_seconds).s,
            cli_seconds(report->fit_seconds).s, cli_seconds(cli_now() - job->started).s);
     if (isfinite(report->search_score))
-        printf("Left out    %s %s in the search, each row predicted without itself\n",
-               report->classes ? "error of the scores" : "rmse", cli_significant(report->search_score, 4).s);
+        printf("Search      error on rows left out: %s of the targets' standard deviation\n",
+               cli_significant(report->search_score, 3).s);
     if (job->tested) cli_metrics_print(&job->metrics, cli_fit_schema(job), stdout);
     printf("Features    ");
     cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);

@@ -121,8 +121,12 @@ int main(int argc, char **argv)
     if (strcmp(word, "--version") == 0) word = "version";
     const command *found = find_command(word);
     int status = found ? found->run(argc - 2, argv + 2) : unknown_command(argv[1]);
+    errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "bochner %s: standard output: %s\n", word, strerror(errno));
+        bool told = status != CLI_DONE || errno == EPIPE; /* or a reader that has seen enough */
+        if (!told)
+            fprintf(stderr, "bochner %s: standard output: %s\n", word,
+                    errno ? strerror(errno) : "could not be written");
         if (status == CLI_DONE) status = CLI_FAILED;
     }
     return status;

@@ -34,8 +34,9 @@ static const char *name_of(const cli_output *output)
 static bool failed(cli_session *session, cli_output *output)
 {
     int error = errno;
-    cli_fail(session, "%s: %s; nothing was kept there", name_of(output),
-             error ? strerror(error) : "could not be written");
+    if (error != EPIPE) /* a reader that has seen enough needs no explanation */
+        cli_fail(session, "%s: %s%s", name_of(output), error ? strerror(error) : "could not be written",
+                 output->path ? "; nothing was kept there" : "");
     cli_output_abandon(output);
     return false;
 }

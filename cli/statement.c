@@ -66,8 +66,9 @@ void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t
         length += snprintf(text + length, sizeof text - (size_t)length, " The map is exact: this is rounding.");
     else if (isfinite(accuracy->predicted_rms) && isfinite(accuracy->ratio))
         length += compare_draws(text + length, sizeof text - (size_t)length, accuracy, draw);
-    if (accuracy->features_for_1pct > 0 && isfinite(accuracy->features_for_1pct) && accuracy->predicted_rms > 0)
-        snprintf(text + length, sizeof text - (size_t)length, " %s features would bring 1%%.",
+    if (share > 1 && accuracy->features_for_1pct > 0 && isfinite(accuracy->features_for_1pct) &&
+        accuracy->predicted_rms > 0)
+        snprintf(text + length, sizeof text - (size_t)length, " For 1%%, %s independent features would do.",
                  cli_count((size_t)ceil(accuracy->features_for_1pct)).s);
     print_wrapped(out, text, indent);
 }
