@@ -1,5 +1,5 @@
 /* Gradients, in both precisions from one source. With t = factor ∘ x, u = s w·t and a function's own du, dt:
- *   dt += s duᵀ-weighted frequencies = s du W,   dx = factor ∘ dt,   dℓ_j = -Σ dt_j t_j / ℓ_j (since t_j ~ 1/ℓ_j),
+ *   dt += s du W,   dx = factor ∘ dt,   dℓ_j = -Σ dt_j t_j / ℓ_j (since t_j ~ 1/ℓ_j),
  *   dw = s duᵀ t, and 2A w_i Σ du_i besides where A|w|² is part of the exponent (OPRF).
  * Rows are taken in chunks, so that scratch does not grow with their number. */
 #ifdef REAL
