@@ -111,4 +111,44 @@ static inline size_t test_files_left(test_folder *folder)
     return count;
 }
 
+/* Every allocation in turn fails; the call must say so and leak nothing (the allocator counts). */
+typedef struct test_memory {
+    long left, live;
+} test_memory;
+
+static inline void *test_allocate(void *user, size_t bytes)
+{
+    test_memory *memory = user;
+    if (memory->left-- <= 0) return NULL;
+    ++memory->live;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static inline void test_release(void *user, void *pointer)
+{
+    if (pointer) --((test_memory *)user)->live;
+    free(pointer);
+}
+
+static inline void test_starve(bo_status (*work)(bo_context *, const void *), const void *arg)
+{
+    bo_status status = BO_MEMORY;
+    for (long allowed = 0; status != BO_OK; ++allowed) {
+        test_memory memory = {.left = 1000};
+        bo_context_desc desc = {.threads = 1, .allocator = {test_allocate, test_release, &memory}};
+        bo_context *context;
+        assert_int_equal(bo_context_create(&desc, &context), BO_OK);
+        const long before = memory.live;
+        memory.left = allowed;
+        status = work(context, arg);
+        if (status != BO_OK) {
+            assert_int_equal(status, BO_MEMORY);
+            assert_true(bo_context_error(context)[0] != 0);
+        }
+        assert_int_equal(memory.live, before);
+        bo_context_destroy(context);
+        assert_true(allowed < 500);
+    }
+}
+
 #endif

@@ -138,9 +138,27 @@ static void misaligned(void **state)
     free(bytes);
 }
 
+static bo_status write_and_read(bo_context *context, const void *path)
+{
+    const float w[] = {1, 2};
+    const bo_tensor tensor = {.name = "w", .dtype = BO_F32, .rank = 1, .shape = {2}, .data = w, .bytes = sizeof w};
+    const bo_meta meta = {"key", "value"};
+    bo_tensors *file = NULL;
+    bo_status status = bo_tensors_write(context, path, &tensor, 1, &meta, 1);
+    if (status == BO_OK) status = bo_tensors_open(context, path, &file);
+    bo_tensors_close(file);
+    return status;
+}
+
+static void out_of_memory(void **state)
+{
+    test_folder *f = *state;
+    test_starve(write_and_read, test_path(f, "o.safetensors"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(refused),
-                                       cmocka_unit_test(misaligned)};
+                                       cmocka_unit_test(misaligned), cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
