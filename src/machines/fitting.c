@@ -262,14 +262,15 @@ static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitti
     return status;
 }
 
-/* λ at full size: three factorisations around the search's choice, scored by GCV on all rows. */
+/* λ at full size, around the search's choice. */
 static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
 {
     if (fitting->desc.lambda > 0) return BO_OK;
     double begin = bo_seconds();
-    bo_penalty penalty = {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout};
-    bo_status status = bo_search_lambda(context, &fitting->moments, &penalty, !fitting->desc.no_intercept,
-                                        fitting->desc.seed, &fitting->report.lambda);
+    bo_problem problem = {&fitting->desc, &fitting->kept, &fitting->scaler, &fitting->targets, fitting->phi,
+                          {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
+                          !fitting->desc.no_intercept};
+    bo_status status = bo_search_lambda(context, &problem, &fitting->moments, &fitting->report.lambda);
     fitting->report.search_seconds += bo_seconds() - begin;
     return status;
 }

@@ -101,6 +101,12 @@ void bo_left_out_free(bo_left_out *left_out);
 bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_features *phi, const bo_scaler *scaler,
                             const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
 
+/* Cross-validation score of a solved system, summed over outputs: GCV, corrected on the rows of `probe` by what exact
+ * leave-one-out says there. GCV puts the mean leverage in every row's place and overlooks the few rows that are
+ * interpolated; the difference on a sample (a control variate) sets it right. */
+bo_status bo_ridge_score(bo_context *context, const bo_ridge *ridge, const bo_features *phi, const bo_scaler *scaler,
+                         const bo_targets *targets, const bo_samples *probe, bool intercept, double *score);
+
 /* ---- the machine ----------------------------------------------------------------------------------------- */
 
 typedef enum bo_uncertainty {
@@ -143,6 +149,18 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
 bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                const bo_left_out *left_out);
 
+/* ---- the problem ------------------------------------------------------------------------------------------ */
+
+typedef struct bo_problem { /* what every solver gets */
+    const bo_machine_desc *desc;
+    const bo_samples *samples;
+    const bo_scaler *scaler;
+    const bo_targets *targets;
+    const bo_features *phi;
+    bo_penalty penalty;
+    bool intercept;
+} bo_problem;
+
 /* ---- search -------------------------------------------------------------------------------------------- */
 
 typedef struct bo_choice {
@@ -156,9 +174,9 @@ typedef struct bo_choice {
 bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map, const bo_scaler *scaler,
                     const bo_targets *targets, const bo_samples *samples, size_t rows, bo_choice *out);
 
-/* The λ of least GCV near penalty->lambda, from moments at full size: three factorisations, a few more if it moves. */
-bo_status bo_search_lambda(bo_context *context, bo_moments *moments, const bo_penalty *penalty, bool intercept,
-                           uint64_t seed, double *lambda);
+/* The best λ near penalty->lambda by bo_ridge_score, from moments at full size: three factorisations, a few more if it
+ * moves. */
+bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double *lambda);
 
 /* Is λ so small against the largest eigenvalue that float32 products would drown it? Their rounding, about 1e-7 of an
  * entry and averaged over rows, moves eigenvalues by some 1e-8 of the largest; two orders of magnitude are the margin. */
@@ -189,16 +207,6 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error);
 
 /* ---- solvers that are not the primal one --------------------------------------------------------------------- */
-
-typedef struct bo_problem { /* what every solver gets */
-    const bo_machine_desc *desc;
-    const bo_samples *samples;
-    const bo_scaler *scaler;
-    const bo_targets *targets;
-    const bo_features *phi;
-    bo_penalty penalty;
-    bool intercept;
-} bo_problem;
 
 bo_status bo_solve_dual(bo_context *context, const bo_problem *problem, bo_machine *machine);
 bo_status bo_solve_cg(bo_context *context, const bo_problem *problem, bo_machine *machine);

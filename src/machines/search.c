@@ -14,20 +14,18 @@ enum { COARSE_ROWS = 400, EXACT_ROWS = 2000, GRID = 24 };
 static const double grid_first = 1e-9, grid_last = 100;
 static const double least_lambda = 1e-10; /* k(x, x) is 1 or so: below, rounding is the larger penalty */
 
-/* What stage 2 asks of a judge: take a γ, then score λ after λ. */
+/* What stage 2 asks of a judge: take a γ, then score λ after λ. Either exact (loo) or by a machine in small (moments, scored
+ * by bo_ridge_score on `probe`). Invariant: when not exact, problem.phi made the moments. */
 typedef struct judge {
     bo_context *context;
     const bo_features_desc *map;
-    const bo_targets *targets;
     const bo_samples *scaled;
-    bool intercept;
-    uint64_t seed;
-    bo_penalty penalty;
-    bool exact;
-    bo_loo loo;         /* exact */
-    bo_moments moments; /* otherwise */
-    size_t features;
-    bool precise;
+    bool exact, precise;
+    size_t features;    /* of the machine in small */
+    double least;       /* no λ below this */
+    bo_loo loo;
+    bo_problem problem; /* samples: the probe */
+    bo_moments moments;
 } judge;
 
 /* Inputs that are scaled already: the scaler of stage 2's machines. */
@@ -44,41 +42,55 @@ static bo_status identity_scaler(bo_context *context, size_t dim, bo_scaler *out
     return BO_OK;
 }
 
+/* Below about 1e-6 of the largest eigenvalue float32 products would drown λ. */
+static bo_status set_least(bo_context *context, const bo_problem *problem, const bo_moments *moments, double *least)
+{
+    double spectrum;
+    *least = least_lambda;
+    if (moments->precise) return BO_OK;
+    BO_TRY(bo_moments_spectrum(context, moments, problem->intercept, &spectrum));
+    while (*least < 1 && bo_needs_precision(*least, spectrum)) *least *= 2;
+    return BO_OK;
+}
+
 static bo_status judge_gamma(judge *j, double gamma)
 {
     if (j->exact) return bo_loo_kernel(j->context, &j->loo, j->map, gamma, j->scaled);
+    bo_problem *problem = &j->problem;
     bo_features_desc desc = *j->map;
     desc.gamma = gamma;
     desc.features = j->features;
+    bo_moments_free(&j->moments);
+    bo_features_destroy((bo_features *)problem->phi);
+    problem->phi = NULL;
     bo_features *phi;
     BO_TRY(bo_features_create(j->context, &desc, &phi));
-    bo_scaler same = {0};
-    bo_status status = identity_scaler(j->context, j->scaled->dim, &same);
-    bo_moments_free(&j->moments);
-    if (status == BO_OK)
-        status = bo_moments_create(j->context, bo_features_describe(phi)->features, j->targets->outputs, j->precise,
-                                   &j->moments);
-    if (status == BO_OK) status = bo_moments_add(j->context, &j->moments, phi, &same, j->targets, j->scaled, false);
-    bo_scaler_free(&same);
-    bo_features_destroy(phi);
-    return status;
+    problem->phi = phi;
+    BO_TRY(bo_moments_create(j->context, bo_features_describe(phi)->features, problem->targets->outputs, j->precise,
+                             &j->moments));
+    BO_TRY(bo_moments_add(j->context, &j->moments, phi, problem->scaler, problem->targets, j->scaled, false));
+    return set_least(j->context, problem, &j->moments, &j->least);
 }
 
 static bo_status judge_lambda(judge *j, double lambda, double *error)
 {
     if (j->exact) return bo_loo_point(j->context, &j->loo, lambda, error);
-    bo_penalty penalty = j->penalty;
+    const bo_problem *problem = &j->problem;
+    bo_penalty penalty = problem->penalty;
     penalty.lambda = lambda;
     bo_ridge ridge;
-    bo_status status = bo_ridge_solve(j->context, &j->moments, &penalty, j->intercept, j->seed, &ridge);
+    bo_status status =
+        bo_ridge_solve(j->context, &j->moments, &penalty, problem->intercept, problem->desc->seed, &ridge);
     if (status == BO_NUMERIC) {
         *error = INFINITY;
         return BO_OK;
     }
     BO_TRY(status);
-    *error = ridge.gcv / (double)ridge.outputs;
+    status = bo_ridge_score(j->context, &ridge, problem->phi, problem->scaler, problem->targets, problem->samples,
+                            problem->intercept, error);
+    *error /= (double)ridge.outputs;
     bo_ridge_free(&ridge);
-    return BO_OK;
+    return status;
 }
 
 /* The vertex of the parabola through three points one step apart, as an offset in steps from the middle one. */
@@ -93,6 +105,7 @@ static double vertex(double left, double middle, double right)
 static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error)
 {
     const double step = 4;
+    if (!fixed) *lambda = fmax(*lambda, j->least);
     BO_TRY(judge_lambda(j, *lambda, error));
     if (fixed) return BO_OK;
     double up, down;
@@ -107,23 +120,23 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
         }
     } else {
         BO_TRY(judge_lambda(j, *lambda / step, &down));
-        for (int i = 0; i < 12 && down < *error && *lambda > least_lambda; i++) {
+        for (int i = 0; i < 12 && down < *error && *lambda > j->least; i++) {
             up = *error;
             *error = down;
             *lambda /= step;
             BO_TRY(judge_lambda(j, *lambda / step, &down));
         }
     }
-    *lambda = fmax(*lambda * pow(step, vertex(down, *error, up)), least_lambda);
+    *lambda = fmax(*lambda * pow(step, vertex(down, *error, up)), j->least);
     return BO_OK;
 }
 
-bo_status bo_search_lambda(bo_context *context, bo_moments *moments, const bo_penalty *penalty, bool intercept,
-                           uint64_t seed, double *lambda)
+bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double *lambda)
 {
-    judge j = {.context = context, .intercept = intercept, .seed = seed, .penalty = *penalty, .moments = *moments};
+    judge j = {.context = context, .problem = *problem, .moments = *moments};
     double error;
-    *lambda = penalty->lambda;
+    *lambda = problem->penalty.lambda;
+    BO_TRY(set_least(context, problem, moments, &j.least));
     return best_lambda(&j, false, lambda, &error);
 }
 
@@ -264,20 +277,25 @@ static bo_status coarse(bo_context *context, const bo_features_desc *map, const 
 static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
                       const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, bool precise, point *best)
 {
-    judge j = {.context = context, .map = map, .targets = targets, .scaled = scaled,
-               .intercept = !desc->no_intercept, .seed = desc->seed,
-               .penalty = {.noise = desc->noise, .dropout = desc->dropout}};
-    j.exact = scaled->rows <= EXACT_ROWS;
-    j.precise = precise;
-    bo_status status = BO_OK;
+    enum { PROBE_ROWS = 512 }; /* the first rows of a random subset: random ones */
+    bo_scaler same;
+    BO_TRY(identity_scaler(context, scaled->dim, &same));
+    bo_samples probe = *scaled;
+    if (probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
+    judge j = {.context = context, .map = map, .scaled = scaled, .exact = scaled->rows <= EXACT_ROWS, .precise = precise,
+               .least = least_lambda,
+               .problem = {desc, &probe, &same, targets, NULL, {0, desc->noise, desc->dropout}, !desc->no_intercept}};
+    bo_status status;
     if (j.exact) {
-        status = bo_loo_create(context, scaled, targets, j.intercept, &j.loo);
+        status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
         if (status == BO_OK) status = walk(&j, fixed_gamma, desc->lambda > 0, best);
     } else {
         status = walk_growing(&j, fixed_gamma, desc->lambda > 0, best);
     }
     bo_loo_free(&j.loo);
     bo_moments_free(&j.moments);
+    bo_features_destroy((bo_features *)j.problem.phi);
+    bo_scaler_free(&same);
     return status;
 }
 
