@@ -173,6 +173,12 @@ static bool wanted(const bench_options *options, const char *part)
     return false;
 }
 
+double bench_yardstick(bench_run *bench)
+{
+    bo_yardstick yard;
+    return bo_yardstick_gemm(bench->session->context, 0, 3, &yard) == BO_OK ? yard.best_gflops : NAN;
+}
+
 static bool measure_gemm(bench_run *bench)
 {
     bo_yardstick yard;
@@ -181,7 +187,6 @@ static bool measure_gemm(bench_run *bench)
         cli_fail_status(bench->session, status);
         return false;
     }
-    bench->gemm = yard.best_gflops;
     bench_add(bench, "GEMM, the yardstick", yard.best_gflops, "GFLOP/s", NAN, false,
               "%zu^3 float32: %s %.0f on %d threads, our own (%s) %.0f on %d", yard.n, yard.library,
               yard.openblas_gflops, yard.openblas_threads, yard.isa, yard.own_gflops, yard.own_threads);

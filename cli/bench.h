@@ -22,7 +22,6 @@ typedef struct bench_figure {
 typedef struct bench_run {
     cli_session *session;
     const bench_options *options;
-    double gemm; /* GFLOP/s of the yardstick */
     bench_figure *figures;
     size_t count, room;
 } bench_run;
@@ -30,6 +29,10 @@ typedef struct bench_run {
 /* Adds a figure and says it at once. The detail is a format. */
 void bench_add(bench_run *bench, const char *name, double value, const char *unit, double goal, bool at_most,
                const char *detail, ...) BO_PRINTF(7, 8);
+
+/* GFLOP/s of the yardstick now: a figure is compared with the mean of before and after, as other work on the machine comes
+ * and goes. */
+double bench_yardstick(bench_run *bench);
 
 /* Operations of a fit that counts them once: projection, upper triangle of the Gram matrix, Cholesky factor. */
 double bench_fit_operations(double rows, double dim, double features);
