@@ -102,8 +102,7 @@ typedef struct bo_draw_definition {
 extern const bo_draw_definition bo_draw_iid, bo_draw_orthogonal, bo_draw_hadamard, bo_draw_simplex, bo_draw_sobol,
     bo_draw_moment;
 
-/* Row norms over √dim-free form: scale √V χ_d, the norm of one frequency of a radial spectrum in d
- * dimensions. */
+/* scale √V χ_d: the norm of one frequency of a radial spectrum in d dimensions. */
 double bo_radial_norm(const bo_draw_request *request, size_t dim, bo_rng *rng);
 /* Rows of iid standard normals in double, row r from its own stream, so that threads may share the work. */
 void bo_fill_normal(bo_context *context, const char *purpose, uint64_t seed, uint64_t first, size_t rows,

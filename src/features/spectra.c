@@ -15,8 +15,9 @@
  * above. */
 static double gamma_probability(double a, double x)
 {
+    int sign; /* lgamma would keep it in a global, which threads share */
     if (x <= 0) return 0;
-    double front = exp(a * log(x) - x - lgamma(a));
+    double front = exp(a * log(x) - x - lgamma_r(a, &sign));
     if (x < a + 1) {
         double term = 1 / a, sum = term;
         for (int n = 1; n < 10000 && fabs(term) > fabs(sum) * 1e-17; n++) sum += term *= x / (a + n);
