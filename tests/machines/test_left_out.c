@@ -223,11 +223,10 @@ static void test_noise_level(void **state)
             bo_machine *machine = oracle_fit(context, &desc, &samples);
             double *z = oracle_features(context, machine, ROWS, samples.x), d[FEATURES], w[ROWS], y[ROWS * 2],
                    honest[2];
-            double mean[2] = {0}, *fitted = oracle_mean(context, machine, ROWS, samples.x), sum[2] = {0};
+            double *fitted = oracle_mean(context, machine, ROWS, samples.x), sum[2] = {0};
             for (size_t j = 0; j < FEATURES; j++) d[j] = desc.lambda + ROWS * square(desc.noise);
             for (size_t i = 0; i < ROWS * FEATURES; i++)
                 d[i % FEATURES] += desc.dropout / (1 - desc.dropout) * square(z[i]);
-            for (size_t i = 0; i < ROWS * 2; i++) mean[i % 2] += samples.y[i] / ROWS;
             /* without an intercept, what is added to β·φ at prediction is no part of the fit */
             double base[2] = {s.intercept ? 0 : machine->intercept[0], s.intercept ? 0 : machine->intercept[1]};
             for (size_t i = 0; i < ROWS * 2; i++) y[i] = samples.y[i] - base[i % 2];
