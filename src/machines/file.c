@@ -2,9 +2,9 @@
  * tensors and description (src/features), and the schema of the data. */
 #include "internal.h"
 #include "../features/files.h"
+#include "../io/json.h"
 #include "../io/tensors.h"
 
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -69,28 +69,34 @@ static void field_set(bo_machine *machine, const field *f, double value)
     }
 }
 
+/* Freed with bo_free. */
 static bo_status report_to_json(bo_context *context, const bo_machine *machine, char **out)
 {
-    cJSON *json = cJSON_CreateObject();
-    bool good = json != NULL;
-    for (size_t i = 0; good && i < FIELDS; i++) {
+    bo_json_text text = {.context = context};
+    for (size_t i = 0; i < FIELDS; i++) {
         double value = field_get(machine, &fields[i]);
-        good = isfinite(value) ? cJSON_AddNumberToObject(json, fields[i].name, value) != NULL
-                               : cJSON_AddNullToObject(json, fields[i].name) != NULL;
+        bo_json_raw(&text, i ? ", " : "{");
+        bo_json_string(&text, fields[i].name);
+        bo_json_raw(&text, ": ");
+        if (isfinite(value))
+            bo_json_number(&text, value);
+        else
+            bo_json_raw(&text, "null");
     }
-    if (good) good = cJSON_AddStringToObject(json, "why_solver", machine->report.why_solver) != NULL;
-    char *text = good ? cJSON_PrintUnformatted(json) : NULL;
-    cJSON_Delete(json);
-    *out = text;
-    return text ? BO_OK : bo_fail(context, BO_MEMORY, "the model's description could not be allocated");
+    bo_json_raw(&text, ", \"why_solver\": ");
+    bo_json_string(&text, machine->report.why_solver);
+    bo_json_raw(&text, "}");
+    *out = text.bytes;
+    return text.failed ? BO_MEMORY : BO_OK;
 }
 
 /* null stands for NaN, and only where a real number may be unknown. */
 static bo_status report_from_json(bo_context *context, const char *path, const char *text, bo_machine *machine)
 {
-    cJSON *json = cJSON_Parse(text);
+    enum { DEPTH = 4 };
+    cJSON *json;
+    BO_TRY(bo_json_parse(context, path, text, strlen(text), DEPTH, &json));
     bo_status status = BO_OK;
-    if (!json) return bo_fail(context, BO_FORMAT, "%s: the machine's description is not JSON", path);
     for (size_t i = 0; status == BO_OK && i < FIELDS; i++) {
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, fields[i].name);
         if (cJSON_IsNull(item) && fields[i].type == FIELD_REAL)
@@ -173,7 +179,7 @@ bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const 
         if (schema) meta[metas++] = (bo_meta){"schema", schema_json};
         status = bo_tensors_write(context, path, tensors, own + map, meta, metas);
     }
-    cJSON_free(report);
+    bo_free(report);
     bo_free(map_json);
     bo_free(owned);
     bo_text_free(schema_json);
@@ -188,8 +194,9 @@ static bo_status check_format(bo_context *context, const bo_tensors *file)
     const char *version = bo_tensors_meta(file, "format_version"), *made = bo_tensors_meta(file, "bochner_version");
     if (!format || strcmp(format, format_name) != 0)
         return bo_fail(context, BO_FORMAT, "%s: expected a Bochner machine, found %s", path, format ? format : "another safetensors file");
-    if (!version || atoi(version) < 1) return bo_fail(context, BO_FORMAT, "%s: the format version is missing", path);
-    if (atoi(version) > FORMAT_VERSION)
+    long number = version ? strtol(version, NULL, 10) : 0; /* saturates */
+    if (number < 1) return bo_fail(context, BO_FORMAT, "%s: the format version is missing", path);
+    if (number > FORMAT_VERSION)
         return bo_fail(context, BO_VERSION, "%s: made by Bochner %s with model format %s; this is Bochner %s, which reads up to format %d",
                        path, made ? made : "of an unknown version", version, bo_version(), FORMAT_VERSION);
     return BO_OK;
