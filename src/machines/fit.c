@@ -11,8 +11,18 @@ static bo_status check_number(bo_context *context, const char *name, double valu
     return bo_fail(context, BO_INVALID, "%s: expected a finite number from 0 to below %g, found %g", name, below, value);
 }
 
+static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
+{
+    if (!bo_solver_name(desc->solver)) return bo_fail(context, BO_INVALID, "solver: no such one: %d", (int)desc->solver);
+    if (!bo_loss_name(desc->loss)) return bo_fail(context, BO_INVALID, "loss: no such one: %d", (int)desc->loss);
+    if (!bo_scaling_name(desc->scaling)) return bo_fail(context, BO_INVALID, "scaling: no such one: %d", (int)desc->scaling);
+    if (desc->task > BO_TASK_CLASSIFICATION) return bo_fail(context, BO_INVALID, "task: no such one: %d", (int)desc->task);
+    return BO_OK;
+}
+
 bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples)
 {
+    BO_TRY(check_enums(context, desc));
     BO_TRY(check_number(context, "lambda", desc->lambda, INFINITY));
     BO_TRY(check_number(context, "gamma", desc->features.gamma, INFINITY));
     BO_TRY(check_number(context, "noise", desc->noise, INFINITY));

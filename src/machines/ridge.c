@@ -107,7 +107,8 @@ static bo_status solve(bo_context *context, const bo_moments *moments, const dou
     assemble(moments, penalty, intercept, out);
     memcpy(rhs, out->beta, n * outputs * sizeof *rhs);
     size_t pivot = 0;
-    if (bo_cholesky(context, n, out->factor, n, &pivot) != BO_OK) {
+    bo_status status = bo_cholesky(context, n, out->factor, n, &pivot);
+    if (status == BO_NUMERIC) {
         char reason[256];
         strncpy(reason, bo_context_error(context), sizeof reason - 1);
         reason[sizeof reason - 1] = 0;
@@ -115,6 +116,7 @@ static bo_status solve(bo_context *context, const bo_moments *moments, const dou
                        "the ridge system is not positive definite at lambda %g (%s); a larger lambda would help",
                        penalty[0], reason);
     }
+    BO_TRY(status);
     BO_TRY(bo_solve_lower(context, n, outputs, out->factor, n, out->beta, outputs));
     BO_TRY(bo_solve_lower_t(context, n, outputs, out->factor, n, out->beta, outputs));
     double trace;
