@@ -270,7 +270,8 @@ static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
     bo_problem problem = {&fitting->desc, &fitting->kept, &fitting->scaler, &fitting->targets, fitting->phi,
                           {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
                           !fitting->desc.no_intercept};
-    bo_status status = bo_search_lambda(context, &problem, &fitting->moments, &fitting->report.lambda);
+    bo_status status = bo_search_lambda(context, &problem, &fitting->moments, fitting->report.spectrum,
+                                        &fitting->report.lambda);
     fitting->report.search_seconds += bo_seconds() - begin;
     return status;
 }
@@ -283,12 +284,14 @@ bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine
     if (!(fitting->moments.gram[fitting->moments.size * fitting->moments.size - 1] > 0))
         return bo_fail(context, BO_INVALID, "every row has weight 0: nothing to learn from");
     BO_TRY(bo_progress(context, "solving", 0, 1));
-    BO_TRY(settle_lambda(context, fitting));
     double begin = bo_seconds();
     bool intercept = !fitting->desc.no_intercept;
+    BO_TRY(bo_moments_spectrum(context, &fitting->moments, intercept, &fitting->report.spectrum));
+    fitting->seconds += bo_seconds() - begin;
+    BO_TRY(settle_lambda(context, fitting));
+    begin = bo_seconds();
     bo_penalty penalty = {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout};
     bo_ridge ridge;
-    BO_TRY(bo_moments_spectrum(context, &fitting->moments, intercept, &fitting->report.spectrum));
     fitting->report.rows = fitting->moments.rows;
     BO_TRY(bo_ridge_solve(context, &fitting->moments, &penalty, intercept, fitting->desc.seed, &ridge));
     bo_machine *machine = NULL;

@@ -175,8 +175,9 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
                     const bo_targets *targets, const bo_samples *samples, size_t rows, bo_choice *out);
 
 /* The best λ near penalty->lambda by bo_ridge_score, from moments at full size: three factorisations, a few more if it
- * moves. */
-bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double *lambda);
+ * moves. spectrum: the largest eigenvalue. */
+bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double spectrum,
+                           double *lambda);
 
 /* Is λ so small against the largest eigenvalue that float32 products would drown it? Their rounding, about 1e-7 of an
  * entry and averaged over rows, moves eigenvalues by some 1e-8 of the largest; two orders of magnitude are the margin. */

@@ -38,21 +38,39 @@ static bo_status allocate(bo_context *context, const bo_moments *moments, bo_rid
     return out->factor && out->beta && out->intercept && out->centre && out->rss ? BO_OK : BO_MEMORY;
 }
 
-/* The upper triangle of A + D into the factor's storage, the right-hand side into beta. */
-static void assemble(const bo_moments *moments, const double *penalty, bool intercept, bo_ridge *out)
+typedef struct assembly {
+    const bo_moments *moments;
+    const double *penalty;
+    bo_ridge *out;
+} assembly;
+
+enum { ASSEMBLY_ROWS = 32 };
+
+/* Rows of the upper triangle of A + D into the factor's storage, of the right-hand side into beta. */
+static void assemble_rows(void *arg, size_t index, int worker)
 {
-    size_t n = moments->features, outputs = moments->outputs, size = moments->size, last = size - 1;
+    (void)worker;
+    const assembly *job = arg;
+    bo_ridge *out = job->out;
+    size_t n = out->features, outputs = out->outputs, size = job->moments->size, end = (index + 1) * ASSEMBLY_ROWS;
+    for (size_t i = index * ASSEMBLY_ROWS; i < end && i < n; i++) {
+        const double *g = job->moments->gram + i * size;
+        double pull = out->centre[i] * out->weight;
+        for (size_t j = i; j < n; j++) out->factor[i * n + j] = g[j] - pull * out->centre[j];
+        out->factor[i * n + i] += job->penalty[i];
+        for (size_t t = 0; t < outputs; t++) out->beta[i * outputs + t] = g[n + t] - pull * out->intercept[t];
+    }
+}
+
+static void assemble(bo_context *context, const bo_moments *moments, const double *penalty, bool intercept, bo_ridge *out)
+{
+    size_t n = moments->features, size = moments->size, last = size - 1;
     const double *g = moments->gram;
     out->weight = g[last * size + last];
     for (size_t j = 0; intercept && j < n; j++) out->centre[j] = g[j * size + last] / out->weight;
-    for (size_t t = 0; intercept && t < outputs; t++) out->intercept[t] = g[(n + t) * size + last] / out->weight;
-    for (size_t i = 0; i < n; i++) {
-        double pull = out->centre[i] * out->weight;
-        for (size_t j = i; j < n; j++) out->factor[i * n + j] = g[i * size + j] - pull * out->centre[j];
-        out->factor[i * n + i] += penalty[i];
-        for (size_t t = 0; t < outputs; t++)
-            out->beta[i * outputs + t] = g[i * size + n + t] - pull * out->intercept[t];
-    }
+    for (size_t t = 0; intercept && t < moments->outputs; t++) out->intercept[t] = g[(n + t) * size + last] / out->weight;
+    assembly job = {moments, penalty, out};
+    bo_parallel(context, (n + ASSEMBLY_ROWS - 1) / ASSEMBLY_ROWS, assemble_rows, &job);
 }
 
 /* RSS = yᵀy - bᵀβ - βᵀDβ, all centred (from (A + D)β = b). Rounding may leave it slightly negative: clamped. */
@@ -104,7 +122,7 @@ static bo_status solve(bo_context *context, const bo_moments *moments, const dou
                        uint64_t seed, double *rhs, bo_ridge *out)
 {
     size_t n = moments->features, outputs = moments->outputs;
-    assemble(moments, penalty, intercept, out);
+    assemble(context, moments, penalty, intercept, out);
     memcpy(rhs, out->beta, n * outputs * sizeof *rhs);
     size_t pivot = 0;
     bo_status status = bo_cholesky(context, n, out->factor, n, &pivot);

@@ -42,15 +42,12 @@ static bo_status identity_scaler(bo_context *context, size_t dim, bo_scaler *out
     return BO_OK;
 }
 
-/* Below about 1e-6 of the largest eigenvalue float32 products would drown λ. */
-static bo_status set_least(bo_context *context, const bo_problem *problem, const bo_moments *moments, double *least)
+/* The least λ worth trying: float32 products would drown a smaller one. */
+static double least_for(const bo_moments *moments, double spectrum)
 {
-    double spectrum;
-    *least = least_lambda;
-    if (moments->precise) return BO_OK;
-    BO_TRY(bo_moments_spectrum(context, moments, problem->intercept, &spectrum));
-    while (*least < 1 && bo_needs_precision(*least, spectrum)) *least *= 2;
-    return BO_OK;
+    double least = least_lambda;
+    while (!moments->precise && least < 1 && bo_needs_precision(least, spectrum)) least *= 2;
+    return least;
 }
 
 static bo_status judge_gamma(judge *j, double gamma)
@@ -69,7 +66,10 @@ static bo_status judge_gamma(judge *j, double gamma)
     BO_TRY(bo_moments_create(j->context, bo_features_describe(phi)->features, problem->targets->outputs, j->precise,
                              &j->moments));
     BO_TRY(bo_moments_add(j->context, &j->moments, phi, problem->scaler, problem->targets, j->scaled, false));
-    return set_least(j->context, problem, &j->moments, &j->least);
+    double spectrum;
+    BO_TRY(bo_moments_spectrum(j->context, &j->moments, problem->intercept, &spectrum));
+    j->least = least_for(&j->moments, spectrum);
+    return BO_OK;
 }
 
 static bo_status judge_lambda(judge *j, double lambda, double *error)
@@ -131,12 +131,12 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
     return BO_OK;
 }
 
-bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double *lambda)
+bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double spectrum,
+                           double *lambda)
 {
-    judge j = {.context = context, .problem = *problem, .moments = *moments};
+    judge j = {.context = context, .problem = *problem, .moments = *moments, .least = least_for(moments, spectrum)};
     double error;
     *lambda = problem->penalty.lambda;
-    BO_TRY(set_least(context, problem, moments, &j.least));
     return best_lambda(&j, false, lambda, &error);
 }
 
