@@ -1,0 +1,225 @@
+/* Out of memory at every single allocation: BO_MEMORY, nothing leaked, no crash, and the work succeeds when asked again. */
+#include "base/counting.h"
+#include "oracle.h"
+#include <unistd.h>
+
+enum { ROWS = 20, DIM = 2, FEATURES = 8, NEW_ROWS = 10 };
+
+typedef struct setting {
+    counting counted;
+    bo_context *context;
+    bo_machine_desc desc;
+    bo_samples samples;
+    bo_machine *machine; /* what predict, save and load use */
+    char path[64];
+} setting;
+
+/* Does the work once; frees what it made. */
+typedef bo_status (*work_fn)(setting *s);
+
+/* Fails allocation k = 1, 2, 3, … (that one alone, or all from there on) until the work comes through. */
+static void inject(setting *s, work_fn work)
+{
+    for (int once = 0; once < 2; once++)
+        for (size_t k = 1;; k++) {
+            assert_true(k < 5000);
+            size_t live = s->counted.live;
+            s->counted.once = once;
+            s->counted.fail_at = s->counted.calls + k;
+            size_t last = s->counted.fail_at;
+            bo_status status = work(s);
+            bool reached = s->counted.calls >= last;
+            s->counted.fail_at = 0;
+            if (s->counted.live != live)
+                fail_msg("allocation %zu failed: %zd blocks are left over", k, (ssize_t)(s->counted.live - live));
+            if (!reached) {
+                assert_ok(s->context, status);
+                assert_true(k > 3); /* the work does allocate */
+                break;
+            }
+            if (status != BO_MEMORY)
+                fail_msg("allocation %zu failed: %s (%s)", k, bo_status_string(status), bo_context_error(s->context));
+            assert_true(strlen(bo_context_error(s->context)) > 10);
+        }
+    assert_ok(s->context, work(s));
+}
+
+static void open_setting(setting *s, bool classes)
+{
+    *s = (setting){.desc = {.features = {.features = FEATURES, .gamma = 0.5}, .lambda = 0.5, .seed = 1}};
+    s->context = counting_context(&s->counted, 1);
+    s->samples = classes ? oracle_classes(ROWS, DIM, 3, 2, 1) : oracle_regression(ROWS, DIM, 1, 0.2, 1);
+    s->desc.solver = BO_SOLVER_PRIMAL;
+}
+
+static void close_setting(setting *s)
+{
+    bo_machine_destroy(s->machine);
+    oracle_drop(&s->samples);
+    bo_context_destroy(s->context);
+    assert_true(s->counted.live == 0);
+}
+
+/* ---- fitting --------------------------------------------------------------------------------------------------------- */
+
+static bo_status fit(setting *s)
+{
+    bo_machine *machine = (bo_machine *)s;
+    bo_status status = bo_machine_fit(s->context, &s->desc, &s->samples, &machine);
+    if (status != BO_OK) assert_null(machine);
+    bo_machine_destroy(machine);
+    return status;
+}
+
+static void test_fit(void **state)
+{
+    (void)state;
+    for (int classes = 0; classes < 2; classes++)
+        for (int solver = BO_SOLVER_PRIMAL; solver <= (classes ? BO_SOLVER_DUAL : BO_SOLVER_SGD); solver++) {
+            setting s;
+            open_setting(&s, classes);
+            s.desc.solver = (bo_solver)solver;
+            inject(&s, fit);
+            close_setting(&s);
+        }
+}
+
+static void test_fit_logistic(void **state)
+{
+    (void)state;
+    setting s;
+    open_setting(&s, true);
+    s.desc.loss = BO_LOSS_LOGISTIC;
+    inject(&s, fit);
+    s.desc.lambda = 0;
+    inject(&s, fit);
+    close_setting(&s);
+}
+
+static void test_fit_with_search(void **state)
+{
+    (void)state;
+    setting s;
+    open_setting(&s, false);
+    s.desc.lambda = s.desc.features.gamma = 0;
+    inject(&s, fit);
+    static const float class_weights[3] = {1, 2, 3};
+    close_setting(&s);
+    open_setting(&s, true);
+    s.desc.class_weights = class_weights;
+    s.desc.features.sampling = BO_SAMPLING_LEVERAGE;
+    inject(&s, fit);
+    close_setting(&s);
+}
+
+/* Rows are set aside only from 200 on. */
+static void test_fit_held_out(void **state)
+{
+    (void)state;
+    static const bo_solver solvers[] = {BO_SOLVER_CG, BO_SOLVER_SGD};
+    for (size_t k = 0; k < 2; k++) {
+        setting s;
+        open_setting(&s, false);
+        oracle_drop(&s.samples);
+        s.samples = oracle_regression(200, DIM, 1, 0.2, 1);
+        s.samples.weights = oracle_weights(200, 1);
+        s.desc.solver = solvers[k];
+        inject(&s, fit);
+        close_setting(&s);
+    }
+}
+
+static bo_status stream(setting *s)
+{
+    bo_fitting *one = NULL, *two = NULL;
+    bo_machine *machine = NULL;
+    bo_status status = bo_fitting_begin(s->context, &s->desc, &s->samples, &one);
+    if (status == BO_OK) status = bo_fitting_begin(s->context, &s->desc, &s->samples, &two);
+    if (status == BO_OK) status = bo_fitting_add(s->context, one, &s->samples);
+    if (status == BO_OK) status = bo_fitting_add(s->context, two, &s->samples);
+    if (status == BO_OK) status = bo_fitting_merge(s->context, one, two);
+    if (status == BO_OK) status = bo_fitting_finish(s->context, one, &machine);
+    if (status != BO_OK) assert_null(machine);
+    bo_machine_destroy(machine);
+    bo_fitting_destroy(one);
+    bo_fitting_destroy(two);
+    return status;
+}
+
+static void test_stream(void **state)
+{
+    (void)state;
+    setting s;
+    open_setting(&s, false);
+    inject(&s, stream);
+    close_setting(&s);
+}
+
+/* ---- using ------------------------------------------------------------------------------------------------------------ */
+
+static bo_status predict(setting *s)
+{
+    double mean[3 * NEW_ROWS], std[3 * NEW_ROWS];
+    int labels[NEW_ROWS];
+    bool classes = s->samples.classes > 0;
+    bo_status status =
+        bo_machine_predict(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, mean, classes ? NULL : std);
+    if (status == BO_OK && classes)
+        status = bo_machine_probabilities(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, mean);
+    if (status == BO_OK && classes)
+        status = bo_machine_classify(s->context, s->machine, NEW_ROWS, s->samples.x, DIM, labels);
+    return status;
+}
+
+static bo_status save(setting *s)
+{
+    return bo_machine_save(s->context, s->machine, NULL, s->path);
+}
+
+static bo_status load(setting *s)
+{
+    bo_machine *machine = (bo_machine *)s;
+    bo_schema *schema = (bo_schema *)s;
+    bo_status status = bo_machine_load(s->context, s->path, &machine, &schema);
+    if (status != BO_OK) assert_null(machine);
+    assert_null(schema);
+    bo_machine_destroy(machine);
+    return status;
+}
+
+static void test_use(void **state)
+{
+    (void)state;
+    static const struct {
+        bool classes;
+        bo_solver solver;
+    } cases[] = {{false, BO_SOLVER_PRIMAL}, {false, BO_SOLVER_DUAL}, {true, BO_SOLVER_PRIMAL}};
+    for (size_t k = 0; k < 3; k++) {
+        setting s;
+        open_setting(&s, cases[k].classes);
+        s.desc.solver = cases[k].solver;
+        s.machine = oracle_fit(s.context, &s.desc, &s.samples);
+        strcpy(s.path, "/tmp/bochner-XXXXXX");
+        int file = mkstemp(s.path);
+        assert_true(file >= 0);
+        close(file);
+        inject(&s, predict);
+        inject(&s, save);
+        inject(&s, load);
+        unlink(s.path);
+        close_setting(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_fit_logistic),
+        cmocka_unit_test(test_fit_with_search),
+        cmocka_unit_test(test_fit_held_out),
+        cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_use),
+    };
+    return cmocka_run_group_tests_name("machines.memory", tests, NULL, NULL);
+}
