@@ -14,15 +14,17 @@ ranks 2 true >/dev/null 2>&1 || { echo "mpirun does not work here" >&2; exit 77;
 
 house 4000 21 >train.csv
 house 200 22 >test.csv
-options="--features 128 --gamma 0.2 --lambda 0.03 --quiet --threads 1"
+options="--features 128 --gamma 0.2 --lambda 3 --quiet --threads 1"
 cut -d, -f1-3 train.csv >inputs.csv
 cut -d, -f4 train.csv >labels.csv
 "$BOCHNER" features inputs.csv --kernel polynomial --degree 1 --gamma 1 --out inputs.npy --quiet >/dev/null
 cut -d, -f1-3 test.csv >test_inputs.csv
 "$BOCHNER" features test_inputs.csv --kernel polynomial --degree 1 --gamma 1 --out test_inputs.npy --quiet >/dev/null
 
-close() { # predictions near 200 that differ by rounding; see test_stream.sh
-    paste -d, "$1" "$2" | awk -F, 'NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (d > 1e-3) bad++ } END { exit bad > 0 || NR < 100 }'
+# close A B: predictions that differ by rounding, as the sums are taken in another order: at most 6e-8 (float32) times the
+# condition of the system (4000 rows / lambda 3) times the deviation of the prices (70).
+close() {
+    paste -d, "$1" "$2" | awk -F, 'NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (d > 5.6e-3) bad++ } END { exit bad > 0 || NR < 100 }'
 }
 
 # shellcheck disable=SC2086

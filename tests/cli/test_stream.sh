@@ -2,12 +2,12 @@
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 3000 11 >train.csv
 house 200 12 >test.csv
-options="--features 200 --gamma 0.2 --lambda 0.03 --quiet"
+options="--features 200 --gamma 0.2 --lambda 3 --quiet"
 
-# close A B: the predictions in the first columns differ by rounding. They are near 200; sums of 3000 float32 products over
-# blocks in another order, through a system of condition 3000 / 0.03, stay far within 1e-3.
+# close A B: predictions that differ by rounding, as the sums are taken in another order: at most 6e-8 (float32) times the
+# condition of the system (3000 rows / lambda 3) times the deviation of the prices (70).
 close() {
-    paste -d, "$1" "$2" | awk -F, 'NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (d > 1e-3) bad++ } END { exit bad > 0 || NR < 100 }'
+    paste -d, "$1" "$2" | awk -F, 'NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (d > 4.2e-3) bad++ } END { exit bad > 0 || NR < 100 }'
 }
 
 # shellcheck disable=SC2086
@@ -21,7 +21,7 @@ close() {
 [ "$(field stream.json rows)" = 3000 ] || complain "a stream of $(field stream.json rows) rows"
 for model in memory stream; do "$BOCHNER" predict $model.model test.csv --quiet >$model.csv || complain "predict $model.model"; done
 close memory.csv stream.csv || complain "a stream predicts other numbers than the table in memory"
-expect "rmse of the stream" "$(field stream.json rmse)" '<' 4
+expect "rmse of the stream" "$(field stream.json rmse)" '<' 7 # a tenth of the deviation
 
 # The same held out rows: same figures.
 # shellcheck disable=SC2086
@@ -38,7 +38,7 @@ expect "rows held out" "$(rows memory.json)" '>' 631
 expect "rows held out" "$(rows memory.json)" '<' 869
 [ $(($(field memory.json rows) + $(rows memory.json))) -eq 3000 ] || complain "rows are lost"
 a=$(field memory.json rmse) b=$(field stream.json rmse)
-awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 1e-3 && d > -1e-3) }' || complain "rmse of held out rows: $a and $b"
+awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(d < 4.2e-3 && d > -4.2e-3) }' || complain "rmse of held out rows: $a and $b"
 fails 1 "leaves none" "$BOCHNER" fit test.csv --holdout 0.000001 --out m
 
 # Searched in a stream, with a sample smaller than the file; several files; classes.
