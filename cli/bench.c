@@ -263,6 +263,7 @@ int cli_bench(int argc, char **argv)
         cli_session session;
         status = CLI_FAILED;
         if (cli_session_open(&session, "bench", &common, false)) {
+            session.terse = true;
             bench_run measured = {.session = &session, .options = &o};
             status = machines(&measured);
             free(measured.figures);

@@ -37,6 +37,7 @@ typedef struct cli_session {
     cli_ranks ranks;
     bo_context *context;
     cli_progress progress;
+    bool terse; /* the library's own notes are not passed on */
 } cli_session;
 
 /* False: said why. Ctrl-C asks long work to stop; a second one ends the program at once. */

@@ -47,7 +47,7 @@ static void on_log(void *user, bo_log_level level, const char *message)
     cli_session *session = user;
     if (level == BO_LOG_WARNING)
         cli_warn(session, "%s", message);
-    else if (level == BO_LOG_INFO)
+    else if (level == BO_LOG_INFO && !session->terse)
         cli_say(session, "%s", message);
 }
 
