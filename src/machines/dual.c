@@ -33,7 +33,7 @@ static bo_status dual_create(bo_context *context, const bo_problem *problem, dua
     d->z = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
     d->zd = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
     d->m = bo_alloc_raw(context, n * n, sizeof(double), "the kernel matrix");
-    d->inverse = bo_alloc(context, n * n, sizeof(double), "the inverse factor");
+    d->inverse = bo_alloc_raw(context, n * n, sizeof(double), "the inverse factor");
     d->alpha = bo_alloc_raw(context, n * t, sizeof(double), "the dual coefficients");
     d->centre = bo_alloc(context, r, sizeof(double), "the coefficients");
     d->squares = bo_alloc(context, r, sizeof(double), "the coefficients");
@@ -100,8 +100,7 @@ static bo_status solve(bo_context *context, dual *d)
     BO_TRY(bo_solve_lower(context, n, t, d->m, n, d->alpha, t));
     BO_TRY(bo_solve_lower_t(context, n, t, d->m, n, d->alpha, t));
     BO_TRY(bo_gemm64(context, true, false, r, t, n, 1, d->zd, r, d->alpha, t, 0, d->beta, t));
-    for (size_t i = 0; i < n; i++) d->inverse[i * n + i] = 1;
-    return bo_solve_lower(context, n, n, d->m, n, d->inverse, n);
+    return bo_inverse_factor(context, n, d->m, d->inverse);
 }
 
 /* 1 - S_ii = (M⁻¹)_ii - w_i/n, and the weighted residual is α: left-out errors without refitting. */

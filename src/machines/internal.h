@@ -198,14 +198,17 @@ typedef struct bo_loo {
 bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,
                         bo_loo *out);
 void bo_loo_free(bo_loo *loo);
-/* Fills the kernel matrix for this γ. */
-bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma,
+/* Fills the kernel matrix for this γ: the closed form, or what the map's features make of it. */
+bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma, bool closed_form,
                         const bo_samples *scaled);
 /* Error for each λ of the grid from one eigendecomposition; *largest is the top eigenvalue. */
 bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, size_t count, double *error,
                       double *largest);
 /* Error for one λ from one Cholesky factorisation: dearer a λ, but many times cheaper for a few. */
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error);
+
+/* L⁻¹ of a lower triangle, panel by panel so that its zeros cost nothing: n³/3. */
+bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse);
 
 /* ---- solvers that are not the primal one --------------------------------------------------------------------- */
 

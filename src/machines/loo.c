@@ -1,4 +1,5 @@
-/* Exact leave-one-out of kernel ridge regression on a sample, for choosing γ and λ. With an unpenalised intercept the kernel
+/* Exact leave-one-out of kernel ridge regression on a sample, for choosing γ and λ: of the closed-form kernel, or of the one
+ * that the machine's own features make. With an unpenalised intercept the kernel
  * is centred, Kc = H K H, H = I - 11ᵀ/n, and the smoother is S = 11ᵀ/n + Kc(Kc + λ)⁻¹ = 11ᵀ/n + I - λM, M = (Kc + λ)⁻¹, so
  *
  *     residual r = λ M y,   1 - S_ii = λ M_ii - 1/n,   left-out error r_i / (1 - S_ii). */
@@ -42,20 +43,32 @@ void bo_loo_free(bo_loo *loo)
     *loo = (bo_loo){0};
 }
 
-/* A map without a closed form is its own kernel. */
+/* zt (features x rows) = zᵀ. */
+static void transpose(size_t rows, size_t features, const float *z, float *zt)
+{
+    enum { BLOCK = 32 };
+    for (size_t i0 = 0; i0 < rows; i0 += BLOCK)
+        for (size_t j = 0; j < features; j++)
+            for (size_t i = i0; i < rows && i < i0 + BLOCK; i++) zt[j * rows + i] = z[i * features + j];
+}
+
+/* The kernel that the features themselves make: ZZᵀ. */
 static bo_status kernel_of_features(bo_context *context, const bo_features_desc *map, const bo_samples *scaled, double *k)
 {
     bo_features *phi;
     BO_TRY(bo_features_create(context, map, &phi));
     size_t n = scaled->rows, features = bo_features_describe(phi)->features;
     float *z = bo_alloc_raw(context, n * features, sizeof *z, "the sample's features");
-    double *wide = bo_alloc_raw(context, n * features, sizeof *wide, "the sample's features");
-    bo_status status = z && wide ? bo_features_apply(context, phi, n, scaled->x, scaled->dim, z, features) : BO_MEMORY;
-    for (size_t i = 0; status == BO_OK && i < n * features; i++) wide[i] = (double)z[i];
-    if (status == BO_OK)
-        status = bo_gemm64(context, false, true, n, n, features, 1, wide, features, wide, features, 0, k, n);
+    float *zt = bo_alloc_raw(context, n * features, sizeof *zt, "the sample's features");
+    bo_status status = z && zt ? bo_features_apply(context, phi, n, scaled->x, scaled->dim, z, features) : BO_MEMORY;
+    if (status == BO_OK) {
+        transpose(n, features, z, zt);
+        memset(k, 0, n * n * sizeof *k);
+        status = bo_gram(context, n, features, zt, n, k, n, true);
+    }
+    if (status == BO_OK) bo_symmetrize(context, n, k, n);
     bo_free(z);
-    bo_free(wide);
+    bo_free(zt);
     bo_features_destroy(phi);
     return status;
 }
@@ -75,13 +88,13 @@ static bo_status centre(bo_context *context, size_t n, double *k)
     return BO_OK;
 }
 
-bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma,
+bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma, bool closed_form,
                         const bo_samples *scaled)
 {
     size_t n = loo->rows;
     bo_features_desc at = *map;
     at.gamma = gamma;
-    if (map->kernel == BO_KERNEL_CUSTOM)
+    if (!closed_form || map->kernel == BO_KERNEL_CUSTOM)
         BO_TRY(kernel_of_features(context, &at, scaled, loo->kernel));
     else
         BO_TRY(bo_kernel_matrix(context, &at, n, scaled->x, scaled->dim, n, scaled->x, scaled->dim, loo->kernel, n));
@@ -136,18 +149,29 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
     return status;
 }
 
+bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse)
+{
+    enum { PANEL = 96 };
+    memset(inverse, 0, n * n * sizeof *inverse);
+    for (size_t i = 0; i < n; i++) inverse[i * n + i] = 1;
+    for (size_t j = 0; j < n; j += PANEL) {
+        size_t columns = n - j < PANEL ? n - j : PANEL, at = j * n + j;
+        BO_TRY(bo_solve_lower(context, n - j, columns, l + at, n, inverse + at, n));
+    }
+    return BO_OK;
+}
+
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error)
 {
     size_t n = loo->rows, outputs = loo->outputs;
     *error = INFINITY;
-    double *inverse = bo_alloc(context, n * n, sizeof *inverse, "the inverse factor");
+    double *inverse = bo_alloc_raw(context, n * n, sizeof *inverse, "the inverse factor");
     double *diagonal = bo_alloc(context, n, sizeof *diagonal, "the inverse's diagonal");
     bo_status status = inverse && diagonal ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
         memcpy(loo->work, loo->kernel, n * n * sizeof *loo->work);
         for (size_t i = 0; i < n; i++) loo->work[i * n + i] += lambda;
         memcpy(loo->solution, loo->targets, n * outputs * sizeof *loo->solution);
-        for (size_t i = 0; i < n; i++) inverse[i * n + i] = 1;
         status = bo_cholesky(context, n, loo->work, n, NULL);
         if (status == BO_NUMERIC) { /* too small a λ for this kernel: as bad as interpolation, not a failure */
             bo_free(inverse);
@@ -155,7 +179,7 @@ bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *
             return BO_OK;
         }
     }
-    if (status == BO_OK) status = bo_solve_lower(context, n, n, loo->work, n, inverse, n);
+    if (status == BO_OK) status = bo_inverse_factor(context, n, loo->work, inverse);
     if (status == BO_OK) status = bo_solve_lower(context, n, outputs, loo->work, n, loo->solution, outputs);
     if (status == BO_OK) status = bo_solve_lower_t(context, n, outputs, loo->work, n, loo->solution, outputs);
     if (status == BO_OK) {

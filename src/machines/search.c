@@ -2,9 +2,10 @@
  *
  * 1. Coarse: on a few hundred rows, the exact kernel, a grid of γ around the median heuristic; one eigendecomposition a
  *    γ gives the exact leave-one-out error of every λ.
- * 2. Fine: a walk in steps of two from the best γ, λ by a line search for each. Up to EXACT_ROWS rows the exact kernel
- *    again, on all of them; beyond, the machine itself with a quarter and with half of its features, scored by generalised
- *    cross-validation. More features bear a more local kernel, so the step from a quarter to a half is taken once more. */
+ * 2. Fine: a walk in steps of two from the best γ, λ by a line search for each, judged by the machine's own features: a
+ *    closed-form kernel can live on parts of the spectrum where the features have no frequency. Up to EXACT_ROWS rows
+ *    by exact leave-one-out on all of them; beyond, with a quarter and with half of the features by bo_ridge_score. More
+ *    features bear a more local kernel, so the step from a quarter to a half is taken once more. */
 #include "internal.h"
 
 #include <math.h>
@@ -52,7 +53,7 @@ static double least_for(const bo_moments *moments, double spectrum)
 
 static bo_status judge_gamma(judge *j, double gamma)
 {
-    if (j->exact) return bo_loo_kernel(j->context, &j->loo, j->map, gamma, j->scaled);
+    if (j->exact) return bo_loo_kernel(j->context, &j->loo, j->map, gamma, false, j->scaled);
     bo_problem *problem = &j->problem;
     bo_features_desc desc = *j->map;
     desc.gamma = gamma;
@@ -257,7 +258,7 @@ static bo_status coarse(bo_context *context, const bo_features_desc *map, const 
     bo_status status = BO_OK;
     for (size_t g = 0; status == BO_OK && g < count; g++) {
         double top;
-        status = bo_loo_kernel(context, &loo, map, gammas[g], scaled);
+        status = bo_loo_kernel(context, &loo, map, gammas[g], true, scaled);
         if (status == BO_OK) status = bo_loo_grid(context, &loo, lambdas, lambda_count, error, &top);
         for (size_t l = 0; status == BO_OK && l < lambda_count; l++)
             if (error[l] < best->error) {
