@@ -61,7 +61,7 @@ static void test_exact_kernel(void **state)
         bo_loo loo;
         double grid[LAMBDAS], largest;
         assert_ok(context, bo_loo_create(context, &samples, &targets, intercept, &loo));
-        assert_ok(context, bo_loo_kernel(context, &loo, &map, gamma, &samples));
+        assert_ok(context, bo_loo_kernel(context, &loo, &map, gamma, true, &samples));
         for (size_t l = 0; l < LAMBDAS; l++) {
             double honest = 0, point;
             for (size_t i = 0; i < ROWS; i++) honest += refit_kernel(ROWS, TARGETS, k, y, lambdas[l], intercept, i);
@@ -70,22 +70,57 @@ static void test_exact_kernel(void **state)
             /* both solve systems of condition n/λ in double: 60 / 1e-4 * 2⁻⁵² * n */
             double tolerance = honest * (1e-12 + ROWS / lambdas[l] * 0x1p-52 * 100 * ROWS);
             assert_close(point, honest, tolerance);
-            assert_ok(context, bo_loo_kernel(context, &loo, &map, gamma, &samples));
+            assert_ok(context, bo_loo_kernel(context, &loo, &map, gamma, true, &samples));
             assert_ok(context, bo_loo_grid(context, &loo, lambdas, LAMBDAS, grid, &largest));
             assert_close(grid[l], honest, tolerance);
-            assert_ok(context, bo_loo_kernel(context, &loo, &map, gamma, &samples));
+            assert_ok(context, bo_loo_kernel(context, &loo, &map, gamma, true, &samples));
         }
         /* the largest eigenvalue is between the mean and the trace of a positive matrix */
         assert_true(largest > 1 && largest < ROWS);
         bo_loo_free(&loo);
     }
-    /* nothing is left of a row that is interpolated: not a number to be proud of, and not a failure */
     free(k), free(y);
     bo_targets_free(&targets);
     oracle_drop(&samples);
     bo_context_destroy(context);
 }
 
+/* The kernel that the features make, ZZᵀ, centred by hand. */
+static void test_kernel_of_features(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    bo_samples samples = oracle_regression(ROWS, DIM, 1, 0.2, 1);
+    bo_machine_desc desc = {0};
+    bo_features_desc map = {.dim = DIM, .features = FEATURES, .seed = 3}, made = map;
+    made.gamma = 0.4;
+    bo_targets targets;
+    bo_loo loo;
+    bo_features *phi;
+    float *z = malloc(ROWS * FEATURES * sizeof *z);
+    assert_ok(context, bo_features_create(context, &made, &phi));
+    assert_ok(context, bo_features_apply(context, phi, ROWS, samples.x, DIM, z, FEATURES));
+    assert_ok(context, bo_targets_fit(context, &desc, &samples, &targets));
+    assert_ok(context, bo_loo_create(context, &samples, &targets, true, &loo));
+    assert_ok(context, bo_loo_kernel(context, &loo, &map, 0.4, false, &samples));
+    double mean[FEATURES] = {0};
+    for (size_t i = 0; i < ROWS * FEATURES; i++) mean[i % FEATURES] += (double)z[i] / ROWS;
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t j = 0; j < ROWS; j++) {
+            double k = 0;
+            for (size_t f = 0; f < FEATURES; f++)
+                k += ((double)z[i * FEATURES + f] - mean[f]) * ((double)z[j * FEATURES + f] - mean[f]);
+            assert_close(loo.kernel[i * ROWS + j], k, 1e-12);
+        }
+    free(z);
+    bo_features_destroy(phi);
+    bo_loo_free(&loo);
+    bo_targets_free(&targets);
+    oracle_drop(&samples);
+    bo_context_destroy(context);
+}
+
+/* Nothing is left of a row that is interpolated: not a number to be proud of, and not a failure. */
 static void test_interpolation_scores_badly(void **state)
 {
     (void)state;
@@ -98,7 +133,8 @@ static void test_interpolation_scores_badly(void **state)
     assert_ok(context, bo_targets_fit(context, &desc, &samples, &targets));
     assert_ok(context, bo_loo_create(context, &samples, &targets, true, &loo));
     bo_features_desc map = {.kernel = BO_KERNEL_RBF, .dim = 1, .features = FEATURES};
-    assert_ok(context, bo_loo_kernel(context, &loo, &map, 1e-4, &samples)); /* nearly constant: singular in double */
+    assert_ok(context,
+              bo_loo_kernel(context, &loo, &map, 1e-4, true, &samples)); /* nearly constant: singular in double */
     assert_ok(context, bo_loo_point(context, &loo, tiny, error));
     assert_ok(context, bo_loo_grid(context, &loo, &tiny, 1, error + 1, &largest));
     assert_false(error[0] < 1e-3 || isnan(error[0]));
@@ -344,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact_kernel),
+        cmocka_unit_test(test_kernel_of_features),
         cmocka_unit_test(test_interpolation_scores_badly),
         cmocka_unit_test(test_ridge_left_out),
         cmocka_unit_test(test_noise_level),

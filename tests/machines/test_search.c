@@ -24,17 +24,17 @@ static double friedman(const float *x)
 typedef struct problem {
     const char *name;
     truth_fn truth;
-    size_t rows, dim;
+    size_t rows, dim, features;
     double noise;
     bo_kernel kernel;
 } problem;
 
 static const problem problems[] = {
-    {"wave", wave, 300, 2, 0.3, BO_KERNEL_RBF},
-    {"ripple", ripple, 400, 1, 0.1, BO_KERNEL_RBF},
-    {"friedman", friedman, 500, 5, 0.5, BO_KERNEL_RBF},
-    {"friedman, matern", friedman, 500, 5, 0.5, BO_KERNEL_MATERN52},
-    {"wave in a crowd", wave, 2600, 3, 0.5, BO_KERNEL_RBF}, /* beyond the exact stage */
+    {"wave", wave, 300, 2, 64, 0.3, BO_KERNEL_RBF},
+    {"ripple", ripple, 400, 1, 64, 0.1, BO_KERNEL_RBF},
+    {"friedman", friedman, 500, 5, 64, 0.5, BO_KERNEL_RBF},
+    {"friedman, matern", friedman, 500, 5, 64, 0.5, BO_KERNEL_MATERN52},
+    {"wave in a crowd", wave, 2600, 3, 128, 0.5, BO_KERNEL_RBF}, /* beyond the exact stage */
 };
 
 /* Inputs without tails: how a machine extrapolates is not what is chosen here. */
@@ -106,7 +106,7 @@ static void test_close_to_the_best(void **state)
     bo_context *context = test_context(2);
     for (size_t k = 0; k < sizeof problems / sizeof *problems; k++) {
         const problem *p = &problems[k];
-        size_t features = 64;
+        size_t features = p->features;
         bo_samples train = make(p, p->rows, p->noise, 1), fresh = make(p, TEST_ROWS, p->noise, 2);
         bo_machine_desc desc = {
             .features = {.kernel = p->kernel, .features = features}, .solver = BO_SOLVER_PRIMAL, .seed = 1};
@@ -116,8 +116,6 @@ static void test_close_to_the_best(void **state)
         if (!(ours <= 1.05 * best))
             fail_msg("%s: error %.4g with gamma %.3g and lambda %.3g, %.4g is possible", p->name, ours,
                      machine->report.gamma, machine->report.lambda, best);
-        const bo_machine_report *report = &machine->report;
-        assert_true(report->search_seconds <= 2 * report->fit_seconds + 1);
         free(mean);
         bo_machine_destroy(machine);
         oracle_drop(&train), oracle_drop(&fresh);
@@ -240,6 +238,32 @@ static void test_same_bits(void **state)
     oracle_drop(&small), oracle_drop(&large), oracle_drop(&classes);
 }
 
+/* At most two final fits and a second; the best of three, since other programs run here too. Sanitizers slow our code down and
+ * not LAPACK's: nothing to be learnt there. */
+static void test_time(void **state)
+{
+    (void)state;
+    const char *sanitize = getenv("SANITIZE");
+    if (sanitize && *sanitize) skip();
+    static const struct {
+        size_t rows, features;
+    } cases[] = {{300, 64}, {600, 512}, {3000, 256}};
+    bo_context *context = test_context(2);
+    for (size_t k = 0; k < 3; k++) {
+        bo_samples train = make(&problems[0], cases[k].rows, 0.3, 1);
+        bo_machine_desc desc = {.features = {.features = cases[k].features}, .seed = 1};
+        double over = INFINITY;
+        for (int attempt = 0; attempt < 3 && over > 0; attempt++) {
+            bo_machine *machine = oracle_fit(context, &desc, &train);
+            over = fmin(over, machine->report.search_seconds - 2 * machine->report.fit_seconds - 1);
+            bo_machine_destroy(machine);
+        }
+        if (over > 0) fail_msg("%zu rows, %zu features: %g s too long", cases[k].rows, cases[k].features, over);
+        oracle_drop(&train);
+    }
+    bo_context_destroy(context);
+}
+
 /* Another seed is another draw; the same seed is the same machine. */
 static void test_seed(void **state)
 {
@@ -260,9 +284,13 @@ static void test_seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_close_to_the_best), cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_given_is_given),    cmocka_unit_test(test_units),
-        cmocka_unit_test(test_same_bits),         cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_close_to_the_best),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_given_is_given),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_time),
     };
     return cmocka_run_group_tests_name("machines.search", tests, NULL, NULL);
 }
