@@ -6,6 +6,7 @@
 #include <cblas.h>
 #include "../src/base/base.h"
 #include "../src/base/rng.h"
+#include "../src/kernels/kernels.h"
 #include "../src/math/linalg.h"
 
 typedef struct series {
@@ -42,13 +43,16 @@ int main(int argc, char **argv)
     if (bo_context_create(NULL, &context) != BO_OK) return 1;
     float *a = malloc(n * n * sizeof *a), *b = malloc(n * n * sizeof *b), *c = calloc(n * n, sizeof *c);
     double *g = calloc(n * n, sizeof *g), *h = calloc(n * n, sizeof *h);
+    int8_t *q = malloc(n * n);
     bo_rng rng = bo_rng_make(1, 1);
     for (size_t i = 0; i < n * n; i++) a[i] = (float)bo_rng_uniform(&rng) - 0.5f, b[i] = a[i];
+    bo_context_kernels(context)->quantize(n * n, 254.0f, a, q);
     double size = (double)n;
     series all[] = {
         {.name = "sgemm OpenBLAS", .flops = 2 * size * size * size},
         {.name = "bo_gemm", .flops = 2 * size * size * size},
         {.name = "bo_gram", .flops = size * (size + 1) * size},
+        {.name = "bo_gram8", .flops = size * (size + 1) * size},
         {.name = "bo_gram precise", .flops = size * (size + 1) * size},
         {.name = "bo_cholesky", .flops = size * size * size / 3},
         {.name = "bo_solve_lower", .flops = size * size * size},
@@ -61,6 +65,8 @@ int main(int argc, char **argv)
         bo_status status = bo_gemm(context, false, false, n, n, n, 1.0f, a, n, b, n, 0.0f, c, n);
         all[s++].seconds[at] = ticked(&clock);
         if (status == BO_OK) status = bo_gram(context, n, n, a, n, g, n, false);
+        all[s++].seconds[at] = ticked(&clock);
+        if (status == BO_OK) status = bo_gram8(context, n, n, q, n, 0x1p-20, g, n);
         all[s++].seconds[at] = ticked(&clock);
         if (status == BO_OK) status = bo_gram(context, n, n, a, n, g, n, true);
         all[s++].seconds[at] = ticked(&clock);
@@ -84,7 +90,7 @@ int main(int argc, char **argv)
         double gflops = rate(&all[s], repeats);
         printf("%-18s %8.1f GFLOP/s  %6.3f of sgemm\n", all[s].name, gflops, gflops / yardstick);
     }
-    free(a), free(b), free(c), free(g), free(h);
+    free(a), free(b), free(c), free(g), free(h), free(q);
     bo_context_destroy(context);
     return 0;
 }

@@ -6,6 +6,7 @@
 #define BO_KERNELS_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdbool.h>
 
 /* A GEMM micro-kernel multiplies a packed sliver of A (mr rows, k deep: a[p * mr + i]) by one of B
@@ -19,6 +20,31 @@ typedef struct bo_micro {
     void (*f32_f64)(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
 } bo_micro;
 
+/* The same for signed bytes in [-127, 127], with exact sums: C[i * ldc + j] = fma(scale, sum, C[i * ldc + j]), every sum an
+ * integer below 2^31, so that every instruction set gives the same bits. One instruction takes `group` consecutive p of a
+ * line, `element` bytes each; what a sliver holds is the kernel's own affair: its pack functions write it (`lines` columns
+ * of q, k rows of stride ldq, as slivers of bo_sliver_s8 bytes one after the other, the last filled up with zeros) and
+ * `multiply` reads it. k <= BO_S8_DEPTH. */
+typedef struct bo_micro_s8 {
+    size_t mr, nr; /* mr <= 16 */
+    size_t group, element;
+    void (*pack_a)(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+    void (*pack_b)(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+    void (*multiply)(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m, size_t n);
+} bo_micro_s8;
+
+enum {
+    BO_S8_HEAD = 64,     /* bytes a sliver begins with: 16 integers for what the kernel knows of its lines */
+    BO_S8_DEPTH = 65536, /* 255 * 127 * depth < 2^31 */
+};
+
+/* Bytes of a sliver of `width` (mr or nr) lines, k deep. */
+static inline size_t bo_sliver_s8(const bo_micro_s8 *micro, size_t width, size_t k)
+{
+    size_t bytes = (k + micro->group - 1) / micro->group * micro->group * width * micro->element;
+    return BO_S8_HEAD + (bytes + 63) / 64 * 64;
+}
+
 typedef struct bo_micro_f64 {
     size_t mr, nr;
     void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
@@ -28,6 +54,7 @@ typedef struct bo_kernels {
     const char *isa;
     bo_micro gemm;
     bo_micro_f64 gemm64;
+    bo_micro_s8 gram8;
 
     /* s[i] = scale * sin(x[i]), c[i] = scale * cos(x[i]); |error| <= 2e-7 * scale for every finite x: the
      * argument is reduced in double or by Payne-Hanek where float would lose it (heavy-tailed spectra give
@@ -45,6 +72,8 @@ typedef struct bo_kernels {
     double (*dot)(size_t n, const float *x, const float *y);
     /* y[i] = (x[i] - mean[i]) * factor[i]: standardisation and length scales in one */
     void (*affine)(size_t n, const float *x, const float *mean, const float *factor, float *y);
+    /* q[i] = x[i] * scale rounded to the nearest integer (ties to even), clamped to [-127, 127]; 0 for NaN */
+    void (*quantize)(size_t n, float scale, const float *x, int8_t *q);
     /* In-place unnormalised Walsh-Hadamard transform of x, n a power of two. */
     void (*hadamard)(size_t n, float *x);
 } bo_kernels;
@@ -53,7 +82,6 @@ typedef struct bo_kernels {
  * CPU lacks it or the name is unknown. Does not read the environment. */
 const bo_kernels *bo_kernels_find(const char *isa);
 /* The table's name, for layers below that hold only the pointer. */
-const char *bo_kernels_isa(const bo_kernels *kernels);
 const char *bo_kernels_isa(const bo_kernels *kernels);
 
 #endif

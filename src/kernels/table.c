@@ -14,6 +14,11 @@ static bool has_avx512(void)
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
+
+static bool has_avx512_vnni(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
 #endif
 
 static bool always(void)
@@ -27,6 +32,7 @@ static const struct {
     bool (*runs_here)(void);
 } candidates[] = {
 #if defined(__x86_64__)
+    {&bo_kernels_avx512_vnni, has_avx512_vnni},
     {&bo_kernels_avx512, has_avx512},
     {&bo_kernels_avx2, has_avx2},
 #endif

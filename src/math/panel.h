@@ -19,6 +19,7 @@ enum {
     BO_DEPTH32 = 448,      /* most products summed in float32 registers by bo_gemm */
     BO_DEPTH32_GRAM = 512, /* and by bo_gram: the promise of linalg.h */
     BO_DEPTH64 = 256,
+    BO_DEPTH8 = 2048, /* a quarter of the bytes, four times the rows */
     BO_TILE_ROWS = 112,
     BO_TILE_COLUMNS = 256,
     BO_SUPER = 4096, /* lines of A or B packed at once by GEMM: bounds its memory */

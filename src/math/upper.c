@@ -1,35 +1,47 @@
-/* C += ± ZᵀZ on the upper triangle: both factors are packed from the rows of Z, and only the tiles that touch
+/* C += factor ZᵀZ on the upper triangle: both factors are packed from the rows of Z, and only the tiles that touch
  * the upper triangle are multiplied. */
 #include "upper.h"
 #include "panel.h"
 #include "../kernels/kernels.h"
 
+/* The micro-kernel's tile, and the bytes of a packed sliver of A (mr lines) and of B (nr lines). */
+typedef struct shape {
+    size_t mr, nr, sliver_a, sliver_b;
+    size_t element; /* bytes of one packed number */
+} shape;
+
 typedef struct update_job {
     const bo_kernels *kernels;
     bo_upper_kind kind;
-    size_t mr, nr, n, depth;
-    int sign;
-    const void *z;
+    shape tile;
+    size_t n, depth;
+    double factor;
+    const char *z;
     size_t ldz;
     double *c;
     size_t ldc;
-    void *panel_a, *panel_b;
+    char *panel_a, *panel_b;
     size_t tile_rows, tile_columns;
 } update_job;
 
-static void tile_of(const bo_kernels *kernels, bo_upper_kind kind, size_t *mr, size_t *nr)
+static shape shape_of(const bo_kernels *kernels, bo_upper_kind kind, size_t depth)
 {
+    if (kind == BO_UPPER_S8) {
+        const bo_micro_s8 *micro = &kernels->gram8;
+        return (shape){micro->mr, micro->nr, bo_sliver_s8(micro, micro->mr, depth),
+                       bo_sliver_s8(micro, micro->nr, depth), micro->element};
+    }
     bool narrow = kind == BO_UPPER_F32;
-    *mr = narrow ? kernels->gemm.mr : kernels->gemm64.mr;
-    *nr = narrow ? kernels->gemm.nr : kernels->gemm64.nr;
+    size_t mr = narrow ? kernels->gemm.mr : kernels->gemm64.mr, nr = narrow ? kernels->gemm.nr : kernels->gemm64.nr;
+    size_t element = narrow ? sizeof(float) : sizeof(double);
+    return (shape){mr, nr, mr * depth * element, nr * depth * element, element};
 }
 
 bo_status bo_upper_panels_create(bo_context *context, bo_upper_kind kind, size_t n, size_t depth, bo_upper_panels *out)
 {
-    size_t mr, nr, size = kind == BO_UPPER_F32 ? sizeof(float) : sizeof(double);
-    tile_of(bo_context_kernels(context), kind, &mr, &nr);
-    out->a = bo_alloc_raw(context, bo_round_up(n, mr) * depth, size, "a packed panel");
-    out->b = bo_alloc_raw(context, bo_round_up(n, nr) * depth, size, "a packed panel");
+    shape tile = shape_of(bo_context_kernels(context), kind, depth);
+    out->a = bo_alloc_raw(context, bo_ceil_div(n, tile.mr), tile.sliver_a, "a packed panel");
+    out->b = bo_alloc_raw(context, bo_ceil_div(n, tile.nr), tile.sliver_b, "a packed panel");
     if (out->a && out->b) return BO_OK;
     bo_upper_panels_destroy(out);
     return BO_MEMORY;
@@ -42,22 +54,27 @@ void bo_upper_panels_destroy(bo_upper_panels *panels)
     *panels = (bo_upper_panels){0};
 }
 
-/* Packs `lines` columns of Z from `first` on into a panel of slivers of `width`. */
-static void pack(const update_job *job, size_t width, size_t first, size_t lines, int sign, void *panel)
+/* Packs `lines` columns of Z from `first` on into slivers of A (left) or of B. The factor goes into A, but for bytes, which
+ * must stay bytes. */
+static void pack(const update_job *job, bool left, size_t first, size_t lines)
 {
-    size_t at = first * job->depth;
+    size_t width = left ? job->tile.mr : job->tile.nr, depth = job->depth, ldz = job->ldz;
+    void *to =
+        left ? job->panel_a + first / width * job->tile.sliver_a : job->panel_b + first / width * job->tile.sliver_b;
+    double factor = left ? job->factor : 1.0;
     switch (job->kind) {
     case BO_UPPER_F32:
-        bo_pack_f32(width, lines, job->depth, (float)sign, (const float *)job->z + first, job->ldz, false,
-                    (float *)panel + at);
+        bo_pack_f32(width, lines, depth, (float)factor, (const float *)job->z + first, ldz, false, to);
         break;
     case BO_UPPER_F32_PRECISE:
-        bo_pack_f32_f64(width, lines, job->depth, sign, (const float *)job->z + first, job->ldz, false,
-                        (double *)panel + at);
+        bo_pack_f32_f64(width, lines, depth, factor, (const float *)job->z + first, ldz, false, to);
         break;
     case BO_UPPER_F64:
-        bo_pack_f64(width, lines, job->depth, sign, (const double *)job->z + first, job->ldz, false,
-                    (double *)panel + at);
+        bo_pack_f64(width, lines, depth, factor, (const double *)job->z + first, ldz, false, to);
+        break;
+    case BO_UPPER_S8:
+        (left ? job->kernels->gram8.pack_a : job->kernels->gram8.pack_b)(depth, lines, (const int8_t *)job->z + first,
+                                                                         ldz, to);
         break;
     }
 }
@@ -69,20 +86,25 @@ static void pack_task(void *arg, size_t index, int worker)
     size_t blocks_a = bo_ceil_div(job->n, job->tile_rows);
     bool left = index < blocks_a;
     size_t step = left ? job->tile_rows : job->tile_columns, first = (left ? index : index - blocks_a) * step;
-    pack(job, left ? job->mr : job->nr, first, bo_smaller(step, job->n - first), left ? job->sign : 1,
-         left ? job->panel_a : job->panel_b);
+    pack(job, left, first, bo_smaller(step, job->n - first));
 }
 
 static void micro_tile(const update_job *job, size_t i, size_t j, size_t m, size_t n)
 {
     double *c = job->c + i * job->ldc + j;
-    size_t at_a = i * job->depth, at_b = j * job->depth;
-    if (job->kind == BO_UPPER_F32) {
-        job->kernels->gemm.f32_f64(job->depth, (const float *)job->panel_a + at_a, (const float *)job->panel_b + at_b,
-                                   c, job->ldc, m, n);
-    } else {
-        job->kernels->gemm64.f64(job->depth, (const double *)job->panel_a + at_a, (const double *)job->panel_b + at_b,
-                                 c, job->ldc, m, n);
+    const void *a = job->panel_a + i / job->tile.mr * job->tile.sliver_a;
+    const void *b = job->panel_b + j / job->tile.nr * job->tile.sliver_b;
+    switch (job->kind) {
+    case BO_UPPER_F32:
+        job->kernels->gemm.f32_f64(job->depth, a, b, c, job->ldc, m, n);
+        break;
+    case BO_UPPER_F32_PRECISE:
+    case BO_UPPER_F64:
+        job->kernels->gemm64.f64(job->depth, a, b, c, job->ldc, m, n);
+        break;
+    case BO_UPPER_S8:
+        job->kernels->gram8.multiply(job->depth, a, b, c, job->ldc, job->factor, m, n);
+        break;
     }
 }
 
@@ -110,24 +132,26 @@ static void tile_task(void *arg, size_t index, int worker)
     }
     size_t i0 = index * job->tile_rows, i1 = bo_smaller(i0 + job->tile_rows, job->n);
     size_t j1 = bo_smaller(j0 + job->tile_columns, job->n);
-    for (size_t i = i0; i < i1; i += job->mr) {
-        for (size_t j = j0; j < j1; j += job->nr) {
-            size_t n = bo_smaller(job->nr, j1 - j);
-            if (i < j + n) micro_tile(job, i, j, bo_smaller(job->mr, i1 - i), n);
+    for (size_t i = i0; i < i1; i += job->tile.mr) {
+        for (size_t j = j0; j < j1; j += job->tile.nr) {
+            size_t n = bo_smaller(job->tile.nr, j1 - j);
+            if (i < j + n) micro_tile(job, i, j, bo_smaller(job->tile.mr, i1 - i), n);
         }
     }
 }
 
-void bo_upper_update(bo_context *context, bo_upper_kind kind, size_t n, size_t depth, int sign, const void *z,
+void bo_upper_update(bo_context *context, bo_upper_kind kind, size_t n, size_t depth, double factor, const void *z,
                      size_t ldz, double *c, size_t ldc, const bo_upper_panels *panels)
 {
     if (n == 0 || depth == 0) return;
-    update_job job = {.kernels = bo_context_kernels(context), .kind = kind, .n = n, .depth = depth, .sign = sign};
+    update_job job = {.kernels = bo_context_kernels(context), .kind = kind, .n = n, .depth = depth, .factor = factor};
     job.z = z, job.ldz = ldz, job.c = c, job.ldc = ldc;
     job.panel_a = panels->a, job.panel_b = panels->b;
-    tile_of(job.kernels, kind, &job.mr, &job.nr);
-    job.tile_rows = bo_whole_slivers(BO_TILE_ROWS, job.mr);
-    job.tile_columns = bo_whole_slivers(BO_TILE_COLUMNS, job.nr);
+    job.tile = shape_of(job.kernels, kind, depth);
+    job.tile_rows = bo_whole_slivers(BO_TILE_ROWS, job.tile.mr);
+    /* runs of bytes are longer: where they are packed as shorts, the tile of B must be narrower to stay in the cache */
+    size_t columns = kind == BO_UPPER_S8 ? BO_TILE_COLUMNS / job.tile.element : BO_TILE_COLUMNS;
+    job.tile_columns = bo_whole_slivers(columns, job.tile.nr);
     bo_parallel(context, bo_ceil_div(n, job.tile_rows) + bo_ceil_div(n, job.tile_columns), pack_task, &job);
     bo_parallel(context, tile_count(&job), tile_task, &job);
 }

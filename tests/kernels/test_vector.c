@@ -241,6 +241,47 @@ static void elementwise_kernels(void **state)
     }
 }
 
+/* Every length and both scales, against rounding in long double of the product in float. */
+static void quantize_rounds_to_the_nearest_byte(void **state)
+{
+    (void)state;
+    const float special[] = {0.5f,         1.5f,   2.5f,      -0.5f,          -1.5f,           -2.5f,   126.5f,
+                             -126.5f,      127.0f, 127.5f,    128.0f,         -127.5f,         -128.0f, 1e9f,
+                             -1e9f,        3e38f,  -3e38f,    INFINITY,       -INFINITY,       NAN,     -NAN,
+                             0.0f,         -0.0f,  0x1p-149f, 0x1.fffffep-2f, -0x1.fffffep-2f, 125.5f,  0x1.7fffffp6f,
+                             2147483648.0f};
+    const int expected[] = {0,   2,    2,   0,    -2, -2, 126, -126, 127, 127, 127, -127, -127, 127, -127,
+                            127, -127, 127, -127, 0,  0,  0,   0,    0,   0,   0,   126,  96,   127};
+    enum { SPECIAL = sizeof special / sizeof *special, MOST = 70 };
+    assert_int_equal(sizeof expected / sizeof *expected, SPECIAL);
+    FOR_EACH_TABLE(table)
+    {
+        int8_t q[MOST + 2];
+        table->quantize(SPECIAL, 1.0f, special, q);
+        for (size_t i = 0; i < SPECIAL; i++) assert_int_equal(q[i], expected[i]);
+        for (size_t i = 0; i < SPECIAL; i++) { /* alone, where the tail does it */
+            table->quantize(1, 1.0f, special + i, q);
+            assert_int_equal(q[0], expected[i]);
+        }
+        float infinite = INFINITY;
+        table->quantize(1, 0.0f, &infinite, q);
+        assert_int_equal(q[0], 0);
+        for (size_t n = 0; n <= MOST; n++) {
+            float x[MOST + 1], scale = n % 2 ? 90.0f : -0.37f;
+            bo_rng rng = bo_rng_make(n, 6);
+            for (size_t i = 0; i < n; i++) x[i + 1] = (float)bo_rng_normal(&rng) * (n % 2 ? 1.0f : 300.0f);
+            memset(q, 55, sizeof q);
+            table->quantize(n, scale, x + 1, q + 1);
+            assert_true(q[0] == 55 && q[n + 1] == 55);
+            for (size_t i = 1; i <= n; i++) {
+                float scaled = x[i] * scale;
+                long double nearest = rintl(scaled);
+                assert_true(q[i] == (nearest > 127 ? 127 : nearest < -127 ? -127 : nearest));
+            }
+        }
+    }
+}
+
 /* H[i][j] = (-1)^popcount(i & j); sums of log2 n levels round log2 n times. Twice H is n times the identity,
  * exactly for small integers. */
 static void hadamard_is_the_sign_matrix(void **state)
@@ -284,10 +325,15 @@ static void tables_are_found_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sincos_keeps_its_promise),  cmocka_unit_test(sincos_of_no_number_is_none),
-        cmocka_unit_test(sincos_in_place_and_tails), cmocka_unit_test(cos_shift_adds_the_angle_first),
-        cmocka_unit_test(exp_keeps_its_promise),     cmocka_unit_test(exp_at_its_ends),
-        cmocka_unit_test(elementwise_kernels),       cmocka_unit_test(hadamard_is_the_sign_matrix),
+        cmocka_unit_test(sincos_keeps_its_promise),
+        cmocka_unit_test(sincos_of_no_number_is_none),
+        cmocka_unit_test(sincos_in_place_and_tails),
+        cmocka_unit_test(cos_shift_adds_the_angle_first),
+        cmocka_unit_test(exp_keeps_its_promise),
+        cmocka_unit_test(exp_at_its_ends),
+        cmocka_unit_test(elementwise_kernels),
+        cmocka_unit_test(hadamard_is_the_sign_matrix),
+        cmocka_unit_test(quantize_rounds_to_the_nearest_byte),
         cmocka_unit_test(tables_are_found_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

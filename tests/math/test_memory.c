@@ -30,6 +30,7 @@ enum { N = 140, M = 20 };
 typedef struct room {
     float a[N * N], b[N * N], c[N * N];
     double g[N * N], l[N * N], x[N * M], values[N], points[N * M];
+    int8_t q[N * N];
 } room;
 
 static void prepare(room *r)
@@ -38,6 +39,7 @@ static void prepare(room *r)
     for (size_t i = 0; i < N * N; i++) {
         r->a[i] = r->b[i] = (float)bo_rng_normal(&rng);
         r->g[i] = r->l[i] = bo_rng_normal(&rng) * 0.1;
+        r->q[i] = (int8_t)(i % 255) - 127;
     }
     for (size_t i = 0; i < N * M; i++) r->x[i] = 1.0;
     for (size_t i = 0; i < N; i++) r->g[i * N + i] = r->l[i * N + i] = 40.0;
@@ -96,6 +98,8 @@ static bo_status call(int which, bo_context *context, room *r)
         return fourier(context, r);
     case 14:
         return bo_yardstick_gemm(context, 32, 1, &yardstick);
+    case 15:
+        return bo_gram8(context, N, N, r->q, N, 1.0, r->g, N);
     default:
         return BO_CANCELLED;
     }
@@ -110,7 +114,7 @@ static void every_allocation_may_fail(void **state)
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
     room *r = malloc(sizeof *r);
     long held = money.held;
-    for (int which = 0; which < 15; which++) {
+    for (int which = 0; which < 16; which++) {
         bo_status status = BO_MEMORY;
         for (long granted = 0; status != BO_OK; granted++) {
             prepare(r);
@@ -124,7 +128,7 @@ static void every_allocation_may_fail(void **state)
             assert_true(granted < 1000);
         }
     }
-    assert_int_equal(call(15, context, r), BO_CANCELLED); /* the list above is whole */
+    assert_int_equal(call(16, context, r), BO_CANCELLED); /* the list above is whole */
     free(r);
     bo_context_destroy(context);
     assert_int_equal(money.held, 0);

@@ -3,6 +3,8 @@
 #define BO_KERNELS_AVX2_SIMD_H
 
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 #include <stdbool.h>
 #include <immintrin.h>
 
@@ -85,6 +87,28 @@ static inline v v_positive_part(v x)
 static inline vi v_to_int(v x)
 {
     return _mm256_cvtps_epi32(x);
+}
+
+/* The nearest integers, clamped to [-127, 127], as the low 8 bytes; 0 for NaN. Clamping first changes nothing, since the
+ * ends are integers. */
+static inline __m128i v_to_bytes(v x)
+{
+    v clamped = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(-127.0f)), _mm256_set1_ps(127.0f));
+    vi whole = _mm256_cvtps_epi32(_mm256_and_ps(clamped, _mm256_cmp_ps(x, x, _CMP_ORD_Q)));
+    __m128i shorts = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    return _mm_packs_epi16(shorts, shorts);
+}
+
+static inline void v_store_bytes(int8_t *p, v x)
+{
+    _mm_storel_epi64((__m128i *)p, v_to_bytes(x));
+}
+
+static inline void v_store_bytes_part(int8_t *p, size_t n, v x)
+{
+    int8_t bytes[16];
+    _mm_storeu_si128((__m128i *)bytes, v_to_bytes(x));
+    memcpy(p, bytes, n);
 }
 
 /* Some lane is larger than limit in magnitude, or NaN. */

@@ -7,6 +7,13 @@ const bo_kernels bo_kernels_avx2 = {
     .isa = "avx2",
     .gemm = {.mr = BO_AVX2_MR, .nr = BO_AVX2_NR, .f32 = bo_avx2_gemm_f32, .f32_f64 = bo_avx2_gemm_f32_f64},
     .gemm64 = {.mr = BO_AVX2_MR, .nr = BO_AVX2_NR64, .f64 = bo_avx2_gemm_f64},
+    .gram8 = {.mr = BO_AVX2_MR,
+              .nr = BO_AVX2_NR,
+              .group = 2,
+              .element = 2,
+              .pack_a = bo_avx2_gram8_words_pack_a,
+              .pack_b = bo_avx2_gram8_words_pack_b,
+              .multiply = bo_avx2_gram8_words},
     .sincos = bo_avx2_sincos,
     .cos_shift = bo_avx2_cos_shift,
     .exp_shift = bo_avx2_exp_shift,
@@ -14,6 +21,7 @@ const bo_kernels bo_kernels_avx2 = {
     .axpy = bo_avx2_axpy,
     .dot = bo_avx2_dot,
     .affine = bo_avx2_affine,
+    .quantize = bo_avx2_quantize,
     .hadamard = bo_avx2_hadamard,
 };
 #endif

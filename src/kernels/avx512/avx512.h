@@ -3,6 +3,7 @@
 #define BO_KERNELS_AVX512_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* 28 of the 32 registers hold sums, two hold a row of B, one a broadcast element of A. */
 enum { BO_AVX512_MR = 14, BO_AVX512_NR = 32, BO_AVX512_NR64 = 16 };
@@ -11,6 +12,17 @@ void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size
 void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
 void bo_avx512_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
 
+/* Bytes widened to shorts, two products an instruction. */
+void bo_avx512_gram8_words_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+void bo_avx512_gram8_words_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+void bo_avx512_gram8_words(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
+                           size_t n);
+/* Byte products, four an instruction: only with VNNI. */
+void bo_avx512_gram8_bytes_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+void bo_avx512_gram8_bytes_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+void bo_avx512_gram8_bytes(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
+                           size_t n);
+
 void bo_avx512_sincos(size_t n, float scale, const float *x, float *s, float *c);
 void bo_avx512_cos_shift(size_t n, float scale, const float *x, const float *shift, float *y);
 void bo_avx512_exp_shift(size_t n, const float *x, float shift, float *y);
@@ -18,6 +30,7 @@ void bo_avx512_relu(size_t n, float scale, const float *x, float *y);
 void bo_avx512_axpy(size_t n, float a, const float *x, float *y);
 double bo_avx512_dot(size_t n, const float *x, const float *y);
 void bo_avx512_affine(size_t n, const float *x, const float *mean, const float *factor, float *y);
+void bo_avx512_quantize(size_t n, float scale, const float *x, int8_t *q);
 void bo_avx512_hadamard(size_t n, float *x);
 
 #endif

@@ -1,20 +1,7 @@
 /* GEMM micro-kernels: a tile of 14 rows by two vectors stays in registers over the whole depth. */
 #if defined(__x86_64__)
 #include <immintrin.h>
-#include "avx512.h"
-
-enum { MR = BO_AVX512_MR };
-
-#define EACH_ROW _Pragma("GCC unroll 14") for (size_t i = 0; i < MR; i++)
-
-/* Brings the tile of C towards the first-level cache while the sums are still being made. */
-static inline void prefetch_tile(const void *c, size_t row_bytes, size_t m, size_t width_bytes)
-{
-    const char *row = c;
-    for (size_t i = 0; i < m; i++, row += row_bytes) {
-        for (size_t at = 0; at <= width_bytes; at += 64) _mm_prefetch(row + at, _MM_HINT_T0);
-    }
-}
+#include "tile.h"
 
 static inline __attribute__((always_inline)) void sums_f32(size_t k, const float *a, const float *b, __m512 low[MR],
                                                            __m512 high[MR])
@@ -33,22 +20,6 @@ static inline __attribute__((always_inline)) void sums_f32(size_t k, const float
             high[i] = _mm512_fmadd_ps(factor, b1, high[i]);
         }
     }
-}
-
-/* The lowest `n` of 16 (or 8) lanes, 0 <= n. */
-static inline __mmask16 lanes16(size_t n)
-{
-    return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
-}
-
-static inline __mmask8 lanes8(size_t n)
-{
-    return n >= 8 ? (__mmask8)0xff : (__mmask8)((1u << n) - 1);
-}
-
-static inline size_t beyond(size_t n, size_t start)
-{
-    return n > start ? n - start : 0;
 }
 
 void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n)

@@ -3,6 +3,7 @@
 #define BO_KERNELS_AVX512_SIMD_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdbool.h>
 #include <immintrin.h>
 
@@ -79,6 +80,23 @@ static inline v v_positive_part(v x)
 static inline vi v_to_int(v x)
 {
     return _mm512_cvtps_epi32(x);
+}
+
+/* The nearest integers, clamped to [-127, 127]; 0 for NaN. Clamping first changes nothing, since the ends are integers. */
+static inline __m128i v_to_bytes(v x)
+{
+    v clamped = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-127.0f)), _mm512_set1_ps(127.0f));
+    return _mm512_cvtepi32_epi8(_mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), clamped));
+}
+
+static inline void v_store_bytes(int8_t *p, v x)
+{
+    _mm_storeu_si128((__m128i *)p, v_to_bytes(x));
+}
+
+static inline void v_store_bytes_part(int8_t *p, size_t n, v x)
+{
+    _mm_mask_storeu_epi8(p, (__mmask16)((1u << n) - 1), v_to_bytes(x));
 }
 
 /* Some lane is larger than limit in magnitude, or NaN. */

@@ -1,19 +1,35 @@
-/* The table for CPUs with AVX-512. */
+/* The tables for CPUs with AVX-512: with byte products (VNNI) and without; all else is the same. */
 #if defined(__x86_64__)
 #include "../tables.h"
 #include "avx512.h"
 
+#define SHARED                                                                                                         \
+    .isa = "avx512",                                                                                                   \
+    .gemm = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR, .f32 = bo_avx512_gemm_f32, .f32_f64 = bo_avx512_gemm_f32_f64},    \
+    .gemm64 = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR64, .f64 = bo_avx512_gemm_f64}, .sincos = bo_avx512_sincos,       \
+    .cos_shift = bo_avx512_cos_shift, .exp_shift = bo_avx512_exp_shift, .relu = bo_avx512_relu,                        \
+    .axpy = bo_avx512_axpy, .dot = bo_avx512_dot, .affine = bo_avx512_affine, .quantize = bo_avx512_quantize,          \
+    .hadamard = bo_avx512_hadamard
+
 const bo_kernels bo_kernels_avx512 = {
-    .isa = "avx512",
-    .gemm = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR, .f32 = bo_avx512_gemm_f32, .f32_f64 = bo_avx512_gemm_f32_f64},
-    .gemm64 = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR64, .f64 = bo_avx512_gemm_f64},
-    .sincos = bo_avx512_sincos,
-    .cos_shift = bo_avx512_cos_shift,
-    .exp_shift = bo_avx512_exp_shift,
-    .relu = bo_avx512_relu,
-    .axpy = bo_avx512_axpy,
-    .dot = bo_avx512_dot,
-    .affine = bo_avx512_affine,
-    .hadamard = bo_avx512_hadamard,
+    SHARED,
+    .gram8 = {.mr = BO_AVX512_MR,
+              .nr = BO_AVX512_NR,
+              .group = 2,
+              .element = 2,
+              .pack_a = bo_avx512_gram8_words_pack_a,
+              .pack_b = bo_avx512_gram8_words_pack_b,
+              .multiply = bo_avx512_gram8_words},
+};
+
+const bo_kernels bo_kernels_avx512_vnni = {
+    SHARED,
+    .gram8 = {.mr = BO_AVX512_MR,
+              .nr = BO_AVX512_NR,
+              .group = 4,
+              .element = 1,
+              .pack_a = bo_avx512_gram8_bytes_pack_a,
+              .pack_b = bo_avx512_gram8_bytes_pack_b,
+              .multiply = bo_avx512_gram8_bytes},
 };
 #endif

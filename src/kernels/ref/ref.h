@@ -3,9 +3,10 @@
 #define BO_KERNELS_REF_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Tiles of the micro-kernels: small enough for the 16 vector registers of any 64-bit machine. */
-enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4 };
+enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4, BO_REF_MR8 = 4, BO_REF_NR8 = 8 };
 
 /* exp is normal and finite between ln(FLT_MIN) and ln(FLT_MAX), rounded inwards; beyond them every ISA gives
  * 0 and inf. */
@@ -15,6 +16,9 @@ enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4 };
 void bo_ref_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
 void bo_ref_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
 void bo_ref_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
+void bo_ref_gram8_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+void bo_ref_gram8_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
+void bo_ref_gram8(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m, size_t n);
 
 void bo_ref_sincos(size_t n, float scale, const float *x, float *s, float *c);
 void bo_ref_cos_shift(size_t n, float scale, const float *x, const float *shift, float *y);
@@ -23,6 +27,7 @@ void bo_ref_relu(size_t n, float scale, const float *x, float *y);
 void bo_ref_axpy(size_t n, float a, const float *x, float *y);
 double bo_ref_dot(size_t n, const float *x, const float *y);
 void bo_ref_affine(size_t n, const float *x, const float *mean, const float *factor, float *y);
+void bo_ref_quantize(size_t n, float scale, const float *x, int8_t *q);
 void bo_ref_hadamard(size_t n, float *x);
 
 #endif

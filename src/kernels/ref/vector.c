@@ -59,6 +59,15 @@ void bo_ref_affine(size_t n, const float *x, const float *mean, const float *fac
     for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean[i]) * factor[i];
 }
 
+void bo_ref_quantize(size_t n, float scale, const float *x, int8_t *q)
+{
+    for (size_t i = 0; i < n; i++) {
+        float scaled = x[i] * scale;
+        if (scaled != scaled) scaled = 0.0f;
+        q[i] = (int8_t)rintf(scaled < -127.0f ? -127.0f : scaled > 127.0f ? 127.0f : scaled);
+    }
+}
+
 void bo_ref_hadamard(size_t n, float *x)
 {
     for (size_t half = 1; half < n; half *= 2) {

@@ -76,6 +76,14 @@ void ISA(affine)(size_t n, const float *x, const float *mean, const float *facto
     }
 }
 
+void ISA(quantize)(size_t n, float scale, const float *x, int8_t *q)
+{
+    v factor = v_set(scale);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store_bytes(q + i, v_mul(v_load(x + i), factor));
+    if (i < n) v_store_bytes_part(q + i, n - i, v_mul(v_load_part(x + i, n - i), factor));
+}
+
 /* Two stages of butterflies at once, over blocks of 4 half numbers: half the trips through memory. */
 static inline void hadamard_two_stages(size_t n, size_t half, float *x)
 {

@@ -1,0 +1,112 @@
+/* Exact products of signed bytes: widened to shorts when packed, two products an instruction (vpmaddwd), summed in 32-bit
+ * integers. A tile of 6 rows by two vectors stays in registers over the whole depth. */
+#if defined(__x86_64__)
+#include <math.h>
+#include <string.h>
+#include <immintrin.h>
+#include "../kernels.h"
+#include "avx2.h"
+
+enum { MR = BO_AVX2_MR, NR = BO_AVX2_NR, EIGHT = 8 };
+
+#define EACH_ROW _Pragma("GCC unroll 6") for (size_t i = 0; i < MR; i++)
+
+/* Up to eight bytes; the others are zero. The two usual numbers need no call of memcpy. */
+static inline __m128i load_bytes(const int8_t *q, size_t n)
+{
+    int64_t bytes = 0;
+    if (n >= EIGHT) {
+        memcpy(&bytes, q, EIGHT);
+    } else if (n == MR) {
+        memcpy(&bytes, q, MR);
+    } else {
+        memcpy(&bytes, q, n);
+    }
+    return _mm_cvtsi64_si128(bytes);
+}
+
+/* Two rows of q, of which `rows` exist, and up to eight lines: pairs of shorts. */
+static inline __m256i pair(size_t rows, size_t lines, const int8_t *q, size_t ldq)
+{
+    __m128i first = load_bytes(q, lines), second = rows > 1 ? load_bytes(q + ldq, lines) : _mm_setzero_si128();
+    return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(first, second));
+}
+
+void bo_avx2_gram8_words_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
+{
+    size_t sliver = BO_S8_HEAD + ((k + 1) / 2 * MR * 4 + 63) / 64 * 64;
+    const __m256i six = _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0);
+    for (size_t p = 0; p < k; p += 2, q += 2 * ldq) {
+        char *to = (char *)out + BO_S8_HEAD + p / 2 * MR * 4;
+        for (size_t line = 0; line < lines; line += MR, to += sliver) {
+            size_t here = lines - line < MR ? lines - line : MR;
+            _mm256_maskstore_epi32((int *)to, six, pair(k - p, here, q + line, ldq));
+        }
+    }
+}
+
+void bo_avx2_gram8_words_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
+{
+    size_t sliver = BO_S8_HEAD + (k + 1) / 2 * NR * 4;
+    for (size_t p = 0; p < k; p += 2, q += 2 * ldq) {
+        char *to = (char *)out + BO_S8_HEAD + p / 2 * NR * 4;
+        for (size_t line = 0; line < lines; line += NR, to += sliver) {
+            size_t here = lines - line, more = here > EIGHT ? here - EIGHT : 0;
+            _mm256_store_si256((__m256i *)to, pair(k - p, here, q + line, ldq));
+            __m256i upper = more ? pair(k - p, more, q + line + EIGHT, ldq) : _mm256_setzero_si256();
+            _mm256_store_si256((__m256i *)(to + 32), upper);
+        }
+    }
+}
+
+/* row[0..4) += scale times sums, rounded once */
+static inline void add_s32(double *row, __m256d scale, __m128i sums)
+{
+    _mm256_storeu_pd(row, _mm256_fmadd_pd(scale, _mm256_cvtepi32_pd(sums), _mm256_loadu_pd(row)));
+}
+
+static inline void add_vector(double *row, __m256d scale, __m256i sums)
+{
+    add_s32(row, scale, _mm256_castsi256_si128(sums));
+    add_s32(row + 4, scale, _mm256_extracti128_si256(sums, 1));
+}
+
+void bo_avx2_gram8_words(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
+                         size_t n)
+{
+    __m256i low[MR], high[MR];
+    EACH_ROW
+    {
+        low[i] = _mm256_setzero_si256();
+        high[i] = _mm256_setzero_si256();
+    }
+    const int32_t *left = (const int32_t *)((const char *)a + BO_S8_HEAD);
+    const __m256i *right = (const __m256i *)((const char *)b + BO_S8_HEAD);
+    for (size_t p = 0; p < k; p += 2, left += MR, right += 2) {
+        __m256i b0 = _mm256_load_si256(right), b1 = _mm256_load_si256(right + 1);
+        EACH_ROW
+        {
+            __m256i factor = _mm256_set1_epi32(left[i]);
+            low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(factor, b0));
+            high[i] = _mm256_add_epi32(high[i], _mm256_madd_epi16(factor, b1));
+        }
+    }
+    if (m == MR && n == NR) {
+        EACH_ROW
+        {
+            add_vector(c + i * ldc, _mm256_set1_pd(scale), low[i]);
+            add_vector(c + i * ldc + 8, _mm256_set1_pd(scale), high[i]);
+        }
+        return;
+    }
+    int32_t tile[MR][NR];
+    EACH_ROW
+    {
+        _mm256_storeu_si256((__m256i *)tile[i], low[i]);
+        _mm256_storeu_si256((__m256i *)(tile[i] + 8), high[i]);
+    }
+    for (size_t i = 0; i < m; i++) {
+        for (size_t j = 0; j < n; j++) c[i * ldc + j] = fma(scale, tile[i][j], c[i * ldc + j]);
+    }
+}
+#endif
