@@ -21,28 +21,26 @@ INLINE size_t fewer(size_t a, size_t b)
 
 /* ---- the tile of C ------------------------------------------------------------------------------------- */
 
-/* row[0..8) += scale times the lower (or upper) half of the sums, rounded once */
-INLINE void add_s32(double *row, __mmask8 mask, __m512d scale, __m256i sums)
+/* row[0..8) += scale sums under a mask, rounded once */
+static inline void add_s32(double *row, __mmask8 mask, __m512d scale, __m256i sums)
 {
-    __m512d value = _mm512_fmadd_pd(scale, _mm512_cvtepi32_pd(sums), _mm512_maskz_loadu_pd(mask, row));
-    if (mask) _mm512_mask_storeu_pd(row, mask, value);
+    if (!mask) return;
+    __m512d old = _mm512_maskz_loadu_pd(mask, row);
+    _mm512_mask_storeu_pd(row, mask, _mm512_fmadd_pd(scale, _mm512_cvtepi32_pd(sums), old));
 }
 
-INLINE void add_tile(double *c, size_t ldc, double scale, size_t m, size_t n, const __m512i low[MR],
-                     const __m512i high[MR])
+/* Kept out of line: with the masks of edges in the same function, gcc would spill sums inside the loop over the depth. */
+static __attribute__((noinline)) void add_tile(double *c, size_t ldc, double scale, size_t m, size_t n,
+                                               const __m512i *sums)
 {
     __mmask8 mask0 = lanes8(n), mask1 = lanes8(beyond(n, 8));
     __mmask8 mask2 = lanes8(beyond(n, 16)), mask3 = lanes8(beyond(n, 24));
     __m512d factor = _mm512_set1_pd(scale);
-    EACH_ROW
-    {
-        if (i < m) {
-            double *row = c + i * ldc;
-            add_s32(row, mask0, factor, _mm512_castsi512_si256(low[i]));
-            add_s32(row + 8, mask1, factor, _mm512_extracti32x8_epi32(low[i], 1));
-            add_s32(row + 16, mask2, factor, _mm512_castsi512_si256(high[i]));
-            add_s32(row + 24, mask3, factor, _mm512_extracti32x8_epi32(high[i], 1));
-        }
+    for (size_t i = 0; i < m; i++, c += ldc, sums += 2) {
+        add_s32(c, mask0, factor, _mm512_castsi512_si256(sums[0]));
+        add_s32(c + 8, mask1, factor, _mm512_extracti32x8_epi32(sums[0], 1));
+        add_s32(c + 16, mask2, factor, _mm512_castsi512_si256(sums[1]));
+        add_s32(c + 24, mask3, factor, _mm512_extracti32x8_epi32(sums[1], 1));
     }
 }
 
@@ -110,7 +108,13 @@ void bo_avx512_gram8_words(size_t k, const void *a, const void *b, double *c, si
             high[i] = _mm512_add_epi32(high[i], _mm512_madd_epi16(factor, b1));
         }
     }
-    add_tile(c, ldc, scale, m, n, low, high);
+    __m512i sums[2 * MR];
+    EACH_ROW
+    {
+        sums[2 * i] = low[i];
+        sums[2 * i + 1] = high[i];
+    }
+    add_tile(c, ldc, scale, m, n, sums);
 }
 
 /* ---- bytes --------------------------------------------------------------------------------------------- */
@@ -182,6 +186,12 @@ VNNI void bo_avx512_gram8_bytes(size_t k, const void *a, const void *b, double *
             high[i] = _mm512_dpbusd_epi32(high[i], b1, factor);
         }
     }
-    add_tile(c, ldc, scale, m, n, low, high);
+    __m512i sums[2 * MR];
+    EACH_ROW
+    {
+        sums[2 * i] = low[i];
+        sums[2 * i + 1] = high[i];
+    }
+    add_tile(c, ldc, scale, m, n, sums);
 }
 #endif
