@@ -11,18 +11,22 @@ enum { MR = BO_AVX2_MR, NR = BO_AVX2_NR, EIGHT = 8 };
 
 #define EACH_ROW _Pragma("GCC unroll 6") for (size_t i = 0; i < MR; i++)
 
-/* Up to eight bytes; the others are zero. The two usual numbers need no call of memcpy. */
+/* Up to eight bytes; the others are zero. The two usual numbers go through registers alone. */
 static inline __m128i load_bytes(const int8_t *q, size_t n)
 {
-    int64_t bytes = 0;
+    uint64_t bytes = 0;
     if (n >= EIGHT) {
         memcpy(&bytes, q, EIGHT);
     } else if (n == MR) {
-        memcpy(&bytes, q, MR);
+        uint32_t four;
+        uint16_t two;
+        memcpy(&four, q, 4);
+        memcpy(&two, q + 4, 2);
+        bytes = four | (uint64_t)two << 32;
     } else {
         memcpy(&bytes, q, n);
     }
-    return _mm_cvtsi64_si128(bytes);
+    return _mm_cvtsi64_si128((long long)bytes);
 }
 
 /* Two rows of q, of which `rows` exist, and up to eight lines: pairs of shorts. */
@@ -35,12 +39,13 @@ static inline __m256i pair(size_t rows, size_t lines, const int8_t *q, size_t ld
 void bo_avx2_gram8_words_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out)
 {
     size_t sliver = BO_S8_HEAD + ((k + 1) / 2 * MR * 4 + 63) / 64 * 64;
-    const __m256i six = _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0);
     for (size_t p = 0; p < k; p += 2, q += 2 * ldq) {
         char *to = (char *)out + BO_S8_HEAD + p / 2 * MR * 4;
         for (size_t line = 0; line < lines; line += MR, to += sliver) {
             size_t here = lines - line < MR ? lines - line : MR;
-            _mm256_maskstore_epi32((int *)to, six, pair(k - p, here, q + line, ldq));
+            __m256i x = pair(k - p, here, q + line, ldq);
+            _mm_storeu_si128((__m128i *)to, _mm256_castsi256_si128(x));
+            _mm_storel_epi64((__m128i *)(to + 16), _mm256_extracti128_si256(x, 1));
         }
     }
 }
@@ -59,16 +64,28 @@ void bo_avx2_gram8_words_pack_b(size_t k, size_t lines, const int8_t *q, size_t 
     }
 }
 
-/* row[0..4) += scale times sums, rounded once */
+/* row[0..4) += scale sums, rounded once */
 static inline void add_s32(double *row, __m256d scale, __m128i sums)
 {
     _mm256_storeu_pd(row, _mm256_fmadd_pd(scale, _mm256_cvtepi32_pd(sums), _mm256_loadu_pd(row)));
 }
 
-static inline void add_vector(double *row, __m256d scale, __m256i sums)
+/* Kept out of line so that the loop over the depth has all registers. */
+static __attribute__((noinline)) void add_tile(double *c, size_t ldc, double scale, size_t m, size_t n,
+                                               const __m256i *sums)
 {
-    add_s32(row, scale, _mm256_castsi256_si128(sums));
-    add_s32(row + 4, scale, _mm256_extracti128_si256(sums, 1));
+    for (size_t i = 0; i < m; i++, c += ldc, sums += 2) {
+        if (n == NR) {
+            add_s32(c, _mm256_set1_pd(scale), _mm256_castsi256_si128(sums[0]));
+            add_s32(c + 4, _mm256_set1_pd(scale), _mm256_extracti128_si256(sums[0], 1));
+            add_s32(c + 8, _mm256_set1_pd(scale), _mm256_castsi256_si128(sums[1]));
+            add_s32(c + 12, _mm256_set1_pd(scale), _mm256_extracti128_si256(sums[1], 1));
+        } else {
+            int32_t row[NR];
+            memcpy(row, sums, sizeof row);
+            for (size_t j = 0; j < n; j++) c[j] = fma(scale, row[j], c[j]);
+        }
+    }
 }
 
 void bo_avx2_gram8_words(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m,
@@ -91,22 +108,12 @@ void bo_avx2_gram8_words(size_t k, const void *a, const void *b, double *c, size
             high[i] = _mm256_add_epi32(high[i], _mm256_madd_epi16(factor, b1));
         }
     }
-    if (m == MR && n == NR) {
-        EACH_ROW
-        {
-            add_vector(c + i * ldc, _mm256_set1_pd(scale), low[i]);
-            add_vector(c + i * ldc + 8, _mm256_set1_pd(scale), high[i]);
-        }
-        return;
-    }
-    int32_t tile[MR][NR];
+    __m256i sums[2 * MR];
     EACH_ROW
     {
-        _mm256_storeu_si256((__m256i *)tile[i], low[i]);
-        _mm256_storeu_si256((__m256i *)(tile[i] + 8), high[i]);
+        sums[2 * i] = low[i];
+        sums[2 * i + 1] = high[i];
     }
-    for (size_t i = 0; i < m; i++) {
-        for (size_t j = 0; j < n; j++) c[i * ldc + j] = fma(scale, tile[i][j], c[i * ldc + j]);
-    }
+    add_tile(c, ldc, scale, m, n, sums);
 }
 #endif
