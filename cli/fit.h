@@ -8,7 +8,7 @@
 
 typedef struct cli_fit_options {
     const char *labels, *target, *test, *test_labels, *categorical, *out, *plot;
-    int task, format, impute, loss, solver, scaling, kernel, function, draw, sampling;
+    int task, format, impute, loss, solver, scaling, precision, kernel, function, draw, sampling;
     size_t features, degree, memory, sample;
     double gamma, lambda, alpha, noise, dropout, holdout;
     bool stream, no_intercept, balanced;

@@ -26,7 +26,7 @@ static void json_model(cli_json *json, const bo_machine_report *report)
     cli_json_text(json, "scaling", bo_scaling_name(report->scaling));
     cli_json_text(json, "solver", bo_solver_name(report->solver));
     cli_json_text(json, "why_solver", report->why_solver);
-    cli_json_flag(json, "precise", report->precise);
+    cli_json_text(json, "precision", bo_precision_name(report->precision));
     if (report->iterations) cli_json_count(json, "iterations", (size_t)report->iterations);
     cli_json_number(json, "search_seconds", report->search_seconds);
     cli_json_number(json, "fit_seconds", report->fit_seconds);

@@ -39,6 +39,11 @@ const char *cli_solver_choice(int index)
     return index <= BO_SOLVER_SGD ? bo_solver_name((bo_solver)index) : NULL;
 }
 
+const char *cli_precision_choice(int index)
+{
+    return index <= BO_PRECISION_FLOAT64 ? bo_precision_name((bo_precision)index) : NULL;
+}
+
 const char *cli_scaling_choice(int index)
 {
     return index <= BO_SCALING_NONE ? bo_scaling_name((bo_scaling)index) : NULL;

@@ -66,6 +66,7 @@ const char *cli_sampling_choice(int index);
 const char *cli_task_choice(int index);
 const char *cli_loss_choice(int index);
 const char *cli_solver_choice(int index);
+const char *cli_precision_choice(int index);
 const char *cli_scaling_choice(int index);
 const char *cli_impute_choice(int index);
 const char *cli_format_choice(int index);

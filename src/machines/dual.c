@@ -28,7 +28,7 @@ static void dual_free(dual *d)
 
 static bo_status dual_create(bo_context *context, const bo_problem *problem, dual *d)
 {
-    size_t n = problem->samples->rows, r = bo_features_describe(problem->phi)->features, t = problem->targets->outputs;
+    size_t n = problem->samples->rows, r = bo_features_describe(problem->front.phi)->features, t = problem->targets->outputs;
     *d = (dual){.rows = n, .features = r, .outputs = t};
     d->z = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
     d->zd = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
@@ -53,7 +53,7 @@ static bo_status fill_features(bo_context *context, const bo_problem *problem, d
     bo_status status = scratch && z ? BO_OK : BO_MEMORY;
     for (size_t first = 0; status == BO_OK && first < d->rows; first += block) {
         size_t rows = d->rows - first < block ? d->rows - first : block;
-        status = bo_problem_features(context, problem, first, rows, false, scratch, z, d->features);
+        status = bo_problem_features(context, problem, first, rows, scratch, z, d->features);
         for (size_t k = 0; status == BO_OK && k < rows * d->features; k++) d->z[first * d->features + k] = (double)z[k];
     }
     bo_free(scratch);
@@ -139,7 +139,7 @@ static bo_status keep_uncertainty(bo_context *context, const bo_problem *problem
     machine->train_factor = bo_alloc_raw(context, n * (n + 1) / 2, sizeof(double), "the kernel matrix");
     machine->penalty = bo_alloc_raw(context, d->features, sizeof(double), "the penalty");
     if (!machine->train_x || !machine->train_root_weight || !machine->train_factor || !machine->penalty) return BO_MEMORY;
-    bo_scaler_apply(context, problem->scaler, n, samples->x, samples->dim, machine->train_x);
+    bo_scaler_apply(context, problem->front.scaler, n, samples->x, samples->dim, machine->train_x);
     for (size_t i = 0, k = 0; i < n; i++) {
         machine->train_root_weight[i] = bo_targets_root_weight(problem->targets, samples, i);
         for (size_t j = 0; j <= i; j++, k++) machine->train_factor[k] = d->m[i * n + j];

@@ -31,7 +31,7 @@ static const field fields[] = {
     FIELD(FIELD_ENUM, task),           FIELD(FIELD_ENUM, loss),           FIELD(FIELD_ENUM, solver),
     FIELD(FIELD_ENUM, scaling),        FIELD(FIELD_SIZE, rows),           FIELD(FIELD_SIZE, dim),
     FIELD(FIELD_SIZE, outputs),        FIELD(FIELD_SIZE, classes),        FIELD(FIELD_SIZE, features),
-    FIELD(FIELD_REAL, gamma),          FIELD(FIELD_REAL, lambda),         FIELD(FIELD_BOOL, precise),
+    FIELD(FIELD_REAL, gamma),          FIELD(FIELD_REAL, lambda),         FIELD(FIELD_ENUM, precision),
     FIELD(FIELD_REAL, spectrum),       FIELD(FIELD_REAL, search_seconds), FIELD(FIELD_REAL, fit_seconds),
     FIELD(FIELD_REAL, search_score),   FIELD(FIELD_REAL, noise_std),      FIELD(FIELD_INT, iterations),
     FIELD(FIELD_REAL, residual),       FIELD(FIELD_BOOL, has_std),
@@ -41,6 +41,7 @@ static const field fields[] = {
     FIELD(FIELD_REAL, accuracy.features_for_1pct),
     FIELD_OF_MACHINE(FIELD_ENUM, uncertainty), FIELD_OF_MACHINE(FIELD_REAL, inverse_weight),
     FIELD_OF_MACHINE(FIELD_SIZE, train_rows),  FIELD_OF_MACHINE(FIELD_REAL, sharpness),
+    FIELD_OF_MACHINE(FIELD_REAL, quantum),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -209,6 +210,7 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
     bool good = r->outputs > 0 && (r->classes == 0 || r->classes == r->outputs) && r->features == map->features &&
                 r->dim == map->dim && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
                 bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
+                bo_precision_name(r->precision) && machine->quantum >= 0 && machine->quantum < 1 &&
                 machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
                 (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) && r->features < (size_t)1 << 31 &&
                 r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;

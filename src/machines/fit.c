@@ -16,6 +16,8 @@ static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
     if (!bo_solver_name(desc->solver)) return bo_fail(context, BO_INVALID, "solver: no such one: %d", (int)desc->solver);
     if (!bo_loss_name(desc->loss)) return bo_fail(context, BO_INVALID, "loss: no such one: %d", (int)desc->loss);
     if (!bo_scaling_name(desc->scaling)) return bo_fail(context, BO_INVALID, "scaling: no such one: %d", (int)desc->scaling);
+    if (!bo_precision_name(desc->precision))
+        return bo_fail(context, BO_INVALID, "precision: no such one: %d", (int)desc->precision);
     if (desc->task > BO_TASK_CLASSIFICATION) return bo_fail(context, BO_INVALID, "task: no such one: %d", (int)desc->task);
     return BO_OK;
 }
@@ -101,18 +103,11 @@ bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, si
     return BO_OK;
 }
 
-bo_status bo_problem_features(bo_context *context, const bo_problem *problem, size_t first, size_t rows, bool weighted,
-                              float *scratch, float *z, size_t ldz)
+bo_status bo_problem_features(bo_context *context, const bo_problem *problem, size_t first, size_t rows, float *scratch,
+                              float *z, size_t ldz)
 {
     const bo_samples *samples = problem->samples;
-    size_t features = bo_features_describe(problem->phi)->features;
-    bo_scaler_apply(context, problem->scaler, rows, samples->x + first * samples->dim, samples->dim, scratch);
-    BO_TRY(bo_features_apply(context, problem->phi, rows, scratch, samples->dim, z, ldz));
-    for (size_t i = 0; weighted && i < rows; i++) {
-        float root = bo_targets_root_weight(problem->targets, samples, first + i);
-        for (size_t j = 0; root != 1 && j < features; j++) z[i * ldz + j] *= root;
-    }
-    return BO_OK;
+    return bo_front_apply(context, &problem->front, rows, samples->x + first * samples->dim, samples->dim, scratch, z, ldz);
 }
 
 static bo_status fit_primal(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
@@ -126,12 +121,11 @@ static bo_status fit_primal(bo_context *context, bo_fitting *fitting, const bo_s
 static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_solver solver,
                                bo_machine **out)
 {
-    bo_problem problem = {&fitting->desc, samples, &fitting->scaler, &fitting->targets, fitting->phi,
-                          {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
-                          !fitting->desc.no_intercept};
+    bo_problem problem = bo_fitting_problem(fitting, samples);
     double begin = bo_seconds();
     fitting->report.rows = samples->rows;
-    fitting->report.precise = solver == BO_SOLVER_DUAL;
+    fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32;
+    fitting->quantum = problem.front.quantum = 0;
     BO_TRY(bo_fitting_give(context, fitting, out));
     bo_status status = solver == BO_SOLVER_DUAL  ? bo_solve_dual(context, &problem, *out)
                        : solver == BO_SOLVER_CG  ? bo_solve_cg(context, &problem, *out)
@@ -149,9 +143,7 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
 static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
 {
     BO_TRY(fit_primal(context, fitting, samples, out));
-    bo_problem problem = {&fitting->desc, samples, &fitting->scaler, &fitting->targets, fitting->phi,
-                          {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
-                          !fitting->desc.no_intercept};
+    bo_problem problem = bo_fitting_problem(fitting, samples);
     double begin = bo_seconds();
     bo_status status = bo_solve_logistic(context, &problem, &fitting->moments, *out);
     if (status == BO_OK) {

@@ -67,8 +67,7 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
         .loss = desc->loss, .solver = BO_SOLVER_PRIMAL, .scaling = fitting->scaler.kind, .dim = samples->dim,
         .outputs = fitting->targets.outputs, .classes = samples->classes, .features = map->features,
         .kernel = map->kernel, .function = map->function, .draw = map->draw, .gamma = map->gamma,
-        .lambda = choice->lambda, .precise = bo_needs_precision(choice->lambda / 4, choice->spectrum),
-        .spectrum = choice->spectrum, .search_seconds = choice->seconds, .search_score = choice->score,
+        .lambda = choice->lambda, .spectrum = choice->spectrum, .search_seconds = choice->seconds, .search_score = choice->score,
         .noise_std = NAN, .accuracy = accuracy};
 }
 
@@ -96,6 +95,14 @@ bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, c
         return status;
     }
     fill_report(fitting, samples, &choice);
+    bool weighted = samples->weights || fitting->targets.class_weight;
+    status = bo_choose_precision(context, desc, bo_features_describe(fitting->phi), weighted, rows, choice.lambda,
+                                 choice.spectrum, &fitting->report.precision);
+    if (status != BO_OK) {
+        bo_fitting_destroy(fitting);
+        return status;
+    }
+    if (fitting->report.precision == BO_PRECISION_INT8) fitting->quantum = bo_quantum_of(bo_features_describe(fitting->phi));
     fitting->seconds = bo_seconds() - begin - choice.seconds;
     fitting->desc.features.length_scales = NULL;
     fitting->desc.class_weights = NULL;
@@ -113,7 +120,7 @@ bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, con
         return bo_fail(context, BO_UNSUPPORTED, "a stream is fitted by the primal solver, not by %s",
                        bo_solver_name(desc->solver));
     bo_fitting *fitting;
-    BO_TRY(bo_fitting_prepare(context, desc, sample, sample->rows, &fitting));
+    BO_TRY(bo_fitting_prepare(context, desc, sample, desc->stream_rows ? desc->stream_rows : sample->rows, &fitting));
     bo_status status = bo_fitting_open_moments(context, fitting);
     if (status != BO_OK) {
         bo_fitting_destroy(fitting);
@@ -124,9 +131,21 @@ bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, con
     return BO_OK;
 }
 
+bo_front bo_fitting_front(const bo_fitting *fitting)
+{
+    return (bo_front){&fitting->scaler, fitting->phi, fitting->quantum};
+}
+
+bo_problem bo_fitting_problem(const bo_fitting *fitting, const bo_samples *samples)
+{
+    return (bo_problem){&fitting->desc, samples, bo_fitting_front(fitting), &fitting->targets,
+                        {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
+                        !fitting->desc.no_intercept};
+}
+
 bo_status bo_fitting_open_moments(bo_context *context, bo_fitting *fitting)
 {
-    return bo_moments_create(context, fitting->report.features, fitting->targets.outputs, fitting->report.precise,
+    return bo_moments_create(context, fitting->report.features, fitting->targets.outputs, fitting->report.precision,
                              &fitting->moments);
 }
 
@@ -141,10 +160,14 @@ bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samp
     if (!rows->classes && rows->targets != fitting->report.outputs)
         return bo_fail(context, BO_INVALID, "expected %zu targets, as in the sample; found %zu", fitting->report.outputs,
                        rows->targets);
+    if (rows->weights && fitting->quantum > 0)
+        return bo_fail(context, BO_INVALID, "the sample had no weights, so the fit rounds features to 8 bits; for weighted rows "
+                                            "give the sample weights too, or ask for precision float32");
     BO_TRY(bo_samples_check(context, rows));
     double begin = bo_seconds();
-    bo_status status = bo_moments_add(context, &fitting->moments, fitting->phi, &fitting->scaler, &fitting->targets, rows,
-                                      fitting->report_progress);
+    bo_front front = bo_fitting_front(fitting);
+    bo_status status =
+        bo_moments_add(context, &fitting->moments, &front, &fitting->targets, rows, fitting->report_progress);
     fitting->seconds += bo_seconds() - begin;
     return status;
 }
@@ -192,6 +215,9 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
     for (size_t t = 0; !a->classes && t < a->outputs; t++)
         if (fitting->targets.mean[t] != other->targets.mean[t] || fitting->targets.deviation[t] != other->targets.deviation[t])
             return bo_fail(context, BO_INVALID, "cannot merge: target %zu is scaled differently; begin both from one sample", t);
+    if (fitting->quantum != other->quantum || fitting->moments.precision != other->moments.precision)
+        return bo_fail(context, BO_INVALID, "cannot merge: one is summed in %s, the other in %s",
+                       bo_precision_name(a->precision), bo_precision_name(b->precision));
     const float *weights = fitting->targets.class_weight, *others = other->targets.class_weight;
     if (!weights != !others || (weights && !same_floats(weights, others, a->classes)))
         return bo_fail(context, BO_INVALID, "cannot merge: the classes are weighted differently; begin both from one sample");
@@ -245,6 +271,7 @@ bo_status bo_fitting_give(bo_context *context, bo_fitting *fitting, bo_machine *
     memcpy(machine->scaler.mean, fitting->scaler.mean, dim * sizeof(float));
     memcpy(machine->scaler.factor, fitting->scaler.factor, dim * sizeof(float));
     machine->phi = bo_features_share(fitting->phi);
+    machine->quantum = (double)fitting->quantum;
     return BO_OK;
 }
 
@@ -254,8 +281,8 @@ static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitti
     bool intercept = !fitting->desc.no_intercept;
     BO_TRY(bo_machine_take_solution(context, machine, &fitting->targets, ridge->beta, ridge->intercept, ridge->centre));
     bo_left_out left_out;
-    BO_TRY(bo_ridge_left_out(context, ridge, fitting->phi, &fitting->scaler, &fitting->targets, &fitting->kept, intercept,
-                             &left_out));
+    bo_front front = bo_fitting_front(fitting);
+    BO_TRY(bo_ridge_left_out(context, ridge, &front, &fitting->targets, &fitting->kept, intercept, &left_out));
     bo_status status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
     bo_left_out_free(&left_out);
     if (status == BO_OK && !fitting->targets.classes) status = keep_uncertainty(context, ridge, intercept, machine);
@@ -267,9 +294,7 @@ static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
 {
     if (fitting->desc.lambda > 0) return BO_OK;
     double begin = bo_seconds();
-    bo_problem problem = {&fitting->desc, &fitting->kept, &fitting->scaler, &fitting->targets, fitting->phi,
-                          {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
-                          !fitting->desc.no_intercept};
+    bo_problem problem = bo_fitting_problem(fitting, &fitting->kept);
     bo_status status = bo_search_lambda(context, &problem, &fitting->moments, fitting->report.spectrum,
                                         &fitting->report.lambda);
     fitting->report.search_seconds += bo_seconds() - begin;

@@ -24,6 +24,29 @@ bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *
 void bo_scaler_free(bo_scaler *scaler);
 void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, const float *x, size_t ldx, float *out);
 
+/* ---- front: from rows to features ------------------------------------------------------------------------- */
+
+/* Scaling, the map, and rounding: all that stands before a linear system. */
+typedef struct bo_front {
+    const bo_scaler *scaler;
+    const bo_features *phi;
+    float quantum; /* features are rounded to multiples of it, at most 127 of them; a power of two; 0: not rounded */
+} bo_front;
+
+/* z (rows x features, stride ldz) from raw rows; scratch: rows x dim floats. */
+bo_status bo_front_apply(bo_context *context, const bo_front *front, size_t rows, const float *x, size_t ldx,
+                         float *scratch, float *z, size_t ldz);
+/* Rounds z in place; q (rows x columns, stride ldq) receives the multiples, or NULL. */
+void bo_round_features(bo_context *context, float quantum, size_t rows, size_t columns, float *z, size_t ldz, int8_t *q,
+                       size_t ldq);
+/* The quantum for a map whose features are bounded (sin/cos, cos with bias, no importance weights), else 0. */
+float bo_quantum_of(const bo_features_desc *resolved);
+/* The precision for a fit: what was asked for, or the coarsest that λ does not notice. */
+bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *resolved,
+                              bool weighted, size_t rows, double lambda, double spectrum, bo_precision *out);
+/* λ below which rounding to `quantum` over this many rows would be noticed. */
+double bo_rounding_floor(float quantum, size_t rows);
+
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
 /* The columns of the linear system: regression targets shifted and divided by (mean, deviation), or ±1 for classes. */
@@ -47,14 +70,15 @@ float bo_targets_root_weight(const bo_targets *targets, const bo_samples *sample
  * Invariant: gram is size x size, upper triangle; size = features + outputs + 1. */
 typedef struct bo_moments {
     size_t features, outputs, size, rows;
-    bool precise;
+    bo_precision precision;
     double *gram;
 } bo_moments;
 
-bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bool precise, bo_moments *out);
+bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_precision precision,
+                            bo_moments *out);
 void bo_moments_free(bo_moments *moments);
-bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_features *phi, const bo_scaler *scaler,
-                         const bo_targets *targets, const bo_samples *samples, bool report);
+bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_front *front, const bo_targets *targets,
+                         const bo_samples *samples, bool report);
 /* Estimate of the largest eigenvalue of the centred ZᵀZ, by power iteration. */
 bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bool intercept, double *largest);
 
@@ -98,14 +122,14 @@ typedef struct bo_left_out {
 
 bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out);
 void bo_left_out_free(bo_left_out *left_out);
-bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_features *phi, const bo_scaler *scaler,
-                            const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
+bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_front *front, const bo_targets *targets,
+                            const bo_samples *samples, bool intercept, bo_left_out *out);
 
 /* Cross-validation score of a solved system, summed over outputs: GCV, corrected on the rows of `probe` by what exact
  * leave-one-out says there. GCV puts the mean leverage in every row's place and overlooks the few rows that are
  * interpolated; the difference on a sample (a control variate) sets it right. */
-bo_status bo_ridge_score(bo_context *context, const bo_ridge *ridge, const bo_features *phi, const bo_scaler *scaler,
-                         const bo_targets *targets, const bo_samples *probe, bool intercept, double *score);
+bo_status bo_ridge_score(bo_context *context, const bo_ridge *ridge, const bo_front *front, const bo_targets *targets,
+                         const bo_samples *probe, bool intercept, double *score);
 
 /* ---- the machine ----------------------------------------------------------------------------------------- */
 
@@ -120,6 +144,7 @@ struct bo_machine {
     char why[160];
     bo_scaler scaler;
     bo_features *phi;
+    double quantum;     /* of bo_front */
     double *beta;       /* features x outputs, in the units of y */
     double *intercept;  /* outputs */
     double *centre;     /* features: subtracted from φ before β; zero without intercept */
@@ -138,6 +163,7 @@ struct bo_machine {
     double *offset; /* classes */
 };
 
+bo_front bo_machine_front(const bo_machine *machine);
 bo_status bo_machine_create(bo_context *context, const bo_machine_report *report, bo_machine **out);
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
@@ -154,9 +180,8 @@ bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const b
 typedef struct bo_problem { /* what every solver gets */
     const bo_machine_desc *desc;
     const bo_samples *samples;
-    const bo_scaler *scaler;
+    bo_front front;
     const bo_targets *targets;
-    const bo_features *phi;
     bo_penalty penalty;
     bool intercept;
 } bo_problem;
@@ -217,10 +242,9 @@ bo_status bo_solve_cg(bo_context *context, const bo_problem *problem, bo_machine
 bo_status bo_solve_sgd(bo_context *context, const bo_problem *problem, bo_machine *machine);
 bo_status bo_solve_logistic(bo_context *context, const bo_problem *problem, bo_moments *moments, bo_machine *machine);
 
-/* Features of rows [first, first + rows) of the samples, weighted by √w when `weighted`: z has stride ldz. scratch:
- * rows x dim floats. */
-bo_status bo_problem_features(bo_context *context, const bo_problem *problem, size_t first, size_t rows, bool weighted,
-                              float *scratch, float *z, size_t ldz);
+/* Features of rows [first, first + rows) of the samples. scratch: rows x dim floats. */
+bo_status bo_problem_features(bo_context *context, const bo_problem *problem, size_t first, size_t rows, float *scratch,
+                              float *z, size_t ldz);
 
 /* ---- small things ---------------------------------------------------------------------------------------- */
 

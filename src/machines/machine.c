@@ -43,6 +43,11 @@ void bo_machine_destroy(bo_machine *machine)
     bo_free(machine);
 }
 
+bo_front bo_machine_front(const bo_machine *machine)
+{
+    return (bo_front){&machine->scaler, machine->phi, (float)machine->quantum};
+}
+
 const bo_machine_report *bo_machine_describe(const bo_machine *machine)
 {
     return &machine->report;

@@ -6,10 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bool precise, bo_moments *out)
+bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_precision precision,
+                            bo_moments *out)
 {
     size_t size = features + outputs + 1;
-    *out = (bo_moments){.features = features, .outputs = outputs, .size = size, .precise = precise};
+    *out = (bo_moments){.features = features, .outputs = outputs, .size = size, .precision = precision};
     size_t count;
     if (__builtin_mul_overflow(size, size, &count)) count = SIZE_MAX;
     out->gram = bo_alloc(context, count, sizeof *out->gram, "the Gram matrix of the features");
@@ -20,6 +21,37 @@ void bo_moments_free(bo_moments *moments)
 {
     bo_free(moments->gram);
     *moments = (bo_moments){0};
+}
+
+/* Buffers for one block of rows. */
+typedef struct block {
+    size_t rows, stride;
+    float *scaled; /* rows x dim */
+    float *z;      /* rows x stride: features, targets, one */
+    int8_t *q;     /* INT8: rows x features, the features as multiples of the quantum */
+    float *cross;  /* INT8: features x (outputs + 1) */
+} block;
+
+static void block_free(block *b)
+{
+    bo_free(b->scaled);
+    bo_free(b->z);
+    bo_free(b->q);
+    bo_free(b->cross);
+}
+
+static bo_status block_create(bo_context *context, const bo_moments *moments, const bo_samples *samples, block *b)
+{
+    bool rounded = moments->precision == BO_PRECISION_INT8;
+    *b = (block){.rows = samples->rows < BO_MACHINE_BLOCK ? samples->rows : BO_MACHINE_BLOCK,
+                 .stride = (moments->size + 15) / 16 * 16};
+    b->scaled = bo_alloc_raw(context, b->rows * samples->dim, sizeof *b->scaled, "a block of inputs");
+    b->z = bo_alloc_raw(context, b->rows * b->stride, sizeof *b->z, "a block of features");
+    if (rounded) {
+        b->q = bo_alloc_raw(context, b->rows, moments->features, "a block of rounded features");
+        b->cross = bo_alloc_raw(context, moments->features * (moments->outputs + 1), sizeof *b->cross, "a block of sums");
+    }
+    return b->scaled && b->z && (!rounded || (b->q && b->cross)) ? BO_OK : BO_MEMORY;
 }
 
 /* Puts y and 1 behind the features of one row and multiplies all by √w. */
@@ -33,28 +65,46 @@ static void complete_row(const bo_targets *targets, const bo_samples *samples, s
     for (size_t j = 0; j <= features + targets->outputs; j++) z[j] *= root;
 }
 
-bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_features *phi, const bo_scaler *scaler,
-                         const bo_targets *targets, const bo_samples *samples, bool report)
+/* Features as exact integers; their products with the few other columns in float32, summed a block at a time. */
+static bo_status add_rounded(bo_context *context, bo_moments *moments, float quantum, size_t rows, const block *b)
 {
-    size_t stride = (moments->size + 15) / 16 * 16, block = BO_MACHINE_BLOCK;
-    if (block > samples->rows) block = samples->rows;
-    float *scaled = bo_alloc_raw(context, block * samples->dim, sizeof *scaled, "a block of inputs");
-    float *z = bo_alloc_raw(context, block * stride, sizeof *z, "a block of features");
-    bo_status status = scaled && z ? BO_OK : BO_MEMORY;
-    for (size_t first = 0; status == BO_OK && first < samples->rows; first += block) {
-        size_t rows = samples->rows - first < block ? samples->rows - first : block;
-        bo_scaler_apply(context, scaler, rows, samples->x + first * samples->dim, samples->dim, scaled);
-        status = bo_features_apply(context, phi, rows, scaled, samples->dim, z, stride);
-        for (size_t i = 0; status == BO_OK && i < rows; i++)
-            complete_row(targets, samples, first + i, moments->features, z + i * stride);
-        if (status == BO_OK)
-            status = bo_gram(context, moments->size, rows, z, stride, moments->gram, moments->size, moments->precise);
+    size_t features = moments->features, others = moments->outputs + 1, size = moments->size;
+    double *g = moments->gram, unit = (double)quantum * (double)quantum;
+    BO_TRY(bo_gram8(context, features, rows, b->q, features, unit, g, size));
+    BO_TRY(bo_gemm(context, true, false, features, others, rows, 1, b->z, b->stride, b->z + features, b->stride, 0, b->cross,
+                   others));
+    for (size_t j = 0; j < features; j++)
+        for (size_t t = 0; t < others; t++) g[j * size + features + t] += (double)b->cross[j * others + t];
+    return bo_gram(context, others, rows, b->z + features, b->stride, g + features * size + features, size, true);
+}
+
+static bo_status add_block(bo_context *context, bo_moments *moments, const bo_front *front, const bo_targets *targets,
+                           const bo_samples *samples, size_t first, size_t rows, block *b)
+{
+    size_t features = moments->features, dim = samples->dim;
+    bool rounded = moments->precision == BO_PRECISION_INT8;
+    bo_scaler_apply(context, front->scaler, rows, samples->x + first * dim, dim, b->scaled);
+    BO_TRY(bo_features_apply(context, front->phi, rows, b->scaled, dim, b->z, b->stride));
+    if (rounded) bo_round_features(context, front->quantum, rows, features, b->z, b->stride, b->q, features);
+    for (size_t i = 0; i < rows; i++) complete_row(targets, samples, first + i, features, b->z + i * b->stride);
+    if (rounded) return add_rounded(context, moments, front->quantum, rows, b);
+    return bo_gram(context, moments->size, rows, b->z, b->stride, moments->gram, moments->size,
+                   moments->precision == BO_PRECISION_FLOAT64);
+}
+
+bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_front *front, const bo_targets *targets,
+                         const bo_samples *samples, bool report)
+{
+    block b;
+    bo_status status = block_create(context, moments, samples, &b);
+    for (size_t first = 0; status == BO_OK && first < samples->rows; first += b.rows) {
+        size_t rows = samples->rows - first < b.rows ? samples->rows - first : b.rows;
+        status = add_block(context, moments, front, targets, samples, first, rows, &b);
         if (status == BO_OK) moments->rows += rows;
         if (status == BO_OK && report)
             status = bo_progress(context, "fitting", (double)(first + rows), (double)samples->rows);
     }
-    bo_free(scaled);
-    bo_free(z);
+    block_free(&b);
     return status;
 }
 

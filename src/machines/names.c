@@ -7,8 +7,11 @@ static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd"
 static const char *const loss_names[] = {"ridge", "logistic"};
 static const char *const scaling_names[] = {"auto", "columns", "common", "none"};
 
+static const char *const precision_names[] = {"auto", "int8", "float32", "float64"};
+
 enum { SOLVERS = sizeof solver_names / sizeof *solver_names, LOSSES = sizeof loss_names / sizeof *loss_names };
 enum { SCALINGS = sizeof scaling_names / sizeof *scaling_names };
+enum { PRECISIONS = sizeof precision_names / sizeof *precision_names };
 
 static const char *name_of(const char *const *names, int count, int value)
 {
@@ -37,6 +40,11 @@ const char *bo_scaling_name(bo_scaling scaling)
     return name_of(scaling_names, SCALINGS, (int)scaling);
 }
 
+const char *bo_precision_name(bo_precision precision)
+{
+    return name_of(precision_names, PRECISIONS, (int)precision);
+}
+
 bool bo_solver_parse(const char *name, bo_solver *out)
 {
     int found = find(solver_names, SOLVERS, name);
@@ -55,5 +63,12 @@ bool bo_scaling_parse(const char *name, bo_scaling *out)
 {
     int found = find(scaling_names, SCALINGS, name);
     if (found >= 0) *out = (bo_scaling)found;
+    return found >= 0;
+}
+
+bool bo_precision_parse(const char *name, bo_precision *out)
+{
+    int found = find(precision_names, PRECISIONS, name);
+    if (found >= 0) *out = (bo_precision)found;
     return found >= 0;
 }

@@ -6,7 +6,7 @@
 
 bo_status bo_pass_create(bo_context *context, const bo_problem *problem, const double *centre, double memory, bo_pass *out)
 {
-    size_t features = bo_features_describe(problem->phi)->features, outputs = problem->targets->outputs;
+    size_t features = bo_features_describe(problem->front.phi)->features, outputs = problem->targets->outputs;
     size_t rows = problem->samples->rows, block = rows < BO_MACHINE_BLOCK ? rows : BO_MACHINE_BLOCK;
     *out = (bo_pass){.problem = problem, .features = features, .outputs = outputs, .block = block, .centre = centre};
     bool keep = 4.0 * (double)rows * (double)features <= memory;
@@ -34,7 +34,7 @@ bo_status bo_pass_features(bo_context *context, bo_pass *pass, size_t first, siz
     float *to = pass->kept ? pass->kept + first * features : pass->z;
     *z = to;
     if (pass->kept && pass->filled) return BO_OK;
-    BO_TRY(bo_problem_features(context, pass->problem, first, rows, false, pass->scratch, to, features));
+    BO_TRY(bo_problem_features(context, pass->problem, first, rows, pass->scratch, to, features));
     for (size_t i = 0; i < rows; i++) {
         float root = 1;
         if (!pass->unweighted) root = bo_targets_root_weight(pass->problem->targets, pass->problem->samples, first + i);
@@ -66,7 +66,7 @@ static void add_block(const bo_problem *problem, size_t first, size_t rows, cons
 bo_status bo_pass_means(bo_context *context, const bo_problem *problem, double *centre, double *squares, double *mean,
                         double *weight, double *largest_norm)
 {
-    size_t features = bo_features_describe(problem->phi)->features, outputs = problem->targets->outputs;
+    size_t features = bo_features_describe(problem->front.phi)->features, outputs = problem->targets->outputs;
     bo_pass pass;
     BO_TRY(bo_pass_create(context, problem, NULL, 0, &pass));
     memset(centre, 0, features * sizeof *centre);
@@ -76,7 +76,7 @@ bo_status bo_pass_means(bo_context *context, const bo_problem *problem, double *
     bo_status status = BO_OK;
     for (size_t first = 0; status == BO_OK && first < problem->samples->rows; first += pass.block) {
         size_t left = problem->samples->rows - first, rows = left < pass.block ? left : pass.block;
-        status = bo_problem_features(context, problem, first, rows, false, pass.scratch, pass.z, features);
+        status = bo_problem_features(context, problem, first, rows, pass.scratch, pass.z, features);
         if (status == BO_OK)
             add_block(problem, first, rows, pass.z, features, centre, squares, mean, weight, largest_norm);
     }

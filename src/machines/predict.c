@@ -90,12 +90,22 @@ static bo_status quadratic_form(bo_context *context, const bo_machine *machine, 
     return BO_OK;
 }
 
+static bo_status check_rows(bo_context *context, const bo_machine *machine, size_t rows, const float *x, size_t ldx)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < machine->report.dim; j++)
+            if (!isfinite(x[i * ldx + j]))
+                return bo_fail(context, BO_INVALID, "row %zu, column %zu: expected a finite number, found %g", i, j,
+                               (double)x[i * ldx + j]);
+    return BO_OK;
+}
+
 static bo_status predict_block(bo_context *context, const bo_machine *machine, workspace *space, size_t rows,
                                const float *x, size_t ldx, double *mean, double *std)
 {
     size_t features = machine->report.features, outputs = machine->report.outputs;
-    bo_scaler_apply(context, &machine->scaler, rows, x, ldx, space->scaled);
-    BO_TRY(bo_features_apply(context, machine->phi, rows, space->scaled, machine->report.dim, space->z, features));
+    bo_front front = bo_machine_front(machine);
+    BO_TRY(bo_front_apply(context, &front, rows, x, ldx, space->scaled, space->z, features));
     BO_TRY(bo_machine_scores(context, machine, rows, space->z, features, mean));
     if (!std) return BO_OK;
     double q[PREDICT_ROWS];
@@ -116,6 +126,7 @@ bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, siz
                        machine->report.classes ? "a classifier has probabilities, not standard deviations"
                                                : "this machine carries no standard deviations: it was fitted by %s",
                        bo_solver_name(machine->report.solver));
+    BO_TRY(check_rows(context, machine, rows, x, ldx));
     size_t outputs = machine->report.outputs;
     workspace space;
     bo_status status = prepare(context, machine, std != NULL, &space);

@@ -11,17 +11,34 @@ void bo_scaler_free(bo_scaler *scaler)
     *scaler = (bo_scaler){0};
 }
 
-/* Mean and variance of column j in two passes: exact enough for columns far from zero. */
-static void column_moments(const bo_samples *samples, size_t j, double *mean, double *variance)
+typedef struct moments_job {
+    const bo_samples *samples;
+    double *mean, *variance;
+} moments_job;
+
+enum { COLUMNS = 64 }; /* a task's columns: whole cache lines of every row */
+
+/* Mean and variance of some columns in two passes: exact enough for columns far from zero. */
+static void column_moments(void *arg, size_t index, int worker)
 {
-    double sum = 0, squares = 0;
-    for (size_t i = 0; i < samples->rows; i++) sum += (double)samples->x[i * samples->dim + j];
-    *mean = sum / (double)samples->rows;
-    for (size_t i = 0; i < samples->rows; i++) {
-        double d = (double)samples->x[i * samples->dim + j] - *mean;
-        squares += d * d;
+    (void)worker;
+    const moments_job *job = arg;
+    size_t dim = job->samples->dim, rows = job->samples->rows, first = index * COLUMNS;
+    size_t count = dim - first < COLUMNS ? dim - first : COLUMNS;
+    double mean[COLUMNS] = {0}, squares[COLUMNS] = {0};
+    const float *x = job->samples->x + first;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < count; j++) mean[j] += (double)x[i * dim + j];
+    for (size_t j = 0; j < count; j++) mean[j] /= (double)rows;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < count; j++) {
+            double d = (double)x[i * dim + j] - mean[j];
+            squares[j] += d * d;
+        }
+    for (size_t j = 0; j < count; j++) {
+        job->mean[first + j] = mean[j];
+        job->variance[first + j] = squares[j] / (double)rows;
     }
-    *variance = squares / (double)samples->rows;
 }
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out)
@@ -31,20 +48,20 @@ bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *
     *out = (bo_scaler){.kind = kind, .dim = dim};
     out->mean = bo_alloc(context, dim, sizeof *out->mean, "the scaling");
     out->factor = bo_alloc(context, dim, sizeof *out->factor, "the scaling");
-    double *variance = bo_alloc(context, dim, sizeof *variance, "the scaling");
+    double *variance = bo_alloc(context, 2 * dim, sizeof *variance, "the scaling"), *mean = variance + dim;
     if (!out->mean || !out->factor || !variance) {
         bo_free(variance);
         bo_scaler_free(out);
         return BO_MEMORY;
     }
+    moments_job job = {samples, mean, variance};
+    bo_parallel(context, (dim + COLUMNS - 1) / COLUMNS, column_moments, &job);
     double total = 0;
     size_t varying = 0;
     for (size_t j = 0; j < dim; j++) {
-        double mean;
-        column_moments(samples, j, &mean, &variance[j]);
         /* what rounding alone leaves of a constant column counts as constant */
-        if (variance[j] <= 1e-12 * mean * mean) variance[j] = 0;
-        out->mean[j] = kind == BO_SCALING_NONE ? 0 : (float)mean;
+        if (variance[j] <= 1e-12 * mean[j] * mean[j]) variance[j] = 0;
+        out->mean[j] = kind == BO_SCALING_NONE ? 0 : (float)mean[j];
         total += variance[j];
         varying += variance[j] > 0;
     }

@@ -16,12 +16,13 @@ static const double grid_first = 1e-9, grid_last = 100;
 static const double least_lambda = 1e-10; /* k(x, x) is 1 or so: below, rounding is the larger penalty */
 
 /* What stage 2 asks of a judge: take a γ, then score λ after λ. Either exact (loo) or by a machine in small (moments, scored
- * by bo_ridge_score on `probe`). Invariant: when not exact, problem.phi made the moments. */
+ * by bo_ridge_score on `probe`). Invariant: when not exact, problem.front.phi made the moments. */
 typedef struct judge {
     bo_context *context;
     const bo_features_desc *map;
     const bo_samples *scaled;
-    bool exact, precise;
+    bool exact;
+    double spectrum;    /* largest eigenvalue a row, from stage 1 */
     size_t features;    /* of the machine in small */
     double least;       /* no λ below this */
     bo_loo loo;
@@ -43,15 +44,17 @@ static bo_status identity_scaler(bo_context *context, size_t dim, bo_scaler *out
     return BO_OK;
 }
 
-/* The least λ worth trying: float32 products would drown a smaller one. */
-static double least_for(const bo_moments *moments, double spectrum)
+/* The least λ worth trying: rounding of the features or of their products would drown a smaller one. */
+static double least_for(const bo_moments *moments, float quantum, double spectrum)
 {
     double least = least_lambda;
-    while (!moments->precise && least < 1 && bo_needs_precision(least, spectrum)) least *= 2;
+    if (moments->precision == BO_PRECISION_INT8) return fmax(least, bo_rounding_floor(quantum, moments->rows));
+    while (moments->precision == BO_PRECISION_FLOAT32 && least < 1 && bo_needs_precision(least, spectrum)) least *= 2;
     return least;
 }
 
-static bo_status judge_gamma(judge *j, double gamma)
+/* A new map and its moments, in the precision that the λ at hand allows. */
+static bo_status judge_gamma(judge *j, double gamma, double lambda)
 {
     if (j->exact) return bo_loo_kernel(j->context, &j->loo, j->map, gamma, false, j->scaled);
     bo_problem *problem = &j->problem;
@@ -59,17 +62,21 @@ static bo_status judge_gamma(judge *j, double gamma)
     desc.gamma = gamma;
     desc.features = j->features;
     bo_moments_free(&j->moments);
-    bo_features_destroy((bo_features *)problem->phi);
-    problem->phi = NULL;
+    bo_features_destroy((bo_features *)problem->front.phi);
+    problem->front.phi = NULL;
     bo_features *phi;
     BO_TRY(bo_features_create(j->context, &desc, &phi));
-    problem->phi = phi;
-    BO_TRY(bo_moments_create(j->context, bo_features_describe(phi)->features, problem->targets->outputs, j->precise,
-                             &j->moments));
-    BO_TRY(bo_moments_add(j->context, &j->moments, phi, problem->scaler, problem->targets, j->scaled, false));
-    double spectrum;
+    problem->front.phi = phi;
+    const bo_features_desc *map = bo_features_describe(phi);
+    bo_precision precision;
+    double spectrum = j->spectrum * (double)j->scaled->rows;
+    BO_TRY(bo_choose_precision(j->context, problem->desc, map, j->scaled->weights || problem->targets->class_weight,
+                               j->scaled->rows, lambda, spectrum, &precision));
+    problem->front.quantum = precision == BO_PRECISION_INT8 ? bo_quantum_of(map) : 0;
+    BO_TRY(bo_moments_create(j->context, map->features, problem->targets->outputs, precision, &j->moments));
+    BO_TRY(bo_moments_add(j->context, &j->moments, &problem->front, problem->targets, j->scaled, false));
     BO_TRY(bo_moments_spectrum(j->context, &j->moments, problem->intercept, &spectrum));
-    j->least = least_for(&j->moments, spectrum);
+    j->least = least_for(&j->moments, problem->front.quantum, spectrum);
     return BO_OK;
 }
 
@@ -87,8 +94,8 @@ static bo_status judge_lambda(judge *j, double lambda, double *error)
         return BO_OK;
     }
     BO_TRY(status);
-    status = bo_ridge_score(j->context, &ridge, problem->phi, problem->scaler, problem->targets, problem->samples,
-                            problem->intercept, error);
+    status = bo_ridge_score(j->context, &ridge, &problem->front, problem->targets, problem->samples, problem->intercept,
+                            error);
     *error /= (double)ridge.outputs;
     bo_ridge_free(&ridge);
     return status;
@@ -135,7 +142,8 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
 bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double spectrum,
                            double *lambda)
 {
-    judge j = {.context = context, .problem = *problem, .moments = *moments, .least = least_for(moments, spectrum)};
+    judge j = {.context = context, .problem = *problem, .moments = *moments,
+               .least = least_for(moments, problem->front.quantum, spectrum)};
     double error;
     *lambda = problem->penalty.lambda;
     return best_lambda(&j, false, lambda, &error);
@@ -148,7 +156,7 @@ typedef struct point {
 static bo_status judge_point(judge *j, bool fixed_lambda, double gamma, double lambda, point *out)
 {
     *out = (point){gamma, lambda, INFINITY};
-    BO_TRY(judge_gamma(j, gamma));
+    BO_TRY(judge_gamma(j, gamma, lambda));
     return best_lambda(j, fixed_lambda, &out->lambda, &out->error);
 }
 
@@ -189,15 +197,19 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best
 /* The walk with a quarter, then with half of the features, and the same step once more. */
 static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
 {
+    enum { LEAST = 128 }; /* fewer features want a γ of their own */
     size_t features = j->map->features; /* 0 for exact maps, which have but one size */
+    size_t quarter_size = (features + 7) / 8 * 2, half_size = (features + 3) / 4 * 2;
+    if (quarter_size < LEAST) quarter_size = features < LEAST ? features : LEAST;
+    if (half_size < quarter_size) half_size = quarter_size;
     if (features && !fixed_gamma) {
-        j->features = (features + 7) / 8 * 2;
+        j->features = quarter_size;
         BO_TRY(walk(j, fixed_gamma, fixed_lambda, best));
     }
     double quarter = best->gamma;
-    j->features = (features + 3) / 4 * 2;
-    BO_TRY(walk(j, fixed_gamma, fixed_lambda, best));
-    if (features && !fixed_gamma) best->gamma *= fmax(1, fmin(1.5, best->gamma / quarter));
+    j->features = half_size;
+    if (half_size > quarter_size || fixed_gamma || !features) BO_TRY(walk(j, fixed_gamma, fixed_lambda, best));
+    if (half_size > quarter_size && !fixed_gamma) best->gamma *= fmax(1, fmin(1.5, best->gamma / quarter));
     return BO_OK;
 }
 
@@ -276,16 +288,16 @@ static bo_status coarse(bo_context *context, const bo_features_desc *map, const 
 }
 
 static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
-                      const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, bool precise, point *best)
+                      const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, double spectrum, point *best)
 {
     enum { PROBE_ROWS = 512 }; /* the first rows of a random subset: random ones */
     bo_scaler same;
     BO_TRY(identity_scaler(context, scaled->dim, &same));
     bo_samples probe = *scaled;
     if (probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
-    judge j = {.context = context, .map = map, .scaled = scaled, .exact = scaled->rows <= EXACT_ROWS, .precise = precise,
-               .least = least_lambda,
-               .problem = {desc, &probe, &same, targets, NULL, {0, desc->noise, desc->dropout}, !desc->no_intercept}};
+    judge j = {.context = context, .map = map, .scaled = scaled, .exact = scaled->rows <= EXACT_ROWS,
+               .spectrum = spectrum, .least = least_lambda,
+               .problem = {desc, &probe, {&same, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept}};
     bo_status status;
     if (j.exact) {
         status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
@@ -295,7 +307,7 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
     }
     bo_loo_free(&j.loo);
     bo_moments_free(&j.moments);
-    bo_features_destroy((bo_features *)j.problem.phi);
+    bo_features_destroy((bo_features *)j.problem.front.phi);
     bo_scaler_free(&same);
     return status;
 }
@@ -354,8 +366,7 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
         bool open = gamma_count > 1 || lambda_count > 1;
         if (open) status = scaled_subset(context, scaler, samples, fine_rows(samples->rows, rows), desc->seed, &many);
         if (status == BO_OK && open)
-            status = fine(context, desc, &plain, targets, &many, gamma_count == 1,
-                          bo_needs_precision(best.lambda, out->spectrum), &best);
+            status = fine(context, desc, &plain, targets, &many, gamma_count == 1, largest / (double)few.rows, &best);
     }
     bo_samples_free(&few);
     bo_samples_free(&many);

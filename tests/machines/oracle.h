@@ -123,6 +123,12 @@ static inline bo_samples oracle_without(const bo_samples *all, size_t gone)
 
 /* ---- features of a machine ---------------------------------------------------------------------------------- */
 
+/* A feature as a machine of precision int8 keeps it: the nearest of 255 multiples of the quantum. */
+static inline double oracle_round(double z, double quantum)
+{
+    return quantum > 0 ? fmax(-127, fmin(127, rint(z / quantum))) * quantum : z;
+}
+
 /* φ(s(x)) in double, with the machine's own map and scaling: features are another room's business. */
 static inline double *oracle_features(bo_context *context, const bo_machine *machine, size_t rows, const float *x)
 {
@@ -132,7 +138,7 @@ static inline double *oracle_features(bo_context *context, const bo_machine *mac
     for (size_t i = 0; i < rows * dim; i++)
         scaled[i] = (x[i] - machine->scaler.mean[i % dim]) * machine->scaler.factor[i % dim];
     assert_ok(context, bo_features_apply(context, machine->phi, rows, scaled, dim, z, features));
-    for (size_t i = 0; i < rows * features; i++) wide[i] = (double)z[i];
+    for (size_t i = 0; i < rows * features; i++) wide[i] = oracle_round((double)z[i], machine->quantum);
     free(scaled);
     free(z);
     return wide;

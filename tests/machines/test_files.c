@@ -103,7 +103,7 @@ static void expect_same_report(const bo_machine_report *a, const bo_machine_repo
 {
     assert_true(a->task == b->task && a->loss == b->loss && a->solver == b->solver && a->scaling == b->scaling);
     assert_true(a->rows == b->rows && a->dim == b->dim && a->classes == b->classes && a->features == b->features);
-    assert_true(a->kernel == b->kernel && a->function == b->function && a->draw == b->draw && a->precise == b->precise);
+    assert_true(a->kernel == b->kernel && a->function == b->function && a->draw == b->draw && a->precision == b->precision);
     assert_true(same_number(a->gamma, b->gamma) && same_number(a->lambda, b->lambda));
     assert_true(same_number(a->spectrum, b->spectrum) && same_number(a->noise_std, b->noise_std));
     assert_true(same_number(a->search_score, b->search_score) && same_number(a->residual, b->residual));

@@ -266,6 +266,9 @@ static void test_predict(void **state)
     double mean[ROWS];
     assert_fails(f->context, BO_INVALID, "3 columns",
                  bo_machine_predict(f->context, machine, ROWS, f->train.x, 2, mean, NULL));
+    const float bad[2 * DIM] = {[DIM + 1] = NAN};
+    assert_fails(f->context, BO_INVALID, "row 1, column 1",
+                 bo_machine_predict(f->context, machine, 2, bad, DIM, mean, NULL));
     bo_machine_destroy(machine);
     bo_machine_destroy(NULL);
 }
