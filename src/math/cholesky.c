@@ -26,6 +26,7 @@ static size_t factor_block(size_t n, double *a, size_t lda)
     return n;
 }
 
+/* substitution and panels are for what lies right of the first block; a single block needs neither. */
 static bo_status factor(bo_context *context, size_t n, double *a, size_t lda, size_t *pivot,
                         bo_substitution *substitution, const bo_upper_panels *panels)
 {
@@ -52,10 +53,12 @@ static bo_status factor(bo_context *context, size_t n, double *a, size_t lda, si
 
 bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size_t *pivot)
 {
+    size_t step = bo_substitution_rows(context);
+    if (n <= step) return factor(context, n, a, lda, pivot, NULL, NULL); /* one block: nothing beside it */
     bo_substitution *substitution;
     bo_upper_panels panels;
-    BO_TRY(bo_substitution_create(context, &substitution));
-    bo_status status = bo_upper_panels_create(context, BO_UPPER_F64, n, bo_substitution_rows(context), &panels);
+    BO_TRY(bo_substitution_create(context, step, n - step, &substitution));
+    bo_status status = bo_upper_panels_create(context, BO_UPPER_F64, n - step, step, &panels);
     if (status == BO_OK) {
         status = factor(context, n, a, lda, pivot, substitution, &panels);
         bo_upper_panels_destroy(&panels);

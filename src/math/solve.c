@@ -134,7 +134,7 @@ static bo_status solve(bo_context *context, bool transposed, size_t n, size_t m,
     if (n == 0 || m == 0) return BO_OK;
     if (m <= FEW) return few(context, transposed, n, m, l, ldl, x, ldx);
     bo_substitution *substitution;
-    BO_TRY(bo_substitution_create(context, &substitution));
+    BO_TRY(bo_substitution_create(context, bo_smaller(n, bo_substitution_rows(context)), m, &substitution));
     bo_status status = transposed ? many_lower_t(context, substitution, n, m, l, ldl, x, ldx)
                                   : many_lower(context, substitution, n, m, l, ldl, x, ldx);
     bo_substitution_destroy(substitution);

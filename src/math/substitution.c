@@ -31,7 +31,7 @@ size_t bo_substitution_rows(const bo_context *context)
     return bo_whole_slivers(ROWS, bo_context_kernels(context)->gemm64.mr);
 }
 
-bo_status bo_substitution_create(bo_context *context, bo_substitution **out)
+bo_status bo_substitution_create(bo_context *context, size_t rows, size_t columns, bo_substitution **out)
 {
     *out = NULL;
     bo_substitution *made = bo_alloc(context, 1, sizeof *made, "a substitution");
@@ -39,12 +39,12 @@ bo_status bo_substitution_create(bo_context *context, bo_substitution **out)
     const bo_kernels *kernels = bo_context_kernels(context);
     made->mr = kernels->gemm64.mr;
     made->nr = kernels->gemm64.nr;
-    made->most = bo_substitution_rows(context);
-    made->strip = bo_whole_slivers(STRIP, made->nr);
+    made->most = bo_round_up(rows, made->mr);
+    made->strip = bo_smaller(bo_whole_slivers(STRIP, made->nr), bo_round_up(columns, made->nr));
     size_t workers = (size_t)bo_context_threads(context);
-    made->w = bo_alloc(context, made->most * made->most, sizeof(double), "a substitution");
-    made->slivers = bo_alloc(context, made->most * made->most, sizeof(double), "a substitution");
-    made->strips = bo_alloc(context, workers * made->most * made->strip, sizeof(double), "a substitution");
+    made->w = bo_alloc_raw(context, made->most * made->most, sizeof(double), "a substitution");
+    made->slivers = bo_alloc_raw(context, made->most * made->most, sizeof(double), "a substitution");
+    made->strips = bo_alloc_raw(context, workers * made->most * made->strip, sizeof(double), "a substitution");
     if (!made->w || !made->slivers || !made->strips) {
         bo_substitution_destroy(made);
         return BO_MEMORY;

@@ -15,12 +15,13 @@ typedef enum bo_triangle {
 
 typedef struct bo_substitution bo_substitution;
 
-/* Rows of the largest triangle it takes: a whole number of the micro-kernel's slivers. */
+/* Rows of the largest triangle that may be taken at once: a whole number of the micro-kernel's slivers. */
 size_t bo_substitution_rows(const bo_context *context);
-bo_status bo_substitution_create(bo_context *context, bo_substitution **out);
+/* For triangles of at most `rows` rows (<= bo_substitution_rows) and at most `columns` right-hand sides. */
+bo_status bo_substitution_create(bo_context *context, size_t rows, size_t columns, bo_substitution **out);
 void bo_substitution_destroy(bo_substitution *substitution);
 
-/* X (n x m) := T⁻¹ X for the triangle T meant by (triangle, t), n <= bo_substitution_rows. */
+/* X (n x m) := T⁻¹ X for the triangle T meant by (triangle, t), n and m as promised at creation. */
 void bo_substitution_solve(bo_context *context, bo_substitution *substitution, bo_triangle triangle, size_t n,
                            const double *t, size_t ldt, size_t m, double *x, size_t ldx);
 
