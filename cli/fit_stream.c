@@ -175,7 +175,9 @@ bool cli_fit_stream(cli_fit_job *job)
     bool ok = !first || !failed(job, cli_source_count(session->context, &job->source, job->schema, counts));
     size_t all = 0;
     for (size_t i = 0; i < job->source.files; i++) all += counts[i];
+    if (!cli_ranks_broadcast(&session->ranks, &all, sizeof all)) ok = false;
     double learnt = (double)all * (1 - job->options->holdout);
+    job->desc.stream_rows = (size_t)learnt;
     ok = ok && (!first || cli_fit_plan(job, (size_t)learnt));
     sample chosen = {0};
     ok = ok && share_sample(job, counts, &chosen) && fit_blocks(job, &chosen, learnt / session->ranks.size);

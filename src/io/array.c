@@ -248,7 +248,7 @@ void bo_convert_f64(const bo_array_layout *array, const unsigned char *raw, size
 void bo_convert_f32(const bo_array_layout *array, const unsigned char *raw, size_t count, float *out)
 {
     if (array->type == BO_TYPE_F32 && !array->swap) {
-        memcpy(out, raw, count * sizeof *out);
+        if (count) memcpy(out, raw, count * sizeof *out); /* at the end raw may be NULL */
         return;
     }
     BO_CONVERT_TYPES(float)
