@@ -20,11 +20,11 @@ typedef struct bo_micro {
     void (*f32_f64)(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
 } bo_micro;
 
-/* The same for signed bytes in [-127, 127], with exact sums: C[i * ldc + j] = fma(scale, sum, C[i * ldc + j]), every sum an
- * integer below 2^31, so that every instruction set gives the same bits. One instruction takes `group` consecutive p of a
- * line, `element` bytes each; what a sliver holds is the kernel's own affair: its pack functions write it (`lines` columns
- * of q, k rows of stride ldq, as slivers of bo_sliver_s8 bytes one after the other, the last filled up with zeros) and
- * `multiply` reads it. k <= BO_S8_DEPTH. */
+/* The same for signed bytes in [-127, 127], with exact sums: C[i * ldc + j] = fma(scale, sum, C[i * ldc +
+ * j]), every sum an integer below 2^31, so that every instruction set gives the same bits. One instruction
+ * takes `group` consecutive p of a line, `element` bytes each; what a sliver holds is the kernel's own
+ * affair: its pack functions write it (`lines` columns of q, k rows of stride ldq, as slivers of bo_sliver_s8
+ * bytes one after the other, the last filled up with zeros) and `multiply` reads it. k <= BO_S8_DEPTH. */
 typedef struct bo_micro_s8 {
     size_t mr, nr; /* mr <= 16 */
     size_t group, element;

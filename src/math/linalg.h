@@ -30,8 +30,9 @@ void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_
  * is left alone (tiles on the diagonal may write it: treat it as undefined). */
 bo_status bo_gram(bo_context *context, size_t n, size_t rows, const float *z, size_t ldz, double *g, size_t ldg,
                   bool precise);
-/* Upper triangle of G += scale QᵀQ for Q with `rows` rows of n signed bytes in [-127, 127]. The sums of products are exact
- * integers; with scale a power of two and sums below 2^53 so is G: any split of the rows gives the same bits. */
+/* Upper triangle of G += scale QᵀQ for Q with `rows` rows of n signed bytes in [-127, 127]. The sums of
+ * products are exact integers; with scale a power of two and sums below 2^53 so is G: any split of the rows
+ * gives the same bits. */
 bo_status bo_gram8(bo_context *context, size_t n, size_t rows, const int8_t *q, size_t ldq, double scale, double *g,
                    size_t ldg);
 /* Copies the upper triangle onto the lower. */

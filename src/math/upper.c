@@ -1,5 +1,5 @@
-/* C += factor ZᵀZ on the upper triangle: both factors are packed from the rows of Z, and only the tiles that touch
- * the upper triangle are multiplied. */
+/* C += factor ZᵀZ on the upper triangle: both factors are packed from the rows of Z, and only the tiles that
+ * touch the upper triangle are multiplied. */
 #include "upper.h"
 #include "panel.h"
 #include "../kernels/kernels.h"
@@ -54,8 +54,8 @@ void bo_upper_panels_destroy(bo_upper_panels *panels)
     *panels = (bo_upper_panels){0};
 }
 
-/* Packs `lines` columns of Z from `first` on into slivers of A (left) or of B. The factor goes into A, but for bytes, which
- * must stay bytes. */
+/* Packs `lines` columns of Z from `first` on into slivers of A (left) or of B. The factor goes into A, but
+ * for bytes, which must stay bytes. */
 static void pack(const update_job *job, bool left, size_t first, size_t lines)
 {
     size_t width = left ? job->tile.mr : job->tile.nr, depth = job->depth, ldz = job->ldz;
@@ -149,7 +149,8 @@ void bo_upper_update(bo_context *context, bo_upper_kind kind, size_t n, size_t d
     job.panel_a = panels->a, job.panel_b = panels->b;
     job.tile = shape_of(job.kernels, kind, depth);
     job.tile_rows = bo_whole_slivers(BO_TILE_ROWS, job.tile.mr);
-    /* runs of bytes are longer: where they are packed as shorts, the tile of B must be narrower to stay in the cache */
+    /* runs of bytes are longer: where they are packed as shorts, the tile of B must be narrower to stay in
+     * the cache */
     size_t columns = kind == BO_UPPER_S8 ? BO_TILE_COLUMNS / job.tile.element : BO_TILE_COLUMNS;
     job.tile_columns = bo_whole_slivers(columns, job.tile.nr);
     bo_parallel(context, bo_ceil_div(n, job.tile_rows) + bo_ceil_div(n, job.tile_columns), pack_task, &job);

@@ -20,8 +20,8 @@ typedef struct bo_upper_panels {
 bo_status bo_upper_panels_create(bo_context *context, bo_upper_kind kind, size_t n, size_t depth, bo_upper_panels *out);
 void bo_upper_panels_destroy(bo_upper_panels *panels);
 
-/* Upper triangle of C (n x n) += factor ZᵀZ, Z with `depth` rows of n numbers; factor is 1 or -1, for bytes any.
- * Tiles on the diagonal write below it too. */
+/* Upper triangle of C (n x n) += factor ZᵀZ, Z with `depth` rows of n numbers; factor is 1 or -1, for bytes
+ * any. Tiles on the diagonal write below it too. */
 void bo_upper_update(bo_context *context, bo_upper_kind kind, size_t n, size_t depth, double factor, const void *z,
                      size_t ldz, double *c, size_t ldc, const bo_upper_panels *panels);
 

@@ -1,5 +1,6 @@
 /* The GEMM micro-kernels of every instruction set: each tile size up to the full one, C untouched outside it,
- * and agreement with sums in double. Small integers (and bytes) make every sum exact, so that equality is the test. */
+ * and agreement with sums in double. Small integers (and bytes) make every sum exact, so that equality is the
+ * test. */
 #include "testing.h"
 #include "kernels/kernels.h"
 #include "kernels/tables.h"
@@ -76,8 +77,8 @@ static void tiles_of_every_size(void **state)
     }
 }
 
-/* Packed from a matrix of 3 slivers whose last is partial, then multiplied sliver by sliver: the middle tile is whole, the
- * last has m and n of its own. */
+/* Packed from a matrix of 3 slivers whose last is partial, then multiplied sliver by sliver: the middle tile
+ * is whole, the last has m and n of its own. */
 static void check_s8(const bo_micro_s8 *micro, size_t m, size_t n, size_t k)
 {
     size_t lines_a = 2 * micro->mr + m, lines_b = 2 * micro->nr + n, ldq = lines_b + 1;

@@ -1,5 +1,5 @@
-/* Every allocation of every operation fails once: the call says BO_MEMORY, frees what it had, and succeeds when memory is
- * back. */
+/* Every allocation of every operation fails once: the call says BO_MEMORY, frees what it had, and succeeds
+ * when memory is back. */
 #include "linalg_testing.h"
 #include <bochner/bench.h>
 #include "math/fft.h"

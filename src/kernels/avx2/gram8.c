@@ -1,5 +1,5 @@
-/* Exact products of signed bytes: widened to shorts when packed, two products an instruction (vpmaddwd), summed in 32-bit
- * integers. A tile of 6 rows by two vectors stays in registers over the whole depth. */
+/* Exact products of signed bytes: widened to shorts when packed, two products an instruction (vpmaddwd),
+ * summed in 32-bit integers. A tile of 6 rows by two vectors stays in registers over the whole depth. */
 #if defined(__x86_64__)
 #include <math.h>
 #include <string.h>

@@ -89,8 +89,8 @@ static inline vi v_to_int(v x)
     return _mm256_cvtps_epi32(x);
 }
 
-/* The nearest integers, clamped to [-127, 127], as the low 8 bytes; 0 for NaN. Clamping first changes nothing, since the
- * ends are integers. */
+/* The nearest integers, clamped to [-127, 127], as the low 8 bytes; 0 for NaN. Clamping first changes
+ * nothing, since the ends are integers. */
 static inline __m128i v_to_bytes(v x)
 {
     v clamped = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(-127.0f)), _mm256_set1_ps(127.0f));

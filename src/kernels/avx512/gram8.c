@@ -1,10 +1,10 @@
-/* Exact products of signed bytes, summed in 32-bit integers: a tile of 14 rows by two vectors stays in registers over the
- * whole depth.
+/* Exact products of signed bytes, summed in 32-bit integers: a tile of 14 rows by two vectors stays in
+ * registers over the whole depth.
  *
- * Words: bytes are widened to shorts when packed; vpmaddwd adds two products.
- * Bytes (VNNI): vpdpbusd adds four products of an unsigned byte and a signed one. B is therefore packed as q + 128, and
- * the sums start at -128 times those of A's lines, which its packing keeps in the sliver's head. Sums wrap, so that only
- * the true ones must stay below 2^31. */
+ * Words: bytes are widened to shorts when packed; vpmaddwd adds two products. Bytes (VNNI): vpdpbusd adds
+ * four products of an unsigned byte and a signed one. B is therefore packed as q + 128, and the sums start at
+ * -128 times those of A's lines, which its packing keeps in the sliver's head. Sums wrap, so that only the
+ * true ones must stay below 2^31. */
 #if defined(__x86_64__)
 #include "../kernels.h"
 #include "tile.h"
@@ -29,7 +29,8 @@ static inline void add_s32(double *row, __mmask8 mask, __m512d scale, __m256i su
     _mm512_mask_storeu_pd(row, mask, _mm512_fmadd_pd(scale, _mm512_cvtepi32_pd(sums), old));
 }
 
-/* Kept out of line: with the masks of edges in the same function, gcc would spill sums inside the loop over the depth. */
+/* Kept out of line: with the masks of edges in the same function, gcc would spill sums inside the loop over
+ * the depth. */
 static __attribute__((noinline)) void add_tile(double *c, size_t ldc, double scale, size_t m, size_t n,
                                                const __m512i *sums)
 {

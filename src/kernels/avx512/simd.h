@@ -82,7 +82,8 @@ static inline vi v_to_int(v x)
     return _mm512_cvtps_epi32(x);
 }
 
-/* The nearest integers, clamped to [-127, 127]; 0 for NaN. Clamping first changes nothing, since the ends are integers. */
+/* The nearest integers, clamped to [-127, 127]; 0 for NaN. Clamping first changes nothing, since the ends are
+ * integers. */
 static inline __m128i v_to_bytes(v x)
 {
     v clamped = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-127.0f)), _mm512_set1_ps(127.0f));
