@@ -88,23 +88,38 @@ static void minimise(calibration *c, double *sharpness, double *offset, double *
     }
 }
 
-static bo_status calibrate_classes(bo_context *context, bo_machine *machine, const bo_left_out *left_out)
+/* offset: classes numbers, the start and the result. */
+static bo_status calibrate_classes(bo_context *context, const bo_left_out *left_out, double *sharpness, double *offset,
+                                   double *loss)
 {
     size_t classes = left_out->outputs;
     double *space = bo_alloc_raw(context, 4 * classes + 2, sizeof *space, "the calibration");
     if (!space) return BO_MEMORY;
     calibration c = {left_out, classes, space, space + classes, space + 2 * classes + 1};
-    machine->sharpness = 2; /* scores are ±1 for the surest rows */
-    minimise(&c, &machine->sharpness, machine->offset, space + 3 * classes + 2);
+    *sharpness = 2; /* scores are ±1 for the surest rows */
+    minimise(&c, sharpness, offset, space + 3 * classes + 2);
+    *loss = log_loss(&c, *sharpness, offset, false);
     bo_free(space);
     return BO_OK;
+}
+
+bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out, double *loss)
+{
+    double *offset = bo_alloc(context, left_out->outputs, sizeof *offset, "the calibration"), sharpness, weight = 0;
+    if (!offset) return BO_MEMORY;
+    bo_status status = calibrate_classes(context, left_out, &sharpness, offset, loss);
+    for (size_t i = 0; i < left_out->rows; i++) weight += left_out->weight[i];
+    *loss /= weight > 0 ? weight : 1;
+    bo_free(offset);
+    return status;
 }
 
 bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                const bo_left_out *left_out)
 {
     if (left_out->rows == 0) return BO_OK;
-    if (targets->classes) return calibrate_classes(context, machine, left_out);
+    double loss;
+    if (targets->classes) return calibrate_classes(context, left_out, &machine->sharpness, machine->offset, &loss);
     noise_from(machine, targets, left_out);
     return BO_OK;
 }

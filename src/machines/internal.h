@@ -125,6 +125,9 @@ void bo_left_out_free(bo_left_out *left_out);
 bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_front *front, const bo_targets *targets,
                             const bo_samples *samples, bool intercept, bo_left_out *out);
 
+/* Log loss of classes from left-out scores, calibrated on the same rows: a mean over rows. */
+bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out, double *loss);
+
 /* Cross-validation score of a solved system, summed over outputs: GCV, corrected on the rows of `probe` by what exact
  * leave-one-out says there. GCV puts the mean leverage in every row's place and overlooks the few rows that are
  * interpolated; the difference on a sample (a control variate) sets it right. */

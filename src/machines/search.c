@@ -25,6 +25,7 @@ typedef struct judge {
     double spectrum;    /* largest eigenvalue a row, from stage 1 */
     size_t features;    /* of the machine in small */
     double least;       /* no λ below this */
+    bool by_probability; /* classes, at the end: score by the log loss of left-out rows */
     bo_loo loo;
     bo_problem problem; /* samples: the probe */
     bo_moments moments;
@@ -80,6 +81,18 @@ static bo_status judge_gamma(judge *j, double gamma, double lambda)
     return BO_OK;
 }
 
+/* Squares go on punishing scores beyond ±1 that classify rightly, and want a larger λ than the classes do. */
+static bo_status log_loss(const judge *j, const bo_ridge *ridge, double *loss)
+{
+    const bo_problem *problem = &j->problem;
+    bo_left_out rows;
+    BO_TRY(bo_ridge_left_out(j->context, ridge, &problem->front, problem->targets, problem->samples, problem->intercept,
+                             &rows));
+    bo_status status = bo_left_out_log_loss(j->context, &rows, loss);
+    bo_left_out_free(&rows);
+    return status;
+}
+
 static bo_status judge_lambda(judge *j, double lambda, double *error)
 {
     if (j->exact) return bo_loo_point(j->context, &j->loo, lambda, error);
@@ -94,8 +107,9 @@ static bo_status judge_lambda(judge *j, double lambda, double *error)
         return BO_OK;
     }
     BO_TRY(status);
-    status = bo_ridge_score(j->context, &ridge, &problem->front, problem->targets, problem->samples, problem->intercept,
-                            error);
+    status = j->by_probability ? log_loss(j, &ridge, error)
+                               : bo_ridge_score(j->context, &ridge, &problem->front, problem->targets, problem->samples,
+                                                problem->intercept, error);
     *error /= (double)ridge.outputs;
     bo_ridge_free(&ridge);
     return status;
@@ -143,7 +157,8 @@ bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_mo
                            double *lambda)
 {
     judge j = {.context = context, .problem = *problem, .moments = *moments,
-               .least = least_for(moments, problem->front.quantum, spectrum)};
+               .least = least_for(moments, problem->front.quantum, spectrum),
+               .by_probability = problem->targets->classes > 0};
     double error;
     *lambda = problem->penalty.lambda;
     return best_lambda(&j, false, lambda, &error);
