@@ -61,6 +61,7 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
             bo_free(context);
             return status;
         }
+        context->threads = bo_pool_threads(context->pool);
     }
     *out = context;
     return BO_OK;

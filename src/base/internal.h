@@ -19,7 +19,9 @@ struct bo_context {
     char error[1024];
 };
 
+/* Up to `threads` threads, the calling one included; fewer when the system starts no more. */
 bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out);
+int bo_pool_threads(const bo_pool *pool);
 void bo_pool_destroy(bo_pool *pool);
 void bo_pool_run(bo_pool *pool, size_t count, bo_task_fn task, void *arg);
 bool bo_pool_inside(const bo_context *context, int *worker); /* is this thread running a task of this context? */

@@ -72,6 +72,11 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+int bo_pool_threads(const bo_pool *pool)
+{
+    return pool->workers + 1;
+}
+
 bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
 {
     *out = NULL;
@@ -90,12 +95,12 @@ bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
     while (pool->workers < threads - 1) {
         struct seat *seat = &pool->seats[pool->workers];
         *seat = (struct seat){pool, pool->workers + 1};
-        if (pthread_create(&pool->threads[pool->workers], NULL, worker_main, seat) != 0) {
-            bo_pool_destroy(pool);
-            return bo_fail(context, BO_MEMORY, "thread %d of %d could not be started", seat->worker + 1, threads);
-        }
+        if (pthread_create(&pool->threads[pool->workers], NULL, worker_main, seat) != 0) break;
         pool->workers++;
     }
+    /* Results do not depend on the number of threads, so a limit on processes costs time, not the run. */
+    if (pool->workers < threads - 1)
+        bo_log(context, BO_LOG_WARNING, "only %d of %d threads could be started", pool->workers + 1, threads);
     *out = pool;
     return BO_OK;
 }

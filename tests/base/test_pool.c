@@ -1,6 +1,8 @@
 /* The pool: every index once, on workers that exist and never twice at once, also when nested. */
 #include "testing.h"
+#include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 enum { MOST_WORKERS = 8 };
 
@@ -121,6 +123,58 @@ static void test_two_contexts(void **state)
     bo_context_destroy(j.other);
 }
 
+/* Blocks in pages of their own, which are taken away when released: a use after that is a crash in every build. */
+static void *page_allocate(void *user, size_t bytes)
+{
+    (void)user;
+    size_t whole = bytes + 64;
+    char *base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) return NULL;
+    *(size_t *)base = whole;
+    return base + 64;
+}
+
+static void page_release(void *user, void *block)
+{
+    (void)user;
+    char *base = (char *)block - 64;
+    munmap(base, *(size_t *)base);
+}
+
+static void count_message(void *user, bo_log_level level, const char *message)
+{
+    if (level == BO_LOG_WARNING && strstr(message, "threads")) ++*(int *)user;
+}
+
+/* A stack larger than the address space: no thread starts, as under a limit on processes. */
+static void test_threads_that_do_not_start(void **state)
+{
+    (void)state;
+    pthread_attr_t before, huge;
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    assert_int_equal(pthread_getattr_default_np(&huge), 0);
+    assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 56), 0);
+    if (pthread_setattr_default_np(&huge) != 0) skip();
+    int warnings = 0;
+    bo_context_desc desc = {
+        .threads = 4, .log = count_message, .user = &warnings, .allocator = {page_allocate, page_release, NULL}};
+    bo_context *context = NULL;
+    bo_status status = bo_context_create(&desc, &context);
+    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    assert_int_equal(status, BO_OK);
+    assert_int_equal(bo_context_threads(context), 1);
+    assert_int_equal(warnings, 1);
+    job j = {.context = context, .threads = 1};
+    j.done = calloc(100, sizeof *j.done);
+    bo_parallel(context, 100, mark, &j);
+    for (size_t i = 0; i < 100; i++) assert_int_equal(j.done[i], 1);
+    assert_int_equal(j.wrong, 0);
+    free(j.done);
+    bo_context_destroy(context);
+    pthread_attr_destroy(&before);
+    pthread_attr_destroy(&huge);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +182,7 @@ int main(void)
         cmocka_unit_test(test_many_batches),
         cmocka_unit_test(test_nested_runs_inline),
         cmocka_unit_test(test_two_contexts),
+        cmocka_unit_test(test_threads_that_do_not_start),
     };
     return cmocka_run_group_tests_name("base.pool", tests, NULL, NULL);
 }
