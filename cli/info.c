@@ -137,10 +137,13 @@ static int describe(cli_session *session, const char *path)
     } else {
         char *words = strdup(bo_context_error(session->context)); /* what to say if it is no map either */
         bool maybe = status == BO_FORMAT || status == BO_UNSUPPORTED || status == BO_INVALID;
-        if (maybe && bo_features_load(session->context, path, &map) == BO_OK) {
+        bo_status of_map = maybe ? bo_features_load(session->context, path, &map) : BO_FORMAT;
+        if (of_map == BO_OK) {
             (session->common.json ? features_json : features_print)(path, bo_features_describe(map),
                                                                     bo_features_frequencies(map));
             status = BO_OK;
+        } else if (of_map != BO_FORMAT && of_map != BO_IO) { /* a map, but a newer one, or larger than memory */
+            cli_fail_status(session, of_map);
         } else {
             cli_fail(session, "%s", words ? words : bo_status_string(status));
         }

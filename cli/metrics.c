@@ -5,6 +5,14 @@
 
 static const double SIGMAS = 1.959963984540054; /* of a normal distribution's central 95% */
 
+const char *cli_class_label(const bo_schema *schema, size_t index, cli_word *number)
+{
+    const char *label = schema ? bo_schema_class(schema, index) : NULL;
+    if (label) return label;
+    snprintf(number->s, sizeof number->s, "%zu", index);
+    return number->s;
+}
+
 void cli_metrics_open(cli_metrics *metrics, const bo_machine_report *report)
 {
     *metrics = (cli_metrics){.classes = report->classes, .has_std = report->has_std && report->classes == 0};
@@ -154,7 +162,8 @@ static void json_targets(const cli_metrics *metrics, const bo_schema *schema, cl
 static void json_confusion(const cli_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
     cli_json_array(json, "classes");
-    for (size_t i = 0; i < metrics->classes; i++) cli_json_text(json, NULL, schema ? bo_schema_class(schema, i) : NULL);
+    cli_word number;
+    for (size_t i = 0; i < metrics->classes; i++) cli_json_text(json, NULL, cli_class_label(schema, i, &number));
     cli_json_end(json);
     cli_json_array(json, "confusion");
     for (size_t i = 0; i < metrics->classes; i++) {
@@ -188,12 +197,13 @@ enum { TEXT_CLASSES = 12, CELL = 8 };
 static void print_confusion(const cli_metrics *metrics, const bo_schema *schema, FILE *out)
 {
     size_t classes = metrics->classes;
+    cli_word number;
     fprintf(out, "            predicted\n  %-10s", "true");
-    for (size_t j = 0; j < classes; j++) fprintf(out, "%*.*s", CELL, CELL - 1, bo_schema_class(schema, j));
+    for (size_t j = 0; j < classes; j++) fprintf(out, "%*.*s", CELL, CELL - 1, cli_class_label(schema, j, &number));
     fputs("   found\n", out);
     for (size_t i = 0; i < classes; i++) {
         size_t total = 0;
-        fprintf(out, "  %-10.10s", bo_schema_class(schema, i));
+        fprintf(out, "  %-10.10s", cli_class_label(schema, i, &number));
         for (size_t j = 0; j < classes; j++) {
             size_t count = metrics->confusion[i * classes + j];
             total += count;
@@ -214,7 +224,7 @@ void cli_metrics_print(const cli_metrics *metrics, const bo_schema *schema, FILE
     if (metrics->classes) {
         fprintf(out, "Test        accuracy %.2f%%, log loss %s (%s rows)\n", 100 * cli_metrics_accuracy(metrics),
                 cli_significant(cli_metrics_log_loss(metrics), 4).s, cli_count(metrics->rows).s);
-        if (metrics->classes <= TEXT_CLASSES && schema) print_confusion(metrics, schema, out);
+        if (metrics->classes <= TEXT_CLASSES) print_confusion(metrics, schema, out);
         return;
     }
     fprintf(out, "Test        rmse %s, r2 %.4f (%s rows)\n", cli_significant(cli_metrics_rmse(metrics), 5).s,

@@ -23,6 +23,10 @@ typedef struct cli_metrics {
     double *truth, *predicted, *deviation; /* deviation is NULL without std */
 } cli_metrics;
 
+/* A class as it stood in the file or, where the schema has none (a model that a program saved without one), its number:
+ * `number` then holds the words. */
+const char *cli_class_label(const bo_schema *schema, size_t index, cli_word *number);
+
 void cli_metrics_open(cli_metrics *metrics, const bo_machine_report *report);
 void cli_metrics_close(cli_metrics *metrics);
 void cli_metrics_regression(cli_metrics *metrics, size_t rows, const double *y, const double *mean, const double *std);

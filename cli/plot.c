@@ -191,11 +191,9 @@ static void class_tics(FILE *pipe, const char *axis, const bo_schema *schema, si
     fprintf(pipe, "set %stics %s scale 0 (", axis, format);
     size_t step = classes <= 60 ? 1 : (classes + 29) / 30;
     for (size_t i = 0; i < classes; i += step) {
-        const char *name = schema ? bo_schema_class(schema, i) : NULL;
-        char number[32];
-        snprintf(number, sizeof number, "%zu", i);
+        cli_word number;
         if (i) fputs(", ", pipe);
-        quoted(pipe, name ? name : number, 18);
+        quoted(pipe, cli_class_label(schema, i, &number), 18);
         fprintf(pipe, " %zu", i);
     }
     fputs(")\n", pipe);
@@ -237,8 +235,9 @@ static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *s
                       const char *output)
 {
     size_t classes = metrics->classes, longest = 1;
-    for (size_t i = 0; i < classes && schema; i++) {
-        size_t length = strlen(bo_schema_class(schema, i));
+    for (size_t i = 0; i < classes; i++) {
+        cli_word number;
+        size_t length = strlen(cli_class_label(schema, i, &number));
         if (length > longest) longest = length < 18 ? length : 18;
     }
     int cell = classes <= 12 ? 52 : classes <= 30 ? 32 : classes <= 60 ? 24 : (int)(1440 / classes + 1);

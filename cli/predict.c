@@ -49,7 +49,8 @@ static bool failed(predict_job *job, bo_status status)
 static void column_name(const predict_job *job, size_t index, char *name, size_t room)
 {
     if (job->report->classes) {
-        snprintf(name, room, "%s", index == 0 ? "prediction" : bo_schema_class(job->schema, index - 1));
+        cli_word number;
+        snprintf(name, room, "%s", index == 0 ? "prediction" : cli_class_label(job->schema, index - 1, &number));
         return;
     }
     static const char *const alone[] = {"mean", "std", "low95", "high95"};
@@ -77,16 +78,17 @@ static void number_classes(predict_job *job)
     size_t classes = job->report->classes;
     job->class_values = cli_allocate(classes, sizeof(double), "class labels");
     bool numbers = true;
+    cli_word number;
     for (size_t i = 0; i < classes; i++) {
         char *end;
-        const char *name = bo_schema_class(job->schema, i);
+        const char *name = cli_class_label(job->schema, i, &number);
         job->class_values[i] = strtod(name, &end);
         numbers &= *name != 0 && *end == 0;
     }
     if (numbers) return;
     for (size_t i = 0; i < classes; i++) job->class_values[i] = (double)i;
     cli_say(job->session, "Labels are words: %s has their index, 0 for %s", job->options->out,
-            bo_schema_class(job->schema, 0));
+            cli_class_label(job->schema, 0, &number));
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
@@ -160,11 +162,12 @@ static bool write_npy(predict_job *job, size_t rows)
 
 static void write_json(predict_job *job, size_t rows)
 {
+    cli_word number;
     for (size_t i = 0; i < rows; i++) {
         size_t count = row_numbers(job, i, job->row);
         if (job->columns > 1) cli_json_array(&job->json, NULL);
         if (job->report->classes)
-            cli_json_text(&job->json, NULL, bo_schema_class(job->schema, (size_t)job->classes[i]));
+            cli_json_text(&job->json, NULL, cli_class_label(job->schema, (size_t)job->classes[i], &number));
         for (size_t c = 0; c < count; c++) cli_json_number(&job->json, NULL, job->row[c]);
         if (job->columns > 1) cli_json_end(&job->json);
     }
@@ -173,10 +176,11 @@ static void write_json(predict_job *job, size_t rows)
 static void write_csv(predict_job *job, size_t rows)
 {
     FILE *file = job->output.file;
+    cli_word number;
     for (size_t i = 0; i < rows; i++) {
         size_t count = row_numbers(job, i, job->row);
         bool labels = job->report->classes > 0;
-        if (labels) cli_csv_field(file, bo_schema_class(job->schema, (size_t)job->classes[i]));
+        if (labels) cli_csv_field(file, cli_class_label(job->schema, (size_t)job->classes[i], &number));
         for (size_t c = 0; c < count; c++) fprintf(file, "%s%.9g", c || labels ? "," : "", job->row[c]);
         fputc('\n', file);
     }
