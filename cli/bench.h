@@ -34,6 +34,11 @@ void bench_add(bench_run *bench, const char *name, double value, const char *uni
  * and goes. */
 double bench_yardstick(bench_run *bench);
 
+/* Title of the rate of a fit: AUTO is what a user gets, anything else is asked for. */
+void bench_rate_name(char *name, size_t room, const char *what, bo_precision asked);
+/* What every such rate must say, with the name of the precision used: the yardstick is float32. */
+#define BENCH_COUNTED "counts the operations of a float32 fit; its Gram products ran in %s"
+
 /* Operations of a fit that counts them once: projection, upper triangle of the Gram matrix, Cholesky factor. */
 double bench_fit_operations(double rows, double dim, double features);
 

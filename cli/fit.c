@@ -62,6 +62,8 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     size_t classes = bo_schema_classes(schema), outputs = classes ? classes : bo_schema_targets(schema);
     size_t dim = bo_schema_dim(schema);
     bo_machine_desc desc = job->desc;
+    desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
+    if (job->options->stream) desc.loss = BO_LOSS_RIDGE;
     if (job->options->stream) desc.solver = BO_SOLVER_PRIMAL;
     size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
     bo_solver solver = desc.solver;

@@ -1,0 +1,33 @@
+# The bench: a rate over the float32 yardstick says in which arithmetic the fit ran, and stands beside that of a float32 fit.
+[ -z "${SANITIZE:-}" ] || exit 77 # the yardstick is a large matrix product
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+
+# pictures PART ROWS: 2 x 4 pixels of two classes, as MNIST's files are named.
+pictures() {
+    awk -v n="$2" 'BEGIN { srand(n); printf "\\0000\\0000\\0010\\0003\\0000\\0000\\0000\\0%03o", n;
+        printf "\\0000\\0000\\0000\\0002\\0000\\0000\\0000\\0004";
+        for (i = 0; i < n; i++) for (j = 0; j < 8; j++) printf "\\0%03o", (j % 4 < 2) == (i % 2) ? 150 + 100 * rand() : 60 * rand() }' >text
+    printf '%b' "$(cat text)" >"$1-images-idx3-ubyte"
+    awk -v n="$2" 'BEGIN { printf "\\0000\\0000\\0010\\0001\\0000\\0000\\0000\\0%03o", n; for (i = 0; i < n; i++) printf "\\0%03o", i % 2 }' >text
+    printf '%b' "$(cat text)" >"$1-labels-idx1-ubyte"
+}
+pictures train 200
+pictures t10k 60
+
+# beside WHAT: its rate as chosen tells the precision, and unless that was float32 there is a second one.
+beside() {
+    grep -q "^$1, fit rate / GEMM rate .*float32 fit; its Gram products ran in [a-z]*[0-9]" out ||
+        complain "the rate of $1 does not tell its precision: $(cat out)"
+    grep -q "^$1, fit rate.*ran in float32" out && return
+    grep -q "^$1, float32, fit rate / GEMM rate .*ran in float32" out || complain "no float32 rate of $1: $(cat out)"
+}
+
+succeeds "$BOCHNER" bench machines --only speed --mnist . --features 64 --repeats 1 --peers nowhere
+beside MNIST
+grep -q "^MNIST, fit rate.*ran in int8" out || complain "lambda 0.1 notices int8: $(cat out)"
+grep -q "accuracy 100.00%" out || complain "two kinds of pictures that differ in every pixel: $(cat out)"
+[ "${BOCHNER_LONG:-0}" = 1 ] || finish
+succeeds "$BOCHNER" bench machines --only stream --scratch . --rows 2000 --stream-features 32 --fashion nowhere
+beside stream
+ls | grep -q bochner-stream && complain "left behind: $(ls)"
+finish
