@@ -104,6 +104,13 @@ static double read_number(json_reader *r, const char *name, double low, double h
     return low;
 }
 
+static double read_whole(json_reader *r, const char *name, double low, double high)
+{
+    double value = read_number(r, name, low, high);
+    if (value != floor(value)) complain(r, name, "a whole number");
+    return value;
+}
+
 static const char *read_text(json_reader *r, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, name);
@@ -121,13 +128,13 @@ static void read_descriptor(json_reader *r, bo_features_desc *desc)
     if (!bo_draw_parse(read_text(r, "draw"), &desc->draw)) complain(r, "draw", "a draw's name");
     if (!bo_sampling_parse(read_text(r, "sampling"), &desc->sampling)) complain(r, "sampling", "a sampling policy");
     if (desc->function == BO_FUNCTION_CUSTOM) complain(r, "function", "one that can be saved");
-    desc->dim = (size_t)read_number(r, "dim", 1, whole);
-    desc->features = (size_t)read_number(r, "features", 1, whole);
+    desc->dim = (size_t)read_whole(r, "dim", 1, whole);
+    desc->features = (size_t)read_whole(r, "features", 1, whole);
     desc->gamma = read_number(r, "gamma", 0, INFINITY);
     desc->alpha = read_number(r, "alpha", 0, INFINITY);
-    desc->degree = (int)read_number(r, "degree", 0, 64);
+    desc->degree = (int)read_whole(r, "degree", 0, 64);
     desc->pair_norm = read_number(r, "pair_norm", 0, INFINITY);
-    desc->candidates = (size_t)read_number(r, "candidates", 0, whole);
+    desc->candidates = (size_t)read_whole(r, "candidates", 0, whole);
     desc->leverage_lambda = read_number(r, "leverage_lambda", 0, INFINITY);
     const char *seed = read_text(r, "seed");
     desc->seed = strtoull(seed, &end, 10);
@@ -150,6 +157,35 @@ static bo_status descriptor_from_json(bo_context *context, const char *path, con
 }
 
 /* ---- in: the arrays ---------------------------------------------------------------------------------------------- */
+
+/* The shape of the signs of HADAMARD. */
+static void hadamard_shape(const bo_features_desc *desc, size_t *blocks, size_t *padded)
+{
+    *padded = 1;
+    while (*padded < desc->dim) *padded *= 2;
+    *blocks = (bo_frequencies_of(desc) + *padded - 1) / *padded;
+}
+
+/* A few hundred bytes of JSON may claim any size. Before memory is spent on a claim, the file must hold the arrays that
+ * go with it; maps without arrays are bounded by BO_EXACT_MOST. */
+static bo_status check_claims(bo_context *context, const bo_tensors *file, const bo_features_desc *desc)
+{
+    size_t m = bo_frequencies_of(desc), blocks, padded;
+    const bo_tensor *unused;
+    if (desc->function == BO_FUNCTION_TENSORSKETCH) {
+        const size_t shape[2] = {(size_t)desc->degree, desc->dim + 1};
+        BO_TRY(bo_tensors_require(context, file, "features.sketch_hashes", BO_I32, 2, shape, &unused));
+        return bo_tensors_require(context, file, "features.sketch_signs", BO_F32, 2, shape, &unused);
+    }
+    if (m && desc->draw == BO_DRAW_HADAMARD) {
+        hadamard_shape(desc, &blocks, &padded);
+        const size_t signs[2] = {blocks * 3, padded};
+        BO_TRY(bo_tensors_require(context, file, "features.signs", BO_F32, 2, signs, &unused));
+        return bo_tensors_require(context, file, "features.norms", BO_F32, 1, &m, &unused);
+    }
+    const size_t shape[2] = {m, desc->dim};
+    return m ? bo_tensors_require(context, file, "features.w", BO_F32, 2, shape, &unused) : BO_OK;
+}
 
 /* A copy of the tensor; *out stays NULL when it is optional and absent. */
 static bo_status read_array(bo_context *context, const bo_tensors *file, const char *name, bo_dtype type, size_t rows,
@@ -179,9 +215,8 @@ static bo_status check_finite(bo_context *context, const bo_tensors *file, const
 static bo_status read_hadamard(bo_context *context, const bo_tensors *file, bo_features *f)
 {
     bo_hadamard *h = &f->hadamard;
-    size_t padded = 1;
-    while (padded < f->desc.dim) padded *= 2;
-    size_t blocks = (f->frequencies + padded - 1) / padded;
+    size_t blocks, padded;
+    hadamard_shape(&f->desc, &blocks, &padded);
     BO_TRY(read_array(context, file, "features.signs", BO_F32, blocks * 3, padded, false, &h->signs));
     BO_TRY(read_array(context, file, "features.norms", BO_F32, f->frequencies, 0, false, &h->norms));
     h->padded = padded;
@@ -226,14 +261,18 @@ static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_fea
     return f->desc.function == BO_FUNCTION_TENSORSKETCH ? read_sketch(context, file, f) : BO_OK;
 }
 
-/* A map that was resampled is loaded, not resampled again: the sample is gone. */
-static bo_status resolve_loaded(bo_context *context, const bo_features_desc *read, bo_features_desc *resolved)
+/* A map that was resampled is loaded, not resampled again: the sample is gone. What would be the caller's mistake in a
+ * descriptor is the file's here. */
+static bo_status resolve_loaded(bo_context *context, const char *path, const bo_features_desc *read,
+                                bo_features_desc *resolved)
 {
     bo_features_desc drawn = *read;
     drawn.sampling = BO_SAMPLING_DRAWN;
-    BO_TRY(bo_features_resolve(context, &drawn, resolved));
+    bo_status status = bo_features_resolve(context, &drawn, resolved);
+    if (status == BO_INVALID || status == BO_UNSUPPORTED)
+        return bo_fail(context, BO_FORMAT, "%s: its features make no sense: %s", path, bo_context_error(context));
     resolved->sampling = read->sampling;
-    return BO_OK;
+    return status;
 }
 
 static bo_status unpack_into(bo_context *context, const bo_tensors *file, bo_features_desc *desc, bo_features **out)
@@ -243,7 +282,8 @@ static bo_status unpack_into(bo_context *context, const bo_tensors *file, bo_fea
     bo_features *f = NULL;
     BO_TRY(read_array(context, file, "features.length_scales", BO_F32, desc->dim, 0, true, &length_scales));
     desc->length_scales = length_scales;
-    bo_status status = resolve_loaded(context, desc, &resolved);
+    bo_status status = resolve_loaded(context, bo_tensors_path(file), desc, &resolved);
+    if (status == BO_OK) status = check_claims(context, file, &resolved);
     if (status == BO_OK) status = bo_features_begin(context, &resolved, &f);
     if (status == BO_OK) status = read_arrays(context, file, f);
     if (status == BO_OK) status = bo_features_finish(context, f);

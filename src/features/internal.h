@@ -188,6 +188,9 @@ typedef struct bo_monomial {
     double coefficient;
 } bo_monomial;
 
+/* Columns and features of maps without frequencies, whose sizes nothing in a file bears out: at most tens of megabytes. */
+enum { BO_EXACT_MOST = 1 << 22 };
+
 /* Rows that one task takes: a block of z stays in the second-level cache. */
 enum { BO_BLOCK_ROWS = 64 };
 

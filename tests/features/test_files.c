@@ -1,6 +1,7 @@
 /* A map that was saved and loaded gives the same bits; files that are not what they should be are refused. */
 #include <unistd.h>
 #include "maps.h"
+#include "../base/counting.h"
 #include "io/tensors.h"
 #include "features/files.h"
 
@@ -99,7 +100,9 @@ static void wrong_files_are_refused(void **state)
         {"\"dim\": 3", "\"dim\": -3", BO_FORMAT, "dim"},
         {"\"dim\": 3", "\"dim\": 1e300", BO_FORMAT, "dim"},
         {"\"features\": 8", "\"features\": 10", BO_FORMAT, "features.w"},
-        {"\"features\": 8", "\"features\": 7", BO_INVALID, "multiple"},
+        {"\"features\": 8", "\"features\": 7", BO_FORMAT, "multiple"},
+        {"\"features\": 8", "\"features\": 8.5", BO_FORMAT, "whole"},
+        {"\"sincos\"", "\"relu\"", BO_FORMAT, "does not estimate"},
         {"\"gamma\": 1", "\"gamma\": -1", BO_FORMAT, "gamma"},
         {"\"orthogonal\"", "\"hadamard\"", BO_FORMAT, "features.signs"},
         {"\"seed\": \"1\"", "\"seed\": \"one\"", BO_FORMAT, "seed"},
@@ -123,6 +126,66 @@ static void wrong_files_are_refused(void **state)
     assert_fails(context, BO_IO, "no-such-file", bo_features_load(context, "no-such-file.safetensors", &loaded));
     bo_free(json);
     bo_free(owned);
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
+/* A descriptor may claim any size: no memory is spent before the file bears it out. The honest cost of such a file is
+ * kilobytes, the least of the claims 16 MB (4000037 floats). */
+static void claims_cost_nothing(void **state)
+{
+    (void)state;
+    enum { ROOM = 1 << 20 };
+    static const struct {
+        const char *kernel, *function, *draw, *dim, *features;
+    } claims[] = {
+        {"rbf", "sincos", "iid", "4294967295", "2"},
+        {"rbf", "sincos", "iid", "3", "200000000"},
+        {"rbf", "cosbias", "hadamard", "100000000", "8"},
+        {"rbf", "sincos", "hadamard", "3", "2000000000"},
+        {"elu", "elu", "iid", "100000000", "100000000"},
+        {"taylor", "taylor", "iid", "16777216", "140737513521153"},
+        {"polynomial", "polynomial", "iid", "10000", "50015001"},
+        {"polynomial", "tensorsketch", "iid", "3", "200000003"},
+        {"polynomial", "tensorsketch", "iid", "3", "4000037"},
+        {"polynomial", "tensorsketch", "iid", "100000000", "8"},
+    };
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        counting counter = {0};
+        char json[512];
+        bo_features *loaded;
+        bo_context *context = counting_context(&counter, 1);
+        snprintf(json, sizeof json,
+                 "{\"format\": 1, \"kernel\": \"%s\", \"function\": \"%s\", \"draw\": \"%s\", "
+                 "\"sampling\": \"drawn\", \"dim\": %s, \"features\": %s, \"gamma\": 1, \"alpha\": 0, "
+                 "\"degree\": 2, \"pair_norm\": 0, \"seed\": \"1\", \"candidates\": 0, \"leverage_lambda\": 0}",
+                 claims[i].kernel, claims[i].function, claims[i].draw, claims[i].dim, claims[i].features);
+        write_altered(context, json, NULL, NULL, NULL, 0);
+        counter.peak = 0;
+        assert_fails(context, BO_FORMAT, path, bo_features_load(context, path, &loaded));
+        assert_true(counter.peak < ROOM);
+        bo_context_destroy(context);
+        assert_int_equal(counter.live, 0);
+    }
+}
+
+/* The hashes are there, but the length of the sketch is a claim without an array. */
+static void long_sketches_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_features_desc desc = {
+        .kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_TENSORSKETCH, .dim = 3, .features = 8};
+    bo_features *f, *loaded;
+    bo_tensor tensors[BO_FEATURES_TENSORS];
+    size_t count;
+    char *json;
+    void *owned;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_ok(context, bo_features_pack(context, f, tensors, &count, &json, &owned));
+    write_altered(context, json, "\"features\": 8", "\"features\": 200000003", tensors, count);
+    assert_fails(context, BO_FORMAT, "at most", bo_features_load(context, path, &loaded));
+    bo_free(json);
     bo_features_destroy(f);
     bo_context_destroy(context);
 }
@@ -154,6 +217,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_map_survives_a_file, make_path, remove_path),
         cmocka_unit_test_setup_teardown(wrong_files_are_refused, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(claims_cost_nothing, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(long_sketches_are_refused, make_path, remove_path),
         cmocka_unit_test_setup_teardown(hostile_hashes_are_refused, make_path, remove_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

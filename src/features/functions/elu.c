@@ -34,7 +34,8 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
-    (void)context;
+    if (desc->dim > BO_EXACT_MOST)
+        return bo_fail(context, BO_INVALID, "function elu has at most dim %d, found %zu", (int)BO_EXACT_MOST, desc->dim);
     *features = desc->dim;
     return BO_OK;
 }

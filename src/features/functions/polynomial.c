@@ -50,10 +50,10 @@ static size_t scratch(const bo_features *f)
     return 2 * f->desc.features * sizeof(double);
 }
 
-/* C(d + p, p), refusing what would not fit: a feature costs 4 bytes in every row. */
+/* C(d + p, p) */
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
-    const double limit = 1 << 26;
+    const double limit = BO_EXACT_MOST;
     double total = 1;
     for (int k = 1; k <= desc->degree; k++) {
         total = total * ((double)desc->dim + k) / k;

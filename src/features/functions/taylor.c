@@ -48,8 +48,9 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
     size_t dim = desc->dim;
-    if (dim > (size_t)1 << 24)
-        return bo_fail(context, BO_INVALID, "function taylor of dim %zu has too many features; use positive", dim);
+    if (dim > BO_EXACT_MOST)
+        return bo_fail(context, BO_INVALID, "function taylor has at most dim %d, found %zu; use positive",
+                       (int)BO_EXACT_MOST, dim);
     *features = 1 + dim + dim * (dim + 1) / 2;
     return BO_OK;
 }

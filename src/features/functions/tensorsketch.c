@@ -120,9 +120,9 @@ float *bo_sketch_signs(bo_sketch *sketch)
 
 static bo_status check(bo_context *context, bo_features_desc *desc)
 {
-    if (desc->features > INT32_MAX)
-        return bo_fail(context, BO_INVALID, "function tensorsketch has at most 2^31 - 1 features, found %zu",
-                       desc->features);
+    if (desc->features > BO_EXACT_MOST)
+        return bo_fail(context, BO_INVALID, "function tensorsketch has at most %d features, found %zu",
+                       (int)BO_EXACT_MOST, desc->features);
     return BO_OK;
 }
 
