@@ -1,0 +1,18 @@
+#include "container.h"
+#include <bochner/features.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM], z[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
+    bo_context *context = fuzz_context();
+    bo_features *map;
+    if (!fuzz_ok(context, bo_features_load(context, fuzz_file(data, size), &map))) return 0;
+    const bo_features_desc *desc = bo_features_describe(map);
+    const size_t dim = desc->dim, length = desc->features;
+    if (dim <= FUZZ_MOST_DIM && length <= FUZZ_MOST_OUTPUTS) {
+        fuzz_inputs(FUZZ_APPLIED_ROWS * dim, x);
+        fuzz_ok(context, bo_features_apply(context, map, FUZZ_APPLIED_ROWS, x, dim, z, length));
+    }
+    bo_features_destroy(map);
+    return 0;
+}

@@ -1,0 +1,31 @@
+#include "container.h"
+#include <bochner/machines.h>
+
+static void predict(bo_context *context, const bo_machine *machine)
+{
+    static float x[FUZZ_APPLIED_ROWS * FUZZ_MOST_DIM];
+    static double mean[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS], std[FUZZ_APPLIED_ROWS * FUZZ_MOST_OUTPUTS];
+    const bo_machine_report *report = bo_machine_describe(machine);
+    const size_t rows = FUZZ_APPLIED_ROWS, dim = report->dim;
+    int classes[FUZZ_APPLIED_ROWS];
+    if (dim > FUZZ_MOST_DIM || report->outputs > FUZZ_MOST_OUTPUTS || report->features > FUZZ_MOST_OUTPUTS) return;
+    fuzz_inputs(rows * dim, x);
+    fuzz_ok(context, bo_machine_predict(context, machine, rows, x, dim, mean, report->has_std ? std : NULL));
+    if (!report->classes) return;
+    fuzz_ok(context, bo_machine_probabilities(context, machine, rows, x, dim, mean));
+    if (!fuzz_ok(context, bo_machine_classify(context, machine, rows, x, dim, classes))) return;
+    for (size_t i = 0; i < rows; ++i)
+        if (classes[i] < 0 || (size_t)classes[i] >= report->classes) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    bo_context *context = fuzz_context();
+    bo_machine *machine;
+    bo_schema *schema;
+    if (!fuzz_ok(context, bo_machine_load(context, fuzz_file(data, size), &machine, &schema))) return 0;
+    predict(context, machine);
+    bo_machine_destroy(machine);
+    bo_schema_destroy(schema);
+    return 0;
+}

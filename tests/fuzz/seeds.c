@@ -1,0 +1,123 @@
+/* Seeds of the targets that load our own files, made by the library as it is: they are never of an older format.
+ *
+ *     fuzz_seeds FOLDER        writes FOLDER/features/… and FOLDER/machine/… */
+#include <bochner/bochner.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum { ROWS = 24, DIM = 3, FEATURES = 16 };
+
+typedef struct seeds {
+    bo_context *context;
+    const char *folder;
+    float x[ROWS * DIM];
+    double y[ROWS], classes[ROWS];
+} seeds;
+
+static void require(seeds *s, bo_status status)
+{
+    if (status == BO_OK) return;
+    fprintf(stderr, "fuzz_seeds: %s\n", bo_context_error(s->context));
+    exit(1);
+}
+
+static const char *place(const seeds *s, const char *kind, const char *name)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", s->folder, kind);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/%s", s->folder, kind, name);
+    return path;
+}
+
+static void write_map(seeds *s, const char *name, bo_features_desc desc)
+{
+    bo_features *map;
+    desc.dim = DIM;
+    desc.seed = 1;
+    desc.sample = s->x;
+    desc.sample_rows = ROWS;
+    require(s, bo_features_create(s->context, &desc, &map));
+    require(s, bo_features_save(s->context, map, place(s, "features", name)));
+    bo_features_destroy(map);
+}
+
+static void write_maps(seeds *s)
+{
+    const float scales[DIM] = {1, 2, 0.5f};
+    write_map(s, "sincos", (bo_features_desc){.features = FEATURES, .length_scales = scales});
+    write_map(s, "hadamard",
+              (bo_features_desc){.features = FEATURES, .function = BO_FUNCTION_COSBIAS, .draw = BO_DRAW_HADAMARD});
+    write_map(s, "mixture",
+              (bo_features_desc){.features = FEATURES, .kernel = BO_KERNEL_RATIONAL_QUADRATIC, .alpha = 2});
+    write_map(s, "oprf",
+              (bo_features_desc){.features = FEATURES,
+                                 .kernel = BO_KERNEL_SOFTMAX,
+                                 .function = BO_FUNCTION_OPRF,
+                                 .sampling = BO_SAMPLING_LEVERAGE});
+    write_map(
+        s, "sketch",
+        (bo_features_desc){
+            .features = FEATURES, .kernel = BO_KERNEL_POLYNOMIAL, .degree = 3, .function = BO_FUNCTION_TENSORSKETCH});
+    write_map(s, "polynomial", (bo_features_desc){.kernel = BO_KERNEL_POLYNOMIAL});
+    write_map(s, "taylor", (bo_features_desc){.kernel = BO_KERNEL_TAYLOR});
+    write_map(s, "elu", (bo_features_desc){.kernel = BO_KERNEL_ELU});
+}
+
+static void write_machine(seeds *s, const char *name, bo_machine_desc desc, size_t classes, const bo_schema *schema)
+{
+    bo_machine *machine;
+    bo_samples samples = {
+        .rows = ROWS, .dim = DIM, .targets = 1, .x = s->x, .y = classes ? s->classes : s->y, .classes = classes};
+    desc.lambda = 0.1;
+    desc.features.gamma = 0.5;
+    desc.features.features = FEATURES;
+    require(s, bo_machine_fit(s->context, &desc, &samples, &machine));
+    require(s, bo_machine_save(s->context, machine, schema, place(s, "machine", name)));
+    bo_machine_destroy(machine);
+}
+
+static bo_schema *make_schema(seeds *s)
+{
+    char path[4096];
+    static const char table[] = "a,b,c,y\n1,2,3,0.5\n2,1,0,1.5\n0,1,1,2.5\n";
+    snprintf(path, sizeof path, "%s/table.csv", s->folder);
+    require(s, bo_file_write(s->context, path, table, sizeof table - 1));
+    bo_schema *schema;
+    bo_data_desc desc = {.path = path, .target = "y", .task = BO_TASK_REGRESSION};
+    require(s, bo_schema_fit(s->context, &desc, &schema));
+    return schema;
+}
+
+static void write_machines(seeds *s)
+{
+    bo_schema *schema = make_schema(s);
+    write_machine(s, "primal", (bo_machine_desc){.solver = BO_SOLVER_PRIMAL}, 0, schema);
+    write_machine(s, "dual", (bo_machine_desc){.solver = BO_SOLVER_DUAL}, 0, NULL);
+    write_machine(s, "classes", (bo_machine_desc){.solver = BO_SOLVER_PRIMAL, .scaling = BO_SCALING_NONE}, 3, NULL);
+    write_machine(s, "logistic", (bo_machine_desc){.loss = BO_LOSS_LOGISTIC}, 3, NULL);
+    bo_schema_destroy(schema);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "use: %s FOLDER\n", argv[0]);
+        return 2;
+    }
+    seeds s = {.folder = argv[1]};
+    const bo_context_desc desc = {.threads = 1};
+    if (bo_context_create(&desc, &s.context) != BO_OK) return 1;
+    mkdir(s.folder, 0777);
+    for (size_t i = 0; i < ROWS * DIM; ++i) s.x[i] = sinf((float)(i * i));
+    for (size_t i = 0; i < ROWS; ++i) {
+        s.y[i] = cos((double)i);
+        s.classes[i] = (double)(i % 3);
+    }
+    write_maps(&s);
+    write_machines(&s);
+    bo_context_destroy(s.context);
+    return 0;
+}
