@@ -2,6 +2,8 @@
 #include "cli.h"
 #include "json.h"
 #include "output.h"
+#include "paths.h"
+#include "source.h"
 #include "statement.h"
 #include <math.h>
 #include <stdlib.h>
@@ -97,24 +99,10 @@ static double choose_gamma(features_job *job)
 
 static bool read_length_scales(features_job *job)
 {
-    const char *path = job->options->length_scales;
-    if (!path) return true;
-    size_t dim = bo_schema_dim(job->schema), count = 0;
-    job->length_scales = cli_allocate(dim, sizeof(float), "length scales");
-    bo_reader *reader = NULL;
-    if (failed(job, bo_reader_open(job->session->context, path, BO_FORMAT_AUTO, 0, &reader))) return false;
-    bo_block block = {.rows = 1};
-    bo_status status = BO_OK;
-    while (status == BO_OK && block.rows > 0) {
-        status = bo_reader_next(job->session->context, reader, 1024, &block);
-        for (size_t i = 0; status == BO_OK && i < block.rows * block.columns; i++, count++)
-            if (count < dim) job->length_scales[count] = (float)block.cells[i];
-    }
-    bo_reader_close(reader);
-    if (failed(job, status)) return false;
-    if (count == dim) return true;
-    cli_fail(job->session, "--length-scales: %s has %zu numbers, %s has %zu columns", path, count, job->data.path, dim);
-    return false;
+    if (!job->options->length_scales) return true;
+    job->length_scales =
+        cli_length_scales(job->session, job->options->length_scales, job->data.path, bo_schema_dim(job->schema));
+    return job->length_scales != NULL;
 }
 
 static bool open_data(features_job *job)
@@ -281,6 +269,10 @@ static int features(const features_options *o, const cli_common *common, const c
                              "give --out Z.npy for the features, --error for their accuracy, or --save FILE");
     if (o->out && !cli_ends_with(o->out, ".npy"))
         return cli_wrong_use("features", "--out: expected a name ending in .npy, found '%s'", o->out);
+    const cli_path outputs[] = {{"out", o->out}, {"save", o->save}};
+    const cli_path inputs[] = {{NULL, arguments->items[0]}, {"length-scales", o->length_scales}};
+    int apart = cli_paths_apart("features", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
+    if (apart != CLI_DONE) return apart;
     cli_session session;
     if (!cli_session_open(&session, "features", common, false)) return CLI_FAILED;
     features_job job = {.session = &session,
@@ -330,7 +322,7 @@ int cli_features(int argc, char **argv)
         {CLI_TEXT, "save", "FILE", "the map itself", &o.save, NULL, 0, 0},
         {CLI_FLAG, "error", NULL, "the statement of accuracy: measured error of the kernel and what theory predicts",
          &o.error, NULL, 0, 0},
-        {CLI_COUNT, "pairs", "N", "of rows to compare; 2000 unless given", &o.pairs, NULL, 1, 0},
+        {CLI_COUNT, "pairs", "N", "of rows to compare; 2000 unless given", &o.pairs, NULL, 1, 1e6},
     };
     const cli_usage usage = {"features",
                              "DATA --out Z.npy [options]   or   --error DATA [options]",

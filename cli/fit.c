@@ -1,5 +1,6 @@
 /* bochner fit: rows in, model out. */
 #include "fit.h"
+#include "paths.h"
 #include "plot.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,15 @@ static const size_t FEATURES_NOT_GIVEN = (size_t)-1;
 const bo_schema *cli_fit_schema(const cli_fit_job *job)
 {
     return job->schema ? job->schema : job->table.schema;
+}
+
+bool cli_fit_length_scales(cli_fit_job *job)
+{
+    if (!job->options->length_scales) return true;
+    job->length_scales = cli_length_scales(job->session, job->options->length_scales, job->source.paths[0],
+                                           bo_schema_dim(cli_fit_schema(job)));
+    job->desc.features.length_scales = job->length_scales;
+    return job->length_scales != NULL;
 }
 
 /* ---- the plan ------------------------------------------------------------------------------------------ */
@@ -118,7 +128,8 @@ static bool load_test(cli_fit_job *job)
 static bool fit_in_memory(cli_fit_job *job)
 {
     cli_session *session = job->session;
-    if (!cli_table_load(session, &job->source, &job->table) || !load_test(job)) return false;
+    if (!cli_table_load(session, &job->source, &job->table) || !cli_fit_length_scales(job) || !load_test(job))
+        return false;
     if (!cli_fit_plan(job, job->table.rows)) return false;
     bo_samples samples = {.rows = job->table.rows,
                           .dim = job->table.dim,
@@ -234,6 +245,18 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
     };
 }
 
+/* No file that is read is written, and the model and the picture are two files. */
+static int check_paths(const cli_fit_options *o, const cli_arguments *files)
+{
+    const cli_path outputs[] = {{"out", o->out}, {"plot", o->plot}};
+    const cli_path others[] = {
+        {"labels", o->labels}, {"test", o->test}, {"test-labels", o->test_labels}, {"length-scales", o->length_scales}};
+    int status = cli_paths_apart("fit", outputs, CLI_COUNT_OF(outputs), others, CLI_COUNT_OF(others));
+    for (size_t i = 0; i < files->count && status == CLI_DONE; i++)
+        status = cli_paths_apart("fit", outputs, CLI_COUNT_OF(outputs), &(cli_path){NULL, files->items[i]}, 1);
+    return status;
+}
+
 static int check(const cli_fit_options *o, const cli_arguments *files)
 {
     if (files->count == 0) return cli_wrong_use("fit", "no file to learn from");
@@ -252,7 +275,7 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
     if (o->holdout > 0 && cli_ranks_announced() > 1)
         return cli_wrong_use("fit", "--holdout is not for several ranks, which read rows in different orders: keep the "
                                     "test rows in a file of their own and give --test FILE");
-    return CLI_DONE;
+    return check_paths(o, files);
 }
 
 static int fit(cli_fit_options *options, const cli_common *common, const cli_arguments *files)
@@ -276,6 +299,7 @@ static int fit(cli_fit_options *options, const cli_common *common, const cli_arg
     bo_schema_destroy(job.schema);
     cli_table_close(&job.table);
     cli_metrics_close(&job.metrics);
+    free(job.length_scales);
     cli_session_close(&session);
     return status;
 }
@@ -314,9 +338,12 @@ int cli_fit(int argc, char **argv)
          "of the kernel, after scaling; larger is more local; searched unless given", &o.gamma, NULL, 0, 0},
         {CLI_REAL, "alpha", "X", "of the rational quadratic kernel; 1 unless given", &o.alpha, NULL, 1e-6, 1e6},
         {CLI_COUNT, "degree", "P", "of the polynomial kernel; 2 unless given", &o.degree, NULL, 1, 64},
+        {CLI_TEXT, "length-scales", "FILE", "one positive number a column, which divides it after scaling",
+         &o.length_scales, NULL, 0, 0},
         {CLI_CHOICE, "scale", "HOW", "how inputs are scaled", &o.scaling, cli_scaling_choice, 0, 0},
-        {CLI_CHOICE, "precision", "P", "of the products in the Gram matrix; auto is the coarsest that lambda does not notice",
-         &o.precision, cli_precision_choice, 0, 0},
+        {CLI_CHOICE, "precision", "P",
+         "of the products in the Gram matrix; auto is the coarsest that lambda does not notice", &o.precision,
+         cli_precision_choice, 0, 0},
         {CLI_SECTION, "Learning", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "loss", "LOSS", "what is minimised", &o.loss, cli_loss_choice, 0, 0},
         {CLI_REAL_OR_AUTO, "lambda", "X|auto", "of |Zb - y|^2 + lambda |b|^2, no factor n; searched unless given",

@@ -7,7 +7,7 @@
 #include "source.h"
 
 typedef struct cli_fit_options {
-    const char *labels, *target, *test, *test_labels, *categorical, *out, *plot;
+    const char *labels, *target, *test, *test_labels, *categorical, *length_scales, *out, *plot;
     int task, format, impute, loss, solver, scaling, precision, kernel, function, draw, sampling;
     size_t features, degree, memory, sample;
     double gamma, lambda, alpha, noise, dropout, holdout;
@@ -21,7 +21,8 @@ typedef struct cli_fit_job {
     bo_machine_desc desc;
     cli_table table;   /* in memory: the rows and the schema */
     bo_schema *schema; /* streaming: ours; else NULL */
-    bo_data *test;     /* the test file, in memory */
+    float *length_scales;
+    bo_data *test; /* the test file, in memory */
     bo_machine *machine;
     cli_metrics metrics;
     bool tested;
@@ -30,6 +31,8 @@ typedef struct cli_fit_job {
 } cli_fit_job;
 
 const bo_schema *cli_fit_schema(const cli_fit_job *job);
+/* Reads --length-scales, once the schema is known. Says what is wrong and returns false. */
+bool cli_fit_length_scales(cli_fit_job *job);
 /* Says what will be done. */
 bool cli_fit_plan(cli_fit_job *job, size_t rows);
 /* Streaming: fills machine (on rank 0 only) and schema. Says what is wrong and returns false. */

@@ -168,7 +168,7 @@ bool cli_fit_stream_test(cli_fit_job *job)
 bool cli_fit_stream(cli_fit_job *job)
 {
     cli_session *session = job->session;
-    if (!share_schema(job)) return false;
+    if (!share_schema(job) || !cli_fit_length_scales(job)) return false;
     bool first = session->ranks.rank == 0;
     if (first && job->options->test && !pass_test(job)) return false;
     size_t *counts = cli_allocate(job->source.files, sizeof(size_t), "row counts");

@@ -3,6 +3,7 @@
 #include "json.h"
 #include "metrics.h"
 #include "output.h"
+#include "paths.h"
 #include "plot.h"
 #include <math.h>
 #include <stdlib.h>
@@ -347,6 +348,10 @@ static int predict(const predict_options *options, const cli_common *common, con
     if (options->plot && !cli_plot_known(options->plot))
         return cli_wrong_use("predict", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'",
                              options->plot);
+    const cli_path outputs[] = {{"out", options->out}, {"plot", options->plot}};
+    const cli_path inputs[] = {{NULL, arguments->items[0]}, {NULL, arguments->items[1]}, {"labels", options->labels}};
+    int apart = cli_paths_apart("predict", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
+    if (apart != CLI_DONE) return apart;
     cli_session session;
     if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
     predict_job job = {

@@ -25,6 +25,48 @@ bo_status cli_schema_copy(bo_context *context, const bo_schema *schema, bo_schem
     return status;
 }
 
+static bool read_scales(cli_session *session, bo_reader *reader, const char *path, size_t dim, float *scales,
+                        size_t *count)
+{
+    bo_block block = {.rows = 1};
+    while (block.rows > 0) {
+        bo_status status = bo_reader_next(session->context, reader, 1024, &block);
+        if (status != BO_OK) {
+            cli_fail_status(session, status);
+            return false;
+        }
+        for (size_t i = 0; i < block.rows * block.columns; i++, ++*count) {
+            float value = (float)block.cells[i];
+            if (!(value > 0) || !isfinite(value)) {
+                cli_fail(session, "--length-scales: %s: expected positive numbers, found %g as number %zu", path,
+                         block.cells[i], *count + 1);
+                return false;
+            }
+            if (*count < dim) scales[*count] = value;
+        }
+    }
+    return true;
+}
+
+float *cli_length_scales(cli_session *session, const char *path, const char *data, size_t dim)
+{
+    bo_reader *reader = NULL;
+    bo_status status = bo_reader_open(session->context, path, BO_FORMAT_AUTO, 0, &reader);
+    if (status != BO_OK) {
+        cli_fail_status(session, status);
+        return NULL;
+    }
+    float *scales = cli_allocate(dim, sizeof(float), "length scales");
+    size_t count = 0;
+    bool ok = read_scales(session, reader, path, dim, scales, &count);
+    bo_reader_close(reader);
+    if (ok && count != dim)
+        cli_fail(session, "--length-scales: %s has %zu numbers, %s has %zu columns", path, count, data, dim);
+    if (ok && count == dim) return scales;
+    free(scales);
+    return NULL;
+}
+
 /* ---- in memory ----------------------------------------------------------------------------------------- */
 
 /* Files are read one after the other under the first one's schema. */
@@ -69,8 +111,8 @@ static bool copy_parts(cli_session *session, const cli_source *source, bo_data *
     size_t test = 0;
     for (uint64_t row = 0; row < all; row++) test += held_out(source, row);
     if (source->holdout > 0 && (test == 0 || test == all)) {
-        cli_fail(session, "--holdout %g of %s rows leaves none for the %s", source->holdout, cli_count(all).s,
-                 test ? "training" : "test");
+        cli_fail(session, "%s: --holdout %g of its %s row%s leaves none for the %s", source->paths[0], source->holdout,
+                 cli_count(all).s, all == 1 ? "" : "s", test ? "training" : "test");
         return false;
     }
     table->x = cli_allocate((size_t)(all - test) * table->dim, sizeof(float), "training rows");

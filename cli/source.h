@@ -14,6 +14,9 @@ typedef struct cli_source {
     uint64_t seed;
 } cli_source;
 
+/* One positive number a column of `data`, from a file in any format; freed by the caller. NULL after saying what is wrong. */
+float *cli_length_scales(cli_session *session, const char *path, const char *data, size_t dim);
+
 /* ---- in memory ----------------------------------------------------------------------------------------- */
 
 typedef struct cli_table {

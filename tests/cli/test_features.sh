@@ -40,6 +40,22 @@ echo "1 2 4 8" >scales.txt
 succeeds "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z3.npy
 echo "1 2 4" >scales.txt
 fails 1 "scales.txt|3 numbers|4 columns" "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z4.npy
+echo "1 2 -4 8" >scales.txt
+fails 1 "scales.txt|positive|-4|number 3" "$BOCHNER" features table.csv --length-scales scales.txt --features 64 --out Z4.npy
+fails 2 "--pairs|1000000" "$BOCHNER" features --error table.csv --pairs 999999999999
+# Length scales of a fit: a column divided by much has no say, in memory and in a stream.
+awk 'BEGIN { srand(5); print "a,b,y"; for (i = 0; i < 400; i++) { a = rand(); print a "," rand() "," sin(9 * a) } }' >one.csv
+echo "1 1e6" >scales.txt
+for way in "" --stream; do
+    # shellcheck disable=SC2086
+    succeeds "$BOCHNER" fit one.csv $way --features 128 --gamma 1 --lambda 0.01 --length-scales scales.txt --out one.model
+    printf 'a,b\n0.3,0.1\n0.3,0.9\n' >two.csv
+    succeeds "$BOCHNER" predict one.model two.csv
+    # gamma 1, inputs scaled to deviation 1, b over 1e6: the kernel of the two rows is 1 - 1e-11
+    awk 'NR > 1 { v[NR] = $1 } END { d = v[2] - v[3]; exit !(d * d < 1e-8 && v[2] > 0) }' out || complain "fit $way --length-scales: $(cat out)"
+done
+echo "1 1 1" >scales.txt
+fails 1 "scales.txt|3 numbers|2 columns" "$BOCHNER" fit one.csv --features 64 --length-scales scales.txt --out two.model
 succeeds "$BOCHNER" features table.csv --target price --features 64 --out Z4.npy --json
 [ "$(field out dim)" = 3 ] || complain "without its target the table has $(field out dim) columns"
 

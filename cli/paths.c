@@ -1,0 +1,50 @@
+#include "paths.h"
+#include "cli.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Folder of a path, and its name in it. */
+static const char *split(const char *path, char *folder, size_t room)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        snprintf(folder, room, ".");
+    else
+        snprintf(folder, room, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return slash ? slash + 1 : path;
+}
+
+/* By device and inode where both exist, so that links and ./ do not deceive; by folder and name where they do not yet.
+ * Devices and pipes may be shared. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+    bool is_first = stat(a, &first) == 0, is_second = stat(b, &second) == 0;
+    if (is_first != is_second) return false;
+    if (is_first) return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    char folder_a[4096], folder_b[4096];
+    const char *name_a = split(a, folder_a, sizeof folder_a), *name_b = split(b, folder_b, sizeof folder_b);
+    if (strcmp(name_a, name_b) != 0 || stat(folder_a, &first) != 0 || stat(folder_b, &second) != 0) return false;
+    return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+int cli_paths_apart(const char *command, const cli_path *outputs, size_t output_count, const cli_path *inputs,
+                    size_t input_count)
+{
+    for (size_t i = 0; i < output_count; i++) {
+        const char *path = outputs[i].path;
+        for (size_t j = 0; path && j < input_count; j++) {
+            const char *input = inputs[j].path;
+            if (!input || strcmp(input, "-") == 0 || !same_file(path, input)) continue;
+            return cli_wrong_use(command, "--%s %s would replace a file that is read (%s%s%s%s): give another name",
+                                 outputs[i].option, path, inputs[j].option ? "--" : "",
+                                 inputs[j].option ? inputs[j].option : "", inputs[j].option ? " " : "", input);
+        }
+        for (size_t j = 0; path && j < i; j++)
+            if (outputs[j].path && same_file(path, outputs[j].path))
+                return cli_wrong_use(command, "--%s and --%s are one file, %s: give two names", outputs[j].option,
+                                     outputs[i].option, path);
+    }
+    return CLI_DONE;
+}
