@@ -196,9 +196,8 @@ static int run(cli_fit_job *job)
         cli_fit_json(job);
     else
         cli_fit_print(job);
-    if (options->plot && job->tested && cli_plot(session, &job->metrics, cli_fit_schema(job), options->plot))
-        cli_say(session, "Picture     %s", options->plot);
-    return CLI_DONE;
+    if (!options->plot || !job->tested) return CLI_DONE;
+    return cli_plot(session, &job->metrics, cli_fit_schema(job), options->plot);
 }
 
 static void describe(cli_fit_job *job, const cli_arguments *files)

@@ -26,21 +26,27 @@ typedef struct bo_machine bo_machine;
 /* ---- simple: fit, predict ------------------------------------------------------------------------------ */
 
 typedef enum bo_loss {
-    BO_LOSS_RIDGE = 0,   /* squares; for classes one-vs-all with targets ±1, probabilities calibrated afterwards */
-    BO_LOSS_LOGISTIC = 1 /* multinomial logistic, classification only */
+    BO_LOSS_AUTO = 0,    /* LOGISTIC for classes of at least as many rows as features, fitted in memory by the primal solver
+                          * without noise or dropout; else RIDGE */
+    BO_LOSS_RIDGE = 1,   /* squares; for classes one-vs-all with targets ±1, probabilities calibrated afterwards */
+    BO_LOSS_LOGISTIC = 2 /* multinomial, classification only: Σ w (log Σ_c exp f_c - f_y) + λ/2 |β|². More often right than
+                          * RIDGE, for a few times the work */
 } bo_loss;
 
 typedef enum bo_solver {
     BO_SOLVER_AUTO = 0,
     BO_SOLVER_PRIMAL = 1, /* Cholesky of the R x R Gram matrix */
     BO_SOLVER_DUAL = 2,   /* Cholesky of the n x n kernel matrix ZZᵀ: for R > n */
-    BO_SOLVER_CG = 3,     /* preconditioned conjugate gradients, O(R) memory */
-    BO_SOLVER_SGD = 4     /* mini-batch gradient descent, the step from the spectrum; O(R) memory, one row at a time */
+    BO_SOLVER_CG = 3,     /* preconditioned conjugate gradients: memory for 1024 rows of features instead of R² */
+    BO_SOLVER_SGD = 4     /* mini-batches of 256 rows, the step from the spectrum; as little memory as CG */
+    /* CG and SGD hold a tenth of the rows back (at most 1024; none below 200) to measure their error and calibrate
+     * probabilities; those rows are not learnt from */
 } bo_solver;
 
 typedef enum bo_scaling {
     BO_SCALING_AUTO = 0,     /* COMMON when the inputs share one unit (bo_samples.common_unit), else COLUMNS */
-    BO_SCALING_COLUMNS = 1,  /* each column to mean 0, deviation 1; constant columns are dropped */
+    BO_SCALING_COLUMNS = 1,  /* each column to mean 0, deviation 1, and what is farther than 5 deviations counted as 5; constant
+                              * columns are dropped */
     BO_SCALING_COMMON = 2,   /* columns centred, then one factor for all: mean variance 1 */
     BO_SCALING_NONE = 3
 } bo_scaling;
@@ -80,7 +86,8 @@ typedef struct bo_samples {
     const float *x;        /* rows x dim */
     const double *y;       /* rows x targets; class indices 0…classes-1 for classification */
     size_t classes;        /* 0: regression */
-    const float *weights;  /* one a row, >= 0; NULL: all 1 */
+    const float *weights;  /* one a row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with
+                            * 1/k of the noise in standard deviations */
     bool common_unit;      /* bo_schema_common_unit */
 } bo_samples;
 
@@ -124,13 +131,14 @@ typedef struct bo_machine_report {
 } bo_machine_report;
 BO_API const bo_machine_report *bo_machine_describe(const bo_machine *machine);
 
-/* Bytes that fitting will take at most, and the solver that AUTO would choose. */
+/* Bytes that fitting will take at most, and the solver that will be used (desc->solver, or what AUTO chooses).
+ * desc->task tells whether AUTO means the logistic loss. */
 BO_API bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, size_t rows, size_t dim,
                                    size_t outputs, size_t *bytes, bo_solver *solver);
 
 /* ---- files --------------------------------------------------------------------------------------------- */
 
-/* One safetensors file. `schema` (may be NULL) is stored with it and returned by load (schema may be NULL there too). */
+/* One safetensors file. A regression fitted by DUAL keeps its training rows in it: standard deviations need them. `schema` (may be NULL) is stored with it and returned by load (schema may be NULL there too). */
 BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema,
                                  const char *path);
 BO_API bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema);
@@ -144,6 +152,7 @@ typedef struct bo_fitting bo_fitting;
  * itself learnt from: the stream brings those rows again. */
 BO_API bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
                                   bo_fitting **out);
+/* After a failure (memory, cancellation) part of the rows may have been added: begin anew. */
 BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows);
 /* Adds what `other` has seen. Both must come from the same sample, descriptor and seed; checked. */
 BO_API bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fitting *other);
@@ -162,6 +171,7 @@ BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, con
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
+/* As options and files spell them, in lower case; NULL or false for what is none. */
 BO_API const char *bo_solver_name(bo_solver solver);
 BO_API const char *bo_loss_name(bo_loss loss);
 BO_API const char *bo_scaling_name(bo_scaling scaling);

@@ -5,20 +5,23 @@
 #include <string.h>
 
 /* With leverage h and left-out error e = r/(1 - h), the predictive variance for the left-out row is s²/(1 - h), so that
- * s² = mean of e² (1 - h), each row counting by its weight. */
+ * s² = mean of e² (1 - h). A row of weight w is one with noise s²/w, so that s² is the noise of weight 1 and the mean that of
+ * w e² (1 - h); new rows are taken to weigh what training rows weigh on average. */
 static void noise_from(bo_machine *machine, const bo_targets *targets, const bo_left_out *left_out)
 {
     for (size_t t = 0; t < left_out->outputs; t++) {
-        double sum = 0, weight = 0;
+        double sum = 0, rows = 0, weight = 0;
         for (size_t i = 0; i < left_out->rows; i++) {
             double error = left_out->truth[i * left_out->outputs + t] - left_out->prediction[i * left_out->outputs + t];
             sum += left_out->weight[i] * error * error * (1 - left_out->leverage[i]);
+            rows += left_out->weight[i] > 0;
             weight += left_out->weight[i];
         }
+        machine->mean_weight = rows > 0 ? weight / rows : 1;
         double scale = targets->deviation[t];
-        machine->noise_variance[t] = weight > 0 ? sum / weight * scale * scale : 0;
+        machine->noise_variance[t] = rows > 0 ? sum / rows * scale * scale : 0;
     }
-    machine->report.noise_std = sqrt(machine->noise_variance[0]);
+    machine->report.noise_std = sqrt(machine->noise_variance[0] / machine->mean_weight);
 }
 
 typedef struct calibration {
@@ -27,23 +30,24 @@ typedef struct calibration {
     double *p;        /* classes: probabilities of the row at hand */
     double *gradient; /* classes + 1: offsets, then sharpness */
     double *curvature;
+    double mean_weight; /* of a row */
 } calibration;
 
-enum { PRIOR = 4 }; /* strength of the pull of offsets to 0, in rows: a class with few rows keeps its score */
+enum { PRIOR_ROWS = 4 }; /* strength of the pull of offsets to 0: a class with few rows keeps its score */
 
 /* Mean log loss of softmax(sharpness * score + offset), with gradient and diagonal of the Hessian when wanted. */
 static double log_loss(calibration *c, double sharpness, const double *offset, bool derivatives)
 {
     const bo_left_out *rows = c->left_out;
     size_t classes = c->classes;
-    double loss = 0;
+    double loss = 0, prior = PRIOR_ROWS * c->mean_weight;
     if (derivatives) {
         memset(c->gradient, 0, (classes + 1) * sizeof *c->gradient);
         memset(c->curvature, 0, (classes + 1) * sizeof *c->curvature);
     }
     for (size_t k = 0; k < classes; k++) {
-        loss += 0.5 * PRIOR * offset[k] * offset[k];
-        if (derivatives) c->gradient[k] = PRIOR * offset[k], c->curvature[k] = PRIOR;
+        loss += 0.5 * prior * offset[k] * offset[k];
+        if (derivatives) c->gradient[k] = prior * offset[k], c->curvature[k] = prior;
     }
     for (size_t i = 0; i < rows->rows; i++) {
         const double *score = rows->prediction + i * classes;
@@ -95,7 +99,8 @@ static bo_status calibrate_classes(bo_context *context, const bo_left_out *left_
     size_t classes = left_out->outputs;
     double *space = bo_alloc_raw(context, 4 * classes + 2, sizeof *space, "the calibration");
     if (!space) return BO_MEMORY;
-    calibration c = {left_out, classes, space, space + classes, space + 2 * classes + 1};
+    calibration c = {left_out, classes, space, space + classes, space + 2 * classes + 1, 0};
+    for (size_t i = 0; i < left_out->rows; i++) c.mean_weight += left_out->weight[i] / (double)left_out->rows;
     *sharpness = 2; /* scores are ±1 for the surest rows */
     minimise(&c, sharpness, offset, space + 3 * classes + 2);
     *loss = log_loss(&c, *sharpness, offset, false);

@@ -41,7 +41,8 @@ static const field fields[] = {
     FIELD(FIELD_REAL, accuracy.features_for_1pct),
     FIELD_OF_MACHINE(FIELD_ENUM, uncertainty), FIELD_OF_MACHINE(FIELD_REAL, inverse_weight),
     FIELD_OF_MACHINE(FIELD_SIZE, train_rows),  FIELD_OF_MACHINE(FIELD_REAL, sharpness),
-    FIELD_OF_MACHINE(FIELD_REAL, quantum),
+    FIELD_OF_MACHINE(FIELD_REAL, quantum),     FIELD_OF_MACHINE(FIELD_REAL, mean_weight),
+    FIELD_OF_MACHINE(FIELD_REAL, scaler.limit),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -211,6 +212,8 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
                 r->dim == map->dim && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
                 bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
                 bo_precision_name(r->precision) && machine->quantum >= 0 && machine->quantum < 1 &&
+                machine->scaler.limit >= 0 && machine->sharpness >= 0 && isfinite(machine->sharpness) && machine->inverse_weight >= 0 &&
+                isfinite(machine->inverse_weight) && machine->mean_weight > 0 && isfinite(machine->mean_weight) &&
                 machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
                 (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) && r->features < (size_t)1 << 31 &&
                 r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
@@ -259,6 +262,17 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     return BO_OK;
 }
 
+/* Callers index the machine's outputs by the schema's classes and targets. */
+static bo_status check_schema(bo_context *context, const char *path, const bo_machine *machine, const bo_schema *schema)
+{
+    const bo_machine_report *r = &machine->report;
+    bool targets = r->classes || bo_schema_targets(schema) == 0 || bo_schema_targets(schema) == r->outputs;
+    if (bo_schema_dim(schema) == r->dim && bo_schema_classes(schema) == r->classes && targets) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: the schema has %zu inputs, %zu classes and %zu targets, the machine %zu, %zu and %zu",
+                   path, bo_schema_dim(schema), bo_schema_classes(schema), bo_schema_targets(schema), r->dim, r->classes,
+                   r->outputs);
+}
+
 bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **out, bo_schema **schema)
 {
     *out = NULL;
@@ -271,8 +285,13 @@ bo_status bo_machine_load(bo_context *context, const char *path, bo_machine **ou
     if (status == BO_OK) status = load_machine(context, file, machine);
     const char *json = bo_tensors_meta(file, "schema");
     if (status == BO_OK && schema && json) status = bo_schema_from_json(context, json, schema);
+    if (status == BO_OK && schema && *schema) status = check_schema(context, path, machine, *schema);
     bo_tensors_close(file);
     if (status != BO_OK) {
+        if (schema) {
+            bo_schema_destroy(*schema);
+            *schema = NULL;
+        }
         bo_machine_destroy(machine);
         return status;
     }

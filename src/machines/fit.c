@@ -35,6 +35,12 @@ bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, con
         return bo_fail(context, BO_INVALID, "classification was asked for, but the target has no classes");
     if (desc->loss == BO_LOSS_LOGISTIC && !samples->classes)
         return bo_fail(context, BO_INVALID, "the logistic loss is for classification; the target is a number");
+    if (desc->loss == BO_LOSS_LOGISTIC && (desc->noise > 0 || desc->dropout > 0))
+        return bo_fail(context, BO_UNSUPPORTED, "noise and dropout have their closed form for the squared loss; with the "
+                                                "logistic loss use lambda");
+    if (desc->loss == BO_LOSS_LOGISTIC && desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
+        return bo_fail(context, BO_UNSUPPORTED, "the logistic loss is fitted with the primal solver, not with %s",
+                       bo_solver_name(desc->solver));
     if (samples->rows < 2) return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows, found %zu", samples->rows);
     BO_TRY(bo_samples_check(context, samples));
     double weight = 0;
@@ -43,17 +49,23 @@ bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, con
     return BO_OK;
 }
 
-static size_t default_memory(void)
+static size_t physical_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGE_SIZE);
     return pages > 0 && bytes > 0 ? (size_t)pages * (size_t)bytes / 4 * 3 : (size_t)4 << 30;
+}
+
+size_t bo_memory_limit(const bo_machine_desc *desc)
+{
+    return desc->memory ? desc->memory : physical_memory();
 }
 
 /* Bytes, in double so that absurd sizes do not wrap. The Gram matrix stands twice: once summed, once factored. */
 static double memory_of(bo_solver solver, double rows, double dim, double features, double outputs)
 {
     double size = features + outputs + 1, block = BO_MACHINE_BLOCK * (size + dim) * 4, exact = rows < 2000 ? rows : 2000;
-    double search = 40 * exact * exact + 4 * rows * (dim + 4), kept = 20 * 1024 * features, solving;
+    double small = fmin(features / 2, BO_SEARCH_FEATURES);
+    double search = fmax(40 * exact * exact, rows > 2000 ? 16 * small * small : 0) + 4 * rows * (dim + 4), kept = 20 * 1024 * features, solving;
     switch (solver) {
     case BO_SOLVER_DUAL: solving = 16 * rows * features + 24 * rows * rows; break;
     case BO_SOLVER_CG: solving = 64 * features * outputs + 12 * 1024 * features + 4 * rows * (dim + 4); break;
@@ -66,7 +78,7 @@ static double memory_of(bo_solver solver, double rows, double dim, double featur
 static const char *choose_solver(const bo_machine_desc *desc, double rows, double dim, double features, double outputs,
                                  bo_solver *out)
 {
-    double limit = (double)(desc->memory ? desc->memory : default_memory());
+    double limit = (double)bo_memory_limit(desc);
     if (desc->solver != BO_SOLVER_AUTO) {
         *out = desc->solver;
         return "it was asked for";
@@ -98,6 +110,11 @@ bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, si
     choose_solver(desc, (double)rows, (double)dim, (double)features, (double)outputs, solver);
     double total = memory_of(*solver, (double)rows, (double)dim, (double)features, (double)outputs) +
                    8 * (double)dim * (double)features;
+    bool classes = desc->task == BO_TASK_CLASSIFICATION && *solver == BO_SOLVER_PRIMAL;
+    if (desc->loss == BO_LOSS_LOGISTIC || (desc->loss == BO_LOSS_AUTO && classes)) {
+        double all = 4 * (double)rows * (double)features, limit = 0.5 * (double)bo_memory_limit(desc);
+        total += (all <= limit ? all : 0) + 176 * (double)features * (double)outputs; /* 22 vectors of L-BFGS */
+    }
     if (total >= (double)SIZE_MAX) return bo_fail(context, BO_MEMORY, "%zu features of %zu rows cannot be held", features, rows);
     *bytes = (size_t)total;
     return BO_OK;
@@ -155,10 +172,28 @@ static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo
     return status;
 }
 
-bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_machine **out)
+/* What AUTO means for these samples. */
+static bo_status choose_loss(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_loss *out)
+{
+    *out = desc->loss;
+    if (desc->loss != BO_LOSS_AUTO) return BO_OK;
+    size_t bytes;
+    bo_solver solver;
+    bo_machine_desc ridge = *desc;
+    ridge.loss = BO_LOSS_RIDGE;
+    BO_TRY(bo_machine_memory(context, &ridge, samples->rows, samples->dim, samples->classes ? samples->classes : samples->targets,
+                             &bytes, &solver));
+    bool logistic = samples->classes && solver == BO_SOLVER_PRIMAL && desc->noise == 0 && desc->dropout == 0;
+    *out = logistic ? BO_LOSS_LOGISTIC : BO_LOSS_RIDGE;
+    return BO_OK;
+}
+
+bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *asked, const bo_samples *samples, bo_machine **out)
 {
     *out = NULL;
-    BO_TRY(bo_machine_check(context, desc, samples));
+    BO_TRY(bo_machine_check(context, asked, samples));
+    bo_machine_desc resolved = *asked, *desc = &resolved;
+    BO_TRY(choose_loss(context, asked, samples, &resolved.loss));
     bo_fitting *fitting;
     BO_TRY(bo_fitting_prepare(context, desc, samples, samples->rows, &fitting));
     bo_solver solver;
@@ -168,10 +203,7 @@ bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const
     fitting->report.why_solver = why;
     bo_log(context, BO_LOG_INFO, "solver %s: %s", bo_solver_name(solver), why);
     bo_status status;
-    if (desc->loss == BO_LOSS_LOGISTIC && solver != BO_SOLVER_PRIMAL)
-        status = bo_fail(context, BO_UNSUPPORTED, "the logistic loss is fitted with the primal solver, not with %s",
-                         bo_solver_name(solver));
-    else if (desc->loss == BO_LOSS_LOGISTIC)
+    if (desc->loss == BO_LOSS_LOGISTIC)
         status = fit_logistic(context, fitting, samples, out);
     else if (solver == BO_SOLVER_PRIMAL)
         status = fit_primal(context, fitting, samples, out);

@@ -64,7 +64,7 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
     bo_features_accuracy accuracy = fitting->report.accuracy;
     fitting->report = (bo_machine_report){
         .task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION,
-        .loss = desc->loss, .solver = BO_SOLVER_PRIMAL, .scaling = fitting->scaler.kind, .dim = samples->dim,
+        .loss = desc->loss == BO_LOSS_AUTO ? BO_LOSS_RIDGE : desc->loss, .solver = BO_SOLVER_PRIMAL, .scaling = fitting->scaler.kind, .dim = samples->dim,
         .outputs = fitting->targets.outputs, .classes = samples->classes, .features = map->features,
         .kernel = map->kernel, .function = map->function, .draw = map->draw, .gamma = map->gamma,
         .lambda = choice->lambda, .spectrum = choice->spectrum, .search_seconds = choice->seconds, .search_score = choice->score,
@@ -219,6 +219,10 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
     if (fitting->quantum != other->quantum || fitting->moments.precision != other->moments.precision)
         return bo_fail(context, BO_INVALID, "cannot merge: one is summed in %s, the other in %s",
                        bo_precision_name(a->precision), bo_precision_name(b->precision));
+    const bo_machine_desc *one = &fitting->desc, *two = &other->desc;
+    if (one->lambda != two->lambda || one->noise != two->noise || one->dropout != two->dropout ||
+        one->no_intercept != two->no_intercept)
+        return bo_fail(context, BO_INVALID, "cannot merge: lambda, noise, dropout or the intercept differ");
     const float *weights = fitting->targets.class_weight, *others = other->targets.class_weight;
     if (!weights != !others || (weights && !same_floats(weights, others, a->classes)))
         return bo_fail(context, BO_INVALID, "cannot merge: the classes are weighted differently; begin both from one sample");
@@ -261,7 +265,7 @@ bo_status bo_fitting_give(bo_context *context, bo_fitting *fitting, bo_machine *
     BO_TRY(bo_machine_create(context, &fitting->report, out));
     bo_machine *machine = *out;
     size_t dim = fitting->scaler.dim;
-    machine->scaler = (bo_scaler){.kind = fitting->scaler.kind, .dim = dim};
+    machine->scaler = (bo_scaler){.kind = fitting->scaler.kind, .dim = dim, .limit = fitting->scaler.limit};
     machine->scaler.mean = bo_alloc_raw(context, dim, sizeof(float), "the scaling");
     machine->scaler.factor = bo_alloc_raw(context, dim, sizeof(float), "the scaling");
     if (!machine->scaler.mean || !machine->scaler.factor) {
@@ -306,9 +310,7 @@ bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine
 {
     *out = NULL;
     if (fitting->moments.rows < 2)
-        return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows, found %zu", fitting->moments.rows);
-    if (!(fitting->moments.gram[fitting->moments.size * fitting->moments.size - 1] > 0))
-        return bo_fail(context, BO_INVALID, "every row has weight 0: nothing to learn from");
+        return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows of positive weight, found %zu", fitting->moments.rows);
     BO_TRY(bo_progress(context, "solving", 0, 1));
     double begin = bo_seconds();
     bool intercept = !fitting->desc.no_intercept;

@@ -13,11 +13,12 @@
 
 /* ---- scaling ------------------------------------------------------------------------------------------- */
 
-/* s(x)_j = (x_j - mean_j) * factor_j; factor 0 drops a constant column. */
+/* s(x)_j = (x_j - mean_j) * factor_j, kept within ±limit; factor 0 drops a constant column. */
 typedef struct bo_scaler {
     bo_scaling kind;
     size_t dim;
     float *mean, *factor;
+    double limit; /* 0: none */
 } bo_scaler;
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out);
@@ -99,6 +100,7 @@ typedef struct bo_ridge {
     double *intercept;   /* outputs; f = β·(φ - centre) + intercept */
     double *centre;      /* features */
     double weight;       /* Σ w */
+    double rows;         /* rows of positive weight: what GCV counts */
     double freedom;      /* effective degrees of freedom, intercept included */
     double *rss;         /* outputs: residual sum of squares on the training rows */
     double gcv;          /* generalised cross-validation, summed over outputs */
@@ -130,7 +132,7 @@ bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out,
 
 /* Cross-validation score of a solved system, summed over outputs: GCV, corrected on the rows of `probe` by what exact
  * leave-one-out says there. GCV puts the mean leverage in every row's place and overlooks the few rows that are
- * interpolated; the difference on a sample (a control variate) sets it right. */
+ * interpolated; the ratio of the two on a sample sets it right. */
 bo_status bo_ridge_score(bo_context *context, const bo_ridge *ridge, const bo_front *front, const bo_targets *targets,
                          const bo_samples *probe, bool intercept, double *score);
 
@@ -151,10 +153,11 @@ struct bo_machine {
     double *beta;       /* features x outputs, in the units of y */
     double *intercept;  /* outputs */
     double *centre;     /* features: subtracted from φ before β; zero without intercept */
-    /* predictive variance: noise_variance (outputs) * (1 + inverse_weight + φᵀ(ZᵀZ + D)⁻¹φ) */
+    /* predictive variance: noise_variance (outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
+     * φᵀ(ZᵀZ + D)⁻¹φ): a new row weighs what training rows do on average */
     bo_uncertainty uncertainty;
     double *noise_variance;
-    double inverse_weight;
+    double inverse_weight, mean_weight;
     float *factor;            /* PRIMAL, packed lower rows */
     size_t train_rows;        /* DUAL */
     float *train_x;           /* DUAL: scaled inputs */
@@ -218,8 +221,10 @@ static inline bool bo_needs_precision(double lambda, double spectrum)
 typedef struct bo_loo {
     size_t rows, outputs;
     bool intercept;
-    double *kernel;  /* rows x rows, centred when intercept */
-    double *targets; /* rows x outputs, centred when intercept */
+    double *kernel;  /* rows x rows: √w K √w, centred when intercept */
+    double *targets; /* rows x outputs: √w y, centred when intercept */
+    double *root;    /* rows: √w */
+    double weight;   /* Σ w */
     double *work;    /* rows x rows */
     double *solution;
 } bo_loo;
@@ -248,6 +253,11 @@ bo_status bo_solve_logistic(bo_context *context, const bo_problem *problem, bo_m
 /* Features of rows [first, first + rows) of the samples. scratch: rows x dim floats. */
 bo_status bo_problem_features(bo_context *context, const bo_problem *problem, size_t first, size_t rows, float *scratch,
                               float *z, size_t ldz);
+
+/* Bytes a fit may use: the descriptor's, or three quarters of the machine's. */
+size_t bo_memory_limit(const bo_machine_desc *desc);
+/* Machines in small have at most so many features, whatever the final one has. */
+enum { BO_SEARCH_FEATURES = 4096 };
 
 /* ---- small things ---------------------------------------------------------------------------------------- */
 

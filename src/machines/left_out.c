@@ -98,16 +98,16 @@ bo_status bo_ridge_score(bo_context *context, const bo_ridge *ridge, const bo_fr
     if (!isfinite(ridge->gcv)) return BO_OK;
     bo_left_out rows;
     BO_TRY(bo_ridge_left_out(context, ridge, front, targets, probe, intercept, &rows));
-    double left = 1 - ridge->freedom / ridge->weight, correction = 0, weight = 0;
+    double left = 1 - ridge->freedom / ridge->rows, exact = 0, averaged = 0;
     for (size_t i = 0; i < rows.rows; i++) {
         double shrink = (1 - rows.leverage[i]) / left;
-        weight += rows.weight[i];
         for (size_t t = 0; t < rows.outputs; t++) {
             double error = rows.truth[i * rows.outputs + t] - rows.prediction[i * rows.outputs + t];
-            correction += rows.weight[i] * error * error * (1 - shrink * shrink);
+            exact += rows.weight[i] * error * error;
+            averaged += rows.weight[i] * error * error * shrink * shrink;
         }
     }
-    if (weight > 0) *score = fmax(ridge->gcv + correction / weight, 0);
+    if (averaged > 0) *score = ridge->gcv * exact / averaged;
     bo_left_out_free(&rows);
     return BO_OK;
 }

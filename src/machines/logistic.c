@@ -11,6 +11,9 @@
 #include <string.h>
 
 enum { HISTORY = 8, MOST_STEPS = 100 };
+/* Descent ends when the decrease that a step promises is this part of the loss: to rounding where a pass costs nothing, to
+ * what no prediction notices where it does. */
+static const double exact = 1e-6, enough = 3e-4, roughly = 1e-3;
 
 typedef struct logistic {
     bo_context *context;
@@ -49,7 +52,7 @@ static bo_status logistic_create(bo_context *context, const bo_problem *problem,
     l->coefficients = bo_alloc_raw(context, features * classes, sizeof(float), "the logistic fit");
     l->partial = bo_alloc_raw(context, features * classes, sizeof(float), "the logistic fit");
     if (!l->steps || !l->changes || !l->coefficients || !l->partial) return BO_MEMORY;
-    double limit = problem->desc->memory ? 0.5 * (double)problem->desc->memory : 4e9;
+    double limit = 0.5 * (double)bo_memory_limit(problem->desc);
     BO_TRY(bo_pass_create(context, problem, machine->centre, limit, &l->pass));
     l->pass.unweighted = true;
     return BO_OK;
@@ -198,7 +201,7 @@ static void start_from_ridge(logistic *l)
 {
     size_t count = l->features * l->classes;
     for (size_t k = 0; k < count; k++) l->theta[k] = l->machine->sharpness * l->machine->beta[k];
-    for (size_t c = 0; c < l->classes; c++)
+    for (size_t c = 0; l->problem->intercept && c < l->classes; c++)
         l->theta[count + c] = l->machine->sharpness * l->machine->intercept[c] + l->machine->offset[c];
 }
 
@@ -244,7 +247,7 @@ static bo_status choose_lambda(bo_context *context, const bo_problem *problem, b
     for (int i = 0; status == BO_OK && i < CANDIDATES && held_rows > 0; i++, candidate /= 4) {
         status = set_lambda(&l, moments, candidate, &ridge);
         if (status == BO_OK) l.weight *= (double)rest.rows / (double)all->rows;
-        if (status == BO_OK) status = minimise(&l, 1e-4, false, &value);
+        if (status == BO_OK) status = minimise(&l, roughly, false, &value);
         if (status == BO_OK) status = held_loss(&l, &held, &loss);
         if (status == BO_OK) status = bo_progress(context, "choosing lambda", i + 1, CANDIDATES);
         if (status != BO_OK || !(loss < best)) break;
@@ -273,9 +276,6 @@ static bo_status take(logistic *l)
 
 bo_status bo_solve_logistic(bo_context *context, const bo_problem *problem, bo_moments *moments, bo_machine *machine)
 {
-    if (problem->penalty.noise > 0 || problem->penalty.dropout > 0)
-        return bo_fail(context, BO_UNSUPPORTED, "noise and dropout have their closed form for the squared loss; with the "
-                                                "logistic loss use lambda");
     double lambda = problem->desc->lambda, value;
     if (lambda == 0) {
         double begin = bo_seconds();
@@ -289,7 +289,8 @@ bo_status bo_solve_logistic(bo_context *context, const bo_problem *problem, bo_m
     if (status == BO_OK) status = set_lambda(&l, moments, lambda, &ridge);
     if (status == BO_OK) {
         start_from_ridge(&l);
-        status = minimise(&l, 1e-6, true, &value);
+        bool small = (double)problem->samples->rows * (double)l.features < 2e7;
+        status = minimise(&l, small ? exact : enough, true, &value);
     }
     if (status == BO_OK) status = take(&l);
     bo_ridge_free(&ridge);

@@ -2,7 +2,9 @@
  * that the machine's own features make. With an unpenalised intercept the kernel
  * is centred, Kc = H K H, H = I - 11ᵀ/n, and the smoother is S = 11ᵀ/n + Kc(Kc + λ)⁻¹ = 11ᵀ/n + I - λM, M = (Kc + λ)⁻¹, so
  *
- *     residual r = λ M y,   1 - S_ii = λ M_ii - 1/n,   left-out error r_i / (1 - S_ii). */
+ *     residual r = λ M y,   1 - S_ii = λ M_ii - 1/n,   left-out error r_i / (1 - S_ii).
+ *
+ * Weights: the same with √w K √w and √w y, the mean and 1/n weighted (w_i / Σw); errors come out multiplied by √w. */
 #include "internal.h"
 #include "../math/linalg.h"
 
@@ -18,18 +20,26 @@ bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_
     out->work = bo_alloc_raw(context, n * n, sizeof(double), "the sample's kernel matrix");
     out->targets = bo_alloc_raw(context, n * outputs, sizeof(double), "the sample's targets");
     out->solution = bo_alloc_raw(context, n * outputs, sizeof(double), "the sample's targets");
-    if (!out->kernel || !out->work || !out->targets || !out->solution) {
+    out->root = bo_alloc_raw(context, n, sizeof(double), "the sample's weights");
+    if (!out->kernel || !out->work || !out->targets || !out->solution || !out->root) {
         bo_loo_free(out);
         return BO_MEMORY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        out->root[i] = (double)bo_targets_root_weight(targets, scaled, i);
+        out->weight += out->root[i] * out->root[i];
     }
     for (size_t t = 0; t < outputs; t++) {
         double mean = 0;
         for (size_t i = 0; i < n; i++) {
             double y = (double)bo_targets_value(targets, scaled->y + i * scaled->targets, t);
             out->targets[i * outputs + t] = y;
-            mean += y / (double)n;
+            mean += out->root[i] * out->root[i] * y / out->weight;
         }
-        for (size_t i = 0; intercept && i < n; i++) out->targets[i * outputs + t] -= mean;
+        for (size_t i = 0; i < n; i++) {
+            if (intercept) out->targets[i * outputs + t] -= mean;
+            out->targets[i * outputs + t] *= out->root[i];
+        }
     }
     return BO_OK;
 }
@@ -40,6 +50,7 @@ void bo_loo_free(bo_loo *loo)
     bo_free(loo->work);
     bo_free(loo->targets);
     bo_free(loo->solution);
+    bo_free(loo->root);
     *loo = (bo_loo){0};
 }
 
@@ -73,17 +84,19 @@ static bo_status kernel_of_features(bo_context *context, const bo_features_desc 
     return status;
 }
 
-static bo_status centre(bo_context *context, size_t n, double *k)
+/* √w (K - means) √w, the means weighted. */
+static bo_status weigh_and_centre(bo_context *context, bo_loo *loo)
 {
-    double *mean = bo_alloc(context, n, sizeof *mean, "kernel means"), total = 0;
+    size_t n = loo->rows;
+    double *k = loo->kernel, *mean = bo_alloc(context, n, sizeof *mean, "kernel means"), total = 0;
     if (!mean) return BO_MEMORY;
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j < n; j++) mean[i] += k[i * n + j];
-        mean[i] /= (double)n;
-        total += mean[i] / (double)n;
+    for (size_t i = 0; loo->intercept && i < n; i++) {
+        for (size_t j = 0; j < n; j++) mean[i] += k[i * n + j] * loo->root[j] * loo->root[j] / loo->weight;
+        total += mean[i] * loo->root[i] * loo->root[i] / loo->weight;
     }
     for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++) k[i * n + j] += total - mean[i] - mean[j];
+        for (size_t j = 0; j < n; j++)
+            k[i * n + j] = (k[i * n + j] + total - mean[i] - mean[j]) * loo->root[i] * loo->root[j];
     bo_free(mean);
     return BO_OK;
 }
@@ -98,7 +111,7 @@ bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc
         BO_TRY(kernel_of_features(context, &at, scaled, loo->kernel));
     else
         BO_TRY(bo_kernel_matrix(context, &at, n, scaled->x, scaled->dim, n, scaled->x, scaled->dim, loo->kernel, n));
-    return loo->intercept ? centre(context, n, loo->kernel) : BO_OK;
+    return weigh_and_centre(context, loo);
 }
 
 /* Mean squared left-out error from residuals (rows x outputs) and the diagonal of λM. */
@@ -107,11 +120,11 @@ static double left_out_error(const bo_loo *loo, const double *residual, const do
     size_t n = loo->rows, outputs = loo->outputs;
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
-        double left = diagonal[i * stride] - (loo->intercept ? 1 / (double)n : 0);
+        double left = diagonal[i * stride] - (loo->intercept ? loo->root[i] * loo->root[i] / loo->weight : 0);
         if (left < 1e-12) return INFINITY; /* interpolated: nothing is left of this row's own information */
         for (size_t t = 0; t < outputs; t++) sum += pow(residual[i * outputs + t] / left, 2);
     }
-    return sum / ((double)n * (double)outputs);
+    return sum / (loo->weight * (double)outputs);
 }
 
 bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, size_t count, double *error,

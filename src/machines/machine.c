@@ -11,7 +11,7 @@ bo_status bo_machine_create(bo_context *context, const bo_machine_report *report
     bo_machine *machine = bo_alloc(context, 1, sizeof *machine, "the machine");
     if (!machine) return BO_MEMORY;
     machine->report = *report;
-    machine->sharpness = 1;
+    machine->sharpness = machine->mean_weight = 1;
     machine->beta = bo_alloc(context, report->features * report->outputs, sizeof(double), "the coefficients");
     machine->intercept = bo_alloc(context, report->outputs, sizeof(double), "the coefficients");
     machine->centre = bo_alloc(context, report->features, sizeof(double), "the coefficients");

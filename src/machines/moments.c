@@ -100,7 +100,8 @@ bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_fron
     for (size_t first = 0; status == BO_OK && first < samples->rows; first += b.rows) {
         size_t rows = samples->rows - first < b.rows ? samples->rows - first : b.rows;
         status = add_block(context, moments, front, targets, samples, first, rows, &b);
-        if (status == BO_OK) moments->rows += rows;
+        for (size_t i = first; status == BO_OK && i < first + rows; i++)
+            moments->rows += bo_targets_root_weight(targets, samples, i) > 0;
         if (status == BO_OK && report)
             status = bo_progress(context, "fitting", (double)(first + rows), (double)samples->rows);
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd"};
-static const char *const loss_names[] = {"ridge", "logistic"};
+static const char *const loss_names[] = {"auto", "ridge", "logistic"};
 static const char *const scaling_names[] = {"auto", "columns", "common", "none"};
 
 static const char *const precision_names[] = {"auto", "int8", "float32", "float64"};
@@ -20,7 +20,7 @@ static const char *name_of(const char *const *names, int count, int value)
 
 static int find(const char *const *names, int count, const char *name)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; name && i < count; i++)
         if (strcmp(names[i], name) == 0) return i;
     return -1;
 }

@@ -14,7 +14,7 @@ bo_status bo_pass_create(bo_context *context, const bo_problem *problem, const d
     out->z = bo_alloc_raw(context, block * features, sizeof(float), "a block of features");
     out->scores = bo_alloc_raw(context, block * outputs, sizeof(float), "a block of scores");
     if (keep) out->kept = bo_alloc_raw(context, rows * features, sizeof(float), "the features of all rows");
-    if (out->scratch && out->z && out->scores && (!keep || out->kept)) return BO_OK;
+    if (out->scratch && out->z && out->scores) return BO_OK; /* what cannot be kept is made again */
     bo_pass_free(out);
     return BO_MEMORY;
 }

@@ -112,7 +112,7 @@ static bo_status predict_block(bo_context *context, const bo_machine *machine, w
     BO_TRY(quadratic_form(context, machine, space, rows, q));
     for (size_t i = 0; i < rows; i++)
         for (size_t t = 0; t < outputs; t++)
-            std[i * outputs + t] = sqrt(machine->noise_variance[t] * (1 + machine->inverse_weight + q[i]));
+            std[i * outputs + t] = sqrt(machine->noise_variance[t] * (1 / machine->mean_weight + machine->inverse_weight + q[i]));
     return BO_OK;
 }
 

@@ -67,6 +67,7 @@ static void assemble(bo_context *context, const bo_moments *moments, const doubl
     size_t n = moments->features, size = moments->size, last = size - 1;
     const double *g = moments->gram;
     out->weight = g[last * size + last];
+    out->rows = (double)moments->rows;
     for (size_t j = 0; intercept && j < n; j++) out->centre[j] = g[j * size + last] / out->weight;
     for (size_t t = 0; intercept && t < moments->outputs; t++) out->intercept[t] = g[(n + t) * size + last] / out->weight;
     assembly job = {moments, penalty, out};
@@ -112,9 +113,9 @@ static bo_status trace_of_penalty(bo_context *context, const bo_ridge *ridge, co
 
 static double gcv_score(const bo_ridge *ridge)
 {
-    double n = ridge->weight, left = 1 - ridge->freedom / n, score = 0;
+    double left = 1 - ridge->freedom / ridge->rows, score = 0;
     if (left <= 1e-9) return INFINITY;
-    for (size_t t = 0; t < ridge->outputs; t++) score += ridge->rss[t] / n / (left * left);
+    for (size_t t = 0; t < ridge->outputs; t++) score += ridge->rss[t] / ridge->weight / (left * left);
     return score;
 }
 

@@ -25,27 +25,35 @@ static void column_moments(void *arg, size_t index, int worker)
     const moments_job *job = arg;
     size_t dim = job->samples->dim, rows = job->samples->rows, first = index * COLUMNS;
     size_t count = dim - first < COLUMNS ? dim - first : COLUMNS;
-    double mean[COLUMNS] = {0}, squares[COLUMNS] = {0};
-    const float *x = job->samples->x + first;
-    for (size_t i = 0; i < rows; i++)
-        for (size_t j = 0; j < count; j++) mean[j] += (double)x[i * dim + j];
-    for (size_t j = 0; j < count; j++) mean[j] /= (double)rows;
-    for (size_t i = 0; i < rows; i++)
+    double mean[COLUMNS] = {0}, squares[COLUMNS] = {0}, total = 0;
+    const float *x = job->samples->x + first, *weights = job->samples->weights;
+    for (size_t i = 0; i < rows; i++) {
+        double w = weights ? (double)weights[i] : 1;
+        total += w;
+        for (size_t j = 0; j < count; j++) mean[j] += w * (double)x[i * dim + j];
+    }
+    for (size_t j = 0; j < count; j++) mean[j] /= total;
+    for (size_t i = 0; i < rows; i++) {
+        double w = weights ? (double)weights[i] : 1;
         for (size_t j = 0; j < count; j++) {
             double d = (double)x[i * dim + j] - mean[j];
-            squares[j] += d * d;
+            squares[j] += w * d * d;
         }
+    }
     for (size_t j = 0; j < count; j++) {
         job->mean[first + j] = mean[j];
-        job->variance[first + j] = squares[j] / (double)rows;
+        job->variance[first + j] = squares[j] / total;
     }
 }
+
+/* A row thirty deviations out has no neighbours to learn from: what the machine says there is chance, and wild. */
+static const double farthest = 5;
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out)
 {
     size_t dim = samples->dim;
     if (kind == BO_SCALING_AUTO) kind = samples->common_unit ? BO_SCALING_COMMON : BO_SCALING_COLUMNS;
-    *out = (bo_scaler){.kind = kind, .dim = dim};
+    *out = (bo_scaler){.kind = kind, .dim = dim, .limit = kind == BO_SCALING_COLUMNS ? farthest : 0};
     out->mean = bo_alloc(context, dim, sizeof *out->mean, "the scaling");
     out->factor = bo_alloc(context, dim, sizeof *out->factor, "the scaling");
     double *variance = bo_alloc(context, 2 * dim, sizeof *variance, "the scaling"), *mean = variance + dim;
@@ -100,8 +108,12 @@ static void apply_rows(void *arg, size_t index, int worker)
     const apply_job *job = arg;
     size_t dim = job->scaler->dim, end = (index + 1) * APPLY_ROWS;
     if (end > job->rows) end = job->rows;
-    for (size_t i = index * APPLY_ROWS; i < end; i++)
-        job->kernels->affine(dim, job->x + i * job->ldx, job->scaler->mean, job->scaler->factor, job->out + i * dim);
+    float limit = (float)job->scaler->limit;
+    for (size_t i = index * APPLY_ROWS; i < end; i++) {
+        float *out = job->out + i * dim;
+        job->kernels->affine(dim, job->x + i * job->ldx, job->scaler->mean, job->scaler->factor, out);
+        for (size_t j = 0; limit > 0 && j < dim; j++) out[j] = fmaxf(-limit, fminf(limit, out[j]));
+    }
 }
 
 void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, const float *x, size_t ldx, float *out)

@@ -12,8 +12,10 @@
 #include <stdlib.h>
 
 enum { COARSE_ROWS = 400, EXACT_ROWS = 2000, GRID = 24 };
-static const double grid_first = 1e-9, grid_last = 100;
-static const double least_lambda = 1e-10; /* k(x, x) is 1 or so: below, rounding is the larger penalty */
+static const double grid_first = 1e-8, grid_last = 100;
+/* k(x, x) is 1 or so. Below, and with γ far below the median heuristic's, the kernel turns into a polynomial that fits every
+ * row left out and explodes just beyond them. */
+static const double least_lambda = 1e-8, least_gamma = 1.0 / 32;
 
 /* What stage 2 asks of a judge: take a γ, then score λ after λ. Either exact (loo) or by a machine in small (moments, scored
  * by bo_ridge_score on `probe`). Invariant: when not exact, problem.front.phi made the moments. */
@@ -25,6 +27,7 @@ typedef struct judge {
     double spectrum;    /* largest eigenvalue a row, from stage 1 */
     size_t features;    /* of the machine in small */
     double least;       /* no λ below this */
+    double narrowest;   /* no γ below this */
     bool by_probability; /* classes, at the end: score by the log loss of left-out rows */
     bo_loo loo;
     bo_problem problem; /* samples: the probe */
@@ -153,6 +156,20 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
     return BO_OK;
 }
 
+/* Of λ that predict as well, to three parts in a thousand, the largest: rows left out cannot tell them apart, rows unlike
+ * them can, and the larger λ is the tamer there. */
+static bo_status largest_of_the_best(judge *j, double best, double *lambda)
+{
+    enum { STEPS = 8 };
+    for (int i = 0; i < STEPS; i++) {
+        double error;
+        BO_TRY(judge_lambda(j, *lambda * 4, &error));
+        if (!(error <= 1.003 * best)) break;
+        *lambda *= 4;
+    }
+    return BO_OK;
+}
+
 bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double spectrum,
                            double *lambda)
 {
@@ -161,7 +178,8 @@ bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_mo
                .by_probability = problem->targets->classes > 0};
     double error;
     *lambda = problem->penalty.lambda;
-    return best_lambda(&j, false, lambda, &error);
+    BO_TRY(best_lambda(&j, false, lambda, &error));
+    return j.by_probability ? BO_OK : largest_of_the_best(&j, error, lambda);
 }
 
 typedef struct point {
@@ -194,7 +212,7 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best
         }
     } else {
         BO_TRY(judge_point(j, fixed_lambda, best->gamma / step, best->lambda, &down));
-        for (int i = 0; i < STEPS && down.error < best->error; i++) {
+        for (int i = 0; i < STEPS && down.error < best->error && best->gamma > j->narrowest; i++) {
             BO_TRY(bo_progress(j->context, "choosing gamma", 2 + i, 0));
             up = *best;
             *best = down;
@@ -209,14 +227,31 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best
     return BO_OK;
 }
 
+/* 0 for exact maps, which have but one size. */
+static size_t growing_features(const bo_features_desc *map)
+{
+    bool sized = map->kernel <= BO_KERNEL_ARCCOS || map->kernel == BO_KERNEL_CUSTOM ||
+                 map->function == BO_FUNCTION_TENSORSKETCH;
+    return sized ? map->features : 0;
+}
+
+static size_t rounded_up(size_t count, size_t step)
+{
+    return (count + step - 1) / step * step;
+}
+
 /* The walk with a quarter, then with half of the features, and the same step once more. */
 static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
 {
     enum { LEAST = 128 }; /* fewer features want a γ of their own */
-    size_t features = j->map->features; /* 0 for exact maps, which have but one size */
-    size_t quarter_size = (features + 7) / 8 * 2, half_size = (features + 3) / 4 * 2;
-    if (quarter_size < LEAST) quarter_size = features < LEAST ? features : LEAST;
+    size_t features = growing_features(j->map), step = 2 * (j->map->custom_per_frequency ? j->map->custom_per_frequency : 1);
+    size_t least = j->map->draw == BO_DRAW_MOMENT ? 4 * j->map->dim : LEAST; /* moments are matched above dim frequencies */
+    size_t quarter_size = rounded_up(features / 4, step), half_size = rounded_up(features / 2, step);
+    if (half_size > BO_SEARCH_FEATURES) half_size = rounded_up(BO_SEARCH_FEATURES, step);
+    if (quarter_size > half_size / 2) quarter_size = rounded_up(half_size / 2, step);
+    if (quarter_size < least) quarter_size = features < least ? features : rounded_up(least, step);
     if (half_size < quarter_size) half_size = quarter_size;
+    if (!features) quarter_size = half_size = j->map->features;
     if (features && !fixed_gamma) {
         j->features = quarter_size;
         BO_TRY(walk(j, fixed_gamma, fixed_lambda, best));
@@ -235,8 +270,11 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* γ at which the kernel of two typical rows is e⁻¹ or so: the median heuristic, or 1/E|x|² for kernels of x·y. */
-static bo_status typical_gamma(bo_context *context, bo_kernel kernel, const bo_samples *scaled, uint64_t seed, double *out)
+static bo_status typical_gamma(bo_context *context, const bo_features_desc *map, const bo_samples *scaled, uint64_t seed,
+                               double *out)
 {
+    bo_kernel kernel = map->kernel;
+    const float *scales = map->length_scales;
     enum { PAIRS = 1000 };
     double *distance = bo_alloc_raw(context, PAIRS, sizeof *distance, "distances");
     if (!distance) return BO_MEMORY;
@@ -248,10 +286,10 @@ static bo_status typical_gamma(bo_context *context, bo_kernel kernel, const bo_s
         const float *x = scaled->x + a * scaled->dim, *y = scaled->x + b * scaled->dim;
         double l1 = 0, l2 = 0;
         for (size_t k = 0; k < scaled->dim; k++) {
-            double d = (double)x[k] - (double)y[k];
+            double scale = scales ? (double)scales[k] : 1, a_k = (double)x[k] / scale, d = a_k - (double)y[k] / scale;
             l1 += fabs(d);
             l2 += d * d;
-            norm += (double)x[k] * (double)x[k] / PAIRS;
+            norm += a_k * a_k / PAIRS;
         }
         distance[p] = kernel == BO_KERNEL_LAPLACIAN ? l1 : l2;
     }
@@ -303,7 +341,8 @@ static bo_status coarse(bo_context *context, const bo_features_desc *map, const 
 }
 
 static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
-                      const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, double spectrum, point *best)
+                      const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, double typical, double spectrum,
+                      point *best)
 {
     enum { PROBE_ROWS = 512 }; /* the first rows of a random subset: random ones */
     bo_scaler same;
@@ -311,7 +350,7 @@ static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo
     bo_samples probe = *scaled;
     if (probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
     judge j = {.context = context, .map = map, .scaled = scaled, .exact = scaled->rows <= EXACT_ROWS,
-               .spectrum = spectrum, .least = least_lambda,
+               .spectrum = spectrum, .least = least_lambda, .narrowest = typical * least_gamma,
                .problem = {desc, &probe, {&same, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept}};
     bo_status status;
     if (j.exact) {
@@ -346,7 +385,7 @@ static bo_status scaled_subset(bo_context *context, const bo_scaler *scaler, con
 
 static size_t fill_gammas(const bo_features_desc *map, double typical, double *gammas)
 {
-    static const double factors[] = {1.0 / 64, 1.0 / 16, 1.0 / 4, 1, 4};
+    static const double factors[] = {1.0 / 32, 1.0 / 8, 1.0 / 2, 2, 8};
     /* ReLU features are homogeneous: γ only rescales λ */
     if (map->gamma > 0 || map->kernel == BO_KERNEL_ARCCOS) {
         gammas[0] = map->gamma > 0 ? map->gamma : 1;
@@ -368,7 +407,7 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
     plain.sample = few.x;
     plain.sample_rows = few.rows;
     plain.sample_stride = few.dim;
-    if (status == BO_OK) status = typical_gamma(context, map->kernel, &few, desc->seed, &typical);
+    if (status == BO_OK) status = typical_gamma(context, map, &few, desc->seed, &typical);
     size_t gamma_count = fill_gammas(map, typical, gammas), lambda_count = desc->lambda > 0 ? 1 : GRID;
     for (size_t l = 0; l < lambda_count; l++)
         lambdas[l] = desc->lambda > 0 ? desc->lambda
@@ -381,7 +420,8 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
         bool open = gamma_count > 1 || lambda_count > 1;
         if (open) status = scaled_subset(context, scaler, samples, fine_rows(samples->rows, rows), desc->seed, &many);
         if (status == BO_OK && open)
-            status = fine(context, desc, &plain, targets, &many, gamma_count == 1, largest / (double)few.rows, &best);
+            status = fine(context, desc, &plain, targets, &many, gamma_count == 1, typical,
+                          largest / (double)few.rows, &best);
     }
     bo_samples_free(&few);
     bo_samples_free(&many);

@@ -20,12 +20,17 @@ static bo_status fit_regression(bo_context *context, bool intercept, const bo_sa
     out->deviation = bo_alloc(context, count, sizeof *out->deviation, "the targets");
     if (!out->mean || !out->deviation) return BO_MEMORY;
     for (size_t t = 0; t < count; t++) {
-        double sum = 0, squares = 0;
-        for (size_t i = 0; i < rows; i++) sum += samples->y[i * count + t];
-        double mean = intercept ? sum / (double)rows : 0;
-        for (size_t i = 0; i < rows; i++) squares += pow(samples->y[i * count + t] - mean, 2);
+        double sum = 0, squares = 0, total = 0;
+        for (size_t i = 0; i < rows; i++) {
+            double w = samples->weights ? (double)samples->weights[i] : 1;
+            sum += w * samples->y[i * count + t];
+            total += w;
+        }
+        double mean = intercept ? sum / total : 0;
+        for (size_t i = 0; i < rows; i++)
+            squares += (samples->weights ? (double)samples->weights[i] : 1) * pow(samples->y[i * count + t] - mean, 2);
         out->mean[t] = mean;
-        out->deviation[t] = squares > 0 ? sqrt(squares / (double)rows) : 1;
+        out->deviation[t] = squares > 0 ? sqrt(squares / total) : 1;
     }
     return BO_OK;
 }
@@ -48,7 +53,9 @@ static bo_status fit_classes(bo_context *context, const bo_machine_desc *desc, c
             double weight = desc->class_weights ? (double)desc->class_weights[c] : 1;
             if (!(weight >= 0 && isfinite(weight)))
                 status = bo_fail(context, BO_INVALID, "class %zu: expected a weight >= 0, found %g", c, weight);
-            if (desc->balanced && count[c]) weight *= (double)samples->rows / ((double)present * (double)count[c]);
+            /* a class that a stream's sample lacks is rarer than one row of it */
+            double rows = count[c] ? (double)count[c] : 1;
+            if (desc->balanced) weight *= (double)samples->rows / ((double)present * rows);
             out->class_weight[c] = (float)weight;
         }
     }

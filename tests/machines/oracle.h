@@ -228,6 +228,7 @@ static inline double oracle_tolerance(size_t rows, size_t features, size_t targe
 static inline bo_machine_desc oracle_desc(size_t features, double gamma, double lambda)
 {
     return (bo_machine_desc){.scaling = BO_SCALING_NONE,
+                             .loss = BO_LOSS_RIDGE,
                              .solver = BO_SOLVER_PRIMAL,
                              .features = {.features = features, .gamma = gamma},
                              .lambda = lambda,

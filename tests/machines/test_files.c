@@ -66,7 +66,7 @@ typedef enum kind { PRIMAL, DUAL, CONJUGATE, CLASSES, DUAL_CLASSES, LOGISTIC, MA
 
 static bo_machine *fit_kind(fixture *f, kind k)
 {
-    bo_machine_desc desc = {.features = {.features = FEATURES, .gamma = 0.4}, .lambda = 0.3, .seed = 7};
+    bo_machine_desc desc = {.features = {.features = FEATURES, .gamma = 0.4}, .lambda = 0.3, .loss = BO_LOSS_RIDGE, .seed = 7};
     desc.solver = k == DUAL || k == DUAL_CLASSES ? BO_SOLVER_DUAL : k == CONJUGATE ? BO_SOLVER_CG : BO_SOLVER_PRIMAL;
     if (k == LOGISTIC) desc.loss = BO_LOSS_LOGISTIC;
     if (k == MATERN) desc.features.kernel = BO_KERNEL_MATERN32, desc.features.draw = BO_DRAW_HADAMARD;
@@ -137,9 +137,9 @@ static void test_round_trip(void **state)
 static void test_schema(void **state)
 {
     fixture *f = *state;
-    static const char csv[] = "rooms,town,price\n3,Rye,10\n4,Ely,12\n2,Rye,9\n5,\"Bath, Avon\",20\n";
+    static const char csv[] = "rooms,town,price,rent\n3,Rye,10,1\n4,\"Bath, Avon\",12,2\n2,Rye,9,1\n5,Rye,20,3\n";
     spill(f->other, csv, sizeof csv - 1);
-    bo_data_desc data = {.path = f->other, .target = "price", .categorical = "auto", .task = BO_TASK_REGRESSION};
+    bo_data_desc data = {.path = f->other, .target = "price,rent", .categorical = "auto", .task = BO_TASK_REGRESSION};
     bo_schema *schema, *loaded_schema = NULL;
     assert_ok(f->context, bo_schema_fit(f->context, &data, &schema));
     bo_machine *machine = fit_kind(f, PRIMAL), *loaded;

@@ -38,6 +38,8 @@ static void inject_every(setting *s, work_fn work, size_t stride)
                 assert_true(k > 3); /* the work does allocate */
                 break;
             }
+            /* what speeds a fit up but can be done without may be missing */
+            if (status == BO_OK && strstr(bo_context_error(s->context), "the features of all rows")) continue;
             if (status != BO_MEMORY)
                 fail_msg("allocation %zu failed: %s (%s)", k, bo_status_string(status), bo_context_error(s->context));
             assert_true(strlen(bo_context_error(s->context)) > 10);

@@ -444,7 +444,7 @@ static void test_names(void **state)
         bo_solver solver = BO_SOLVER_AUTO;
         assert_true(bo_solver_parse(bo_solver_name((bo_solver)i), &solver) && (int)solver == i);
     }
-    for (int i = 0; i <= 1; i++) {
+    for (int i = 0; i <= 2; i++) {
         bo_loss loss = BO_LOSS_RIDGE;
         assert_true(bo_loss_parse(bo_loss_name((bo_loss)i), &loss) && (int)loss == i);
     }
@@ -456,7 +456,7 @@ static void test_names(void **state)
     assert_false(bo_solver_parse("cholesky", &kept));
     assert_int_equal(kept, BO_SOLVER_CG);
     assert_null(bo_solver_name((bo_solver)5));
-    assert_null(bo_loss_name((bo_loss)2));
+    assert_null(bo_loss_name((bo_loss)3));
     assert_null(bo_scaling_name((bo_scaling)4));
 }
 

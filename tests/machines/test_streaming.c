@@ -92,7 +92,7 @@ static void test_blocks(void **state)
         bo_samples train = mode & 1 ? f->classes : f->train;
         train.weights = mode & 2 ? weights : NULL;
         bo_machine_desc desc = plain_desc();
-        desc.solver = BO_SOLVER_PRIMAL;
+        desc.solver = BO_SOLVER_PRIMAL, desc.loss = BO_LOSS_RIDGE;
         if (mode & 4) desc.noise = 0.05, desc.dropout = 0.1, desc.balanced = mode & 1;
         bo_machine *whole = oracle_fit(f->context, &desc, &train);
         bo_fitting *fitting = begin(f->context, &desc, &train);
