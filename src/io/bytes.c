@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,20 @@ struct bo_bytes {
     size_t begin, end, capacity;
 };
 
+/* Waits until a pipe has something to say, and meanwhile asks now and then whether to go on: a read would sit there. */
+static bo_status wait_for_bytes(bo_context *context, const bo_bytes *bytes)
+{
+    enum { MILLISECONDS = 200 };
+    for (;;) {
+        struct pollfd input = {.fd = bytes->fd, .events = POLLIN};
+        int ready = poll(&input, 1, MILLISECONDS);
+        if (ready < 0 && errno != EINTR)
+            return bo_fail(context, BO_IO, "%s: reading failed: %s", bytes->path, strerror(errno));
+        if (ready > 0) return BO_OK;
+        BO_TRY(bo_progress(context, "reading", (double)bytes->raw_at, 0));
+    }
+}
+
 static bo_status read_raw(bo_context *context, bo_bytes *bytes, void *data, size_t want, size_t *got)
 {
     *got = 0;
@@ -39,6 +54,7 @@ static bo_status read_raw(bo_context *context, bo_bytes *bytes, void *data, size
     while (*got < want) {
         size_t piece = want - *got < ((size_t)1 << 30) ? want - *got : (size_t)1 << 30;
         char *to = (char *)data + *got;
+        if (!bytes->regular) BO_TRY(wait_for_bytes(context, bytes));
         ssize_t n = bytes->regular ? pread(bytes->fd, to, piece, (off_t)bytes->raw_at) : read(bytes->fd, to, piece);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return bo_fail(context, BO_IO, "%s: reading failed: %s", bytes->path, strerror(errno));
@@ -94,16 +110,47 @@ static bo_status detect_gzip(bo_context *context, bo_bytes *bytes)
     return BO_OK;
 }
 
-static bo_status write_all(bo_context *context, int fd, const char *name, const char *data, size_t size)
+static bo_status write_all(bo_context *context, int fd, const char *name, const char *folder, const unsigned char *data,
+                           size_t size)
 {
     while (size > 0) {
         ssize_t n = write(fd, data, size);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return bo_fail(context, BO_IO, "%s: writing failed: %s", name, strerror(errno));
+        if (n < 0)
+            return bo_fail(context, BO_IO, "%s: copying it to a temporary file in %s failed: %s", name, folder,
+                           strerror(errno));
         data += n;
         size -= (size_t)n;
     }
     return BO_OK;
+}
+
+/* Neither text nor a format with a magic number: not worth copying, and perhaps without end (a device). Text in UTF-16
+ * goes on, to be refused by its name. */
+static bool is_hopeless(const unsigned char *data, size_t size)
+{
+    if (size < 4 || !memchr(data, 0, size)) return false;
+    const bool gzip = data[0] == 0x1f && data[1] == 0x8b, npy = size >= 6 && memcmp(data, "\x93NUMPY", 6) == 0;
+    const bool idx = data[0] == 0 && data[1] == 0 && data[2] >= 8 && data[2] <= 14;
+    const bool wide = (data[0] == 0xff && data[1] == 0xfe) || (data[0] == 0xfe && data[1] == 0xff);
+    return !gzip && !npy && !idx && !wide && memcmp(data, "PK\3\4", 4) != 0 && memcmp(data, "PAR1", 4) != 0;
+}
+
+static bo_status copy_input(bo_context *context, bo_bytes *bytes, int fd, const char *folder, uint64_t *total)
+{
+    unsigned char *copy = bo_alloc_raw(context, BO_RAW_BYTES, 1, "an input buffer");
+    bo_status status = copy ? BO_OK : BO_MEMORY;
+    *total = 0;
+    for (size_t got = 1; status == BO_OK && got > 0; *total += got) {
+        status = read_raw(context, bytes, copy, BO_RAW_BYTES, &got);
+        if (status == BO_OK && *total == 0 && is_hopeless(copy, got))
+            status =
+                bo_fail(context, BO_FORMAT, "%s: is neither text nor a known binary format (.npy, IDX)", bytes->path);
+        if (status == BO_OK) status = write_all(context, fd, bytes->path, folder, copy, got);
+        if (status == BO_OK) status = bo_progress(context, "copying the input", (double)*total, 0);
+    }
+    bo_free(copy);
+    return status;
 }
 
 /* Copies a pipe into an unlinked temporary file and reads from that instead. */
@@ -116,17 +163,11 @@ static bo_status spool_input(bo_context *context, bo_bytes *bytes)
         return bo_fail(context, BO_INVALID, "TMPDIR is longer than %zu characters", sizeof name);
     int fd = mkostemp(name, O_CLOEXEC);
     if (fd < 0)
-        return bo_fail(context, BO_IO, "%s: cannot make a temporary file to keep standard input in: %s", name,
+        return bo_fail(context, BO_IO, "%s: cannot make a temporary file in %s to keep it in: %s", bytes->path, folder,
                        strerror(errno));
     unlink(name);
-    char *copy = bo_alloc_raw(context, BO_RAW_BYTES, 1, "an input buffer");
-    bo_status status = copy ? BO_OK : BO_MEMORY;
-    uint64_t total = 0;
-    for (size_t got = 1; status == BO_OK && got > 0; total += got) {
-        status = read_raw(context, bytes, copy, BO_RAW_BYTES, &got);
-        if (status == BO_OK) status = write_all(context, fd, name, copy, got);
-    }
-    bo_free(copy);
+    uint64_t total;
+    bo_status status = copy_input(context, bytes, fd, folder, &total);
     if (status != BO_OK) {
         close(fd);
         return status;

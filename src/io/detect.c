@@ -75,6 +75,16 @@ static bool is_libsvm(const bo_sample *sample)
     return pairs > 0;
 }
 
+/* A name that says so, and a first line that agrees: then the reader can say which line does not. */
+static bool is_called_libsvm(const bo_sample *sample, const char *path)
+{
+    const char *at = sample->text, *text, *end, *name = strrchr(path, '/');
+    size_t pairs = 0;
+    name = name ? name : path;
+    if (!strstr(name, ".libsvm") && !strstr(name, ".svm")) return false;
+    return sample_next(sample, 0, &at, &text, &end) && is_libsvm_line(text, end, &pairs) && pairs > 0;
+}
+
 /* ---- delimited ----------------------------------------------------------------------------------------- */
 
 /* Fields a record in every record, or 0 when they differ or are malformed. *texts: text cells after the first record. */
@@ -259,6 +269,9 @@ static bo_status refuse_binary(bo_context *context, const char *path, const bo_s
         return bo_fail(context, BO_UNSUPPORTED, "%s: is a Parquet file; convert it to CSV or .npy", path);
     if (have >= 2 && ((data[0] == 0xff && data[1] == 0xfe) || (data[0] == 0xfe && data[1] == 0xff)))
         return bo_fail(context, BO_UNSUPPORTED, "%s: is UTF-16 text; save it as UTF-8", path);
+    if (have > 0 && !memchr(data, '\n', have) && memchr(data, '\r', have - (data[have - 1] == '\r')))
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "%s: its lines end in carriage returns alone; convert them to line feeds", path);
     if (have > 0 && memchr(data, 0, have))
         return bo_fail(context, BO_FORMAT, "%s: is neither text nor a known binary format (.npy, IDX)", path);
     return BO_OK;
@@ -283,7 +296,8 @@ bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_t
     const char *p = sample.text;
     while (p < sample.end && strchr(" \t\r\n", *p)) ++p;
     if (p == sample.end && sample.whole) return bo_fail(context, BO_FORMAT, "%s: is empty", path);
-    if (wanted == BO_FORMAT_LIBSVM || (wanted == BO_FORMAT_AUTO && is_libsvm(&sample))) {
+    if (wanted == BO_FORMAT_LIBSVM ||
+        (wanted == BO_FORMAT_AUTO && (is_libsvm(&sample) || is_called_libsvm(&sample, path)))) {
         form->format = BO_FORMAT_LIBSVM;
         return BO_OK;
     }

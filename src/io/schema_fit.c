@@ -130,12 +130,23 @@ static bo_status observe_number(bo_context *context, const bo_data_desc *desc, b
     return BO_OK;
 }
 
+/* "0,5": what is left of a decimal comma when something else separates the columns. */
+static bool has_decimal_comma(const char *text)
+{
+    if (*text == '-' || *text == '+') ++text;
+    size_t whole = strspn(text, "0123456789");
+    size_t part = text[whole] == ',' ? strspn(text + whole + 1, "0123456789") : 0;
+    return whole > 0 && part > 0 && text[whole + 1 + part] == 0;
+}
+
+/* The way out, as the program and as C spell it. */
 static bo_status refuse_text(bo_context *context, const bo_fit *fit, const char *place, const char *text)
 {
-    const bool listed = fit->desc->categorical != NULL;
-    return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs%s", place, text,
-                   listed ? "; the column is not among the categorical ones"
-                          : " (text columns can be one-hot encoded: categorical \"auto\")");
+    const char *advice = "(--categorical auto, in C .categorical = \"auto\", would one-hot encode text columns; "
+                         "a target is named by --target)";
+    if (fit->desc->categorical) advice = "(the column is not among the categorical ones)";
+    if (has_decimal_comma(text)) advice = "(decimal commas are not read: write a point)";
+    return bo_fail(context, BO_FORMAT, "%s: text '%.60s' where a number belongs %s", place, text, advice);
 }
 
 static bo_status observe_input(bo_context *context, bo_fit *fit, const bo_reader *reader, size_t row, size_t line,
@@ -148,7 +159,8 @@ static bo_status observe_input(bo_context *context, bo_fit *fit, const bo_reader
         if (isinf(value))
             return bo_fail(context, BO_FORMAT, "%s: an infinite value", bo_place(reader, row, line, index, place));
         if (fit->desc->impute != BO_IMPUTE_NONE) return BO_OK;
-        return bo_fail(context, BO_FORMAT, "%s: a value is missing (impute mean or median would fill it in)",
+        return bo_fail(context, BO_FORMAT,
+                       "%s: a value is missing (--impute median, in C BO_IMPUTE_MEDIAN, would fill it in)",
                        bo_place(reader, row, line, index, place));
     }
     if (column->kind == BO_COLUMN_NUMBER && text) {

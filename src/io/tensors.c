@@ -220,14 +220,16 @@ static bo_status read_file(bo_context *context, bo_tensors *file)
     for (int i = 7; i >= 0; --i) length = length << 8 | file->bytes[i];
     if (length > BO_TENSORS_HEADER)
         return bo_fail(context, BO_FORMAT,
-                       "%s: is no safetensors file: the header claims %llu bytes, at most %d are allowed", file->path,
-                       (unsigned long long)length, BO_TENSORS_HEADER);
+                       "%s: is neither a model nor a feature map (no safetensors file: the header claims %llu bytes)",
+                       file->path, (unsigned long long)length);
     if (length > file->size - 8)
         return bo_fail(context, BO_FORMAT, "%s: the header claims %llu bytes, but the file has %zu (truncated?)",
                        file->path, (unsigned long long)length, file->size);
     const char *header = (const char *)file->bytes + 8;
     if (length == 0 || header[0] != '{')
-        return malformed(context, file, NULL, "is no safetensors file: the header does not start with {");
+        return malformed(
+            context, file, NULL,
+            "is neither a model nor a feature map (no safetensors file: the header does not start with {)");
     cJSON *json;
     BO_TRY(bo_json_parse(context, file->path, header, (size_t)length, 4, &json));
     bo_status status = read_header(context, file, json, 8 + (size_t)length);

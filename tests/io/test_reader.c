@@ -1,5 +1,6 @@
 /* Every format, and every way in which one can be broken. */
 #include "files.h"
+#include <fcntl.h>
 
 /* The whole file as doubles; caller frees. */
 static double *read_all(test_folder *folder, const char *path, bo_format format, size_t *rows, size_t *columns)
@@ -370,9 +371,60 @@ static void long_records(void **state)
     free(text);
 }
 
+static bool refuse_to_go_on(void *user, const char *what, double done, double total)
+{
+    (void)user, (void)what, (void)done, (void)total;
+    return false;
+}
+
+/* A pipe that is open and silent: the wait for it can be cancelled. The alarm ends a test that would hang. */
+static void silent_pipes(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_path(f, "pipe.csv");
+    bo_context *context;
+    bo_context_desc impatient = {.threads = 1, .progress = refuse_to_go_on};
+    bo_data_desc desc = {.path = path};
+    bo_data *data;
+    bo_reader *reader;
+    assert_int_equal(bo_context_create(&impatient, &context), BO_OK);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int writer = open(path, O_RDWR);
+    assert_true(writer >= 0);
+    alarm(20);
+    assert_fails(context, BO_CANCELLED, "", bo_data_load(context, &desc, NULL, &data));
+    assert_fails(context, BO_CANCELLED, "", bo_reader_open(context, path, BO_FORMAT_AUTO, 0, &reader));
+    alarm(0);
+    close(writer);
+    bo_context_destroy(context);
+}
+
+/* A device without end that is no table is not copied first. */
+static void endless_devices(void **state)
+{
+    test_folder *f = *state;
+    bo_data_desc desc = {.path = "/dev/zero"};
+    bo_data *data;
+    alarm(5);
+    assert_fails(f->context, BO_FORMAT, "/dev/zero: is neither text", bo_data_load(f->context, &desc, NULL, &data));
+    alarm(0);
+}
+
+static void told_what_is_wrong(void **state)
+{
+    test_folder *f = *state;
+    refuse(f, test_text(f, "mac.csv", "a,b\r1,2\r3,4\r"), BO_FORMAT_AUTO, BO_UNSUPPORTED, "carriage returns");
+    refuse(f, test_text(f, "bad.libsvm", "1 1:2\n-1 foo\n"), BO_FORMAT_AUTO, BO_FORMAT, "line 2");
+    const double one_row[] = {1, 2};
+    expect(f, test_text(f, "one.csv", "1,2\r"), BO_FORMAT_CSV, 1, 2, one_row);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(csv_shapes),
+                                       cmocka_unit_test(silent_pipes),
+                                       cmocka_unit_test(endless_devices),
+                                       cmocka_unit_test(told_what_is_wrong),
                                        cmocka_unit_test(csv_quotes),
                                        cmocka_unit_test(csv_headers),
                                        cmocka_unit_test(csv_refused),

@@ -169,6 +169,9 @@ static void categories(void **state)
     const char *path = test_text(f, "c.csv", "n,town,y\n1,Rye,0.5\n2,Ayr,1\n3,Rye,2\n");
     bo_data_desc desc = {.path = path};
     refuse(f, &desc, NULL, BO_FORMAT, "c.csv: line 2, column 'town': text 'Rye' where a number belongs");
+    refuse(f, &desc, NULL, BO_FORMAT, "--categorical auto");
+    bo_data_desc comma = {.path = test_text(f, "comma.csv", "a;b;y\n0,5;1;1\n0,25;2;2\n")};
+    refuse(f, &comma, NULL, BO_FORMAT, "line 2, column 'a': text '0,5' where a number belongs (decimal commas");
     desc.categorical = "n";
     refuse(f, &desc, NULL, BO_FORMAT, "not among the categorical ones");
     desc.categorical = "auto";

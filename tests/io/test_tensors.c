@@ -102,7 +102,7 @@ static void refused(void **state)
 #undef A
     bo_tensors *file;
     assert_fails(f->context, BO_FORMAT, "too few", bo_tensors_open_memory(f->context, "m", "1234567", 7, &file));
-    assert_fails(f->context, BO_FORMAT, "at most",
+    assert_fails(f->context, BO_FORMAT, "neither a model nor a feature map",
                  bo_tensors_open_memory(f->context, "m", "\xff\xff\xff\xff\0\0\0\0{}", 10, &file));
     assert_fails(f->context, BO_FORMAT, "truncated",
                  bo_tensors_open_memory(f->context, "m", "\x09\0\0\0\0\0\0\0{}", 10, &file));
