@@ -62,6 +62,7 @@ static bo_status add_pairs(bo_context *context, const bo_features *f, size_t row
         BO_TRY(bo_features_apply(context, f, count, b->x, dim, b->z, length));
         BO_TRY(bo_features_apply(context, f, count, b->x + PAIRS * dim, dim, b->z + PAIRS * length, length));
         for (size_t p = 0; p < count; p++) add_pair(f, b, p, s);
+        BO_TRY(bo_progress(context, "measuring the accuracy", (double)(done + count), (double)pairs));
     }
     return BO_OK;
 }

@@ -50,8 +50,8 @@ bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double
  * eigenvector of values[i], ascending. (LAPACK dsyevd.) */
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values);
 
-/* Q (n x n) Haar-distributed from a Gaussian matrix in `a` (overwritten): QR with the signs of R's diagonal
- * absorbed, without which LAPACK's Q is not Haar (Mezzadri 2007). */
-bo_status bo_haar(bo_context *context, size_t n, double *a, size_t lda);
+/* The first `rows` rows of a Haar-distributed Q (n x n) from a Gaussian matrix (rows x n) in `a` (overwritten): QR with the
+ * signs of R's diagonal absorbed, without which LAPACK's Q is not Haar (Mezzadri 2007). */
+bo_status bo_haar(bo_context *context, size_t rows, size_t n, double *a, size_t lda);
 
 #endif

@@ -1,5 +1,6 @@
 /* The statement of accuracy: measured and predicted errors agree for independent draws. */
 #include "maps.h"
+#include <unistd.h>
 
 enum { ROWS = 60, PAIRS = 1500 };
 
@@ -119,6 +120,34 @@ static void variance_vanishes_where_it_should(void **state)
     bo_context_destroy(context);
 }
 
+static bool stop_at_ten(void *user, const char *what, double done, double total)
+{
+    (void)what;
+    return done <= total && ++*(int *)user < 10;
+}
+
+/* More pairs than anyone can wait for: it can be stopped. */
+static void measuring_can_be_cancelled(void **state)
+{
+    (void)state;
+    int calls = 0;
+    bo_context_desc about = {.threads = 1, .progress = stop_at_ten, .user = &calls};
+    bo_context *context;
+    assert_int_equal(bo_context_create(&about, &context), BO_OK);
+    float x[4 * DIM];
+    test_inputs(14, 4 * DIM, x);
+    bo_features_desc desc = {.dim = DIM, .features = 16};
+    bo_features *f;
+    bo_features_accuracy accuracy;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    alarm(60);
+    assert_fails(context, BO_CANCELLED, "", bo_features_error(context, f, 4, x, DIM, SIZE_MAX, 1, &accuracy));
+    alarm(0);
+    assert_int_equal(calls, 10);
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +155,7 @@ int main(void)
         cmocka_unit_test(couplings_do_better),
         cmocka_unit_test(exact_maps_have_no_error),
         cmocka_unit_test(variance_vanishes_where_it_should),
+        cmocka_unit_test(measuring_can_be_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

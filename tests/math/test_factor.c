@@ -180,7 +180,7 @@ static void haar_is_orthogonal(void **state)
     for (size_t s = 0; s < sizeof some / sizeof *some; s++) {
         size_t n = some[s], ld = n + 1;
         double *q = test_doubles(n * ld, 9);
-        assert_ok(context, bo_haar(context, n, q, ld));
+        assert_ok(context, bo_haar(context, n, n, q, ld));
         for (size_t i = 0; i < n; i++) {
             for (size_t j = 0; j < n; j++) {
                 double sum = 0;
@@ -190,6 +190,21 @@ static void haar_is_orthogonal(void **state)
         }
         free(q);
     }
+    bo_context_destroy(context);
+}
+
+/* The first rows alone are those of the whole: orthogonalization never looks ahead. Both have errors of some n ε. */
+static void haar_first_rows(void **state)
+{
+    (void)state;
+    enum { N = 100, ROWS = 37 };
+    bo_context *context = test_context(1);
+    double *whole = test_doubles(N * N, 10), *part = test_doubles(N * N, 10);
+    assert_ok(context, bo_haar(context, N, N, whole, N));
+    assert_ok(context, bo_haar(context, ROWS, N, part, N));
+    for (size_t i = 0; i < ROWS * N; i++) assert_close(part[i], whole[i], 100 * N * 0x1p-53);
+    assert_fails(context, BO_INVALID, "101 rows", bo_haar(context, N + 1, N, part, N));
+    free(whole), free(part);
     bo_context_destroy(context);
 }
 
@@ -208,7 +223,7 @@ static void haar_moments(void **state)
     for (int d = 0; d < DRAWS; d++) {
         double q[N * N], trace = 0;
         for (int i = 0; i < N * N; i++) q[i] = bo_rng_normal(&rng);
-        assert_ok(context, bo_haar(context, N, q, N));
+        assert_ok(context, bo_haar(context, N, N, q, N));
         for (int i = 0; i < N * N; i++) {
             double square = q[i] * q[i];
             first[i] += q[i] / DRAWS, second[i] += square / DRAWS, fourth[i] += square * square / DRAWS;
@@ -236,6 +251,7 @@ int main(void)
         cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(eigenvectors_are_rows),
         cmocka_unit_test(haar_is_orthogonal),
+        cmocka_unit_test(haar_first_rows),
         cmocka_unit_test(haar_moments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,7 @@ static bo_status call(int which, bo_context *context, room *r)
     case 10:
         return bo_eigen(context, N, r->g, N, r->values);
     case 11:
-        return bo_haar(context, N, r->g, N);
+        return bo_haar(context, N, N, r->g, N);
     case 12:
         return bo_sobol_points(context, M, N, 1, r->points);
     case 13:

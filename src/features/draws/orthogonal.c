@@ -6,14 +6,15 @@
 
 static bo_status draw_orthogonal(bo_context *context, const bo_draw_request *request, float *w)
 {
-    size_t dim = request->dim;
-    double *q = bo_alloc_raw(context, dim, dim * sizeof *q, "an orthogonal block of frequencies");
+    size_t dim = request->dim, most = request->count < dim ? request->count : dim;
+    double *q = bo_alloc_raw(context, most, dim * sizeof *q, "an orthogonal block of frequencies");
     if (!q) return BO_MEMORY;
     bo_status status = BO_OK;
     for (size_t first = 0; status == BO_OK && first < request->count; first += dim) {
-        bo_fill_normal(context, "features.orthogonal", request->seed, first, dim, dim, q);
-        status = bo_haar(context, dim, q, dim);
-        for (size_t r = 0; status == BO_OK && r < dim && first + r < request->count; r++) {
+        size_t rows = request->count - first < dim ? request->count - first : dim;
+        bo_fill_normal(context, "features.orthogonal", request->seed, first, rows, dim, q);
+        status = bo_haar(context, rows, dim, q, dim);
+        for (size_t r = 0; status == BO_OK && r < rows; r++) {
             bo_rng rng = bo_rng_make(request->seed, bo_rng_stream("features.norms", first + r));
             double norm = bo_radial_norm(request, dim, &rng);
             for (size_t j = 0; j < dim; j++) w[(first + r) * dim + j] = (float)(norm * q[r * dim + j]);

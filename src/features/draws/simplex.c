@@ -37,7 +37,7 @@ static bo_status draw_simplex(bo_context *context, const bo_draw_request *reques
     bo_status status = BO_OK;
     for (size_t first = 0; status == BO_OK && first < request->count; first += dim) {
         bo_fill_normal(context, "features.simplex", request->seed, first, dim, dim, r);
-        status = bo_haar(context, dim, r, dim);
+        status = bo_haar(context, dim, dim, r, dim);
         for (size_t j = 0; j < dim; j++) {
             sum[j] = 0;
             for (size_t i = 0; i + 1 < dim; i++) sum[j] += r[i * dim + j];
