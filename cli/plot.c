@@ -45,6 +45,17 @@ static void begin(FILE *pipe, const char *path, const char *output, int width, i
     fputs("\nunset key\nset border lc rgb '#555555'\nset tics textcolor rgb '#333333' nomirror\n", pipe);
 }
 
+/* A title that fits into `room` pixels: letters are about 0.54 as wide as the font is high. */
+static void set_title(FILE *pipe, const char *title, int room)
+{
+    size_t letters = 0;
+    for (const char *at = title; *at; at++) letters += ((unsigned char)*at & 0xc0) != 0x80;
+    int font = (int)(room / (0.54 * (double)(letters ? letters : 1)));
+    fputs("set title ", pipe);
+    quoted(pipe, title, (size_t)-1);
+    fprintf(pipe, " font ',%d' textcolor rgb '#222222'\n", font > 14 ? 14 : font < 7 ? 7 : font);
+}
+
 /* ---- predicted against true ---------------------------------------------------------------------------- */
 
 typedef struct point {
@@ -65,36 +76,46 @@ static int ascending(const void *a, const void *b)
 
 enum { BINS = 40 };
 
-/* The 95% interval around the diagonal: where predictions are p, the truth lies in p ± 1.96 s(p) and s is the
- * root mean square deviation of a bin of neighbours. A closed polygon, up the left side and down the right
- * one. */
+/* Deviations of `count` neighbours: the middle one, which a few wild rows among them do not move. */
+static double middle_deviation(const point *points, size_t count)
+{
+    double *sorted = cli_allocate(count, sizeof(double), "plot");
+    for (size_t i = 0; i < count; i++) sorted[i] = points[i].deviation;
+    qsort(sorted, count, sizeof(double), ascending);
+    double middle = sorted[count / 2];
+    free(sorted);
+    return middle;
+}
+
+/* The 95% interval around the diagonal: where predictions are p, the truth lies in p ± 1.96 s(p) and s is the median
+ * deviation of a bin of neighbours. Predictions beyond the frame have no part in it. A closed polygon, up the left side
+ * and down the right one. */
 static void band(FILE *pipe, const cli_metrics *metrics, double low, double high)
 {
-    size_t n = metrics->points, bins = n / 8 < BINS ? n / 8 : BINS;
-    point *points = cli_allocate(n, sizeof(point), "plot");
-    for (size_t i = 0; i < n; i++) points[i] = (point){metrics->predicted[i], metrics->deviation[i]};
+    point *points = cli_allocate(metrics->points, sizeof(point), "plot");
+    size_t n = 0;
+    for (size_t i = 0; i < metrics->points; i++)
+        if (metrics->predicted[i] >= low && metrics->predicted[i] <= high)
+            points[n++] = (point){metrics->predicted[i], metrics->deviation[i]};
     qsort(points, n, sizeof(point), by_prediction);
-    if (bins < 2) bins = n < 2 ? n : 2;
-    double *at = cli_allocate(bins + 1, sizeof(double), "plot"), *half = cli_allocate(bins + 1, sizeof(double), "plot");
+    size_t bins = n / 8 < BINS ? n / 8 : BINS;
+    if (bins == 0) bins = n > 0;
+    double at[BINS], half[BINS];
     for (size_t b = 0; b < bins; b++) {
         size_t from = b * n / bins, to = (b + 1) * n / bins;
-        double squares = 0, mean = 0;
-        for (size_t i = from; i < to; i++) {
-            squares += points[i].deviation * points[i].deviation;
-            mean += points[i].predicted;
-        }
-        at[b] = b == 0 ? points[0].predicted : b + 1 == bins ? points[n - 1].predicted : mean / (double)(to - from);
-        half[b] = SIGMAS * sqrt(squares / (double)(to - from));
+        at[b] = points[(from + to) / 2].predicted;
+        half[b] = SIGMAS * middle_deviation(points + from, to - from);
     }
-    fputs("$band << EOD\n", pipe);
-    fprintf(pipe, "%.9g %.9g\n", low - half[0], low);
-    for (size_t b = 0; b < bins; b++) fprintf(pipe, "%.9g %.9g\n", at[b] - half[b], at[b]);
-    fprintf(pipe, "%.9g %.9g\n%.9g %.9g\n", high - half[bins - 1], high, high + half[bins - 1], high);
-    for (size_t b = bins; b-- > 0;) fprintf(pipe, "%.9g %.9g\n", at[b] + half[b], at[b]);
-    fprintf(pipe, "%.9g %.9g\nEOD\n", low + half[0], low);
     free(points);
-    free(at);
-    free(half);
+    fputs("$band << EOD\n", pipe);
+    if (bins) {
+        fprintf(pipe, "%.9g %.9g\n", low - half[0], low);
+        for (size_t b = 0; b < bins; b++) fprintf(pipe, "%.9g %.9g\n", at[b] - half[b], at[b]);
+        fprintf(pipe, "%.9g %.9g\n%.9g %.9g\n", high - half[bins - 1], high, high + half[bins - 1], high);
+        for (size_t b = bins; b-- > 0;) fprintf(pipe, "%.9g %.9g\n", at[b] + half[b], at[b]);
+        fprintf(pipe, "%.9g %.9g\n", low + half[0], low);
+    }
+    fputs("EOD\n", pipe);
 }
 
 /* The frame: every true value, and predictions but for the most extreme one in 200 at either end, so that a few wild ones do
@@ -132,9 +153,7 @@ static void scatter_title(FILE *pipe, const cli_metrics *metrics, bool banded, s
         length += snprintf(title + length, sizeof title - (size_t)length, ",  %.1f%% inside the 95%% band",
                            100 * (double)sums->covered / (double)metrics->rows);
     if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
-    fputs("set title ", pipe);
-    quoted(pipe, title, sizeof title);
-    fputs(" font ',14' textcolor rgb '#222222'\n", pipe);
+    set_title(pipe, title, 600);
 }
 
 static void axis_label(FILE *pipe, const char *axis, const char *name, const char *what)
@@ -159,7 +178,7 @@ static void scatter(FILE *pipe, const cli_metrics *metrics, const bo_schema *sch
         outside += metrics->predicted[i] < low || metrics->predicted[i] > high;
     }
     fputs("EOD\n", pipe);
-    bool banded = metrics->deviation && metrics->points > 0;
+    bool banded = metrics->deviation && outside < metrics->points;
     if (banded) band(pipe, metrics, low, high);
     fprintf(pipe, "set xrange [%.9g:%.9g]\nset yrange [%.9g:%.9g]\nset size ratio 1\n", low, high, low, high);
     scatter_title(pipe, metrics, banded, outside);
@@ -224,7 +243,8 @@ static void cells(FILE *pipe, const cli_metrics *metrics, int cell, int font)
                     (double)j - 0.48, (double)i - 0.48, (double)j + 0.48, (double)i + 0.48, color);
             if (cell < 24) continue;
             bool light = i == j && depth > 0.45;
-            int digits = snprintf(NULL, 0, "%zu", count), size = digits > 4 ? font - 3 : digits > 3 ? font - 1 : font;
+            int digits = snprintf(NULL, 0, "%zu", count), widest = cell * 10 / (7 * digits);
+            int size = widest < font ? widest : font;
             fprintf(pipe, "set label %zu '%zu' at %zu,%zu center font ',%d' textcolor rgb '%s' front\n", object, count,
                     j, i, size, light ? "#ffffff" : "#333333");
         }
@@ -252,23 +272,39 @@ static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *s
     fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n", (double)bottom / (top + side + bottom),
             (double)(bottom + side) / (top + side + bottom));
     char title[160];
-    snprintf(title, sizeof title, "%.2f%% of %s rows are right (blue), the rest is orange",
-             100 * cli_metrics_accuracy(metrics), cli_count(metrics->rows).s);
-    fputs("set title ", pipe);
-    quoted(pipe, title, sizeof title);
-    fprintf(pipe, " font ',14' textcolor rgb '#222222'\nset xrange [-0.5:%g]\nset yrange [%g:-0.5]\n",
-            (double)classes - 0.5, (double)classes - 0.5);
+    snprintf(title, sizeof title, "%.2f%% of %s rows right (blue)", 100 * cli_metrics_accuracy(metrics),
+             cli_count(metrics->rows).s);
+    set_title(pipe, title, side + 2 * right);
+    fprintf(pipe, "set xrange [-0.5:%g]\nset yrange [%g:-0.5]\n", (double)classes - 0.5, (double)classes - 0.5);
     class_tics(pipe, "x", schema, classes, slanted ? "rotate by 45 right" : "");
     class_tics(pipe, "y", schema, classes, "");
     fprintf(pipe, "set xlabel 'predicted' offset 0,%g\nset label 'true' at screen 0.018,%.5f rotate center\n",
             slanted ? -0.2 : 0.0, (bottom + side / 2.0) / (top + side + bottom));
-    cells(pipe, metrics, cell, font);
+    cells(pipe, metrics, side / (int)classes, font);
     fputs("plot NaN notitle\n", pipe);
 }
 
 /* ---- the pipe ------------------------------------------------------------------------------------------ */
 
-bool cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path)
+/* gnuplot ends well even where its file could not be written whole: each kind of picture has an end of its own. */
+static bool is_whole(const char *path, const char *temporary)
+{
+    const char *end = cli_ends_with(path, ".svg") ? "</svg>" : cli_ends_with(path, ".png") ? "IEND" : "%%EOF";
+    char tail[64];
+    FILE *file = fopen(temporary, "rb");
+    if (!file) return false;
+    bool found = false;
+    if (fseek(file, 0, SEEK_END) == 0) {
+        long size = ftell(file);
+        size_t length = size < (long)sizeof tail ? (size_t)(size > 0 ? size : 0) : sizeof tail;
+        if (fseek(file, -(long)length, SEEK_END) == 0) length = fread(tail, 1, length, file);
+        for (size_t i = 0; i + strlen(end) <= length; i++) found |= memcmp(tail + i, end, strlen(end)) == 0;
+    }
+    fclose(file);
+    return found;
+}
+
+int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path)
 {
     size_t room = strlen(path) + 32;
     char *temporary = cli_allocate(room, 1, "file name");
@@ -282,12 +318,17 @@ bool cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema 
             scatter(pipe, metrics, schema, path, temporary);
         ended = pclose(pipe);
     }
-    bool ok = ended == 0 && rename(temporary, path) == 0;
-    if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
+    int status = CLI_DONE;
+    if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127) {
         cli_warn(session, "no picture %s: gnuplot is not installed", path);
-    else if (!ok)
-        cli_warn(session, "no picture %s: gnuplot could not draw it", path);
-    if (!ok) unlink(temporary);
+    } else if (ended != 0) {
+        status = cli_fail(session, "no picture %s: gnuplot could not draw it", path);
+    } else if (!is_whole(path, temporary) || rename(temporary, path) != 0) {
+        status = cli_fail(session, "no picture %s: it could not be written (is the disk full?)", path);
+    } else {
+        cli_say(session, "Picture     %s%s", path, metrics->targets > 1 ? " (of the first target)" : "");
+    }
+    unlink(temporary); /* gone already where it was renamed */
     free(temporary);
-    return ok;
+    return status;
 }

@@ -6,7 +6,8 @@
 
 /* True when the ending names a kind of picture we draw: .svg, .png, .pdf. */
 bool cli_plot_known(const char *path);
-/* Predicted against true, or the confusion matrix. False (after a warning) when no picture was made. */
-bool cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path);
+/* Predicted against true, or the confusion matrix. CLI_FAILED, after a message, when the picture could not be written; that
+ * gnuplot is missing is only a warning. */
+int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path);
 
 #endif

@@ -333,8 +333,7 @@ static int run(predict_job *job)
         report_json(job);
     else if (job->has_target && !job->session->common.quiet)
         cli_metrics_print(&job->metrics, job->schema, stderr);
-    if (options->plot) cli_plot(job->session, &job->metrics, job->schema, options->plot);
-    return CLI_DONE;
+    return options->plot ? cli_plot(job->session, &job->metrics, job->schema, options->plot) : CLI_DONE;
 }
 
 static int predict(const predict_options *options, const cli_common *common, const cli_arguments *arguments)

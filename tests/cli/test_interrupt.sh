@@ -48,6 +48,13 @@ if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=64k none small 2>/dev/null; th
     fails 1 "small/z.npy|No space left" "$BOCHNER" features train.csv --features 512 --out small/z.npy --quiet
     seq 1 20000 | awk 'BEGIN { print "rooms,area,age" } { print 1 "," 50 "," 3 }' >many.csv
     fails 1 "small/p.csv|No space left" "$BOCHNER" predict good.model many.csv --out small/p.csv --quiet
+    if command -v gnuplot >/dev/null; then
+        head -c 65536 /dev/zero >small/full 2>/dev/null
+        "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --holdout 0.2 --plot small/p.svg --quiet >out 2>err
+        [ $? -eq 1 ] || complain "a picture on a full disk is not an error"
+        grep -q "no picture small/p.svg: it could not be written" err || complain "a lost picture is not named: $(cat err)"
+        rm small/full
+    fi
     [ -z "$(ls -A small)" ] || complain "a full disk holds $(ls -A small)"
     umount small
 fi
