@@ -44,6 +44,7 @@ typedef struct cli_session {
 bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel);
 void cli_session_close(cli_session *session);
 bool cli_interrupted(void);
+int cli_interrupted_status(void); /* the exit status of a command that was: 130 by Ctrl-C, 143 by SIGTERM */
 
 void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);  /* a note on stderr, unless --quiet */
 void cli_warn(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* even with --quiet */

@@ -53,22 +53,51 @@ static void say_data(cli_fit_job *job, size_t rows)
         snprintf(task, sizeof task, "regression of %s", bo_schema_target(schema, 0));
     char files[64] = "";
     if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
-    cli_say(job->session, "Data        %s rows x %s columns of %s%s: %s", cli_count(rows).s,
+    bool guessed = job->options->stream && job->options->holdout > 0; /* which rows are held out is found row by row */
+    cli_say(job->session, "Data        %s%s rows x %s columns of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
             cli_count(bo_schema_dim(schema)).s, job->source.paths[0], files, task);
 }
 
-/* Operations of the projection, the Gram matrix and its factor; the search may take twice as long again. */
-static double expected_seconds(const cli_fit_job *job, double rows, double dim, double features)
+/* Operations of the projection, a Gram matrix (of the rows in the dual, passes instead of one for the others) and its factor;
+ * the search may take twice as long again. */
+static double expected_seconds(const cli_fit_job *job, bo_solver solver, double rows, double dim, double features)
 {
-    double operations = rows * dim * features + rows * features * features + features * features * features / 3;
+    double side = solver == BO_SOLVER_DUAL ? rows : features;
+    double solving = rows * features * side + side * side * side / 3;
+    if (solver == BO_SOLVER_CG || solver == BO_SOLVER_SGD) solving = 50 * 2 * rows * features;
+    double operations = rows * dim * features + solving;
     double searched = job->desc.lambda > 0 && job->desc.features.gamma > 0 ? 1 : 3;
     double a_core = 40e9; /* of a recent core; a guess until `bochner bench` says */
     return searched * operations / (a_core * bo_context_threads(job->session->context) * job->session->ranks.size);
 }
 
+/* What the library would refuse too, but it does not know the file. */
+static bool can_be_learnt(cli_fit_job *job, size_t rows)
+{
+    const bo_schema *schema = cli_fit_schema(job);
+    const char *path = job->source.paths[0];
+    if (rows < 2) {
+        cli_fail(job->session, "%s: fitting needs at least 2 rows, found %zu row%s", path, rows, rows == 1 ? "" : "s");
+        return false;
+    }
+    const char *target = bo_schema_target(schema, 0);
+    if (bo_schema_classes(schema) == 1) {
+        cli_fail(job->session, "%s: column '%s': classification needs at least 2 classes, found only '%s'", path,
+                 target ? target : "target", bo_schema_class(schema, 0));
+        return false;
+    }
+    if (job->options->loss != BO_LOSS_LOGISTIC || bo_schema_classes(schema) > 0) return true;
+    cli_fail(job->session,
+             "%s: column '%s': the logistic loss is for classes, found numbers (--task classification makes classes of "
+             "them)",
+             path, target ? target : "target");
+    return false;
+}
+
 bool cli_fit_plan(cli_fit_job *job, size_t rows)
 {
     const bo_schema *schema = cli_fit_schema(job);
+    if (!can_be_learnt(job, rows)) return false;
     size_t classes = bo_schema_classes(schema), outputs = classes ? classes : bo_schema_targets(schema);
     size_t dim = bo_schema_dim(schema);
     bo_machine_desc desc = job->desc;
@@ -95,7 +124,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
                              : "gamma and lambda searched");
     cli_say(job->session, "Plan        %s%s features, %s; %s%s", features, kernel, chosen, solver_words(solver),
             job->options->stream ? ", one pass over the file" : "");
-    double seconds = expected_seconds(job, (double)rows, (double)dim,
+    double seconds = expected_seconds(job, solver, (double)rows, (double)dim,
                                       desc.features.features ? (double)desc.features.features : 4096);
     cli_say(job->session, "            at most %s of memory%s%s", cli_bytes((double)job->bytes).s,
             seconds >= 2 ? ", roughly " : "", seconds >= 2 ? cli_seconds(seconds).s : "");

@@ -62,6 +62,18 @@ static void print_saved(const cli_fit_job *job)
         printf("Model       %s\n", job->options->out);
 }
 
+/* √(1 - R²) is the test's error in the units of the search's score. A few dozen rows may differ by chance. */
+static void warn_of_surprise(const cli_fit_job *job, const bo_machine_report *report)
+{
+    if (report->classes || !isfinite(report->search_score) || job->metrics.rows < 50) return;
+    double test = sqrt(1 - cli_metrics_r2(&job->metrics));
+    if (test > 1.5 * report->search_score)
+        cli_warn(job->session,
+                 "the test rows are predicted with an error of %s, the search expected %s: a few rows may lie far from "
+                 "those learnt from; more --features, or a larger --lambda or --gamma, may help",
+                 cli_significant(test, 3).s, cli_significant(report->search_score, 3).s);
+}
+
 void cli_fit_print(const cli_fit_job *job)
 {
     const bo_machine_report *report = bo_machine_describe(job->machine);
@@ -76,7 +88,10 @@ void cli_fit_print(const cli_fit_job *job)
     if (isfinite(report->search_score))
         printf("Search      error on rows left out: %s of the targets' standard deviation\n",
                cli_significant(report->search_score, 3).s);
-    if (job->tested) cli_metrics_print(&job->metrics, cli_fit_schema(job), stdout);
+    if (job->tested) {
+        cli_metrics_print(&job->metrics, cli_fit_schema(job), stdout);
+        warn_of_surprise(job, report);
+    }
     printf("Features    ");
     cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);
     print_saved(job);

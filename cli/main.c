@@ -59,7 +59,7 @@ static void overview(FILE *out)
     fputs("\nExample\n"
           "  bochner fit train.csv --target price --holdout 0.2 --out price.model\n"
           "  bochner predict price.model test.csv --std\n\n"
-          "bochner COMMAND --help says more. Exit status: 0 done, 1 failed, 2 wrong use.\n",
+          "bochner COMMAND --help says more. Exit status: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C.\n",
           out);
 }
 
@@ -121,6 +121,7 @@ int main(int argc, char **argv)
     if (strcmp(word, "--version") == 0) word = "version";
     const command *found = find_command(word);
     int status = found ? found->run(argc - 2, argv + 2) : unknown_command(argv[1]);
+    if (status == CLI_INTERRUPTED) status = cli_interrupted_status();
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         bool told = status != CLI_DONE || errno == EPIPE; /* or a reader that has seen enough */

@@ -194,16 +194,49 @@ void cli_metrics_json(const cli_metrics *metrics, const bo_schema *schema, cli_j
 
 enum { TEXT_CLASSES = 12, CELL = 8 };
 
+/* A label in a column of a table: `width` letters, the last one … where it is longer; control characters are blanks. */
+static void print_label(FILE *out, const char *label, size_t width, bool right)
+{
+    size_t letters = 0, shown = 0;
+    for (const char *at = label; *at; at++) letters += ((unsigned char)*at & 0xc0) != 0x80;
+    size_t room = letters > width ? width - 1 : letters, blanks = letters > width ? 0 : width - letters;
+    if (right) fprintf(out, "%*s", (int)blanks, "");
+    for (const char *at = label; *at; at++) {
+        shown += ((unsigned char)*at & 0xc0) != 0x80;
+        if (shown > room) break;
+        fputc((unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at, out);
+    }
+    if (letters > width) fputs("…", out);
+    if (!right) fprintf(out, "%*s", (int)blanks, "");
+}
+
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* ", r2 0.93", or nothing where the truth does not vary. */
+static cli_word r2_words(double r2)
+{
+    cli_word words = {""};
+    if (isfinite(r2)) snprintf(words.s, sizeof words.s, ", r2 %.4f", r2);
+    return words;
+}
+
 static void print_confusion(const cli_metrics *metrics, const bo_schema *schema, FILE *out)
 {
     size_t classes = metrics->classes;
     cli_word number;
     fprintf(out, "            predicted\n  %-10s", "true");
-    for (size_t j = 0; j < classes; j++) fprintf(out, "%*.*s", CELL, CELL - 1, cli_class_label(schema, j, &number));
+    for (size_t j = 0; j < classes; j++) {
+        fputc(' ', out);
+        print_label(out, cli_class_label(schema, j, &number), CELL - 1, true);
+    }
     fputs("   found\n", out);
     for (size_t i = 0; i < classes; i++) {
         size_t total = 0;
-        fprintf(out, "  %-10.10s", cli_class_label(schema, i, &number));
+        fputs("  ", out);
+        print_label(out, cli_class_label(schema, i, &number), 10, false);
         for (size_t j = 0; j < classes; j++) {
             size_t count = metrics->confusion[i * classes + j];
             total += count;
@@ -222,18 +255,18 @@ static void print_confusion(const cli_metrics *metrics, const bo_schema *schema,
 void cli_metrics_print(const cli_metrics *metrics, const bo_schema *schema, FILE *out)
 {
     if (metrics->classes) {
-        fprintf(out, "Test        accuracy %.2f%%, log loss %s (%s rows)\n", 100 * cli_metrics_accuracy(metrics),
-                cli_significant(cli_metrics_log_loss(metrics), 4).s, cli_count(metrics->rows).s);
+        fprintf(out, "Test        accuracy %.2f%%, log loss %s (%s row%s)\n", 100 * cli_metrics_accuracy(metrics),
+                cli_significant(cli_metrics_log_loss(metrics), 4).s, cli_count(metrics->rows).s, plural(metrics->rows));
         if (metrics->classes <= TEXT_CLASSES) print_confusion(metrics, schema, out);
         return;
     }
-    fprintf(out, "Test        rmse %s, r2 %.4f (%s rows)\n", cli_significant(cli_metrics_rmse(metrics), 5).s,
-            cli_metrics_r2(metrics), cli_count(metrics->rows).s);
+    fprintf(out, "Test        rmse %s%s (%s row%s)\n", cli_significant(cli_metrics_rmse(metrics), 5).s,
+            r2_words(cli_metrics_r2(metrics)).s, cli_count(metrics->rows).s, plural(metrics->rows));
     if (metrics->has_std)
         fprintf(out, "            %.1f%% of them inside the predicted 95%% interval\n",
                 100 * cli_metrics_coverage(metrics));
     for (size_t t = 0; t < metrics->targets && metrics->targets > 1; t++)
-        fprintf(out, "            %s: rmse %s, r2 %.4f\n", schema ? bo_schema_target(schema, t) : "target",
+        fprintf(out, "            %s: rmse %s%s\n", schema ? bo_schema_target(schema, t) : "target",
                 cli_significant(sqrt(metrics->sums[t].squared_error / (double)metrics->rows), 5).s,
-                target_r2(&metrics->sums[t]));
+                r2_words(target_r2(&metrics->sums[t])).s);
 }

@@ -7,16 +7,23 @@
 #include <mpi.h>
 #endif
 
-/* Open MPI, MPICH and Slurm each announce the size of the job in a variable of their own. */
+/* Open MPI, and MPICH as Slurm, announce the job in variables of their own: the first of two that is above 0. */
+static int announced(const char *open_mpi, const char *others)
+{
+    const char *first = getenv(open_mpi), *second = getenv(others);
+    int number = first ? atoi(first) : 0;
+    return number > 0 ? number : second && atoi(second) > 0 ? atoi(second) : 0;
+}
+
 int cli_ranks_announced(void)
 {
-    const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
-        int size = value ? atoi(value) : 0;
-        if (size > 0) return size;
-    }
-    return 1;
+    int size = announced("OMPI_COMM_WORLD_SIZE", "PMI_SIZE");
+    return size > 0 ? size : 1;
+}
+
+int cli_ranks_announced_rank(void)
+{
+    return announced("OMPI_COMM_WORLD_RANK", "PMI_RANK");
 }
 
 /* mpirun usually binds each rank to its cores; where it did not, ranks on one machine would each take all of

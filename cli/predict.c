@@ -26,7 +26,7 @@ typedef struct predict_job {
     const bo_machine_report *report;
     bo_schema *schema;
     bo_stream *stream;
-    bool has_target;
+    bool has_target, begun;
     cli_metrics metrics;
     cli_output output;
     cli_json json;
@@ -102,7 +102,16 @@ static bool open_output(predict_job *job)
         if (job->report->classes) number_classes(job);
         return cli_output_npy(job->session, &job->output, out, job->columns, sizeof(double));
     }
-    if (!cli_output_text(job->session, &job->output, out)) return false;
+    return cli_output_text(job->session, &job->output, out);
+}
+
+/* The header, or the start of the object: once there is a row to follow it, so that a table that cannot be read leaves
+ * nothing behind. */
+static void begin_output(predict_job *job)
+{
+    if (job->begun || job->output.npy) return;
+    job->begun = true;
+    const char *out = job->options->out;
     bool json = job->session->common.json && !out;
     if (json) {
         job->json = (cli_json){.out = stdout};
@@ -125,7 +134,6 @@ static bool open_output(predict_job *job)
     } else {
         fputc('\n', job->output.file);
     }
-    return true;
 }
 
 /* Numbers of one row, without the label. */
@@ -189,6 +197,7 @@ static void write_csv(predict_job *job, size_t rows)
 
 static bool write_rows(predict_job *job, size_t rows)
 {
+    begin_output(job);
     if (job->output.npy) return write_npy(job, rows);
     if (job->json.out)
         write_json(job, rows);
@@ -228,14 +237,33 @@ static bool predict_all(predict_job *job)
         cli_progress_report(&session->progress, "predicting", (double)job->rows, 0);
     }
     cli_progress_clear(&session->progress);
-    return !failed(job, status);
+    if (failed(job, status)) return false;
+    begin_output(job);
+    return cli_output_check(session, &job->output);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------- */
 
+/* Says what the file is instead of a model, where that is known; false. */
+static bool no_model(predict_job *job)
+{
+    char words[1024];
+    snprintf(words, sizeof words, "%s", bo_context_error(job->session->context));
+    bo_features *map = NULL;
+    if (bo_features_load(job->session->context, job->model_path, &map) == BO_OK)
+        cli_fail(job->session, "%s is a feature map, not a model (bochner fit --out makes one)", job->model_path);
+    else
+        cli_fail(job->session, "%s (the model comes first, then the table)", words);
+    bo_features_destroy(map);
+    return false;
+}
+
 static bool open_model(predict_job *job)
 {
-    if (failed(job, bo_machine_load(job->session->context, job->model_path, &job->machine, &job->schema))) return false;
+    bo_context *context = job->session->context;
+    bo_status status = bo_machine_load(context, job->model_path, &job->machine, &job->schema);
+    if (status == BO_FORMAT) return no_model(job);
+    if (failed(job, status)) return false;
     job->report = bo_machine_describe(job->machine);
     if (job->options->std && !job->report->has_std) {
         cli_fail(job->session, "--std: %s has no standard deviations: %s", job->model_path,

@@ -13,6 +13,7 @@ typedef struct cli_ranks {
 
 /* How many ranks the environment of mpirun announces; 1 outside of it. */
 int cli_ranks_announced(void);
+int cli_ranks_announced_rank(void); /* this one's number; 0 outside */
 /* False: this program was started by mpirun but built without MPI, or MPI did not start. */
 bool cli_ranks_open(cli_ranks *ranks);
 void cli_ranks_close(cli_ranks *ranks);

@@ -32,6 +32,11 @@ bool cli_interrupted(void)
     return interrupted != 0;
 }
 
+int cli_interrupted_status(void)
+{
+    return interrupted == SIGTERM ? 128 + SIGTERM : CLI_INTERRUPTED;
+}
+
 static void handle_signals(bool parallel)
 {
     struct sigaction stop = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
@@ -96,11 +101,14 @@ void cli_session_close(cli_session *session)
 
 static void message(cli_session *session, const char *kind, const char *format, va_list arguments)
 {
+    char line[4096]; /* written at once: other ranks write too */
+    size_t length = (size_t)snprintf(line, 256, "bochner %.32s: %.32s", session->command, kind);
+    if (session->ranks.size > 1 && session->ranks.rank > 0)
+        length += (size_t)snprintf(line + length, 32, "rank %d: ", session->ranks.rank);
+    vsnprintf(line + length, sizeof line - length - 1, format, arguments);
+    strcat(line, "\n");
     cli_progress_clear(&session->progress);
-    fprintf(stderr, "bochner %s: %s", session->command, kind);
-    if (session->ranks.size > 1 && session->ranks.rank > 0) fprintf(stderr, "rank %d: ", session->ranks.rank);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    fputs(line, stderr);
     fflush(stderr);
 }
 
@@ -147,6 +155,7 @@ int cli_fail_status(cli_session *session, bo_status status)
 int cli_wrong_use(const char *command, const char *format, ...)
 {
     va_list arguments;
+    if (cli_ranks_announced_rank() > 0) return CLI_WRONG_USE; /* the first one says it for all */
     fprintf(stderr, "bochner %s: ", command);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);

@@ -34,9 +34,11 @@ refused "empty.csv" empty.csv --stream
 head -1 train.csv >header.csv
 refused "header.csv" header.csv
 head -2 train.csv >one_row.csv
-refused "one_row.csv|1 row" one_row.csv
+refused "one_row.csv: fitting needs|1 row" one_row.csv
+refused "one_row.csv: --holdout 0.5 of its 1 row" one_row.csv --holdout 0.5
 awk 'BEGIN { print "a,b,class"; for (i = 0; i < 30; i++) print i "," i * i ",yes" }' >one_class.csv
-refused "one_class.csv|class" one_class.csv
+refused "one_class.csv: column 'class'|found only 'yes'" one_class.csv
+refused "one_class.csv: column 'class'|found only 'yes'" one_class.csv --stream
 awk 'BEGIN { print "a,b,y"; for (i = 0; i < 30; i++) print "3,4," i * 0.37 }' >constant.csv
 refused "constant" constant.csv
 awk 'NR == 1 { print "rooms,area,rooms,price"; next } { print }' train.csv >twice.csv
@@ -51,7 +53,7 @@ refused "nolabels.txt" train.csv --labels nolabels.txt
 head -50 train.csv | cut -d, -f4 >short.txt
 refused "short.txt" train.csv --labels short.txt
 refused "town" train.csv --categorical town
-refused "logistic" train.csv --loss logistic
+refused "train.csv: column 'price'|logistic|--task classification" train.csv --loss logistic
 refused "softmax|sincos|cosbias" train.csv --kernel softmax --function cosbias
 
 # Test files are read before the fit.
@@ -71,6 +73,9 @@ fails 1 "nan.csv|line 5" "$BOCHNER" predict good.model nan.csv --out predicted.c
 tail -n +2 train.csv | cut -d, -f1,2 >narrow.csv
 fails 1 "narrow.csv|2 columns|4" "$BOCHNER" predict good.model narrow.csv
 succeeds "$BOCHNER" predict good.model no_target.csv
+awk -F, -v OFS=, 'NR == 2 { $2 = "wide" } { print }' no_target.csv >bad_first.csv
+fails 1 "bad_first.csv|line 2" "$BOCHNER" predict good.model bad_first.csv # and no header on standard output
+fails 1 "bad_first.csv|line 2" "$BOCHNER" predict good.model bad_first.csv --json
 fails 1 "--proba|numbers" "$BOCHNER" predict good.model no_target.csv --proba
 
 # Files that are not what they say.
@@ -91,7 +96,9 @@ refused "damaged.csv.gz" damaged.csv.gz
 head -c 400 good.model >cut.model
 fails 1 "cut.model" "$BOCHNER" predict cut.model train.csv
 fails 1 "cut.model" "$BOCHNER" info cut.model
-fails 1 "train.csv" "$BOCHNER" predict train.csv train.csv
+fails 1 "train.csv|the model comes first" "$BOCHNER" predict train.csv train.csv
+succeeds "$BOCHNER" features train.csv --features 16 --save some.map
+fails 1 "some.map is a feature map" "$BOCHNER" predict some.map train.csv
 fails 1 "train.csv" "$BOCHNER" info train.csv
 fails 1 "gone.model|No such file" "$BOCHNER" info gone.model
 { printf '\377\377\377\377\377\377\377\177'; tail -c +9 good.model; } >hostile.model

@@ -30,6 +30,16 @@ interrupt "in memory" --gamma 0.1 --lambda 1
 interrupt "searching"
 interrupt "streaming" --stream --gamma 0.1 --lambda 1
 
+# A request to end is answered the same way, with its own exit status.
+"$BOCHNER" fit long.csv --features 6000 --threads 1 --task regression --out stopped.model >out 2>err &
+job=$!
+sleep 1
+kill -TERM $job
+wait $job
+status=$?
+[ $status -eq 143 ] || complain "exit status $status after SIGTERM: $(tail -c 300 err)"
+[ -e stopped.model ] && complain "SIGTERM leaves a model"
+
 # A full disk. /dev/full takes nothing; a small file system is full when it is full.
 succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
 if [ -w /dev/full ]; then
