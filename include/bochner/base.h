@@ -8,13 +8,20 @@
  *     if (bo_features_create(context, &desc, &phi) != BO_OK)
  *         fprintf(stderr, "%s\n", bo_context_error(context));
  *
- * The library never exits, aborts or prints.
+ * The library never exits, aborts or prints. (FFTW, which tensor sketches use, ends the process when it is refused memory.)
  *
  * Threads. A context belongs to one thread at a time: it owns a thread pool, an error message, a log sink and a
  * table of kernels chosen for this CPU. Objects (features, machines, schemas) are immutable once made and may be
- * shared by threads that each bring a context of their own. There are no globals.
+ * shared by threads that each bring a context of their own; what takes an object without const (a bo_fitting, a
+ * bo_stream, bo_features_set_frequencies) needs it for itself.
  *
- * Results do not depend on the number of threads: same seed, same bits. */
+ * State. Outside contexts and objects the library keeps a lock for FFTW's planner and, in each thread, which context's task
+ * it is running; OpenBLAS and FFTW keep state of their own.
+ *
+ * Results do not depend on the number of threads: same seed, same bits. Eigenvalues and QR are OpenBLAS's, which has threads
+ * of its own (OPENBLAS_NUM_THREADS), whatever the context says.
+ *
+ * Before version 1.0 descriptors may grow with each minor version, and the name of the shared library changes with it. */
 #ifndef BOCHNER_BASE_H
 #define BOCHNER_BASE_H
 
@@ -48,7 +55,7 @@ BO_API const char *bo_version(void);
 #define BO_STATUS_LIST(X)                                                                                    \
     X(OK, 0, "ok")                                                                                           \
     X(INVALID, 1, "invalid argument")            /* the caller asked for something that makes no sense */    \
-    X(MEMORY, 2, "out of memory")                /* an allocation failed; nothing was changed */             \
+    X(MEMORY, 2, "out of memory")                /* an allocation failed */                                  \
     X(IO, 3, "input or output failed")           /* the operating system said no: missing file, full disk */ \
     X(FORMAT, 4, "malformed input")              /* a file does not say what it should */                    \
     X(VERSION, 5, "made by a newer version")     /* a file of ours, but newer than this library */           \
@@ -78,7 +85,9 @@ typedef void (*bo_log_fn)(void *user, bo_log_level level, const char *message);
  * Return false to cancel: the work stops soon, frees what it holds and returns BO_CANCELLED. */
 typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double total);
 
-/* Memory for everything the library allocates. `allocate` returns storage aligned to 64 bytes or NULL. */
+/* Memory for objects and for work: all that grows with the data. `allocate` returns storage aligned to 64 bytes or NULL.
+ * Not from here: what cJSON needs while a file's header or a schema is read or written, the plans of FFTW (tensor
+ * sketches), work space inside OpenBLAS and LIBXSMM. Both functions may be called from several threads at once. */
 typedef struct bo_allocator {
     void *(*allocate)(void *user, size_t bytes);
     void (*release)(void *user, void *pointer);
@@ -87,7 +96,7 @@ typedef struct bo_allocator {
 
 /* Zero means the default in every field. */
 typedef struct bo_context_desc {
-    int threads;             /* 0: as many as this process may run on; results are the same for any number */
+    int threads;             /* 0: as many as this process may run on; fewer if the system starts no more of them */
     const char *isa;         /* "avx512", "avx2", "ref"; NULL: $BOCHNER_ISA, else the best this CPU has */
     bo_log_fn log;           /* NULL: silent */
     bo_progress_fn progress; /* NULL: none */

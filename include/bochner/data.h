@@ -95,6 +95,15 @@ BO_API bo_status bo_schema_to_json(bo_context *context, const bo_schema *schema,
 BO_API bo_status bo_schema_from_json(bo_context *context, const char *json, bo_schema **out);
 BO_API void bo_text_free(char *text);
 
+/* Names of the enums: "csv", "regression", "median"; NULL outside the enum. Parsing is false for what is no name (or NULL),
+ * and *out is as it was; case does not matter. */
+BO_API const char *bo_format_name(bo_format format);
+BO_API const char *bo_task_name(bo_task task);
+BO_API const char *bo_impute_name(bo_impute impute);
+BO_API bool bo_format_parse(const char *name, bo_format *out);
+BO_API bool bo_task_parse(const char *name, bo_task *out);
+BO_API bool bo_impute_parse(const char *name, bo_impute *out);
+
 /* ---- data: a whole file in memory ------------------------------------------------------------------------ */
 
 /* Read-only to callers. */

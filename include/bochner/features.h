@@ -75,7 +75,9 @@ typedef enum bo_kernel {
  *   POLYNOMIAL   every monomial with its √multinomial, exactly         POLYNOMIAL; features = C(dim + p, p)
  *   TENSORSKETCH FFT of count sketches of [1, x]                      POLYNOMIAL
  *   TAYLOR       [1, x, x⊗x / √2 without repeats]                     TAYLOR; features = 1 + dim + dim(dim+1)/2
- *   CUSTOM       the callback                                         CUSTOM */
+ *   CUSTOM       the callback                                         CUSTOM
+ *
+ * ELU and TAYLOR take up to 2^22 columns, POLYNOMIAL and TENSORSKETCH have up to 2^22 features. */
 typedef enum bo_function {
     BO_FUNCTION_DEFAULT = 0, /* the first that fits the kernel: SINCOS, POSITIVE, RELU, POLYNOMIAL, TAYLOR, ELU */
     BO_FUNCTION_SINCOS = 1,
@@ -166,7 +168,8 @@ BO_API const char *bo_kernel_name(bo_kernel kernel); /* "rbf", "laplacian", …;
 BO_API const char *bo_function_name(bo_function function);
 BO_API const char *bo_draw_name(bo_draw draw);
 BO_API const char *bo_sampling_name(bo_sampling sampling);
-BO_API bool bo_kernel_parse(const char *name, bo_kernel *out); /* false: no such name */
+/* False: no such name (or NULL), and *out is as it was. Case does not matter, and "_" is "-". */
+BO_API bool bo_kernel_parse(const char *name, bo_kernel *out);
 BO_API bool bo_function_parse(const char *name, bo_function *out);
 BO_API bool bo_draw_parse(const char *name, bo_draw *out);
 BO_API bool bo_sampling_parse(const char *name, bo_sampling *out);
@@ -177,8 +180,8 @@ BO_API bool bo_sampling_parse(const char *name, bo_sampling *out);
 BO_API bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *desc, size_t rows_x, const float *x,
                                   size_t ldx, size_t rows_y, const float *y, size_t ldy, double *k, size_t ldk);
 
-/* The statement of accuracy: over `pairs` (0: 1000) random pairs of rows of x (seeded), the kernel's measured error and what the
- * variance formula predicts for it. Predictions are for independent draws; couplings usually do better, which
+/* The statement of accuracy: over `pairs` (0: 1000) random pairs of rows of x (seeded), the kernel's measured error and
+ * what the variance formula predicts for it. Predictions are for independent draws; couplings usually do better, which
  * `ratio` < 1 shows. */
 typedef struct bo_features_accuracy {
     size_t pairs;
@@ -209,6 +212,7 @@ BO_API bo_status bo_features_backward(bo_context *context, const bo_features *fe
 /* w (frequencies x dim), as applied to x after length scales: gamma is folded in. Importance weights: one a frequency,
  * the factor √(p/q) that its features are multiplied by. */
 BO_API bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w);
+/* Changes the map, which nobody else may be using meanwhile: no other thread, no machine. */
 BO_API bo_status bo_features_set_frequencies(bo_context *context, bo_features *features, const float *w);
 BO_API const float *bo_features_weights(const bo_features *features); /* NULL: all 1 */
 

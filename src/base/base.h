@@ -27,6 +27,11 @@ void *bo_realloc(bo_context *context, void *block, size_t count, size_t size, co
 void bo_free(void *block); /* NULL is fine */
 char *bo_strdup(bo_context *context, const char *text);
 
+/* ---- names --------------------------------------------------------------------------------------------- */
+
+/* Are these the same name? Case does not matter, and "_" is "-". NULL is the same as nothing. */
+bool bo_same_name(const char *a, const char *b);
+
 /* ---- threads ------------------------------------------------------------------------------------------- */
 
 /* Runs task(arg, index, worker) for index in [0, count) on the pool, in any order; returns when all are done.

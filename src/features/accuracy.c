@@ -12,8 +12,7 @@ double bo_features_variance(const bo_features *features, const float *x, const f
     return features->function->variance(features, &pair);
 }
 
-/* ---- over many pairs
- * --------------------------------------------------------------------------------------------- */
+/* ---- over many pairs ------------------------------------------------------------------------------------------- */
 
 enum { PAIRS = 128 }; /* at a time */
 

@@ -1,11 +1,9 @@
 /* Applying a map. The fast path: blocks of rows as tasks; the projection goes straight into z, where the
- * function turns it into features. Raw inputs are never scaled: factors are part of the packed frequencies.
- */
+ * function turns it into features. Raw inputs are never scaled: factors are part of the packed frequencies. */
 #include <string.h>
 #include "internal.h"
 
-/* ---- float: the fast path
- * -------------------------------------------------------------------------------------- */
+/* ---- float: the fast path -------------------------------------------------------------------------------------- */
 
 typedef struct apply_job {
     const bo_features *features;
@@ -89,8 +87,7 @@ bo_status bo_features_apply(bo_context *context, const bo_features *features, si
     return BO_OK;
 }
 
-/* ---- double: the reference
- * --------------------------------------------------------------------------------------- */
+/* ---- double: the reference ------------------------------------------------------------------------------------- */
 
 typedef struct reference_job {
     const bo_features *features;

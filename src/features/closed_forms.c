@@ -48,8 +48,7 @@ double bo_value_softmax(const bo_features_desc *desc, const bo_pair *pair)
 }
 
 /* As a function of c = cos θ its derivative is (π - θ)/2π: rounding of c near 1 does no harm, but c must not
- * leave
- * [-1, 1]. */
+ * leave [-1, 1]. */
 double bo_value_arccos(const bo_features_desc *desc, const bo_pair *pair)
 {
     double norms = sqrt(pair->norm_x * pair->norm_y), pi = 3.14159265358979323846;

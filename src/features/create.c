@@ -29,8 +29,7 @@ void bo_features_destroy(bo_features *features)
     bo_free(features);
 }
 
-/* ---- steps
- * -------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------------------------- */
 
 static bo_status keep_length_scales(bo_context *context, bo_features *features)
 {
@@ -145,8 +144,7 @@ bo_status bo_features_finish(bo_context *context, bo_features *features)
     return features->w ? pack(context, features) : BO_OK;
 }
 
-/* ---- create
- * ------------------------------------------------------------------------------------------------- */
+/* ---- create ---------------------------------------------------------------------------------------------------- */
 
 static void say_what_is_odd(bo_context *context, const bo_features_desc *desc)
 {
@@ -210,8 +208,7 @@ bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, 
     return BO_OK;
 }
 
-/* ---- what was made
- * ------------------------------------------------------------------------------------------- */
+/* ---- what was made --------------------------------------------------------------------------------------------- */
 
 const bo_features_desc *bo_features_describe(const bo_features *features)
 {

@@ -15,8 +15,7 @@
 #include "../kernels/kernels.h"
 #include "../math/linalg.h"
 
-/* ---- kernels ---------------------------------------------------------------------------------------------
- */
+/* ---- kernels --------------------------------------------------------------------------------------------------- */
 
 /* All that a kernel or a variance needs to know of a pair. */
 typedef struct bo_pair {
@@ -79,8 +78,7 @@ double bo_kernel_value_doubled(const bo_features_desc *desc, const bo_pair *pair
 /* factor[j] of `desc`, see the top of this file. */
 void bo_input_factors(const bo_features_desc *desc, double *factor);
 
-/* ---- draws -----------------------------------------------------------------------------------------------
- */
+/* ---- draws ----------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_draw_request {
     const bo_features_desc *desc;
@@ -108,8 +106,7 @@ double bo_radial_norm(const bo_draw_request *request, size_t dim, bo_rng *rng);
 void bo_fill_normal(bo_context *context, const char *purpose, uint64_t seed, uint64_t first, size_t rows,
                     size_t columns, double *out);
 
-/* ---- functions -------------------------------------------------------------------------------------------
- */
+/* ---- functions ------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_function_definition {
     const char *name;
@@ -159,8 +156,7 @@ enum {
                                  (1u << BO_KERNEL_RATIONAL_QUADRATIC)
 };
 
-/* ---- registry --------------------------------------------------------------------------------------------
- */
+/* ---- registry -------------------------------------------------------------------------------------------------- */
 
 const bo_kernel_definition *bo_kernel_find(bo_kernel kernel);      /* NULL outside the enum */
 const bo_function_definition *bo_function_find(bo_function which); /* NULL for DEFAULT too */
@@ -168,11 +164,9 @@ const bo_draw_definition *bo_draw_find(bo_draw draw);
 /* The first function that estimates this kernel. */
 bo_function bo_function_default(bo_kernel kernel);
 
-/* ---- the object ------------------------------------------------------------------------------------------
- */
+/* ---- the object ------------------------------------------------------------------------------------------------ */
 
-/* Three HD blocks: u = norm ∘ H D₁ H D₂ H D₃ t on t padded with zeros, H unnormalised (norms carry its size).
- */
+/* Three HD blocks: u = norm ∘ H D₁ H D₂ H D₃ t on t padded with zeros, H unnormalised (norms carry its size). */
 typedef struct bo_hadamard {
     size_t padded, blocks; /* padded: the power of two >= dim; 0: not in use */
     float *signs;          /* blocks x 3 x padded, ±1: D₃, D₂, D₁ in the order they are applied */

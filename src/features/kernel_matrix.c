@@ -21,8 +21,7 @@ typedef struct matrix_job {
     size_t ldk;
 } matrix_job;
 
-/* ---- kernels of inner products and distances
- * ---------------------------------------------------------------- */
+/* ---- kernels of inner products and distances ------------------------------------------------------------------- */
 
 /* Distances do not change when both sides are centred, and then lose fewer digits. */
 static void scale_task(void *arg, size_t row, int worker)
@@ -87,8 +86,7 @@ static bo_status gram_tiles(bo_context *context, matrix_job *job)
     return BO_OK;
 }
 
-/* ---- kernels of coordinates
- * ---------------------------------------------------------------------------------- */
+/* ---- kernels of coordinates ------------------------------------------------------------------------------------ */
 
 enum { LANES = 8 };
 
@@ -158,8 +156,7 @@ static bo_status direct_rows(bo_context *context, matrix_job *job)
     return BO_OK;
 }
 
-/* ---- all of them
- * --------------------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------------------------- */
 
 static void find_centre(const matrix_job *job, double *centre)
 {

@@ -1,5 +1,4 @@
 /* The tables of kernels, functions, draws and sampling policies: one line each. */
-#include <ctype.h>
 #include "internal.h"
 
 static const bo_kernel_definition kernels[BO_KERNEL_COUNT] = {
@@ -45,8 +44,7 @@ static const char *const samplings[BO_SAMPLING_COUNT] = {
     [BO_SAMPLING_LEVERAGE] = "leverage",
 };
 
-/* ---- look-up ----------------------------------------------------------------------------------------------
- */
+/* ---- look-up --------------------------------------------------------------------------------------------------- */
 
 const bo_kernel_definition *bo_kernel_find(bo_kernel kernel)
 {
@@ -73,8 +71,7 @@ bo_function bo_function_default(bo_kernel kernel)
     return BO_FUNCTION_DEFAULT;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------------------------- */
 
 const char *bo_kernel_name(bo_kernel kernel)
 {
@@ -101,21 +98,11 @@ const char *bo_sampling_name(bo_sampling sampling)
     return (unsigned)sampling < BO_SAMPLING_COUNT ? samplings[sampling] : NULL;
 }
 
-/* Case does not matter, and "_" is "-". */
-static bool same_name(const char *a, const char *b)
-{
-    for (; *a && *b; a++, b++) {
-        int p = *a == '_' ? '-' : tolower((unsigned char)*a), q = *b == '_' ? '-' : tolower((unsigned char)*b);
-        if (p != q) return false;
-    }
-    return *a == *b;
-}
-
 /* The index whose name is `name`, or -1. */
 static int find_name(const char *name, int count, const char *(*name_of)(int))
 {
-    for (int i = 0; name && i < count; i++)
-        if (name_of(i) && same_name(name, name_of(i))) return i;
+    for (int i = 0; i < count; i++)
+        if (bo_same_name(name, name_of(i))) return i;
     return -1;
 }
 

@@ -4,8 +4,7 @@
 #include <string.h>
 #include "internal.h"
 
-/* ---- what a kernel needs ---------------------------------------------------------------------------------
- */
+/* ---- what a kernel needs --------------------------------------------------------------------------------------- */
 
 static bo_status resolve_positive(bo_context *context, const char *name, double *value, double standard)
 {
@@ -41,8 +40,7 @@ bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, b
     return check_length_scales(context, desc);
 }
 
-/* ---- function --------------------------------------------------------------------------------------------
- */
+/* ---- function -------------------------------------------------------------------------------------------------- */
 
 /* "sincos, cosbias" for the message of a mismatch. */
 static void fitting_functions(bo_kernel kernel, char *text, size_t size)
@@ -69,8 +67,7 @@ static bo_status resolve_function(bo_context *context, bo_features_desc *desc)
                    bo_kernel_name(desc->kernel), fitting);
 }
 
-/* ---- how many features
- * ------------------------------------------------------------------------------------- */
+/* ---- how many features ----------------------------------------------------------------------------------------- */
 
 static size_t features_per_frequency(const bo_features_desc *desc)
 {
@@ -122,8 +119,7 @@ static bo_status resolve_count(bo_context *context, bo_features_desc *desc)
     return BO_OK;
 }
 
-/* ---- draw
- * -------------------------------------------------------------------------------------------------- */
+/* ---- draw ------------------------------------------------------------------------------------------------------ */
 
 static bo_status resolve_no_draw(bo_context *context, bo_features_desc *desc)
 {
@@ -157,8 +153,7 @@ static bo_status resolve_draw(bo_context *context, bo_features_desc *desc)
     return draw->check ? draw->check(context, &request) : BO_OK;
 }
 
-/* ---- sampling
- * ---------------------------------------------------------------------------------------------- */
+/* ---- sampling -------------------------------------------------------------------------------------------------- */
 
 static bo_status check_sample(bo_context *context, bo_features_desc *desc)
 {
@@ -201,8 +196,7 @@ static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)
     return BO_OK;
 }
 
-/* ---- all of it
- * --------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
 
 bo_status bo_features_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved)
 {

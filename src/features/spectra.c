@@ -2,14 +2,13 @@
  *
  *   RBF                exp(-γ|D|²)          w = √(2γ) g
  *   Matérn ν           γ = 1/length         w = γ √V g, V = 2ν / χ²_{2ν}: the multivariate Student-t
- *   rational quadratic (1 + γ|D|²/α)^-α     w = √(2γ) √V g, V ~ Gamma(α) / α, since E exp(-γ|D|² V) is its
- * transform Laplacian          exp(-γ|D|₁)          coordinates Cauchy(γ) Cauchy             Π 1/(1 + γ²
- * D_j²)    coordinates Laplace(γ) */
+ *   rational quadratic (1 + γ|D|²/α)^-α     w = √(2γ) √V g, V ~ Gamma(α) / α, since the kernel is E exp(-γ|D|² V)
+ *   Laplacian          exp(-γ|D|₁)          coordinates Cauchy(γ)
+ *   Cauchy             Π 1/(1 + γ² D_j²)    coordinates Laplace(γ) */
 #include <math.h>
 #include "internal.h"
 
-/* ---- the Gamma distribution's quantile
- * --------------------------------------------------------------------- */
+/* ---- the Gamma distribution's quantile ------------------------------------------------------------------------- */
 
 /* Regularised lower incomplete gamma function P(a, x): the series below a + 1, Lentz's continued fraction
  * above. */
@@ -53,8 +52,7 @@ static double gamma_quantile(double a, double p)
     return exp(0.5 * (low + high));
 }
 
-/* ---- radial
- * ------------------------------------------------------------------------------------------------- */
+/* ---- radial ---------------------------------------------------------------------------------------------------- */
 
 static double scale_gaussian(const bo_features_desc *desc)
 {
@@ -124,8 +122,7 @@ const bo_spectrum bo_spectrum_gamma_mixture = {.radial = true,
                                                .mixing = mixing_gamma,
                                                .mixing_quantile = mixing_quantile_gamma};
 
-/* ---- product
- * ------------------------------------------------------------------------------------------------ */
+/* ---- product --------------------------------------------------------------------------------------------------- */
 
 static double quantile_cauchy(const bo_features_desc *desc, double p)
 {

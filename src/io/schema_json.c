@@ -8,9 +8,7 @@
 
 enum { BO_SCHEMA_VERSION = 1, BO_SCHEMA_DEPTH = 8, BO_SCHEMA_BYTES = 1 << 28 };
 
-static const char *const format_names[] = {"auto", "csv", "npy", "libsvm", "idx", "spaced"};
 static const char *const task_names[] = {"none", "regression", "classification"};
-static const char *const impute_names[] = {"none", "mean", "median"};
 static const char *const kind_names[] = {"number", "category", "target", "unused"};
 
 /* ---- out ----------------------------------------------------------------------------------------------- */
@@ -71,11 +69,11 @@ bo_status bo_schema_to_json(bo_context *context, const bo_schema *schema, char *
     bo_json_raw(&text, "{\"version\": ");
     bo_json_whole(&text, BO_SCHEMA_VERSION);
     bo_json_raw(&text, ", \"format\": ");
-    bo_json_string(&text, format_names[schema->format]);
+    bo_json_string(&text, bo_format_name(schema->format));
     bo_json_raw(&text, ", \"task\": ");
     bo_json_string(&text, task_names[schema->task]);
     bo_json_raw(&text, ", \"impute\": ");
-    bo_json_string(&text, impute_names[schema->impute]);
+    bo_json_string(&text, bo_impute_name(schema->impute));
     bo_json_raw(&text, ", \"rows\": ");
     bo_json_whole(&text, schema->rows);
     bo_json_raw(&text, schema->named ? ", \"named\": true" : ", \"named\": false");
@@ -208,15 +206,14 @@ static bo_status read_targets(bo_context *context, const cJSON *array, bo_schema
 
 static bo_status read_members(bo_context *context, const cJSON *json, bo_schema *schema)
 {
-    int format = choice(member(json, "format"), format_names, 6), task = choice(member(json, "task"), task_names, 3);
-    int impute = choice(member(json, "impute"), impute_names, 3);
+    int task = choice(member(json, "task"), task_names, 3);
     const cJSON *named = member(json, "named"), *separate = member(json, "separate_labels");
-    if (format == 6 || format == 0 || task == 3 || impute == 3 || !cJSON_IsBool(named) || !cJSON_IsBool(separate) ||
+    if (!bo_format_parse(cJSON_GetStringValue(member(json, "format")), &schema->format) ||
+        !bo_impute_parse(cJSON_GetStringValue(member(json, "impute")), &schema->impute) ||
+        schema->format == BO_FORMAT_AUTO || task == 3 || !cJSON_IsBool(named) || !cJSON_IsBool(separate) ||
         !bo_json_size(member(json, "rows"), &schema->rows))
         return malformed(context, "format, task, impute, rows, named or separate_labels");
-    schema->format = (bo_format)format;
     schema->task = (bo_task)task;
-    schema->impute = (bo_impute)impute;
     schema->named = cJSON_IsTrue(named);
     schema->separate_labels = cJSON_IsTrue(separate);
     if ((schema->task == BO_TASK_AUTO) != (schema->targets == 0))

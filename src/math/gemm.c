@@ -1,5 +1,4 @@
-/* General matrix product on packed panels (Goto and van de Geijn 2008), from one source for both precisions.
- */
+/* General matrix product on packed panels (Goto and van de Geijn 2008), from one source for both precisions. */
 #include <string.h>
 #include "linalg.h"
 #include "panel.h"

@@ -25,8 +25,7 @@ bo_status bo_haar(bo_context *context, size_t rows, size_t n, double *a, size_t 
         return bo_fail(context, BO_INVALID, "orthogonal matrix: size %zu (rows %zu apart), expected at most %d", n, lda,
                        INT_MAX / 64);
     }
-    /* 64 is at least LAPACK's block size in both routines; a smaller workspace would only make them slower.
-     */
+    /* 64 is at least LAPACK's block size in both routines; a smaller workspace would only make them slower. */
     size_t work_size = 64 * rows;
     double *room = bo_alloc_raw(context, 2 * rows + work_size, sizeof *room, "an orthogonal matrix");
     if (!room) return BO_MEMORY;

@@ -1,5 +1,4 @@
-/* Packing for the types its includer defines: NAME, ACROSS, ALONG, SLIVERS (function names), SOURCE, TARGET.
- */
+/* Packing for the types its includer defines: NAME, ACROSS, ALONG, SLIVERS (function names), SOURCE, TARGET. */
 
 /* Lines side by side in memory: a row of the source holds one depth of every sliver. */
 static inline __attribute__((always_inline)) void ACROSS(size_t width, size_t lines, size_t k, TARGET scale,

@@ -7,8 +7,7 @@
  *
  * A product is cut three times: into runs of at most `depth` along k (one run's sums stay in registers), into
  * tiles of `columns` columns (their part of B stays in the second-level cache), and these into tasks of
- * `rows` rows. The cuts depend on the shape alone, never on the number of threads, so the bits do not either.
- */
+ * `rows` rows. The cuts depend on the shape alone, never on the number of threads, so the bits do not either. */
 #ifndef BO_MATH_PANEL_H
 #define BO_MATH_PANEL_H
 
@@ -40,8 +39,7 @@ static inline size_t bo_smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Length of the runs into which k is cut: as equal as multiples of 8 allow, at most `most` (a multiple of 8).
- */
+/* Length of the runs into which k is cut: as equal as multiples of 8 allow, at most `most` (a multiple of 8). */
 static inline size_t bo_run_length(size_t k, size_t most)
 {
     return k == 0 ? 0 : bo_round_up(bo_ceil_div(k, bo_ceil_div(k, most)), 8);

@@ -5,8 +5,7 @@
 
 #include "../base/base.h"
 
-/* How the triangle lies in memory. All are solved as W X = X with W lower and rows taken in ascending order.
- */
+/* How the triangle lies in memory. All are solved as W X = X with W lower and rows taken in ascending order. */
 typedef enum bo_triangle {
     BO_TRIANGLE_LOWER,            /* W[i][p] = t[i][p] */
     BO_TRIANGLE_UPPER_TRANSPOSED, /* W[i][p] = t[p][i] of an upper triangle t */

@@ -163,6 +163,29 @@ static void sampled_median(void **state)
     bo_data_destroy(data);
 }
 
+/* Every name is read back, in any case; what is no name leaves the value alone. */
+static void names(void **state)
+{
+    (void)state;
+    bo_format format;
+    bo_task task;
+    bo_impute impute;
+    for (int i = 0; i <= BO_FORMAT_SPACED; ++i)
+        assert_true(bo_format_parse(bo_format_name((bo_format)i), &format) && format == (bo_format)i);
+    for (int i = 0; i <= BO_TASK_CLASSIFICATION; ++i)
+        assert_true(bo_task_parse(bo_task_name((bo_task)i), &task) && task == (bo_task)i);
+    for (int i = 0; i <= BO_IMPUTE_MEDIAN; ++i)
+        assert_true(bo_impute_parse(bo_impute_name((bo_impute)i), &impute) && impute == (bo_impute)i);
+    assert_true(bo_format_parse("LibSVM", &format) && format == BO_FORMAT_LIBSVM);
+    assert_null(bo_format_name((bo_format)6));
+    assert_null(bo_task_name((bo_task)-1));
+    assert_null(bo_impute_name((bo_impute)3));
+    assert_false(bo_format_parse(NULL, &format) || bo_task_parse(NULL, &task) || bo_impute_parse(NULL, &impute));
+    assert_false(bo_format_parse("", &format) || bo_task_parse("regressio", &task) ||
+                 bo_impute_parse("means", &impute));
+    assert_true(format == BO_FORMAT_LIBSVM && task == BO_TASK_CLASSIFICATION && impute == BO_IMPUTE_MEDIAN);
+}
+
 static void categories(void **state)
 {
     test_folder *f = *state;
@@ -385,8 +408,9 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_and_targets), cmocka_unit_test(tasks),      cmocka_unit_test(gaps),
-        cmocka_unit_test(sampled_median),      cmocka_unit_test(categories), cmocka_unit_test(other_columns),
-        cmocka_unit_test(separate_labels),     cmocka_unit_test(json),       cmocka_unit_test(out_of_memory)};
+        cmocka_unit_test(numbers_and_targets), cmocka_unit_test(tasks),           cmocka_unit_test(gaps),
+        cmocka_unit_test(sampled_median),      cmocka_unit_test(names),           cmocka_unit_test(categories),
+        cmocka_unit_test(other_columns),       cmocka_unit_test(separate_labels), cmocka_unit_test(json),
+        cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

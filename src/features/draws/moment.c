@@ -38,8 +38,7 @@ static void centre(size_t rows, size_t columns, double *g)
     }
 }
 
-/* Columns of g become orthonormal over √rows: g := g L⁻ᵀ with L Lᵀ = gᵀg / rows. `transposed` is room for g.
- */
+/* Columns of g become orthonormal over √rows: g := g L⁻ᵀ with L Lᵀ = gᵀg / rows. `transposed` is room for g. */
 static bo_status whiten(bo_context *context, size_t rows, size_t columns, double *g, double *transposed,
                         double *covariance)
 {

@@ -1,7 +1,6 @@
 /* Orthogonal random features (Yu et al. 2016): per block of dim rows a Haar orthogonal matrix, each row
  * stretched to an independent norm of the spectrum, so that every single row has exactly the law of an
- * independent one (unbiased) and the rows of a block never point the same way. The last block is cut short.
- */
+ * independent one (unbiased) and the rows of a block never point the same way. The last block is cut short. */
 #include "../internal.h"
 
 static bo_status draw_orthogonal(bo_context *context, const bo_draw_request *request, float *w)

@@ -1,8 +1,10 @@
-/* Simplex random features (Reid et al. 2023): the rows of a block stand at equal obtuse angles, W =
- * diag(norms) S R with R Haar and S the unit vectors of a regular simplex, s_i = √(d/(d-1)) e_i - (√d +
- * 1)/(d-1)^{3/2} (1, …, 1, 0)  for i < d,    s_d = (1, …, 1, 0) / √(d-1), pairwise inner product -1/(d-1).
- * Each row alone is uniform in direction, hence unbiased. S has rank d - 1 and so simple a form that S R
- * costs O(d²). */
+/* Simplex random features (Reid et al. 2023): the rows of a block stand at equal obtuse angles, W = diag(norms) S R with R
+ * Haar and S the unit vectors of a regular simplex,
+ *
+ *   s_i = √(d/(d-1)) e_i - (√d + 1)/(d-1)^{3/2} (1, …, 1, 0)  for i < d,    s_d = (1, …, 1, 0) / √(d-1),
+ *
+ * pairwise inner product -1/(d-1). Each row alone is uniform in direction, hence unbiased. S has rank d - 1 and so simple a
+ * form that S R costs O(d²). */
 #include <math.h>
 #include "../internal.h"
 

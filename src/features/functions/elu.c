@@ -1,5 +1,4 @@
-/* φ_j = elu(t_j) + 1 = t + 1 for t > 0, else e^t (Katharopoulos et al. 2020): no projection, features = dim.
- */
+/* φ_j = elu(t_j) + 1 = t + 1 for t > 0, else e^t (Katharopoulos et al. 2020): no projection, features = dim. */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,

@@ -1,5 +1,4 @@
-/* φ = max(u, 0) / √m: E[relu(w·x) relu(w·y)] is the arc-cosine kernel of order 1 over 2 (Cho and Saul 2009).
- */
+/* φ = max(u, 0) / √m: E[relu(w·x) relu(w·y)] is the arc-cosine kernel of order 1 over 2 (Cho and Saul 2009). */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,

@@ -144,8 +144,7 @@ static inline v power_of_two(vi n)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
 
-/* x 2^n for a result in the normal range: in two steps, since 2^128 is not a number although x 2^128 may be
- */
+/* x 2^n for a result in the normal range: in two steps, since 2^128 is not a number although x 2^128 may be */
 static inline v v_scale(v x, v n)
 {
     vi whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);

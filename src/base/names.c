@@ -1,0 +1,17 @@
+/* Names that people type: of kernels, formats, solvers. */
+#include "base.h"
+
+#include <ctype.h>
+
+static int plain(char letter)
+{
+    return letter == '_' ? '-' : tolower((unsigned char)letter);
+}
+
+bool bo_same_name(const char *a, const char *b)
+{
+    if (!a || !b) return false;
+    for (; *a && *b; a++, b++)
+        if (plain(*a) != plain(*b)) return false;
+    return *a == *b;
+}
