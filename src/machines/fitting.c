@@ -81,7 +81,7 @@ bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, c
     fitting->desc = *desc;
     bo_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
     bo_features_desc map = bo_fitting_map(desc, samples->dim);
-    size_t kept = samples->classes ? KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
+    size_t kept = samples->classes && desc->lambda == 0 ? KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
     bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
     if (status == BO_OK) status = bo_targets_fit(context, desc, samples, &fitting->targets);
     if (status == BO_OK) status = bo_samples_subset(context, samples, kept, desc->seed, &fitting->kept);
