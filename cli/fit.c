@@ -56,6 +56,9 @@ static void say_data(cli_fit_job *job, size_t rows)
     bool guessed = job->options->stream && job->options->holdout > 0; /* which rows are held out is found row by row */
     cli_say(job->session, "Data        %s%s rows x %s columns of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
             cli_count(bo_schema_dim(schema)).s, job->source.paths[0], files, task);
+    if (2 * classes > rows)
+        cli_warn(job->session, "%s classes in %s rows: --task regression learns numbers", cli_count(classes).s,
+                 cli_count(rows).s);
 }
 
 /* Operations of the projection, a Gram matrix (of the rows in the dual, passes instead of one for the others) and its factor;
@@ -123,7 +126,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
              : lambda        ? "gamma searched"
                              : "gamma and lambda searched");
     cli_say(job->session, "Plan        %s%s features, %s; %s%s", features, kernel, chosen, solver_words(solver),
-            job->options->stream ? ", one pass over the file" : "");
+            job->options->stream ? ", in blocks" : "");
     double seconds = expected_seconds(job, solver, (double)rows, (double)dim,
                                       desc.features.features ? (double)desc.features.features : 4096);
     cli_say(job->session, "            at most %s of memory%s%s", cli_bytes((double)job->bytes).s,
@@ -368,13 +371,14 @@ int cli_fit(int argc, char **argv)
         {CLI_COUNT, "degree", "P", "of the polynomial kernel; 2 unless given", &o.degree, NULL, 1, 64},
         {CLI_TEXT, "length-scales", "FILE", "one positive number a column, which divides it after scaling",
          &o.length_scales, NULL, 0, 0},
-        {CLI_CHOICE, "scale", "HOW", "how inputs are scaled", &o.scaling, cli_scaling_choice, 0, 0},
+        {CLI_CHOICE, "scaling", "HOW", "how inputs are scaled", &o.scaling, cli_scaling_choice, 0, 0},
+        {CLI_SECTION, "Learning", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "precision", "P",
          "of the products in the Gram matrix; auto is the coarsest that lambda does not notice", &o.precision,
          cli_precision_choice, 0, 0},
-        {CLI_SECTION, "Learning", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "loss", "LOSS", "what is minimised", &o.loss, cli_loss_choice, 0, 0},
-        {CLI_REAL_OR_AUTO, "lambda", "X|auto", "of |Zb - y|^2 + lambda |b|^2, no factor n; searched unless given",
+        {CLI_REAL_OR_AUTO, "lambda", "X|auto",
+         "of |Zb - y|^2 + lambda |b|^2, no factor n (logistic: losses + lambda/2 |b|^2); searched unless given",
          &o.lambda, NULL, 0, 0},
         {CLI_CHOICE, "solver", "S", "how the system is solved", &o.solver, cli_solver_choice, 0, 0},
         {CLI_REAL, "noise", "S", "deviation of noise on the features, in expectation", &o.noise, NULL, 0, 1e6},

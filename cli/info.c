@@ -16,6 +16,12 @@ static double file_size(const char *path)
 
 /* ---- a machine ----------------------------------------------------------------------------------------- */
 
+/* The dual solver's standard deviations are distances to the rows learnt from. */
+static bool keeps_rows(const bo_machine_report *report)
+{
+    return report->solver == BO_SOLVER_DUAL && report->has_std;
+}
+
 static void machine_json(const char *path, const bo_machine_report *report, const bo_schema *schema)
 {
     cli_json json = {.out = stdout};
@@ -37,6 +43,7 @@ static void machine_json(const char *path, const bo_machine_report *report, cons
     cli_json_text(&json, "scaling", bo_scaling_name(report->scaling));
     cli_json_text(&json, "solver", bo_solver_name(report->solver));
     cli_json_flag(&json, "has_std", report->has_std);
+    cli_json_flag(&json, "keeps_rows", keeps_rows(report));
     if (!report->classes) cli_json_number(&json, "noise_std", report->noise_std);
     cli_json_number(&json, "fit_seconds", report->fit_seconds);
     if (schema) {
@@ -80,7 +87,8 @@ static void machine_print(const char *path, const bo_machine_report *report, con
         else
             print_names("Targets", bo_schema_targets(schema), schema, bo_schema_target);
     }
-    printf("%-12s%s rows\n", "Learnt from", cli_count(report->rows).s);
+    printf("%-12s%s rows%s\n", "Learnt from", cli_count(report->rows).s,
+           keeps_rows(report) ? ", whose inputs are kept in the file for the standard deviations" : "");
     printf("%-12s%s, gamma %s; %s features (%s, %s)\n", "Kernel", bo_kernel_name(report->kernel),
            cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
            bo_draw_name(report->draw));

@@ -181,7 +181,7 @@ static bool parse_bytes(const char *text, size_t *out)
     } else if (strcmp(rest, "B") == 0) {
         rest++;
     }
-    if (*rest || value > (SIZE_MAX >> shift)) return false;
+    if (*rest || value == 0 || value > (SIZE_MAX >> shift)) return false;
     *out = (size_t)value << shift;
     return true;
 }

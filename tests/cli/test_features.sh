@@ -73,5 +73,11 @@ succeeds "$BOCHNER" info table.model
 for word in regression rooms price gamma lambda '64 features'; do grep -q "$word" out || complain "info of a model lacks $word"; done
 succeeds "$BOCHNER" info table.model --json
 [ "$(field out holds)" = machine ] && [ "$(field out rows)" = 500 ] || complain "info of a model as JSON: $(cat out)"
+succeeds "$BOCHNER" fit table.csv --features 64 --solver dual --out table.model
+succeeds "$BOCHNER" info table.model --json
+[ "$(field out keeps_rows)" = true ] || complain "a model of the dual does not say that it keeps rows: $(field out solver)"
+succeeds "$BOCHNER" fit table.csv --features 64 --solver primal --out table.model
+succeeds "$BOCHNER" info table.model --json
+[ "$(field out keeps_rows)" = false ] || complain "a model of the primal says that it keeps rows"
 fails 1 "map.features" "$BOCHNER" predict map.features table.csv
 finish

@@ -39,9 +39,9 @@ gzip -k spaced.txt
 round spaced.txt.gz spaced_test.txt regression.csv
 awk -F, '{ printf "%s 1:%s 2:%s 3:%s\n", $4, $1, $2, $3 }' plain.csv >table.libsvm
 awk -F, '{ printf "%s 1:%s 2:%s 3:%s\n", $4, $1, $2, $3 }' plain_test.csv >table_test.libsvm
-round table.libsvm table_test.libsvm regression.csv --scale columns
+round table.libsvm table_test.libsvm regression.csv --scaling columns
 gzip -k table.libsvm
-round table.libsvm.gz table_test.libsvm regression.csv --scale columns
+round table.libsvm.gz table_test.libsvm regression.csv --scaling columns
 cut -d, -f4 train.csv >labels.csv
 cut -d, -f1-3 train.csv >inputs.csv
 round inputs.csv test.csv regression.csv --labels labels.csv

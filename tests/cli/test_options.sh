@@ -39,6 +39,7 @@ fails 2 "--features|whole number|found '12.5'" "$BOCHNER" fit train.csv --featur
 fails 2 "--features|found '99999999999999999999999'" "$BOCHNER" fit train.csv --features 99999999999999999999999
 fails 2 "--holdout|from 0 to 0.95|found '2'" "$BOCHNER" fit train.csv --holdout 2
 fails 2 "--memory|800M" "$BOCHNER" fit train.csv --memory lots
+fails 2 "--memory|found '0'" "$BOCHNER" fit train.csv --memory 0
 fails 2 "--target needs a value|the end of the line" "$BOCHNER" fit train.csv --target
 fails 2 "--target needs a value|--out" "$BOCHNER" fit train.csv --target --out m
 fails 2 "--stream takes no value|yes" "$BOCHNER" fit train.csv --stream=yes

@@ -63,6 +63,7 @@ grep -q "line 3990" err || complain "two ranks do not say where: $(head -c 300 e
 [ -e ranks.model ] && complain "bad input on two ranks left a model"
 ranks 2 "$BOCHNER" fit train.csv --holdout 0.2 --out ranks.model >out 2>err && complain "--holdout on two ranks succeeds"
 grep -q -e "--test FILE" err || complain "--holdout on two ranks is not explained"
+[ "$(grep -c -e '--holdout is not' err)" = 1 ] || complain "two ranks explain --holdout $(grep -c -e '--holdout is not' err) times"
 
 # A rank is killed in the middle of a long fit: many rows through a pipe of its own speed.
 awk 'BEGIN { srand(1); for (i = 0; i < 400000; i++) printf "%.4f,%.4f,%.4f\n", rand(), rand(), rand() }' >long.csv

@@ -26,9 +26,9 @@ expect "rmse of the stream" "$(field stream.json rmse)" '<' 7 # a tenth of the d
 # The same held out rows: same figures.
 # shellcheck disable=SC2086
 {
-    succeeds "$BOCHNER" fit train.csv $options --holdout 0.25 --seed 5 --scale none --gamma 1e-3 --json
+    succeeds "$BOCHNER" fit train.csv $options --holdout 0.25 --seed 5 --scaling none --gamma 1e-3 --json
     cp out memory.json
-    succeeds "$BOCHNER" fit train.csv $options --holdout 0.25 --seed 5 --scale none --gamma 1e-3 --stream --json
+    succeeds "$BOCHNER" fit train.csv $options --holdout 0.25 --seed 5 --scaling none --gamma 1e-3 --stream --json
     cp out stream.json
 }
 rows() { awk '/"test"/ { on = 1 } on && /"rows"/ { gsub(/[^0-9]/, ""); print; exit }' "$1"; }
