@@ -6,7 +6,7 @@
 
 static const char *task_name(const bo_machine_report *report)
 {
-    return report->classes ? "classification" : "regression";
+    return bo_task_name(report->task);
 }
 
 static void json_model(cli_json *json, const bo_machine_report *report)

@@ -29,7 +29,7 @@ static void machine_json(const char *path, const bo_machine_report *report, cons
     cli_json_text(&json, "file", path);
     cli_json_number(&json, "bytes", file_size(path));
     cli_json_text(&json, "holds", "machine");
-    cli_json_text(&json, "task", report->classes ? "classification" : "regression");
+    cli_json_text(&json, "task", bo_task_name(report->task));
     cli_json_count(&json, "rows", report->rows);
     cli_json_count(&json, "dim", report->dim);
     cli_json_count(&json, "outputs", report->outputs);
@@ -78,8 +78,7 @@ static void print_names(const char *title, size_t count, const bo_schema *schema
 
 static void machine_print(const char *path, const bo_machine_report *report, const bo_schema *schema)
 {
-    printf("%s: a kernel machine for %s (%s)\n", path, report->classes ? "classification" : "regression",
-           cli_bytes(file_size(path)).s);
+    printf("%s: a kernel machine for %s (%s)\n", path, bo_task_name(report->task), cli_bytes(file_size(path)).s);
     if (schema) {
         print_names("Inputs", bo_schema_dim(schema), schema, bo_schema_input);
         if (report->classes)

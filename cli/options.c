@@ -51,20 +51,17 @@ const char *cli_scaling_choice(int index)
 
 const char *cli_task_choice(int index)
 {
-    static const char *const names[] = {"auto", "regression", "classification"};
-    return index < 3 ? names[index] : NULL;
+    return index <= BO_TASK_CLASSIFICATION ? bo_task_name((bo_task)index) : NULL;
 }
 
 const char *cli_impute_choice(int index)
 {
-    static const char *const names[] = {"none", "mean", "median"};
-    return index < 3 ? names[index] : NULL;
+    return index <= BO_IMPUTE_MEDIAN ? bo_impute_name((bo_impute)index) : NULL;
 }
 
 const char *cli_format_choice(int index)
 {
-    static const char *const names[] = {"auto", "csv", "npy", "libsvm", "idx", "spaced"};
-    return index < 6 ? names[index] : NULL;
+    return index <= BO_FORMAT_SPACED ? bo_format_name((bo_format)index) : NULL;
 }
 
 /* ---- the shared table ---------------------------------------------------------------------------------- */

@@ -52,6 +52,8 @@ static void on_log(void *user, bo_log_level level, const char *message)
     cli_session *session = user;
     if (level == BO_LOG_WARNING)
         cli_warn(session, "%s", message);
+    else if (strncmp(message, "solver ", 7) == 0)
+        return; /* the report says it */
     else if (level == BO_LOG_INFO && !session->terse)
         cli_say(session, "%s", message);
 }
