@@ -99,27 +99,6 @@ bo_status bo_features_dense_f64(bo_context *context, const bo_features *features
     return BO_OK;
 }
 
-/* Exponential functions add A|w|² and the logarithm of the weight to u; the others multiply by the weight. */
-static bo_status make_offsets(bo_context *context, bo_features *features)
-{
-    size_t m = features->frequencies, dim = features->desc.dim;
-    if (!features->function->exponential || (features->oprf_a == 0 && !features->weights)) return BO_OK;
-    if (!features->offset) features->offset = bo_alloc(context, m, sizeof(double), "offsets of the features");
-    if (!features->offset_f32) features->offset_f32 = bo_alloc(context, m, sizeof(float), "offsets of the features");
-    double *w = bo_alloc_raw(context, m * dim, sizeof(double), "frequencies");
-    bo_status status =
-        features->offset && features->offset_f32 && w ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
-    for (size_t i = 0; status == BO_OK && i < m; i++) {
-        double norm = 0;
-        for (size_t j = 0; j < dim; j++) norm += w[i * dim + j] * w[i * dim + j];
-        double log_weight = features->weights ? log((double)features->weights[i]) : 0;
-        features->offset[i] = features->oprf_a * norm + log_weight;
-        features->offset_f32[i] = (float)features->offset[i];
-    }
-    bo_free(w);
-    return status;
-}
-
 /* The projection as one product with the raw input: w ∘ factor, times the function's own factor. */
 static bo_status pack(bo_context *context, bo_features *features)
 {
@@ -138,9 +117,32 @@ static bo_status pack(bo_context *context, bo_features *features)
     return BO_OK;
 }
 
+/* Exponential functions add A|w|² and the logarithm of the weight to u; the others multiply by the weight. What is there
+ * changes only when nothing can fail any more. */
+static bo_status pack_with_offsets(bo_context *context, bo_features *features)
+{
+    size_t m = features->frequencies, dim = features->desc.dim;
+    if (!features->offset) features->offset = bo_alloc(context, m, sizeof(double), "offsets of the features");
+    if (!features->offset_f32) features->offset_f32 = bo_alloc(context, m, sizeof(float), "offsets of the features");
+    double *w = bo_alloc_raw(context, m * dim, sizeof(double), "frequencies");
+    bo_status status =
+        features->offset && features->offset_f32 && w ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
+    if (status == BO_OK && features->w) status = pack(context, features);
+    for (size_t i = 0; status == BO_OK && i < m; i++) {
+        double norm = 0;
+        for (size_t j = 0; j < dim; j++) norm += w[i * dim + j] * w[i * dim + j];
+        double log_weight = features->weights ? log((double)features->weights[i]) : 0;
+        features->offset[i] = features->oprf_a * norm + log_weight;
+        features->offset_f32[i] = (float)features->offset[i];
+    }
+    bo_free(w);
+    return status;
+}
+
 bo_status bo_features_finish(bo_context *context, bo_features *features)
 {
-    BO_TRY(make_offsets(context, features));
+    if (features->function->exponential && (features->oprf_a != 0 || features->weights))
+        return pack_with_offsets(context, features);
     return features->w ? pack(context, features) : BO_OK;
 }
 
@@ -245,6 +247,12 @@ bo_status bo_features_set_frequencies(bo_context *context, bo_features *features
         if (!isfinite(w[i]))
             return bo_fail(context, BO_INVALID, "frequency %zu, coordinate %zu must be finite, found %g",
                            i / features->desc.dim, i % features->desc.dim, (double)w[i]);
-    for (size_t i = 0; i < count; i++) features->w[i] = (float)((double)w[i] / features->input_scale);
-    return bo_features_finish(context, features);
+    float *old = features->w, *now = bo_alloc_raw(context, count, sizeof *now, "frequencies");
+    if (!now) return BO_MEMORY;
+    for (size_t i = 0; i < count; i++) now[i] = (float)((double)w[i] / features->input_scale);
+    features->w = now;
+    bo_status status = bo_features_finish(context, features);
+    if (status != BO_OK) features->w = old;
+    bo_free(status == BO_OK ? old : now);
+    return status;
 }

@@ -123,6 +123,41 @@ static void sizes_are_told_in_advance(void **state)
     bo_context_destroy(context);
 }
 
+/* New frequencies that there is no memory for leave the map as it was. */
+static void setting_is_all_or_nothing(void **state)
+{
+    (void)state;
+    enum { COUNT = 16 };
+    static const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_OPRF};
+    for (size_t k = 0; k < 2; k++) {
+        counting c = {0};
+        bo_context *context = counting_context(&c, 1);
+        float x[DIM], w[COUNT * DIM], before[COUNT], after[COUNT];
+        test_inputs(2, DIM, x);
+        test_inputs(3, COUNT * DIM, w);
+        bo_features_desc desc = {
+            .kernel = BO_KERNEL_SOFTMAX, .function = functions[k], .dim = DIM, .features = COUNT, .pair_norm = 1};
+        bo_features *f;
+        assert_ok(context, bo_features_create(context, &desc, &f));
+        assert_ok(context, bo_features_apply(context, f, 1, x, DIM, before, COUNT));
+        bo_status status = BO_MEMORY;
+        for (size_t nth = 1; status == BO_MEMORY; nth++) {
+            c.calls = 0;
+            c.fail_at = nth;
+            c.once = true;
+            status = bo_features_set_frequencies(context, f, w);
+            c.fail_at = 0;
+            assert_ok(context, bo_features_apply(context, f, 1, x, DIM, after, COUNT));
+            assert_int_equal(memcmp(before, after, sizeof before) == 0, status == BO_MEMORY);
+            assert_true(status == BO_OK || nth < 20);
+        }
+        assert_int_equal(status, BO_OK);
+        bo_features_destroy(f);
+        bo_context_destroy(context);
+        assert_int_equal(c.live, 0);
+    }
+}
+
 /* Few frequencies of a wide input: an orthogonal block has as many rows as are used, not dim of them (3.2 GB here). The map
  * holds w twice, and making it needs it in double and the workspace of QR beside. */
 static void wide_inputs_take_little(void **state)
@@ -145,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_allocation_may_fail),
         cmocka_unit_test(sizes_are_told_in_advance),
+        cmocka_unit_test(setting_is_all_or_nothing),
         cmocka_unit_test(wide_inputs_take_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
