@@ -238,6 +238,8 @@ int cli_bench(int argc, char **argv)
         {CLI_TEXT, "only", "PARTS", "of speed,quality,stream,uci; all unless given", &o.only, NULL, 0, 0},
         {CLI_COUNT, "rows", "N", "of the stream; 10000000 unless given", &o.rows, NULL, 1000, 0},
         {CLI_COUNT, "features", "R", "of the speed measurement; 4096 unless given", &o.features, NULL, 2, 0},
+        {CLI_CHOICE, "draw", "D", "of the speed measurement; hadamard makes the projection nearly free", &o.draw,
+         cli_draw_choice, 0, 0},
         {CLI_COUNT, "quality-features", "R", "of the images' quality; 8192 unless given", &o.quality_features, NULL, 2,
          0},
         {CLI_COUNT, "uci-features", "R", "of the tables; 4096 unless given", &o.uci_features, NULL, 2, 0},

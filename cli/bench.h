@@ -7,6 +7,7 @@
 typedef struct bench_options {
     const char *mnist, *fashion, *uci, *uci_peer, *scratch, *python, *peers, *only;
     size_t rows, features, quality_features, uci_features, stream_features, repeats;
+    int draw; /* of the speed measurement */
 } bench_options;
 
 /* One measured figure. */

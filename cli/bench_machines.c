@@ -83,6 +83,7 @@ static bool fit_images(bench_run *bench, const images *set, const bo_machine_des
 typedef struct timed {
     double seconds, accuracy;
     bo_precision precision;
+    bo_draw draw;
 } timed;
 
 /* γ and λ are given. The peer divides pixels by 255 and uses γ = 0.02: the same kernel as γ / 255² on the pixels as they
@@ -92,7 +93,9 @@ static bool time_images(bench_run *bench, const images *set, bo_precision precis
     size_t features = bench->options->features;
     bo_machine_desc desc = {.scaling = BO_SCALING_NONE,
                             .loss = BO_LOSS_RIDGE,
-                            .features = {.features = features, .gamma = 0.02 / (255.0 * 255.0)},
+                            .features = {.features = features,
+                                         .gamma = 0.02 / (255.0 * 255.0),
+                                         .draw = (bo_draw)bench->options->draw},
                             .lambda = 0.1,
                             .solver = BO_SOLVER_PRIMAL,
                             .precision = precision,
@@ -104,6 +107,7 @@ static bool time_images(bench_run *bench, const images *set, bo_precision precis
         if (!fit_images(bench, set, &desc, &seconds, &out->accuracy, &report)) return false;
         if (seconds < out->seconds) out->seconds = seconds;
         out->precision = report.precision;
+        out->draw = report.draw;
     }
     yardstick = (yardstick + bench_yardstick(bench)) / 2;
     double operations = bench_fit_operations((double)set->train->rows, (double)set->train->dim, (double)features);
@@ -111,8 +115,8 @@ static bool time_images(bench_run *bench, const images *set, bo_precision precis
     char name[96];
     bench_rate_name(name, sizeof name, "MNIST", precision);
     bench_add(bench, name, rate / yardstick, "", 0.6, false,
-              "%zu x %zu, R = %zu: %.2f s, %.0f of %.0f GFLOP/s, accuracy %.2f%%; " BENCH_COUNTED, set->train->rows,
-              set->train->dim, features, out->seconds, rate, yardstick, 100 * out->accuracy,
+              "%zu x %zu, R = %zu, draw %s: %.2f s, %.0f of %.0f GFLOP/s, accuracy %.2f%%; " BENCH_COUNTED, set->train->rows,
+              set->train->dim, features, bo_draw_name(out->draw), out->seconds, rate, yardstick, 100 * out->accuracy,
               bo_precision_name(out->precision));
     return true;
 }
