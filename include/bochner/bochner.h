@@ -1,4 +1,4 @@
-/* Bochner: all of it. Each header is the manual of its module. */
+/* Bochner: all of it but bench.h, which is for measuring. Each header is the manual of its module. */
 #ifndef BOCHNER_H
 #define BOCHNER_H
 

@@ -1,8 +1,6 @@
 /* Names of the enums, as the command line and files spell them. */
 #include "internal.h"
 
-#include <string.h>
-
 static const char *const solver_names[] = {"auto", "primal", "dual", "cg", "sgd"};
 static const char *const loss_names[] = {"auto", "ridge", "logistic"};
 static const char *const scaling_names[] = {"auto", "columns", "common", "none"};
@@ -20,8 +18,8 @@ static const char *name_of(const char *const *names, int count, int value)
 
 static int find(const char *const *names, int count, const char *name)
 {
-    for (int i = 0; name && i < count; i++)
-        if (strcmp(names[i], name) == 0) return i;
+    for (int i = 0; i < count; i++)
+        if (bo_same_name(names[i], name)) return i;
     return -1;
 }
 
