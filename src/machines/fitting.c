@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { KEPT_ROWS = 1024, KEPT_ROWS_OF_CLASSES = 2048, ACCURACY_PAIRS = 1000 };
+enum { KEPT_ROWS = 1024, KEPT_ROWS_OF_CLASSES = 2048, PROBE_ROWS = 512, ACCURACY_PAIRS = 1000 };
 
 void bo_fitting_destroy(bo_fitting *fitting)
 {
@@ -299,7 +299,9 @@ static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
 {
     if (fitting->desc.lambda > 0) return BO_OK;
     double begin = bo_seconds();
-    bo_problem problem = bo_fitting_problem(fitting, &fitting->kept);
+    bo_samples probe = fitting->kept; /* rows in random order: the first ones are as good as any */
+    if (!probe.classes && probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
+    bo_problem problem = bo_fitting_problem(fitting, &probe);
     bo_status status = bo_search_lambda(context, &problem, &fitting->moments, fitting->report.spectrum,
                                         &fitting->report.lambda);
     fitting->report.search_seconds += bo_seconds() - begin;

@@ -29,6 +29,7 @@ typedef struct judge {
     double least;       /* no λ below this */
     double narrowest;   /* no γ below this */
     bool by_probability; /* classes, at the end: score by the log loss of left-out rows */
+    bool cautious;       /* regression, at the end: prefer the larger of λ that are as good */
     bo_loo loo;
     bo_problem problem; /* samples: the probe */
     bo_moments moments;
@@ -152,21 +153,10 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
             BO_TRY(judge_lambda(j, *lambda / step, &down));
         }
     }
-    *lambda = fmax(*lambda * pow(step, vertex(down, *error, up)), j->least);
-    return BO_OK;
-}
-
-/* Of λ that predict as well, to three parts in a thousand, the largest: rows left out cannot tell them apart, rows unlike
- * them can, and the larger λ is the tamer there. */
-static bo_status largest_of_the_best(judge *j, double best, double *lambda)
-{
-    enum { STEPS = 8 };
-    for (int i = 0; i < STEPS; i++) {
-        double error;
-        BO_TRY(judge_lambda(j, *lambda * 4, &error));
-        if (!(error <= 1.003 * best)) break;
-        *lambda *= 4;
-    }
+    /* Of λ that predict as well, to three parts in a thousand, the larger: rows left out cannot tell them apart, rows unlike
+     * them can, and the larger λ is the tamer there. */
+    bool tamer = j->cautious && up <= 1.003 * *error;
+    *lambda = tamer ? *lambda * step : fmax(*lambda * pow(step, vertex(down, *error, up)), j->least);
     return BO_OK;
 }
 
@@ -175,11 +165,10 @@ bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_mo
 {
     judge j = {.context = context, .problem = *problem, .moments = *moments,
                .least = least_for(moments, problem->front.quantum, spectrum),
-               .by_probability = problem->targets->classes > 0};
+               .by_probability = problem->targets->classes > 0, .cautious = problem->targets->classes == 0};
     double error;
     *lambda = problem->penalty.lambda;
-    BO_TRY(best_lambda(&j, false, lambda, &error));
-    return j.by_probability ? BO_OK : largest_of_the_best(&j, error, lambda);
+    return best_lambda(&j, false, lambda, &error);
 }
 
 typedef struct point {
