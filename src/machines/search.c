@@ -1,4 +1,4 @@
-/* Choosing γ and λ, so that nobody has to. Two stages, together no dearer than two final fits (a second at least):
+/* Choosing γ and λ, so that nobody has to, in two stages:
  *
  * 1. Coarse: on a few hundred rows, the exact kernel, a grid of γ around the median heuristic; one eigendecomposition a
  *    γ gives the exact leave-one-out error of every λ.
