@@ -70,11 +70,71 @@ static void test_weight_zero_is_absent(void **state)
     bo_context_destroy(context);
 }
 
+/* The search's leave-one-out of weighted rows against refits without each row. */
+static void test_left_out_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 40, FEW = 16 };
+    const double lambda = 0.3;
+    bo_context *context = test_context(2);
+    bo_samples train = oracle_regression(ROWS, DIM, 1, 0.3, 7);
+    float weights[ROWS];
+    double w[ROWS], y[ROWS], honest = 0, total = 0, error;
+    for (size_t i = 0; i < ROWS; i++) total += w[i] = weights[i] = 0.5f + (float)(i % 4);
+    train.weights = weights;
+    bo_machine_desc desc = {.seed = 1};
+    bo_features_desc map = {.dim = DIM, .features = FEW, .gamma = 0.4, .seed = 3};
+    bo_targets targets;
+    bo_loo loo;
+    bo_features *phi;
+    float z[ROWS * FEW];
+    double wide[ROWS * FEW], *penalty = oracle_constant(FEW, lambda);
+    assert_ok(context, bo_targets_fit(context, &desc, &train, &targets));
+    assert_ok(context, bo_loo_create(context, &train, &targets, true, &loo));
+    assert_ok(context, bo_loo_kernel(context, &loo, &map, map.gamma, false, &train));
+    assert_ok(context, bo_loo_point(context, &loo, lambda, &error));
+    assert_ok(context, bo_features_create(context, &map, &phi));
+    assert_ok(context, bo_features_apply(context, phi, ROWS, train.x, DIM, z, FEW));
+    for (size_t k = 0; k < ROWS * FEW; k++) wide[k] = (double)z[k];
+    for (size_t i = 0; i < ROWS; i++) y[i] = (double)bo_targets_value(&targets, train.y + i, 0);
+    for (size_t i = 0; i < ROWS; i++) {
+        double kept = w[i];
+        w[i] = 0;
+        double *beta = oracle_ridge(ROWS, FEW, 1, wide, y, w, penalty, true);
+        honest += kept * pow(y[i] - oracle_predict(FEW, 1, wide + i * FEW, beta, 0), 2) / total;
+        w[i] = kept;
+        free(beta);
+    }
+    assert_close(error / honest, 1, 1e-6);
+    free(penalty);
+    bo_features_destroy(phi);
+    bo_loo_free(&loo);
+    bo_targets_free(&targets);
+    train.weights = NULL;
+    oracle_drop(&train);
+    bo_context_destroy(context);
+}
+
+static void test_logistic_without_intercept(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    bo_samples train = oracle_classes(200, DIM, 3, 2, 1);
+    bo_machine_desc desc = {.loss = BO_LOSS_LOGISTIC, .features = {.features = 32}, .no_intercept = true, .seed = 1};
+    bo_machine *machine = oracle_fit(context, &desc, &train);
+    for (size_t c = 0; c < 3; c++) assert_true(machine->intercept[c] == 0 && machine->offset[c] == 0);
+    bo_machine_destroy(machine);
+    oracle_drop(&train);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unit_does_not_matter),
         cmocka_unit_test(test_weight_zero_is_absent),
+        cmocka_unit_test(test_left_out_rows),
+        cmocka_unit_test(test_logistic_without_intercept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
