@@ -9,10 +9,10 @@
 /* Stores the sentence in the context and returns the status, so that `return bo_fail(...)` reads as one thing. */
 bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...) BO_PRINTF(3, 4);
 
-#define BO_TRY(expression)                                                                                   \
-    do {                                                                                                     \
-        bo_status bo_try_status_ = (expression);                                                             \
-        if (bo_try_status_ != BO_OK) return bo_try_status_;                                                  \
+#define BO_TRY(expression)                                                                                             \
+    do {                                                                                                               \
+        bo_status bo_try_status_ = (expression);                                                                       \
+        if (bo_try_status_ != BO_OK) return bo_try_status_;                                                            \
     } while (0)
 
 /* ---- memory -------------------------------------------------------------------------------------------- */

@@ -17,8 +17,9 @@ const char *bo_version(void)
 const char *bo_status_string(bo_status status)
 {
     switch (status) {
-#define BO_STATUS_CASE(name, number, text)                                                                   \
-    case BO_##name: return text;
+#define BO_STATUS_CASE(name, number, text)                                                                             \
+    case BO_##name:                                                                                                    \
+        return text;
         BO_STATUS_LIST(BO_STATUS_CASE)
 #undef BO_STATUS_CASE
     }

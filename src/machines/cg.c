@@ -23,17 +23,17 @@ typedef struct cg {
     bo_pass pass;
     float *direction; /* features x outputs, float copy for the products */
     float *partial;
-    double *sample;   /* m x features: S */
-    double *factor;   /* m x m */
-    double *against;  /* m x outputs */
+    double *sample;  /* m x features: S */
+    double *factor;  /* m x m */
+    double *against; /* m x outputs */
     size_t m;
     double *x, *r, *p, *q, *z; /* features x outputs */
 } cg;
 
 static void cg_free(cg *c)
 {
-    void *blocks[] = {c->centre, c->root, c->mean, c->direction, c->partial, c->sample, c->factor, c->against,
-                      c->x, c->r, c->p, c->q, c->z};
+    void *blocks[] = {c->centre,  c->root, c->mean, c->direction, c->partial, c->sample, c->factor,
+                      c->against, c->x,    c->r,    c->p,         c->q,       c->z};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_pass_free(&c->pass);
 }
@@ -112,11 +112,13 @@ static bo_status multiply(cg *c, const double *v, double *out)
         const float *z;
         BO_TRY(bo_pass_features(c->context, &c->pass, first, rows, &z));
         if (v)
-            BO_TRY(bo_gemm(c->context, false, false, rows, t, features, 1, z, features, c->direction, t, 0, c->pass.scores, t));
+            BO_TRY(bo_gemm(c->context, false, false, rows, t, features, 1, z, features, c->direction, t, 0,
+                           c->pass.scores, t));
         for (size_t i = 0; !v && i < rows; i++) {
             double root = (double)bo_targets_root_weight(c->problem->targets, samples, first + i);
             for (size_t k = 0; k < t; k++) {
-                double y = (double)bo_targets_value(c->problem->targets, samples->y + (first + i) * samples->targets, k);
+                double y =
+                    (double)bo_targets_value(c->problem->targets, samples->y + (first + i) * samples->targets, k);
                 c->pass.scores[i * t + k] = (float)(root * (y - c->mean[k]));
             }
         }
@@ -165,10 +167,13 @@ static bo_status iterate(cg *c, bo_machine *machine, double *space)
     machine->report.iterations = step;
     machine->report.residual = worst;
     if (worst > 1e-2)
-        return bo_fail(c->context, BO_NUMERIC, "conjugate gradients stopped at a relative residual of %.2g after %d "
-                                               "iterations; a larger lambda than %g would help", worst, step, machine->report.lambda);
+        return bo_fail(c->context, BO_NUMERIC,
+                       "conjugate gradients stopped at a relative residual of %.2g after %d "
+                       "iterations; a larger lambda than %g would help",
+                       worst, step, machine->report.lambda);
     if (worst > tolerance)
-        bo_log(c->context, BO_LOG_WARNING, "conjugate gradients reached a relative residual of %.2g in %d iterations", worst, step);
+        bo_log(c->context, BO_LOG_WARNING, "conjugate gradients reached a relative residual of %.2g in %d iterations",
+               worst, step);
     return BO_OK;
 }
 

@@ -11,11 +11,11 @@
 
 typedef struct dual {
     size_t rows, features, outputs;
-    double *z;        /* rows x features: √w (φ - centre) */
-    double *zd;       /* rows x features: the same times D⁻¹ */
-    double *m;        /* rows x rows: M, then its factor */
-    double *alpha;    /* rows x outputs */
-    double *inverse;  /* rows x rows: L⁻¹ */
+    double *z;       /* rows x features: √w (φ - centre) */
+    double *zd;      /* rows x features: the same times D⁻¹ */
+    double *m;       /* rows x rows: M, then its factor */
+    double *alpha;   /* rows x outputs */
+    double *inverse; /* rows x rows: L⁻¹ */
     double *centre, *squares, *penalty, *beta, *mean;
     double weight;
 } dual;
@@ -28,7 +28,8 @@ static void dual_free(dual *d)
 
 static bo_status dual_create(bo_context *context, const bo_problem *problem, dual *d)
 {
-    size_t n = problem->samples->rows, r = bo_features_describe(problem->front.phi)->features, t = problem->targets->outputs;
+    size_t n = problem->samples->rows, r = bo_features_describe(problem->front.phi)->features,
+           t = problem->targets->outputs;
     *d = (dual){.rows = n, .features = r, .outputs = t};
     d->z = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
     d->zd = bo_alloc_raw(context, n * r, sizeof(double), "the features of all rows");
@@ -40,7 +41,8 @@ static bo_status dual_create(bo_context *context, const bo_problem *problem, dua
     d->penalty = bo_alloc(context, r, sizeof(double), "the coefficients");
     d->beta = bo_alloc(context, r * t, sizeof(double), "the coefficients");
     d->mean = bo_alloc(context, t, sizeof(double), "the coefficients");
-    return d->z && d->zd && d->m && d->inverse && d->alpha && d->centre && d->squares && d->penalty && d->beta && d->mean
+    return d->z && d->zd && d->m && d->inverse && d->alpha && d->centre && d->squares && d->penalty && d->beta &&
+                   d->mean
                ? BO_OK
                : BO_MEMORY;
 }
@@ -138,7 +140,8 @@ static bo_status keep_uncertainty(bo_context *context, const bo_problem *problem
     machine->train_root_weight = bo_alloc_raw(context, n, sizeof(float), "the training rows");
     machine->train_factor = bo_alloc_raw(context, n * (n + 1) / 2, sizeof(double), "the kernel matrix");
     machine->penalty = bo_alloc_raw(context, d->features, sizeof(double), "the penalty");
-    if (!machine->train_x || !machine->train_root_weight || !machine->train_factor || !machine->penalty) return BO_MEMORY;
+    if (!machine->train_x || !machine->train_root_weight || !machine->train_factor || !machine->penalty)
+        return BO_MEMORY;
     bo_scaler_apply(context, problem->front.scaler, n, samples->x, samples->dim, machine->train_x);
     for (size_t i = 0, k = 0; i < n; i++) {
         machine->train_root_weight[i] = bo_targets_root_weight(problem->targets, samples, i);

@@ -24,24 +24,50 @@ typedef struct field {
     size_t offset;
 } field;
 
-#define FIELD(type, member)          {#member, type, offsetof(bo_machine, report.member)}
-#define FIELD_OF_MACHINE(type, name) {#name, type, offsetof(bo_machine, name)}
+#define FIELD(type, member)                                                                                            \
+    {                                                                                                                  \
+#member, type, offsetof(bo_machine, report.member)                                                             \
+    }
+#define FIELD_OF_MACHINE(type, name)                                                                                   \
+    {                                                                                                                  \
+#name, type, offsetof(bo_machine, name)                                                                        \
+    }
 
 static const field fields[] = {
-    FIELD(FIELD_ENUM, task),           FIELD(FIELD_ENUM, loss),           FIELD(FIELD_ENUM, solver),
-    FIELD(FIELD_ENUM, scaling),        FIELD(FIELD_SIZE, rows),           FIELD(FIELD_SIZE, dim),
-    FIELD(FIELD_SIZE, outputs),        FIELD(FIELD_SIZE, classes),        FIELD(FIELD_SIZE, features),
-    FIELD(FIELD_REAL, gamma),          FIELD(FIELD_REAL, lambda),         FIELD(FIELD_ENUM, precision),
-    FIELD(FIELD_REAL, spectrum),       FIELD(FIELD_REAL, search_seconds), FIELD(FIELD_REAL, fit_seconds),
-    FIELD(FIELD_REAL, search_score),   FIELD(FIELD_REAL, noise_std),      FIELD(FIELD_INT, iterations),
-    FIELD(FIELD_REAL, residual),       FIELD(FIELD_BOOL, has_std),
-    FIELD(FIELD_SIZE, accuracy.pairs), FIELD(FIELD_REAL, accuracy.kernel_rms), FIELD(FIELD_REAL, accuracy.error_rms),
-    FIELD(FIELD_REAL, accuracy.error_mean), FIELD(FIELD_REAL, accuracy.error_max),
-    FIELD(FIELD_REAL, accuracy.predicted_rms), FIELD(FIELD_REAL, accuracy.ratio),
+    FIELD(FIELD_ENUM, task),
+    FIELD(FIELD_ENUM, loss),
+    FIELD(FIELD_ENUM, solver),
+    FIELD(FIELD_ENUM, scaling),
+    FIELD(FIELD_SIZE, rows),
+    FIELD(FIELD_SIZE, dim),
+    FIELD(FIELD_SIZE, outputs),
+    FIELD(FIELD_SIZE, classes),
+    FIELD(FIELD_SIZE, features),
+    FIELD(FIELD_REAL, gamma),
+    FIELD(FIELD_REAL, lambda),
+    FIELD(FIELD_ENUM, precision),
+    FIELD(FIELD_REAL, spectrum),
+    FIELD(FIELD_REAL, search_seconds),
+    FIELD(FIELD_REAL, fit_seconds),
+    FIELD(FIELD_REAL, search_score),
+    FIELD(FIELD_REAL, noise_std),
+    FIELD(FIELD_INT, iterations),
+    FIELD(FIELD_REAL, residual),
+    FIELD(FIELD_BOOL, has_std),
+    FIELD(FIELD_SIZE, accuracy.pairs),
+    FIELD(FIELD_REAL, accuracy.kernel_rms),
+    FIELD(FIELD_REAL, accuracy.error_rms),
+    FIELD(FIELD_REAL, accuracy.error_mean),
+    FIELD(FIELD_REAL, accuracy.error_max),
+    FIELD(FIELD_REAL, accuracy.predicted_rms),
+    FIELD(FIELD_REAL, accuracy.ratio),
     FIELD(FIELD_REAL, accuracy.features_for_1pct),
-    FIELD_OF_MACHINE(FIELD_ENUM, uncertainty), FIELD_OF_MACHINE(FIELD_REAL, inverse_weight),
-    FIELD_OF_MACHINE(FIELD_SIZE, train_rows),  FIELD_OF_MACHINE(FIELD_REAL, sharpness),
-    FIELD_OF_MACHINE(FIELD_REAL, quantum),     FIELD_OF_MACHINE(FIELD_REAL, mean_weight),
+    FIELD_OF_MACHINE(FIELD_ENUM, uncertainty),
+    FIELD_OF_MACHINE(FIELD_REAL, inverse_weight),
+    FIELD_OF_MACHINE(FIELD_SIZE, train_rows),
+    FIELD_OF_MACHINE(FIELD_REAL, sharpness),
+    FIELD_OF_MACHINE(FIELD_REAL, quantum),
+    FIELD_OF_MACHINE(FIELD_REAL, mean_weight),
     FIELD_OF_MACHINE(FIELD_REAL, scaler.limit),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -50,11 +76,16 @@ static double field_get(const bo_machine *machine, const field *f)
 {
     const char *at = (const char *)machine + f->offset;
     switch (f->type) {
-    case FIELD_SIZE: return (double)*(const size_t *)at;
-    case FIELD_REAL: return *(const double *)at;
-    case FIELD_ENUM: return (double)*(const unsigned *)at;
-    case FIELD_INT: return (double)*(const int *)at;
-    case FIELD_BOOL: return *(const bool *)at ? 1 : 0;
+    case FIELD_SIZE:
+        return (double)*(const size_t *)at;
+    case FIELD_REAL:
+        return *(const double *)at;
+    case FIELD_ENUM:
+        return (double)*(const unsigned *)at;
+    case FIELD_INT:
+        return (double)*(const int *)at;
+    case FIELD_BOOL:
+        return *(const bool *)at ? 1 : 0;
     }
     return 0;
 }
@@ -63,11 +94,21 @@ static void field_set(bo_machine *machine, const field *f, double value)
 {
     char *at = (char *)machine + f->offset;
     switch (f->type) {
-    case FIELD_SIZE: *(size_t *)at = (size_t)value; break;
-    case FIELD_REAL: *(double *)at = value; break;
-    case FIELD_ENUM: *(unsigned *)at = value < 1000 ? (unsigned)value : 1000; break; /* 1000: none of ours */
-    case FIELD_INT: *(int *)at = value < INT_MAX ? (int)value : INT_MAX; break;
-    case FIELD_BOOL: *(bool *)at = value != 0; break;
+    case FIELD_SIZE:
+        *(size_t *)at = (size_t)value;
+        break;
+    case FIELD_REAL:
+        *(double *)at = value;
+        break;
+    case FIELD_ENUM:
+        *(unsigned *)at = value < 1000 ? (unsigned)value : 1000;
+        break; /* 1000: none of ours */
+    case FIELD_INT:
+        *(int *)at = value < INT_MAX ? (int)value : INT_MAX;
+        break;
+    case FIELD_BOOL:
+        *(bool *)at = value != 0;
+        break;
     }
 }
 
@@ -103,10 +144,12 @@ static bo_status report_from_json(bo_context *context, const char *path, const c
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, fields[i].name);
         if (cJSON_IsNull(item) && fields[i].type == FIELD_REAL)
             field_set(machine, &fields[i], NAN);
-        else if (cJSON_IsNumber(item) && (fields[i].type == FIELD_REAL || (item->valuedouble >= 0 && item->valuedouble <= 1e15)))
+        else if (cJSON_IsNumber(item) &&
+                 (fields[i].type == FIELD_REAL || (item->valuedouble >= 0 && item->valuedouble <= 1e15)))
             field_set(machine, &fields[i], item->valuedouble);
         else
-            status = bo_fail(context, BO_FORMAT, "%s: the machine's description lacks '%s' or has it wrong", path, fields[i].name);
+            status = bo_fail(context, BO_FORMAT, "%s: the machine's description lacks '%s' or has it wrong", path,
+                             fields[i].name);
     }
     const cJSON *why = cJSON_GetObjectItemCaseSensitive(json, "why_solver");
     snprintf(machine->why, sizeof machine->why, "%s", cJSON_IsString(why) ? why->valuestring : "");
@@ -153,8 +196,12 @@ static size_t array_bytes(const array *a)
 
 static bo_tensor tensor_of(const array *a)
 {
-    return (bo_tensor){.name = a->name, .dtype = a->dtype, .rank = a->columns ? 2 : 1,
-                       .shape = {a->rows, a->columns}, .data = *a->data, .bytes = array_bytes(a)};
+    return (bo_tensor){.name = a->name,
+                       .dtype = a->dtype,
+                       .rank = a->columns ? 2 : 1,
+                       .shape = {a->rows, a->columns},
+                       .data = *a->data,
+                       .bytes = array_bytes(a)};
 }
 
 /* ---- save ------------------------------------------------------------------------------------------------ */
@@ -195,11 +242,13 @@ static bo_status check_format(bo_context *context, const bo_tensors *file)
     const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format");
     const char *version = bo_tensors_meta(file, "format_version"), *made = bo_tensors_meta(file, "bochner_version");
     if (!format || strcmp(format, format_name) != 0)
-        return bo_fail(context, BO_FORMAT, "%s: expected a Bochner machine, found %s", path, format ? format : "another safetensors file");
+        return bo_fail(context, BO_FORMAT, "%s: expected a Bochner machine, found %s", path,
+                       format ? format : "another safetensors file");
     long number = version ? strtol(version, NULL, 10) : 0; /* saturates */
     if (number < 1) return bo_fail(context, BO_FORMAT, "%s: the format version is missing", path);
     if (number > FORMAT_VERSION)
-        return bo_fail(context, BO_VERSION, "%s: made by Bochner %s with model format %s; this is Bochner %s, which reads up to format %d",
+        return bo_fail(context, BO_VERSION,
+                       "%s: made by Bochner %s with model format %s; this is Bochner %s, which reads up to format %d",
                        path, made ? made : "of an unknown version", version, bo_version(), FORMAT_VERSION);
     return BO_OK;
 }
@@ -212,12 +261,13 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
                 r->dim == map->dim && r->task == (r->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION) &&
                 bo_solver_name(r->solver) && bo_loss_name(r->loss) && bo_scaling_name(r->scaling) &&
                 bo_precision_name(r->precision) && machine->quantum >= 0 && machine->quantum < 1 &&
-                machine->scaler.limit >= 0 && machine->sharpness >= 0 && isfinite(machine->sharpness) && machine->inverse_weight >= 0 &&
-                isfinite(machine->inverse_weight) && machine->mean_weight > 0 && isfinite(machine->mean_weight) &&
-                machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
-                (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) && r->features < (size_t)1 << 31 &&
-                r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
-    return good ? BO_OK : bo_fail(context, BO_FORMAT, "%s: the machine's description contradicts itself or its features", path);
+                machine->scaler.limit >= 0 && machine->sharpness >= 0 && isfinite(machine->sharpness) &&
+                machine->inverse_weight >= 0 && isfinite(machine->inverse_weight) && machine->mean_weight > 0 &&
+                isfinite(machine->mean_weight) && machine->uncertainty <= BO_UNCERTAINTY_DUAL &&
+                (machine->uncertainty != BO_UNCERTAINTY_DUAL || machine->train_rows > 0) &&
+                r->features < (size_t)1 << 31 && r->outputs < (size_t)1 << 31 && machine->train_rows < (size_t)1 << 31;
+    return good ? BO_OK
+                : bo_fail(context, BO_FORMAT, "%s: the machine's description contradicts itself or its features", path);
 }
 
 static bo_status load_array(bo_context *context, const bo_tensors *file, const array *a)
@@ -233,7 +283,9 @@ static bo_status load_array(bo_context *context, const bo_tensors *file, const a
     size_t count = a->rows * (a->columns ? a->columns : 1);
     for (size_t i = 0; i < count; i++) {
         double value = a->dtype == BO_F64 ? ((double *)copy)[i] : (double)((float *)copy)[i];
-        if (!isfinite(value)) return bo_fail(context, BO_FORMAT, "%s: tensor %s holds %g at %zu", bo_tensors_path(file), a->name, value, i);
+        if (!isfinite(value))
+            return bo_fail(context, BO_FORMAT, "%s: tensor %s holds %g at %zu", bo_tensors_path(file), a->name, value,
+                           i);
     }
     return BO_OK;
 }
@@ -256,7 +308,8 @@ static bo_status load_machine(bo_context *context, const bo_tensors *file, bo_ma
     size_t count = list_arrays(machine, arrays);
     for (size_t i = 0; i < count; i++) BO_TRY(load_array(context, file, &arrays[i]));
     for (size_t t = 0; t < machine->report.outputs; t++)
-        if (machine->noise_variance[t] < 0) return bo_fail(context, BO_FORMAT, "%s: a noise variance is negative", path);
+        if (machine->noise_variance[t] < 0)
+            return bo_fail(context, BO_FORMAT, "%s: a noise variance is negative", path);
     for (size_t j = 0; machine->penalty && j < machine->report.features; j++)
         if (machine->penalty[j] <= 0) return bo_fail(context, BO_FORMAT, "%s: a penalty is not positive", path);
     return BO_OK;
@@ -268,8 +321,9 @@ static bo_status check_schema(bo_context *context, const char *path, const bo_ma
     const bo_machine_report *r = &machine->report;
     bool targets = r->classes || bo_schema_targets(schema) == 0 || bo_schema_targets(schema) == r->outputs;
     if (bo_schema_dim(schema) == r->dim && bo_schema_classes(schema) == r->classes && targets) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: the schema has %zu inputs, %zu classes and %zu targets, the machine %zu, %zu and %zu",
-                   path, bo_schema_dim(schema), bo_schema_classes(schema), bo_schema_targets(schema), r->dim, r->classes,
+    return bo_fail(context, BO_FORMAT,
+                   "%s: the schema has %zu inputs, %zu classes and %zu targets, the machine %zu, %zu and %zu", path,
+                   bo_schema_dim(schema), bo_schema_classes(schema), bo_schema_targets(schema), r->dim, r->classes,
                    r->outputs);
 }
 

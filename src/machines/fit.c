@@ -8,17 +8,21 @@
 static bo_status check_number(bo_context *context, const char *name, double value, double below)
 {
     if (value >= 0 && value < below && isfinite(value)) return BO_OK;
-    return bo_fail(context, BO_INVALID, "%s: expected a finite number from 0 to below %g, found %g", name, below, value);
+    return bo_fail(context, BO_INVALID, "%s: expected a finite number from 0 to below %g, found %g", name, below,
+                   value);
 }
 
 static bo_status check_enums(bo_context *context, const bo_machine_desc *desc)
 {
-    if (!bo_solver_name(desc->solver)) return bo_fail(context, BO_INVALID, "solver: no such one: %d", (int)desc->solver);
+    if (!bo_solver_name(desc->solver))
+        return bo_fail(context, BO_INVALID, "solver: no such one: %d", (int)desc->solver);
     if (!bo_loss_name(desc->loss)) return bo_fail(context, BO_INVALID, "loss: no such one: %d", (int)desc->loss);
-    if (!bo_scaling_name(desc->scaling)) return bo_fail(context, BO_INVALID, "scaling: no such one: %d", (int)desc->scaling);
+    if (!bo_scaling_name(desc->scaling))
+        return bo_fail(context, BO_INVALID, "scaling: no such one: %d", (int)desc->scaling);
     if (!bo_precision_name(desc->precision))
         return bo_fail(context, BO_INVALID, "precision: no such one: %d", (int)desc->precision);
-    if (desc->task > BO_TASK_CLASSIFICATION) return bo_fail(context, BO_INVALID, "task: no such one: %d", (int)desc->task);
+    if (desc->task > BO_TASK_CLASSIFICATION)
+        return bo_fail(context, BO_INVALID, "task: no such one: %d", (int)desc->task);
     return BO_OK;
 }
 
@@ -36,16 +40,19 @@ bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, con
     if (desc->loss == BO_LOSS_LOGISTIC && !samples->classes)
         return bo_fail(context, BO_INVALID, "the logistic loss is for classification; the target is a number");
     if (desc->loss == BO_LOSS_LOGISTIC && (desc->noise > 0 || desc->dropout > 0))
-        return bo_fail(context, BO_UNSUPPORTED, "noise and dropout have their closed form for the squared loss; with the "
-                                                "logistic loss use lambda");
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "noise and dropout have their closed form for the squared loss; with the "
+                       "logistic loss use lambda");
     if (desc->loss == BO_LOSS_LOGISTIC && desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
         return bo_fail(context, BO_UNSUPPORTED, "the logistic loss is fitted with the primal solver, not with %s",
                        bo_solver_name(desc->solver));
-    if (samples->rows < 2) return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows, found %zu", samples->rows);
+    if (samples->rows < 2)
+        return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows, found %zu", samples->rows);
     BO_TRY(bo_samples_check(context, samples));
     double weight = 0;
     for (size_t i = 0; samples->weights && i < samples->rows; i++) weight += (double)samples->weights[i];
-    if (samples->weights && weight == 0) return bo_fail(context, BO_INVALID, "every row has weight 0: nothing to learn from");
+    if (samples->weights && weight == 0)
+        return bo_fail(context, BO_INVALID, "every row has weight 0: nothing to learn from");
     return BO_OK;
 }
 
@@ -63,14 +70,24 @@ size_t bo_memory_limit(const bo_machine_desc *desc)
 /* Bytes, in double so that absurd sizes do not wrap. The Gram matrix stands twice: once summed, once factored. */
 static double memory_of(bo_solver solver, double rows, double dim, double features, double outputs)
 {
-    double size = features + outputs + 1, block = BO_MACHINE_BLOCK * (size + dim) * 4, exact = rows < 2000 ? rows : 2000;
+    double size = features + outputs + 1, block = BO_MACHINE_BLOCK * (size + dim) * 4,
+           exact = rows < 2000 ? rows : 2000;
     double small = fmin(features / 2, BO_SEARCH_FEATURES);
-    double search = fmax(40 * exact * exact, rows > 2000 ? 16 * small * small : 0) + 4 * rows * (dim + 4), kept = 20 * 1024 * features, solving;
+    double search = fmax(40 * exact * exact, rows > 2000 ? 16 * small * small : 0) + 4 * rows * (dim + 4),
+           kept = 20 * 1024 * features, solving;
     switch (solver) {
-    case BO_SOLVER_DUAL: solving = 16 * rows * features + 24 * rows * rows; break;
-    case BO_SOLVER_CG: solving = 64 * features * outputs + 12 * 1024 * features + 4 * rows * (dim + 4); break;
-    case BO_SOLVER_SGD: solving = 32 * features * outputs + 4 * rows * (dim + 4); break;
-    default: solving = 16 * size * size; break;
+    case BO_SOLVER_DUAL:
+        solving = 16 * rows * features + 24 * rows * rows;
+        break;
+    case BO_SOLVER_CG:
+        solving = 64 * features * outputs + 12 * 1024 * features + 4 * rows * (dim + 4);
+        break;
+    case BO_SOLVER_SGD:
+        solving = 32 * features * outputs + 4 * rows * (dim + 4);
+        break;
+    default:
+        solving = 16 * size * size;
+        break;
     }
     return 1e7 + block + kept + fmax(search, solving);
 }
@@ -115,7 +132,8 @@ bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, si
         double all = 4 * (double)rows * (double)features, limit = 0.5 * (double)bo_memory_limit(desc);
         total += (all <= limit ? all : 0) + 176 * (double)features * (double)outputs; /* 22 vectors of L-BFGS */
     }
-    if (total >= (double)SIZE_MAX) return bo_fail(context, BO_MEMORY, "%zu features of %zu rows cannot be held", features, rows);
+    if (total >= (double)SIZE_MAX)
+        return bo_fail(context, BO_MEMORY, "%zu features of %zu rows cannot be held", features, rows);
     *bytes = (size_t)total;
     return BO_OK;
 }
@@ -124,7 +142,8 @@ bo_status bo_problem_features(bo_context *context, const bo_problem *problem, si
                               float *z, size_t ldz)
 {
     const bo_samples *samples = problem->samples;
-    return bo_front_apply(context, &problem->front, rows, samples->x + first * samples->dim, samples->dim, scratch, z, ldz);
+    return bo_front_apply(context, &problem->front, rows, samples->x + first * samples->dim, samples->dim, scratch, z,
+                          ldz);
 }
 
 static bo_status fit_primal(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
@@ -144,9 +163,9 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
     fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32;
     fitting->quantum = problem.front.quantum = 0;
     BO_TRY(bo_fitting_give(context, fitting, out));
-    bo_status status = solver == BO_SOLVER_DUAL  ? bo_solve_dual(context, &problem, *out)
-                       : solver == BO_SOLVER_CG  ? bo_solve_cg(context, &problem, *out)
-                                                 : bo_solve_sgd(context, &problem, *out);
+    bo_status status = solver == BO_SOLVER_DUAL ? bo_solve_dual(context, &problem, *out)
+                       : solver == BO_SOLVER_CG ? bo_solve_cg(context, &problem, *out)
+                                                : bo_solve_sgd(context, &problem, *out);
     if (status == BO_OK) {
         (*out)->report.fit_seconds = fitting->seconds + bo_seconds() - begin;
         return BO_OK;
@@ -181,8 +200,8 @@ static bo_status choose_loss(bo_context *context, const bo_machine_desc *desc, c
     bo_solver solver;
     bo_machine_desc ridge = *desc;
     ridge.loss = BO_LOSS_RIDGE;
-    BO_TRY(bo_machine_memory(context, &ridge, samples->rows, samples->dim, samples->classes ? samples->classes : samples->targets,
-                             &bytes, &solver));
+    BO_TRY(bo_machine_memory(context, &ridge, samples->rows, samples->dim,
+                             samples->classes ? samples->classes : samples->targets, &bytes, &solver));
     bool logistic = samples->classes && solver == BO_SOLVER_PRIMAL && desc->noise == 0 && desc->dropout == 0;
     *out = logistic ? BO_LOSS_LOGISTIC : BO_LOSS_RIDGE;
     return BO_OK;

@@ -62,13 +62,24 @@ static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo
     const bo_machine_desc *desc = &fitting->desc;
     const bo_features_desc *map = bo_features_describe(fitting->phi);
     bo_features_accuracy accuracy = fitting->report.accuracy;
-    fitting->report = (bo_machine_report){
-        .task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION,
-        .loss = desc->loss == BO_LOSS_AUTO ? BO_LOSS_RIDGE : desc->loss, .solver = BO_SOLVER_PRIMAL, .scaling = fitting->scaler.kind, .dim = samples->dim,
-        .outputs = fitting->targets.outputs, .classes = samples->classes, .features = map->features,
-        .kernel = map->kernel, .function = map->function, .draw = map->draw, .gamma = map->gamma,
-        .lambda = choice->lambda, .spectrum = choice->spectrum, .search_seconds = choice->seconds, .search_score = choice->score,
-        .noise_std = NAN, .accuracy = accuracy};
+    fitting->report = (bo_machine_report){.task = samples->classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION,
+                                          .loss = desc->loss == BO_LOSS_AUTO ? BO_LOSS_RIDGE : desc->loss,
+                                          .solver = BO_SOLVER_PRIMAL,
+                                          .scaling = fitting->scaler.kind,
+                                          .dim = samples->dim,
+                                          .outputs = fitting->targets.outputs,
+                                          .classes = samples->classes,
+                                          .features = map->features,
+                                          .kernel = map->kernel,
+                                          .function = map->function,
+                                          .draw = map->draw,
+                                          .gamma = map->gamma,
+                                          .lambda = choice->lambda,
+                                          .spectrum = choice->spectrum,
+                                          .search_seconds = choice->seconds,
+                                          .search_score = choice->score,
+                                          .noise_std = NAN,
+                                          .accuracy = accuracy};
 }
 
 bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
@@ -103,7 +114,8 @@ bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, c
         bo_fitting_destroy(fitting);
         return status;
     }
-    if (fitting->report.precision == BO_PRECISION_INT8) fitting->quantum = bo_quantum_of(bo_features_describe(fitting->phi));
+    if (fitting->report.precision == BO_PRECISION_INT8)
+        fitting->quantum = bo_quantum_of(bo_features_describe(fitting->phi));
     fitting->seconds = bo_seconds() - begin - choice.seconds;
     fitting->desc.features.length_scales = NULL;
     fitting->desc.class_weights = NULL;
@@ -116,7 +128,8 @@ bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, con
     *out = NULL;
     BO_TRY(bo_machine_check(context, desc, sample));
     if (desc->loss == BO_LOSS_LOGISTIC)
-        return bo_fail(context, BO_UNSUPPORTED, "the logistic loss needs several passes: it cannot be fitted from a stream");
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "the logistic loss needs several passes: it cannot be fitted from a stream");
     if (desc->solver != BO_SOLVER_AUTO && desc->solver != BO_SOLVER_PRIMAL)
         return bo_fail(context, BO_UNSUPPORTED, "a stream is fitted by the primal solver, not by %s",
                        bo_solver_name(desc->solver));
@@ -139,7 +152,10 @@ bo_front bo_fitting_front(const bo_fitting *fitting)
 
 bo_problem bo_fitting_problem(const bo_fitting *fitting, const bo_samples *samples)
 {
-    return (bo_problem){&fitting->desc, samples, bo_fitting_front(fitting), &fitting->targets,
+    return (bo_problem){&fitting->desc,
+                        samples,
+                        bo_fitting_front(fitting),
+                        &fitting->targets,
                         {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
                         !fitting->desc.no_intercept};
 }
@@ -153,17 +169,18 @@ bo_status bo_fitting_open_moments(bo_context *context, bo_fitting *fitting)
 bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows)
 {
     if (rows->dim != fitting->report.dim)
-        return bo_fail(context, BO_INVALID, "expected rows of %zu columns, as in the sample; found %zu", fitting->report.dim,
-                       rows->dim);
+        return bo_fail(context, BO_INVALID, "expected rows of %zu columns, as in the sample; found %zu",
+                       fitting->report.dim, rows->dim);
     if (rows->classes != fitting->report.classes)
-        return bo_fail(context, BO_INVALID, "expected %zu classes, as in the sample; found %zu", fitting->report.classes,
-                       rows->classes);
+        return bo_fail(context, BO_INVALID, "expected %zu classes, as in the sample; found %zu",
+                       fitting->report.classes, rows->classes);
     if (!rows->classes && rows->targets != fitting->report.outputs)
-        return bo_fail(context, BO_INVALID, "expected %zu targets, as in the sample; found %zu", fitting->report.outputs,
-                       rows->targets);
+        return bo_fail(context, BO_INVALID, "expected %zu targets, as in the sample; found %zu",
+                       fitting->report.outputs, rows->targets);
     if (rows->weights && fitting->quantum > 0)
-        return bo_fail(context, BO_INVALID, "the sample had no weights, so the fit rounds features to 8 bits; for weighted rows "
-                                            "give the sample weights too, or ask for precision float32");
+        return bo_fail(context, BO_INVALID,
+                       "the sample had no weights, so the fit rounds features to 8 bits; for weighted rows "
+                       "give the sample weights too, or ask for precision float32");
     BO_TRY(bo_samples_check(context, rows));
     double begin = bo_seconds();
     bo_front front = bo_fitting_front(fitting);
@@ -203,19 +220,24 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
 {
     const bo_machine_report *a = &fitting->report, *b = &other->report;
     if (a->features != b->features || a->outputs != b->outputs || a->dim != b->dim || a->classes != b->classes)
-        return bo_fail(context, BO_INVALID, "cannot merge: %zu columns, %zu features, %zu outputs against %zu, %zu, %zu",
-                       a->dim, a->features, a->outputs, b->dim, b->features, b->outputs);
+        return bo_fail(context, BO_INVALID,
+                       "cannot merge: %zu columns, %zu features, %zu outputs against %zu, %zu, %zu", a->dim,
+                       a->features, a->outputs, b->dim, b->features, b->outputs);
     bool same = fitting->phi == other->phi;
     if (!same) BO_TRY(same_map(context, fitting->phi, other->phi, &same));
     if (!same)
         return bo_fail(context, BO_INVALID, "cannot merge: the features differ (gamma %g, seed %llu against %g, %llu)",
-                       a->gamma, (unsigned long long)fitting->desc.seed, b->gamma, (unsigned long long)other->desc.seed);
+                       a->gamma, (unsigned long long)fitting->desc.seed, b->gamma,
+                       (unsigned long long)other->desc.seed);
     if (!same_floats(fitting->scaler.mean, other->scaler.mean, a->dim) ||
         !same_floats(fitting->scaler.factor, other->scaler.factor, a->dim))
-        return bo_fail(context, BO_INVALID, "cannot merge: the inputs are scaled differently; begin both from one sample");
+        return bo_fail(context, BO_INVALID,
+                       "cannot merge: the inputs are scaled differently; begin both from one sample");
     for (size_t t = 0; !a->classes && t < a->outputs; t++)
-        if (fitting->targets.mean[t] != other->targets.mean[t] || fitting->targets.deviation[t] != other->targets.deviation[t])
-            return bo_fail(context, BO_INVALID, "cannot merge: target %zu is scaled differently; begin both from one sample", t);
+        if (fitting->targets.mean[t] != other->targets.mean[t] ||
+            fitting->targets.deviation[t] != other->targets.deviation[t])
+            return bo_fail(context, BO_INVALID,
+                           "cannot merge: target %zu is scaled differently; begin both from one sample", t);
     if (fitting->quantum != other->quantum || fitting->moments.precision != other->moments.precision)
         return bo_fail(context, BO_INVALID, "cannot merge: one is summed in %s, the other in %s",
                        bo_precision_name(a->precision), bo_precision_name(b->precision));
@@ -225,7 +247,8 @@ bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, const bo_fi
         return bo_fail(context, BO_INVALID, "cannot merge: lambda, noise, dropout or the intercept differ");
     const float *weights = fitting->targets.class_weight, *others = other->targets.class_weight;
     if (!weights != !others || (weights && !same_floats(weights, others, a->classes)))
-        return bo_fail(context, BO_INVALID, "cannot merge: the classes are weighted differently; begin both from one sample");
+        return bo_fail(context, BO_INVALID,
+                       "cannot merge: the classes are weighted differently; begin both from one sample");
     size_t count = fitting->moments.size * fitting->moments.size;
     for (size_t k = 0; k < count; k++) fitting->moments.gram[k] += other->moments.gram[k];
     fitting->moments.rows += other->moments.rows;
@@ -302,8 +325,8 @@ static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
     bo_samples probe = fitting->kept; /* rows in random order: the first ones are as good as any */
     if (!probe.classes && probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
     bo_problem problem = bo_fitting_problem(fitting, &probe);
-    bo_status status = bo_search_lambda(context, &problem, &fitting->moments, fitting->report.spectrum,
-                                        &fitting->report.lambda);
+    bo_status status =
+        bo_search_lambda(context, &problem, &fitting->moments, fitting->report.spectrum, &fitting->report.lambda);
     fitting->report.search_seconds += bo_seconds() - begin;
     return status;
 }
@@ -312,7 +335,8 @@ bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine
 {
     *out = NULL;
     if (fitting->moments.rows < 2)
-        return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows of positive weight, found %zu", fitting->moments.rows);
+        return bo_fail(context, BO_INVALID, "fitting needs at least 2 rows of positive weight, found %zu",
+                       fitting->moments.rows);
     BO_TRY(bo_progress(context, "solving", 0, 1));
     double begin = bo_seconds();
     bool intercept = !fitting->desc.no_intercept;

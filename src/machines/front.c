@@ -71,15 +71,16 @@ bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, 
     float quantum = bo_quantum_of(resolved);
     *out = desc->precision;
     if (desc->precision == BO_PRECISION_INT8 && quantum == 0)
-        return bo_fail(context, BO_UNSUPPORTED, "precision int8 needs bounded features: sin/cos or cos with bias of a "
-                                                "shift-invariant kernel, as drawn; found %s of %s",
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "precision int8 needs bounded features: sin/cos or cos with bias of a "
+                       "shift-invariant kernel, as drawn; found %s of %s",
                        bo_function_name(resolved->function), bo_kernel_name(resolved->kernel));
     if (desc->precision == BO_PRECISION_INT8 && weighted)
         return bo_fail(context, BO_UNSUPPORTED, "precision int8 needs rows of equal weight; use float32");
     if (desc->precision != BO_PRECISION_AUTO) return BO_OK;
     double least = lambda / 4; /* λ may still move so far */
     *out = quantum > 0 && !weighted && least > bo_rounding_floor(quantum, rows) ? BO_PRECISION_INT8
-           : bo_needs_precision(least, spectrum)                                 ? BO_PRECISION_FLOAT64
-                                                                                 : BO_PRECISION_FLOAT32;
+           : bo_needs_precision(least, spectrum)                                ? BO_PRECISION_FLOAT64
+                                                                                : BO_PRECISION_FLOAT32;
     return BO_OK;
 }

@@ -53,8 +53,8 @@ double bo_rounding_floor(float quantum, size_t rows);
 /* The columns of the linear system: regression targets shifted and divided by (mean, deviation), or ±1 for classes. */
 typedef struct bo_targets {
     size_t classes, outputs;
-    double *mean, *deviation;  /* regression, per output; NULL for classes */
-    float *class_weight;       /* per class, or NULL */
+    double *mean, *deviation; /* regression, per output; NULL for classes */
+    float *class_weight;      /* per class, or NULL */
 } bo_targets;
 
 bo_status bo_targets_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_targets *out);
@@ -95,15 +95,15 @@ void bo_penalty_fill(const bo_penalty *penalty, double weight, size_t features, 
 /* A solved ridge system, in the system's units (targets scaled). */
 typedef struct bo_ridge {
     size_t features, outputs;
-    double *factor;      /* features x features, lower: L Lᵀ = centred ZᵀZ + D */
-    double *beta;        /* features x outputs */
-    double *intercept;   /* outputs; f = β·(φ - centre) + intercept */
-    double *centre;      /* features */
-    double weight;       /* Σ w */
-    double rows;         /* rows of positive weight: what GCV counts */
-    double freedom;      /* effective degrees of freedom, intercept included */
-    double *rss;         /* outputs: residual sum of squares on the training rows */
-    double gcv;          /* generalised cross-validation, summed over outputs */
+    double *factor;    /* features x features, lower: L Lᵀ = centred ZᵀZ + D */
+    double *beta;      /* features x outputs */
+    double *intercept; /* outputs; f = β·(φ - centre) + intercept */
+    double *centre;    /* features */
+    double weight;     /* Σ w */
+    double rows;       /* rows of positive weight: what GCV counts */
+    double freedom;    /* effective degrees of freedom, intercept included */
+    double *rss;       /* outputs: residual sum of squares on the training rows */
+    double gcv;        /* generalised cross-validation, summed over outputs */
 } bo_ridge;
 
 bo_status bo_ridge_solve(bo_context *context, const bo_moments *moments, const bo_penalty *penalty, bool intercept,
@@ -124,8 +124,8 @@ typedef struct bo_left_out {
 
 bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out);
 void bo_left_out_free(bo_left_out *left_out);
-bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_front *front, const bo_targets *targets,
-                            const bo_samples *samples, bool intercept, bo_left_out *out);
+bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_front *front,
+                            const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
 
 /* Log loss of classes from left-out scores, calibrated on the same rows: a mean over rows. */
 bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out, double *loss);
@@ -149,10 +149,10 @@ struct bo_machine {
     char why[160];
     bo_scaler scaler;
     bo_features *phi;
-    double quantum;     /* of bo_front */
-    double *beta;       /* features x outputs, in the units of y */
-    double *intercept;  /* outputs */
-    double *centre;     /* features: subtracted from φ before β; zero without intercept */
+    double quantum;    /* of bo_front */
+    double *beta;      /* features x outputs, in the units of y */
+    double *intercept; /* outputs */
+    double *centre;    /* features: subtracted from φ before β; zero without intercept */
     /* predictive variance: noise_variance (outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
      * φᵀ(ZᵀZ + D)⁻¹φ): a new row weighs what training rows do on average */
     bo_uncertainty uncertainty;
@@ -202,8 +202,9 @@ typedef struct bo_choice {
 } bo_choice;
 
 /* Chooses what the descriptor leaves open. `rows` is the number of rows the final fit will see. */
-bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map, const bo_scaler *scaler,
-                    const bo_targets *targets, const bo_samples *samples, size_t rows, bo_choice *out);
+bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
+                    const bo_scaler *scaler, const bo_targets *targets, const bo_samples *samples, size_t rows,
+                    bo_choice *out);
 
 /* The best λ near penalty->lambda by bo_ridge_score, from moments at full size: three factorisations, a few more if it
  * moves. spectrum: the largest eigenvalue. */
@@ -266,7 +267,8 @@ bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, cons
                             bo_samples *out);
 void bo_samples_free(bo_samples *samples);
 /* A seeded uniform subset of at most `count` rows. */
-bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size_t count, uint64_t seed, bo_samples *out);
+bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size_t count, uint64_t seed,
+                            bo_samples *out);
 bo_status bo_samples_check(bo_context *context, const bo_samples *samples);
 /* Rows handled at once when features are made: bounds scratch memory. */
 enum { BO_MACHINE_BLOCK = 2048 };

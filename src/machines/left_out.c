@@ -67,8 +67,8 @@ static void leave_out(const bo_ridge *ridge, const bo_targets *targets, const bo
     }
 }
 
-bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_front *front, const bo_targets *targets,
-                            const bo_samples *samples, bool intercept, bo_left_out *out)
+bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_front *front,
+                            const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out)
 {
     size_t rows = samples->rows, features = ridge->features;
     BO_TRY(bo_left_out_create(context, rows, ridge->outputs, targets->classes > 0, out));
@@ -76,8 +76,7 @@ bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo
     float *z = bo_alloc_raw(context, rows * features, sizeof *z, "leave-one-out rows");
     double *v = bo_alloc_raw(context, rows * features, sizeof *v, "leave-one-out rows");
     bo_status status = scaled && z && v ? BO_OK : BO_MEMORY;
-    if (status == BO_OK)
-        status = bo_front_apply(context, front, rows, samples->x, samples->dim, scaled, z, features);
+    if (status == BO_OK) status = bo_front_apply(context, front, rows, samples->x, samples->dim, scaled, z, features);
     if (status == BO_OK) {
         transpose_centred(ridge, rows, z, v);
         predict_rows(ridge, rows, v, out->prediction);

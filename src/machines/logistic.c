@@ -23,7 +23,7 @@ typedef struct logistic {
     double lambda, weight;
     const double *factor; /* features²: of A + 4λ */
     bo_pass pass;
-    float *coefficients;  /* features x classes */
+    float *coefficients; /* features x classes */
     float *partial;
     double *theta, *gradient, *trial, *trial_gradient, *direction;
     double *steps, *changes; /* HISTORY x size each */
@@ -33,8 +33,8 @@ typedef struct logistic {
 
 static void logistic_free(logistic *l)
 {
-    void *blocks[] = {l->coefficients, l->partial, l->theta, l->gradient, l->trial, l->trial_gradient, l->direction,
-                      l->steps, l->changes};
+    void *blocks[] = {l->coefficients,   l->partial,   l->theta, l->gradient, l->trial,
+                      l->trial_gradient, l->direction, l->steps, l->changes};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_pass_free(&l->pass);
 }
@@ -42,7 +42,11 @@ static void logistic_free(logistic *l)
 static bo_status logistic_create(bo_context *context, const bo_problem *problem, bo_machine *machine, logistic *l)
 {
     size_t features = machine->report.features, classes = machine->report.classes, size = features * classes + classes;
-    *l = (logistic){.context = context, .problem = problem, .machine = machine, .features = features, .classes = classes,
+    *l = (logistic){.context = context,
+                    .problem = problem,
+                    .machine = machine,
+                    .features = features,
+                    .classes = classes,
                     .size = size};
     double **vectors[] = {&l->theta, &l->gradient, &l->trial, &l->trial_gradient, &l->direction};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
@@ -59,16 +63,15 @@ static bo_status logistic_create(bo_context *context, const bo_problem *problem,
 }
 
 /* Loss of one row; its scores become w (p - y). */
-static double row_loss(const bo_samples *samples, const bo_targets *targets, size_t row, size_t classes, const double *b,
-                       float *s)
+static double row_loss(const bo_samples *samples, const bo_targets *targets, size_t row, size_t classes,
+                       const double *b, float *s)
 {
     double top = -INFINITY, sum = 0, root = (double)bo_targets_root_weight(targets, samples, row), w = root * root;
     size_t label = (size_t)samples->y[row];
     for (size_t c = 0; c < classes; c++) top = fmax(top, (double)s[c] + b[c]);
     double own = (double)s[label] + b[label] - top;
     for (size_t c = 0; c < classes; c++) sum += exp((double)s[c] + b[c] - top);
-    for (size_t c = 0; c < classes; c++)
-        s[c] = (float)(w * (exp((double)s[c] + b[c] - top) / sum - (c == label)));
+    for (size_t c = 0; c < classes; c++) s[c] = (float)(w * (exp((double)s[c] + b[c] - top) / sum - (c == label)));
     return w * (log(sum) - own);
 }
 
@@ -89,12 +92,15 @@ static bo_status evaluate(logistic *l, const double *theta, double *gradient, do
         const float *z;
         float *s = l->pass.scores;
         BO_TRY(bo_pass_features(l->context, &l->pass, first, rows, &z));
-        BO_TRY(bo_gemm(l->context, false, false, rows, classes, features, 1, z, features, l->coefficients, classes, 0, s, classes));
+        BO_TRY(bo_gemm(l->context, false, false, rows, classes, features, 1, z, features, l->coefficients, classes, 0,
+                       s, classes));
         for (size_t i = 0; i < rows; i++) {
             *value += row_loss(samples, l->problem->targets, first + i, classes, theta + count, s + i * classes);
-            for (size_t c = 0; l->problem->intercept && c < classes; c++) gradient[count + c] += (double)s[i * classes + c];
+            for (size_t c = 0; l->problem->intercept && c < classes; c++)
+                gradient[count + c] += (double)s[i * classes + c];
         }
-        BO_TRY(bo_gemm(l->context, true, false, features, classes, rows, 1, z, features, s, classes, 0, l->partial, classes));
+        BO_TRY(bo_gemm(l->context, true, false, features, classes, rows, 1, z, features, s, classes, 0, l->partial,
+                       classes));
         for (size_t k = 0; k < count; k++) gradient[k] += (double)l->partial[k];
     }
     return BO_OK;
@@ -270,7 +276,8 @@ static bo_status take(logistic *l)
     l->machine->sharpness = 1;
     l->machine->report.lambda = l->lambda;
     for (size_t k = 0; k < l->size; k++)
-        if (!isfinite(l->theta[k])) return bo_fail(l->context, BO_NUMERIC, "the logistic fit diverged at lambda %g", l->lambda);
+        if (!isfinite(l->theta[k]))
+            return bo_fail(l->context, BO_NUMERIC, "the logistic fit diverged at lambda %g", l->lambda);
     return BO_OK;
 }
 

@@ -64,7 +64,8 @@ static void transpose(size_t rows, size_t features, const float *z, float *zt)
 }
 
 /* The kernel that the features themselves make: ZZᵀ. */
-static bo_status kernel_of_features(bo_context *context, const bo_features_desc *map, const bo_samples *scaled, double *k)
+static bo_status kernel_of_features(bo_context *context, const bo_features_desc *map, const bo_samples *scaled,
+                                    double *k)
 {
     bo_features *phi;
     BO_TRY(bo_features_create(context, map, &phi));
@@ -146,11 +147,14 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
         status = bo_gemm64(context, true, false, n, count, n, 1, loo->work, n, shrink, count, 0, diagonal, count);
     }
     if (status == BO_OK)
-        status = bo_gemm64(context, false, false, n, outputs, n, 1, vectors, n, loo->targets, outputs, 0, along, outputs);
+        status =
+            bo_gemm64(context, false, false, n, outputs, n, 1, vectors, n, loo->targets, outputs, 0, along, outputs);
     for (size_t l = 0; status == BO_OK && l < count; l++) {
         for (size_t k = 0; k < n; k++)
-            for (size_t t = 0; t < outputs; t++) scaled[k * outputs + t] = shrink[k * count + l] * along[k * outputs + t];
-        status = bo_gemm64(context, true, false, n, outputs, n, 1, vectors, n, scaled, outputs, 0, loo->solution, outputs);
+            for (size_t t = 0; t < outputs; t++)
+                scaled[k * outputs + t] = shrink[k * count + l] * along[k * outputs + t];
+        status =
+            bo_gemm64(context, true, false, n, outputs, n, 1, vectors, n, scaled, outputs, 0, loo->solution, outputs);
         if (status == BO_OK) error[l] = left_out_error(loo, loo->solution, diagonal + l, count);
     }
     if (status == BO_OK) *largest = fmax(values[n - 1], 0);

@@ -62,8 +62,10 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
         for (size_t j = 0; j < features; j++) {
             double b = beta[j * outputs + t] * scale;
             if (!isfinite(b))
-                return bo_fail(context, BO_NUMERIC, "the solution is not finite (coefficient %zu of output %zu); a larger "
-                                                    "lambda than %g would help", j, t, machine->report.lambda);
+                return bo_fail(context, BO_NUMERIC,
+                               "the solution is not finite (coefficient %zu of output %zu); a larger "
+                               "lambda than %g would help",
+                               j, t, machine->report.lambda);
             machine->beta[j * outputs + t] = b;
         }
         machine->intercept[t] = intercept[t] * scale + shift;
@@ -82,8 +84,8 @@ bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size
         for (size_t j = 0; j < features; j++) wide[i * features + j] = (double)z[i * ldz + j] - machine->centre[j];
         memcpy(mean + i * outputs, machine->intercept, outputs * sizeof *mean);
     }
-    bo_status status = bo_gemm64(context, false, false, rows, outputs, features, 1, wide, features, machine->beta, outputs,
-                                 1, mean, outputs);
+    bo_status status = bo_gemm64(context, false, false, rows, outputs, features, 1, wide, features, machine->beta,
+                                 outputs, 1, mean, outputs);
     bo_free(wide);
     return status;
 }

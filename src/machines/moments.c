@@ -49,7 +49,8 @@ static bo_status block_create(bo_context *context, const bo_moments *moments, co
     b->z = bo_alloc_raw(context, b->rows * b->stride, sizeof *b->z, "a block of features");
     if (rounded) {
         b->q = bo_alloc_raw(context, b->rows, moments->features, "a block of rounded features");
-        b->cross = bo_alloc_raw(context, moments->features * (moments->outputs + 1), sizeof *b->cross, "a block of sums");
+        b->cross =
+            bo_alloc_raw(context, moments->features * (moments->outputs + 1), sizeof *b->cross, "a block of sums");
     }
     return b->scaled && b->z && (!rounded || (b->q && b->cross)) ? BO_OK : BO_MEMORY;
 }
@@ -71,8 +72,8 @@ static bo_status add_rounded(bo_context *context, bo_moments *moments, float qua
     size_t features = moments->features, others = moments->outputs + 1, size = moments->size;
     double *g = moments->gram, unit = (double)quantum * (double)quantum;
     BO_TRY(bo_gram8(context, features, rows, b->q, features, unit, g, size));
-    BO_TRY(bo_gemm(context, true, false, features, others, rows, 1, b->z, b->stride, b->z + features, b->stride, 0, b->cross,
-                   others));
+    BO_TRY(bo_gemm(context, true, false, features, others, rows, 1, b->z, b->stride, b->z + features, b->stride, 0,
+                   b->cross, others));
     for (size_t j = 0; j < features; j++)
         for (size_t t = 0; t < others; t++) g[j * size + features + t] += (double)b->cross[j * others + t];
     return bo_gram(context, others, rows, b->z + features, b->stride, g + features * size + features, size, true);

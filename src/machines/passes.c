@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-bo_status bo_pass_create(bo_context *context, const bo_problem *problem, const double *centre, double memory, bo_pass *out)
+bo_status bo_pass_create(bo_context *context, const bo_problem *problem, const double *centre, double memory,
+                         bo_pass *out)
 {
     size_t features = bo_features_describe(problem->front.phi)->features, outputs = problem->targets->outputs;
     size_t rows = problem->samples->rows, block = rows < BO_MACHINE_BLOCK ? rows : BO_MACHINE_BLOCK;
@@ -38,14 +39,15 @@ bo_status bo_pass_features(bo_context *context, bo_pass *pass, size_t first, siz
     for (size_t i = 0; i < rows; i++) {
         float root = 1;
         if (!pass->unweighted) root = bo_targets_root_weight(pass->problem->targets, pass->problem->samples, first + i);
-        for (size_t j = 0; j < features; j++) to[i * features + j] = root * (to[i * features + j] - (float)pass->centre[j]);
+        for (size_t j = 0; j < features; j++)
+            to[i * features + j] = root * (to[i * features + j] - (float)pass->centre[j]);
     }
     if (pass->kept && first + rows == pass->problem->samples->rows) pass->filled = true;
     return BO_OK;
 }
 
-static void add_block(const bo_problem *problem, size_t first, size_t rows, const float *z, size_t features, double *centre,
-                      double *squares, double *mean, double *weight, double *largest_norm)
+static void add_block(const bo_problem *problem, size_t first, size_t rows, const float *z, size_t features,
+                      double *centre, double *squares, double *mean, double *weight, double *largest_norm)
 {
     const bo_samples *samples = problem->samples;
     for (size_t i = 0; i < rows; i++) {

@@ -14,11 +14,12 @@ typedef struct bo_pass {
     float *scores;        /* block x outputs */
     float *kept;          /* all rows' features, when memory allows: made in the first pass */
     bool filled;
-    bool unweighted;      /* leave √w out */
+    bool unweighted; /* leave √w out */
 } bo_pass;
 
 /* Allocates; keeps all features in memory when they take at most `memory` bytes. */
-bo_status bo_pass_create(bo_context *context, const bo_problem *problem, const double *centre, double memory, bo_pass *out);
+bo_status bo_pass_create(bo_context *context, const bo_problem *problem, const double *centre, double memory,
+                         bo_pass *out);
 void bo_pass_free(bo_pass *pass);
 /* Features of rows [first, first + rows) into *z (stride features): centred and weighted. */
 bo_status bo_pass_features(bo_context *context, bo_pass *pass, size_t first, size_t rows, const float **z);

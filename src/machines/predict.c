@@ -10,10 +10,10 @@ enum { PREDICT_ROWS = 512 };
 /* Buffers for one block, and what the standard deviation needs: made once a call. */
 typedef struct workspace {
     float *scaled, *z;
-    double *columns;      /* features x PREDICT_ROWS, for the triangular solve */
-    double *factor;       /* unpacked: features² (PRIMAL) or train_rows² (DUAL) */
-    double *train;        /* DUAL: train_rows x features: Zc D⁻¹ */
-    double *against;      /* DUAL: train_rows x PREDICT_ROWS */
+    double *columns; /* features x PREDICT_ROWS, for the triangular solve */
+    double *factor;  /* unpacked: features² (PRIMAL) or train_rows² (DUAL) */
+    double *train;   /* DUAL: train_rows x features: Zc D⁻¹ */
+    double *against; /* DUAL: train_rows x PREDICT_ROWS */
 } workspace;
 
 static void workspace_free(workspace *space)
@@ -67,7 +67,8 @@ static bo_status prepare(bo_context *context, const bo_machine *machine, bool de
 /* q_i = (φ_i - c)ᵀ (ZᵀZ + D)⁻¹ (φ_i - c) for the rows of space->z.
  * PRIMAL: |L⁻¹ (φ - c)|².
  * DUAL: the same by Woodbury: |φ - c|²_{D⁻¹} - |M⁻¹ Zc D⁻¹ (φ - c)|², M Mᵀ = Zc D⁻¹ Zcᵀ + I. */
-static bo_status quadratic_form(bo_context *context, const bo_machine *machine, workspace *space, size_t rows, double *q)
+static bo_status quadratic_form(bo_context *context, const bo_machine *machine, workspace *space, size_t rows,
+                                double *q)
 {
     size_t features = machine->report.features, n = machine->train_rows;
     for (size_t j = 0; j < features; j++)
@@ -112,7 +113,8 @@ static bo_status predict_block(bo_context *context, const bo_machine *machine, w
     BO_TRY(quadratic_form(context, machine, space, rows, q));
     for (size_t i = 0; i < rows; i++)
         for (size_t t = 0; t < outputs; t++)
-            std[i * outputs + t] = sqrt(machine->noise_variance[t] * (1 / machine->mean_weight + machine->inverse_weight + q[i]));
+            std[i * outputs + t] =
+                sqrt(machine->noise_variance[t] * (1 / machine->mean_weight + machine->inverse_weight + q[i]));
     return BO_OK;
 }
 
@@ -120,7 +122,8 @@ bo_status bo_machine_predict(bo_context *context, const bo_machine *machine, siz
                              double *mean, double *std)
 {
     if (ldx < machine->report.dim)
-        return bo_fail(context, BO_INVALID, "the machine was fitted on %zu columns, the rows have %zu", machine->report.dim, ldx);
+        return bo_fail(context, BO_INVALID, "the machine was fitted on %zu columns, the rows have %zu",
+                       machine->report.dim, ldx);
     if (std && machine->uncertainty == BO_UNCERTAINTY_NONE)
         return bo_fail(context, BO_UNSUPPORTED,
                        machine->report.classes ? "a classifier has probabilities, not standard deviations"

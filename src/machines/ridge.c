@@ -62,14 +62,16 @@ static void assemble_rows(void *arg, size_t index, int worker)
     }
 }
 
-static void assemble(bo_context *context, const bo_moments *moments, const double *penalty, bool intercept, bo_ridge *out)
+static void assemble(bo_context *context, const bo_moments *moments, const double *penalty, bool intercept,
+                     bo_ridge *out)
 {
     size_t n = moments->features, size = moments->size, last = size - 1;
     const double *g = moments->gram;
     out->weight = g[last * size + last];
     out->rows = (double)moments->rows;
     for (size_t j = 0; intercept && j < n; j++) out->centre[j] = g[j * size + last] / out->weight;
-    for (size_t t = 0; intercept && t < moments->outputs; t++) out->intercept[t] = g[(n + t) * size + last] / out->weight;
+    for (size_t t = 0; intercept && t < moments->outputs; t++)
+        out->intercept[t] = g[(n + t) * size + last] / out->weight;
     assembly job = {moments, penalty, out};
     bo_parallel(context, (n + ASSEMBLY_ROWS - 1) / ASSEMBLY_ROWS, assemble_rows, &job);
 }

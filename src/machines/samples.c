@@ -9,7 +9,8 @@ static bo_status check_row(bo_context *context, const bo_samples *samples, size_
     const float *x = samples->x + i * samples->dim;
     for (size_t j = 0; j < samples->dim; j++)
         if (!isfinite(x[j]))
-            return bo_fail(context, BO_INVALID, "row %zu, column %zu: expected a finite number, found %g", i, j, (double)x[j]);
+            return bo_fail(context, BO_INVALID, "row %zu, column %zu: expected a finite number, found %g", i, j,
+                           (double)x[j]);
     for (size_t t = 0; samples->y && t < samples->targets; t++) {
         double y = samples->y[i * samples->targets + t];
         if (!isfinite(y)) return bo_fail(context, BO_INVALID, "row %zu: expected a finite target, found %g", i, y);
@@ -18,7 +19,8 @@ static bo_status check_row(bo_context *context, const bo_samples *samples, size_
                            samples->classes - 1, y);
     }
     if (samples->weights && !(samples->weights[i] >= 0 && isfinite(samples->weights[i])))
-        return bo_fail(context, BO_INVALID, "row %zu: expected a weight >= 0, found %g", i, (double)samples->weights[i]);
+        return bo_fail(context, BO_INVALID, "row %zu: expected a weight >= 0, found %g", i,
+                       (double)samples->weights[i]);
     return BO_OK;
 }
 
@@ -48,8 +50,14 @@ bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, cons
     float *x = bo_alloc_raw(context, count * samples->dim, sizeof *x, "a sample of the rows");
     double *y = bo_alloc_raw(context, count * samples->targets, sizeof *y, "a sample of the rows");
     float *w = samples->weights ? bo_alloc_raw(context, count, sizeof *w, "a sample of the rows") : NULL;
-    *out = (bo_samples){.rows = count, .dim = samples->dim, .targets = samples->targets, .x = x, .y = y,
-                        .classes = samples->classes, .weights = w, .common_unit = samples->common_unit};
+    *out = (bo_samples){.rows = count,
+                        .dim = samples->dim,
+                        .targets = samples->targets,
+                        .x = x,
+                        .y = y,
+                        .classes = samples->classes,
+                        .weights = w,
+                        .common_unit = samples->common_unit};
     if (!x || !y || (samples->weights && !w)) {
         bo_samples_free(out);
         return BO_MEMORY;
@@ -62,7 +70,8 @@ bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, cons
     return BO_OK;
 }
 
-bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size_t count, uint64_t seed, bo_samples *out)
+bo_status bo_samples_subset(bo_context *context, const bo_samples *samples, size_t count, uint64_t seed,
+                            bo_samples *out)
 {
     *out = (bo_samples){0};
     size_t *order = bo_alloc_raw(context, samples->rows, sizeof *order, "a sample of the rows");

@@ -84,7 +84,8 @@ bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *
     bo_free(variance);
     if (useless) {
         bo_scaler_free(out);
-        return bo_fail(context, BO_INVALID, "every input column is constant over the %zu training rows: nothing to learn from",
+        return bo_fail(context, BO_INVALID,
+                       "every input column is constant over the %zu training rows: nothing to learn from",
                        samples->rows);
     }
     if (varying < dim)

@@ -24,10 +24,10 @@ typedef struct judge {
     const bo_features_desc *map;
     const bo_samples *scaled;
     bool exact;
-    double spectrum;    /* largest eigenvalue a row, from stage 1 */
-    size_t features;    /* of the machine in small */
-    double least;       /* no λ below this */
-    double narrowest;   /* no γ below this */
+    double spectrum;     /* largest eigenvalue a row, from stage 1 */
+    size_t features;     /* of the machine in small */
+    double least;        /* no λ below this */
+    double narrowest;    /* no γ below this */
     bool by_probability; /* classes, at the end: score by the log loss of left-out rows */
     bool cautious;       /* regression, at the end: prefer the larger of λ that are as good */
     bo_loo loo;
@@ -146,7 +146,7 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
         }
     } else {
         BO_TRY(judge_lambda(j, *lambda / step, &down));
-        for (int i = 0; i < 12 && down < *error && *lambda > j->least; i++) {
+        for (int i = 0; i < 12 && down<*error && * lambda> j->least; i++) {
             up = *error;
             *error = down;
             *lambda /= step;
@@ -163,9 +163,12 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
 bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double spectrum,
                            double *lambda)
 {
-    judge j = {.context = context, .problem = *problem, .moments = *moments,
+    judge j = {.context = context,
+               .problem = *problem,
+               .moments = *moments,
                .least = least_for(moments, problem->front.quantum, spectrum),
-               .by_probability = problem->targets->classes > 0, .cautious = problem->targets->classes == 0};
+               .by_probability = problem->targets->classes > 0,
+               .cautious = problem->targets->classes == 0};
     double error;
     *lambda = problem->penalty.lambda;
     return best_lambda(&j, false, lambda, &error);
@@ -219,8 +222,8 @@ static bo_status walk(judge *j, bool fixed_gamma, bool fixed_lambda, point *best
 /* 0 for exact maps, which have but one size. */
 static size_t growing_features(const bo_features_desc *map)
 {
-    bool sized = map->kernel <= BO_KERNEL_ARCCOS || map->kernel == BO_KERNEL_CUSTOM ||
-                 map->function == BO_FUNCTION_TENSORSKETCH;
+    bool sized =
+        map->kernel <= BO_KERNEL_ARCCOS || map->kernel == BO_KERNEL_CUSTOM || map->function == BO_FUNCTION_TENSORSKETCH;
     return sized ? map->features : 0;
 }
 
@@ -233,8 +236,10 @@ static size_t rounded_up(size_t count, size_t step)
 static bo_status walk_growing(judge *j, bool fixed_gamma, bool fixed_lambda, point *best)
 {
     enum { LEAST = 128 }; /* fewer features want a γ of their own */
-    size_t features = growing_features(j->map), step = 2 * (j->map->custom_per_frequency ? j->map->custom_per_frequency : 1);
-    size_t least = j->map->draw == BO_DRAW_MOMENT ? 4 * j->map->dim : LEAST; /* moments are matched above dim frequencies */
+    size_t features = growing_features(j->map),
+           step = 2 * (j->map->custom_per_frequency ? j->map->custom_per_frequency : 1);
+    size_t least =
+        j->map->draw == BO_DRAW_MOMENT ? 4 * j->map->dim : LEAST; /* moments are matched above dim frequencies */
     size_t quarter_size = rounded_up(features / 4, step), half_size = rounded_up(features / 2, step);
     if (half_size > BO_SEARCH_FEATURES) half_size = rounded_up(BO_SEARCH_FEATURES, step);
     if (quarter_size > half_size / 2) quarter_size = rounded_up(half_size / 2, step);
@@ -259,8 +264,8 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* γ at which the kernel of two typical rows is e⁻¹ or so: the median heuristic, or 1/E|x|² for kernels of x·y. */
-static bo_status typical_gamma(bo_context *context, const bo_features_desc *map, const bo_samples *scaled, uint64_t seed,
-                               double *out)
+static bo_status typical_gamma(bo_context *context, const bo_features_desc *map, const bo_samples *scaled,
+                               uint64_t seed, double *out)
 {
     bo_kernel kernel = map->kernel;
     const float *scales = map->length_scales;
@@ -290,12 +295,18 @@ static bo_status typical_gamma(bo_context *context, const bo_features_desc *map,
     switch (kernel) {
     case BO_KERNEL_RBF:
     case BO_KERNEL_RATIONAL_QUADRATIC:
-    case BO_KERNEL_LAPLACIAN: *out = 1 / middle; break;
+    case BO_KERNEL_LAPLACIAN:
+        *out = 1 / middle;
+        break;
     case BO_KERNEL_CAUCHY:
     case BO_KERNEL_MATERN12:
     case BO_KERNEL_MATERN32:
-    case BO_KERNEL_MATERN52: *out = 1 / sqrt(middle); break;
-    default: *out = norm > 0 ? 1 / norm : 1; break;
+    case BO_KERNEL_MATERN52:
+        *out = 1 / sqrt(middle);
+        break;
+    default:
+        *out = norm > 0 ? 1 / norm : 1;
+        break;
     }
     return BO_OK;
 }
@@ -330,17 +341,23 @@ static bo_status coarse(bo_context *context, const bo_features_desc *map, const 
 }
 
 static bo_status fine(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
-                      const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, double typical, double spectrum,
-                      point *best)
+                      const bo_targets *targets, const bo_samples *scaled, bool fixed_gamma, double typical,
+                      double spectrum, point *best)
 {
     enum { PROBE_ROWS = 512 }; /* the first rows of a random subset: random ones */
     bo_scaler same;
     BO_TRY(identity_scaler(context, scaled->dim, &same));
     bo_samples probe = *scaled;
     if (probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
-    judge j = {.context = context, .map = map, .scaled = scaled, .exact = scaled->rows <= EXACT_ROWS,
-               .spectrum = spectrum, .least = least_lambda, .narrowest = typical * least_gamma,
-               .problem = {desc, &probe, {&same, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept}};
+    judge j = {
+        .context = context,
+        .map = map,
+        .scaled = scaled,
+        .exact = scaled->rows <= EXACT_ROWS,
+        .spectrum = spectrum,
+        .least = least_lambda,
+        .narrowest = typical * least_gamma,
+        .problem = {desc, &probe, {&same, NULL, 0}, targets, {0, desc->noise, desc->dropout}, !desc->no_intercept}};
     bo_status status;
     if (j.exact) {
         status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
@@ -384,8 +401,9 @@ static size_t fill_gammas(const bo_features_desc *map, double typical, double *g
     return sizeof factors / sizeof *factors;
 }
 
-bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map, const bo_scaler *scaler,
-                    const bo_targets *targets, const bo_samples *samples, size_t rows, bo_choice *out)
+bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
+                    const bo_scaler *scaler, const bo_targets *targets, const bo_samples *samples, size_t rows,
+                    bo_choice *out)
 {
     bo_features_desc plain = *map; /* data-aware sampling sharpens the final map; the search does without */
     plain.sampling = BO_SAMPLING_DRAWN;
@@ -399,8 +417,7 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
     if (status == BO_OK) status = typical_gamma(context, map, &few, desc->seed, &typical);
     size_t gamma_count = fill_gammas(map, typical, gammas), lambda_count = desc->lambda > 0 ? 1 : GRID;
     for (size_t l = 0; l < lambda_count; l++)
-        lambdas[l] = desc->lambda > 0 ? desc->lambda
-                                      : grid_first * pow(grid_last / grid_first, (double)l / (GRID - 1));
+        lambdas[l] = desc->lambda > 0 ? desc->lambda : grid_first * pow(grid_last / grid_first, (double)l / (GRID - 1));
     if (status == BO_OK)
         status = coarse(context, &plain, targets, &few, !desc->no_intercept, gammas, gamma_count, lambdas, lambda_count,
                         &best, &largest);
@@ -409,8 +426,8 @@ bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_f
         bool open = gamma_count > 1 || lambda_count > 1;
         if (open) status = scaled_subset(context, scaler, samples, fine_rows(samples->rows, rows), desc->seed, &many);
         if (status == BO_OK && open)
-            status = fine(context, desc, &plain, targets, &many, gamma_count == 1, typical,
-                          largest / (double)few.rows, &best);
+            status = fine(context, desc, &plain, targets, &many, gamma_count == 1, typical, largest / (double)few.rows,
+                          &best);
     }
     bo_samples_free(&few);
     bo_samples_free(&many);

@@ -21,8 +21,8 @@ typedef struct sgd {
 
 static void sgd_free(sgd *s)
 {
-    void *blocks[] = {s->centre, s->penalty, s->mean, s->average, s->beta, s->gradient, s->scaled, s->x, s->z, s->scores,
-                      s->order};
+    void *blocks[] = {s->centre, s->penalty, s->mean, s->average, s->beta, s->gradient,
+                      s->scaled, s->x,       s->z,    s->scores,  s->order};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
@@ -42,8 +42,8 @@ static bo_status sgd_create(bo_context *context, const bo_problem *problem, sgd 
     s->z = bo_alloc(context, most * features, sizeof(float), "a batch");
     s->scores = bo_alloc(context, most * t, sizeof(float), "a batch");
     s->order = bo_alloc(context, rows, sizeof(size_t), "the order of rows");
-    if (!s->centre || !s->penalty || !s->mean || !s->average || !s->beta || !s->gradient || !s->x || !s->scaled || !s->z ||
-        !s->scores || !s->order)
+    if (!s->centre || !s->penalty || !s->mean || !s->average || !s->beta || !s->gradient || !s->x || !s->scaled ||
+        !s->z || !s->scores || !s->order)
         return BO_MEMORY;
     BO_TRY(bo_pass_means(context, problem, s->centre, s->penalty, s->mean, &s->weight, &s->largest_norm));
     bo_penalty_fill(&problem->penalty, s->weight, features, s->penalty, s->penalty);
@@ -99,11 +99,13 @@ static bo_status step(sgd *s, size_t first, size_t rows, double rate)
         size_t row = s->order[first + i];
         double root = (double)bo_targets_root_weight(s->problem->targets, samples, row);
         for (size_t k = 0; k < t; k++) {
-            double y = (double)bo_targets_value(s->problem->targets, samples->y + row * samples->targets, k) - s->mean[k];
+            double y =
+                (double)bo_targets_value(s->problem->targets, samples->y + row * samples->targets, k) - s->mean[k];
             s->scores[i * t + k] -= (float)(root * y);
         }
     }
-    BO_TRY(bo_gemm(s->context, true, false, features, t, rows, 1 / (float)rows, s->z, features, s->scores, t, 0, s->gradient, t));
+    BO_TRY(bo_gemm(s->context, true, false, features, t, rows, 1 / (float)rows, s->z, features, s->scores, t, 0,
+                   s->gradient, t));
     for (size_t k = 0; k < features * t; k++) {
         double shrink = s->penalty[k / t] / (double)s->n * (double)s->beta[k];
         s->beta[k] = (float)((double)s->beta[k] - rate * ((double)s->gradient[k] + shrink));

@@ -35,7 +35,8 @@ static bo_status fit_regression(bo_context *context, bool intercept, const bo_sa
     return BO_OK;
 }
 
-static bo_status fit_classes(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_targets *out)
+static bo_status fit_classes(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
+                             bo_targets *out)
 {
     size_t classes = samples->classes;
     out->classes = out->outputs = classes;
@@ -66,8 +67,8 @@ static bo_status fit_classes(bo_context *context, const bo_machine_desc *desc, c
 bo_status bo_targets_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_targets *out)
 {
     *out = (bo_targets){0};
-    bo_status status =
-        samples->classes ? fit_classes(context, desc, samples, out) : fit_regression(context, !desc->no_intercept, samples, out);
+    bo_status status = samples->classes ? fit_classes(context, desc, samples, out)
+                                        : fit_regression(context, !desc->no_intercept, samples, out);
     if (status != BO_OK) bo_targets_free(out);
     return status;
 }

@@ -66,7 +66,8 @@ typedef enum kind { PRIMAL, DUAL, CONJUGATE, CLASSES, DUAL_CLASSES, LOGISTIC, MA
 
 static bo_machine *fit_kind(fixture *f, kind k)
 {
-    bo_machine_desc desc = {.features = {.features = FEATURES, .gamma = 0.4}, .lambda = 0.3, .loss = BO_LOSS_RIDGE, .seed = 7};
+    bo_machine_desc desc = {
+        .features = {.features = FEATURES, .gamma = 0.4}, .lambda = 0.3, .loss = BO_LOSS_RIDGE, .seed = 7};
     desc.solver = k == DUAL || k == DUAL_CLASSES ? BO_SOLVER_DUAL : k == CONJUGATE ? BO_SOLVER_CG : BO_SOLVER_PRIMAL;
     if (k == LOGISTIC) desc.loss = BO_LOSS_LOGISTIC;
     if (k == MATERN) desc.features.kernel = BO_KERNEL_MATERN32, desc.features.draw = BO_DRAW_HADAMARD;
@@ -103,7 +104,8 @@ static void expect_same_report(const bo_machine_report *a, const bo_machine_repo
 {
     assert_true(a->task == b->task && a->loss == b->loss && a->solver == b->solver && a->scaling == b->scaling);
     assert_true(a->rows == b->rows && a->dim == b->dim && a->classes == b->classes && a->features == b->features);
-    assert_true(a->kernel == b->kernel && a->function == b->function && a->draw == b->draw && a->precision == b->precision);
+    assert_true(a->kernel == b->kernel && a->function == b->function && a->draw == b->draw &&
+                a->precision == b->precision);
     assert_true(same_number(a->gamma, b->gamma) && same_number(a->lambda, b->lambda));
     assert_true(same_number(a->spectrum, b->spectrum) && same_number(a->noise_std, b->noise_std));
     assert_true(same_number(a->search_score, b->search_score) && same_number(a->residual, b->residual));

@@ -216,8 +216,8 @@ static void test_ridge_left_out(void **state)
         bo_left_out left_out;
         bo_front front = bo_fitting_front(fitting);
         assert_ok(context, bo_ridge_solve(context, &fitting->moments, &penalty, s->intercept, 1, &ridge));
-        assert_ok(context, bo_ridge_left_out(context, &ridge, &front, &fitting->targets,
-                                             &samples, s->intercept, &left_out));
+        assert_ok(context,
+                  bo_ridge_left_out(context, &ridge, &front, &fitting->targets, &samples, s->intercept, &left_out));
         size_t outputs = fitting->targets.outputs;
         double z[ROWS * FEATURES], y[ROWS * 3], w[ROWS], d[FEATURES], squares[FEATURES] = {0}, weight = 0, honest[3];
         system_of(context, fitting, &samples, z, y, w);

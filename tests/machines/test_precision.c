@@ -20,7 +20,8 @@ static void test_quantum(void **state)
             assert_true(frexp(quantum, &exponent) == 0.5); /* a power of two */
             assert_true(largest / quantum <= 128 && largest / quantum > 64);
         }
-    bo_features_desc unbounded = {.kernel = BO_KERNEL_SOFTMAX, .function = BO_FUNCTION_SINCOS, .features = 64, .dim = 1};
+    bo_features_desc unbounded = {
+        .kernel = BO_KERNEL_SOFTMAX, .function = BO_FUNCTION_SINCOS, .features = 64, .dim = 1};
     assert_true(bo_quantum_of(&unbounded) == 0);
 }
 

@@ -22,8 +22,8 @@ static void expect_ridge(bo_context *context, const bo_machine *machine, const b
     for (size_t j = 0; j < features; j++) least = fmin(least, penalty[j]);
     double heaviest = 1;
     for (size_t i = 0; weights && i < train->rows; i++) heaviest = fmax(heaviest, weights[i]);
-    double tolerance =
-        oracle_tolerance(train->rows, features, outputs, z, beta, least, deviation, machine->report.precision == BO_PRECISION_FLOAT64);
+    double tolerance = oracle_tolerance(train->rows, features, outputs, z, beta, least, deviation,
+                                        machine->report.precision == BO_PRECISION_FLOAT64);
     for (size_t i = 0; i < fresh.rows; i++)
         for (size_t t = 0; t < outputs; t++)
             assert_close(mean[i * outputs + t], oracle_predict(features, outputs, z_new + i * features, beta, t),
