@@ -6,5 +6,6 @@
 #include <bochner/data.h>
 #include <bochner/features.h>
 #include <bochner/machines.h>
+#include <bochner/attention.h>
 
 #endif

@@ -76,6 +76,30 @@ typedef struct bo_kernels {
     void (*quantize)(size_t n, float scale, const float *x, int8_t *q);
     /* In-place unnormalised Walsh-Hadamard transform of x, n a power of two. */
     void (*hadamard)(size_t n, float *x);
+
+    /* C (m x n) = A B, or C += A B where `add`, for operands in cache: nothing is packed. A(i, p) = a[i * row + p * column]:
+     * either stride may be 1, so that A or its transpose is taken as it lies. B is k rows of n (stride ldb). One sum an
+     * element over p = 0..k-1, beginning with C(i, j) where `add`, else with 0: its bits do not depend on m, n, i, j.
+     * k = 0 is fine. C overlaps neither A nor B. */
+    void (*multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
+                     bool add, float *c, size_t ldc);
+    /* b[j * ldb + i] = a[i * lda + j] for i < rows, j < columns */
+    void (*transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
+    /* The largest x[i]; -INFINITY for n = 0. NaN among them: any of them, or NaN. */
+    float (*max)(size_t n, const float *x);
+    /* y[i] = a * x[i] */
+    void (*scale)(size_t n, float a, const float *x, float *y);
+    /* exp_shift that also returns the sum of y in float32, in an order that depends on n alone. */
+    float (*exp_sum)(size_t n, const float *x, float shift, float *y);
+    /* y[i] *= exp(x[i] + shift); returns the sum of y, in an order that depends on n alone. */
+    float (*exp_weigh)(size_t n, const float *x, float shift, float *y);
+    /* No NaN and no infinity among x. */
+    bool (*finite)(size_t n, const float *x);
+    /* A token of linear attention: S (rows x n, contiguous) = decay S + f vᵀ, and for each of `queries` queries g:
+     * out_g (n floats) = Σ_i q_g[i] S_i with the new S. q_g = q + g * ldq, out_g = out + g * ldo. One pass over S. update
+     * false: S is only read, decay, f and v are ignored. */
+    void (*state_step)(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
+                       size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
 } bo_kernels;
 
 /* The table for `isa` ("avx512", "avx2", "ref"), or the best this CPU runs when isa is NULL; NULL when the

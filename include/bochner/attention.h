@@ -1,0 +1,291 @@
+/* Bochner: attention. Exact softmax attention, and attention with a kernel that is an inner product of features: linear in
+ * length, and decoded from a state of fixed size.
+ *
+ *     bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .causal = true,
+ *                               .features = {.features = 128, .seed = 1}};
+ *     bo_attention *attention;
+ *     bo_attention_create(context, &desc, &attention);
+ *     bo_attention_shape shape = {.sequences = 1, .tokens = 4096};
+ *     bo_attention_inputs in = {.q = q, .k = k, .v = v};                       // each (1, 8, 4096, 64)
+ *     bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL);
+ *
+ * What is computed, for query i and the keys j it may see (all, or j <= i when causal):
+ *
+ *     o_i = Σ_j a_ij v_j / max(Σ_j a_ij, clamp)           a_ij >= 0 or, for signed features, of any sign
+ *
+ *   kind     a_ij
+ *   EXACT    exp(s q_i·k_j), j > i - window where a window is given
+ *   LINEAR   φ(q_i)·φ(k_j), φ any map of features.h
+ *   RFA      φ(σ∘q̂_i / τ)·φ(σ∘k̂_j / τ), x̂ = x / (|x| + 1e-3), φ sin/cos or arc-cosine (2103.02143)
+ *   FAVOR    φ(q_i)·φ(k_j), an unbiased estimate of exp(s q_i·k_j) (2009.14794)
+ *   DARK     the same of exp(s (M q_i)·(M k_j)) (2603.04127), or of exp(s q_i·k_j) with frequencies drawn for the data
+ *   HYBRID   mix · exp(s q_i·k_j) for the `window` latest keys, φ(q_i)·φ(k_j) for those before: one denominator
+ *
+ * With a gate g_t in (0, 1] (causal kinds with a state): a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the input
+ * weight 1 - g_j (RFA-Gate) or 1.
+ *
+ * Nothing overflows: exponential features are kept relative to a running maximum, which belongs to the state. Causal means
+ * causal: change token t, and every output before t keeps its bits. Results do not depend on the number of threads.
+ *
+ * Grouped queries. `heads` query heads share `key_heads` heads of keys and values: query head h uses key head
+ * h / (heads / key_heads). Features, σ, M, gate and state belong to key heads, mix to query heads. */
+#ifndef BOCHNER_ATTENTION_H
+#define BOCHNER_ATTENTION_H
+
+#include <bochner/features.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bo_attention bo_attention;
+
+/* ---- simple: describe, create, forward ------------------------------------------------------------------------- */
+
+typedef enum bo_attention_kind {
+    BO_ATTENTION_EXACT = 0,
+    BO_ATTENTION_LINEAR = 1,
+    BO_ATTENTION_RFA = 2,
+    BO_ATTENTION_FAVOR = 3,
+    BO_ATTENTION_DARK = 4,
+    BO_ATTENTION_HYBRID = 5,
+    BO_ATTENTION_COUNT = 6
+} bo_attention_kind;
+
+typedef enum bo_gate {
+    BO_GATE_NONE = 0,
+    BO_GATE_CONVEX = 1, /* S_t = g_t S_{t-1} + (1 - g_t) φ(k_t) v_tᵀ: RFA-Gate */
+    BO_GATE_DECAY = 2,  /* S_t = g_t S_{t-1} + φ(k_t) v_tᵀ */
+    BO_GATE_COUNT = 3
+} bo_gate;
+
+typedef enum bo_normaliser {
+    BO_NORMALISER_SUM = 0,  /* divide by the sum of the weights */
+    BO_NORMALISER_NONE = 1, /* do not: features of moderate size only (not SOFTMAX), never EXACT or HYBRID */
+    BO_NORMALISER_COUNT = 2
+} bo_normaliser;
+
+/* Zero means the default, except heads, dim, and features.features where the map does not fix it. */
+typedef struct bo_attention_desc {
+    bo_attention_kind kind;
+    size_t heads;     /* query heads */
+    size_t key_heads; /* 0: heads; divides heads */
+    size_t dim;       /* of a query and a key */
+    size_t value_dim; /* 0: dim */
+    bool causal;
+    double scale; /* s; 0: 1/√dim. For LINEAR it is features.gamma (0: 1); for RFA see temperature */
+    /* The map; its dim is filled in. LINEAR: as given. RFA: kernel RBF (the default) or ARCCOS. FAVOR, DARK, HYBRID: kernel
+     * SOFTMAX is filled in (HYBRID may name another), function POSITIVE by default. sampling must be DRAWN. */
+    bo_features_desc features;
+    bool one_draw; /* all key heads share one draw; else each has its own */
+    bo_gate gate;
+    size_t window; /* HYBRID: 0 is 64. EXACT: 0 is none. Causal only */
+    bo_normaliser normaliser;
+    /* Least denominator, in units of exp(log scale of the query + running log scale); gradients through a clamped
+     * denominator are zero. 0: 1e-3 for signed features, the smallest normal float for non-negative ones. A denominator
+     * that is not larger than the smallest normal float gives the output 0. */
+    double clamp;
+    double temperature; /* RFA: τ; 0: 1 */
+    size_t rank;        /* DARK: rows of M; 0: dim */
+    size_t capacity;    /* EXACT: most tokens a state holds; 0: 4096. A window needs no more than itself. */
+    size_t chunk;       /* tokens taken at a time; 0: the planner's choice (bo_attention_plan) */
+} bo_attention_desc;
+
+BO_API bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc, bo_attention **out);
+BO_API void bo_attention_destroy(bo_attention *attention); /* NULL is fine */
+/* What was made: the descriptor with defaults filled in. */
+BO_API const bo_attention_desc *bo_attention_describe(const bo_attention *attention);
+/* The map of one key head; NULL for EXACT. Owned by the attention. */
+BO_API const bo_features *bo_attention_features(const bo_attention *attention, size_t key_head);
+/* Other frequencies of the same law: while training, draw 1, 2, 3, …; draw 0 is the one in use afterwards, and the one
+ * create makes. Nobody else may be using the attention meanwhile; states made before no longer fit it. */
+BO_API bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint64_t draw);
+
+typedef enum bo_layout {
+    BO_LAYOUT_HEADS_FIRST = 0, /* (sequences, heads, tokens, dim); packed: (heads, all tokens, dim) */
+    BO_LAYOUT_TOKENS_FIRST = 1 /* (sequences, tokens, heads, dim); packed: (all tokens, heads, dim) */
+} bo_layout;
+
+/* Sequences of one length, or packed: one after the other, each with its own length, nothing in between. */
+typedef struct bo_attention_shape {
+    size_t sequences;
+    size_t tokens;             /* of each sequence; ignored where lengths are given */
+    size_t key_tokens;         /* keys of each sequence where they differ in number (cross attention); 0: tokens */
+    const size_t *lengths;     /* one a sequence: packed. NULL: not packed */
+    const size_t *key_lengths; /* packed keys; NULL: lengths */
+    bool no_keys;              /* ask the initial states only: k and v are NULL (cross attention) */
+    bo_layout layout;
+} bo_attention_shape;
+
+/* Arrays in the shape's layout. log_gate has one number a token and key head: (sequences, key_heads, tokens) or
+ * (sequences, tokens, key_heads); log g <= 0. Parameters may be NULL, which is the value in brackets. */
+typedef struct bo_attention_inputs {
+    const float *q, *k, *v;
+    const float *log_gate; /* with a gate; NULL without */
+    const float *sigma;    /* RFA: key_heads x dim [1] */
+    const float *m;        /* DARK: key_heads x rank x dim [the first rows of the identity] */
+    const float *mix;      /* HYBRID: heads, each > 0 [1] */
+} bo_attention_inputs;
+
+/* out: (sequences, heads, tokens, value_dim) or its other layout. `initial` and `final`: a state for each sequence (see
+ * below), or NULL: start from nothing, keep nothing; both may be the same states. tape: bo_attention_tape_bytes bytes that
+ * bo_attention_backward will read, or NULL. Inputs that are not finite are refused with BO_NUMERIC: array, sequence,
+ * head and token are named; outputs and final states are then undefined. */
+BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *attention,
+                                      const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                      const void *const *initial, void *const *final, float *out, void *tape);
+
+/* ---- gradients ------------------------------------------------------------------------------------------------- */
+
+/* Where gradients go, each overwritten; NULL: not wanted. Shapes as in bo_attention_inputs; d log_gate is with respect to
+ * log g (with CONVEX through the input weight too). initial: one array of bo_attention_state_gradient floats a sequence. */
+typedef struct bo_attention_gradients {
+    float *q, *k, *v, *log_gate, *sigma, *m, *mix;
+    float *const *initial;
+} bo_attention_gradients;
+
+BO_API bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention,
+                                         const bo_attention_shape *shape, size_t *bytes);
+/* `initial`, `out` and `tape` as they were in (and left by) forward. d_final: gradients with respect to the final states,
+ * or NULL: none. dout may be NULL: zero. */
+BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                       const void *const *initial, const float *out, const void *tape,
+                                       const float *dout, const float *const *d_final,
+                                       const bo_attention_gradients *gradients);
+
+/* Floats in the gradient of one state. For the kinds with features: key_heads x features x (value_dim + 1), row i of a
+ * head holding dL/dS_i and then dL/dz_i with S and z as bo_attention_state_get gives them and the log scale held fixed.
+ * Then, for EXACT and HYBRID, key_heads x held x (dim + value_dim): gradients of the keys and values the state holds,
+ * oldest first; held is the window or else the capacity. What one segment's backward writes into `initial` is what the
+ * one before takes as d_final. */
+BO_API size_t bo_attention_state_gradient(const bo_attention *attention);
+
+/* ---- states ---------------------------------------------------------------------------------------------------- */
+
+/* A state is plain bytes: copy, save, fork, send it. Its size depends on the descriptor only. It knows the attention it
+ * belongs to (descriptor and draw) and is refused with BO_INVALID by another. Aligned to 64 bytes it is faster. */
+BO_API size_t bo_attention_state_bytes(const bo_attention *attention);
+BO_API bo_status bo_attention_state_begin(bo_context *context, const bo_attention *attention, void *state);
+BO_API bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state);
+BO_API uint64_t bo_attention_state_tokens(const void *state); /* absorbed so far */
+
+/* One token for each of `sequences` states: q (sequences x heads x dim), k, v, out alike, log_gate (sequences x key_heads).
+ * k == NULL: the states are asked and stay as they are. */
+BO_API bo_status bo_attention_step(bo_context *context, const bo_attention *attention, size_t sequences,
+                                   const bo_attention_inputs *inputs, void *const *states, float *out);
+/* A block of tokens: forward with initial and final the same states. Any split of a sequence into blocks and steps gives
+ * the same outputs up to rounding. */
+BO_API bo_status bo_attention_extend(bo_context *context, const bo_attention *attention,
+                                     const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                     void *const *states, float *out);
+
+/* The sums a state of the kinds with features holds: Σ_j a_j φ(k_j) v_jᵀ = exp(log_scale) s (features x value_dim) and
+ * Σ_j a_j φ(k_j) = exp(log_scale) z (features). */
+BO_API bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state,
+                                        size_t key_head, float *s, float *z, double *log_scale);
+BO_API bo_status bo_attention_state_set(bo_context *context, const bo_attention *attention, void *state,
+                                        size_t key_head, const float *s, const float *z, double log_scale);
+
+/* ---- the plan -------------------------------------------------------------------------------------------------- */
+
+/* How a shape will be computed, and the bytes it takes beyond inputs, outputs and tape. */
+typedef struct bo_attention_plan {
+    size_t chunk;             /* tokens taken at a time by the kinds with features */
+    size_t segment;           /* tokens between the states that the tape keeps */
+    size_t query_tile, key_tile; /* of exact attention and windows */
+    size_t tasks;             /* that may run at once: sequences x key heads */
+    size_t forward_bytes, backward_bytes, tape_bytes;
+    size_t level1_bytes, level2_bytes; /* caches the choice was made for */
+    double operations;        /* of the forward pass by the fixed count of docs/attention.md */
+} bo_attention_plan;
+BO_API bo_status bo_attention_plan_for(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_shape *shape, bo_attention_plan *out);
+
+/* ---- parameters from data -------------------------------------------------------------------------------------- */
+
+/* log g = log sigmoid(x w_hᵀ + b_h) for each head: x is tokens x width, w heads x width, b heads (NULL: 0); log_gate is
+ * tokens x heads (the gate of BO_LAYOUT_TOKENS_FIRST). */
+BO_API bo_status bo_gate_forward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
+                                 const float *w, const float *b, float *log_gate);
+/* Each of dx, dw, db is overwritten, or NULL. log_gate as forward left it. */
+BO_API bo_status bo_gate_backward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
+                                  const float *w, const float *log_gate, const float *dlog_gate, float *dx, float *dw,
+                                  float *db);
+
+/* DARK: M = amount · Λ^-1/2 for each key head, Λ the covariance of q and k about their own means, pooled, shrunk a little
+ * towards its diagonal; amount 0: dim^¼ · √(mean variance)… such that E|Mx|² is that of the data. With rank < dim the
+ * leading principal directions. m: key_heads x rank x dim. */
+BO_API bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                const float *q, const float *k, double amount, float *m);
+
+/* The data as DARK's theory sees it, for the worst key head: Λ is the second moment of √s q and √s k. */
+typedef struct bo_dark_report {
+    size_t key_head;             /* with the largest eigenvalue */
+    double largest, smallest;    /* eigenvalues of Λ, q and k pooled */
+    double mean_share;           /* |mean|² / E|x|²: the theory takes 0 */
+    double mismatch;             /* |Λ_q - Λ_k| / |Λ_q + Λ_k| (Frobenius): the theory takes 0 */
+    double normality;            /* E[(x'Λ⁻¹x)²] / (d(d + 2)): the theory takes 1, heavy tails are larger */
+    bool isotropic_finite;       /* plain positive features have a finite variance on Gaussian data with these Λ */
+    bool proposal_finite;        /* those drawn from N(0, Σ*) too */
+    size_t clipped;              /* eigenvalues that had to be lowered for Σ* to exist, over all heads */
+    double log_gain;             /* log of second moment, isotropic over Σ*: what the proposal should gain; INFINITY */
+} bo_dark_report;
+/* Draws the frequencies of every key head from N(0, Σ*), Σ* = (I + 2Λ)(I - 2Λ)⁻¹, or where Λ_q and Λ_k differ from the
+ * normal law with precision I - 2Λ_q(I + 2Λ_q)⁻¹ - 2Λ_k(I + 2Λ_k)⁻¹, with importance weights: still an unbiased estimate
+ * of exp(s q·k), of least variance for Gaussian q and k. FAVOR and DARK (M = identity), function POSITIVE. Nobody else may
+ * be using the attention meanwhile. The statistics are constants from now on, so that causal stays causal. */
+BO_API bo_status bo_dark_propose(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
+                                 const float *q, const float *k, bo_dark_report *out);
+
+/* ---- honesty: how far from the truth, and what would reach it --------------------------------------------------- */
+
+/* Against exact softmax attention (scale s; RFA: 1/√dim) and against the kind's own kernel in closed form, in float64, over
+ * `queries` evenly spaced queries of each head (0: 128). */
+typedef struct bo_attention_error {
+    size_t queries;
+    double against_softmax; /* |out - exact| / |exact|, Frobenius norms over these queries */
+    double against_kernel;  /* the same with the kind's own exact kernel; NAN where it has no closed form */
+    double kernel_rms, kernel_error, kernel_predicted; /* of single pairs, relative to kernel_rms; NAN where unknown */
+    double softmax_seconds, kind_seconds;              /* whole forward passes */
+    size_t softmax_bytes, kind_bytes;                  /* plans' forward_bytes */
+} bo_attention_error;
+BO_API bo_status bo_attention_compare(bo_context *context, const bo_attention *attention,
+                                      const bo_attention_shape *shape, const bo_attention_inputs *inputs,
+                                      const float *out, size_t queries, bo_attention_error *error);
+
+enum { BO_ADVICE_MAPS = 6 };
+typedef struct bo_attention_advice {
+    double query_norm, key_norm;          /* root mean squares of |√s q|, |√s k| */
+    double largest, smallest, effective;  /* covariance of √s q, √s k: eigenvalues of the worst head, (Σλ)² / Σλ² */
+    double entropy, entropy_share;        /* of exact attention's weights: mean in nats, and over log of keys seen */
+    double target;                        /* relative error of the output asked for */
+    bool reachable;
+    struct {
+        bo_attention_kind kind;
+        bo_function function;
+        size_t features;   /* smallest tried power of two that reached the target; 0: none up to `most` */
+        size_t most;       /* largest tried */
+        double error;      /* at `features`, or at `most` */
+        double predicted;  /* features that the variance formula asks for; INFINITY: no number of them */
+    } maps[BO_ADVICE_MAPS]; /* best first */
+    size_t map_count;
+    char reason[512]; /* a sentence or two for a person */
+} bo_attention_advice;
+/* q, k as in a shape; v NULL: random values of unit variance. target 0: 0.1. most 0: 4096 features. */
+BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc,
+                                     const bo_attention_shape *shape, const float *q, const float *k, const float *v,
+                                     double target, size_t most, bo_attention_advice *out);
+
+/* ---- names ----------------------------------------------------------------------------------------------------- */
+
+BO_API const char *bo_attention_name(bo_attention_kind kind); /* "exact", "linear", …; NULL outside the enum */
+BO_API const char *bo_gate_name(bo_gate gate);                /* "none", "convex", "decay" */
+/* False: no such name (or NULL), and *out is as it was. Case does not matter, and "_" is "-". */
+BO_API bool bo_attention_parse(const char *name, bo_attention_kind *out);
+BO_API bool bo_gate_parse(const char *name, bo_gate *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

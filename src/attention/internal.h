@@ -1,0 +1,121 @@
+/* The attention room: a checked call, its geometry, and the engines that compute one (sequence, key head) of it.
+ *
+ * attention.c   create, destroy, redraw         calls.c    forward, backward, extend, step: check, plan, run the engine's tasks
+ * describe.c    descriptor and defaults, names  state.c    the bytes of a state
+ * plan.c        chunk, tiles, memory            front.c    what happens to q and k before φ: unit norm, σ/τ, M
+ * linear.c …    attention with features         exact.c …  softmax over explicit keys
+ * hybrid.c      both, with one denominator      dark.c, compare.c, advise.c, gate.c: see attention.h
+ *
+ * Log scales. Features come as φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t bounds what
+ * the state has absorbed: R_t = max(R_{t-1} + log g_t, ℓ_t + log input weight); S, z are stored relative to exp(R_t). */
+#ifndef BO_ATTENTION_INTERNAL_H
+#define BO_ATTENTION_INTERNAL_H
+
+#include <bochner/attention.h>
+#include <stdatomic.h>
+#include "../base/base.h"
+#include "../features/block.h"
+#include "../kernels/kernels.h"
+
+typedef struct bo_engine bo_engine;
+
+/* Invariants: desc is resolved (no zero that means a default); features has key_heads entries, all equal with one_draw,
+ * and is NULL for EXACT; sizes in bytes are multiples of 64. */
+struct bo_attention {
+    bo_attention_desc desc;
+    const bo_kernels *kernels; /* of the context it was made with */
+    const bo_engine *engine;
+    size_t group;              /* query heads a key head */
+    bo_features **features;    /* one a key head */
+    size_t count;              /* length of φ; 0 for EXACT */
+    bool scaled;               /* φ has log scales */
+    uint64_t draw;
+    uint64_t fingerprint;      /* of descriptor and frequencies: a state carries it */
+    size_t held;               /* keys a state holds: 0, the window, or the capacity */
+    size_t sums_bytes;         /* of one key head in a state: the sums … */
+    size_t kept_bytes;         /* … and after them the kept keys and values */
+};
+
+/* ---- states ---------------------------------------------------------------------------------------------------- */
+
+/* A state: this header, then for each key head sums_bytes of bo_sums and kept_bytes of kept keys (kept.h). */
+typedef struct bo_state_header {
+    uint32_t magic, version;
+    uint64_t fingerprint, tokens;
+    uint64_t reserved[5];
+} bo_state_header;
+
+/* S and z of one key head, relative to exp(log_scale). The bytes: log_scale and 15 zeros, z padded to a multiple of 16
+ * floats, then S. */
+typedef struct bo_sums {
+    float *log_scale; /* -INFINITY when nothing has been absorbed and φ has log scales; 0 always when it has none */
+    float *z;         /* features */
+    float *s;         /* features x value_dim */
+} bo_sums;
+bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_head);
+void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head);
+
+/* ---- a checked call -------------------------------------------------------------------------------------------- */
+
+typedef struct bo_sequence {
+    size_t queries, keys;            /* tokens */
+    size_t query_start, key_start;   /* tokens before this sequence in the arrays */
+} bo_sequence;
+
+/* Rows of one head of one sequence: row t begins at `at + t * stride`. */
+typedef struct bo_rows {
+    float *at; /* NULL where the array is */
+    size_t stride;
+} bo_rows;
+
+typedef struct bo_tape {
+    float *top, *sum; /* per query token and head: denominator = exp(top) sum; head-major: head * queries_total + token */
+    char *states;     /* sums at the segments' ends, see linear */
+} bo_tape;
+
+/* One call of forward or backward after every check. Tasks read it; what they write is theirs alone. */
+typedef struct bo_call {
+    const bo_attention *attention;
+    const bo_kernels *kernels;
+    const bo_attention_shape *shape;
+    const bo_attention_inputs *in;
+    const bo_sequence *sequences;
+    size_t queries_total, keys_total;
+    bo_attention_plan plan;
+    const void *const *initial;
+    void *const *final;
+    float *out; /* forward writes it, backward reads it */
+    bo_tape tape; /* top == NULL: none wanted */
+    /* backward */
+    const float *dout;
+    const float *const *d_final;
+    const bo_attention_gradients *gradients;
+    atomic_bool not_finite; /* some task met a NaN or an infinity among the inputs */
+} bo_call;
+
+/* Where the rows of (sequence, head) are in an array of `heads` heads of `width` floats; `keys`: it has one row a key, else
+ * one a query. Gates have width 1. */
+bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t width, bool keys, size_t sequence,
+                   size_t head);
+
+/* ---- engines --------------------------------------------------------------------------------------------------- */
+
+/* What computes one key head (with its group of query heads) of one sequence, on the calling thread, in scratch of
+ * `*_bytes` bytes aligned to 64 whose contents are undefined. A task never allocates and never fails: it sets not_finite. */
+struct bo_engine {
+    /* Fills the plan's tiles and bytes for this shape; longest: the longest sequence's queries and keys. */
+    void (*plan)(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan);
+    void (*forward)(const bo_call *call, size_t sequence, size_t key_head, void *scratch); /* plan.forward_bytes each worker */
+    /* Adds to `parameters`: this task's own zeroed gradients of σ (dim), M (rank x dim), then mix (group). */
+    void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
+    /* One token for `count` sequences of one key head: inputs as bo_attention_step has them, starting at sequence `first`. */
+    size_t (*step_bytes)(const bo_attention *attention, size_t count);
+    void (*step)(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
+                 size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);
+};
+extern const bo_engine bo_engine_exact, bo_engine_linear, bo_engine_hybrid;
+
+/* Sequences that one task of step takes together. */
+enum { BO_STEP_BLOCK = 16 };
+
+#endif

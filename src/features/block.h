@@ -1,0 +1,23 @@
+/* Features of a few rows inside a task: on the calling thread, in the caller's scratch, with log scales so that nothing
+ * overflows. Attention is built on this. */
+#ifndef BO_FEATURES_BLOCK_H
+#define BO_FEATURES_BLOCK_H
+
+#include <bochner/features.h>
+
+/* Log scales may differ from 0: φ of the SOFTMAX kernel. */
+bool bo_features_scaled(const bo_features *features);
+/* No feature is ever negative: POSITIVE, HYPERBOLIC, OPRF, RELU, ELU. */
+bool bo_features_nonnegative(const bo_features *features);
+
+/* Bytes of scratch for either function below on up to `rows` rows, a multiple of 64. */
+size_t bo_features_block_bytes(const bo_features *features, size_t rows);
+/* φ(x_r) = exp(log_scale[r]) z_r, the largest |z_ri| near 1/√features for scaled maps; log_scale[r] = 0 for the others.
+ * A row's result depends on that row alone, not on `rows`. */
+void bo_features_block(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
+                       float *log_scale, void *scratch);
+/* dx (overwritten) from dz = dL/dz with the log scales held fixed, z as the forward call left it. */
+void bo_features_block_backward(const bo_features *features, size_t rows, const float *x, size_t ldx, const float *z,
+                                size_t ldz, const float *dz, size_t lddz, float *dx, size_t lddx, void *scratch);
+
+#endif
