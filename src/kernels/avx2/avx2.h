@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdbool.h>
 
 /* 12 of the 16 registers hold sums, two hold a row of B, one a broadcast element of A. */
 enum { BO_AVX2_MR = 6, BO_AVX2_NR = 16, BO_AVX2_NR64 = 8 };
@@ -27,5 +28,16 @@ double bo_avx2_dot(size_t n, const float *x, const float *y);
 void bo_avx2_affine(size_t n, const float *x, const float *mean, const float *factor, float *y);
 void bo_avx2_quantize(size_t n, float scale, const float *x, int8_t *q);
 void bo_avx2_hadamard(size_t n, float *x);
+
+void bo_avx2_multiply(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
+                      size_t ldb, bool add, float *c, size_t ldc);
+void bo_avx2_transpose(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
+float bo_avx2_max(size_t n, const float *x);
+void bo_avx2_scale(size_t n, float a, const float *x, float *y);
+float bo_avx2_exp_sum(size_t n, const float *x, float shift, float *y);
+float bo_avx2_exp_weigh(size_t n, const float *x, float shift, float *y);
+bool bo_avx2_finite(size_t n, const float *x);
+void bo_avx2_state_step(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
+                        size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
 
 #endif

@@ -42,6 +42,12 @@ static inline void v_store_part(float *p, size_t n, v x)
     _mm256_maskstore_ps(p, part(n), x);
 }
 
+/* The first n < 8 lanes of x, the others of other. */
+static inline v v_part(size_t n, v x, v other)
+{
+    return _mm256_blendv_ps(other, x, _mm256_castsi256_ps(part(n)));
+}
+
 static inline v v_set(float x)
 {
     return _mm256_set1_ps(x);
@@ -76,6 +82,11 @@ static inline v v_fnma(v a, v b, v c)
 static inline v v_round(v x)
 {
     return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline v v_max(v a, v b)
+{
+    return _mm256_max_ps(a, b);
 }
 
 /* max(x, 0); NaN stays NaN */
@@ -159,6 +170,21 @@ static inline v v_flush(v value, v t, float lowest, float highest)
     return _mm256_blendv_ps(_mm256_andnot_ps(low, value), _mm256_set1_ps(__builtin_inff()), high);
 }
 
+/* The sum and the largest of the lanes. */
+static inline float v_sum(v x)
+{
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+static inline float v_largest(v x)
+{
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
 static inline d d_set(double x)
 {
     return _mm256_set1_pd(x);
@@ -223,6 +249,30 @@ static inline v v_hadamard(v x)
     x = butterfly(x, _mm256_permute_ps(x, 0xb1), _mm256_setr_ps(0, -0.0f, 0, -0.0f, 0, -0.0f, 0, -0.0f));
     x = butterfly(x, _mm256_permute_ps(x, 0x4e), _mm256_setr_ps(0, 0, -0.0f, -0.0f, 0, 0, -0.0f, -0.0f));
     return butterfly(x, _mm256_permute2f128_ps(x, x, 1), _mm256_setr_ps(0, 0, 0, 0, -0.0f, -0.0f, -0.0f, -0.0f));
+}
+
+/* Pairs of rows, pairs of pairs, then the halves. */
+static inline void v_transpose(v x[8])
+{
+    v y[8];
+    _Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 2)
+    {
+        y[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+        y[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    }
+    _Pragma("GCC unroll 2") for (int i = 0; i < 8; i += 4)
+    {
+        x[i] = _mm256_shuffle_ps(y[i], y[i + 2], 0x44);
+        x[i + 1] = _mm256_shuffle_ps(y[i], y[i + 2], 0xee);
+        x[i + 2] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0x44);
+        x[i + 3] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0xee);
+    }
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++)
+    {
+        y[i] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x20);
+        y[i + 4] = _mm256_permute2f128_ps(x[i], x[i + 4], 0x31);
+    }
+    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) x[i] = y[i];
 }
 
 #endif

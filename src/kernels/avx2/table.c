@@ -23,5 +23,13 @@ const bo_kernels bo_kernels_avx2 = {
     .affine = bo_avx2_affine,
     .quantize = bo_avx2_quantize,
     .hadamard = bo_avx2_hadamard,
+    .multiply = bo_avx2_multiply,
+    .transpose = bo_avx2_transpose,
+    .max = bo_avx2_max,
+    .scale = bo_avx2_scale,
+    .exp_sum = bo_avx2_exp_sum,
+    .exp_weigh = bo_avx2_exp_weigh,
+    .finite = bo_avx2_finite,
+    .state_step = bo_avx2_state_step,
 };
 #endif

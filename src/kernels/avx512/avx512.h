@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdbool.h>
 
 /* 28 of the 32 registers hold sums, two hold a row of B, one a broadcast element of A. */
 enum { BO_AVX512_MR = 14, BO_AVX512_NR = 32, BO_AVX512_NR64 = 16 };
@@ -32,5 +33,16 @@ double bo_avx512_dot(size_t n, const float *x, const float *y);
 void bo_avx512_affine(size_t n, const float *x, const float *mean, const float *factor, float *y);
 void bo_avx512_quantize(size_t n, float scale, const float *x, int8_t *q);
 void bo_avx512_hadamard(size_t n, float *x);
+
+void bo_avx512_multiply(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
+                        size_t ldb, bool add, float *c, size_t ldc);
+void bo_avx512_transpose(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
+float bo_avx512_max(size_t n, const float *x);
+void bo_avx512_scale(size_t n, float a, const float *x, float *y);
+float bo_avx512_exp_sum(size_t n, const float *x, float shift, float *y);
+float bo_avx512_exp_weigh(size_t n, const float *x, float shift, float *y);
+bool bo_avx512_finite(size_t n, const float *x);
+void bo_avx512_state_step(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
+                          size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
 
 #endif

@@ -35,6 +35,12 @@ static inline void v_store_part(float *p, size_t n, v x)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), x);
 }
 
+/* The first n < 16 lanes of x, the others of other. */
+static inline v v_part(size_t n, v x, v other)
+{
+    return _mm512_mask_mov_ps(other, (__mmask16)((1u << n) - 1), x);
+}
+
 static inline v v_set(float x)
 {
     return _mm512_set1_ps(x);
@@ -69,6 +75,11 @@ static inline v v_fnma(v a, v b, v c)
 static inline v v_round(v x)
 {
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline v v_max(v a, v b)
+{
+    return _mm512_max_ps(a, b);
 }
 
 /* max(x, 0); NaN stays NaN */
@@ -141,6 +152,17 @@ static inline v v_flush(v value, v t, float lowest, float highest)
     return _mm512_mask_mov_ps(value, high, _mm512_set1_ps(__builtin_inff()));
 }
 
+/* The sum and the largest of the lanes. */
+static inline float v_sum(v x)
+{
+    return _mm512_reduce_add_ps(x);
+}
+
+static inline float v_largest(v x)
+{
+    return _mm512_reduce_max_ps(x);
+}
+
 static inline d d_set(double x)
 {
     return _mm512_set1_pd(x);
@@ -204,6 +226,36 @@ static inline v v_hadamard(v x)
     x = butterfly(x, _mm512_permute_ps(x, 0x4e), 0xcccc);
     x = butterfly(x, _mm512_shuffle_f32x4(x, x, 0xb1), 0xf0f0);
     return butterfly(x, _mm512_shuffle_f32x4(x, x, 0x4e), 0xff00);
+}
+
+/* Pairs of rows, pairs of pairs, then the four quarters twice. */
+static inline void v_transpose(v x[16])
+{
+    v y[16];
+    _Pragma("GCC unroll 8") for (int i = 0; i < 16; i += 2)
+    {
+        y[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+    }
+    _Pragma("GCC unroll 4") for (int i = 0; i < 16; i += 4)
+    {
+        x[i] = _mm512_shuffle_ps(y[i], y[i + 2], 0x44);
+        x[i + 1] = _mm512_shuffle_ps(y[i], y[i + 2], 0xee);
+        x[i + 2] = _mm512_shuffle_ps(y[i + 1], y[i + 3], 0x44);
+        x[i + 3] = _mm512_shuffle_ps(y[i + 1], y[i + 3], 0xee);
+    }
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++)
+    {
+        y[i] = _mm512_shuffle_f32x4(x[i], x[i + 4], 0x88);
+        y[i + 4] = _mm512_shuffle_f32x4(x[i], x[i + 4], 0xdd);
+        y[i + 8] = _mm512_shuffle_f32x4(x[i + 8], x[i + 12], 0x88);
+        y[i + 12] = _mm512_shuffle_f32x4(x[i + 8], x[i + 12], 0xdd);
+    }
+    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++)
+    {
+        x[i] = _mm512_shuffle_f32x4(y[i], y[i + 8], 0x88);
+        x[i + 8] = _mm512_shuffle_f32x4(y[i], y[i + 8], 0xdd);
+    }
 }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdbool.h>
 
 /* Tiles of the micro-kernels: small enough for the 16 vector registers of any 64-bit machine. */
 enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4, BO_REF_MR8 = 4, BO_REF_NR8 = 8 };
@@ -29,5 +30,16 @@ double bo_ref_dot(size_t n, const float *x, const float *y);
 void bo_ref_affine(size_t n, const float *x, const float *mean, const float *factor, float *y);
 void bo_ref_quantize(size_t n, float scale, const float *x, int8_t *q);
 void bo_ref_hadamard(size_t n, float *x);
+
+void bo_ref_multiply(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
+                     size_t ldb, bool add, float *c, size_t ldc);
+void bo_ref_transpose(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
+float bo_ref_max(size_t n, const float *x);
+void bo_ref_scale(size_t n, float a, const float *x, float *y);
+float bo_ref_exp_sum(size_t n, const float *x, float shift, float *y);
+float bo_ref_exp_weigh(size_t n, const float *x, float shift, float *y);
+bool bo_ref_finite(size_t n, const float *x);
+void bo_ref_state_step(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
+                       size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
 
 #endif

@@ -22,4 +22,12 @@ const bo_kernels bo_kernels_ref = {
     .affine = bo_ref_affine,
     .quantize = bo_ref_quantize,
     .hadamard = bo_ref_hadamard,
+    .multiply = bo_ref_multiply,
+    .transpose = bo_ref_transpose,
+    .max = bo_ref_max,
+    .scale = bo_ref_scale,
+    .exp_sum = bo_ref_exp_sum,
+    .exp_weigh = bo_ref_exp_weigh,
+    .finite = bo_ref_finite,
+    .state_step = bo_ref_state_step,
 };

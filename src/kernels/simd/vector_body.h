@@ -24,6 +24,75 @@ void ISA(exp_shift)(size_t n, const float *x, float shift, float *y)
     if (i < n) v_store_part(y + i, n - i, exp_vector(v_load_part(x + i, n - i), more));
 }
 
+/* y and its sum: four sums so that the additions overlap; their order depends on n alone. `weigh`: times what y held. */
+static inline __attribute__((always_inline)) float exp_total(size_t n, const float *x, float shift, float *y,
+                                                             bool weigh)
+{
+    const v more = v_set(shift);
+    v sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        v value = exp_vector(v_load(x + i), more);
+        if (weigh) value = v_mul(value, v_load(y + i));
+        v_store(y + i, value);
+        sum[0] = v_add(sum[0], value);
+        v first = sum[0];
+        sum[0] = sum[1], sum[1] = sum[2], sum[2] = sum[3], sum[3] = first;
+    }
+    if (i < n) {
+        v value = exp_vector(v_load_part(x + i, n - i), more);
+        if (weigh) value = v_mul(value, v_load_part(y + i, n - i));
+        v_store_part(y + i, n - i, value);
+        sum[0] = v_add(sum[0], v_part(n - i, value, v_set(0.0f)));
+    }
+    return v_sum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+}
+
+float ISA(exp_sum)(size_t n, const float *x, float shift, float *y)
+{
+    return exp_total(n, x, shift, y, false);
+}
+
+float ISA(exp_weigh)(size_t n, const float *x, float shift, float *y)
+{
+    return exp_total(n, x, shift, y, true);
+}
+
+float ISA(max)(size_t n, const float *x)
+{
+    v first = v_set(-__builtin_inff()), second = first;
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        first = v_max(first, v_load(x + i));
+        second = v_max(second, v_load(x + i + LANES));
+    }
+    for (; i + LANES <= n; i += LANES) first = v_max(first, v_load(x + i));
+    if (i < n) second = v_max(second, v_part(n - i, v_load_part(x + i, n - i), second));
+    return v_largest(v_max(first, second));
+}
+
+void ISA(scale)(size_t n, float a, const float *x, float *y)
+{
+    v factor = v_set(a);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store(y + i, v_mul(factor, v_load(x + i)));
+    if (i < n) v_store_part(y + i, n - i, v_mul(factor, v_load_part(x + i, n - i)));
+}
+
+/* 0 x is 0 for every finite x and NaN for the others, which no later term mends. */
+bool ISA(finite)(size_t n, const float *x)
+{
+    v zero = v_set(0.0f), first = zero, second = zero;
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        first = v_fma(zero, v_load(x + i), first);
+        second = v_fma(zero, v_load(x + i + LANES), second);
+    }
+    for (; i + LANES <= n; i += LANES) first = v_fma(zero, v_load(x + i), first);
+    if (i < n) second = v_fma(zero, v_load_part(x + i, n - i), second);
+    return !v_any_beyond(v_add(first, second), 0.0f);
+}
+
 void ISA(relu)(size_t n, float scale, const float *x, float *y)
 {
     v factor = v_set(scale);

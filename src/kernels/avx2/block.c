@@ -1,0 +1,9 @@
+/* The kernels of blocks in cache of src/kernels/simd/ in this instruction set. */
+#if defined(__x86_64__)
+#include "simd.h"
+#include "avx2.h"
+
+#define TILE_ROWS    6
+#define TILE_VECTORS 2
+#include "../simd/block_body.h"
+#endif

@@ -1,0 +1,73 @@
+/* Kernels of blocks in cache, in plain C: the definition the fast ones are tested against. */
+#include <float.h>
+#include <math.h>
+#include "ref.h"
+
+void bo_ref_multiply(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
+                     size_t ldb, bool add, float *c, size_t ldc)
+{
+    for (size_t i = 0; i < m; i++) {
+        float *restrict sum = c + i * ldc;
+        for (size_t j = 0; !add && j < n; j++) sum[j] = 0.0f;
+        for (size_t p = 0; p < k; p++) {
+            float factor = a[i * row + p * column];
+            const float *restrict line = b + p * ldb;
+            for (size_t j = 0; j < n; j++) sum[j] += factor * line[j];
+        }
+    }
+}
+
+void bo_ref_transpose(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb)
+{
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < columns; j++) b[j * ldb + i] = a[i * lda + j];
+    }
+}
+
+float bo_ref_max(size_t n, const float *x)
+{
+    float largest = -INFINITY;
+    for (size_t i = 0; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+}
+
+void bo_ref_scale(size_t n, float a, const float *x, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = a * x[i];
+}
+
+float bo_ref_exp_sum(size_t n, const float *x, float shift, float *y)
+{
+    double sum = 0.0;
+    bo_ref_exp_shift(n, x, shift, y);
+    for (size_t i = 0; i < n; i++) sum += (double)y[i];
+    return (float)sum;
+}
+
+float bo_ref_exp_weigh(size_t n, const float *x, float shift, float *y)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        float weight;
+        bo_ref_exp_shift(1, x + i, shift, &weight);
+        y[i] *= weight;
+        sum += (double)y[i];
+    }
+    return (float)sum;
+}
+
+bool bo_ref_finite(size_t n, const float *x)
+{
+    size_t others = 0;
+    for (size_t i = 0; i < n; i++) others += !(fabsf(x[i]) <= FLT_MAX);
+    return others == 0;
+}
+
+void bo_ref_state_step(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
+                       size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
+{
+    for (size_t i = 0; update && i < rows; i++) {
+        for (size_t j = 0; j < n; j++) s[i * n + j] = decay * s[i * n + j] + f[i] * v[j];
+    }
+    bo_ref_multiply(queries, n, rows, q, ldq, 1, s, n, false, out, ldo);
+}

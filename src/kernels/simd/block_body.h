@@ -1,0 +1,179 @@
+/* Kernels of blocks in cache in the vector vocabulary of the includer, which also says how large a tile of C its
+ * registers hold: TILE_ROWS rows by TILE_VECTORS vectors. */
+
+#define EACH_ROW    _Pragma("GCC unroll 16") for (size_t i = 0; i < rows; i++)
+#define EACH_VECTOR _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++)
+
+/* The operands of a product that stay the same from tile to tile; see multiply in kernels.h. */
+typedef struct product {
+    size_t k, row, column, ldb, ldc;
+    bool add;
+} product;
+
+/* Vector j of a line, the last of `vectors` in its first `rest` lanes only; rest = LANES: all full. Where that is known
+ * when compiling, there is no mask. */
+static inline __attribute__((always_inline)) v load_vector(const float *line, size_t j, size_t vectors, size_t rest)
+{
+    return j + 1 < vectors || rest == LANES ? v_load(line + j * LANES) : v_load_part(line + j * LANES, rest);
+}
+
+static inline __attribute__((always_inline)) void store_vector(float *line, size_t j, size_t vectors, size_t rest, v x)
+{
+    if (j + 1 < vectors || rest == LANES) {
+        v_store(line + j * LANES, x);
+    } else {
+        v_store_part(line + j * LANES, rest, x);
+    }
+}
+
+/* A tile of C, rows x vectors, in registers over the whole depth. rows and vectors are known when compiling. */
+static inline __attribute__((always_inline)) void tile(size_t rows, size_t vectors, size_t rest, const product *shape,
+                                                       const float *a, const float *b, float *c)
+{
+    const size_t row = shape->row, column = shape->column, ldb = shape->ldb, ldc = shape->ldc;
+    v sum[TILE_ROWS][TILE_VECTORS], line[TILE_VECTORS];
+    EACH_ROW EACH_VECTOR sum[i][j] = shape->add ? load_vector(c + i * ldc, j, vectors, rest) : v_set(0.0f);
+    for (size_t p = shape->k; p > 0; p--, a += column, b += ldb) {
+        EACH_VECTOR line[j] = load_vector(b, j, vectors, rest);
+        EACH_ROW
+        {
+            v factor = v_set(a[i * row]);
+            EACH_VECTOR sum[i][j] = v_fma(factor, line[j], sum[i][j]);
+        }
+    }
+    EACH_ROW EACH_VECTOR store_vector(c + i * ldc, j, vectors, rest, sum[i][j]);
+}
+
+/* All rows of a panel of C, TILE_ROWS at a time. */
+static inline __attribute__((always_inline)) void panel(size_t m, size_t vectors, size_t rest, const product *shape,
+                                                        const float *a, const float *b, float *c)
+{
+    for (; m >= TILE_ROWS; m -= TILE_ROWS, a += TILE_ROWS * shape->row, c += TILE_ROWS * shape->ldc) {
+        tile(TILE_ROWS, vectors, rest, shape, a, b, c);
+    }
+    switch (m) {
+    case 1:
+        tile(1, vectors, rest, shape, a, b, c);
+        break;
+    case 2:
+        tile(2, vectors, rest, shape, a, b, c);
+        break;
+    case 3:
+        tile(3, vectors, rest, shape, a, b, c);
+        break;
+    case 4:
+        tile(4, vectors, rest, shape, a, b, c);
+        break;
+    case 5:
+        tile(5, vectors, rest, shape, a, b, c);
+        break;
+    default:
+        break;
+    }
+}
+
+static __attribute__((noinline)) void panel_full(size_t m, const product *shape, const float *a, const float *b,
+                                                 float *c)
+{
+    panel(m, TILE_VECTORS, LANES, shape, a, b, c);
+}
+
+static __attribute__((noinline)) void panel_narrow(size_t m, size_t vectors, size_t rest, const product *shape,
+                                                   const float *a, const float *b, float *c)
+{
+    switch (vectors) {
+    case 1:
+        panel(m, 1, rest, shape, a, b, c);
+        break;
+    case 2:
+        panel(m, 2, rest, shape, a, b, c);
+        break;
+#if TILE_VECTORS > 2
+    case 3:
+        panel(m, 3, rest, shape, a, b, c);
+        break;
+    case 4:
+        panel(m, 4, rest, shape, a, b, c);
+        break;
+#endif
+    default:
+        break;
+    }
+}
+
+void ISA(multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
+                   bool add, float *c, size_t ldc)
+{
+    const product shape = {k, row, column, ldb, ldc, add};
+    size_t j = 0;
+    for (; j + TILE_VECTORS * LANES <= n; j += TILE_VECTORS * LANES) panel_full(m, &shape, a, b + j, c + j);
+    if (j < n) {
+        size_t vectors = (n - j + LANES - 1) / LANES;
+        panel_narrow(m, vectors, n - j - (vectors - 1) * LANES, &shape, a, b + j, c + j);
+    }
+}
+
+/* A block of LANES x LANES numbers, of which rows x columns exist. */
+static inline void transpose_part(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb)
+{
+    v block[LANES];
+    for (size_t i = 0; i < LANES; i++) {
+        block[i] = i >= rows ? v_set(0.0f) : columns == LANES ? v_load(a + i * lda) : v_load_part(a + i * lda, columns);
+    }
+    v_transpose(block);
+    for (size_t j = 0; j < columns; j++) {
+        if (rows == LANES) {
+            v_store(b + j * ldb, block[j]);
+        } else {
+            v_store_part(b + j * ldb, rows, block[j]);
+        }
+    }
+}
+
+static inline void transpose_whole(const float *a, size_t lda, float *b, size_t ldb)
+{
+    v block[LANES];
+    for (size_t i = 0; i < LANES; i++) block[i] = v_load(a + i * lda);
+    v_transpose(block);
+    for (size_t j = 0; j < LANES; j++) v_store(b + j * ldb, block[j]);
+}
+
+void ISA(transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb)
+{
+    for (size_t i = 0; i < rows; i += LANES) {
+        for (size_t j = 0; j < columns; j += LANES) {
+            size_t high = rows - i < LANES ? rows - i : LANES, wide = columns - j < LANES ? columns - j : LANES;
+            if (high == LANES && wide == LANES) {
+                transpose_whole(a + i * lda + j, lda, b + j * ldb + i, ldb);
+            } else {
+                transpose_part(high, wide, a + i * lda + j, lda, b + j * ldb + i, ldb);
+            }
+        }
+    }
+}
+
+/* Rows of S a time: few enough that they are still in the first-level cache when the queries read them. */
+enum { STATE_ROWS = 16 };
+
+void ISA(state_step)(size_t rows, size_t n, bool update, float decay, const float *f, const float *value, float *s,
+                     size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
+{
+    const v keep = v_set(decay);
+    for (size_t first = 0; first == 0 || first < rows; first += STATE_ROWS) {
+        size_t here = rows - first < STATE_ROWS ? rows - first : STATE_ROWS;
+        float *block = s + first * n;
+        for (size_t i = 0; update && i < here; i++) {
+            float *line = block + i * n;
+            v factor = v_set(f[first + i]);
+            size_t j = 0;
+            for (; j + LANES <= n; j += LANES) {
+                v_store(line + j, v_fma(factor, v_load(value + j), v_mul(keep, v_load(line + j))));
+            }
+            if (j < n) {
+                v old = v_mul(keep, v_load_part(line + j, n - j));
+                v_store_part(line + j, n - j, v_fma(factor, v_load_part(value + j, n - j), old));
+            }
+        }
+        ISA(multiply)(queries, n, here, q + first, ldq, 1, block, n, first > 0, out, ldo);
+    }
+}

@@ -1,0 +1,362 @@
+/* The kernels of blocks in cache, of every instruction set, against plain loops in double: every edge of every size,
+ * strides, both orders of A, sums begun from C or from nothing, and that nothing outside the block is written. */
+#include "testing.h"
+#include "kernels/kernels.h"
+
+static const char *const isas[] = {"ref", "avx2", "avx512"};
+
+#define FOR_EACH_TABLE(table)                                                                                          \
+    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
+        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
+
+static const float untouched = -77.0f;
+
+static float *normals(size_t count, uint64_t seed)
+{
+    float *x = malloc((count + 1) * sizeof *x);
+    bo_rng rng = bo_rng_make(seed, 2);
+    for (size_t i = 0; i < count; i++) x[i] = (float)bo_rng_normal(&rng);
+    return x;
+}
+
+static float *filled(size_t count, float value)
+{
+    float *x = malloc((count + 1) * sizeof *x);
+    for (size_t i = 0; i < count; i++) x[i] = value;
+    return x;
+}
+
+/* ---- multiply -------------------------------------------------------------------------------------------- */
+
+/* Operands larger than any product below, and their strides: odd, so that lines begin at any alignment. */
+enum { LDA = 163, LDB = 159, LDC = 161, LARGEST = 150 };
+
+typedef struct operands {
+    float *a, *b, *start; /* LARGEST lines each */
+} operands;
+
+static operands make_operands(void)
+{
+    return (operands){normals(LARGEST * LDA, 1), normals(LARGEST * LDB, 2), normals(LARGEST * LDC, 3)};
+}
+
+static void free_operands(operands *o)
+{
+    free(o->a), free(o->b), free(o->start);
+}
+
+/* C before and around a product: `start` in the block, `untouched` elsewhere. One line more below. */
+static void prepare(const operands *o, size_t m, size_t n, float *c)
+{
+    for (size_t i = 0; i < (m + 1) * LDC; i++) c[i] = untouched;
+    for (size_t i = 0; i < m; i++) memcpy(c + i * LDC, o->start + i * LDC, n * sizeof *c);
+}
+
+static void run(const bo_kernels *table, const operands *o, size_t m, size_t n, size_t k, bool transposed, bool add,
+                float *c)
+{
+    prepare(o, m, n, c);
+    table->multiply(m, n, k, o->a, transposed ? 1 : LDA, transposed ? LDA : 1, o->b, LDB, add, c, LDC);
+}
+
+/* A sum of k + 1 terms, each product rounded or not, is off by at most (k + 1) 2^-24 of the sum of magnitudes, to first
+ * order; 1.01 covers the rest. */
+static void check_product(const char *isa, const operands *o, size_t m, size_t n, size_t k, bool transposed, bool add,
+                          const float *c)
+{
+    for (size_t i = 0; i <= m; i++) {
+        for (size_t j = 0; j < LDC; j++) {
+            if (i == m || j >= n) {
+                if (c[i * LDC + j] == untouched) continue;
+                fail_msg("%s: %zu x %zu x %zu wrote (%zu, %zu)", isa, m, n, k, i, j);
+            }
+            double sum = add ? (double)o->start[i * LDC + j] : 0.0, size = fabs(sum);
+            for (size_t p = 0; p < k; p++) {
+                double product = (double)o->a[transposed ? p * LDA + i : i * LDA + p] * (double)o->b[p * LDB + j];
+                sum += product, size += fabs(product);
+            }
+            if (fabs(c[i * LDC + j] - sum) <= 1.01 * (double)(k + 1) * 0x1p-24 * size) continue;
+            fail_msg("%s: %zu x %zu x %zu%s%s: (%zu, %zu) = %.9g, expected %.9g", isa, m, n, k,
+                     transposed ? " transposed" : "", add ? " added" : "", i, j, (double)c[i * LDC + j], sum);
+        }
+    }
+}
+
+static void check_shape(const bo_kernels *table, const operands *o, size_t m, size_t n, size_t k, float *c)
+{
+    for (int which = 0; which < 4; which++) {
+        bool transposed = which & 1, add = which & 2;
+        run(table, o, m, n, k, transposed, add, c);
+        check_product(table->isa, o, m, n, k, transposed, add, c);
+    }
+}
+
+/* Every m, n and k from 0 to 70 with the two others at edges of their own. */
+static void multiply_at_every_edge(void **state)
+{
+    (void)state;
+    operands o = make_operands();
+    float *c = malloc((LARGEST + 1) * LDC * sizeof *c);
+    const size_t edges[] = {1, 5, 17, 64};
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t size = 0; size <= 70; size++) {
+            for (size_t e = 0; e < 4; e++) {
+                check_shape(table, &o, size, edges[e], edges[3 - e], c);
+                check_shape(table, &o, edges[e], size, edges[(e + 1) % 4], c);
+                check_shape(table, &o, edges[e], edges[(e + 2) % 4], size, c);
+            }
+        }
+        for (size_t m = 1; m <= 20; m++) {
+            for (size_t n = 1; n <= 70; n++) check_shape(table, &o, m, n, 3, c);
+        }
+        check_shape(table, &o, 64, 64, 128, c);
+        check_shape(table, &o, 128, 64, 33, c);
+        check_shape(table, &o, 37, LARGEST, 150, c);
+        check_shape(table, &o, LARGEST, 129, 65, c);
+    }
+    free(c);
+    free_operands(&o);
+}
+
+/* An element has the same bits whatever block it is computed in, and the same as when the depth is taken in pieces. */
+static void multiply_does_not_depend_on_its_tiles(void **state)
+{
+    (void)state;
+    operands o = make_operands();
+    float *whole = malloc((LARGEST + 1) * LDC * sizeof *whole), *c = malloc((LARGEST + 1) * LDC * sizeof *c);
+    enum { M = 41, N = 137, K = 70 };
+    FOR_EACH_TABLE(table)
+    {
+        for (int which = 0; which < 4; which++) {
+            bool transposed = which & 1, add = which & 2;
+            size_t row = transposed ? 1 : LDA, column = transposed ? LDA : 1;
+            run(table, &o, M, N, K, transposed, add, whole);
+            bo_rng rng = bo_rng_make(11, (uint64_t)which);
+            for (int round = 0; round < 300; round++) {
+                size_t i = (size_t)(bo_rng_uniform(&rng) * M), j = (size_t)(bo_rng_uniform(&rng) * N);
+                size_t m = 1 + (size_t)(bo_rng_uniform(&rng) * (double)(M - i));
+                size_t n = 1 + (size_t)(bo_rng_uniform(&rng) * (double)(N - j));
+                size_t cut = (size_t)(bo_rng_uniform(&rng) * K);
+                prepare(&o, M, N, c);
+                float *block = c + i * LDC + j;
+                table->multiply(m, n, cut, o.a + i * row, row, column, o.b + j, LDB, add, block, LDC);
+                table->multiply(m, n, K - cut, o.a + i * row + cut * column, row, column, o.b + cut * LDB + j, LDB,
+                                true, block, LDC);
+                for (size_t r = 0; r < m; r++) {
+                    assert_memory_equal(block + r * LDC, whole + (i + r) * LDC + j, n * sizeof *c);
+                }
+            }
+        }
+    }
+    free(whole), free(c);
+    free_operands(&o);
+}
+
+/* ---- transpose ------------------------------------------------------------------------------------------- */
+
+static void transpose_turns_rows_into_columns(void **state)
+{
+    (void)state;
+    enum { MOST = 70, LD = 75 };
+    float *a = normals(MOST * LD, 4), *b = malloc((MOST + 1) * LD * sizeof *b);
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t rows = 0; rows <= MOST; rows++) {
+            for (size_t columns = 0; columns <= MOST; columns++) {
+                for (size_t i = 0; i < (MOST + 1) * LD; i++) b[i] = untouched;
+                table->transpose(rows, columns, a, LD, b, LD);
+                for (size_t j = 0; j <= columns; j++) {
+                    for (size_t i = 0; i < LD; i++) {
+                        bool inside = i < rows && j < columns;
+                        if (b[j * LD + i] == (inside ? a[i * LD + j] : untouched)) continue;
+                        fail_msg("%s: %zu x %zu is wrong at (%zu, %zu)", table->isa, rows, columns, i, j);
+                    }
+                }
+            }
+        }
+    }
+    free(a), free(b);
+}
+
+/* ---- vectors --------------------------------------------------------------------------------------------- */
+
+enum { LONGEST = 150 };
+
+static void max_and_scale(void **state)
+{
+    (void)state;
+    float *x = normals(LONGEST, 5);
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 0; n <= LONGEST; n++) {
+            float largest = -INFINITY, out[LONGEST + 2];
+            for (size_t i = 0; i < n; i++) largest = fmaxf(largest, x[i]);
+            assert_true(table->max(n, x) == largest);
+            for (size_t i = 0; i < LONGEST + 2; i++) out[i] = untouched;
+            table->scale(n, -1.7f, x, out + 1);
+            for (size_t i = 0; i < n; i++) assert_true(out[i + 1] == -1.7f * x[i]);
+            assert_true(out[0] == untouched && out[n + 1] == untouched);
+        }
+        float negative[LONGEST], single[LONGEST]; /* the lanes beyond the end must not win; each place must count */
+        for (size_t i = 0; i < LONGEST; i++) negative[i] = single[i] = -5.0f;
+        for (size_t n = 1; n <= LONGEST; n++) assert_true(table->max(n, negative) == -5.0f);
+        for (size_t i = 0; i < LONGEST; i++) {
+            single[i] = -4.0f;
+            assert_true(table->max(LONGEST, single) == -4.0f && table->max(i + 1, single) == -4.0f);
+            assert_true(table->max(i, single) == (i == 0 ? -INFINITY : -5.0f));
+            single[i] = -5.0f;
+        }
+    }
+    free(x);
+}
+
+static void finite_finds_every_other_number(void **state)
+{
+    (void)state;
+    const float others[] = {NAN, -NAN, INFINITY, -INFINITY};
+    FOR_EACH_TABLE(table)
+    {
+        float x[LONGEST];
+        for (size_t i = 0; i < LONGEST; i++) x[i] = i % 3 ? 3.4e38f : i % 2 ? -0x1.fffffep127f : 0x1p-149f;
+        for (size_t n = 0; n <= LONGEST; n++) assert_true(table->finite(n, x));
+        for (size_t i = 0; i < LONGEST; i++) {
+            float was = x[i];
+            x[i] = others[i % 4];
+            assert_false(table->finite(LONGEST, x));
+            assert_false(table->finite(i + 1, x));
+            assert_true(table->finite(i, x));
+            x[i] = was;
+        }
+    }
+}
+
+/* y as exp_shift promises, 2e-7; a sum of n float32 numbers of one sign is off by at most (n - 1) 2^-24 of itself. */
+static void exponentials_and_their_sums(void **state)
+{
+    (void)state;
+    float *x = normals(LONGEST, 6), *weight = normals(LONGEST, 7);
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 0; n <= LONGEST; n++) {
+            float plain[LONGEST + 2], y[LONGEST + 2], shift = 0.37f * (float)n - 20.0f;
+            double sum = 0.0, size = 0.0;
+            for (size_t i = 0; i < LONGEST + 2; i++) plain[i] = y[i] = untouched;
+            float total = table->exp_sum(n, x, shift, y + 1);
+            table->exp_shift(n, x, shift, plain + 1);
+            assert_memory_equal(y, plain, sizeof y);
+            for (size_t i = 0; i < n; i++) {
+                double expected = exp((double)x[i] + (double)shift);
+                assert_close(y[i + 1], expected, 2e-7 * expected);
+                sum += (double)y[i + 1];
+            }
+            assert_close(total, sum, (double)n * 0x1p-24 * sum);
+            memcpy(y + 1, weight, n * sizeof *y);
+            total = table->exp_weigh(n, x, shift, y + 1);
+            sum = 0.0;
+            for (size_t i = 0; i < n; i++) {
+                assert_true(y[i + 1] == weight[i] * plain[i + 1]);
+                sum += (double)y[i + 1], size += fabs((double)y[i + 1]);
+            }
+            assert_close(total, sum, (double)n * 0x1p-24 * size);
+            assert_true(y[0] == untouched && y[n + 1] == untouched);
+        }
+        float ends[] = {-INFINITY, -1e30f, 0.0f, -INFINITY}, copy[4];
+        assert_true(table->exp_sum(4, ends, 0.0f, copy) == 1.0f); /* masked keys weigh nothing */
+        memcpy(copy, ends, sizeof copy);
+        assert_true(table->exp_sum(4, copy, 0.0f, copy) == 1.0f && copy[2] == 1.0f); /* in place */
+        assert_true(table->exp_sum(0, ends, 0.0f, copy) == 0.0f && table->exp_weigh(0, ends, 0.0f, copy) == 0.0f);
+    }
+    free(x), free(weight);
+}
+
+/* ---- the state of linear attention ----------------------------------------------------------------------- */
+
+typedef struct step {
+    size_t rows, n, queries;
+    bool update;
+} step;
+
+/* S: two roundings an element. out: a sum of `rows` terms over the S that was written. */
+static void check_step(const bo_kernels *table, const step *t)
+{
+    size_t rows = t->rows, n = t->n, ldq = rows + 3, ldo = n + 2;
+    float *f = normals(rows, 8), *v = normals(n, 9), *s = normals(rows * n, 10), *q = normals(t->queries * ldq, 12);
+    float *old = normals(rows * n, 10), *out = filled(t->queries * ldo, untouched);
+    s[rows * n] = untouched;
+    table->state_step(rows, n, t->update, 0.875f, t->update ? f : NULL, t->update ? v : NULL, s, t->queries, q, ldq,
+                      out, ldo);
+    for (size_t i = 0; i < rows * n; i++) {
+        double kept = 0.875 * (double)old[i], more = (double)f[i / n] * (double)v[i % n], exact = kept + more;
+        if (t->update) {
+            assert_close(s[i], exact, 1.01 * 0x1p-24 * (fabs(kept) + fabs(more) + fabs(exact)));
+        } else {
+            assert_true(s[i] == old[i]);
+        }
+    }
+    assert_true(s[rows * n] == untouched);
+    for (size_t g = 0; g < t->queries; g++) {
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0.0, size = 0.0;
+            for (size_t i = 0; i < rows; i++) {
+                double product = (double)q[g * ldq + i] * (double)s[i * n + j];
+                sum += product, size += fabs(product);
+            }
+            assert_close(out[g * ldo + j], sum, 1.01 * (double)(rows + 1) * 0x1p-24 * size);
+        }
+        assert_true(out[g * ldo + n] == untouched && out[g * ldo + n + 1] == untouched);
+    }
+    free(f), free(v), free(s), free(q), free(old), free(out);
+}
+
+static void state_step_is_one_token(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {0, 1, 2, 7, 15, 16, 17, 31, 33, 48, 63, 64, 65, 100, 128, 129};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t r = 0; r < SIZES; r++) {
+            for (size_t c = 1; c < SIZES; c++) {
+                for (size_t queries = 0; queries <= 9; queries++) {
+                    check_step(table, &(step){sizes[r], sizes[c], queries, (r + c + queries) % 2});
+                }
+                check_step(table, &(step){sizes[r], sizes[c], 2, true});
+                check_step(table, &(step){sizes[r], sizes[c], 2, false});
+            }
+        }
+    }
+}
+
+/* A query's answer does not depend on who asks beside it. */
+static void state_step_answers_each_query_alone(void **state)
+{
+    (void)state;
+    enum { ROWS = 130, N = 72, QUERIES = 8 };
+    float *s = normals(ROWS * N, 13), *q = normals(QUERIES * ROWS, 14);
+    FOR_EACH_TABLE(table)
+    {
+        float together[QUERIES * N], alone[N];
+        table->state_step(ROWS, N, false, 0.0f, NULL, NULL, s, QUERIES, q, ROWS, together, N);
+        for (size_t g = 0; g < QUERIES; g++) {
+            table->state_step(ROWS, N, false, 0.0f, NULL, NULL, s, 1, q + g * ROWS, ROWS, alone, N);
+            assert_memory_equal(alone, together + g * N, sizeof alone);
+        }
+    }
+    free(s), free(q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(multiply_at_every_edge),
+        cmocka_unit_test(multiply_does_not_depend_on_its_tiles),
+        cmocka_unit_test(transpose_turns_rows_into_columns),
+        cmocka_unit_test(max_and_scale),
+        cmocka_unit_test(finite_finds_every_other_number),
+        cmocka_unit_test(exponentials_and_their_sums),
+        cmocka_unit_test(state_step_is_one_token),
+        cmocka_unit_test(state_step_answers_each_query_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
