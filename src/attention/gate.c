@@ -1,0 +1,115 @@
+/* The gate of RFA-Gate (Peng et al., arXiv 2103.02143): log g = log sigmoid(u), u = x·w_h + b_h. The logarithm is what
+ * attention takes: g near 0 and g near 1 both keep their digits. */
+#include <bochner/attention.h>
+#include <math.h>
+#include "../base/base.h"
+#include "../math/linalg.h"
+
+static bo_status check_sizes(bo_context *context, size_t width, size_t heads)
+{
+    if (width == 0 || heads == 0)
+        return bo_fail(context, BO_INVALID, "gate: width and heads must be at least 1, found %zu and %zu", width,
+                       heads);
+    return BO_OK;
+}
+
+enum { BLOCK = 4096 }; /* gates that one task takes */
+
+static size_t block_end(size_t block, size_t count)
+{
+    return (block + 1) * BLOCK < count ? (block + 1) * BLOCK : count;
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------------- */
+
+typedef struct forward_job {
+    size_t count, heads;
+    const float *b;
+    float *log_gate; /* holds x wᵀ before */
+} forward_job;
+
+/* log sigmoid(u) = min(u, 0) - log(1 + exp(-|u|)); NaN where u is not finite */
+static void forward_task(void *arg, size_t block, int worker)
+{
+    const forward_job *job = arg;
+    size_t end = block_end(block, job->count);
+    (void)worker;
+    for (size_t i = block * BLOCK; i < end; i++) {
+        float u = job->log_gate[i] + (job->b ? job->b[i % job->heads] : 0);
+        job->log_gate[i] = isfinite(u) ? fminf(u, 0) - log1pf(expf(-fabsf(u))) : NAN;
+    }
+}
+
+static bo_status check_gates(bo_context *context, size_t tokens, size_t heads, const float *log_gate)
+{
+    for (size_t i = 0; i < tokens * heads; i++)
+        if (isnan(log_gate[i]))
+            return bo_fail(context, BO_NUMERIC,
+                           "gate of token %zu, head %zu: x·w + b is not finite; x, w or b holds NaN, infinity or "
+                           "numbers too large",
+                           i / heads, i % heads);
+    return BO_OK;
+}
+
+bo_status bo_gate_forward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
+                          const float *w, const float *b, float *log_gate)
+{
+    BO_TRY(check_sizes(context, width, heads));
+    if (tokens == 0) return BO_OK;
+    if (!x || !w || !log_gate)
+        return bo_fail(context, BO_INVALID, "gate: %s is NULL", !x ? "x" : !w ? "w" : "log_gate");
+    BO_TRY(bo_gemm(context, false, true, tokens, heads, width, 1, x, width, w, width, 0, log_gate, heads));
+    forward_job job = {tokens * heads, heads, b, log_gate};
+    bo_parallel(context, (job.count + BLOCK - 1) / BLOCK, forward_task, &job);
+    return check_gates(context, tokens, heads, log_gate);
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------- */
+
+typedef struct backward_job {
+    size_t tokens, heads;
+    const float *log_gate, *dlog_gate;
+    float *du, *db;
+} backward_job;
+
+/* d log sigmoid(u) / du = 1 - g */
+static void logit_task(void *arg, size_t block, int worker)
+{
+    const backward_job *job = arg;
+    size_t end = block_end(block, job->tokens * job->heads);
+    (void)worker;
+    for (size_t i = block * BLOCK; i < end; i++) job->du[i] = -expm1f(job->log_gate[i]) * job->dlog_gate[i];
+}
+
+static void bias_task(void *arg, size_t head, int worker)
+{
+    const backward_job *job = arg;
+    double sum = 0;
+    (void)worker;
+    for (size_t t = 0; t < job->tokens; t++) sum += (double)job->du[t * job->heads + head];
+    job->db[head] = (float)sum;
+}
+
+bo_status bo_gate_backward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
+                           const float *w, const float *log_gate, const float *dlog_gate, float *dx, float *dw,
+                           float *db)
+{
+    BO_TRY(check_sizes(context, width, heads));
+    if (tokens > 0 && (!log_gate || !dlog_gate || (dw && !x) || (dx && !w)))
+        return bo_fail(context, BO_INVALID, "gate gradients: %s is NULL",
+                       !log_gate    ? "log_gate"
+                       : !dlog_gate ? "dlog_gate"
+                       : dw && !x   ? "x"
+                                    : "w");
+    float *du = bo_alloc_raw(context, tokens * heads, sizeof *du, "gradients of gates");
+    if (!du) return BO_MEMORY;
+    backward_job job = {tokens, heads, log_gate, dlog_gate, du, db};
+    bo_parallel(context, (tokens * heads + BLOCK - 1) / BLOCK, logit_task, &job);
+    bo_status status = BO_OK;
+    if (dx) status = bo_gemm(context, false, false, tokens, width, heads, 1, du, heads, w, width, 0, dx, width);
+    if (dw && status == BO_OK)
+        status = bo_gemm(context, true, false, heads, width, tokens, 1, du, heads, x, width, 0, dw, width);
+    if (db && status == BO_OK) bo_parallel(context, heads, bias_task, &job);
+    bo_free(du);
+    return status;
+}
