@@ -1,5 +1,6 @@
 /* Bochner: tables in, arrays out. Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated numbers,
- * each also gzip-compressed, whole or in blocks; a schema says which column means what and travels with the model.
+ * each also gzip-compressed, whole or in blocks; a schema says which column means what and travels with the model. Arrays of
+ * any rank are read from .npy.
  *
  *     bo_data_desc desc = {.path = "train.csv", .target = "price"};
  *     bo_data *data;
@@ -137,6 +138,26 @@ BO_API bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t
  * seeks, every parts-th block otherwise. Call before reading. */
 BO_API bo_status bo_stream_part(bo_context *context, bo_stream *stream, size_t index, size_t parts);
 BO_API void bo_stream_close(bo_stream *stream);
+
+/* ---- arrays: a whole .npy of any rank --------------------------------------------------------------------- */
+
+enum { BO_ARRAY_RANK = 8, BO_ARRAY_TEXT = 192 };
+
+typedef struct bo_array {
+    size_t rank; /* 0: a single number */
+    size_t shape[BO_ARRAY_RANK];
+    size_t count;  /* product of the shape */
+    float *values; /* in C order: the last dimension varies fastest */
+} bo_array;
+
+/* Numbers of any type .npy has for them, either byte order, C or Fortran order, perhaps gzipped; "-" is standard input. NaN
+ * stays NaN, and what is beyond float32 becomes infinite. */
+BO_API bo_status bo_array_load(bo_context *context, const char *path, bo_array **out);
+BO_API void bo_array_destroy(bo_array *array); /* NULL is fine */
+/* Of an array that was loaded or one of your own, whose `count` is not read. Written as below. */
+BO_API bo_status bo_array_save(bo_context *context, const bo_array *array, const char *path);
+/* "(8, 1024, 64)", for messages. */
+BO_API const char *bo_array_shape(const bo_array *array, char out[BO_ARRAY_TEXT]);
 
 /* ---- writing --------------------------------------------------------------------------------------------- */
 

@@ -55,6 +55,6 @@ bo_status bo_idx_open(bo_context *context, bo_reader *reader)
         else
             columns *= size;
     }
-    BO_TRY(bo_array_check(context, reader, rows, columns));
-    return bo_array_start(context, reader);
+    BO_TRY(bo_array_rows_check(context, reader, rows, columns));
+    return bo_array_rows_start(context, reader);
 }

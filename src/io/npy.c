@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { BO_NPY_HEADER = 1 << 20, BO_NPY_RANK = 32 };
+enum { BO_NPY_HEADER = 1 << 20 };
 
 typedef struct bo_npy_parser {
     bo_context *context;
@@ -15,7 +15,7 @@ typedef struct bo_npy_header {
     char descr[16];
     bool has_descr, has_order, has_shape, by_column;
     size_t rank;
-    uint64_t shape[BO_NPY_RANK];
+    uint64_t *shape; /* BO_NPY_RANK numbers of the caller */
 } bo_npy_header;
 
 static bo_status malformed(bo_npy_parser *parser, const char *what)
@@ -144,43 +144,65 @@ static bo_status parse_descr(bo_npy_parser *parser, const char *descr, bo_array_
                    descr);
 }
 
+/* Bytes before the dictionary and of the dictionary itself; both are there. */
+static bo_status find_header(bo_context *context, bo_bytes *bytes, const unsigned char **data, size_t *start,
+                             size_t *length)
+{
+    const char *path = bo_bytes_path(bytes);
+    size_t have;
+    BO_TRY(bo_bytes_peek(context, bytes, 12, data, &have));
+    if (have < 10 || memcmp(*data, "\x93NUMPY", 6) != 0)
+        return bo_fail(context, BO_FORMAT, "%s: is no .npy file: it does not start with \\x93NUMPY and a version",
+                       path);
+    const unsigned char *head = *data;
+    unsigned major = head[6];
+    if (major < 1 || major > 3 || (major > 1 && have < 12))
+        return bo_fail(context, BO_FORMAT, "%s: .npy version %u; 1, 2 and 3 are read", path, major);
+    *start = major == 1 ? 10 : 12;
+    *length = head[8] | (size_t)head[9] << 8;
+    if (major > 1) *length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+    if (*length > BO_NPY_HEADER)
+        return bo_fail(context, BO_FORMAT, "%s: the .npy header claims %zu bytes, at most %d are read", path, *length,
+                       BO_NPY_HEADER);
+    BO_TRY(bo_bytes_peek(context, bytes, *start + *length, data, &have));
+    if (have < *start + *length)
+        return bo_fail(context, BO_FORMAT, "%s: is truncated inside its header (%zu of %zu bytes)", path, have,
+                       *start + *length);
+    return BO_OK;
+}
+
+bo_status bo_npy_header_read(bo_context *context, bo_bytes *bytes, bo_array_layout *array, size_t *rank,
+                             uint64_t shape[BO_NPY_RANK])
+{
+    const unsigned char *data;
+    size_t start = 0, length = 0;
+    BO_TRY(find_header(context, bytes, &data, &start, &length));
+    const char *text = (const char *)data + start;
+    bo_npy_parser parser = {context, bo_bytes_path(bytes), text, text + length};
+    bo_npy_header header = {.shape = shape};
+    BO_TRY(parse_header(&parser, &header));
+    BO_TRY(parse_descr(&parser, header.descr, array));
+    array->offset = start + length;
+    array->by_column = header.by_column;
+    *rank = header.rank;
+    return BO_OK;
+}
+
 bo_status bo_npy_open(bo_context *context, bo_reader *reader)
 {
     const char *path = bo_bytes_path(reader->bytes);
-    const unsigned char *data;
-    size_t have;
-    BO_TRY(bo_bytes_peek(context, reader->bytes, 12, &data, &have));
-    if (have < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
-        return bo_fail(context, BO_FORMAT, "%s: is no .npy file: it does not start with \\x93NUMPY and a version",
-                       path);
-    unsigned major = data[6];
-    if (major < 1 || major > 3 || (major > 1 && have < 12))
-        return bo_fail(context, BO_FORMAT, "%s: .npy version %u; 1, 2 and 3 are read", path, major);
-    size_t start = major == 1 ? 10 : 12, length = data[8] | (size_t)data[9] << 8;
-    if (major > 1) length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
-    if (length > BO_NPY_HEADER)
-        return bo_fail(context, BO_FORMAT, "%s: the .npy header claims %zu bytes, at most %d are read", path, length,
-                       BO_NPY_HEADER);
-    BO_TRY(bo_bytes_peek(context, reader->bytes, start + length, &data, &have));
-    if (have < start + length)
-        return bo_fail(context, BO_FORMAT, "%s: is truncated inside its header (%zu of %zu bytes)", path, have,
-                       start + length);
-    bo_npy_parser parser = {context, path, (const char *)data + start, (const char *)data + start + length};
-    bo_npy_header header = {.rank = 0};
-    BO_TRY(parse_header(&parser, &header));
-    BO_TRY(parse_descr(&parser, header.descr, &reader->array));
-    reader->array.offset = start + length;
-    reader->array.by_column = header.by_column;
-    if (header.rank == 0) return bo_fail(context, BO_FORMAT, "%s: holds a single number (rank 0), not a table", path);
-    uint64_t columns = 1;
-    for (size_t i = 1; i < header.rank; ++i) {
-        if (header.shape[i] != 0 && columns > (UINT64_MAX >> 8) / header.shape[i])
+    uint64_t shape[BO_NPY_RANK], columns = 1;
+    size_t rank;
+    BO_TRY(bo_npy_header_read(context, reader->bytes, &reader->array, &rank, shape));
+    if (rank == 0) return bo_fail(context, BO_FORMAT, "%s: holds a single number (rank 0), not a table", path);
+    for (size_t i = 1; i < rank; ++i) {
+        if (shape[i] != 0 && columns > (UINT64_MAX >> 8) / shape[i])
             return bo_fail(context, BO_FORMAT, "%s: the shape in the .npy header overflows", path);
-        columns *= header.shape[i];
+        columns *= shape[i];
     }
-    if (header.by_column && header.rank > 2)
+    if (reader->array.by_column && rank > 2)
         return bo_fail(context, BO_UNSUPPORTED, "%s: an array of rank %zu in Fortran order; save it in C order", path,
-                       header.rank);
-    BO_TRY(bo_array_check(context, reader, header.shape[0], columns));
-    return bo_array_start(context, reader);
+                       rank);
+    BO_TRY(bo_array_rows_check(context, reader, shape[0], columns));
+    return bo_array_rows_start(context, reader);
 }

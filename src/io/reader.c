@@ -202,7 +202,7 @@ bo_status bo_reader_skip(bo_context *context, bo_reader *reader, size_t rows, si
     if (bo_reader_is_array(reader)) {
         size_t left = reader->rows - reader->next_row;
         *skipped = rows < left ? rows : left;
-        return bo_array_skip(context, reader, *skipped);
+        return bo_array_rows_skip(context, reader, *skipped);
     }
     for (; *skipped < rows; ++*skipped) {
         const char *text, *end;
@@ -216,7 +216,7 @@ bo_status bo_reader_skip(bo_context *context, bo_reader *reader, size_t rows, si
 
 bo_status bo_reader_rewind(bo_context *context, bo_reader *reader)
 {
-    if (bo_reader_is_array(reader)) return bo_array_rewind(context, reader);
+    if (bo_reader_is_array(reader)) return bo_array_rows_rewind(context, reader);
     BO_TRY(bo_bytes_rewind(context, reader->bytes));
     BO_TRY(bo_records_rewind(context, reader));
     if (!reader->names) return BO_OK;

@@ -1,5 +1,5 @@
 /* Inside of a reader. reader.c opens and dispatches; detect.c decides the format; text.c cuts records and keeps strings;
- * delimited.c, libsvm.c parse them; npy.c, idx.c read headers of arrays and array.c their rows. */
+ * delimited.c, libsvm.c parse them; npy.c, idx.c read headers of arrays, array_rows.c their rows, array.c a whole one. */
 #ifndef BO_IO_READER_H
 #define BO_IO_READER_H
 
@@ -102,14 +102,30 @@ static inline bool bo_reader_is_array(const bo_reader *reader)
 bo_status bo_npy_open(bo_context *context, bo_reader *reader);
 bo_status bo_idx_open(bo_context *context, bo_reader *reader);
 /* After a header was read: rows x columns are plausible and the file holds them. */
-bo_status bo_array_check(bo_context *context, bo_reader *reader, uint64_t rows, uint64_t columns);
+bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t rows, uint64_t columns);
 /* Passes over the header, which was only looked at so far. */
-bo_status bo_array_start(bo_context *context, bo_reader *reader);
-bo_status bo_array_rewind(bo_context *context, bo_reader *reader);
-bo_status bo_array_skip(bo_context *context, bo_reader *reader, size_t rows);
+bo_status bo_array_rows_start(bo_context *context, bo_reader *reader);
+bo_status bo_array_rows_rewind(bo_context *context, bo_reader *reader);
+bo_status bo_array_rows_skip(bo_context *context, bo_reader *reader, size_t rows);
 /* Rows as they lie in the file: *raw has *rows x columns items. The hot path of streams. */
 bo_status bo_reader_next_raw(bo_context *context, bo_reader *reader, size_t max_rows, const unsigned char **raw,
                              size_t *rows);
+
+/* ---- arrays, whatever reads them ------------------------------------------------------------------------ */
+
+enum { BO_NPY_RANK = 32, BO_PROMISE_TEXT = 256 };
+/* The header of a .npy file, looked at and not consumed: how the numbers lie, and the shape as it says. */
+bo_status bo_npy_header_read(bo_context *context, bo_bytes *bytes, bo_array_layout *array, size_t *rank,
+                             uint64_t shape[BO_NPY_RANK]);
+/* Like bo_array_load, of bytes that are already open; takes them over, also when it fails. */
+bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **out);
+/* The file holds the header and `count` numbers: no less, and where that can be seen no more. `promise`: the shape, for the
+ * message. */
+bo_status bo_array_fits(bo_context *context, const bo_bytes *bytes, const bo_array_layout *array, uint64_t count,
+                        const char *promise);
+bo_status bo_array_skip_header(bo_context *context, bo_bytes *bytes, const bo_array_layout *array);
+/* Nothing follows; asking for one byte more also lets gzip check its checksum. */
+bo_status bo_array_ends(bo_context *context, bo_bytes *bytes, const char *promise);
 void bo_convert_f64(const bo_array_layout *array, const unsigned char *raw, size_t count, double *out);
 void bo_convert_f32(const bo_array_layout *array, const unsigned char *raw, size_t count, float *out);
 
