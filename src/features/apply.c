@@ -1,5 +1,4 @@
-/* Applying a map. The fast path: blocks of rows as tasks; the projection goes straight into z, where the
- * function turns it into features. Raw inputs are never scaled: factors are part of the packed frequencies. */
+/* Applying a map: blocks of rows (block.c) as tasks. */
 #include <string.h>
 #include "internal.h"
 
@@ -11,53 +10,16 @@ typedef struct apply_job {
     const float *x;
     float *z;
     char *scratch;
-    size_t per_worker, project_bytes, t_bytes, u_bytes;
+    size_t per_worker;
 } apply_job;
-
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
-/* How a worker's scratch is laid out: projection, scaled inputs, projections apart from z, the function's
- * own. */
-static void plan_scratch(apply_job *job)
-{
-    const bo_features *f = job->features;
-    bool apart = !f->function->fast;
-    if (f->hadamard.padded) job->project_bytes = aligned(f->hadamard.padded * sizeof(float));
-    if (f->packed) job->project_bytes = aligned(bo_packed_scratch(f->packed, BO_BLOCK_ROWS));
-    if (apart) {
-        job->t_bytes = aligned(BO_BLOCK_ROWS * f->desc.dim * sizeof(float));
-        job->u_bytes = aligned(BO_BLOCK_ROWS * f->frequencies * sizeof(float));
-    }
-    size_t own = f->function->scratch ? aligned(f->function->scratch(f)) : 0;
-    job->per_worker = job->project_bytes + job->t_bytes + job->u_bytes + own;
-}
 
 static void apply_task(void *arg, size_t index, int worker)
 {
     const apply_job *job = arg;
-    const bo_features *f = job->features;
-    size_t first = index * BO_BLOCK_ROWS, dim = f->desc.dim;
+    size_t first = index * BO_BLOCK_ROWS;
     size_t rows = job->rows - first < BO_BLOCK_ROWS ? job->rows - first : BO_BLOCK_ROWS;
-    const float *x = job->x + first * job->ldx;
-    float *z = job->z + first * job->ldz;
-    char *scratch = job->scratch + (size_t)worker * job->per_worker;
-    float *t = (float *)(scratch + job->project_bytes);
-    float *u = f->function->fast ? z : (float *)(scratch + job->project_bytes + job->t_bytes);
-    size_t ldu = f->function->fast ? job->ldz : f->frequencies;
-    if (f->packed)
-        bo_packed_multiply(f->packed, rows, x, job->ldx, u, ldu, scratch);
-    else if (f->hadamard.padded)
-        bo_hadamard_project(f, rows, x, job->ldx, u, ldu, (float *)scratch);
-    if (f->function->fast) {
-        f->function->fast(f, rows, x, job->ldx, z, job->ldz);
-        return;
-    }
-    for (size_t r = 0; r < rows; r++)
-        for (size_t j = 0; j < dim; j++) t[r * dim + j] = x[r * job->ldx + j] * (float)f->factor[j];
-    f->function->forward_f32(f, rows, u, t, z, job->ldz, scratch + job->project_bytes + job->t_bytes + job->u_bytes);
+    bo_features_forward(job->features, rows, job->x + first * job->ldx, job->ldx, job->z + first * job->ldz, job->ldz,
+                        NULL, job->scratch + (size_t)worker * job->per_worker);
 }
 
 static bo_status check_strides(bo_context *context, const bo_features *features, const void *x, size_t ldx,
@@ -79,7 +41,7 @@ bo_status bo_features_apply(bo_context *context, const bo_features *features, si
     if (rows == 0) return BO_OK;
     BO_TRY(check_strides(context, features, x, ldx, z, ldz));
     apply_job job = {.features = features, .rows = rows, .ldx = ldx, .ldz = ldz, .x = x, .z = z};
-    plan_scratch(&job);
+    job.per_worker = bo_features_forward_bytes(features, BO_BLOCK_ROWS);
     job.scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), job.per_worker, "applying features");
     if (!job.scratch) return BO_MEMORY;
     bo_parallel(context, (rows + BO_BLOCK_ROWS - 1) / BO_BLOCK_ROWS, apply_task, &job);
@@ -115,7 +77,7 @@ bo_status bo_features_apply_f64(bo_context *context, const bo_features *features
     BO_TRY(check_strides(context, features, x, ldx, z, ldz));
     if (!function->forward_f64)
         return bo_fail(context, BO_UNSUPPORTED, "function %s has no float64 reference", function->name);
-    size_t own = function->scratch ? aligned(function->scratch(features)) : 0;
+    size_t own = function->scratch ? (function->scratch(features) + 63) / 64 * 64 : 0;
     double *w = bo_alloc_raw(context, m * dim, sizeof *w, "frequencies in float64");
     double *t = bo_alloc_raw(context, chunk * (dim + m), sizeof *t, "projections in float64"), *u = t + chunk * dim;
     char *scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), own, "applying features");

@@ -9,6 +9,8 @@
 bool bo_features_scaled(const bo_features *features);
 /* No feature is ever negative: POSITIVE, HYPERBOLIC, OPRF, RELU, ELU. */
 bool bo_features_nonnegative(const bo_features *features);
+/* bo_features_block_backward may be called: false for CUSTOM without custom_backward. */
+bool bo_features_differentiable(const bo_features *features);
 
 /* Bytes of scratch for either function below on up to `rows` rows, a multiple of 64. */
 size_t bo_features_block_bytes(const bo_features *features, size_t rows);

@@ -15,6 +15,8 @@ void bo_features_destroy(bo_features *features)
 {
     if (!features || atomic_fetch_sub(&features->other_owners, 1) > 0) return;
     bo_free(features->factor);
+    bo_free(features->slope);
+    bo_free(features->square);
     bo_free(features->length_scales);
     bo_free(features->w);
     bo_packed_destroy(features->packed);
@@ -46,6 +48,20 @@ static bo_status keep_length_scales(bo_context *context, bo_features *features)
     return BO_OK;
 }
 
+/* After derive: OPRF's u_scale is part of them. */
+static bo_status keep_slopes(bo_context *context, bo_features *features)
+{
+    size_t dim = features->desc.dim;
+    features->slope = bo_alloc_raw(context, dim, sizeof(float), "length scales");
+    features->square = bo_alloc_raw(context, dim, sizeof(float), "length scales");
+    if (!features->slope || !features->square) return BO_MEMORY;
+    for (size_t j = 0; j < dim; j++) {
+        features->slope[j] = (float)(features->factor[j] * features->u_scale);
+        features->square[j] = (float)(features->factor[j] * features->factor[j]);
+    }
+    return BO_OK;
+}
+
 bo_status bo_features_begin(bo_context *context, const bo_features_desc *resolved, bo_features **out)
 {
     *out = NULL;
@@ -59,6 +75,7 @@ bo_status bo_features_begin(bo_context *context, const bo_features_desc *resolve
     features->u_scale = 1;
     bo_status status = keep_length_scales(context, features);
     if (status == BO_OK && features->function->derive) status = features->function->derive(context, features);
+    if (status == BO_OK) status = keep_slopes(context, features);
     if (status != BO_OK) {
         bo_features_destroy(features);
         return status;
@@ -193,7 +210,8 @@ bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, 
     bo_features_desc resolved;
     BO_TRY(bo_features_resolve(context, desc, &resolved));
     size_t m = bo_frequencies_of(&resolved), dim = resolved.dim, padded = 1;
-    size_t total = sizeof(bo_features) + dim * (sizeof(double) + (resolved.length_scales ? sizeof(float) : 0));
+    size_t total =
+        sizeof(bo_features) + dim * (sizeof(double) + 2 * sizeof(float) + (resolved.length_scales ? sizeof(float) : 0));
     while (padded < dim) padded *= 2;
     if (m && bo_draw_find(resolved.draw)->structured)
         total += ((m + padded - 1) / padded * 3 * padded + m) * sizeof(float);

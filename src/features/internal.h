@@ -114,6 +114,7 @@ typedef struct bo_function_definition {
     size_t per_frequency; /* features a frequency; 0: no frequencies */
     bool exact;           /* φ(x)·φ(y) = k(x, y), nothing random */
     bool exponential;     /* features are exp(u + offset + …): weights enter as logarithms, through the offset */
+    bool nonnegative;     /* no feature is ever negative */
     bool flat;            /* every frequency has the same energy whatever the data: as drawn is already optimal */
     /* Maps without frequencies: the length of φ that the descriptor implies; *features 0 means any. */
     bo_status (*count)(bo_context *context, const bo_features_desc *desc, size_t *features);
@@ -126,8 +127,14 @@ typedef struct bo_function_definition {
     /* Bytes of scratch for one worker. NULL: none. */
     size_t (*scratch)(const bo_features *features);
     /* The fast path: u stands in the first m columns of each row of z, to be overwritten by the features. x
-     * is the raw input. NULL: forward_f32. */
-    void (*fast)(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz);
+     * is the raw input. With log_scale (kernel SOFTMAX only) the features are to be multiplied by exp(log_scale[r]), as
+     * features/block.h has it; without, they are φ itself. NULL: forward_f32. */
+    void (*fast)(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
+                 float *log_scale);
+    /* du (rows x m; maps without frequencies: dt, rows x dim) from z as `fast` left it with log scales held fixed, and
+     * for kernel SOFTMAX the factor push[r] of t_r in dt (else push is NULL). NULL: backward_f32. */
+    void (*fast_backward)(const bo_features *features, size_t rows, const float *z, size_t ldz, const float *dz,
+                          size_t lddz, float *du, size_t lddu, float *push);
     /* The definition, in both precisions from one source. u: rows x m, t: rows x dim. */
     void (*forward_f32)(const bo_features *features, size_t rows, const float *u, const float *t, float *z, size_t ldz,
                         void *scratch);
@@ -198,6 +205,8 @@ struct bo_features {
     size_t frequencies;
     double input_scale;   /* √γ or 1: part of factor */
     double *factor;       /* dim */
+    float *slope;         /* dim: factor u_scale, what du W is multiplied by on its way to dx */
+    float *square;        /* dim: factor² */
     float *length_scales; /* dim, or NULL: all 1 */
     float *w;             /* frequencies x dim */
     bo_packed *packed;
@@ -231,10 +240,19 @@ bo_status bo_features_select(bo_context *context, bo_features *features);
 bo_status bo_features_dense_f32(bo_context *context, const bo_features *features, float *w);
 bo_status bo_features_dense_f64(bo_context *context, const bo_features *features, double *w);
 
+/* Bytes of scratch for bo_features_forward on up to `rows` rows. */
+size_t bo_features_forward_bytes(const bo_features *features, size_t rows);
+/* bo_features_block, or φ itself where log_scale is NULL; for functions without log scales it must be. */
+void bo_features_forward(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
+                         float *log_scale, void *scratch);
+
 bo_status bo_hadamard_prepare(bo_context *context, const bo_draw_request *request, bo_hadamard *hadamard);
 /* u (stride ldu) for rows of raw x; buffer holds `padded` floats. */
 void bo_hadamard_project(const bo_features *features, size_t rows, const float *x, size_t ldx, float *u, size_t ldu,
                          float *buffer);
+/* dx (stride lddx) = du W, without factors and u_scale: the transposed transform. */
+void bo_hadamard_project_back(const bo_features *features, size_t rows, const float *du, size_t lddu, float *dx,
+                              size_t lddx, float *buffer);
 
 /* The frequencies it stands for, into whichever of the two is not NULL. */
 bo_status bo_hadamard_dense(bo_context *context, const bo_features *features, float *w, double *wide);

@@ -66,6 +66,23 @@ static inline bo_features_desc map_desc(bo_kernel kernel, bo_function function, 
                               .custom_backward = test_custom_backward};
 }
 
+/* How well u of frequency i, in units of what the function makes of it, can be known in float: u is a sum of products,
+ * each rounded (d + 2 roundings of at most 2⁻²⁴ Σ|w_j t_j|, the scaled frequency's own included), and the function itself
+ * adds a few; `more` is what else its argument contains. w: dense frequencies, t: the scaled input. */
+static inline double map_rounding(const bo_features *f, const double *w, const double *t, size_t i, double more)
+{
+    double sum = 1 + more;
+    if (f->frequencies)
+        for (size_t j = 0; j < DIM; j++) sum += f->u_scale * fabs(w[i * DIM + j] * t[j]);
+    if (f->offset) sum += fabs(f->offset[i]);
+    if (f->hadamard.padded) { /* the transform sums P terms: Σ|t| at the row's norm */
+        double all = 0;
+        for (size_t j = 0; j < DIM; j++) all += fabs(t[j]);
+        sum += f->u_scale * all * (double)f->hadamard.norms[i] * (double)f->hadamard.padded;
+    }
+    return (DIM + 6) * 0x1p-24 * sum;
+}
+
 typedef void (*map_visitor)(bo_context *context, const bo_features_desc *desc, void *user);
 
 /* Calls `visit` for every combination that is not refused; returns how many. */

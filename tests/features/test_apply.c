@@ -9,22 +9,12 @@ static void make_rows(float *x)
     test_inputs(9, ROWS * DIM, x);
 }
 
-/* How well a feature can be known in float: u is a sum of products, each rounded (d + 2 roundings of at most
- * 2⁻²⁴ Σ|w_j t_j|, the scaled frequency's own included), and the function itself adds a few; exponents also contain
- * |t|²/2 and the offset. */
+/* exponents also contain |t|²/2 */
 static double rounding(const bo_features *f, const double *w, const double *t, size_t i)
 {
-    double sum = 1, norm = 0;
+    double norm = 0;
     for (size_t j = 0; j < DIM; j++) norm += 0.5 * t[j] * t[j];
-    if (f->frequencies)
-        for (size_t j = 0; j < DIM; j++) sum += f->u_scale * fabs(w[i * DIM + j] * t[j]);
-    if (f->offset) sum += fabs(f->offset[i]);
-    if (f->hadamard.padded) { /* the transform sums P terms: Σ|t| at the row's norm */
-        double all = 0;
-        for (size_t j = 0; j < DIM; j++) all += fabs(t[j]);
-        sum += f->u_scale * all * (double)f->hadamard.norms[i] * pow((double)f->hadamard.padded, 1.0);
-    }
-    return (DIM + 6) * 0x1p-24 * (sum + norm);
+    return map_rounding(f, w, t, i, norm);
 }
 
 static void check_against_reference(bo_context *context, const bo_features_desc *desc, void *user)

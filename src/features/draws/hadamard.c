@@ -59,6 +59,26 @@ void bo_hadamard_project(const bo_features *features, size_t rows, const float *
         }
 }
 
+/* Wᵀ = Σ over blocks of D₃ H D₂ H D₁ H norms */
+void bo_hadamard_project_back(const bo_features *features, size_t rows, const float *du, size_t lddu, float *dx,
+                              size_t lddx, float *buffer)
+{
+    const bo_hadamard *hadamard = &features->hadamard;
+    size_t padded = hadamard->padded, dim = features->desc.dim, m = features->frequencies;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t block = 0; block < hadamard->blocks; block++) {
+            const float *signs = hadamard->signs + block * 3 * padded;
+            size_t first = block * padded, count = m - first < padded ? m - first : padded;
+            for (size_t i = 0; i < count; i++) buffer[i] = du[r * lddu + first + i] * hadamard->norms[first + i];
+            for (size_t i = count; i < padded; i++) buffer[i] = 0;
+            for (size_t stage = 3; stage-- > 0;) {
+                features->kernels->hadamard(padded, buffer);
+                for (size_t j = 0; j < padded; j++) buffer[j] *= signs[stage * padded + j];
+            }
+            for (size_t j = 0; j < dim; j++) dx[r * lddx + j] = (block ? dx[r * lddx + j] : 0) + buffer[j];
+        }
+}
+
 /* In-place, unnormalised, in double: for checking and for gradients. */
 static void hadamard_f64(size_t n, double *x)
 {

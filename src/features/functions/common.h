@@ -21,7 +21,8 @@ static inline double bo_half_norm_f64(const double *t, size_t dim)
 
 static inline double bo_half_norm_raw(const bo_features *features, const float *x)
 {
-    double sum = 0;
+    double sum = 0, scale = features->input_scale;
+    if (!features->length_scales) return 0.5 * scale * scale * features->kernels->dot(features->desc.dim, x, x);
     for (size_t j = 0; j < features->desc.dim; j++) {
         double t = (double)x[j] * features->factor[j];
         sum += t * t;
@@ -40,13 +41,26 @@ static inline void bo_apply_weights(const bo_features *features, float *z)
     for (size_t i = 0; features->weights && i < features->frequencies; i++) z[i] *= features->weights[i];
 }
 
+/* Where φ = exp(v + common + constant) and `top` is the largest v of a row: what to add to v. With a log scale that is
+ * what keeps the features at most exp(constant): it takes top + common, and what a float cannot hold of them (|t|²/2 may
+ * be 1e6) stays with the features. */
+static inline float bo_row_shift(double common, double constant, float top, float *log_scale)
+{
+    if (!log_scale) return (float)(common + constant);
+    *log_scale = (float)((double)top + common);
+    return (float)(common - (double)*log_scale + constant);
+}
+
 static inline double bo_offset(const bo_features *features, size_t i)
 {
     return features->offset ? features->offset[i] : 0;
 }
 
 /* The exponential functions: positive.c. */
-void bo_exponential_fast(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz);
+void bo_exponential_fast(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
+                         float *log_scale);
+void bo_exponential_fast_backward(const bo_features *features, size_t rows, const float *z, size_t ldz, const float *dz,
+                                  size_t lddz, float *du, size_t lddu, float *push);
 void bo_exponential_forward_f32(const bo_features *features, size_t rows, const float *u, const float *t, float *z,
                                 size_t ldz, void *scratch);
 void bo_exponential_forward_f64(const bo_features *features, size_t rows, const double *u, const double *t, double *z,

@@ -32,10 +32,10 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #define BO_TEMPLATE "functions/cosbias.c"
 #include "../twice.h"
 
-static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz)
+static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
 {
     size_t m = f->frequencies;
-    (void)x, (void)ldx;
+    (void)x, (void)ldx, (void)log_scale;
     for (size_t r = 0; r < rows; r++) {
         f->kernels->cos_shift(m, (float)sqrt(2 / (double)m), z + r * ldz, f->bias, z + r * ldz);
         bo_apply_weights(f, z + r * ldz);

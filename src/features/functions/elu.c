@@ -31,10 +31,37 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #define BO_TEMPLATE "functions/elu.c"
 #include "../twice.h"
 
+/* max(t, 0) + exp(min(t, 0)): u is not there, z is written once */
+static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
+{
+    size_t dim = f->desc.dim;
+    (void)log_scale;
+    for (size_t r = 0; r < rows; r++) {
+        const float *in = x + r * ldx;
+        float *out = z + r * ldz;
+        for (size_t j = 0; j < dim; j++) out[j] = f->slope[j] * in[j] > 0 ? 0 : f->slope[j] * in[j];
+        f->kernels->exp_shift(dim, out, 0, out);
+        for (size_t j = 0; j < dim; j++) out[j] += f->slope[j] * in[j] > 0 ? f->slope[j] * in[j] : 0;
+    }
+}
+
+/* φ' = 1 where φ = t + 1 > 1, else φ */
+static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
+                          float *dt, size_t lddt, float *push)
+{
+    (void)push;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < f->desc.dim; j++) {
+            float value = z[r * ldz + j];
+            dt[r * lddt + j] = dz[r * lddz + j] * (value > 1 ? 1 : value);
+        }
+}
+
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
     if (desc->dim > BO_EXACT_MOST)
-        return bo_fail(context, BO_INVALID, "function elu has at most dim %d, found %zu", (int)BO_EXACT_MOST, desc->dim);
+        return bo_fail(context, BO_INVALID, "function elu has at most dim %d, found %zu", (int)BO_EXACT_MOST,
+                       desc->dim);
     *features = desc->dim;
     return BO_OK;
 }
@@ -43,7 +70,10 @@ const bo_function_definition bo_function_elu = {
     .name = "elu",
     .kernels = BO_KERNEL_BIT(BO_KERNEL_ELU),
     .exact = true,
+    .nonnegative = true,
     .count = count,
+    .fast = fast,
+    .fast_backward = fast_backward,
     .forward_f32 = forward_f32,
     .forward_f64 = forward_f64,
     .backward_f32 = backward_f32,

@@ -46,19 +46,33 @@ static double row_shift(const bo_features *f, double half_norm)
 #define BO_TEMPLATE "functions/hyperbolic.c"
 #include "../twice.h"
 
-static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz)
+static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
 {
     size_t m = f->frequencies;
+    double constant = -0.5 * log(2 * (double)m);
     for (size_t r = 0; r < rows; r++) {
         float *up = z + r * ldz, *down = up + m;
-        float shift = (float)row_shift(f, bo_half_norm_raw(f, x + r * ldx));
         for (size_t i = 0; i < m; i++) down[i] = -up[i];
         if (f->offset) {
             f->kernels->axpy(m, 1, f->offset_f32, up);
             f->kernels->axpy(m, 1, f->offset_f32, down);
         }
-        f->kernels->exp_shift(m, up, shift, up);
-        f->kernels->exp_shift(m, down, shift, down);
+        float top = log_scale ? f->kernels->max(2 * m, up) : 0;
+        float shift = bo_row_shift(-bo_half_norm_raw(f, x + r * ldx), constant, top, log_scale ? log_scale + r : NULL);
+        f->kernels->exp_shift(2 * m, up, shift, up);
+    }
+}
+
+/* du = dz₁ ∘ z₁ - dz₂ ∘ z₂, dt = -t Σ dz z */
+static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
+                          float *du, size_t lddu, float *push)
+{
+    size_t m = f->frequencies;
+    for (size_t r = 0; r < rows; r++) {
+        const float *value = z + r * ldz, *slope = dz + r * lddz;
+        float *out = du + r * lddu;
+        for (size_t i = 0; i < m; i++) out[i] = slope[i] * value[i] - slope[m + i] * value[m + i];
+        push[r] = -(float)f->kernels->dot(2 * m, slope, value);
     }
 }
 
@@ -79,8 +93,10 @@ const bo_function_definition bo_function_hyperbolic = {
     .name = "hyperbolic",
     .kernels = BO_KERNEL_BIT(BO_KERNEL_SOFTMAX),
     .exponential = true,
+    .nonnegative = true,
     .per_frequency = 2,
     .fast = fast,
+    .fast_backward = fast_backward,
     .forward_f32 = forward_f32,
     .forward_f64 = forward_f64,
     .backward_f32 = backward_f32,

@@ -43,13 +43,30 @@ static double row_shift(const bo_features *f, double half_norm)
 #define BO_TEMPLATE "functions/positive.c"
 #include "../twice.h"
 
-void bo_exponential_fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz)
+void bo_exponential_fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
+                         float *log_scale)
+{
+    size_t m = f->frequencies;
+    double constant = -0.5 * log((double)m);
+    for (size_t r = 0; r < rows; r++) {
+        float *row = z + r * ldz;
+        double common = f->log_d - bo_half_norm_raw(f, x + r * ldx);
+        if (f->offset) f->kernels->axpy(m, 1, f->offset_f32, row);
+        float top = log_scale ? f->kernels->max(m, row) : 0;
+        f->kernels->exp_shift(m, row, bo_row_shift(common, constant, top, log_scale ? log_scale + r : NULL), row);
+    }
+}
+
+/* du = dz ∘ z, dt = -t Σ dz z */
+void bo_exponential_fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz,
+                                  size_t lddz, float *du, size_t lddu, float *push)
 {
     size_t m = f->frequencies;
     for (size_t r = 0; r < rows; r++) {
-        float *row = z + r * ldz;
-        if (f->offset) f->kernels->axpy(m, 1, f->offset_f32, row);
-        f->kernels->exp_shift(m, row, (float)row_shift(f, bo_half_norm_raw(f, x + r * ldx)), row);
+        const float *value = z + r * ldz, *slope = dz + r * lddz;
+        float *out = du + r * lddu;
+        for (size_t i = 0; i < m; i++) out[i] = slope[i] * value[i];
+        push[r] = -(float)f->kernels->dot(m, slope, value);
     }
 }
 
@@ -68,8 +85,10 @@ const bo_function_definition bo_function_positive = {
     .name = "positive",
     .kernels = BO_KERNEL_BIT(BO_KERNEL_SOFTMAX),
     .exponential = true,
+    .nonnegative = true,
     .per_frequency = 1,
     .fast = bo_exponential_fast,
+    .fast_backward = bo_exponential_fast_backward,
     .forward_f32 = bo_exponential_forward_f32,
     .forward_f64 = bo_exponential_forward_f64,
     .backward_f32 = bo_exponential_backward_f32,

@@ -32,12 +32,25 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #define BO_TEMPLATE "functions/relu.c"
 #include "../twice.h"
 
-static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz)
+static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
 {
-    (void)x, (void)ldx;
+    (void)x, (void)ldx, (void)log_scale;
     for (size_t r = 0; r < rows; r++) {
         f->kernels->relu(f->frequencies, (float)(1 / sqrt((double)f->frequencies)), z + r * ldz, z + r * ldz);
         bo_apply_weights(f, z + r * ldz);
+    }
+}
+
+/* u > 0 exactly where z > 0, but for what is too small for a float */
+static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
+                          float *du, size_t lddu, float *push)
+{
+    float scale = (float)(1 / sqrt((double)f->frequencies));
+    (void)push;
+    for (size_t r = 0; r < rows; r++) {
+        float *out = du + r * lddu;
+        for (size_t i = 0; i < f->frequencies; i++) out[i] = z[r * ldz + i] > 0 ? scale * dz[r * lddz + i] : 0;
+        bo_apply_weights(f, out);
     }
 }
 
@@ -63,7 +76,9 @@ const bo_function_definition bo_function_relu = {
     .name = "relu",
     .kernels = BO_KERNEL_BIT(BO_KERNEL_ARCCOS),
     .per_frequency = 1,
+    .nonnegative = true,
     .fast = fast,
+    .fast_backward = fast_backward,
     .forward_f32 = forward_f32,
     .forward_f64 = forward_f64,
     .backward_f32 = backward_f32,

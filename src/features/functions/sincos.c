@@ -51,16 +51,33 @@ static double row_scale(const bo_features *f, double half_norm)
 #define BO_TEMPLATE "functions/sincos.c"
 #include "../twice.h"
 
-static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz)
+static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
 {
     size_t m = f->frequencies;
     bool softmax = f->desc.kernel == BO_KERNEL_SOFTMAX;
     for (size_t r = 0; r < rows; r++) {
         float *row = z + r * ldz;
         double half_norm = softmax ? bo_half_norm_raw(f, x + r * ldx) : 0;
+        if (log_scale) {
+            log_scale[r] = (float)half_norm;
+            half_norm -= (double)log_scale[r]; /* what a float cannot hold of it stays with the features */
+        }
         f->kernels->sincos(m, (float)row_scale(f, half_norm), row, row + m, row);
         bo_apply_weights(f, row);
         bo_apply_weights(f, row + m);
+    }
+}
+
+/* du = dz₂ ∘ cos - dz₁ ∘ sin, and for the softmax kernel dt = t Σ dz z */
+static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
+                          float *du, size_t lddu, float *push)
+{
+    size_t m = f->frequencies;
+    for (size_t r = 0; r < rows; r++) {
+        const float *value = z + r * ldz, *slope = dz + r * lddz;
+        float *out = du + r * lddu;
+        for (size_t i = 0; i < m; i++) out[i] = slope[m + i] * value[i] - slope[i] * value[m + i];
+        if (push) push[r] = (float)f->kernels->dot(2 * m, slope, value);
     }
 }
 
@@ -82,6 +99,7 @@ const bo_function_definition bo_function_sincos = {
     .per_frequency = 2,
     .flat = true,
     .fast = fast,
+    .fast_backward = fast_backward,
     .forward_f32 = forward_f32,
     .forward_f64 = forward_f64,
     .backward_f32 = backward_f32,

@@ -1,0 +1,192 @@
+/* Features of a block of rows on the calling thread: the one way to φ in float, which bo_features_apply shares among its
+ * tasks and attention calls inside its own. Raw inputs are never scaled on the way: factors are part of the packed
+ * frequencies, and come back in as two vectors in the gradient:
+ *   dx = factor ∘ (s du W + push t),   t = factor ∘ x,
+ * where push is what the gradient of ±|t|²/2 in a scaled function's exponent multiplies t by. */
+#include <string.h>
+#include "block.h"
+#include "internal.h"
+
+bool bo_features_scaled(const bo_features *features)
+{
+    return features->desc.kernel == BO_KERNEL_SOFTMAX;
+}
+
+bool bo_features_nonnegative(const bo_features *features)
+{
+    return features->function->nonnegative;
+}
+
+bool bo_features_differentiable(const bo_features *features)
+{
+    return features->desc.function != BO_FUNCTION_CUSTOM || features->desc.custom_backward;
+}
+
+/* ---- scratch --------------------------------------------------------------------------------------------------- */
+
+/* Rows are taken BO_BLOCK_ROWS at a time: scratch does not grow beyond those. NULL: not needed. */
+typedef struct buffers {
+    float *project; /* what the projection itself needs */
+    float *t, *u;   /* rows x dim, rows x m: for functions that are not evaluated in place */
+    float *du, *dt; /* gradients of the same */
+    float *push;    /* rows */
+    void *own;      /* the function's */
+} buffers;
+
+static void *take(char *scratch, size_t *used, size_t bytes)
+{
+    void *here = scratch ? scratch + *used : NULL;
+    *used += (bytes + 63) / 64 * 64;
+    return here;
+}
+
+/* Lays the buffers out in `scratch` (NULL: only counts) and returns the bytes they take. */
+static size_t carve(const bo_features *f, size_t rows, bool backward, char *scratch, buffers *b)
+{
+    size_t used = 0, m = f->frequencies, dim = f->desc.dim, one = sizeof(float);
+    bool in_place = backward ? f->function->fast_backward != NULL : f->function->fast != NULL;
+    if (rows > BO_BLOCK_ROWS) rows = BO_BLOCK_ROWS;
+    *b = (buffers){0};
+    if (f->hadamard.padded) b->project = take(scratch, &used, f->hadamard.padded * one);
+    if (f->packed) b->project = take(scratch, &used, bo_packed_scratch(f->packed, rows));
+    if (backward) b->du = take(scratch, &used, rows * m * one);
+    if (backward && bo_features_scaled(f)) b->push = take(scratch, &used, rows * one);
+    if (in_place) return used;
+    b->t = take(scratch, &used, rows * dim * one);
+    b->u = take(scratch, &used, rows * m * one);
+    if (backward) b->dt = take(scratch, &used, rows * dim * one);
+    if (f->function->scratch) b->own = take(scratch, &used, f->function->scratch(f));
+    return used;
+}
+
+size_t bo_features_forward_bytes(const bo_features *features, size_t rows)
+{
+    buffers unused;
+    return carve(features, rows, false, NULL, &unused);
+}
+
+size_t bo_features_block_bytes(const bo_features *features, size_t rows)
+{
+    buffers unused;
+    size_t forward = carve(features, rows, false, NULL, &unused), backward = carve(features, rows, true, NULL, &unused);
+    return forward > backward ? forward : backward;
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------------- */
+
+static void project(const bo_features *f, size_t rows, const float *x, size_t ldx, float *u, size_t ldu, float *buffer)
+{
+    if (f->packed)
+        bo_packed_multiply(f->packed, rows, x, ldx, u, ldu, buffer);
+    else if (f->hadamard.padded)
+        bo_hadamard_project(f, rows, x, ldx, u, ldu, buffer);
+}
+
+static void scale_inputs(const bo_features *f, size_t rows, const float *x, size_t ldx, float *t)
+{
+    size_t dim = f->desc.dim;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < dim; j++) t[r * dim + j] = x[r * ldx + j] * (float)f->factor[j];
+}
+
+static void forward_rows(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
+                         float *log_scale, const buffers *b)
+{
+    if (f->function->fast) {
+        project(f, rows, x, ldx, z, ldz, b->project);
+        f->function->fast(f, rows, x, ldx, z, ldz, log_scale);
+    } else {
+        scale_inputs(f, rows, x, ldx, b->t);
+        project(f, rows, x, ldx, b->u, f->frequencies, b->project);
+        f->function->forward_f32(f, rows, b->u, b->t, z, ldz, b->own);
+    }
+}
+
+void bo_features_forward(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
+                         float *log_scale, void *scratch)
+{
+    buffers b;
+    carve(features, rows, false, scratch, &b);
+    for (size_t r = 0; r < rows; r += BO_BLOCK_ROWS) {
+        size_t count = rows - r < BO_BLOCK_ROWS ? rows - r : BO_BLOCK_ROWS;
+        forward_rows(features, count, x + r * ldx, ldx, z + r * ldz, ldz, log_scale ? log_scale + r : NULL, &b);
+    }
+}
+
+void bo_features_block(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
+                       float *log_scale, void *scratch)
+{
+    bool scaled = bo_features_scaled(features);
+    if (!scaled) memset(log_scale, 0, rows * sizeof *log_scale);
+    bo_features_forward(features, rows, x, ldx, z, ldz, scaled ? log_scale : NULL, scratch);
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------- */
+
+/* dx = du W, before any factor. */
+static void project_back(const bo_features *f, size_t rows, const float *du, float *dx, size_t lddx, float *buffer)
+{
+    size_t m = f->frequencies, dim = f->desc.dim;
+    if (f->hadamard.padded)
+        bo_hadamard_project_back(f, rows, du, m, dx, lddx, buffer);
+    else if (f->w)
+        f->kernels->multiply(rows, dim, m, du, m, 1, f->w, dim, false, dx, lddx);
+}
+
+static void add_push(const bo_features *f, size_t rows, const float *x, size_t ldx, const float *push, float *dx,
+                     size_t lddx)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < f->desc.dim; j++)
+            dx[r * lddx + j] = f->slope[j] * dx[r * lddx + j] + push[r] * (f->square[j] * x[r * ldx + j]);
+}
+
+static void apply_slope(const bo_features *f, size_t rows, float *dx, size_t lddx)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < f->desc.dim; j++) dx[r * lddx + j] *= f->slope[j];
+}
+
+static void backward_in_place(const bo_features *f, size_t rows, const float *x, size_t ldx, const float *z, size_t ldz,
+                              const float *dz, size_t lddz, float *dx, size_t lddx, const buffers *b)
+{
+    size_t m = f->frequencies;
+    f->function->fast_backward(f, rows, z, ldz, dz, lddz, m ? b->du : dx, m ? m : lddx, b->push);
+    project_back(f, rows, b->du, dx, lddx, b->project);
+    if (b->push)
+        add_push(f, rows, x, ldx, b->push, dx, lddx);
+    else
+        apply_slope(f, rows, dx, lddx);
+}
+
+/* By the definition, from u and t made again. */
+static void backward_again(const bo_features *f, size_t rows, const float *x, size_t ldx, const float *dz, size_t lddz,
+                           float *dx, size_t lddx, const buffers *b)
+{
+    size_t dim = f->desc.dim;
+    scale_inputs(f, rows, x, ldx, b->t);
+    project(f, rows, x, ldx, b->u, f->frequencies, b->project);
+    memset(b->dt, 0, rows * dim * sizeof(float));
+    f->function->backward_f32(f, rows, b->u, b->t, dz, lddz, b->du, b->dt, b->own);
+    if (!f->frequencies)
+        for (size_t r = 0; r < rows; r++) memset(dx + r * lddx, 0, dim * sizeof(float));
+    project_back(f, rows, b->du, dx, lddx, b->project);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < dim; j++)
+            dx[r * lddx + j] = f->slope[j] * dx[r * lddx + j] + (float)f->factor[j] * b->dt[r * dim + j];
+}
+
+void bo_features_block_backward(const bo_features *features, size_t rows, const float *x, size_t ldx, const float *z,
+                                size_t ldz, const float *dz, size_t lddz, float *dx, size_t lddx, void *scratch)
+{
+    buffers b;
+    carve(features, rows, true, scratch, &b);
+    for (size_t r = 0; r < rows; r += BO_BLOCK_ROWS) {
+        size_t count = rows - r < BO_BLOCK_ROWS ? rows - r : BO_BLOCK_ROWS;
+        if (features->function->fast_backward)
+            backward_in_place(features, count, x + r * ldx, ldx, z + r * ldz, ldz, dz + r * lddz, lddz, dx + r * lddx,
+                              lddx, &b);
+        else
+            backward_again(features, count, x + r * ldx, ldx, dz + r * lddz, lddz, dx + r * lddx, lddx, &b);
+    }
+}

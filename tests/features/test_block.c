@@ -1,0 +1,314 @@
+/* Features of a block of rows inside a task, for every map: against the float64 reference, at norms where φ itself would
+ * overflow or vanish, row by row the same bits, in exactly the scratch that was announced. */
+#include "maps.h"
+#include "features/block.h"
+
+enum { ROWS = 70, MOST = 128, GAP = 3 }; /* a block of rows and a part */
+static const double large = 32;          /* frequencies beyond get no weight in gradients, see test_gradients.c */
+
+/* ---- a block with its results ---------------------------------------------------------------------------------- */
+
+/* Rows have gaps between them, which hold -7. */
+typedef struct block {
+    bo_features *f;
+    size_t length, ldz, ldx;
+    float x[ROWS * (DIM + GAP)], dx[ROWS * (DIM + GAP)];
+    float z[ROWS * (MOST + GAP)], dz[ROWS * (MOST + GAP)];
+    float log_scale[ROWS];
+} block;
+
+static block *make_block(bo_context *context, const bo_features_desc *map, bool length_scales, double norm)
+{
+    float scales[DIM];
+    bo_features_desc desc = *map;
+    block *b = malloc(sizeof *b);
+    bo_rng rng = bo_rng_make(5, 5);
+    for (size_t j = 0; j < DIM; j++) scales[j] = (float)(0.8 + 0.1 * (double)j);
+    if (length_scales) desc.length_scales = scales;
+    assert_ok(context, bo_features_create(context, &desc, &b->f));
+    b->length = bo_features_describe(b->f)->features;
+    assert_true(b->length <= MOST);
+    b->ldz = b->length + GAP;
+    b->ldx = DIM + GAP;
+    for (size_t i = 0; i < sizeof b->x / sizeof *b->x; i++) b->x[i] = b->dx[i] = -7;
+    for (size_t i = 0; i < sizeof b->z / sizeof *b->z; i++) b->z[i] = -7, b->dz[i] = (float)bo_rng_normal(&rng);
+    for (size_t r = 0; r < ROWS; r++) {
+        double squares = 0, v[DIM];
+        for (size_t j = 0; j < DIM; j++) v[j] = bo_rng_normal(&rng), squares += v[j] * v[j];
+        for (size_t j = 0; j < DIM; j++) b->x[r * b->ldx + j] = (float)(norm * v[j] / sqrt(squares));
+    }
+    return b;
+}
+
+static void drop(block *b)
+{
+    bo_features_destroy(b->f);
+    free(b);
+}
+
+/* Forward and backward of rows first .. first + count - 1; what is announced is all the scratch there is. */
+static void run(block *b, size_t first, size_t count)
+{
+    size_t bytes = bo_features_block_bytes(b->f, count);
+    unsigned char *scratch = aligned_alloc(64, bytes + 64);
+    assert_int_equal(bytes % 64, 0);
+    memset(scratch, 0xff, bytes + 64); /* NaN */
+    bo_features_block(b->f, count, b->x + first * b->ldx, b->ldx, b->z + first * b->ldz, b->ldz, b->log_scale + first,
+                      scratch);
+    bo_features_block_backward(b->f, count, b->x + first * b->ldx, b->ldx, b->z + first * b->ldz, b->ldz,
+                               b->dz + first * b->ldz, b->ldz, b->dx + first * b->ldx, b->ldx, scratch);
+    for (size_t i = bytes; i < bytes + 64; i++)
+        if (scratch[i] != 0xff) fail_msg("byte %zu behind the scratch was written", i - bytes);
+    free(scratch);
+}
+
+/* ---- references in float64 ------------------------------------------------------------------------------------- */
+
+/* z of one row, relative to exp(log_scale): the formulas of features.h, in logarithms where φ is an exponential. */
+static void reference(const bo_features *f, const double *w, const double *t, double log_scale, double *z)
+{
+    size_t m = f->frequencies;
+    double half = 0;
+    for (size_t j = 0; j < DIM; j++) half += 0.5 * t[j] * t[j];
+    for (size_t i = 0; i < m; i++) {
+        double u = 0;
+        for (size_t j = 0; j < DIM; j++) u += f->u_scale * w[i * DIM + j] * t[j];
+        double offset = (f->offset ? f->offset[i] : 0) + f->log_d - half - log_scale;
+        double weight = f->weights ? (double)f->weights[i] : 1;
+        if (f->desc.function == BO_FUNCTION_SINCOS) {
+            z[i] = weight * exp(half - log_scale) * cos(u) / sqrt((double)m);
+            z[m + i] = weight * exp(half - log_scale) * sin(u) / sqrt((double)m);
+        } else if (f->desc.function == BO_FUNCTION_HYPERBOLIC) {
+            z[i] = exp(offset + u) / sqrt(2 * (double)m);
+            z[m + i] = exp(offset - u) / sqrt(2 * (double)m);
+        } else {
+            z[i] = exp(offset + u) / sqrt((double)m);
+        }
+    }
+}
+
+static void scaled_row(const block *b, size_t r, double *x, double *t)
+{
+    for (size_t j = 0; j < DIM; j++) x[j] = (double)b->x[r * b->ldx + j], t[j] = x[j] * b->f->factor[j];
+}
+
+/* The largest rounding of a row: what a log scale is made of enters every feature. */
+static double row_rounding(const bo_features *f, const double *w, const double *t)
+{
+    double most = map_rounding(f, w, t, 0, 0);
+    for (size_t i = 1; i < f->frequencies; i++) most = fmax(most, map_rounding(f, w, t, i, 0));
+    return 2 * most; /* the feature's own, and the shift's */
+}
+
+static void check_features(bo_context *context, block *b)
+{
+    const bo_features *f = b->f;
+    double w[FREQUENCIES * DIM], x[DIM], t[DIM], z[MOST];
+    bool scaled = bo_features_scaled(f);
+    if (f->frequencies) assert_ok(context, bo_features_dense_f64(context, f, w));
+    for (size_t r = 0; r < ROWS; r++) {
+        double most = 0, top = 0;
+        scaled_row(b, r, x, t);
+        if (scaled)
+            reference(f, w, t, (double)b->log_scale[r], z);
+        else
+            assert_ok(context, bo_features_apply_f64(context, f, 1, x, DIM, z, b->length));
+        for (size_t i = 0; i < b->length; i++) most = fmax(most, fabs(z[i]));
+        double limit = most * expm1(row_rounding(f, w, t));
+        if (!scaled) assert_true(b->log_scale[r] == 0);
+        for (size_t i = 0; i < b->length; i++) {
+            double value = (double)b->z[r * b->ldz + i];
+            if (!(fabs(value - z[i]) <= limit))
+                fail_msg("%s: feature %zu of row %zu is %.9g, expected %.9g within %.2g", map_name(&f->desc), i, r,
+                         value, z[i], limit);
+            if (bo_features_nonnegative(f)) assert_true(value >= 0);
+            top = fmax(top, fabs(value) * sqrt((double)b->length));
+        }
+        /* 1/√features: exactly that for the largest exponential, but for what the float log scale rounds off */
+        bool exponential = f->function->exponential;
+        if (scaled && !(top < (exponential ? 1.1 : 1.5 * sqrt(20)) && top > (exponential ? 0.9 : 0.2)))
+            fail_msg("%s: the largest of row %zu is %g", map_name(&f->desc), r, top);
+        for (size_t i = b->length; i < b->ldz; i++) assert_true(b->z[r * b->ldz + i] == -7);
+    }
+}
+
+/* dz/dx of scaled maps: du = ±dz z, dt = s du W ∓ t Σ dz z. */
+static void check_scaled_gradients(bo_context *context, const block *b)
+{
+    const bo_features *f = b->f;
+    size_t m = f->frequencies;
+    double w[FREQUENCIES * DIM], x[DIM], t[DIM], z[MOST];
+    assert_ok(context, bo_features_dense_f64(context, f, w));
+    for (size_t r = 0; r < ROWS; r++) {
+        const float *dz = b->dz + r * b->ldz;
+        double dt[DIM] = {0}, size[DIM] = {0};
+        scaled_row(b, r, x, t);
+        reference(f, w, t, (double)b->log_scale[r], z);
+        for (size_t i = 0; i < b->length; i++) {
+            bool second = i >= m, wave = f->desc.function == BO_FUNCTION_SINCOS;
+            double slope = wave ? (second ? z[i - m] : -z[i + m]) : (second ? -z[i] : z[i]), own = wave ? z[i] : -z[i];
+            for (size_t j = 0; j < DIM; j++) {
+                double along = f->u_scale * w[i % m * DIM + j] * slope, across = t[j] * own;
+                dt[j] += (double)dz[i] * (along + across);
+                size[j] += fabs((double)dz[i] * along) + fabs((double)dz[i] * across);
+            }
+        }
+        double limit = expm1(row_rounding(f, w, t)) + (double)b->length * 0x1p-24;
+        if (f->desc.function == BO_FUNCTION_SINCOS) limit *= 8; /* errors are of the size of 1, features may be small */
+        for (size_t j = 0; j < DIM; j++) {
+            double value = (double)b->dx[r * b->ldx + j], expected = dt[j] * f->factor[j];
+            if (!(fabs(value - expected) <= limit * size[j] * f->factor[j] + 1e-30))
+                fail_msg("%s: gradient %zu of row %zu is %.9g, expected %.9g", map_name(&f->desc), j, r, value,
+                         expected);
+        }
+    }
+}
+
+/* Where nothing overflows, φ = exp(log scale) z and dz = exp(log scale) dφ: the reference's own gradients. */
+static void check_gradients(bo_context *context, const block *b)
+{
+    double x[DIM], t[DIM], dz[MOST], dx[DIM], size = 0;
+    for (size_t r = 0; r < ROWS; r++) {
+        scaled_row(b, r, x, t);
+        for (size_t i = 0; i < b->length; i++) dz[i] = (double)b->dz[r * b->ldz + i] * exp(-(double)b->log_scale[r]);
+        assert_ok(context, bo_features_backward_f64(context, b->f, 1, x, DIM, dz, b->length, dx, DIM, NULL, NULL));
+        for (size_t j = 0; j < DIM; j++) size = fmax(size, fabs(dx[j]));
+        for (size_t j = 0; j < DIM; j++) {
+            double value = (double)b->dx[r * b->ldx + j];
+            if (!(fabs(value - dx[j]) <= 1e-4 * (1 + size)))
+                fail_msg("%s: gradient %zu of row %zu is %.9g, expected %.9g", map_name(&b->f->desc), j, r, value,
+                         dx[j]);
+        }
+    }
+}
+
+static void ignore_large_frequencies(bo_context *context, block *b)
+{
+    float w[FREQUENCIES * DIM];
+    size_t m = b->f->frequencies;
+    if (!m) return;
+    assert_ok(context, bo_features_dense_f32(context, b->f, w));
+    for (size_t i = 0; i < b->length; i++)
+        for (size_t j = 0; j < DIM; j++)
+            if (fabs((double)w[i % m * DIM + j]) > large)
+                for (size_t r = 0; r < ROWS; r++) b->dz[r * b->ldz + i] = 0;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------------------------- */
+
+static void check_moderate(bo_context *context, const bo_features_desc *desc, void *user)
+{
+    (void)user;
+    if (desc->kernel == BO_KERNEL_CUSTOM) return; /* float only: a_callback_makes_blocks */
+    for (int length_scales = 0; length_scales < 2; length_scales++) {
+        block *b = make_block(context, desc, length_scales, 0.9);
+        ignore_large_frequencies(context, b);
+        run(b, 0, ROWS);
+        check_features(context, b);
+        check_gradients(context, b);
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t j = DIM; j < DIM + GAP; j++) assert_true(b->dx[r * b->ldx + j] == -7);
+        drop(b);
+    }
+}
+
+static void every_isa_agrees_with_float64(void **state)
+{
+    (void)state;
+    const char *const sets[] = {"ref", "avx2", "avx512"};
+    float sample[SAMPLE_ROWS * DIM];
+    test_inputs(1, SAMPLE_ROWS * DIM, sample);
+    for (size_t i = 0; i < 3; i++) {
+        bo_context_desc desc = {.threads = 1, .isa = sets[i]};
+        bo_context *context = NULL;
+        if (bo_context_create(&desc, &context) != BO_OK) continue; /* not on this CPU */
+        assert_true(for_each_map(context, sample, check_moderate, NULL) > 200);
+        bo_context_destroy(context);
+    }
+}
+
+static void check_large(bo_context *context, const bo_features_desc *desc, void *user)
+{
+    const double norms[] = {0, 30, 1000};
+    (void)user;
+    if (desc->kernel == BO_KERNEL_CUSTOM) return;
+    for (size_t i = 0; i < 3; i++) {
+        block *b = make_block(context, desc, i == 1, norms[i]);
+        run(b, 0, ROWS);
+        check_features(context, b);
+        for (size_t r = 0; r < ROWS; r++)
+            for (size_t j = 0; j < DIM; j++)
+                if (!isfinite(b->dx[r * b->ldx + j])) fail_msg("%s: a gradient is not finite", map_name(desc));
+        if (bo_features_scaled(b->f)) check_scaled_gradients(context, b);
+        drop(b);
+    }
+}
+
+static void large_norms_neither_overflow_nor_vanish(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float sample[SAMPLE_ROWS * DIM];
+    test_inputs(1, SAMPLE_ROWS * DIM, sample);
+    for_each_map(context, sample, check_large, NULL);
+    bo_context_destroy(context);
+}
+
+static void check_rows(bo_context *context, const bo_features_desc *desc, void *user)
+{
+    (void)user;
+    block *whole = make_block(context, desc, false, 2), *parts = make_block(context, desc, false, 2);
+    run(whole, 0, ROWS);
+    for (size_t first = 0, count = 1; first < ROWS; first += count, count = count % 7 + 1)
+        run(parts, first, first + count < ROWS ? count : ROWS - first);
+    run(parts, 0, 0);
+    if (memcmp(whole->z, parts->z, sizeof whole->z) || memcmp(whole->dx, parts->dx, sizeof whole->dx) ||
+        memcmp(whole->log_scale, parts->log_scale, sizeof whole->log_scale))
+        fail_msg("%s: a row's bits depend on the other rows", map_name(desc));
+    drop(whole);
+    drop(parts);
+}
+
+static void a_row_depends_on_that_row_alone(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float sample[SAMPLE_ROWS * DIM];
+    test_inputs(1, SAMPLE_ROWS * DIM, sample);
+    for_each_map(context, sample, check_rows, NULL);
+    bo_context_destroy(context);
+}
+
+static void a_callback_makes_blocks(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_features_desc desc = map_desc(BO_KERNEL_CUSTOM, BO_FUNCTION_CUSTOM, BO_DRAW_IID, BO_SAMPLING_DRAWN, NULL);
+    block *b = make_block(context, &desc, true, 1);
+    float z[ROWS * FREQUENCIES], dx[ROWS * DIM];
+    run(b, 0, ROWS);
+    assert_true(bo_features_differentiable(b->f));
+    assert_ok(context, bo_features_apply(context, b->f, ROWS, b->x, b->ldx, z, FREQUENCIES));
+    assert_ok(context, bo_features_backward(context, b->f, ROWS, b->x, b->ldx, b->dz, b->ldz, dx, DIM, NULL, NULL));
+    for (size_t r = 0; r < ROWS; r++) {
+        assert_memory_equal(z + r * FREQUENCIES, b->z + r * b->ldz, FREQUENCIES * sizeof *z);
+        for (size_t j = 0; j < DIM; j++) assert_close((double)b->dx[r * b->ldx + j], (double)dx[r * DIM + j], 1e-5);
+    }
+    drop(b);
+    desc.custom_backward = NULL;
+    b = make_block(context, &desc, true, 1);
+    assert_false(bo_features_differentiable(b->f));
+    drop(b);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_isa_agrees_with_float64),
+        cmocka_unit_test(large_norms_neither_overflow_nor_vanish),
+        cmocka_unit_test(a_row_depends_on_that_row_alone),
+        cmocka_unit_test(a_callback_makes_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
