@@ -1,0 +1,87 @@
+/* Kept keys and values: layout, append, pieces. */
+#include "kept.h"
+#include <string.h>
+
+static size_t panels(size_t slots)
+{
+    return (slots + BO_PANEL - 1) / BO_PANEL;
+}
+
+static size_t key_floats(size_t ring, size_t dim)
+{
+    return panels(ring) * BO_PANEL * dim;
+}
+
+size_t bo_kept_bytes(size_t ring, size_t dim, size_t value_dim)
+{
+    return (key_floats(ring, dim) + (ring * value_dim + 15) / 16 * 16) * sizeof(float);
+}
+
+bo_kept bo_kept_at(void *bytes, size_t ring, size_t dim, size_t value_dim)
+{
+    float *keys = bytes;
+    return (bo_kept){keys, keys + key_floats(ring, dim), ring, dim, value_dim};
+}
+
+bo_kept bo_kept_in(const bo_attention *attention, const void *state, size_t key_head)
+{
+    const bo_attention_desc *desc = &attention->desc;
+    return bo_kept_at(bo_state_kept(attention, (void *)state, key_head), attention->held, desc->dim, desc->value_dim);
+}
+
+static float *key_slot(const bo_kept *kept, size_t slot)
+{
+    return kept->keys + slot / BO_PANEL * BO_PANEL * kept->dim + slot % BO_PANEL;
+}
+
+/* Slots from this one to the end of its panel or of the ring. */
+static size_t slots_ahead(const bo_kept *kept, size_t slot)
+{
+    size_t ahead = BO_PANEL - slot % BO_PANEL, left = kept->ring - slot;
+    return ahead < left ? ahead : left;
+}
+
+static void store(const bo_kernels *kernels, const bo_kept *kept, size_t slot, size_t count, const float *keys,
+                  size_t key_stride, const float *values, size_t value_stride)
+{
+    kernels->transpose(count, kept->dim, keys, key_stride, key_slot(kept, slot), BO_PANEL);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(kept->values + (slot + i) * kept->value_dim, values + i * value_stride,
+               kept->value_dim * sizeof *values);
+    }
+}
+
+void bo_kept_append(const bo_kernels *kernels, const bo_kept *kept, size_t position, size_t count, bo_rows keys,
+                    bo_rows values)
+{
+    size_t done = count > kept->ring ? count - kept->ring : 0;
+    while (done < count) {
+        size_t slot = (position + done) % kept->ring, next = slots_ahead(kept, slot);
+        if (next > count - done) next = count - done;
+        store(kernels, kept, slot, next, keys.at + done * keys.stride, keys.stride, values.at + done * values.stride,
+              values.stride);
+        done += next;
+    }
+}
+
+void bo_kept_copy(const bo_kept *to, const bo_kept *from, size_t tokens)
+{
+    size_t used = tokens < from->ring ? tokens : from->ring;
+    if (!used || to->keys == from->keys) return;
+    memcpy(to->keys, from->keys, key_floats(used, from->dim) * sizeof *to->keys);
+    memcpy(to->values, from->values, used * from->value_dim * sizeof *to->values);
+}
+
+bo_piece bo_kept_piece(const bo_kept *kept, size_t position, size_t end)
+{
+    size_t slot = position % kept->ring, count = slots_ahead(kept, slot);
+    if (count > end - position) count = end - position;
+    return (bo_piece){key_slot(kept, slot), kept->values + slot * kept->value_dim, count};
+}
+
+float *bo_kept_gradient(const bo_attention *attention, const float *gradient, size_t key_head)
+{
+    const bo_attention_desc *desc = &attention->desc;
+    size_t sums = desc->key_heads * attention->count * (desc->value_dim + 1);
+    return (float *)gradient + sums + key_head * attention->held * (desc->dim + desc->value_dim);
+}

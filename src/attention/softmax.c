@@ -1,0 +1,217 @@
+/* Online softmax on a tile of queries: scores of a panel of keys, their maximum, exp, the weighted sum of values. */
+#include "softmax.h"
+#include <math.h>
+#include <string.h>
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+bo_softmax_tile bo_softmax_carve(const bo_attention *attention, const bo_kernels *kernels, bo_carver *carver)
+{
+    bo_softmax_tile tile = {.kernels = kernels, .dim = attention->desc.dim, .value_dim = attention->desc.value_dim};
+    tile.q = bo_carve_floats(carver, BO_SOFTMAX_TILE * tile.dim);
+    tile.top = bo_carve_floats(carver, BO_SOFTMAX_TILE);
+    tile.sum = bo_carve_floats(carver, BO_SOFTMAX_TILE);
+    tile.numerator = bo_carve_floats(carver, BO_SOFTMAX_TILE * tile.value_dim);
+    tile.scores = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
+    return tile;
+}
+
+bool bo_softmax_begin(bo_softmax_tile *tile, size_t position, size_t rows, bo_rows q, double scale)
+{
+    tile->position = position;
+    tile->rows = rows;
+    for (size_t r = 0; r < rows; r++) {
+        tile->kernels->scale(tile->dim, (float)scale, q.at + r * q.stride, tile->q + r * tile->dim);
+        tile->top[r] = -INFINITY;
+        tile->sum[r] = 0.0f;
+    }
+    memset(tile->numerator, 0, rows * tile->value_dim * sizeof *tile->numerator);
+    return tile->kernels->finite(rows * tile->dim, tile->q);
+}
+
+static size_t seen_end(const bo_softmax_tile *tile, size_t row)
+{
+    return tile->causal ? tile->position + row + 1 : SIZE_MAX;
+}
+
+static size_t seen_from(const bo_softmax_tile *tile, size_t row)
+{
+    size_t end = tile->position + row + 1;
+    return tile->causal && tile->window && end > tile->window ? end - tile->window : 0;
+}
+
+/* Some rows of a tile, and the columns of a piece that at least one of them sees: positions low … high - 1. */
+typedef struct block {
+    size_t row, rows, low, high;
+    const float *keys; /* as in a piece */
+    size_t skipped;    /* columns of the piece before low */
+} block;
+
+/* False: no row sees any. */
+static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, const bo_piece *piece, block *b)
+{
+    b->row = row;
+    b->rows = smaller(BO_SOFTMAX_BLOCK, tile->rows - row);
+    b->low = larger(position, seen_from(tile, row));
+    b->high = smaller(position + piece->count, seen_end(tile, row + b->rows - 1));
+    b->skipped = b->low - position;
+    b->keys = piece->keys + b->skipped;
+    return b->low < b->high;
+}
+
+static void score(const bo_softmax_tile *tile, const block *b)
+{
+    tile->kernels->multiply(b->rows, b->high - b->low, tile->dim, tile->q + b->row * tile->dim, tile->dim, 1, b->keys,
+                            BO_PANEL, false, tile->scores, BO_PANEL);
+}
+
+/* The columns of a block that one row sees: from … from + count - 1. */
+typedef struct span {
+    size_t from, count;
+} span;
+
+/* What the row does not see of `x` becomes 0. */
+static span seen(const bo_softmax_tile *tile, const block *b, size_t i, float *x)
+{
+    size_t width = b->high - b->low;
+    size_t from = smaller(larger(b->low, seen_from(tile, b->row + i)), b->high) - b->low;
+    size_t end = larger(smaller(b->high, seen_end(tile, b->row + i)), b->low + from) - b->low;
+    if (from) memset(x, 0, from * sizeof *x);
+    if (end < width) memset(x + end, 0, (width - end) * sizeof *x);
+    return (span){from, end - from};
+}
+
+/* Makes `top` the reference of row r: exp(top_r - top) is what the past shrinks by. */
+static void raise_top(const bo_softmax_tile *tile, size_t r, float top)
+{
+    float *numerator = tile->numerator + r * tile->value_dim;
+    if (tile->sum[r] > 0.0f) {
+        float factor = expf(tile->top[r] - top);
+        tile->sum[r] *= factor;
+        tile->kernels->scale(tile->value_dim, factor, numerator, numerator);
+    }
+    tile->top[r] = top;
+}
+
+/* Scores become weights relative to exp(top). */
+static void weigh(const bo_softmax_tile *tile, const block *b)
+{
+    for (size_t i = 0; i < b->rows; i++) {
+        size_t r = b->row + i;
+        float *scores = tile->scores + i * BO_PANEL;
+        span s = seen(tile, b, i, scores);
+        if (!s.count) continue;
+        float top = tile->kernels->max(s.count, scores + s.from) + tile->log_weight;
+        if (top > tile->top[r]) raise_top(tile, r, top);
+        tile->sum[r] +=
+            tile->kernels->exp_sum(s.count, scores + s.from, tile->log_weight - tile->top[r], scores + s.from);
+    }
+}
+
+void bo_softmax_add(const bo_softmax_tile *tile, const bo_kept *kept, size_t first, size_t end)
+{
+    first = larger(first, seen_from(tile, 0));
+    end = smaller(end, seen_end(tile, tile->rows - 1));
+    bo_piece piece;
+    for (size_t at = first; at < end; at += piece.count) {
+        piece = bo_kept_piece(kept, at, end);
+        for (size_t row = 0; row < tile->rows; row += BO_SOFTMAX_BLOCK) {
+            block b;
+            if (!block_of(tile, row, at, &piece, &b)) continue;
+            score(tile, &b);
+            weigh(tile, &b);
+            tile->kernels->multiply(b.rows, tile->value_dim, b.high - b.low, tile->scores, BO_PANEL, 1,
+                                    piece.values + b.skipped * tile->value_dim, tile->value_dim, true,
+                                    tile->numerator + row * tile->value_dim, tile->value_dim);
+        }
+    }
+}
+
+/* ---- gradient -------------------------------------------------------------------------------------------------- */
+
+bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver)
+{
+    size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
+    bo_softmax_slope slope = {.log_weight = 0.0};
+    slope.dout = bo_carve_floats(carver, BO_SOFTMAX_TILE * value_dim);
+    slope.delta = bo_carve_floats(carver, BO_SOFTMAX_TILE);
+    slope.slopes = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
+    slope.key_rows = bo_carve_floats(carver, BO_PANEL * dim);
+    slope.value_panel = bo_carve_floats(carver, BO_PANEL * value_dim);
+    return slope;
+}
+
+/* Scores become weights P, and slopes, which hold dO·v, become dS = P (dO·v - δ). */
+static void weigh_slopes(const bo_softmax_tile *tile, bo_softmax_slope *slope, const block *b)
+{
+    double total = 0.0;
+    for (size_t i = 0; i < b->rows; i++) {
+        size_t r = b->row + i;
+        float *weights = tile->scores + i * BO_PANEL, *slopes = slope->slopes + i * BO_PANEL;
+        span s = seen(tile, b, i, weights);
+        seen(tile, b, i, slopes);
+        weights += s.from;
+        slopes += s.from;
+        tile->kernels->exp_shift(s.count, weights, tile->log_weight - tile->top[r], weights);
+        float sum = 0.0f;
+        for (size_t j = 0; j < s.count; j++) {
+            slopes[j] = weights[j] * (slopes[j] - slope->delta[r]);
+            sum += slopes[j];
+        }
+        total += sum;
+    }
+    slope->log_weight += total;
+}
+
+/* Rows `skipped` and on. */
+static bo_rows ahead(bo_rows rows, size_t skipped)
+{
+    return (bo_rows){rows.at ? rows.at + skipped * rows.stride : NULL, rows.stride};
+}
+
+static void add_block_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, const block *b, bo_rows dk,
+                            bo_rows dv)
+{
+    const bo_kernels *kernels = tile->kernels;
+    size_t dim = tile->dim, value_dim = tile->value_dim, keys = b->high - b->low;
+    const float *q = tile->q + b->row * dim, *dout = slope->dout + b->row * value_dim;
+    score(tile, b);
+    kernels->multiply(b->rows, keys, value_dim, dout, value_dim, 1, slope->value_panel + b->skipped, BO_PANEL, false,
+                      slope->slopes, BO_PANEL);
+    weigh_slopes(tile, slope, b);
+    if (dv.at) {
+        kernels->multiply(keys, value_dim, b->rows, tile->scores, 1, BO_PANEL, dout, value_dim, true, dv.at, dv.stride);
+    }
+    if (dk.at) kernels->multiply(keys, dim, b->rows, slope->slopes, 1, BO_PANEL, q, dim, true, dk.at, dk.stride);
+    if (slope->dq.at) {
+        kernels->multiply(b->rows, dim, keys, slope->slopes, BO_PANEL, 1, slope->key_rows + b->skipped * dim, dim, true,
+                          slope->dq.at + b->row * slope->dq.stride, slope->dq.stride);
+    }
+}
+
+void bo_softmax_add_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, const bo_kept *kept, size_t first,
+                          size_t end, bo_rows dk, bo_rows dv)
+{
+    size_t at = larger(first, seen_from(tile, 0));
+    end = smaller(end, seen_end(tile, tile->rows - 1));
+    for (bo_piece piece; at < end; at += piece.count) {
+        piece = bo_kept_piece(kept, at, end);
+        tile->kernels->transpose(tile->dim, piece.count, piece.keys, BO_PANEL, slope->key_rows, tile->dim);
+        tile->kernels->transpose(piece.count, tile->value_dim, piece.values, tile->value_dim, slope->value_panel,
+                                 BO_PANEL);
+        for (size_t row = 0; row < tile->rows; row += BO_SOFTMAX_BLOCK) {
+            block b;
+            if (!block_of(tile, row, at, &piece, &b)) continue;
+            size_t skipped = b.low - first;
+            add_block_slope(tile, slope, &b, ahead(dk, skipped), ahead(dv, skipped));
+        }
+    }
+}
