@@ -1,0 +1,404 @@
+/* A second opinion on attention: the matrix a_ij itself, in double, as the top of attention.h writes it, and its gradients
+ * by the quadratic formulas. Nothing here is chunked, tiled or clever; that is the point.
+ *
+ * One key head of one sequence with the query heads that share it is an oracle_head. Units: a_ij = exp(e_ij) times a
+ * mantissa, and everything about query i is relative to exp(top_i), top_i = max_j e_ij. */
+#ifndef BO_TEST_ATTENTION_ORACLE_H
+#define BO_TEST_ATTENTION_ORACLE_H
+
+#include "oracle_features.h"
+#include <float.h>
+
+/* Arrays are dense and row-major. Causal: query i stands at the place of key keys - queries + i; the keys before the first
+ * query are those that a state held. */
+typedef struct oracle_head {
+    bo_context *context;
+    const bo_attention_desc *desc; /* with its defaults filled in */
+    const bo_features *features;   /* NULL for EXACT */
+    size_t group, queries, keys;
+    const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
+    const double *log_gate;        /* keys; NULL without a gate */
+    const double *sigma, *m, *mix; /* dim, rank x dim, group; NULL: defaults */
+    const double *s0, *z0;         /* sums of a state before the first key, relative to exp(log0); NULL: none */
+    double log0;
+    oracle_noise noise;
+    double *out;                       /* group x queries x value_dim */
+    double log_final;                  /* in whose units the sums after the last key … */
+    double *s_final, *z_final;         /* … are wanted; NULL: not wanted */
+    const double *dout;                /* NULL: zero */
+    const double *ds_final, *dz_final; /* gradients of those sums; NULL: zero */
+    double *dq, *dk, *dv, *dlog_gate;  /* overwritten; all or none */
+    double *dsigma, *dm, *dmix;        /* added to, NULL: not wanted */
+    double *ds0, *dz0;                 /* overwritten, NULL: not wanted */
+} oracle_head;
+
+/* What is computed once for all queries. */
+typedef struct oracle_work {
+    oracle_map map;
+    oracle_front front;
+    size_t count, width, value; /* of φ, of y, of v */
+    double *yq, *yk;            /* what φ is applied to */
+    double *cq, *zq, *ck, *zk;  /* φ = exp(c) z */
+    double *scale_q, *running;  /* ℓ(q), and R after each key: units of a clamp */
+    double *b, *weight;         /* log of g_1 … g_j, and the input weight of key j */
+    double *dzq, *dzk, *db, *dweight;
+    double *row; /* keys: exp(e_ij - top_i) */
+} oracle_work;
+
+static inline bool oracle_windowed(const oracle_head *h, size_t place, size_t j)
+{
+    if (h->desc->kind == BO_ATTENTION_EXACT) return true;
+    return h->desc->kind == BO_ATTENTION_HYBRID && j + h->desc->window > place;
+}
+
+static inline bool oracle_sees(const oracle_head *h, size_t place, size_t j)
+{
+    if (!h->desc->causal) return true;
+    if (h->desc->kind == BO_ATTENTION_EXACT && h->desc->window && j + h->desc->window <= place) return false;
+    return j <= place;
+}
+
+/* ---- gates, features, running scales --------------------------------------------------------------------------- */
+
+static inline void oracle_prepare_gates(const oracle_head *h, oracle_work *w)
+{
+    double sum = 0;
+    for (size_t j = 0; j < h->keys; j++) {
+        if (h->log_gate) sum += h->log_gate[j];
+        w->b[j] = sum;
+        w->weight[j] = h->desc->gate == BO_GATE_CONVEX ? -expm1(h->log_gate[j]) : 1;
+    }
+}
+
+/* R_t = max(R_{t-1} + log g_t, ℓ_t + log input weight); 0 for maps of moderate size. */
+static inline void oracle_prepare_scales(const oracle_head *h, oracle_work *w)
+{
+    bool scaled = bo_features_scaled(h->features);
+    double running = scaled ? (h->s0 ? h->log0 : -INFINITY) : 0;
+    oracle_log_scales(&w->map, h->group * h->queries, w->yq, w->scale_q);
+    double *scale_k = oracle_zeros(h->keys);
+    oracle_log_scales(&w->map, h->keys, w->yk, scale_k);
+    for (size_t j = 0; j < h->keys; j++) {
+        if (scaled) running = fmax(running + (h->log_gate ? h->log_gate[j] : 0), scale_k[j] + log(w->weight[j]));
+        w->running[j] = running;
+    }
+    free(scale_k);
+}
+
+static inline oracle_work oracle_prepare(oracle_head *h)
+{
+    oracle_work w = {.value = h->desc->value_dim};
+    size_t rows = h->group * h->queries, keys = h->keys;
+    w.b = oracle_zeros(keys), w.weight = oracle_zeros(keys), w.row = oracle_zeros(keys);
+    w.db = oracle_zeros(keys), w.dweight = oracle_zeros(keys);
+    oracle_prepare_gates(h, &w);
+    w.front = oracle_front_make(h->desc, h->sigma, h->m);
+    if (!h->features) return w;
+    w.map = oracle_map_make(h->context, h->features);
+    w.count = w.map.count, w.width = w.front.width;
+    assert_int_equal(w.map.dim, w.width);
+    w.yq = oracle_zeros(rows * w.width), w.yk = oracle_zeros(keys * w.width);
+    for (size_t r = 0; r < rows; r++) oracle_front_apply(&w.front, h->q + r * h->desc->dim, w.yq + r * w.width);
+    for (size_t j = 0; j < keys; j++) oracle_front_apply(&w.front, h->k + j * h->desc->dim, w.yk + j * w.width);
+    w.cq = oracle_zeros(rows), w.zq = oracle_zeros(rows * w.count), w.dzq = oracle_zeros(rows * w.count);
+    w.ck = oracle_zeros(keys), w.zk = oracle_zeros(keys * w.count), w.dzk = oracle_zeros(keys * w.count);
+    oracle_phi(&w.map, rows, w.yq, w.cq, w.zq, &h->noise);
+    oracle_phi(&w.map, keys, w.yk, w.ck, w.zk, &h->noise);
+    w.scale_q = oracle_zeros(rows), w.running = oracle_zeros(keys);
+    oracle_prepare_scales(h, &w);
+    return w;
+}
+
+static inline void oracle_work_drop(oracle_work *w)
+{
+    double *arrays[] = {w->yq,      w->yk, w->cq,     w->zq,  w->ck,  w->zk, w->row,    w->scale_q,
+                        w->running, w->b,  w->weight, w->dzq, w->dzk, w->db, w->dweight};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
+    if (w->map.features) oracle_map_drop(&w->map);
+}
+
+/* ---- one query ------------------------------------------------------------------------------------------------- */
+
+typedef struct oracle_query {
+    size_t row, place;   /* of q; the last key it may see, when causal */
+    double top, initial; /* initial: exp(e - top) of what the state held */
+    double window_top;   /* largest log weight inside the window */
+    double den;          /* what the numerator is divided by */
+    bool clamped, zero;
+} oracle_query;
+
+static inline double oracle_mix(const oracle_head *h, size_t row)
+{
+    return h->mix ? h->mix[row / h->queries] : 1;
+}
+
+static inline double oracle_scale(const oracle_head *h)
+{
+    return h->desc->scale != 0 ? h->desc->scale : 1 / sqrt((double)h->desc->dim);
+}
+
+/* log of mix exp(s q·k) */
+static inline double oracle_score(oracle_head *h, size_t row, size_t j)
+{
+    size_t dim = h->desc->dim;
+    double dot = 0, magnitude = 0;
+    for (size_t c = 0; c < dim; c++) {
+        double term = oracle_scale(h) * h->q[row * dim + c] * h->k[j * dim + c];
+        dot += term;
+        magnitude += fabs(term);
+    }
+    double mix = h->desc->kind == BO_ATTENTION_HYBRID ? log(oracle_mix(h, row)) : 0;
+    return dot + mix + oracle_shake(&h->noise, 1 + magnitude);
+}
+
+/* The log units of every weight, then the weights' factors exp(e_ij - top_i) into work->row. */
+static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *query)
+{
+    double c = w->cq ? w->cq[query->row] : 0, decay = h->log_gate && h->keys ? w->b[query->place] : 0;
+    query->top = query->window_top = -INFINITY;
+    for (size_t j = 0; j < h->keys; j++) {
+        w->row[j] = -INFINITY;
+        if (!oracle_sees(h, query->place, j)) continue;
+        bool window = oracle_windowed(h, query->place, j);
+        w->row[j] = window ? oracle_score(h, query->row, j) : c + w->ck[j] + decay - w->b[j];
+        if (window) query->window_top = fmax(query->window_top, w->row[j]);
+        query->top = fmax(query->top, w->row[j]);
+    }
+    double initial = h->s0 ? c + h->log0 + decay : -INFINITY;
+    query->top = fmax(query->top, initial);
+    if (query->top == -INFINITY) query->top = 0;
+    for (size_t j = 0; j < h->keys; j++) w->row[j] = exp(w->row[j] - query->top);
+    query->initial = exp(initial - query->top);
+}
+
+/* log of the unit that a clamp is given in: exp(ℓ(q_i) + R_i), or where a window has a larger weight that. */
+static inline double oracle_unit(const oracle_head *h, const oracle_work *w, const oracle_query *query)
+{
+    if (!h->features) return query->window_top;
+    size_t last = h->desc->causal ? query->place : h->keys - 1, skip = 0;
+    double running = bo_features_scaled(h->features) ? (h->s0 ? h->log0 : -INFINITY) : 0;
+    if (h->desc->kind == BO_ATTENTION_HYBRID) skip = h->desc->window;
+    if (h->keys && last < h->keys && last >= skip) running = w->running[last - skip];
+    return fmax(w->scale_q[query->row] + running, query->window_top);
+}
+
+static inline double oracle_mantissa(const oracle_head *h, const oracle_work *w, const oracle_query *query, size_t j)
+{
+    if (oracle_windowed(h, query->place, j)) return 1;
+    return w->weight[j] * oracle_dot(w->count, w->zq + query->row * w->count, w->zk + j * w->count);
+}
+
+static inline void oracle_denominator(const oracle_head *h, const oracle_work *w, double sum, oracle_query *query)
+{
+    if (h->desc->normaliser == BO_NORMALISER_NONE) {
+        query->den = exp(-query->top);
+        query->clamped = true;
+        return;
+    }
+    double unit = exp(oracle_unit(h, w, query) - query->top);
+    query->clamped = h->features && sum < h->desc->clamp * unit;
+    query->den = query->clamped ? h->desc->clamp * unit : sum;
+    query->zero = !(query->den > (double)FLT_MIN * unit);
+}
+
+static inline oracle_query oracle_answer(oracle_head *h, oracle_work *w, size_t row)
+{
+    size_t place = h->desc->causal ? h->keys - h->queries + row % h->queries : h->keys - 1;
+    oracle_query query = {.row = row, .place = place};
+    double *out = h->out + row * w->value, sum = 0;
+    oracle_units(h, w, &query);
+    for (size_t c = 0; c < w->value; c++) out[c] = 0;
+    for (size_t j = 0; j < h->keys; j++) {
+        if (w->row[j] == 0) continue;
+        double a = w->row[j] * oracle_mantissa(h, w, &query, j) * (1 + oracle_shake(&h->noise, 1));
+        sum += a;
+        for (size_t c = 0; c < w->value; c++) out[c] += a * h->v[j * w->value + c];
+    }
+    for (size_t f = 0; h->s0 && f < w->count; f++) {
+        double z = query.initial * w->zq[row * w->count + f];
+        sum += z * h->z0[f];
+        for (size_t c = 0; c < w->value; c++) out[c] += z * h->s0[f * w->value + c];
+    }
+    oracle_denominator(h, w, sum, &query);
+    for (size_t c = 0; c < w->value; c++) out[c] = query.zero ? 0 : out[c] / query.den;
+    return query;
+}
+
+/* ---- gradients of one query ------------------------------------------------------------------------------------ */
+
+static inline void oracle_window_backward(oracle_head *h, const oracle_query *query, size_t j, double dlog)
+{
+    size_t dim = h->desc->dim, row = query->row;
+    for (size_t c = 0; c < dim; c++) {
+        h->dq[row * dim + c] += oracle_scale(h) * dlog * h->k[j * dim + c];
+        h->dk[j * dim + c] += oracle_scale(h) * dlog * h->q[row * dim + c];
+    }
+    if (h->dmix && h->desc->kind == BO_ATTENTION_HYBRID) h->dmix[row / h->queries] += dlog / oracle_mix(h, row);
+}
+
+/* da = dL/da_ij in units of exp(-top) */
+static inline void oracle_pair_backward(oracle_work *w, const oracle_query *query, size_t j, double da)
+{
+    double *dzq = w->dzq + query->row * w->count, *dzk = w->dzk + j * w->count;
+    const double *zq = w->zq + query->row * w->count, *zk = w->zk + j * w->count;
+    double factor = w->row[j], dot = oracle_dot(w->count, zq, zk);
+    for (size_t f = 0; f < w->count; f++) {
+        dzq[f] += da * factor * w->weight[j] * zk[f];
+        dzk[f] += da * factor * w->weight[j] * zq[f];
+    }
+    w->dweight[j] += da * factor * dot;
+    w->db[query->place] += da * factor * w->weight[j] * dot;
+    w->db[j] -= da * factor * w->weight[j] * dot;
+}
+
+static inline void oracle_initial_backward(oracle_head *h, oracle_work *w, const oracle_query *query, const double *dn,
+                                           double dsum)
+{
+    for (size_t f = 0; f < w->count; f++) {
+        double z = w->zq[query->row * w->count + f];
+        double inner = oracle_dot(w->value, dn, h->s0 + f * w->value) + dsum * h->z0[f];
+        w->dzq[query->row * w->count + f] += query->initial * inner;
+        if (h->keys) w->db[query->place] += query->initial * inner * z;
+        for (size_t c = 0; h->ds0 && c < w->value; c++) h->ds0[f * w->value + c] += query->initial * z * dn[c];
+        if (h->dz0) h->dz0[f] += query->initial * z * dsum;
+    }
+}
+
+static inline void oracle_query_backward(oracle_head *h, oracle_work *w, const oracle_query *query)
+{
+    if (query->zero) return;
+    const double *dout = h->dout + query->row * w->value, *out = h->out + query->row * w->value;
+    double *dn = oracle_zeros(w->value);
+    double dsum = query->clamped ? 0 : -oracle_dot(w->value, dout, out) / query->den;
+    for (size_t c = 0; c < w->value; c++) dn[c] = dout[c] / query->den;
+    for (size_t j = 0; j < h->keys; j++) {
+        if (w->row[j] == 0) continue;
+        double a = w->row[j] * oracle_mantissa(h, w, query, j);
+        double da = oracle_dot(w->value, dn, h->v + j * w->value) + dsum;
+        da += oracle_shake(&h->noise, fabs(da) + fabs(dsum));
+        for (size_t c = 0; c < w->value; c++) h->dv[j * w->value + c] += a * dn[c];
+        if (oracle_windowed(h, query->place, j))
+            oracle_window_backward(h, query, j, a * da);
+        else
+            oracle_pair_backward(w, query, j, da);
+    }
+    if (h->s0) oracle_initial_backward(h, w, query, dn, dsum);
+    free(dn);
+}
+
+/* ---- the sums after the last key ------------------------------------------------------------------------------- */
+
+/* Keys whose features are in the sums: all, or all that have left the window. */
+static inline size_t oracle_absorbed(const oracle_head *h)
+{
+    if (!h->features) return 0;
+    if (h->desc->kind != BO_ATTENTION_HYBRID) return h->keys;
+    return h->keys > h->desc->window ? h->keys - h->desc->window : 0;
+}
+
+static inline double oracle_decay(const oracle_head *h, const oracle_work *w)
+{
+    return h->keys ? w->b[h->keys - 1] : 0;
+}
+
+static inline void oracle_final(oracle_head *h, oracle_work *w)
+{
+    double last = oracle_decay(h, w), initial = h->s0 ? exp(h->log0 + last - h->log_final) : 0;
+    for (size_t f = 0; f < w->count; f++) {
+        h->z_final[f] = h->s0 ? initial * h->z0[f] : 0;
+        for (size_t c = 0; c < w->value; c++)
+            h->s_final[f * w->value + c] = h->s0 ? initial * h->s0[f * w->value + c] : 0;
+    }
+    for (size_t j = 0; j < oracle_absorbed(h); j++) {
+        double factor = w->weight[j] * exp(last - w->b[j] + w->ck[j] - h->log_final);
+        for (size_t f = 0; f < w->count; f++) {
+            double z = factor * w->zk[j * w->count + f];
+            h->z_final[f] += z;
+            for (size_t c = 0; c < w->value; c++) h->s_final[f * w->value + c] += z * h->v[j * w->value + c];
+        }
+    }
+}
+
+static inline void oracle_final_backward(oracle_head *h, oracle_work *w)
+{
+    double last = oracle_decay(h, w), initial = h->s0 ? exp(h->log0 + last - h->log_final) : 0;
+    if (h->log_final == -INFINITY) return;
+    for (size_t j = 0; j < oracle_absorbed(h); j++) {
+        double factor = exp(last - w->b[j] + w->ck[j] - h->log_final), dlog = 0;
+        for (size_t f = 0; f < w->count; f++) {
+            double z = w->zk[j * w->count + f];
+            double inner = oracle_dot(w->value, h->ds_final + f * w->value, h->v + j * w->value) + h->dz_final[f];
+            w->dzk[j * w->count + f] += w->weight[j] * factor * inner;
+            dlog += factor * inner * z;
+            for (size_t c = 0; c < w->value; c++)
+                h->dv[j * w->value + c] += w->weight[j] * factor * z * h->ds_final[f * w->value + c];
+        }
+        w->dweight[j] += dlog;
+        w->db[h->keys - 1] += w->weight[j] * dlog;
+        w->db[j] -= w->weight[j] * dlog;
+    }
+    for (size_t f = 0; h->s0 && f < w->count; f++) {
+        double inner = oracle_dot(w->value, h->ds_final + f * w->value, h->s0 + f * w->value);
+        inner += h->dz_final[f] * h->z0[f];
+        if (h->keys) w->db[h->keys - 1] += initial * inner;
+        for (size_t c = 0; h->ds0 && c < w->value; c++)
+            h->ds0[f * w->value + c] += initial * h->ds_final[f * w->value + c];
+        if (h->dz0) h->dz0[f] += initial * h->dz_final[f];
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
+
+static inline void oracle_clear(double *array, size_t count)
+{
+    for (size_t i = 0; array && i < count; i++) array[i] = 0;
+}
+
+static inline void oracle_features_backward(oracle_head *h, oracle_work *w)
+{
+    size_t rows = h->group * h->queries, dim = h->desc->dim;
+    double *dy = oracle_zeros((rows + h->keys) * w->width), *dyk = dy + rows * w->width;
+    oracle_phi_backward(&w->map, rows, w->yq, w->zq, w->dzq, dy);
+    oracle_phi_backward(&w->map, h->keys, w->yk, w->zk, w->dzk, dyk);
+    for (size_t r = 0; r < rows; r++)
+        oracle_front_backward(&w->front, h->q + r * dim, dy + r * w->width, h->dq + r * dim, h->dsigma, h->dm);
+    for (size_t j = 0; j < h->keys; j++)
+        oracle_front_backward(&w->front, h->k + j * dim, dyk + j * w->width, h->dk + j * dim, h->dsigma, h->dm);
+    free(dy);
+}
+
+/* From dL/d(log of g_1 … g_j) and from the input weights 1 - g_j. */
+static inline void oracle_gates_backward(oracle_head *h, const oracle_work *w)
+{
+    double sum = 0;
+    for (size_t j = h->keys; j-- > 0;) {
+        sum += w->db[j];
+        h->dlog_gate[j] = sum;
+        if (h->desc->gate == BO_GATE_CONVEX) h->dlog_gate[j] -= exp(h->log_gate[j]) * w->dweight[j];
+    }
+}
+
+static inline void oracle_compute(oracle_head *h)
+{
+    oracle_work w = oracle_prepare(h);
+    size_t rows = h->group * h->queries;
+    bool backward = h->dq != NULL;
+    if (backward) {
+        oracle_clear(h->dq, rows * h->desc->dim);
+        oracle_clear(h->dk, h->keys * h->desc->dim);
+        oracle_clear(h->dv, h->keys * w.value);
+        oracle_clear(h->ds0, w.count * w.value);
+        oracle_clear(h->dz0, w.count);
+    }
+    for (size_t row = 0; row < rows; row++) {
+        oracle_query query = oracle_answer(h, &w, row);
+        if (backward && h->dout) oracle_query_backward(h, &w, &query);
+    }
+    if (h->s_final) oracle_final(h, &w);
+    if (backward && h->ds_final) oracle_final_backward(h, &w);
+    if (backward && h->features) oracle_features_backward(h, &w);
+    if (backward && h->dlog_gate && h->log_gate) oracle_gates_backward(h, &w);
+    oracle_work_drop(&w);
+}
+
+#endif

@@ -1,0 +1,315 @@
+/* φ in double, by the formulas of features.h and nothing else: φ(x) = exp(c) z with a c for each row, so that exponential
+ * maps do not leave double's range where |x| = 30. Maps of moderate size come from the float64 reference, whose own truth
+ * the room of features tests. Also what attention does to queries and keys before φ. */
+#ifndef BO_TEST_ATTENTION_ORACLE_FEATURES_H
+#define BO_TEST_ATTENTION_ORACLE_FEATURES_H
+
+#include "testing.h"
+#include <bochner/attention.h>
+#include "features/block.h"
+
+static inline double *oracle_zeros(size_t count)
+{
+    double *array = calloc(count ? count : 1, sizeof *array);
+    assert_non_null(array);
+    return array;
+}
+
+static inline double oracle_dot(size_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* ---- noise ----------------------------------------------------------------------------------------------------- */
+
+/* How well is a result determined in float32? The oracle is asked twice, the second time with every feature, score and
+ * weight changed by a random relative amount, `size` times what rounding does to its argument. What moves is the
+ * tolerance. */
+typedef struct oracle_noise {
+    double size; /* 0: none */
+    bo_rng rng;
+} oracle_noise;
+
+static inline double oracle_shake(oracle_noise *noise, double amount)
+{
+    return noise->size > 0 ? noise->size * amount * bo_rng_normal(&noise->rng) : 0;
+}
+
+/* ---- the map --------------------------------------------------------------------------------------------------- */
+
+typedef struct oracle_map {
+    bo_context *context;
+    const bo_features *features;
+    const bo_features_desc *desc;
+    size_t dim, count, m; /* of x; length of φ; frequencies */
+    double *w;            /* m x dim, gamma folded in; NULL where the map is not of the softmax kernel */
+    double a, b, log_d;   /* OPRF's; 0, 1, 0 */
+} oracle_map;
+
+static inline oracle_map oracle_map_make(bo_context *context, const bo_features *features)
+{
+    const bo_features_desc *desc = bo_features_describe(features);
+    oracle_map map = {.context = context,
+                      .features = features,
+                      .desc = desc,
+                      .dim = desc->dim,
+                      .count = desc->features,
+                      .m = bo_features_frequencies(features),
+                      .b = 1};
+    if (desc->kernel != BO_KERNEL_SOFTMAX) return map;
+    float *w = malloc(map.m * map.dim * sizeof *w);
+    assert_ok(context, bo_features_get_frequencies(context, features, w));
+    map.w = oracle_zeros(map.m * map.dim);
+    for (size_t i = 0; i < map.m * map.dim; i++) map.w[i] = (double)w[i];
+    free(w);
+    if (desc->function == BO_FUNCTION_OPRF) { /* Likhosherstov et al. 2022: the A of least variance at |x + y|² */
+        double d = (double)map.dim, z2 = desc->pair_norm;
+        double rho = (sqrt((2 * z2 + d) * (2 * z2 + d) + 8 * d * z2) - 2 * z2 - d) / (4 * z2);
+        map.a = (1 - 1 / rho) / 8;
+        map.b = sqrt(1 - 4 * map.a);
+        map.log_d = d / 4 * log(1 - 4 * map.a);
+    }
+    return map;
+}
+
+static inline void oracle_map_drop(oracle_map *map)
+{
+    free(map->w);
+    map->w = NULL;
+}
+
+static inline double oracle_length(const oracle_map *map, size_t j)
+{
+    return map->desc->length_scales ? (double)map->desc->length_scales[j] : 1;
+}
+
+static inline double oracle_weight(const oracle_map *map, size_t i)
+{
+    const float *weights = bo_features_weights(map->features);
+    return weights ? (double)weights[i] : 1;
+}
+
+/* |√γ x|²/2 */
+static inline double oracle_half_norm(const oracle_map *map, const double *x)
+{
+    double sum = 0;
+    for (size_t j = 0; j < map->dim; j++) sum += pow(x[j] / oracle_length(map, j), 2);
+    return map->desc->gamma * sum / 2;
+}
+
+/* w_i·x, and Σ |w_ij x_j|, which says how well it is known. */
+static inline double oracle_project(const oracle_map *map, size_t i, const double *x, double *magnitude)
+{
+    double u = 0;
+    for (size_t j = 0; j < map->dim; j++) {
+        double term = map->w[i * map->dim + j] * x[j] / oracle_length(map, j);
+        u += term;
+        *magnitude += fabs(term);
+    }
+    return u;
+}
+
+/* log φ of each feature of an exponential map; returns how many units of rounding it is uncertain by. */
+static inline double oracle_log_features(const oracle_map *map, const double *x, double *log_phi)
+{
+    bool both = map->desc->function == BO_FUNCTION_HYPERBOLIC;
+    double half = oracle_half_norm(map, x), most = 0;
+    double shift = map->log_d - half - 0.5 * log((double)(both ? 2 * map->m : map->m));
+    for (size_t i = 0; i < map->m; i++) {
+        const double *w = map->w + i * map->dim;
+        double magnitude = 0, u = map->b * oracle_project(map, i, x, &magnitude);
+        double constant = shift + map->a * oracle_dot(map->dim, w, w) / map->desc->gamma + log(oracle_weight(map, i));
+        log_phi[i] = u + constant;
+        if (both) log_phi[map->m + i] = -u + constant;
+        most = fmax(most, magnitude);
+    }
+    return most + half;
+}
+
+static inline void oracle_exponential(const oracle_map *map, const double *x, double *c, double *z, oracle_noise *noise)
+{
+    double uncertain = 1 + oracle_log_features(map, x, z);
+    *c = -INFINITY;
+    for (size_t f = 0; f < map->count; f++) *c = fmax(*c, z[f]);
+    for (size_t f = 0; f < map->count; f++) z[f] = exp(z[f] - *c) * (1 + oracle_shake(noise, uncertain));
+}
+
+static inline void oracle_circular(const oracle_map *map, const double *x, double *c, double *z, oracle_noise *noise)
+{
+    *c = oracle_half_norm(map, x);
+    double scale = 1 + oracle_shake(noise, 1 + *c);
+    for (size_t i = 0; i < map->m; i++) {
+        double magnitude = 0, u = oracle_project(map, i, x, &magnitude);
+        u += oracle_shake(noise, 1 + magnitude);
+        z[i] = scale * oracle_weight(map, i) * cos(u) / sqrt((double)map->m);
+        z[map->m + i] = scale * oracle_weight(map, i) * sin(u) / sqrt((double)map->m);
+    }
+}
+
+/* A map whose features are of moderate size: from the room of features, in float64 (a callback's in float32). */
+static inline void oracle_moderate(const oracle_map *map, size_t rows, const double *x, double *z, oracle_noise *noise)
+{
+    size_t count = rows * map->count;
+    if (map->desc->kernel == BO_KERNEL_CUSTOM) {
+        float *narrow = malloc((rows * map->dim + 1) * sizeof *narrow), *out = malloc((count + 1) * sizeof *out);
+        for (size_t i = 0; i < rows * map->dim; i++) narrow[i] = (float)x[i];
+        assert_ok(map->context,
+                  bo_features_apply(map->context, map->features, rows, narrow, map->dim, out, map->count));
+        for (size_t i = 0; i < count; i++) z[i] = (double)out[i];
+        free(narrow);
+        free(out);
+    } else if (rows) {
+        double *x_shaken = oracle_zeros(rows * map->dim);
+        for (size_t i = 0; i < rows * map->dim; i++) x_shaken[i] = x[i] * (1 + oracle_shake(noise, 1));
+        assert_ok(map->context,
+                  bo_features_apply_f64(map->context, map->features, rows, x_shaken, map->dim, z, map->count));
+        free(x_shaken);
+    }
+    for (size_t r = 0; noise->size > 0 && r < rows; r++) { /* sketches and sums: rounding of the row's own size */
+        double size = sqrt(oracle_dot(map->count, z + r * map->count, z + r * map->count) / (double)map->count);
+        for (size_t f = 0; f < map->count; f++) z[r * map->count + f] += oracle_shake(noise, size);
+    }
+}
+
+/* φ(x_r) = exp(c_r) z_r. */
+static inline void oracle_phi(const oracle_map *map, size_t rows, const double *x, double *c, double *z,
+                              oracle_noise *noise)
+{
+    if (map->desc->kernel != BO_KERNEL_SOFTMAX) {
+        for (size_t r = 0; r < rows; r++) c[r] = 0;
+        oracle_moderate(map, rows, x, z, noise);
+        return;
+    }
+    bool circular = map->desc->function == BO_FUNCTION_SINCOS;
+    for (size_t r = 0; r < rows; r++)
+        (circular ? oracle_circular : oracle_exponential)(map, x + r * map->dim, c + r, z + r * map->count, noise);
+}
+
+/* dx from dz = exp(c) dL/dφ: u enters with `du`, and |√γ x|²/2 with `dhalf`. */
+static inline void oracle_softmax_backward(const oracle_map *map, const double *x, const double *z, const double *dz,
+                                           double *dx)
+{
+    double dhalf = 0;
+    for (size_t j = 0; j < map->dim; j++) dx[j] = 0;
+    for (size_t i = 0; i < map->m; i++) {
+        double first = dz[i] * z[i], second = 0, du = map->b * first;
+        if (map->desc->function == BO_FUNCTION_HYPERBOLIC) {
+            second = dz[map->m + i] * z[map->m + i];
+            du = first - second;
+        }
+        if (map->desc->function == BO_FUNCTION_SINCOS) {
+            second = dz[map->m + i] * z[map->m + i];
+            du = dz[map->m + i] * z[i] - dz[i] * z[map->m + i];
+        }
+        dhalf += map->desc->function == BO_FUNCTION_SINCOS ? first + second : -first - second;
+        for (size_t j = 0; j < map->dim; j++) dx[j] += du * map->w[i * map->dim + j] / oracle_length(map, j);
+    }
+    for (size_t j = 0; j < map->dim; j++)
+        dx[j] += dhalf * map->desc->gamma * x[j] / (oracle_length(map, j) * oracle_length(map, j));
+}
+
+static inline void oracle_custom_backward(const oracle_map *map, size_t rows, const double *x, const double *dz,
+                                          double *dx)
+{
+    size_t in = rows * map->dim, out = rows * map->count;
+    float *x32 = malloc(in * sizeof *x32), *dx32 = malloc(in * sizeof *dx32), *dz32 = malloc(out * sizeof *dz32);
+    for (size_t i = 0; i < in; i++) x32[i] = (float)x[i];
+    for (size_t i = 0; i < out; i++) dz32[i] = (float)dz[i];
+    assert_ok(map->context, bo_features_backward(map->context, map->features, rows, x32, map->dim, dz32, map->count,
+                                                 dx32, map->dim, NULL, NULL));
+    for (size_t i = 0; i < in; i++) dx[i] = (double)dx32[i];
+    free(x32);
+    free(dx32);
+    free(dz32);
+}
+
+static inline void oracle_phi_backward(const oracle_map *map, size_t rows, const double *x, const double *z,
+                                       const double *dz, double *dx)
+{
+    if (map->desc->kernel == BO_KERNEL_SOFTMAX) {
+        for (size_t r = 0; r < rows; r++)
+            oracle_softmax_backward(map, x + r * map->dim, z + r * map->count, dz + r * map->count, dx + r * map->dim);
+    } else if (map->desc->kernel == BO_KERNEL_CUSTOM) {
+        oracle_custom_backward(map, rows, x, dz, dx);
+    } else if (rows) {
+        assert_ok(map->context, bo_features_backward_f64(map->context, map->features, rows, x, map->dim, dz, map->count,
+                                                         dx, map->dim, NULL, NULL));
+    }
+}
+
+/* The log scales in whose units a clamp is given: they are the library's own choice, and nothing else depends on them. */
+static inline void oracle_log_scales(const oracle_map *map, size_t rows, const double *x, double *scales)
+{
+    float *x32 = malloc((rows * map->dim + 1) * sizeof *x32), *z = malloc((map->count + 16) * sizeof *z), scale;
+    void *scratch = aligned_alloc(64, bo_features_block_bytes(map->features, 1) + 64);
+    for (size_t i = 0; i < rows * map->dim; i++) x32[i] = (float)x[i];
+    for (size_t r = 0; r < rows; r++) {
+        bo_features_block(map->features, 1, x32 + r * map->dim, map->dim, z, map->count, &scale, scratch);
+        scales[r] = (double)scale;
+    }
+    free(x32);
+    free(z);
+    free(scratch);
+}
+
+/* ---- before φ -------------------------------------------------------------------------------------------------- */
+
+/* y = σ∘x̂ with x̂ = x / (|x| + 1e-3) (RFA), M x (DARK), x (the others). sigma and m NULL: 1, the identity's rows. RFA's
+ * temperature is in its frequencies: N(0, I / τ²). */
+typedef struct oracle_front {
+    const bo_attention_desc *desc;
+    const double *sigma, *m;
+    size_t dim, width; /* of x and of y */
+} oracle_front;
+
+static inline oracle_front oracle_front_make(const bo_attention_desc *desc, const double *sigma, const double *m)
+{
+    size_t width = desc->kind == BO_ATTENTION_DARK && desc->rank ? desc->rank : desc->dim;
+    return (oracle_front){desc, sigma, m, desc->dim, width};
+}
+
+static inline double oracle_m(const oracle_front *front, size_t row, size_t column)
+{
+    return front->m ? front->m[row * front->dim + column] : row == column;
+}
+
+static inline void oracle_front_apply(const oracle_front *front, const double *x, double *y)
+{
+    double reach = sqrt(oracle_dot(front->dim, x, x)) + 1e-3;
+    for (size_t i = 0; i < front->width; i++) {
+        y[i] = x[i];
+        if (front->desc->kind == BO_ATTENTION_RFA) y[i] = (front->sigma ? front->sigma[i] : 1) * x[i] / reach;
+        if (front->desc->kind == BO_ATTENTION_DARK) {
+            y[i] = 0;
+            for (size_t j = 0; j < front->dim; j++) y[i] += oracle_m(front, i, j) * x[j];
+        }
+    }
+}
+
+/* Adds to dx, and to dsigma or dm where they are wanted. */
+static inline void oracle_front_backward(const oracle_front *front, const double *x, const double *dy, double *dx,
+                                         double *dsigma, double *dm)
+{
+    if (front->desc->kind == BO_ATTENTION_RFA) {
+        double norm = sqrt(oracle_dot(front->dim, x, x)), reach = norm + 1e-3, along = 0;
+        for (size_t j = 0; j < front->dim; j++) {
+            double inner = dy[j] * (front->sigma ? front->sigma[j] : 1);
+            if (dsigma) dsigma[j] += dy[j] * x[j] / reach;
+            dx[j] += inner / reach;
+            along += inner * x[j];
+        }
+        for (size_t j = 0; norm > 0 && j < front->dim; j++) dx[j] -= x[j] * along / (norm * reach * reach);
+    } else if (front->desc->kind == BO_ATTENTION_DARK) {
+        for (size_t i = 0; i < front->width; i++)
+            for (size_t j = 0; j < front->dim; j++) {
+                dx[j] += oracle_m(front, i, j) * dy[i];
+                if (dm) dm[i * front->dim + j] += dy[i] * x[j];
+            }
+    } else {
+        for (size_t j = 0; j < front->dim; j++) dx[j] += dy[j];
+    }
+}
+
+#endif
