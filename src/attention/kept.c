@@ -64,14 +64,6 @@ void bo_kept_append(const bo_kernels *kernels, const bo_kept *kept, size_t posit
     }
 }
 
-void bo_kept_copy(const bo_kept *to, const bo_kept *from, size_t tokens)
-{
-    size_t used = tokens < from->ring ? tokens : from->ring;
-    if (!used || to->keys == from->keys) return;
-    memcpy(to->keys, from->keys, key_floats(used, from->dim) * sizeof *to->keys);
-    memcpy(to->values, from->values, used * from->value_dim * sizeof *to->values);
-}
-
 bo_piece bo_kept_piece(const bo_kept *kept, size_t position, size_t end)
 {
     size_t slot = position % kept->ring, count = slots_ahead(kept, slot);

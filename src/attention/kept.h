@@ -25,8 +25,6 @@ bo_kept bo_kept_in(const bo_attention *attention, const void *state, size_t key_
 /* Stores `count` keys and values from `position` on; where the ring is shorter, the latest. */
 void bo_kept_append(const bo_kernels *kernels, const bo_kept *kept, size_t position, size_t count, bo_rows keys,
                     bo_rows values);
-/* Copies what `from` holds of positions before `tokens` to a ring of the same size. */
-void bo_kept_copy(const bo_kept *to, const bo_kept *from, size_t tokens);
 
 /* The oldest position held after `tokens` tokens. */
 static inline size_t bo_kept_first(size_t tokens, size_t ring)

@@ -79,7 +79,7 @@ bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t 
 bool bo_softmax_load(bo_softmax_keys *keys, size_t end);
 /* Adds all that the tile sees of what is loaded. */
 void bo_softmax_add_keys(const bo_softmax_tile *tile, const bo_softmax_keys *keys);
-/* Leaves in the final state what it is to hold, if one is wanted. */
+/* Adds the call's keys to the final state, if one is wanted; it holds what the initial one held. */
 void bo_softmax_keep(const bo_softmax_keys *keys);
 
 /* The same backwards: gradients of k and v start from those of the final state, … */

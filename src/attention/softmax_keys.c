@@ -69,7 +69,6 @@ void bo_softmax_keep(const bo_softmax_keys *keys)
     const bo_call *call = keys->call;
     if (!call->final) return;
     bo_kept final = bo_kept_in(call->attention, call->final[keys->sequence], keys->key_head);
-    if (keys->old) bo_kept_copy(&final, &keys->kept, keys->old);
     bo_kept_append(call->kernels, &final, keys->old, keys->count, keys->k, keys->v);
 }
 
