@@ -1,6 +1,8 @@
 /* Kernels of blocks in cache in the vector vocabulary of the includer, which also says how large a tile of C its
  * registers hold: TILE_ROWS rows by TILE_VECTORS vectors. */
 
+enum { PANEL = TILE_VECTORS * LANES }; /* columns of C at a time */
+
 #define EACH_ROW    _Pragma("GCC unroll 16") for (size_t i = 0; i < rows; i++)
 #define EACH_VECTOR _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++)
 
@@ -9,6 +11,13 @@ typedef struct product {
     size_t k, row, column, ldb, ldc;
     bool add;
 } product;
+
+/* What may happen to the lines of B on their way into a product: line p = keep line p + factor[p] value, written back. */
+typedef struct renewal {
+    float keep;
+    const float *factor, *value;
+    float *lines; /* where B lies */
+} renewal;
 
 /* Vector j of a line, the last of `vectors` in its first `rest` lanes only; rest = LANES: all full. Where that is known
  * when compiling, there is no mask. */
@@ -26,50 +35,76 @@ static inline __attribute__((always_inline)) void store_vector(float *line, size
     }
 }
 
-/* A tile of C, rows x vectors, in registers over the whole depth. rows and vectors are known when compiling. */
+/* Keeps x in a register: compilers like to load a line of B anew with each use, and loads are what is scarce. */
+static inline __attribute__((always_inline)) v held(v x)
+{
+    __asm__("" : "+v"(x));
+    return x;
+}
+
+/* A tile of C, rows x vectors, in registers over the whole depth. rows, vectors and whether renewed is NULL are known
+ * when compiling. */
 static inline __attribute__((always_inline)) void tile(size_t rows, size_t vectors, size_t rest, const product *shape,
-                                                       const float *a, const float *b, float *c)
+                                                       const renewal *renewed, const float *a, const float *b, float *c)
 {
     const size_t row = shape->row, column = shape->column, ldb = shape->ldb, ldc = shape->ldc;
     v sum[TILE_ROWS][TILE_VECTORS], line[TILE_VECTORS];
     EACH_ROW EACH_VECTOR sum[i][j] = shape->add ? load_vector(c + i * ldc, j, vectors, rest) : v_set(0.0f);
-    for (size_t p = shape->k; p > 0; p--, a += column, b += ldb) {
+    for (size_t p = 0; p < shape->k; p++, a += column, b += ldb) {
         EACH_VECTOR line[j] = load_vector(b, j, vectors, rest);
+        if (renewed) {
+            v factor = v_set(renewed->factor[p]), keep = v_set(renewed->keep);
+            EACH_VECTOR line[j] = v_fma(factor, v_load(renewed->value + j * LANES), v_mul(keep, line[j]));
+            EACH_VECTOR v_store(renewed->lines + p * ldb + j * LANES, line[j]);
+        }
+        if (rows > 1) EACH_VECTOR line[j] = held(line[j]);
         EACH_ROW
         {
             v factor = v_set(a[i * row]);
             EACH_VECTOR sum[i][j] = v_fma(factor, line[j], sum[i][j]);
         }
     }
+    __asm__("" : "+r"(c)); /* or the addresses of all rows are kept through the loop, on the stack */
     EACH_ROW EACH_VECTOR store_vector(c + i * ldc, j, vectors, rest, sum[i][j]);
+}
+
+/* The last rows of a panel, fewer than TILE_ROWS or as many. */
+static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vectors, size_t rest, const product *shape,
+                                                          const renewal *renewed, const float *a, const float *b,
+                                                          float *c)
+{
+    switch (m) {
+    case 1:
+        tile(1, vectors, rest, shape, renewed, a, b, c);
+        break;
+    case 2:
+        tile(2, vectors, rest, shape, renewed, a, b, c);
+        break;
+    case 3:
+        tile(3, vectors, rest, shape, renewed, a, b, c);
+        break;
+    case 4:
+        tile(4, vectors, rest, shape, renewed, a, b, c);
+        break;
+    case 5:
+        tile(5, vectors, rest, shape, renewed, a, b, c);
+        break;
+    case TILE_ROWS:
+        tile(TILE_ROWS, vectors, rest, shape, renewed, a, b, c);
+        break;
+    default:
+        break;
+    }
 }
 
 /* All rows of a panel of C, TILE_ROWS at a time. */
 static inline __attribute__((always_inline)) void panel(size_t m, size_t vectors, size_t rest, const product *shape,
                                                         const float *a, const float *b, float *c)
 {
-    for (; m >= TILE_ROWS; m -= TILE_ROWS, a += TILE_ROWS * shape->row, c += TILE_ROWS * shape->ldc) {
-        tile(TILE_ROWS, vectors, rest, shape, a, b, c);
+    for (; m > TILE_ROWS; m -= TILE_ROWS, a += TILE_ROWS * shape->row, c += TILE_ROWS * shape->ldc) {
+        tile(TILE_ROWS, vectors, rest, shape, NULL, a, b, c);
     }
-    switch (m) {
-    case 1:
-        tile(1, vectors, rest, shape, a, b, c);
-        break;
-    case 2:
-        tile(2, vectors, rest, shape, a, b, c);
-        break;
-    case 3:
-        tile(3, vectors, rest, shape, a, b, c);
-        break;
-    case 4:
-        tile(4, vectors, rest, shape, a, b, c);
-        break;
-    case 5:
-        tile(5, vectors, rest, shape, a, b, c);
-        break;
-    default:
-        break;
-    }
+    tile_of(m, vectors, rest, shape, NULL, a, b, c);
 }
 
 static __attribute__((noinline)) void panel_full(size_t m, const product *shape, const float *a, const float *b,
@@ -106,7 +141,7 @@ void ISA(multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, siz
 {
     const product shape = {k, row, column, ldb, ldc, add};
     size_t j = 0;
-    for (; j + TILE_VECTORS * LANES <= n; j += TILE_VECTORS * LANES) panel_full(m, &shape, a, b + j, c + j);
+    for (; j + PANEL <= n; j += PANEL) panel_full(m, &shape, a, b + j, c + j);
     if (j < n) {
         size_t vectors = (n - j + LANES - 1) / LANES;
         panel_narrow(m, vectors, n - j - (vectors - 1) * LANES, &shape, a, b + j, c + j);
@@ -152,28 +187,44 @@ void ISA(transpose)(size_t rows, size_t columns, const float *a, size_t lda, flo
     }
 }
 
-/* Rows of S a time: few enough that they are still in the first-level cache when the queries read them. */
-enum { STATE_ROWS = 16 };
+/* Rows of S at a time: few, so that further queries find them in the first-level cache. */
+enum { STATE_ROWS = 32 };
 
+static __attribute__((noinline)) void panel_renewed(size_t m, const product *shape, const renewal *renewed,
+                                                    const float *a, float *c)
+{
+    tile_of(m, TILE_VECTORS, LANES, shape, renewed, a, renewed->lines, c);
+}
+
+/* line = keep line + factor value */
+static inline void renew(size_t n, v keep, v factor, const float *value, float *line)
+{
+    size_t j = 0;
+    for (; j + LANES <= n; j += LANES) {
+        v_store(line + j, v_fma(factor, v_load(value + j), v_mul(keep, v_load(line + j))));
+    }
+    if (j < n) {
+        v old = v_mul(keep, v_load_part(line + j, n - j));
+        v_store_part(line + j, n - j, v_fma(factor, v_load_part(value + j, n - j), old));
+    }
+}
+
+/* The first queries are answered while S is renewed, as many as a tile has rows; the others after them. No prefetching:
+ * that of the machine does better (software prefetches of S lost a third). */
 void ISA(state_step)(size_t rows, size_t n, bool update, float decay, const float *f, const float *value, float *s,
                      size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
 {
-    const v keep = v_set(decay);
-    for (size_t first = 0; first == 0 || first < rows; first += STATE_ROWS) {
-        size_t here = rows - first < STATE_ROWS ? rows - first : STATE_ROWS;
-        float *block = s + first * n;
-        for (size_t i = 0; update && i < here; i++) {
-            float *line = block + i * n;
-            v factor = v_set(f[first + i]);
-            size_t j = 0;
-            for (; j + LANES <= n; j += LANES) {
-                v_store(line + j, v_fma(factor, v_load(value + j), v_mul(keep, v_load(line + j))));
-            }
-            if (j < n) {
-                v old = v_mul(keep, v_load_part(line + j, n - j));
-                v_store_part(line + j, n - j, v_fma(factor, v_load_part(value + j, n - j), old));
-            }
+    size_t first = queries < TILE_ROWS ? queries : TILE_ROWS, wide = update && first > 0 ? n / PANEL * PANEL : 0;
+    for (size_t i = 0; i == 0 || i < rows; i += STATE_ROWS, s += STATE_ROWS * n, q += STATE_ROWS) {
+        const size_t here = rows - i < STATE_ROWS ? rows - i : STATE_ROWS;
+        const product shape = {here, ldq, 1, n, ldo, i > 0};
+        for (size_t j = 0; j < wide; j += PANEL) {
+            panel_renewed(first, &shape, &(renewal){decay, f + i, value + j, s + j}, q, out + j);
         }
-        ISA(multiply)(queries, n, here, q + first, ldq, 1, block, n, first > 0, out, ldo);
+        for (size_t r = 0; update && wide < n && r < here; r++) {
+            renew(n - wide, v_set(decay), v_set(f[i + r]), value + wide, s + r * n + wide);
+        }
+        ISA(multiply)(first, n - wide, here, q, ldq, 1, s + wide, n, i > 0, out + wide, ldo);
+        ISA(multiply)(queries - first, n, here, q + first * ldq, ldq, 1, s, n, i > 0, out + first * ldo, ldo);
     }
 }
