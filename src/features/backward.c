@@ -137,6 +137,10 @@ static bo_status check_gradients(bo_context *context, const bo_features *f, bool
         return bo_fail(context, BO_UNSUPPORTED,
                        "gradients with respect to frequencies: those of function %s, draw %s are not free",
                        f->function->name, bo_draw_name(f->desc.draw));
+    if (wants_frequencies && f->proposal)
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "gradients with respect to frequencies drawn from a proposal: their weights would change with them");
     return BO_OK;
 }
 

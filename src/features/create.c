@@ -1,4 +1,5 @@
 /* Making and unmaking feature maps. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include "internal.h"
@@ -21,6 +22,7 @@ void bo_features_destroy(bo_features *features)
     bo_free(features->w);
     bo_packed_destroy(features->packed);
     bo_free(features->weights);
+    bo_free(features->proposal);
     bo_free(features->offset);
     bo_free(features->offset_f32);
     bo_free(features->bias);
@@ -134,6 +136,14 @@ static bo_status pack(bo_context *context, bo_features *features)
     return BO_OK;
 }
 
+static bo_status log_weights(bo_context *context, const bo_features *features, const double *w, double *out)
+{
+    if (features->proposal) return bo_proposal_weights(context, features, w, out);
+    for (size_t i = 0; i < features->frequencies; i++)
+        out[i] = features->weights ? log((double)features->weights[i]) : 0;
+    return BO_OK;
+}
+
 /* Exponential functions add A|w|² and the logarithm of the weight to u; the others multiply by the weight. What is there
  * changes only when nothing can fail any more. */
 static bo_status pack_with_offsets(bo_context *context, bo_features *features)
@@ -141,16 +151,18 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
     size_t m = features->frequencies, dim = features->desc.dim;
     if (!features->offset) features->offset = bo_alloc(context, m, sizeof(double), "offsets of the features");
     if (!features->offset_f32) features->offset_f32 = bo_alloc(context, m, sizeof(float), "offsets of the features");
-    double *w = bo_alloc_raw(context, m * dim, sizeof(double), "frequencies");
+    double *w = bo_alloc_raw(context, m * (dim + 1), sizeof(double), "frequencies"), *log_weight = w + m * dim;
     bo_status status =
         features->offset && features->offset_f32 && w ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
+    if (status == BO_OK) status = log_weights(context, features, w, log_weight);
     if (status == BO_OK && features->w) status = pack(context, features);
     for (size_t i = 0; status == BO_OK && i < m; i++) {
         double norm = 0;
         for (size_t j = 0; j < dim; j++) norm += w[i * dim + j] * w[i * dim + j];
-        double log_weight = features->weights ? log((double)features->weights[i]) : 0;
-        features->offset[i] = features->oprf_a * norm + log_weight;
+        features->offset[i] = features->oprf_a * norm + log_weight[i];
         features->offset_f32[i] = (float)features->offset[i];
+        /* a proposal's, as a float can tell it: a file must find it positive */
+        if (features->proposal) features->weights[i] = fminf(fmaxf((float)exp(log_weight[i]), FLT_MIN), FLT_MAX);
     }
     bo_free(w);
     return status;

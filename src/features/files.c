@@ -55,6 +55,7 @@ bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_tensor 
     add_tensor(tensors, &n, "features.w", BO_F32, m, dim, f->w);
     add_tensor(tensors, &n, "features.length_scales", BO_F32, dim, 0, f->length_scales);
     add_tensor(tensors, &n, "features.weights", BO_F32, m, 0, f->weights);
+    add_tensor(tensors, &n, "features.proposal", BO_F32, dim, dim, f->proposal);
     add_tensor(tensors, &n, "features.bias", BO_F32, m, 0, f->bias);
     add_tensor(tensors, &n, "features.signs", BO_F32, f->hadamard.blocks * 3, f->hadamard.padded, f->hadamard.signs);
     add_tensor(tensors, &n, "features.norms", BO_F32, m, 0, f->hadamard.norms);
@@ -255,6 +256,9 @@ static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_fea
     if (f->w) BO_TRY(check_finite(context, file, "features.w", f->w, m * dim, false));
     if (m) BO_TRY(read_array(context, file, "features.weights", BO_F32, m, 0, true, &f->weights));
     BO_TRY(check_finite(context, file, "features.weights", f->weights, m, true));
+    if (f->desc.function == BO_FUNCTION_POSITIVE && f->w && f->weights)
+        BO_TRY(read_array(context, file, "features.proposal", BO_F32, dim, dim, true, &f->proposal));
+    BO_TRY(check_finite(context, file, "features.proposal", f->proposal, f->proposal ? dim * dim : 0, false));
     if (f->desc.function == BO_FUNCTION_COSBIAS)
         BO_TRY(read_array(context, file, "features.bias", BO_F32, m, 0, false, &f->bias));
     BO_TRY(check_finite(context, file, "features.bias", f->bias, m, false));
@@ -287,6 +291,9 @@ static bo_status unpack_into(bo_context *context, const bo_tensors *file, bo_fea
     if (status == BO_OK) status = bo_features_begin(context, &resolved, &f);
     if (status == BO_OK) status = read_arrays(context, file, f);
     if (status == BO_OK) status = bo_features_finish(context, f);
+    if (status == BO_NUMERIC) /* a proposal's factor */
+        status = bo_fail(context, BO_FORMAT, "%s: its features make no sense: %s", bo_tensors_path(file),
+                         bo_context_error(context));
     bo_free(length_scales);
     if (status != BO_OK) {
         bo_features_destroy(f);

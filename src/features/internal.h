@@ -211,6 +211,8 @@ struct bo_features {
     float *w;             /* frequencies x dim */
     bo_packed *packed;
     float *weights; /* one a frequency, multiplies its features; NULL: all 1 */
+    float *
+        proposal; /* dim x dim: R of the law N(0, R Rᵀ) that w was drawn from, and weights follow; NULL: the kernel's */
     double *offset; /* exponential functions: added to u; NULL: 0 */
     float *offset_f32;
     float *bias;    /* COSBIAS: one a frequency */
@@ -245,6 +247,9 @@ size_t bo_features_forward_bytes(const bo_features *features, size_t rows);
 /* bo_features_block, or φ itself where log_scale is NULL; for functions without log scales it must be. */
 void bo_features_forward(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
                          float *log_scale, void *scratch);
+
+/* Logarithms of the weights that features->proposal gives the frequencies w: propose.c. */
+bo_status bo_proposal_weights(bo_context *context, const bo_features *features, const double *w, double *log_weight);
 
 bo_status bo_hadamard_prepare(bo_context *context, const bo_draw_request *request, bo_hadamard *hadamard);
 /* u (stride ldu) for rows of raw x; buffer holds `padded` floats. */

@@ -1,0 +1,151 @@
+/* Frequencies in place of others. With w = R w₀, w₀ ~ N(0, I), the density of w is q = N(0, Σ), Σ = R Rᵀ, and a feature is
+ * multiplied by the root of p/q, p = N(0, I), since it appears twice in φ(x)·φ(y) = ∫ q (p/q) f(x) f(y):
+ *   log √(p/q)(w) = ½ log |det R| + ¼ (wᵀ Σ⁻¹ w - |w|²).
+ * For q, k ~ N(0, Λ) the variance is least for Σ = (I + 2Λ)(I - 2Λ)⁻¹. Exponents may leave the range of float (w of 64
+ * coordinates at ten times the variance have weights of 1e-47): the weights that the map computes with are their
+ * logarithms, made again from R and w whenever these change. */
+#include <math.h>
+#include <string.h>
+#include "internal.h"
+#include "propose.h"
+
+/* ---- weights --------------------------------------------------------------------------------------------------- */
+
+/* L (dim x dim) with L Lᵀ = R Rᵀ. */
+static bo_status factorize(bo_context *context, const bo_features *f, double *l)
+{
+    size_t dim = f->desc.dim;
+    for (size_t i = 0; i < dim; i++)
+        for (size_t j = i; j < dim; j++) {
+            double sum = 0;
+            for (size_t k = 0; k < dim; k++) sum += (double)f->proposal[i * dim + k] * (double)f->proposal[j * dim + k];
+            l[i * dim + j] = sum;
+        }
+    return bo_cholesky(context, dim, l, dim, NULL);
+}
+
+bo_status bo_proposal_weights(bo_context *context, const bo_features *features, const double *w, double *log_weight)
+{
+    size_t m = features->frequencies, dim = features->desc.dim;
+    double *l = bo_alloc_raw(context, dim * dim, sizeof *l, "the covariance of a proposal");
+    double *white =
+        bo_alloc_raw(context, m * dim, sizeof *white, "the whitened frequencies of a proposal"); /* L⁻¹ Wᵀ */
+    bo_status status = l && white ? factorize(context, features, l) : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < m; i++)
+        for (size_t j = 0; j < dim; j++) white[j * m + i] = w[i * dim + j];
+    if (status == BO_OK) status = bo_solve_lower(context, dim, m, l, dim, white, m);
+    for (size_t i = 0; status == BO_OK && i < m; i++) {
+        log_weight[i] = 0;
+        for (size_t j = 0; j < dim; j++) {
+            double before = white[j * m + i], now = w[i * dim + j];
+            log_weight[i] += 0.5 * log(l[j * dim + j]) + 0.25 * (before * before - now * now);
+        }
+    }
+    bo_free(l);
+    bo_free(white);
+    return status;
+}
+
+/* ---- a map in place of another --------------------------------------------------------------------------------- */
+
+/* w = R w₀ for all frequencies. */
+static bo_status stretch(bo_context *context, bo_features *f)
+{
+    size_t m = f->frequencies, dim = f->desc.dim;
+    double *row = bo_alloc_raw(context, dim, sizeof *row, "a frequency");
+    if (!row) return BO_MEMORY;
+    for (float *w = f->w; w < f->w + m * dim; w += dim) {
+        for (size_t j = 0; j < dim; j++) {
+            row[j] = 0;
+            for (size_t k = 0; k < dim; k++) row[j] += (double)f->proposal[j * dim + k] * (double)w[k];
+        }
+        for (size_t j = 0; j < dim; j++) w[j] = (float)row[j];
+    }
+    bo_free(row);
+    return BO_OK;
+}
+
+static bo_status use_proposal(bo_context *context, bo_features *f, const float *proposal)
+{
+    size_t count = f->desc.dim * f->desc.dim;
+    f->proposal = bo_alloc_raw(context, count, sizeof(float), "a proposal");
+    f->weights = bo_alloc_raw(context, f->frequencies, sizeof(float), "importance weights");
+    if (!f->proposal || !f->weights) return BO_MEMORY;
+    memcpy(f->proposal, proposal, count * sizeof(float));
+    return stretch(context, f);
+}
+
+/* The contents change places, the owners stay. */
+static void exchange(bo_features *a, bo_features *b)
+{
+    int owners = atomic_load(&a->other_owners), others = atomic_load(&b->other_owners);
+    bo_features kept = *a;
+    *a = *b;
+    *b = kept;
+    atomic_store(&a->other_owners, owners);
+    atomic_store(&b->other_owners, others);
+}
+
+static bo_status remake(bo_context *context, bo_features *features, uint64_t seed, const float *proposal)
+{
+    bo_features_desc desc = features->desc;
+    bo_features *fresh = NULL;
+    desc.seed = seed;
+    BO_TRY(bo_features_begin(context, &desc, &fresh));
+    bo_status status = bo_features_draw(context, fresh);
+    if (status == BO_OK && proposal) status = use_proposal(context, fresh, proposal);
+    if (status == BO_OK) status = bo_features_finish(context, fresh);
+    if (status == BO_OK) exchange(features, fresh);
+    bo_features_destroy(fresh);
+    return status;
+}
+
+static bo_status check_drawn(bo_context *context, const bo_features *features)
+{
+    if (features->weights && !features->proposal)
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "frequencies that sampling %s chose cannot be drawn again: the sample they were chosen by is gone",
+            bo_sampling_name(features->desc.sampling));
+    return BO_OK;
+}
+
+bo_status bo_features_redraw(bo_context *context, bo_features *features, uint64_t seed)
+{
+    BO_TRY(check_drawn(context, features));
+    return remake(context, features, seed, features->proposal);
+}
+
+static bo_status check_proposal(bo_context *context, const bo_features *features, const double *factor)
+{
+    size_t dim = features->desc.dim;
+    if (features->desc.kernel != BO_KERNEL_SOFTMAX || features->desc.function != BO_FUNCTION_POSITIVE)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "a proposal is for function positive of kernel softmax, found function %s of kernel %s",
+                       features->function->name, bo_kernel_name(features->desc.kernel));
+    if (bo_draw_find(features->desc.draw)->structured)
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "a proposal does not fit draw %s: its frequencies are one fast transform and cannot be stretched; "
+            "use orthogonal",
+            bo_draw_name(features->desc.draw));
+    for (size_t i = 0; factor && i < dim * dim; i++)
+        if (!isfinite((float)factor[i]))
+            return bo_fail(context, BO_INVALID, "the proposal's factor, row %zu, column %zu must be finite, found %g",
+                           i / dim, i % dim, factor[i]);
+    return check_drawn(context, features);
+}
+
+bo_status bo_features_propose(bo_context *context, bo_features *features, const double *factor)
+{
+    size_t count = features->desc.dim * features->desc.dim;
+    BO_TRY(check_proposal(context, features, factor));
+    if (!factor) return remake(context, features, features->desc.seed, NULL);
+    float *proposal = bo_alloc_raw(context, count, sizeof *proposal, "a proposal");
+    if (!proposal) return BO_MEMORY;
+    for (size_t i = 0; i < count; i++) proposal[i] = (float)factor[i];
+    bo_status status = remake(context, features, features->desc.seed, proposal);
+    bo_free(proposal);
+    if (status == BO_NUMERIC) return bo_fail(context, BO_NUMERIC, "the proposal's factor is singular in float32");
+    return status;
+}

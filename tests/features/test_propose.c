@@ -1,0 +1,352 @@
+/* Frequencies drawn anew in place, and drawn from a proposal with importance weights: the kernel stays what it was, and
+ * its error is what the theory says. */
+#include <unistd.h>
+#include "maps.h"
+#include "../base/counting.h"
+#include "features/block.h"
+#include "features/files.h"
+#include "features/propose.h"
+
+enum { D = 3 };
+static const double z_limit = 5;
+
+static bo_features *positive(bo_context *context, size_t dim, size_t features, bo_draw draw, uint64_t seed)
+{
+    bo_features_desc desc = {.kernel = BO_KERNEL_SOFTMAX, .dim = dim, .features = features, .draw = draw, .seed = seed};
+    bo_features *f;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    return f;
+}
+
+/* R = diag(roots) Q with a rotation Q, so that R Rᵀ = diag(roots²) and RᵀR is not. */
+static void skewed(const double *roots, double *factor)
+{
+    const double q[D][D] = {{0.6, 0.8, 0}, {-0.64, 0.48, 0.6}, {0.48, -0.36, 0.8}};
+    for (size_t i = 0; i < D; i++)
+        for (size_t j = 0; j < D; j++) factor[i * D + j] = roots[i] * q[i][j];
+}
+
+/* The proposal of least variance for q, k ~ N(0, diag λ). */
+static void best_for(const double *lambda, double *factor)
+{
+    double roots[D];
+    for (size_t j = 0; j < D; j++) roots[j] = sqrt((1 + 2 * lambda[j]) / (1 - 2 * lambda[j]));
+    skewed(roots, factor);
+}
+
+/* ---- the estimate ---------------------------------------------------------------------------------------------- */
+
+/* With w ~ N(0, Σ), weights √(p/q) and s = x + y the estimate of one frequency has mean exp(x·y) and second moment
+ * Π_j √Σ_j / √(2 - 1/Σ_j) exp(2 s_j² / (2 - 1/Σ_j) - x_j² - y_j²). */
+static void proposals_keep_the_kernel(void **state)
+{
+    (void)state;
+    enum { SEEDS = 4000, M = 16 };
+    const bo_draw draws[] = {BO_DRAW_IID, BO_DRAW_ORTHOGONAL};
+    const double roots[D] = {1.4, 1, 0.8};
+    const float pair[2 * D] = {0.4f, -0.3f, 0.2f, 0.5f, 0.1f, -0.4f};
+    bo_context *context = test_context(1);
+    double factor[D * D], dot = 0, second = 1;
+    skewed(roots, factor);
+    for (size_t j = 0; j < D; j++) {
+        double x = (double)pair[j], y = (double)pair[D + j], sigma = roots[j] * roots[j], gap = 2 - 1 / sigma;
+        dot += x * y;
+        second *= sqrt(sigma / gap) * exp(2 * (x + y) * (x + y) / gap - x * x - y * y);
+    }
+    double expected = exp(dot), deviation = sqrt((second - expected * expected) / (SEEDS * M));
+    for (size_t d = 0; d < 2; d++) {
+        double mean = 0, covariance[D * D] = {0};
+        for (size_t s = 0; s < SEEDS; s++) {
+            bo_features *f = positive(context, D, M, draws[d], s);
+            float z[2 * M];
+            assert_ok(context, bo_features_propose(context, f, factor));
+            assert_ok(context, bo_features_apply(context, f, 2, pair, D, z, M));
+            for (size_t i = 0; i < M; i++) mean += (double)z[i] * (double)z[M + i] / SEEDS;
+            for (size_t i = 0; i < M; i++)
+                for (size_t j = 0; j < D * D; j++)
+                    covariance[j] += (double)f->w[i * D + j / D] * (double)f->w[i * D + j % D] / (SEEDS * M);
+            assert_true(isnan(bo_features_variance(f, pair, pair + D))); /* the formula is that of other frequencies */
+            bo_features_destroy(f);
+        }
+        assert_close(mean, expected, z_limit * deviation);
+        for (size_t i = 0; i < D; i++)
+            for (size_t j = 0; j < D; j++) {
+                double size = roots[i] * roots[j]; /* Var w_i w_j = Σ_i Σ_j (1 + [i = j]) */
+                assert_close(covariance[i * D + j], i == j ? size : 0, z_limit * size * sqrt(2.0 / (SEEDS * M)));
+            }
+    }
+    bo_context_destroy(context);
+}
+
+/* Over q, k ~ N(0, diag λ), a frequency's squared estimate has mean weight⁴ Π exp(4λ w²/(1 + 2λ)) / (1 + 2λ), which is the
+ * same number Π 1/(1 - 2λ) for every w under the best proposal: nothing is left to chance. */
+static void the_best_proposal_leaves_no_variance_over_frequencies(void **state)
+{
+    (void)state;
+    enum { M = 64 };
+    const double lambda[D] = {0.4, 0.1, 0.02};
+    bo_context *context = test_context(1);
+    bo_features *f = positive(context, D, M, BO_DRAW_ORTHOGONAL, 3);
+    double factor[D * D], expected = 0;
+    best_for(lambda, factor);
+    for (size_t j = 0; j < D; j++) expected -= log(1 - 2 * lambda[j]);
+    assert_ok(context, bo_features_propose(context, f, factor));
+    for (size_t i = 0; i < M; i++) {
+        double second = 4 * f->offset[i], size = 0;
+        for (size_t j = 0; j < D; j++) {
+            double w = (double)f->w[i * D + j];
+            second += 4 * lambda[j] * w * w / (1 + 2 * lambda[j]) - log(1 + 2 * lambda[j]);
+            size += w * w;
+        }
+        assert_close(second, expected, 1e-6 * (1 + size)); /* R is rounded to float */
+        assert_close((double)f->weights[i], exp(f->offset[i]), 1e-7 * exp(f->offset[i]));
+    }
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
+/* Mean and standard error of the squared estimate of single frequencies over Gaussian pairs, by the features themselves. */
+static void second_moment(bo_context *context, const double *lambda, const double *factor, double *mean, double *error)
+{
+    enum { SEEDS = 2000, M = 64 };
+    double sum = 0, squares = 0, n = (double)SEEDS;
+    bo_rng rng = bo_rng_make(11, 11);
+    for (size_t s = 0; s < SEEDS; s++) {
+        bo_features *f = positive(context, D, M, BO_DRAW_IID, s);
+        float x[2 * M * D], *z = malloc(2 * M * M * sizeof *z);
+        double part = 0;
+        for (size_t i = 0; i < 2 * M * D; i++) x[i] = (float)(sqrt(lambda[i % D]) * bo_rng_normal(&rng));
+        if (factor) assert_ok(context, bo_features_propose(context, f, factor));
+        assert_ok(context, bo_features_apply(context, f, 2 * M, x, D, z, M));
+        for (size_t i = 0; i < M; i++) { /* a pair of its own for each frequency */
+            double estimate = M * (double)z[i * M + i] * (double)z[(M + i) * M + i];
+            part += estimate * estimate / M;
+        }
+        sum += part / n;
+        squares += part * part / n;
+        free(z);
+        bo_features_destroy(f);
+    }
+    *mean = sum;
+    *error = sqrt((squares - sum * sum) / n);
+}
+
+/* λ small enough for the estimate's fourth moment, whose standard error is measured: 16λ/(1 + 4λ) < 1/2. */
+static void the_best_proposal_beats_the_isotropic_one(void **state)
+{
+    (void)state;
+    const double lambda[D] = {0.03, 0.02, 0.005};
+    bo_context *context = test_context(1);
+    double factor[D * D], best = 1, isotropic = 1, mean[2], error[2];
+    best_for(lambda, factor);
+    for (size_t j = 0; j < D; j++) {
+        best /= 1 - 2 * lambda[j];
+        isotropic /= sqrt((1 + 2 * lambda[j]) * (1 - 6 * lambda[j]));
+    }
+    second_moment(context, lambda, NULL, &mean[0], &error[0]);
+    second_moment(context, lambda, factor, &mean[1], &error[1]);
+    assert_close(mean[0], isotropic, z_limit * error[0]);
+    assert_close(mean[1], best, z_limit * error[1]);
+    assert_true(mean[1] < mean[0]);
+    bo_context_destroy(context);
+}
+
+/* Weights of 1e-47 and less: their logarithms carry them, in float, in float64 and through log scales. */
+static void tiny_weights_are_not_lost(void **state)
+{
+    (void)state;
+    enum { WIDE = 64, M = 32 };
+    bo_context *context = test_context(1);
+    bo_features *f = positive(context, WIDE, M, BO_DRAW_ORTHOGONAL, 1);
+    double factor[WIDE * WIDE] = {0}, x[WIDE], expected[M];
+    float row[WIDE], z[M], log_scale;
+    for (size_t j = 0; j < WIDE; j++) factor[j * WIDE + j] = sqrt(10);
+    test_inputs(1, WIDE, row);
+    for (size_t j = 0; j < WIDE; j++) x[j] = (double)row[j];
+    assert_ok(context, bo_features_propose(context, f, factor));
+    assert_ok(context, bo_features_apply_f64(context, f, 1, x, WIDE, expected, M));
+    char *scratch = aligned_alloc(64, bo_features_block_bytes(f, 1) + 64);
+    bo_features_block(f, 1, row, WIDE, z, M, &log_scale, scratch);
+    double least = 0;
+    for (size_t i = 0; i < M; i++) {
+        double value = (double)z[i] * exp((double)log_scale);
+        least = fmin(least, f->offset[i]);
+        /* exponents of 200, each made of parts rounded at 2⁻²⁴ */
+        assert_close(value, expected[i], 1e-4 * expected[i] + 1e-37 * exp((double)log_scale));
+        assert_true(f->weights[i] > 0);
+    }
+    assert_true(least < -103); /* below the least float */
+    free(scratch);
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
+/* ---- in place -------------------------------------------------------------------------------------------------- */
+
+static bool same_features(bo_context *context, const bo_features *a, const bo_features *b, const float *x)
+{
+    static float za[SAMPLE_ROWS * 128], zb[SAMPLE_ROWS * 128];
+    size_t length = a->desc.features;
+    assert_ok(context, bo_features_apply(context, a, SAMPLE_ROWS, x, a->desc.dim, za, length));
+    assert_ok(context, bo_features_apply(context, b, SAMPLE_ROWS, x, a->desc.dim, zb, length));
+    return !memcmp(za, zb, SAMPLE_ROWS * length * sizeof *za);
+}
+
+static void check_redraw(bo_context *context, const bo_features_desc *map, void *user)
+{
+    const float *x = user;
+    float scales[DIM] = {1, 2, 0.5f, 1.1f, 0.9f, 1};
+    bo_features_desc desc = *map;
+    bo_features *f, *other;
+    desc.length_scales = scales;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    desc.seed = 77;
+    assert_ok(context, bo_features_create(context, &desc, &other));
+    bo_features *shared = bo_features_share(f);
+    if (f->weights) {
+        assert_fails(context, BO_UNSUPPORTED, "the sample", bo_features_redraw(context, f, 77));
+    } else {
+        assert_ok(context, bo_features_redraw(context, f, 77));
+        if (!same_features(context, f, other, x)) fail_msg("%s: a redraw is not a draw", map_name(map));
+        assert_int_equal(bo_features_describe(f)->seed, 77);
+        assert_true(bo_features_describe(f)->length_scales == f->length_scales);
+    }
+    bo_features_destroy(shared);
+    bo_features_destroy(f);
+    bo_features_destroy(other);
+}
+
+static void a_redraw_is_a_draw_with_that_seed(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float x[SAMPLE_ROWS * DIM];
+    test_inputs(1, SAMPLE_ROWS * DIM, x);
+    assert_true(for_each_map(context, x, check_redraw, x) > 200);
+    bo_context_destroy(context);
+}
+
+/* From a proposal again, also after a file; without one, as it was made. */
+static void a_proposal_stays_with_the_map(void **state)
+{
+    (void)state;
+    enum { M = 16 };
+    const double roots[D] = {1.4, 1, 0.8};
+    bo_context *context = test_context(1);
+    bo_features *f = positive(context, D, M, BO_DRAW_ORTHOGONAL, 1);
+    bo_features *loaded, *first = positive(context, D, M, BO_DRAW_ORTHOGONAL, 1);
+    float x[SAMPLE_ROWS * D];
+    double factor[D * D];
+    char path[64];
+    snprintf(path, sizeof path, "test_propose_%ld.safetensors", (long)getpid());
+    test_inputs(1, SAMPLE_ROWS * D, x);
+    skewed(roots, factor);
+    assert_ok(context, bo_features_propose(context, f, factor));
+    assert_false(same_features(context, f, first, x));
+    assert_ok(context, bo_features_save(context, f, path));
+    assert_ok(context, bo_features_load(context, path, &loaded));
+    unlink(path);
+    assert_true(same_features(context, f, loaded, x));
+    assert_ok(context, bo_features_redraw(context, f, 9));
+    assert_false(same_features(context, f, loaded, x));
+    assert_ok(context, bo_features_redraw(context, loaded, 9));
+    assert_true(same_features(context, f, loaded, x));
+    assert_ok(context, bo_features_redraw(context, f, 1));
+    assert_ok(context, bo_features_propose(context, f, NULL));
+    assert_true(same_features(context, f, first, x));
+    assert_null(bo_features_weights(f));
+    bo_features_destroy(f);
+    bo_features_destroy(first);
+    bo_features_destroy(loaded);
+    bo_context_destroy(context);
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float sample[SAMPLE_ROWS * DIM];
+    double factor[DIM * DIM] = {0};
+    test_inputs(1, SAMPLE_ROWS * DIM, sample);
+    const struct {
+        bo_kernel kernel;
+        bo_function function;
+        bo_draw draw;
+        bo_sampling sampling;
+        const char *words;
+    } refused[] = {
+        {BO_KERNEL_RBF, BO_FUNCTION_SINCOS, BO_DRAW_IID, BO_SAMPLING_DRAWN, "function sincos of kernel rbf"},
+        {BO_KERNEL_SOFTMAX, BO_FUNCTION_OPRF, BO_DRAW_IID, BO_SAMPLING_DRAWN, "function oprf"},
+        {BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_DRAW_HADAMARD, BO_SAMPLING_DRAWN, "draw hadamard"},
+        {BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_DRAW_IID, BO_SAMPLING_OPTIMAL, "sampling optimal"},
+    };
+    bo_features *f;
+    for (size_t i = 0; i < DIM; i++) factor[i * DIM + i] = 1;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        bo_features_desc desc =
+            map_desc(refused[i].kernel, refused[i].function, refused[i].draw, refused[i].sampling, sample);
+        assert_ok(context, bo_features_create(context, &desc, &f));
+        assert_fails(context, BO_UNSUPPORTED, refused[i].words, bo_features_propose(context, f, factor));
+        bo_features_destroy(f);
+    }
+    f = positive(context, DIM, 16, BO_DRAW_IID, 1);
+    bo_features *same = positive(context, DIM, 16, BO_DRAW_IID, 1);
+    factor[3] = NAN;
+    assert_fails(context, BO_INVALID, "row 0, column 3", bo_features_propose(context, f, factor));
+    factor[3] = 0;
+    factor[0] = 0;
+    assert_fails(context, BO_NUMERIC, "singular", bo_features_propose(context, f, factor));
+    assert_true(same_features(context, f, same, sample));
+    factor[0] = 2;
+    float dw[16 * DIM], dz[SAMPLE_ROWS * 16] = {0};
+    assert_ok(context, bo_features_propose(context, f, factor));
+    assert_fails(context, BO_UNSUPPORTED, "proposal",
+                 bo_features_backward(context, f, SAMPLE_ROWS, sample, DIM, dz, 16, NULL, 0, NULL, dw));
+    bo_features_destroy(f);
+    bo_features_destroy(same);
+    bo_context_destroy(context);
+}
+
+/* Memory that is not there leaves the map as it was. */
+static void any_allocation_may_fail(void **state)
+{
+    (void)state;
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    const double roots[D] = {1.4, 1, 0.8};
+    double factor[D * D];
+    float x[SAMPLE_ROWS * D];
+    skewed(roots, factor);
+    test_inputs(1, SAMPLE_ROWS * D, x);
+    bo_features *f = positive(context, D, 16, BO_DRAW_IID, 1), *same = positive(context, D, 16, BO_DRAW_IID, 1);
+    for (size_t k = 1;; k++) {
+        size_t live = atomic_load(&c.live);
+        c.fail_at = atomic_load(&c.calls) + k;
+        bo_status status = bo_features_propose(context, f, factor);
+        c.fail_at = 0;
+        if (status == BO_OK) break;
+        assert_int_equal(status, BO_MEMORY);
+        assert_int_equal(atomic_load(&c.live), live);
+        assert_true(same_features(context, f, same, x));
+        assert_true(k < 100);
+    }
+    bo_features_destroy(f);
+    bo_features_destroy(same);
+    bo_context_destroy(context);
+    assert_int_equal(atomic_load(&c.live), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(proposals_keep_the_kernel),
+        cmocka_unit_test(the_best_proposal_leaves_no_variance_over_frequencies),
+        cmocka_unit_test(the_best_proposal_beats_the_isotropic_one),
+        cmocka_unit_test(tiny_weights_are_not_lost),
+        cmocka_unit_test(a_redraw_is_a_draw_with_that_seed),
+        cmocka_unit_test(a_proposal_stays_with_the_map),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(any_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
