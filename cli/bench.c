@@ -122,34 +122,37 @@ static int run_peer(const char *python, const char *path, const char *const *arg
     return ended;
 }
 
-static bool has_sklearn(const char *python)
+const bench_library bench_sklearn = {"scikit-learn", "sklearn", "python3-sklearn"};
+const bench_library bench_torch = {"PyTorch", "torch", "python3-torch"};
+
+static bool has_module(const char *python, const char *module)
 {
     char command[1024];
-    snprintf(command, sizeof command, "'%s' -c 'import sklearn' >/dev/null 2>&1", python);
+    snprintf(command, sizeof command, "'%s' -c 'import %s' >/dev/null 2>&1", python, module);
     return strchr(python, '\'') == NULL && system(command) == 0;
 }
 
-char *bench_peer(bench_run *bench, const char *script, const char *const *arguments)
+char *bench_peer(bench_run *bench, const bench_library *library, const char *script, const char *const *arguments)
 {
-    const char *const candidates[] = {bench->options->python, "python3", "/usr/bin/python3"};
+    const char *const candidates[] = {bench->python, "python3", "/usr/bin/python3"};
     const char *python = NULL;
     for (size_t i = 0; i < CLI_COUNT_OF(candidates) && !python; i++)
-        if (candidates[i] && has_sklearn(candidates[i])) python = candidates[i];
+        if (candidates[i] && has_module(candidates[i], library->module)) python = candidates[i];
     if (!python) {
-        cli_warn(bench->session, "no comparison with scikit-learn: it is not installed (python3-sklearn)");
+        cli_warn(bench->session, "no comparison with %s: it is not installed (%s)", library->name, library->package);
         return NULL;
     }
     char path[1024];
     struct stat info;
-    snprintf(path, sizeof path, "%s/%s", bench->options->peers, script);
+    snprintf(path, sizeof path, "%s/%s", bench->peers, script);
     if (stat(path, &info) != 0) {
-        cli_warn(bench->session, "no comparison with scikit-learn: there is no %s (--peers FOLDER)", path);
+        cli_warn(bench->session, "no comparison with %s: there is no %s (--peers FOLDER)", library->name, path);
         return NULL;
     }
     cli_say(bench->session, "running %s %s", python, path);
     char *text = NULL;
     if (run_peer(python, path, arguments, &text) == 0) return text;
-    cli_warn(bench->session, "no comparison with scikit-learn: %s failed", path);
+    cli_warn(bench->session, "no comparison with %s: %s failed", library->name, path);
     free(text);
     return NULL;
 }
@@ -164,11 +167,11 @@ double bench_json_number(const char *json, const char *key)
 
 /* ---- the command --------------------------------------------------------------------------------------- */
 
-static bool wanted(const bench_options *options, const char *part)
+bool bench_wanted(const bench_run *bench, const char *part)
 {
-    if (!options->only) return true;
+    if (!bench->only) return true;
     size_t length = strlen(part);
-    for (const char *at = options->only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+    for (const char *at = bench->only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
         if (strncmp(at, part, length) == 0 && (at[length] == ',' || at[length] == 0)) return true;
     return false;
 }
@@ -201,24 +204,49 @@ static bool measure_gemm(bench_run *bench)
     return true;
 }
 
-static int machines(bench_run *bench)
+int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *bench,
+                  int (*measure)(bench_run *bench, void *options), void *options)
 {
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_session session;
+    cli_parsed parsed = cli_parse(usage, argc, argv, &common, &arguments);
+    int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
+    if (parsed == CLI_PARSED && arguments.count) {
+        cli_wrong_use(usage->command, "expected options only, found '%s'", arguments.items[0]);
+    } else if (parsed == CLI_PARSED) {
+        status = CLI_FAILED;
+        if (cli_session_open(&session, "bench", &common, false)) {
+            session.terse = true;
+            bench->session = &session;
+            status = measure(bench, options);
+            if (status == CLI_DONE && common.json) report_json(bench);
+            free(bench->figures);
+            cli_session_close(&session);
+        }
+    }
+    free(arguments.items);
+    return status;
+}
+
+static int measure_machines(bench_run *bench, void *options)
+{
+    bench->options = options;
     const bench_options *o = bench->options;
     if (!o->mnist && !o->fashion && !o->uci && !o->scratch)
         cli_say(bench->session, "no data given: only the yardstick is measured (--mnist, --fashion, --uci, --scratch)");
     bool ok = measure_gemm(bench);
-    if (ok && wanted(o, "speed")) ok = bench_mnist(bench);
-    if (ok && wanted(o, "quality")) ok = bench_quality(bench);
-    if (ok && wanted(o, "stream")) ok = bench_stream(bench);
-    if (ok && wanted(o, "uci")) ok = bench_uci(bench);
-    if (ok && bench->session->common.json) report_json(bench);
+    if (ok && bench_wanted(bench, "speed")) ok = bench_mnist(bench);
+    if (ok && bench_wanted(bench, "quality")) ok = bench_quality(bench);
+    if (ok && bench_wanted(bench, "stream")) ok = bench_stream(bench);
+    if (ok && bench_wanted(bench, "uci")) ok = bench_uci(bench);
     return ok ? CLI_DONE : CLI_FAILED;
 }
 
-int cli_bench(int argc, char **argv)
+static int bench_machines(int argc, char **argv)
 {
-    bench_options o = {.peers = "bench/peers",
-                       .rows = 10000000,
+    bench_run bench = {.peers = "bench/peers"};
+    bench_options o = {.rows = 10000000,
                        .features = 4096,
                        .quality_features = 8192,
                        .uci_features = 4096,
@@ -235,7 +263,7 @@ int cli_bench(int argc, char **argv)
         {CLI_TEXT, "scratch", "FOLDER", "room for the stream's file: 1.3 GB, removed afterwards", &o.scratch, NULL, 0,
          0},
         {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "only", "PARTS", "of speed,quality,stream,uci; all unless given", &o.only, NULL, 0, 0},
+        {CLI_TEXT, "only", "PARTS", "of speed,quality,stream,uci; all unless given", &bench.only, NULL, 0, 0},
         {CLI_COUNT, "rows", "N", "of the stream; 10000000 unless given", &o.rows, NULL, 1000, 0},
         {CLI_COUNT, "features", "R", "of the speed measurement; 4096 unless given", &o.features, NULL, 2, 0},
         {CLI_CHOICE, "draw", "D", "of the speed measurement; hadamard makes the projection nearly free", &o.draw,
@@ -247,14 +275,14 @@ int cli_bench(int argc, char **argv)
         {CLI_COUNT, "repeats", "N", "the best of so many fits counts for speed; 2 unless given", &o.repeats, NULL, 1,
          100},
         {CLI_SECTION, "Peers", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &o.peers, NULL, 0, 0},
-        {CLI_TEXT, "python", "FILE", "a Python that has scikit-learn; python3 unless given", &o.python, NULL, 0, 0},
+        {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &bench.peers, NULL, 0, 0},
+        {CLI_TEXT, "python", "FILE", "a Python that has scikit-learn; python3 unless given", &bench.python, NULL, 0, 0},
         {CLI_TEXT, "uci-peer", "FILE", "what kernel_ridge_uci.py printed in an earlier run, which takes long",
          &o.uci_peer, NULL, 0, 0},
     };
     const cli_usage usage = {
-        "bench",
-        "machines [options]",
+        "bench machines",
+        "[options]",
         "Measures the kernel machines: the rate of a fit against this machine's own matrix product, time and accuracy "
         "against scikit-learn, accuracy with default settings, memory and rate of a stream. Parts whose data is not "
         "given "
@@ -262,24 +290,17 @@ int cli_bench(int argc, char **argv)
         "  bochner bench machines --only stream --scratch . --rows 20000\n",
         options,
         CLI_COUNT_OF(options)};
-    cli_common common = {0};
-    cli_arguments arguments = {0};
-    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
-    if (parsed == CLI_PARSED && (arguments.count != 1 || strcmp(arguments.items[0], "machines") != 0)) {
-        status = cli_wrong_use("bench", "expected what to measure: machines; found %s",
-                               arguments.count ? arguments.items[0] : "nothing");
-    } else if (parsed == CLI_PARSED) {
-        cli_session session;
-        status = CLI_FAILED;
-        if (cli_session_open(&session, "bench", &common, false)) {
-            session.terse = true;
-            bench_run measured = {.session = &session, .options = &o};
-            status = machines(&measured);
-            free(measured.figures);
-            cli_session_close(&session);
-        }
-    }
-    free(arguments.items);
-    return status;
+    return bench_command(&usage, argc, argv, &bench, measure_machines, &o);
+}
+
+int cli_bench(int argc, char **argv)
+{
+    const char *subject = argc > 0 ? argv[0] : "nothing";
+    if (strcmp(subject, "machines") == 0) return bench_machines(argc - 1, argv + 1);
+    if (strcmp(subject, "attention") == 0) return bench_attention(argc - 1, argv + 1);
+    if (strcmp(subject, "--help") != 0 && strcmp(subject, "-h") != 0)
+        return cli_wrong_use("bench", "expected what to measure first: machines or attention; found %s", subject);
+    bench_machines(argc, argv);
+    putchar('\n');
+    return bench_attention(argc, argv);
 }

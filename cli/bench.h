@@ -1,11 +1,12 @@
-/* The parts of `bochner bench machines` and the figures they find. */
+/* `bochner bench`: figures, peers, and the parts of `bochner bench machines`. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
 #include "cli.h"
 
+/* Of `bochner bench machines`. */
 typedef struct bench_options {
-    const char *mnist, *fashion, *uci, *uci_peer, *scratch, *python, *peers, *only;
+    const char *mnist, *fashion, *uci, *uci_peer, *scratch;
     size_t rows, features, quality_features, uci_features, stream_features, repeats;
     int draw; /* of the speed measurement */
 } bench_options;
@@ -22,7 +23,8 @@ typedef struct bench_figure {
 
 typedef struct bench_run {
     cli_session *session;
-    const bench_options *options;
+    const char *only, *python, *peers; /* options of every bench: parts, what runs the peers' scripts, their folder */
+    const bench_options *options;      /* NULL for attention */
     bench_figure *figures;
     size_t count, room;
 } bench_run;
@@ -30,6 +32,14 @@ typedef struct bench_run {
 /* Adds a figure and says it at once. The detail is a format. */
 void bench_add(bench_run *bench, const char *name, double value, const char *unit, double goal, bool at_most,
                const char *detail, ...) BO_PRINTF(7, 8);
+
+bool bench_wanted(const bench_run *bench, const char *part); /* by --only */
+
+/* Parses, opens a session, measures (which returns the exit status), prints the JSON where that is asked for. `options` are
+ * those that the usage's table fills. */
+int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *bench,
+                  int (*measure)(bench_run *bench, void *options), void *options);
+int bench_attention(int argc, char **argv); /* `bochner bench attention`, after its name */
 
 /* GFLOP/s of the yardstick now: a figure is compared with the mean of before and after, as other work on the machine comes
  * and goes. */
@@ -51,8 +61,14 @@ bool bench_stream(bench_run *bench);
 
 /* ---- other programs ------------------------------------------------------------------------------------ */
 
-/* Runs a peer's script with the options' Python and returns what it printed (freed by the caller); NULL after a note. */
-char *bench_peer(bench_run *bench, const char *script, const char *const *arguments);
+typedef struct bench_library {
+    const char *name, *module, *package; /* as people, Python and Debian call it */
+} bench_library;
+extern const bench_library bench_sklearn, bench_torch;
+
+/* Runs a peer's script with a Python that has its library and returns what it printed (freed by the caller); NULL after a
+ * note. */
+char *bench_peer(bench_run *bench, const bench_library *library, const char *script, const char *const *arguments);
 /* The number after "key": in JSON text; NAN if there is none. */
 double bench_json_number(const char *json, const char *key);
 

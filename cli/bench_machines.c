@@ -127,7 +127,7 @@ static void compare_with_peer(bench_run *bench, const timed *chosen, const timed
     char features[32];
     snprintf(features, sizeof features, "%zu", bench->options->features);
     const char *const arguments[] = {bench->options->mnist, features, "0.02", "0.1", NULL};
-    char *json = bench_peer(bench, "ridge_sklearn.py", arguments);
+    char *json = bench_peer(bench, &bench_sklearn, "ridge_sklearn.py", arguments);
     if (!json) return;
     double peer_seconds = bench_json_number(json, "fit_seconds"), peer_accuracy = bench_json_number(json, "accuracy");
     bench_add(bench, "MNIST, times faster than scikit-learn", peer_seconds / chosen->seconds, "x", 4, false,

@@ -190,7 +190,7 @@ bool bench_uci(bench_run *bench)
     if (count == 0) cli_warn(bench->session, "%s has no folder with a data.txt", folder);
     const char *const arguments[] = {folder, "0", "4", NULL};
     char *peer = bench->options->uci_peer ? read_text(bench->options->uci_peer)
-                 : count                  ? bench_peer(bench, "kernel_ridge_uci.py", arguments)
+                 : count                  ? bench_peer(bench, &bench_sklearn, "kernel_ridge_uci.py", arguments)
                                           : NULL;
     bool ok = true;
     double sum = 0;

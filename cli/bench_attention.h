@@ -1,0 +1,106 @@
+/* What the parts of `bochner bench attention` share: shapes with their arrays, times, figures over a yardstick. */
+#ifndef CLI_BENCH_ATTENTION_H
+#define CLI_BENCH_ATTENTION_H
+
+#include "bench.h"
+#include <stdio.h>
+
+enum {
+    ATTENTION_HEADS = 8,
+    ATTENTION_DIM = 64, /* of queries, keys and values */
+    ATTENTION_LIST = 16 /* most lengths or numbers of features */
+};
+
+typedef struct attention_list {
+    size_t items[ATTENTION_LIST], count; /* ascending */
+} attention_list;
+
+typedef struct attention_options {
+    const char *lengths_text, *features_text;
+    attention_list lengths, features; /* from the texts */
+    size_t tokens, sequences, repeats;
+} attention_options;
+
+typedef struct attention_bench {
+    bench_run *run;
+    bo_context *context;
+    const attention_options *options;
+    float *noise; /* of mean 0 and variance 1; NULL until it is needed */
+} attention_bench;
+
+/* Each returns false after saying why it could not go on. */
+bool attention_forward_part(attention_bench *bench);
+bool attention_backward_part(attention_bench *bench);
+bool attention_exact_part(attention_bench *bench);
+bool attention_peer_part(attention_bench *bench);
+bool attention_crossover_part(attention_bench *bench);
+bool attention_flat_part(attention_bench *bench);
+bool attention_memory_part(attention_bench *bench);
+bool attention_decode_part(attention_bench *bench);
+
+/* ---- arrays and shapes ----------------------------------------------------------------------------------- */
+
+/* The descriptor that is measured: FAVOR with positive features, causal, H = 8, d = d_v = 64. */
+bo_attention_desc attention_favor(const attention_bench *bench, size_t features);
+bo_attention_desc attention_exact(void);
+
+/* Floats aligned to 64 bytes; ends the program where there is no memory. attention_fill makes them unit-variance noise. */
+float *attention_floats(size_t count);
+void attention_fill(attention_bench *bench, uint64_t stream, float *out, size_t count);
+
+/* One sequence of a shape, its attention, inputs and room for outputs; with `gradients` also for the backward pass. */
+typedef struct attention_case {
+    bo_context *context;
+    bo_attention *attention;
+    bo_attention_shape shape;
+    float *q, *k, *v, *log_gate, *out, *dout, *dq, *dk, *dv;
+    void *tape;
+} attention_case;
+
+/* False: after a message. Close it in either case. */
+bool attention_case_open(attention_bench *bench, bo_context *context, const bo_attention_desc *desc, size_t tokens,
+                         bool gradients, attention_case *out);
+void attention_case_close(attention_case *what);
+bo_status attention_case_forward(void *what);  /* without a tape */
+bo_status attention_case_backward(void *what); /* for q, k and v, after attention_case_both */
+bo_status attention_case_both(void *what);     /* forward with a tape, and backward */
+
+/* ---- times ------------------------------------------------------------------------------------------------- */
+
+/* Something to be timed. A sample is the mean of `calls` calls in a row; 0: as many as take 20 ms. */
+typedef struct attention_work {
+    bo_context *context; /* where a failed call left its message */
+    bo_status (*run)(void *what);
+    void *what;
+    size_t calls;
+} attention_work;
+
+/* Seconds of a call of each: medians over --repeats rounds in which they take turns, after one call each to warm up. False:
+ * a call failed, which was said, or Ctrl-C. */
+bool attention_time(attention_bench *bench, attention_work *works, size_t count, double *seconds);
+
+/* Rate of a work of so many operations beside small-GEMM on all cores, measured before and after each sample. Medians. */
+typedef struct attention_rate {
+    double seconds, gflops, yardstick, ratio;
+} attention_rate;
+bool attention_against_small_gemm(attention_bench *bench, attention_work *work, double operations, attention_rate *out);
+bool attention_small_gemm(attention_bench *bench, double *gflops, const char **implementation);
+
+/* Useful operations of a causal forward pass by a count that does not know the chunk: for each token and head 4 d D for the
+ * projections of q and k, 4 D d_v for the update of the state and asking it, and 65 (D + d_v) for the chunk's own scores. */
+double attention_linear_operations(size_t tokens, size_t features);
+/* 4 d for each of the N (N + 1) / 2 pairs a head sees. */
+double attention_exact_operations(size_t tokens);
+
+/* ---- where one overtakes the other --------------------------------------------------------------------------- */
+
+/* Lengths are added in ascending order with time / time it is compared with, until that is 1 or less. Between two lengths
+ * the logarithm of the ratio is taken to be linear in the logarithm of the length. */
+typedef struct attention_crossing {
+    size_t first, last; /* lengths added; 0: none */
+    double ratio;       /* at the last */
+    double at;          /* the length of ratio 1; INFINITY: none yet. first: at or below it */
+} attention_crossing;
+void attention_crossing_add(attention_crossing *crossing, size_t tokens, double ratio);
+
+#endif

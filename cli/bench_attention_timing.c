@@ -1,0 +1,243 @@
+/* Shapes with their arrays, and how they are timed. */
+#include "bench_attention.h"
+#include <bochner/bench.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOISE = 1000003, MOST_REPEATS = 99 };
+static const double SAMPLE_SECONDS = 0.02;
+
+/* ---- arrays ------------------------------------------------------------------------------------------------ */
+
+float *attention_floats(size_t count)
+{
+    size_t bytes = (count * sizeof(float) + 63) / 64 * 64;
+    float *room = count <= SIZE_MAX / 8 ? aligned_alloc(64, bytes ? bytes : 64) : NULL;
+    if (room) return room;
+    fprintf(stderr, "bochner: out of memory: %zu floats for the arrays of attention\n", count);
+    exit(CLI_FAILED);
+}
+
+/* Box and Muller. */
+static float *make_noise(uint64_t seed)
+{
+    float *noise = attention_floats(NOISE + 1);
+    for (size_t i = 0; i < NOISE; i += 2) {
+        double radius = sqrt(-2 * log(((double)(cli_hash(seed, i) >> 11) + 1) * 0x1p-53));
+        double angle = 6.283185307179586 * ((double)(cli_hash(seed, i + 1) >> 11) * 0x1p-53);
+        noise[i] = (float)(radius * cos(angle));
+        noise[i + 1] = (float)(radius * sin(angle));
+    }
+    return noise;
+}
+
+/* The noise over and over: its length is odd and no multiple of a row, so that rows repeat only after a million. */
+void attention_fill(attention_bench *bench, uint64_t stream, float *out, size_t count)
+{
+    if (!bench->noise) bench->noise = make_noise(bench->run->session->common.seed);
+    size_t from = cli_hash(stream, 0) % NOISE;
+    for (size_t done = 0; done < count; from = 0) {
+        size_t some = NOISE - from < count - done ? NOISE - from : count - done;
+        memcpy(out + done, bench->noise + from, some * sizeof(float));
+        done += some;
+    }
+}
+
+static float *filled(attention_bench *bench, uint64_t stream, size_t count)
+{
+    float *array = attention_floats(count);
+    attention_fill(bench, stream, array, count);
+    return array;
+}
+
+/* ---- shapes ------------------------------------------------------------------------------------------------ */
+
+bo_attention_desc attention_favor(const attention_bench *bench, size_t features)
+{
+    return (bo_attention_desc){.kind = BO_ATTENTION_FAVOR,
+                               .heads = ATTENTION_HEADS,
+                               .dim = ATTENTION_DIM,
+                               .causal = true,
+                               .features = {.features = features, .seed = bench->run->session->common.seed}};
+}
+
+bo_attention_desc attention_exact(void)
+{
+    return (bo_attention_desc){
+        .kind = BO_ATTENTION_EXACT, .heads = ATTENTION_HEADS, .dim = ATTENTION_DIM, .causal = true};
+}
+
+/* log g from -1 to 0. */
+static float *some_gates(attention_bench *bench, size_t count)
+{
+    float *gates = filled(bench, 5, count);
+    for (size_t i = 0; i < count; i++) gates[i] = -0.1f * fminf(fabsf(gates[i]), 10.0f);
+    return gates;
+}
+
+bool attention_case_open(attention_bench *bench, bo_context *context, const bo_attention_desc *desc, size_t tokens,
+                         bool gradients, attention_case *out)
+{
+    *out = (attention_case){.context = context, .shape = {.sequences = 1, .tokens = tokens}};
+    size_t count = desc->heads * tokens * desc->dim, tape_bytes = 0;
+    bo_status status = bo_attention_create(context, desc, &out->attention);
+    if (status == BO_OK && gradients)
+        status = bo_attention_tape_bytes(context, out->attention, &out->shape, &tape_bytes);
+    if (status != BO_OK) {
+        cli_fail(bench->run->session, "%s", bo_context_error(context));
+        return false;
+    }
+    out->q = filled(bench, 1, count);
+    out->k = filled(bench, 2, count);
+    out->v = filled(bench, 3, count);
+    out->out = attention_floats(count);
+    if (desc->gate != BO_GATE_NONE) out->log_gate = some_gates(bench, desc->heads * tokens);
+    if (!gradients) return true;
+    out->dout = filled(bench, 4, count);
+    out->dq = attention_floats(count);
+    out->dk = attention_floats(count);
+    out->dv = attention_floats(count);
+    out->tape = attention_floats(tape_bytes / sizeof(float) + 1);
+    return true;
+}
+
+void attention_case_close(attention_case *what)
+{
+    bo_attention_destroy(what->attention);
+    float *const arrays[] = {what->q,    what->k,  what->v,  what->log_gate, what->out,
+                             what->dout, what->dq, what->dk, what->dv,       what->tape};
+    for (size_t i = 0; i < CLI_COUNT_OF(arrays); i++) free(arrays[i]);
+    *what = (attention_case){0};
+}
+
+static bo_status forward(const attention_case *c, void *tape)
+{
+    bo_attention_inputs in = {.q = c->q, .k = c->k, .v = c->v, .log_gate = c->log_gate};
+    return bo_attention_forward(c->context, c->attention, &c->shape, &in, NULL, NULL, c->out, tape);
+}
+
+bo_status attention_case_forward(void *what)
+{
+    return forward(what, NULL);
+}
+
+bo_status attention_case_backward(void *what)
+{
+    const attention_case *c = what;
+    bo_attention_inputs in = {.q = c->q, .k = c->k, .v = c->v, .log_gate = c->log_gate};
+    bo_attention_gradients gradients = {.q = c->dq, .k = c->dk, .v = c->dv};
+    return bo_attention_backward(c->context, c->attention, &c->shape, &in, NULL, c->out, c->tape, c->dout, NULL,
+                                 &gradients);
+}
+
+bo_status attention_case_both(void *what)
+{
+    const attention_case *c = what;
+    bo_status status = forward(c, c->tape);
+    return status == BO_OK ? attention_case_backward(what) : status;
+}
+
+/* ---- times ------------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, ascending);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+/* Mean seconds of so many calls in a row. */
+static bool sample(attention_bench *bench, const attention_work *work, size_t calls, double *seconds)
+{
+    bo_status status = BO_OK;
+    double start = cli_now();
+    for (size_t i = 0; status == BO_OK && i < calls; i++) status = work->run(work->what);
+    *seconds = (cli_now() - start) / (double)calls;
+    if (status != BO_OK)
+        cli_fail(bench->run->session, "%s", bo_context_error(work->context));
+    else if (cli_interrupted())
+        cli_fail(bench->run->session, "stopped on request");
+    return status == BO_OK && !cli_interrupted();
+}
+
+/* One call to warm up, and how many a sample has. */
+static bool warm_up(attention_bench *bench, attention_work *work)
+{
+    double seconds;
+    if (!sample(bench, work, 1, &seconds)) return false;
+    if (work->calls) return true;
+    if (!sample(bench, work, 1, &seconds)) return false;
+    work->calls = seconds < SAMPLE_SECONDS ? (size_t)ceil(SAMPLE_SECONDS / fmax(seconds, 1e-6)) : 1;
+    return true;
+}
+
+bool attention_time(attention_bench *bench, attention_work *works, size_t count, double *seconds)
+{
+    size_t repeats = bench->options->repeats;
+    double *samples = cli_allocate(count * repeats, sizeof(double), "times");
+    bool ok = true;
+    for (size_t i = 0; ok && i < count; i++) ok = warm_up(bench, &works[i]);
+    for (size_t r = 0; ok && r < repeats; r++)
+        for (size_t i = 0; ok && i < count; i++)
+            ok = sample(bench, &works[i], works[i].calls, &samples[i * repeats + r]);
+    for (size_t i = 0; ok && i < count; i++) seconds[i] = median(samples + i * repeats, repeats);
+    free(samples);
+    return ok;
+}
+
+bool attention_small_gemm(attention_bench *bench, double *gflops, const char **implementation)
+{
+    bo_status status = bo_yardstick_small_gemm(bench->context, 1, gflops, implementation);
+    if (status != BO_OK) cli_fail_status(bench->run->session, status);
+    return status == BO_OK;
+}
+
+bool attention_against_small_gemm(attention_bench *bench, attention_work *work, double operations, attention_rate *out)
+{
+    size_t repeats = bench->options->repeats;
+    double seconds[MOST_REPEATS], yards[MOST_REPEATS], ratios[MOST_REPEATS], before, after;
+    const char *implementation;
+    if (!warm_up(bench, work) || !attention_small_gemm(bench, &before, &implementation)) return false;
+    for (size_t r = 0; r < repeats; r++, before = after) {
+        if (!sample(bench, work, work->calls, &seconds[r])) return false;
+        if (!attention_small_gemm(bench, &after, &implementation)) return false;
+        yards[r] = (before + after) / 2;
+        ratios[r] = 1e-9 * operations / seconds[r] / yards[r];
+    }
+    out->seconds = median(seconds, repeats);
+    out->gflops = 1e-9 * operations / out->seconds;
+    out->yardstick = median(yards, repeats);
+    out->ratio = median(ratios, repeats);
+    return true;
+}
+
+double attention_linear_operations(size_t tokens, size_t features)
+{
+    double d = ATTENTION_DIM, r = (double)features;
+    return (double)tokens * ATTENTION_HEADS * (4 * d * r + 4 * r * d + 65 * (r + d));
+}
+
+double attention_exact_operations(size_t tokens)
+{
+    double n = (double)tokens;
+    return ATTENTION_HEADS * 4.0 * ATTENTION_DIM * n * (n + 1) / 2;
+}
+
+void attention_crossing_add(attention_crossing *crossing, size_t tokens, double ratio)
+{
+    if (!crossing->last) {
+        crossing->first = tokens;
+        crossing->at = ratio <= 1 ? (double)tokens : INFINITY;
+    } else if (ratio <= 1 && isinf(crossing->at)) {
+        double high = log(crossing->ratio), share = high / (high - log(ratio));
+        crossing->at = (double)crossing->last * pow((double)tokens / (double)crossing->last, share);
+    }
+    crossing->last = tokens;
+    crossing->ratio = ratio;
+}
