@@ -101,7 +101,10 @@ static void raise_top(const bo_softmax_tile *tile, size_t r, float top)
     tile->top[r] = top;
 }
 
-/* Scores become weights relative to exp(top). */
+/* Scores become weights relative to exp(top), which need not be the maximum: weights up to exp(SLACK) do no harm, and rows
+ * are then hardly ever rescaled. */
+enum { SLACK = 10 };
+
 static void weigh(const bo_softmax_tile *tile, const block *b)
 {
     for (size_t i = 0; i < b->rows; i++) {
@@ -110,7 +113,7 @@ static void weigh(const bo_softmax_tile *tile, const block *b)
         span s = seen(tile, b, i, scores);
         if (!s.count) continue;
         float top = tile->kernels->max(s.count, scores + s.from) + tile->log_weight;
-        if (top > tile->top[r]) raise_top(tile, r, top);
+        if (top > tile->top[r] + SLACK) raise_top(tile, r, top);
         tile->sum[r] +=
             tile->kernels->exp_sum(s.count, scores + s.from, tile->log_weight - tile->top[r], scores + s.from);
     }
