@@ -3,8 +3,13 @@
 
 enum { PANEL = TILE_VECTORS * LANES }; /* columns of C at a time */
 
-#define EACH_ROW    _Pragma("GCC unroll 16") for (size_t i = 0; i < rows; i++)
-#define EACH_VECTOR _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++)
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+#define EACH_ROW    UNROLLED for (size_t i = 0; i < rows; i++)
+#define EACH_VECTOR UNROLLED for (size_t j = 0; j < vectors; j++)
 
 /* The operands of a product that stay the same from tile to tile; see multiply in kernels.h. */
 typedef struct product {
@@ -68,7 +73,7 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t vecto
     EACH_ROW EACH_VECTOR store_vector(c + i * ldc, j, vectors, rest, sum[i][j]);
 }
 
-/* The last rows of a panel, fewer than TILE_ROWS or as many. */
+/* A tile of up to TILE_ROWS rows. */
 static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vectors, size_t rest, const product *shape,
                                                           const renewal *renewed, const float *a, const float *b,
                                                           float *c)
@@ -97,14 +102,16 @@ static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vecto
     }
 }
 
-/* All rows of a panel of C, TILE_ROWS at a time. */
+/* All rows of a panel of C, in as few tiles as it takes and these of nearly the same height: a lone last row would wait for
+ * its own sums. */
 static inline __attribute__((always_inline)) void panel(size_t m, size_t vectors, size_t rest, const product *shape,
                                                         const float *a, const float *b, float *c)
 {
-    for (; m > TILE_ROWS; m -= TILE_ROWS, a += TILE_ROWS * shape->row, c += TILE_ROWS * shape->ldc) {
-        tile(TILE_ROWS, vectors, rest, shape, NULL, a, b, c);
+    for (size_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS; tiles > 0; tiles--) {
+        size_t rows = (m + tiles - 1) / tiles;
+        tile_of(rows, vectors, rest, shape, NULL, a, b, c);
+        a += rows * shape->row, c += rows * shape->ldc, m -= rows;
     }
-    tile_of(m, vectors, rest, shape, NULL, a, b, c);
 }
 
 static __attribute__((noinline)) void panel_full(size_t m, const product *shape, const float *a, const float *b,
@@ -168,9 +175,9 @@ static inline void transpose_part(size_t rows, size_t columns, const float *a, s
 static inline void transpose_whole(const float *a, size_t lda, float *b, size_t ldb)
 {
     v block[LANES];
-    for (size_t i = 0; i < LANES; i++) block[i] = v_load(a + i * lda);
+    UNROLLED for (size_t i = 0; i < LANES; i++) block[i] = v_load(a + i * lda);
     v_transpose(block);
-    for (size_t j = 0; j < LANES; j++) v_store(b + j * ldb, block[j]);
+    UNROLLED for (size_t j = 0; j < LANES; j++) v_store(b + j * ldb, block[j]);
 }
 
 void ISA(transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb)
