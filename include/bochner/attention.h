@@ -82,8 +82,8 @@ typedef struct bo_attention_desc {
     size_t window; /* HYBRID: 0 is 64. EXACT: 0 is none. Causal only */
     bo_normaliser normaliser;
     /* Least denominator, in units of exp(log scale of the query + running log scale); gradients through a clamped
-     * denominator are zero. 0: 1e-3 for signed features, the smallest normal float for non-negative ones. A denominator
-     * that is not larger than the smallest normal float gives the output 0. */
+     * denominator are zero. 0: 1e-3 for signed features, the smallest normal float for non-negative ones. Where even the
+     * clamped denominator is not larger than the smallest normal float, the output is 0 and so are its gradients. */
     double clamp;
     double temperature; /* RFA: τ; 0: 1 */
     size_t rank;        /* DARK: rows of M; 0: dim */
@@ -164,7 +164,7 @@ BO_API size_t bo_attention_state_gradient(const bo_attention *attention);
 /* ---- states ---------------------------------------------------------------------------------------------------- */
 
 /* A state is plain bytes: copy, save, fork, send it. Its size depends on the descriptor only. It knows the attention it
- * belongs to (descriptor and draw) and is refused with BO_INVALID by another. Aligned to 64 bytes it is faster. */
+ * belongs to (descriptor and draw) and is refused with BO_INVALID by another. It must be aligned to 8 bytes; aligned to 64 it is faster. */
 BO_API size_t bo_attention_state_bytes(const bo_attention *attention);
 BO_API bo_status bo_attention_state_begin(bo_context *context, const bo_attention *attention, void *state);
 BO_API bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state);

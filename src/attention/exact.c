@@ -54,7 +54,7 @@ static task begin(const bo_call *call, size_t sequence, size_t key_head, bool ba
 
 static void note(const bo_call *call, bool finite)
 {
-    if (!finite) atomic_store(&((bo_call *)call)->not_finite, true);
+    if (!finite) atomic_store(call->not_finite, true);
 }
 
 /* Rows from `first` on of query head `head` in an array of rows of queries. */

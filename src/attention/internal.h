@@ -54,12 +54,16 @@ typedef struct bo_sums {
 } bo_sums;
 bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_head);
 void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head);
+void bo_state_add_tokens(void *state, uint64_t tokens);
+/* Where the gradient of a key head's sums begins in the gradient of a state: features rows of value_dim + 1. */
+float *bo_sums_gradient(const bo_attention *attention, const float *gradient, size_t key_head);
 
 /* ---- a checked call -------------------------------------------------------------------------------------------- */
 
 typedef struct bo_sequence {
     size_t queries, keys;            /* tokens */
     size_t query_start, key_start;   /* tokens before this sequence in the arrays */
+    size_t tape_start;               /* states on the tape before those of this sequence */
 } bo_sequence;
 
 /* Rows of one head of one sequence: row t begins at `at + t * stride`. */
@@ -68,9 +72,11 @@ typedef struct bo_rows {
     size_t stride;
 } bo_rows;
 
+/* Per query token and head (head * queries_total + query_start + token): the denominator is exp(top) |sum|. sum < 0: it
+ * was clamped (or there is none), no gradient flows through it; sum = INFINITY: the output is 0 whatever the inputs. */
 typedef struct bo_tape {
-    float *top, *sum; /* per query token and head: denominator = exp(top) sum; head-major: head * queries_total + token */
-    char *states;     /* sums at the segments' ends, see linear */
+    float *top, *sum;
+    char *states; /* engine->tape_states of each sequence for each key head, sums_bytes each */
 } bo_tape;
 
 /* One call of forward or backward after every check. Tasks read it; what they write is theirs alone. */
@@ -90,7 +96,7 @@ typedef struct bo_call {
     const float *dout;
     const float *const *d_final;
     const bo_attention_gradients *gradients;
-    atomic_bool not_finite; /* some task met a NaN or an infinity among the inputs */
+    atomic_bool *not_finite; /* some task met a NaN or an infinity among the inputs, or numbers that grew to one */
 } bo_call;
 
 /* Where the rows of (sequence, head) are in an array of `heads` heads of `width` floats; `keys`: it has one row a key, else
@@ -103,17 +109,50 @@ bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t
 /* What computes one key head (with its group of query heads) of one sequence, on the calling thread, in scratch of
  * `*_bytes` bytes aligned to 64 whose contents are undefined. A task never allocates and never fails: it sets not_finite. */
 struct bo_engine {
-    /* Fills the plan's tiles and bytes for this shape; longest: the longest sequence's queries and keys. */
+    /* Fills the plan's tiles and bytes of scratch a worker needs; longest: the longest sequence's queries and keys. */
     void (*plan)(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan);
     void (*forward)(const bo_call *call, size_t sequence, size_t key_head, void *scratch); /* plan.forward_bytes each worker */
     /* Adds to `parameters`: this task's own zeroed gradients of σ (dim), M (rank x dim), then mix (group). */
     void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
+    /* States that the tape keeps for one key head of a sequence. NULL: none. */
+    size_t (*tape_states)(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
     /* One token for `count` sequences of one key head: inputs as bo_attention_step has them, starting at sequence `first`. */
     size_t (*step_bytes)(const bo_attention *attention, size_t count);
     void (*step)(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                  size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);
 };
 extern const bo_engine bo_engine_exact, bo_engine_linear, bo_engine_hybrid;
+
+/* Where the tape keeps state `index` of (sequence, key head). */
+bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size_t index);
+
+/* Every float of these rows is finite. */
+bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const float *x, size_t stride);
+
+/* The descriptor checked and filled in; only its features are resolved later, by bo_features_create. */
+bo_status bo_attention_resolve(bo_context *context, const bo_attention_desc *desc, bo_attention_desc *out);
+/* After the frequencies changed: states made before no longer fit. */
+void bo_attention_refresh(bo_attention *attention);
+
+/* ---- scratch --------------------------------------------------------------------------------------------------- */
+
+/* Cuts aligned pieces from a block; with at == NULL it only counts. So one function both lays out and measures. */
+typedef struct bo_carver {
+    char *at;
+    size_t bytes;
+} bo_carver;
+
+static inline void *bo_carve(bo_carver *carver, size_t count, size_t size)
+{
+    void *piece = carver->at ? carver->at + carver->bytes : NULL;
+    carver->bytes += (count * size + 63) / 64 * 64;
+    return piece;
+}
+
+static inline float *bo_carve_floats(bo_carver *carver, size_t count)
+{
+    return bo_carve(carver, count, sizeof(float));
+}
 
 /* Sequences that one task of step takes together. */
 enum { BO_STEP_BLOCK = 16 };

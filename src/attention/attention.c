@@ -1,0 +1,156 @@
+/* The object: a map for each key head, and the sizes of its states. */
+#include <float.h>
+#include <string.h>
+#include "../base/rng.h"
+#include "../features/fingerprint.h"
+#include "../features/propose.h"
+#include "internal.h"
+#include "kept.h"
+
+static const bo_engine *engine_of(bo_attention_kind kind)
+{
+    if (kind == BO_ATTENTION_EXACT) return &bo_engine_exact;
+    return kind == BO_ATTENTION_HYBRID ? &bo_engine_hybrid : &bo_engine_linear;
+}
+
+/* ---- fingerprint ----------------------------------------------------------------------------------------------- */
+
+static uint64_t mix_in(uint64_t hash, uint64_t value)
+{
+    hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+    return hash * 0xff51afd7ed558ccdu;
+}
+
+void bo_attention_refresh(bo_attention *attention)
+{
+    const bo_attention_desc *d = &attention->desc;
+    const size_t sizes[] = {(size_t)d->kind, d->heads,  d->key_heads, d->dim,          d->value_dim,
+                            d->causal,       d->window, d->capacity,  (size_t)d->gate, attention->count};
+    uint64_t hash = 0x626f63686e6572;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) hash = mix_in(hash, sizes[i]);
+    uint64_t scale;
+    memcpy(&scale, &d->scale, sizeof scale);
+    hash = mix_in(hash, scale);
+    for (size_t h = 0; attention->features && h < (d->one_draw ? 1 : d->key_heads); h++)
+        hash = mix_in(hash, bo_features_fingerprint(attention->features[h]));
+    attention->fingerprint = hash;
+}
+
+/* ---- maps ------------------------------------------------------------------------------------------------------ */
+
+/* The seed of a key head's frequencies in one draw; draw 0 of head 0 has the descriptor's own. */
+static uint64_t head_seed(const bo_attention_desc *desc, size_t key_head, uint64_t draw)
+{
+    if (key_head == 0 && draw == 0) return desc->features.seed;
+    bo_rng rng = bo_rng_make(desc->features.seed, bo_rng_stream("attention head", key_head));
+    uint64_t seed = bo_rng_bits(&rng);
+    if (draw == 0) return seed;
+    rng = bo_rng_make(seed, bo_rng_stream("attention draw", draw));
+    return bo_rng_bits(&rng);
+}
+
+static bo_status create_maps(bo_context *context, bo_attention *attention)
+{
+    bo_attention_desc *desc = &attention->desc;
+    attention->features = bo_alloc(context, desc->key_heads, sizeof *attention->features, "attention's maps");
+    if (!attention->features) return BO_MEMORY;
+    for (size_t h = 0; h < desc->key_heads; h++) {
+        bo_features_desc map = desc->features;
+        map.seed = head_seed(desc, h, 0);
+        if (h > 0 && desc->one_draw)
+            attention->features[h] = attention->features[0];
+        else
+            BO_TRY(bo_features_create(context, &map, &attention->features[h]));
+    }
+    const bo_features *map = attention->features[0];
+    desc->features = *bo_features_describe(map);
+    attention->count = desc->features.features;
+    attention->scaled = bo_features_scaled(map);
+    if (desc->normaliser == BO_NORMALISER_NONE && attention->scaled)
+        return bo_fail(context, BO_INVALID, "attention: features of the softmax kernel need a normaliser, found none");
+    if (desc->clamp == 0) desc->clamp = bo_features_nonnegative(map) ? (double)FLT_MIN : 1e-3;
+    return BO_OK;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+static size_t padded(size_t floats)
+{
+    return (floats + 15) / 16 * 16 * sizeof(float);
+}
+
+/* What a state will take, refused where it cannot be said in a size_t. */
+static bo_status measure_state(bo_context *context, bo_attention *attention)
+{
+    const bo_attention_desc *d = &attention->desc;
+    attention->held = d->window ? d->window : d->kind == BO_ATTENTION_EXACT ? d->capacity : 0;
+    double floats = (double)d->key_heads * ((double)attention->count * ((double)d->value_dim + 1) +
+                                            ((double)attention->held + 128) * (double)(d->dim + d->value_dim));
+    if (floats * sizeof(float) > 0x1p60)
+        return bo_fail(context, BO_INVALID, "attention: a state of %zu features, %zu values and %zu kept keys is too large",
+                       attention->count, d->value_dim, attention->held);
+    if (attention->count)
+        attention->sums_bytes = padded(1) + padded(attention->count) + padded(attention->count * d->value_dim);
+    if (attention->held) attention->kept_bytes = bo_kept_bytes(attention->held, d->dim, d->value_dim);
+    return BO_OK;
+}
+
+static bo_status build(bo_context *context, bo_attention *attention)
+{
+    const bo_attention_desc *desc = &attention->desc;
+    if (desc->kind != BO_ATTENTION_EXACT) BO_TRY(create_maps(context, attention));
+    BO_TRY(measure_state(context, attention));
+    bo_attention_refresh(attention);
+    return BO_OK;
+}
+
+bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc, bo_attention **out)
+{
+    *out = NULL;
+    if (!desc) return bo_fail(context, BO_INVALID, "attention: the descriptor is NULL");
+    bo_attention_desc resolved;
+    BO_TRY(bo_attention_resolve(context, desc, &resolved));
+    if (!engine_of(resolved.kind)->forward) return bo_fail(context, BO_UNSUPPORTED, "attention: kind hybrid is not there yet");
+    bo_attention *attention = bo_alloc(context, 1, sizeof *attention, "attention");
+    if (!attention) return BO_MEMORY;
+    attention->desc = resolved;
+    attention->kernels = bo_context_kernels(context);
+    attention->engine = engine_of(resolved.kind);
+    attention->group = resolved.heads / resolved.key_heads;
+    bo_status status = build(context, attention);
+    if (status != BO_OK) {
+        bo_attention_destroy(attention);
+        return status;
+    }
+    *out = attention;
+    return BO_OK;
+}
+
+void bo_attention_destroy(bo_attention *attention)
+{
+    if (!attention) return;
+    size_t maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
+    for (size_t h = 0; attention->features && h < maps; h++) bo_features_destroy(attention->features[h]);
+    bo_free(attention->features);
+    bo_free(attention);
+}
+
+const bo_attention_desc *bo_attention_describe(const bo_attention *attention)
+{
+    return &attention->desc;
+}
+
+const bo_features *bo_attention_features(const bo_attention *attention, size_t key_head)
+{
+    return attention->features && key_head < attention->desc.key_heads ? attention->features[key_head] : NULL;
+}
+
+bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint64_t draw)
+{
+    size_t maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
+    for (size_t h = 0; attention->features && h < maps; h++)
+        BO_TRY(bo_features_redraw(context, attention->features[h], head_seed(&attention->desc, h, draw)));
+    attention->draw = draw;
+    bo_attention_refresh(attention);
+    return BO_OK;
+}

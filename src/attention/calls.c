@@ -1,0 +1,310 @@
+/* The public calls: check, plan, then run the engine's tasks, one for each key head of each sequence. */
+#include <string.h>
+#include "calls.h"
+#include "front.h"
+
+/* ---- forward --------------------------------------------------------------------------------------------------- */
+
+typedef struct forward_job {
+    bo_call *call;
+    char *scratch;
+} forward_job;
+
+static void forward_task(void *arg, size_t index, int worker)
+{
+    const forward_job *job = arg;
+    const bo_call *call = job->call;
+    size_t key_heads = call->attention->desc.key_heads;
+    call->attention->engine->forward(call, index / key_heads, index % key_heads,
+                                     job->scratch + (size_t)worker * call->plan.forward_bytes);
+}
+
+/* What the final states say of themselves; the tasks fill in the rest. initial and final may be the same. */
+static bo_status prepare_final(bo_context *context, const bo_call *call)
+{
+    for (size_t s = 0; call->final && s < call->shape->sequences; s++) {
+        if (!call->initial) BO_TRY(bo_attention_state_begin(context, call->attention, call->final[s]));
+        if (call->initial && call->initial[s] != call->final[s])
+            memcpy(call->final[s], call->initial[s], bo_attention_state_bytes(call->attention));
+    }
+    return BO_OK;
+}
+
+static bo_status run_forward(bo_context *context, bo_call *call)
+{
+    size_t workers = (size_t)bo_context_threads(context);
+    if (workers > call->plan.tasks) workers = call->plan.tasks;
+    forward_job job = {call, bo_alloc_raw(context, workers, call->plan.forward_bytes, "attention's forward pass")};
+    if (!job.scratch) return BO_MEMORY;
+    bo_parallel(context, call->plan.tasks, forward_task, &job);
+    bo_free(job.scratch);
+    if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
+    for (size_t s = 0; call->final && s < call->shape->sequences; s++)
+        bo_state_add_tokens(call->final[s], call->sequences[s].keys);
+    return BO_OK;
+}
+
+static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *geometry)
+{
+    const bo_attention *attention = call->attention;
+    size_t sequences = call->shape->sequences;
+    BO_TRY(bo_inputs_check(context, attention, call->in, call->shape->no_keys, call->keys_total,
+                           geometry->queries_total == 0));
+    BO_TRY(bo_states_check(context, attention, call->sequences, sequences, call->initial, call->final));
+    if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");
+    BO_TRY(prepare_final(context, call));
+    return run_forward(context, call);
+}
+
+static void fill_call(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
+                      const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite)
+{
+    atomic_init(not_finite, false);
+    call->not_finite = not_finite;
+    call->attention = attention;
+    call->kernels = attention->kernels;
+    call->shape = shape;
+    call->in = inputs;
+    call->sequences = geometry->sequences;
+    call->queries_total = geometry->queries_total;
+    call->keys_total = geometry->keys_total;
+    call->plan = geometry->plan;
+}
+
+bo_status bo_attention_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                               const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
+                               float *out, void *tape)
+{
+    bo_geometry geometry;
+    BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
+    atomic_bool not_finite;
+    bo_call call = {.initial = initial, .final = final, .out = out};
+    fill_call(&call, attention, shape, inputs, &geometry, &not_finite);
+    if (tape) call.tape = bo_tape_at(attention, &geometry, tape, NULL);
+    bo_status status = forward(context, &call, &geometry);
+    bo_geometry_free(&geometry);
+    return status;
+}
+
+bo_status bo_attention_extend(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                              const bo_attention_inputs *inputs, void *const *states, float *out)
+{
+    if (!states) return bo_fail(context, BO_INVALID, "attention: the states are NULL");
+    return bo_attention_forward(context, attention, shape, inputs, (const void *const *)states, states, out, NULL);
+}
+
+bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                  size_t *bytes)
+{
+    bo_geometry geometry;
+    BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
+    *bytes = geometry.tape_bytes;
+    bo_geometry_free(&geometry);
+    return BO_OK;
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------- */
+
+size_t bo_parameter_groups(size_t sequences)
+{
+    return sequences < BO_PARAMETER_GROUPS ? sequences : BO_PARAMETER_GROUPS;
+}
+
+size_t bo_parameter_floats(const bo_attention *attention)
+{
+    size_t mix = attention->desc.kind == BO_ATTENTION_HYBRID ? attention->group : 0;
+    return (bo_front_parameters(attention) + mix + 15) / 16 * 16;
+}
+
+size_t bo_parameter_bytes(const bo_attention *attention, size_t sequences)
+{
+    return bo_parameter_groups(sequences) * attention->desc.key_heads * bo_parameter_floats(attention) * sizeof(float);
+}
+
+typedef struct backward_job {
+    bo_call *call;
+    char *scratch;
+    float *parameters; /* groups x key_heads x parameter_floats */
+    size_t groups, parameter_floats;
+} backward_job;
+
+/* A task is one key head of one group of sequences. */
+static void backward_task(void *arg, size_t index, int worker)
+{
+    const backward_job *job = arg;
+    const bo_call *call = job->call;
+    size_t key_heads = call->attention->desc.key_heads, sequences = call->shape->sequences;
+    size_t group = index / key_heads, key_head = index % key_heads;
+    size_t first = group * sequences / job->groups, end = (group + 1) * sequences / job->groups;
+    for (size_t s = first; s < end; s++)
+        call->attention->engine->backward(call, s, key_head, job->parameters + index * job->parameter_floats,
+                                          job->scratch + (size_t)worker * call->plan.backward_bytes);
+}
+
+/* out[h * count …] = sums over the groups of the floats from `offset` on; nothing without out. */
+static void sum_parameters(const backward_job *job, size_t offset, size_t count, float *out)
+{
+    size_t key_heads = job->call->attention->desc.key_heads;
+    for (size_t i = 0; out && i < key_heads * count; i++) {
+        double sum = 0;
+        for (size_t g = 0; g < job->groups; g++)
+            sum += (double)job->parameters[(g * key_heads + i / count) * job->parameter_floats + offset + i % count];
+        out[i] = (float)sum;
+    }
+}
+
+static bo_status run_backward(bo_context *context, bo_call *call)
+{
+    const bo_attention *attention = call->attention;
+    size_t sequences = call->shape->sequences, front = bo_front_parameters(attention);
+    backward_job job = {.call = call,
+                        .groups = bo_parameter_groups(sequences),
+                        .parameter_floats = bo_parameter_floats(attention)};
+    size_t tasks = job.groups * attention->desc.key_heads, workers = (size_t)bo_context_threads(context);
+    if (workers > tasks) workers = tasks;
+    job.scratch = bo_alloc_raw(context, workers, call->plan.backward_bytes, "attention's backward pass");
+    job.parameters = bo_alloc(context, tasks, job.parameter_floats * sizeof(float), "gradients of attention's parameters");
+    bool ready = job.scratch && job.parameters;
+    if (ready) {
+        bo_parallel(context, tasks, backward_task, &job);
+        sum_parameters(&job, 0, front, attention->desc.kind == BO_ATTENTION_RFA ? call->gradients->sigma : NULL);
+        sum_parameters(&job, 0, front, attention->desc.kind == BO_ATTENTION_DARK ? call->gradients->m : NULL);
+        if (attention->desc.kind == BO_ATTENTION_HYBRID)
+            sum_parameters(&job, front, attention->group, call->gradients->mix);
+    }
+    bo_free(job.scratch);
+    bo_free(job.parameters);
+    if (!ready) return BO_MEMORY;
+    return atomic_load(call->not_finite) ? bo_inputs_blame(context, call) : BO_OK;
+}
+
+static bo_status check_gradients(bo_context *context, const bo_call *call)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    const bo_attention_gradients *g = call->gradients;
+    const char *name = bo_attention_name(d->kind);
+    if (!g) return bo_fail(context, BO_INVALID, "attention: the gradients are NULL");
+    if (call->queries_total && (!call->out || !call->tape.top))
+        return bo_fail(context, BO_INVALID, "attention: backward needs %s of the forward pass", call->out ? "the tape" : "out");
+    if (g->sigma && d->kind != BO_ATTENTION_RFA)
+        return bo_fail(context, BO_INVALID, "attention: the gradient of sigma is kind rfa's, found %s", name);
+    if (g->m && d->kind != BO_ATTENTION_DARK)
+        return bo_fail(context, BO_INVALID, "attention: the gradient of m is kind dark's, found %s", name);
+    if (g->mix && d->kind != BO_ATTENTION_HYBRID)
+        return bo_fail(context, BO_INVALID, "attention: the gradient of mix is kind hybrid's, found %s", name);
+    if (g->log_gate && d->gate == BO_GATE_NONE)
+        return bo_fail(context, BO_INVALID, "attention: the gradient of log_gate is asked for, but the gate is none");
+    for (size_t s = 0; s < call->shape->sequences; s++) {
+        if (call->d_final && !call->d_final[s])
+            return bo_fail(context, BO_INVALID, "attention: the gradient of final state %zu is NULL", s);
+        if (g->initial && !g->initial[s])
+            return bo_fail(context, BO_INVALID, "attention: the place for the gradient of initial state %zu is NULL", s);
+    }
+    return BO_OK;
+}
+
+static bo_status backward(bo_context *context, bo_call *call, const bo_geometry *geometry)
+{
+    BO_TRY(bo_inputs_check(context, call->attention, call->in, call->shape->no_keys, call->keys_total,
+                           geometry->queries_total == 0));
+    BO_TRY(bo_states_check(context, call->attention, call->sequences, call->shape->sequences, call->initial, NULL));
+    BO_TRY(check_gradients(context, call));
+    return run_backward(context, call);
+}
+
+bo_status bo_attention_backward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                const bo_attention_inputs *inputs, const void *const *initial, const float *out,
+                                const void *tape, const float *dout, const float *const *d_final,
+                                const bo_attention_gradients *gradients)
+{
+    bo_geometry geometry;
+    BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
+    atomic_bool not_finite;
+    bo_call call = {.initial = initial, .out = (float *)out, .dout = dout, .d_final = d_final, .gradients = gradients};
+    fill_call(&call, attention, shape, inputs, &geometry, &not_finite);
+    if (tape) call.tape = bo_tape_at(attention, &geometry, (void *)tape, NULL);
+    bo_status status = backward(context, &call, &geometry);
+    bo_geometry_free(&geometry);
+    return status;
+}
+
+/* ---- step ------------------------------------------------------------------------------------------------------ */
+
+typedef struct step_job {
+    const bo_attention *attention;
+    const bo_attention_inputs *in;
+    size_t sequences, per_worker;
+    void *const *states;
+    float *out;
+    char *scratch;
+    atomic_bool not_finite;
+} step_job;
+
+static void step_task(void *arg, size_t index, int worker)
+{
+    step_job *job = arg;
+    size_t key_heads = job->attention->desc.key_heads, first = index / key_heads * BO_STEP_BLOCK;
+    size_t count = job->sequences - first < BO_STEP_BLOCK ? job->sequences - first : BO_STEP_BLOCK;
+    job->attention->engine->step(job->attention, job->in, first, count, index % key_heads, job->states, job->out,
+                                 &job->not_finite, job->scratch + (size_t)worker * job->per_worker);
+}
+
+/* A step that failed must be named as a call with one token a sequence. */
+static bo_status blame_step(bo_context *context, const step_job *job)
+{
+    bo_attention_shape shape = {.sequences = job->sequences,
+                                .tokens = 1,
+                                .no_keys = !job->in->k,
+                                .layout = BO_LAYOUT_TOKENS_FIRST};
+    bo_geometry geometry;
+    BO_TRY(bo_geometry_make(context, job->attention, &shape, &geometry));
+    atomic_bool not_finite;
+    bo_call call = {0};
+    fill_call(&call, job->attention, &shape, job->in, &geometry, &not_finite);
+    bo_status status = bo_inputs_blame(context, &call);
+    bo_geometry_free(&geometry);
+    return status;
+}
+
+static bo_status check_step(bo_context *context, const step_job *job)
+{
+    const bo_attention *attention = job->attention;
+    bool asks = !job->in->k, full_matters = attention->desc.kind == BO_ATTENTION_EXACT && !attention->desc.window;
+    BO_TRY(bo_inputs_check(context, attention, job->in, asks, asks ? 0 : job->sequences, false));
+    const bo_attention_desc *d = &attention->desc;
+    /* Before any state is touched: one bad token must not cost the others theirs. */
+    if (!attention->kernels->finite(job->sequences * d->heads * d->dim, job->in->q) ||
+        (!asks && (!attention->kernels->finite(job->sequences * d->key_heads * d->dim, job->in->k) ||
+                   !attention->kernels->finite(job->sequences * d->key_heads * d->value_dim, job->in->v))))
+        return blame_step(context, job);
+    for (size_t s = 0; s < job->sequences; s++) {
+        BO_TRY(bo_attention_state_check(context, attention, job->states[s]));
+        if (!asks && full_matters && bo_attention_state_tokens(job->states[s]) >= attention->held)
+            return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is full: capacity %zu", s,
+                           attention->held);
+    }
+    return BO_OK;
+}
+
+bo_status bo_attention_step(bo_context *context, const bo_attention *attention, size_t sequences,
+                            const bo_attention_inputs *inputs, void *const *states, float *out)
+{
+    if (!attention || !inputs || (sequences && (!states || !out)))
+        return bo_fail(context, BO_INVALID, "attention: %s NULL", !attention ? "the attention is" : !inputs ? "the inputs are"
+                                                                  : !states  ? "the states are"
+                                                                             : "out is");
+    step_job job = {.attention = attention, .in = inputs, .sequences = sequences, .states = states, .out = out};
+    atomic_init(&job.not_finite, false);
+    BO_TRY(check_step(context, &job));
+    size_t tasks = (sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK * attention->desc.key_heads;
+    size_t workers = (size_t)bo_context_threads(context);
+    if (workers > tasks) workers = tasks;
+    job.per_worker = attention->engine->step_bytes(attention, sequences < BO_STEP_BLOCK ? sequences : BO_STEP_BLOCK);
+    job.scratch = bo_alloc_raw(context, workers, job.per_worker, "a step of attention");
+    if (!job.scratch) return BO_MEMORY;
+    bo_parallel(context, tasks, step_task, &job);
+    bo_free(job.scratch);
+    if (atomic_load(&job.not_finite)) return blame_step(context, &job);
+    for (size_t s = 0; inputs->k && s < sequences; s++) bo_state_add_tokens(states[s], 1);
+    return BO_OK;
+}

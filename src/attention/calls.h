@@ -1,0 +1,39 @@
+/* From a caller's shape to checked geometry: what forward, backward, step and the plan share. */
+#ifndef BO_ATTENTION_CALLS_H
+#define BO_ATTENTION_CALLS_H
+
+#include "internal.h"
+
+typedef struct bo_geometry {
+    bo_sequence *sequences; /* shape.sequences of them */
+    size_t queries_total, keys_total;
+    bo_attention_plan plan; /* bytes are those of one worker */
+    size_t tape_bytes, tape_states;
+} bo_geometry;
+
+bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                           bo_geometry *out);
+void bo_geometry_free(bo_geometry *geometry);
+
+/* Fills plan: chunk, tiles, bytes a worker, tasks, operations. */
+void bo_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count, bo_attention_plan *plan);
+
+/* The tape's pieces, laid out in `bytes` (NULL: only counted into tape_bytes). */
+bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size);
+
+/* Gradients of parameters are summed in this many groups of sequences, each in order, then over the groups: a fixed order. */
+enum { BO_PARAMETER_GROUPS = 64 };
+size_t bo_parameter_groups(size_t sequences);
+/* Floats of one task's parameter gradients (σ or M, then mix), and bytes of all groups and key heads. */
+size_t bo_parameter_floats(const bo_attention *attention);
+size_t bo_parameter_bytes(const bo_attention *attention, size_t sequences);
+
+/* Everything about arrays and parameters that can be checked without reading q, k, v. `step`: shape is one token each. */
+bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *inputs,
+                          bool no_keys, size_t keys_total, bool no_queries);
+/* Names the first number among the inputs that is not finite. */
+bo_status bo_inputs_blame(bo_context *context, const bo_call *call);
+bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,
+                          size_t count, const void *const *initial, void *const *final);
+
+#endif

@@ -1,0 +1,100 @@
+/* What is asked of arrays, parameters and states before any task runs, and whom to blame for a NaN afterwards. */
+#include <math.h>
+#include "calls.h"
+
+#define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
+
+static bo_status check_parameter(bo_context *context, const char *name, const float *values, size_t count, bool positive)
+{
+    for (size_t i = 0; values && i < count; i++) {
+        if (!isfinite(values[i]))
+            return bo_fail(context, BO_NUMERIC, "attention: %s[%zu] is %g, expected a finite number", name, i,
+                           (double)values[i]);
+        if (positive && values[i] <= 0) REFUSE("%s[%zu] is %g, expected a positive number", name, i, (double)values[i]);
+    }
+    return BO_OK;
+}
+
+static bo_status check_gate(bo_context *context, const bo_attention *attention, const float *log_gate, size_t count,
+                            bool no_keys)
+{
+    bool gated = attention->desc.gate != BO_GATE_NONE;
+    if (log_gate && !gated) REFUSE("log_gate is given but the gate is none");
+    if (!gated || no_keys || count == 0) return BO_OK;
+    if (!log_gate) REFUSE("gate %s needs log_gate, found NULL", bo_gate_name(attention->desc.gate));
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(log_gate[i]))
+            return bo_fail(context, BO_NUMERIC, "attention: log_gate[%zu] is %g, expected a finite number", i,
+                           (double)log_gate[i]);
+        if (log_gate[i] > 0)
+            REFUSE("log_gate[%zu] is %g: a gate lies in (0, 1], so its logarithm is at most 0", i, (double)log_gate[i]);
+    }
+    return BO_OK;
+}
+
+bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in,
+                          bool no_keys, size_t keys_total, bool no_queries)
+{
+    const bo_attention_desc *d = &attention->desc;
+    if (!in) REFUSE("the inputs are NULL");
+    if (!in->q && !no_queries) REFUSE("q is NULL");
+    if (no_keys && (in->k || in->v)) REFUSE("the shape has no keys, but k or v is given");
+    if (!no_keys && keys_total && (!in->k || !in->v)) REFUSE("%s is NULL", in->k ? "v" : "k");
+    if (in->sigma && d->kind != BO_ATTENTION_RFA) REFUSE("sigma belongs to kind rfa, found %s", bo_attention_name(d->kind));
+    if (in->m && d->kind != BO_ATTENTION_DARK) REFUSE("m belongs to kind dark, found %s", bo_attention_name(d->kind));
+    if (in->mix && d->kind != BO_ATTENTION_HYBRID) REFUSE("mix belongs to kind hybrid, found %s", bo_attention_name(d->kind));
+    BO_TRY(check_parameter(context, "sigma", in->sigma, d->key_heads * d->dim, false));
+    BO_TRY(check_parameter(context, "m", in->m, d->key_heads * d->rank * d->dim, false));
+    BO_TRY(check_parameter(context, "mix", in->mix, d->heads, true));
+    return check_gate(context, attention, in->log_gate, keys_total * d->key_heads, no_keys);
+}
+
+bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,
+                          size_t count, const void *const *initial, void *const *final)
+{
+    bool full_matters = attention->desc.kind == BO_ATTENTION_EXACT && !attention->desc.window;
+    for (size_t s = 0; s < count; s++) {
+        if (initial) BO_TRY(bo_attention_state_check(context, attention, initial[s]));
+        if (final && !final[s]) REFUSE("the final state of sequence %zu is NULL", s);
+        if (final && (uintptr_t)final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);
+        uint64_t held = initial ? bo_attention_state_tokens(initial[s]) : 0;
+        if (final && full_matters && held + sequences[s].keys > attention->held)
+            REFUSE("the state of sequence %zu holds %llu tokens and is to take %zu more; its capacity is %zu", s,
+                   (unsigned long long)held, sequences[s].keys, attention->held);
+    }
+    return BO_OK;
+}
+
+/* ---- blame ----------------------------------------------------------------------------------------------------- */
+
+static bool blame(bo_context *context, const bo_call *call, const char *name, const float *array, size_t heads,
+                  size_t width, bool keys)
+{
+    for (size_t s = 0; s < call->shape->sequences; s++) {
+        size_t tokens = keys ? call->sequences[s].keys : call->sequences[s].queries;
+        for (size_t h = 0; h < heads; h++) {
+            bo_rows rows = bo_rows_at(call, array, heads, width, keys, s, h);
+            for (size_t t = 0; rows.at && t < tokens; t++) {
+                const float *row = rows.at + t * rows.stride;
+                size_t j = 0;
+                while (j < width && isfinite(row[j])) j++;
+                if (j == width) continue;
+                bo_fail(context, BO_NUMERIC,
+                        "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu; expected a finite number", name,
+                        (double)row[j], s, h, t, j);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bo_status bo_inputs_blame(bo_context *context, const bo_call *call)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    if (blame(context, call, "q", call->in->q, d->heads, d->dim, false)) return BO_NUMERIC;
+    if (blame(context, call, "k", call->in->k, d->key_heads, d->dim, true)) return BO_NUMERIC;
+    if (blame(context, call, "v", call->in->v, d->key_heads, d->value_dim, true)) return BO_NUMERIC;
+    if (blame(context, call, "dout", call->dout, d->heads, d->value_dim, false)) return BO_NUMERIC;
+    return bo_fail(context, BO_NUMERIC, "attention: a number was too large to go on with");
+}

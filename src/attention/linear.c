@@ -1,0 +1,180 @@
+/* The engine of the kinds with features: forward and step. */
+#include <math.h>
+#include <string.h>
+#include "linear_gradient.h"
+
+/* ---- plan ------------------------------------------------------------------------------------------------------ */
+
+/* Within a chunk a token costs chunk (D + d_v) operations, and per chunk the sums are read and written once, which
+ * short chunks pay for: 64 tokens, fewer where a chunk's features would leave half of the second cache. */
+static size_t choose_chunk(const bo_attention *attention, const bo_attention_plan *plan)
+{
+    size_t chunk = attention->desc.causal ? 64 : 128;
+    while (chunk > 16 && 3 * chunk * attention->count * sizeof(float) > plan->level2_bytes / 2) chunk /= 2;
+    return attention->desc.chunk ? attention->desc.chunk : chunk;
+}
+
+/* About √(chunks) chunks, so that as many states are on the tape as backward makes again at a time. */
+size_t bo_linear_segment(size_t chunk, size_t tokens)
+{
+    size_t chunks = (tokens + chunk - 1) / chunk, side = 1;
+    while (side * side < chunks) side++;
+    return side * chunk;
+}
+
+static size_t tape_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys)
+{
+    (void)queries;
+    return attention->desc.causal && keys ? (keys - 1) / plan->segment : 1;
+}
+
+typedef struct forward_work {
+    bo_linear linear;
+    float *n, *denominator, *top;
+} forward_work;
+
+static forward_work forward_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                 size_t chunk, bo_carver *carver)
+{
+    forward_work work = {.linear = bo_linear_make(attention, in, key_head, chunk, carver)};
+    work.n = bo_carve_floats(carver, chunk * attention->desc.value_dim);
+    work.denominator = bo_carve_floats(carver, chunk);
+    work.top = bo_carve_floats(carver, chunk);
+    return work;
+}
+
+void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan)
+{
+    size_t longest = longest_queries > longest_keys ? longest_queries : longest_keys;
+    bo_carver forward = {0};
+    plan->chunk = choose_chunk(attention, plan);
+    plan->segment = bo_linear_segment(plan->chunk, longest ? longest : 1);
+    forward_make(attention, NULL, 0, plan->chunk, &forward);
+    plan->forward_bytes = forward.bytes;
+    plan->backward_bytes = bo_linear_backward_bytes(attention, plan);
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------------- */
+
+/* One key head of one sequence: where its arrays are. */
+typedef struct task {
+    const bo_call *call;
+    const bo_sequence *at;
+    size_t sequence, key_head;
+    bo_rows k, v, gate;
+} task;
+
+static task task_make(const bo_call *call, size_t sequence, size_t key_head)
+{
+    bo_key_stream stream = bo_stream_of(call, sequence, key_head);
+    return (task){.call = call,
+                  .at = &call->sequences[sequence],
+                  .sequence = sequence,
+                  .key_head = key_head,
+                  .k = stream.k,
+                  .v = stream.v,
+                  .gate = stream.gate};
+}
+
+static const float *row_of(bo_rows rows, size_t t)
+{
+    return rows.at ? rows.at + t * rows.stride : NULL;
+}
+
+static bool take_keys(const task *at, bo_linear *linear, size_t first, size_t keys)
+{
+    const bo_attention_desc *d = &at->call->attention->desc;
+    const float *k = row_of(at->k, first), *v = row_of(at->v, first);
+    if (!bo_rows_finite(linear->kernels, keys, d->dim, k, at->k.stride) ||
+        !bo_rows_finite(linear->kernels, keys, d->value_dim, v, at->v.stride))
+        return false;
+    bo_linear_keys(linear, keys, k, at->k.stride, row_of(at->gate, first), at->gate.stride);
+    return true;
+}
+
+/* Queries [first, first + queries) of every head of the group against the sums and the chunk's keys. */
+static bool ask(const task *at, forward_work *work, size_t first, size_t queries)
+{
+    const bo_call *call = at->call;
+    const bo_attention *attention = call->attention;
+    const bo_attention_desc *d = &attention->desc;
+    bo_linear *linear = &work->linear;
+    if (linear->keys && queries)
+        linear->kernels->transpose(linear->keys, linear->count, linear->fk, linear->count, linear->fkt, linear->chunk);
+    for (size_t g = 0; g < attention->group; g++) {
+        size_t head = at->key_head * attention->group + g;
+        bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head);
+        bo_rows out = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
+        if (!bo_rows_finite(linear->kernels, queries, d->dim, row_of(q, first), q.stride)) return false;
+        bo_linear_features(linear, queries, row_of(q, first), q.stride);
+        bo_linear_queries(linear, queries, 0, row_of(at->v, first), at->v.stride, work->n, d->value_dim,
+                          work->denominator, work->top);
+        size_t tape = head * call->queries_total + at->at->query_start + first;
+        for (size_t i = 0; i < queries; i++) {
+            float sum = bo_normalise(attention, work->denominator[i], work->n + i * d->value_dim,
+                                     out.at + (first + i) * out.stride);
+            if (!call->tape.top) continue;
+            call->tape.top[tape + i] = work->top[i];
+            call->tape.sum[tape + i] = sum;
+        }
+    }
+    return true;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool forward_causal(const task *at, forward_work *work)
+{
+    size_t chunk = work->linear.chunk, segment = at->call->plan.segment, tokens = at->at->queries;
+    for (size_t first = 0; first < tokens; first += chunk) {
+        size_t rows = least(chunk, tokens - first);
+        if (at->call->tape.top && first && first % segment == 0)
+            bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, first / segment - 1),
+                         work->linear.sums);
+        if (!take_keys(at, &work->linear, first, rows)) return false;
+        if (!ask(at, work, first, rows)) return false;
+        bo_linear_absorb(&work->linear, row_of(at->v, first), at->v.stride);
+    }
+    return true;
+}
+
+static bool forward_bidirectional(const task *at, forward_work *work)
+{
+    size_t chunk = work->linear.chunk;
+    for (size_t first = 0; first < at->at->keys; first += chunk) {
+        if (!take_keys(at, &work->linear, first, least(chunk, at->at->keys - first))) return false;
+        bo_linear_absorb(&work->linear, row_of(at->v, first), at->v.stride);
+    }
+    if (at->call->tape.top)
+        bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, 0), work->linear.sums);
+    for (size_t first = 0; first < at->at->queries; first += chunk)
+        if (!ask(at, work, first, least(chunk, at->at->queries - first))) return false;
+    return true;
+}
+
+static void forward(const bo_call *call, size_t sequence, size_t key_head, void *scratch)
+{
+    const bo_attention *attention = call->attention;
+    bo_carver carver = {.at = scratch};
+    forward_work work = forward_make(attention, call->in, key_head, call->plan.chunk, &carver);
+    task at = task_make(call, sequence, key_head);
+    bo_linear_begin(&work.linear, call->initial ? call->initial[sequence] : NULL, key_head);
+    if (!(bo_linear_sweeps(call, sequence) ? forward_causal : forward_bidirectional)(&at, &work)) {
+        atomic_store(call->not_finite, true);
+        return;
+    }
+    if (call->final)
+        bo_sums_copy(attention, bo_state_sums(attention, call->final[sequence], key_head), work.linear.sums);
+}
+
+const bo_engine bo_engine_linear = {
+    .plan = bo_linear_plan,
+    .forward = forward,
+    .backward = bo_linear_backward,
+    .tape_states = tape_states,
+    .step_bytes = bo_linear_step_bytes,
+    .step = bo_linear_step,
+};

@@ -1,0 +1,101 @@
+/* Attention with features, a chunk of tokens at a time (causal), from and to the sums of one key head.
+ *
+ * Within a chunk. t keys have been absorbed before query row i (t = i + 1 - lag, never less than 0: the hybrid's keys lag
+ * behind). b[t]: sum of log gates of the chunk's first t keys; r[t]: running log scale after them; c[j] = ℓ_j + log input
+ * weight - b[j + 1]. Then, all exponents being at most 0,
+ *
+ *     n_i = exp(r[0] + b[t] - r[t]) Sᵀ f_i + Σ_{j<t} exp(c[j] + b[t] - r[t]) (f_i·f_j) v_j
+ *     S' = exp(r[0] + b[T] - r[T]) S + Σ_j exp(c[j] + b[T] - r[T]) f_j v_jᵀ
+ *
+ * and the same for the denominator with v = 1 and z instead of S (Katharopoulos et al. 2020 in chunks; gates as in 2103.02143;
+ * running maximum instead of one over the sequence, which would leak the future). */
+#ifndef BO_ATTENTION_LINEAR_H
+#define BO_ATTENTION_LINEAR_H
+
+#include "front.h"
+
+/* Work space of one key head. Invariants: keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false exactly
+ * when every exponent above is 0 (no gate, features without log scale). */
+typedef struct bo_linear {
+    const bo_attention *attention;
+    const bo_kernels *kernels;
+    const bo_features *map;
+    bo_front front;
+    size_t chunk, count, value_dim;
+    bool weighted;
+    bo_sums sums;          /* the state so far: in scratch */
+    size_t keys;           /* of the chunk at hand */
+    float *fk, *fkt;       /* features of the keys (chunk x count) and their transpose (count x chunk) */
+    float *fq;             /* of the queries (chunk x count) */
+    float *lk, *lq;        /* their log scales */
+    float *b, *r, *c;      /* chunk + 1, chunk + 1, chunk */
+    float *weights;        /* of the keys in the sums: exp(c + b[T] - r[T]), 1 where not weighted */
+    float *scores;         /* chunk x chunk */
+    float *values;         /* values times weights: chunk x value_dim */
+    float *t;              /* inputs after the front: chunk x width */
+    void *block;           /* features/block.h's scratch */
+} bo_linear;
+
+bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
+                         bo_carver *carver);
+/* Sums to begin with: those of a state, or nothing where it is NULL. */
+void bo_linear_begin(bo_linear *work, const void *state, size_t key_head);
+void bo_sums_copy(const bo_attention *attention, bo_sums to, bo_sums from);
+
+/* b, r, c and the weights of the chunk's keys, from lk and the sums' log scale. */
+void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t gate_stride);
+/* Features, exponents of the next `keys` keys. log_gate: one a key with this stride, or NULL. */
+void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate, size_t gate_stride);
+/* Features (rows x count) and log scales of any rows of q or k; of some queries: fq, lq. */
+void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features, float *log_scale);
+void bo_linear_features(bo_linear *work, size_t queries, const float *q, size_t ldq);
+/* Numerators n (queries x value_dim) and denominators of queries whose features are in fq, against sums and the chunk's
+ * keys (values v); both are relative to exp(top), top = lq + running log scale (-INFINITY before the first key). */
+void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n, size_t ldn,
+                       float *denominator, float *top);
+/* The sums take the chunk's keys in. */
+void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv);
+
+/* Scores f_i·f_j of row i for j < visible(i), times exp(c[j] + b[t] - r[t]) where weighted, then zeros; sums (NULL: not
+ * wanted) gets each row's sum. Rows are taken in bands that see nearly the same keys. */
+enum { BO_BAND = 16 };
+void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums);
+
+/* Keys that the row sees. */
+static inline size_t bo_visible(size_t row, size_t lag, size_t keys)
+{
+    size_t count = row + 1 > lag ? row + 1 - lag : 0;
+    return count < keys ? count : keys;
+}
+
+/* exp(r[0] + b[t] - r[t]): what the sums before the chunk are worth after t of its keys. */
+float bo_linear_remains(const bo_linear *work, size_t t);
+
+/* out = n / denominator under the descriptor's rules; also what the tape keeps as `sum` (internal.h). */
+float bo_normalise(const bo_attention *attention, float denominator, const float *n, float *out);
+
+/* log (1 - g) of a convex gate, never less than log 1e-30; 0 for the others. */
+float bo_log_input(const bo_attention *attention, float log_gate);
+
+/* One key: the running log scale after it, what the sums before are worth then, and what the key is. */
+typedef struct bo_token {
+    float log_scale, decay, weight;
+} bo_token;
+bo_token bo_linear_token(const bo_attention *attention, float log_scale, float lk, const float *log_gate);
+
+/* Are keys taken in token by token (causal), or all before the first query (bidirectional, or no keys at all)? */
+static inline bool bo_linear_sweeps(const bo_call *call, size_t sequence)
+{
+    return call->attention->desc.causal && call->sequences[sequence].keys > 0;
+}
+
+/* Tokens between the states that a tape keeps. */
+size_t bo_linear_segment(size_t chunk, size_t tokens);
+void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan);
+size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
+void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
+size_t bo_linear_step_bytes(const bo_attention *attention, size_t count);
+void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
+                    size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);
+
+#endif

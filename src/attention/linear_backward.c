@@ -1,0 +1,282 @@
+/* The backward pass of a sequence. Causal: the tape has the sums at the segments' beginnings; segments are taken from the last to
+ * the first, the sums before each chunk of one made again on the way forward, the gradient on the way back. So memory is that of
+ * √N states. Bidirectional: queries first, which collect the gradient of the sums, then keys. */
+#include <math.h>
+#include <string.h>
+#include "linear_gradient.h"
+
+/* A segment's features and sums. */
+typedef struct back_work {
+    bo_linear_back back;
+    float *features, *log_scales; /* of a segment's keys: segment x count, segment */
+    float *states, *state_scales; /* S~ᵀ before each of its chunks, and one more; their log scales */
+    float *k, *v;                 /* buffers of the stream: chunk x dim, chunk x value_dim */
+    double *own;                  /* f_j·df_j: chunk */
+    double carried;               /* gradient of the log gates after the chunk at hand */
+} back_work;
+
+static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                           const bo_attention_plan *plan, bo_carver *carver)
+{
+    size_t chunk = plan->chunk, chunks = attention->desc.causal ? plan->segment / chunk : 1;
+    back_work work = {.back = bo_linear_back_make(attention, in, key_head, chunk, carver)};
+    work.features = bo_carve_floats(carver, chunks * chunk * attention->count);
+    work.log_scales = bo_carve_floats(carver, chunks * chunk);
+    work.states = bo_carve_floats(carver, (chunks + 1) * work.back.wide * attention->count);
+    work.state_scales = bo_carve_floats(carver, chunks + 1);
+    work.k = bo_carve_floats(carver, chunk * attention->desc.dim);
+    work.v = bo_carve_floats(carver, chunk * attention->desc.value_dim);
+    work.own = bo_carve(carver, chunk, sizeof(double));
+    return work;
+}
+
+size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan)
+{
+    bo_carver carver = {0};
+    back_make(attention, NULL, 0, plan, &carver);
+    return carver.bytes;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static const float *offset(bo_rows rows, size_t t)
+{
+    return rows.at ? rows.at + t * rows.stride : NULL;
+}
+
+/* ---- queries ---------------------------------------------------------------------------------------------------- */
+
+/* Every query head of the group, rows [first, first + rows). */
+static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t first, size_t rows, size_t lag)
+{
+    const bo_call *call = at->call;
+    const bo_attention *attention = call->attention;
+    const bo_attention_desc *d = &attention->desc;
+    for (size_t g = 0; call->dout && g < attention->group; g++) {
+        size_t head = at->key_head * attention->group + g;
+        bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head);
+        bo_rows dout = bo_rows_at(call, call->dout, d->heads, d->value_dim, false, at->sequence, head);
+        bo_rows out = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
+        bo_rows dq = bo_rows_at(call, call->gradients->q, d->heads, d->dim, false, at->sequence, head);
+        size_t tape = head * call->queries_total + call->sequences[at->sequence].query_start + first;
+        bo_query_rows query = {.rows = rows,
+                               .lag = lag,
+                               .q = offset(q, first),
+                               .dout = offset(dout, first),
+                               .out = offset(out, first),
+                               .ldq = q.stride,
+                               .lddout = dout.stride,
+                               .ldout = out.stride,
+                               .top = call->tape.top + tape,
+                               .sum = call->tape.sum + tape,
+                               .dq = (float *)offset(dq, first),
+                               .lddq = dq.stride,
+                               .add = at->add};
+        if (!bo_rows_finite(call->kernels, rows, d->value_dim, query.dout, dout.stride)) return false;
+        bo_linear_back_queries(&work->back, &query, at->parameters);
+    }
+    return true;
+}
+
+/* Without dout, or for queries that nothing depends on. */
+static void zero_queries(const bo_linear_reverse *at)
+{
+    const bo_call *call = at->call;
+    const bo_attention *attention = call->attention;
+    for (size_t g = 0; g < attention->group; g++) {
+        bo_rows dq = bo_rows_at(call, call->gradients->q, attention->desc.heads, attention->desc.dim, false, at->sequence,
+                                at->key_head * attention->group + g);
+        for (size_t t = 0; dq.at && t < call->sequences[at->sequence].queries; t++)
+            memset(dq.at + t * dq.stride, 0, attention->desc.dim * sizeof *dq.at);
+    }
+}
+
+/* ---- the sums' gradients at both ends ---------------------------------------------------------------------------- */
+
+static void begin_gradient(const bo_linear_reverse *at, back_work *work)
+{
+    const bo_attention *attention = at->call->attention;
+    bo_linear_back *back = &work->back;
+    size_t count = attention->count;
+    if (at->call->d_final)
+        attention->kernels->transpose(count, back->wide,
+                                      bo_sums_gradient(attention, at->call->d_final[at->sequence], at->key_head), back->wide,
+                                      back->gt, count);
+    else
+        memset(back->gt, 0, back->wide * count * sizeof(float));
+}
+
+static void end_gradient(const bo_linear_reverse *at, const back_work *work)
+{
+    const bo_attention *attention = at->call->attention;
+    const bo_linear_back *back = &work->back;
+    if (at->call->gradients->initial)
+        attention->kernels->transpose(back->wide, attention->count, back->gt, attention->count,
+                                      bo_sums_gradient(attention, at->call->gradients->initial[at->sequence], at->key_head),
+                                      back->wide);
+}
+
+/* ---- causal ------------------------------------------------------------------------------------------------------ */
+
+/* A chunk's keys as they were: features and log scales from the segment's store, exponents again. */
+static void restore_chunk(back_work *work, const bo_key_rows *rows, size_t index)
+{
+    bo_linear *linear = &work->back.linear;
+    size_t local = index * linear->chunk;
+    linear->keys = rows->keys;
+    linear->fk = work->features + local * linear->count;
+    linear->lk = work->log_scales + local;
+    *linear->sums.log_scale = work->state_scales[index];
+    linear->b[0] = 0;
+    linear->r[0] = work->state_scales[index];
+    if (linear->weighted && rows->keys) bo_linear_exponents(linear, rows->gate, rows->gate_stride);
+}
+
+static bo_key_rows take(const bo_linear_reverse *at, back_work *work, size_t first, size_t rows)
+{
+    return bo_stream_take(at->call->attention, &at->keys, first, rows, work->k, work->v);
+}
+
+/* Sums before each chunk of the segment [first, end) and, where `whole`, after the last. */
+static void replay(const bo_linear_reverse *at, back_work *work, size_t first, size_t end, bool whole)
+{
+    bo_linear_back *back = &work->back;
+    bo_linear *linear = &back->linear;
+    size_t chunk = linear->chunk, size = back->wide * linear->count;
+    bo_sums_widen(back, linear->sums, work->states);
+    work->state_scales[0] = *linear->sums.log_scale;
+    for (size_t at_token = first, index = 0; at_token < end; at_token += chunk, index++) {
+        bo_key_rows rows = take(at, work, at_token, least(chunk, end - at_token));
+        float *st = work->states + index * size;
+        linear->fk = work->features + index * chunk * linear->count;
+        linear->lk = work->log_scales + index * chunk;
+        bo_linear_features_into(linear, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
+        restore_chunk(work, &rows, index);
+        if (at_token + chunk >= end && !whole) return;
+        bo_linear_back_values(back, &rows);
+        bo_linear_advance(back, st, st + size);
+        work->state_scales[index + 1] = linear->weighted && rows.keys ? linear->r[rows.keys] : work->state_scales[index];
+    }
+}
+
+/* Gates: dL/d log g_t = Σ_{s>=t} (f·df of queries s - f·df of keys s) + ⟨S_T, dS_T⟩; with a convex gate also through the input
+ * weight 1 - g, d log(1 - g) / d log g = -g / (1 - g). */
+static void give_gates(const bo_linear_reverse *at, back_work *work, size_t first, const bo_key_rows *rows)
+{
+    const bo_call *call = at->call;
+    const bo_attention_desc *d = &call->attention->desc;
+    bo_rows dgate = bo_rows_at(call, call->gradients->log_gate, d->key_heads, 1, true, at->sequence, at->key_head);
+    for (size_t j = rows->keys; j-- > 0;) {
+        work->carried += work->back.flow[j] - work->own[j];
+        if (!dgate.at) continue;
+        double gate = (double)rows->gate[j * rows->gate_stride], through = 0;
+        if (d->gate == BO_GATE_CONVEX) through = work->own[j] * exp(gate - (double)bo_log_input(call->attention, (float)gate));
+        dgate.at[(first + j) * dgate.stride] = (float)(work->carried - through);
+    }
+}
+
+static bool back_chunk(const bo_linear_reverse *at, back_work *work, size_t first, size_t count, size_t index)
+{
+    bo_linear_back *back = &work->back;
+    bo_key_rows rows = take(at, work, first, count);
+    restore_chunk(work, &rows, index);
+    back->st = work->states + index * back->wide * back->linear.count;
+    bo_linear_back_keys(back, &rows);
+    if (!back_queries(at, work, first, count, rows.lag)) return false;
+    if (rows.keys == 0) return true;
+    bo_linear_back_finish(back, &rows, at->parameters, work->own);
+    bo_stream_give(at->call->attention, &at->d_keys, first + rows.lag, rows.keys, back->dx, back->dv);
+    if (at->call->attention->desc.gate != BO_GATE_NONE) give_gates(at, work, first, &rows);
+    return true;
+}
+
+/* ⟨S_T, dS_T⟩ at the end of the sequence. */
+static double final_product(const back_work *work, size_t chunks)
+{
+    size_t size = work->back.wide * work->back.linear.count;
+    return work->back.linear.kernels->dot(size, work->states + chunks * size, work->back.gt);
+}
+
+static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const void *initial)
+{
+    const bo_call *call = at->call;
+    bo_linear *linear = &work->back.linear;
+    size_t tokens = call->sequences[at->sequence].queries, segment = call->plan.segment, chunk = linear->chunk;
+    for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
+        size_t first = segments * segment, end = least(first + segment, tokens), chunks = (end - first + chunk - 1) / chunk;
+        if (segments)
+            bo_sums_copy(call->attention, linear->sums, bo_tape_sums(call, at->sequence, at->key_head, segments - 1));
+        else
+            bo_linear_begin(linear, initial, at->key_head);
+        bool final = end == tokens && call->d_final && call->attention->desc.gate != BO_GATE_NONE;
+        replay(at, work, first, end, final);
+        if (final) work->carried = final_product(work, chunks);
+        for (size_t index = chunks; index-- > 0;) {
+            size_t start = first + index * chunk;
+            if (!back_chunk(at, work, start, least(chunk, end - start), index)) return false;
+        }
+    }
+    return true;
+}
+
+/* ---- bidirectional ------------------------------------------------------------------------------------------------ */
+
+static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, const void *initial)
+{
+    const bo_call *call = at->call;
+    bo_linear_back *back = &work->back;
+    bo_linear *linear = &back->linear;
+    const bo_sequence *sequence = &call->sequences[at->sequence];
+    size_t chunk = linear->chunk;
+    bo_linear_begin(linear, initial, at->key_head);
+    float before = *linear->sums.log_scale;
+    bo_sums_copy(call->attention, linear->sums, bo_tape_sums(call, at->sequence, at->key_head, 0));
+    float after = *linear->sums.log_scale;
+    linear->r[0] = after;
+    bo_sums_widen(back, linear->sums, work->states);
+    back->st = work->states;
+    for (size_t first = 0; first < sequence->queries; first += chunk)
+        if (!back_queries(at, work, first, least(chunk, sequence->queries - first), 0)) return false;
+    for (size_t first = 0; first < sequence->keys; first += chunk) {
+        bo_key_rows rows = take(at, work, first, least(chunk, sequence->keys - first));
+        bo_linear_features_into(linear, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
+        linear->keys = rows.keys;
+        if (linear->weighted) linear->kernels->exp_shift(rows.keys, linear->lk, -after, linear->weights);
+        bo_linear_back_sums(back, &rows);
+        bo_linear_back_finish(back, &rows, at->parameters, work->own);
+        bo_stream_give(call->attention, &at->d_keys, first, rows.keys, back->dx, back->dv);
+    }
+    /* The initial sums count exp(before - after) of the final ones. */
+    if (linear->weighted && before != after)
+        linear->kernels->scale(back->wide * linear->count, expf(before - after), back->gt, back->gt);
+    return true;
+}
+
+/* ---- the pass ------------------------------------------------------------------------------------------------------ */
+
+void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
+{
+    const bo_call *call = at->call;
+    bo_carver carver = {.at = scratch};
+    back_work work = back_make(call->attention, call->in, at->key_head, &call->plan, &carver);
+    const void *initial = call->initial ? call->initial[at->sequence] : NULL;
+    if (!call->dout && !at->add) zero_queries(at);
+    begin_gradient(at, &work);
+    bool finite = (bo_linear_sweeps(call, at->sequence) ? reverse_causal : reverse_bidirectional)(at, &work, initial);
+    if (!finite) atomic_store(call->not_finite, true);
+    end_gradient(at, &work);
+}
+
+void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
+{
+    bo_linear_reverse reverse = {.call = call,
+                                 .sequence = sequence,
+                                 .key_head = key_head,
+                                 .keys = bo_stream_of(call, sequence, key_head),
+                                 .d_keys = bo_gradient_stream_of(call, sequence, key_head),
+                                 .parameters = bo_front_parameters(call->attention) ? parameters : NULL};
+    bo_linear_reverse_run(&reverse, scratch);
+}

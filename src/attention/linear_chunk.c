@@ -1,0 +1,199 @@
+/* A chunk of attention with features: linear.h has the formulas. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include "linear.h"
+
+/* Least input weight 1 - g: its logarithm stays finite, and so does the gradient of a gate of exactly 1. */
+static const float least_input = 1e-30f;
+
+bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
+                         bo_carver *carver)
+{
+    size_t count = attention->count, value_dim = attention->desc.value_dim;
+    bo_linear work = {.attention = attention,
+                      .kernels = attention->kernels,
+                      .map = attention->features[key_head],
+                      .chunk = chunk,
+                      .count = count,
+                      .value_dim = value_dim,
+                      .weighted = attention->scaled || attention->desc.gate != BO_GATE_NONE};
+    work.front = bo_front_make(attention, in, key_head, carver);
+    work.sums.log_scale = bo_carve_floats(carver, 1);
+    work.sums.z = bo_carve_floats(carver, count);
+    work.sums.s = bo_carve_floats(carver, count * value_dim);
+    work.fk = bo_carve_floats(carver, chunk * count);
+    work.fkt = bo_carve_floats(carver, count * chunk);
+    work.fq = bo_carve_floats(carver, chunk * count);
+    work.lk = bo_carve_floats(carver, chunk);
+    work.lq = bo_carve_floats(carver, chunk);
+    work.b = bo_carve_floats(carver, chunk + 1);
+    work.r = bo_carve_floats(carver, chunk + 1);
+    work.c = bo_carve_floats(carver, chunk);
+    work.weights = bo_carve_floats(carver, chunk);
+    work.scores = bo_carve_floats(carver, chunk * chunk);
+    work.values = bo_carve_floats(carver, chunk * value_dim);
+    work.t = bo_carve_floats(carver, chunk * work.front.width);
+    work.block = bo_carve(carver, bo_features_block_bytes(work.map, chunk), 1);
+    for (size_t j = 0; carver->at && j < chunk; j++) work.weights[j] = 1;
+    return work;
+}
+
+void bo_sums_copy(const bo_attention *attention, bo_sums to, bo_sums from)
+{
+    *to.log_scale = *from.log_scale;
+    memcpy(to.z, from.z, attention->count * sizeof *to.z);
+    memcpy(to.s, from.s, attention->count * attention->desc.value_dim * sizeof *to.s);
+}
+
+void bo_linear_begin(bo_linear *work, const void *state, size_t key_head)
+{
+    const bo_attention *attention = work->attention;
+    work->keys = 0;
+    if (state) {
+        bo_sums_copy(attention, work->sums, bo_state_sums(attention, (void *)state, key_head));
+    } else {
+        *work->sums.log_scale = attention->scaled ? -INFINITY : 0;
+        memset(work->sums.z, 0, work->count * sizeof(float));
+        memset(work->sums.s, 0, work->count * work->value_dim * sizeof(float));
+    }
+    work->b[0] = 0;
+    work->r[0] = *work->sums.log_scale;
+}
+
+float bo_log_input(const bo_attention *attention, float log_gate)
+{
+    return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), least_input)) : 0;
+}
+
+/* b, r, c and the weights of the chunk's keys. */
+void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t stride)
+{
+    bool scaled = work->attention->scaled;
+    work->b[0] = 0;
+    work->r[0] = *work->sums.log_scale;
+    double sum = 0;
+    for (size_t j = 0; j < work->keys; j++) {
+        float gate = log_gate ? log_gate[j * stride] : 0;
+        sum += (double)gate;
+        work->b[j + 1] = (float)sum;
+        float own = work->lk[j] + bo_log_input(work->attention, gate);
+        work->r[j + 1] = scaled ? fmaxf(work->r[j] + gate, own) : 0;
+        work->c[j] = own - work->b[j + 1];
+    }
+    size_t last = work->keys;
+    work->kernels->exp_shift(last, work->c, work->b[last] - work->r[last], work->weights);
+}
+
+void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features, float *log_scale)
+{
+    size_t ldt;
+    const float *t = bo_front_forward(&work->front, rows, x, ldx, work->t, &ldt);
+    bo_features_block(work->map, rows, t, ldt, features, work->count, log_scale, work->block);
+}
+
+void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate, size_t gate_stride)
+{
+    bo_linear_features_into(work, keys, k, ldk, work->fk, work->lk);
+    work->keys = keys;
+    if (work->weighted && keys) bo_linear_exponents(work, log_gate, gate_stride);
+}
+
+void bo_linear_features(bo_linear *work, size_t queries, const float *q, size_t ldq)
+{
+    bo_linear_features_into(work, queries, q, ldq, work->fq, work->lq);
+}
+
+float bo_linear_remains(const bo_linear *work, size_t t)
+{
+    if (t == 0 || !work->weighted) return 1;
+    return expf(work->r[0] + work->b[t] - work->r[t]);
+}
+
+void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums)
+{
+    const bo_kernels *kernels = work->kernels;
+    for (size_t first = 0; first < queries; first += BO_BAND) {
+        size_t rows = queries - first < BO_BAND ? queries - first : BO_BAND;
+        size_t width = bo_visible(first + rows - 1, lag, work->keys);
+        kernels->multiply(rows, width, work->count, work->fq + first * work->count, work->count, 1, work->fkt,
+                          work->chunk, false, work->scores + first * work->chunk, work->chunk);
+        for (size_t i = first; i < first + rows; i++) {
+            float *row = work->scores + i * work->chunk;
+            size_t t = bo_visible(i, lag, work->keys);
+            memset(row + t, 0, (work->keys - t) * sizeof *row);
+            if (work->weighted) {
+                float sum = kernels->exp_weigh(t, work->c, work->b[t] - work->r[t], row);
+                if (sums) sums[i] = sum;
+            } else if (sums) {
+                sums[i] = (float)kernels->dot(t, row, work->weights);
+            }
+        }
+    }
+}
+
+void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n, size_t ldn,
+                       float *denominator, float *top)
+{
+    const bo_kernels *kernels = work->kernels;
+    size_t count = work->count, values = work->value_dim;
+    bo_linear_scores(work, queries, lag, denominator);
+    kernels->multiply(queries, values, count, work->fq, count, 1, work->sums.s, values, false, n, ldn);
+    for (size_t i = 0; i < queries; i++) {
+        size_t t = bo_visible(i, lag, work->keys);
+        float remains = bo_linear_remains(work, t);
+        float before = (float)kernels->dot(count, work->fq + i * count, work->sums.z);
+        if (remains != 1) kernels->scale(values, remains, n + i * ldn, n + i * ldn);
+        denominator[i] += remains * before;
+        top[i] = work->lq[i] + work->r[t];
+    }
+    for (size_t first = 0; first < queries; first += BO_BAND) {
+        size_t rows = queries - first < BO_BAND ? queries - first : BO_BAND;
+        kernels->multiply(rows, values, bo_visible(first + rows - 1, lag, work->keys), work->scores + first * work->chunk,
+                          work->chunk, 1, v, ldv, true, n + first * ldn, ldn);
+    }
+}
+
+void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
+{
+    const bo_kernels *kernels = work->kernels;
+    size_t count = work->count, values = work->value_dim, keys = work->keys;
+    if (keys == 0) return;
+    float remains = bo_linear_remains(work, keys);
+    const float *weighed = v;
+    size_t stride = ldv;
+    if (work->weighted) {
+        for (size_t j = 0; j < keys; j++)
+            kernels->scale(values, work->weights[j], v + j * ldv, work->values + j * values);
+        weighed = work->values;
+        stride = values;
+    }
+    if (remains != 1) {
+        kernels->scale(count, remains, work->sums.z, work->sums.z);
+        kernels->scale(count * values, remains, work->sums.s, work->sums.s);
+    }
+    kernels->multiply(1, count, keys, work->weights, keys, 1, work->fk, count, true, work->sums.z, count);
+    kernels->multiply(count, values, keys, work->fk, 1, count, weighed, stride, true, work->sums.s, values);
+    if (work->weighted) *work->sums.log_scale = work->r[keys];
+    work->b[0] = 0;
+    work->r[0] = *work->sums.log_scale;
+    work->keys = 0;
+}
+
+float bo_normalise(const bo_attention *attention, float denominator, const float *n, float *out)
+{
+    const bo_kernels *kernels = attention->kernels;
+    size_t values = attention->desc.value_dim;
+    float clamp = (float)attention->desc.clamp;
+    if (attention->desc.normaliser == BO_NORMALISER_NONE) {
+        memcpy(out, n, values * sizeof *out);
+        return -1;
+    }
+    float least = denominator > clamp ? denominator : clamp;
+    if (!(least > FLT_MIN)) {
+        memset(out, 0, values * sizeof *out);
+        return INFINITY;
+    }
+    kernels->scale(values, 1 / least, n, out);
+    return denominator > clamp ? least : -least;
+}

@@ -1,0 +1,79 @@
+/* The backward pass of a chunk. Everything is transposed and augmented: S~ᵀ is (value_dim + 1) x features with z as its last row,
+ * v~ = [v, 1], dn~ = [dL/dn, dL/d denominator]; so that every product runs over rows as they lie. With the letters of linear.h,
+ * W_ij = exp(c[j] + b[t] - r[t]), ρ_i = exp(r[0] + b[t] - r[t]), w_j = exp(c[j] + b[T] - r[T]) and G the gradient of the sums
+ * after the chunk:
+ *
+ *     df_i = ρ_i S~ dn~_i + Σ_{j<t} P_ij f_j          P_ij = W_ij dn~_i·v~_j
+ *     df_j = w_j G v~_j + Σ_i P_ij f_i
+ *     dv_j = w_j Gᵀ f_j + Σ_i A_ij dn_i               A_ij = W_ij f_i·f_j
+ *     G' = exp(r[0] + b[T] - r[T]) G + Σ_i ρ_i f_i dn~_iᵀ
+ *
+ * The running log scales are constants: outputs do not depend on them. */
+#ifndef BO_ATTENTION_LINEAR_GRADIENT_H
+#define BO_ATTENTION_LINEAR_GRADIENT_H
+
+#include "linear.h"
+#include "stream.h"
+
+/* Invariant: wide = value_dim + 1. */
+typedef struct bo_linear_back {
+    bo_linear linear;
+    size_t wide;
+    const float *st;     /* S~ᵀ before the chunk */
+    float *gt;           /* Gᵀ after it, then before it */
+    float *dn, *carried; /* dn~ and ρ dn~: chunk x wide */
+    float *vt;           /* v~ᵀ: wide x chunk */
+    float *vw;           /* w_j v~_j: chunk x wide */
+    float *p;            /* chunk x chunk */
+    float *dfq, *dfk;    /* chunk x features */
+    float *dvt;          /* value_dim x chunk */
+    float *dt;           /* chunk x the front's width */
+    float *dx;           /* chunk x dim */
+    float *dv;           /* chunk x value_dim */
+    double *flow;        /* per row: Σ f_i·df_i over the group, then minus f_j·df_j (the gates' gradients) */
+} bo_linear_back;
+
+bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                   size_t chunk, bo_carver *carver);
+
+/* The sums, transposed and augmented. */
+void bo_sums_widen(const bo_linear_back *back, bo_sums sums, float *st);
+/* next = S~ᵀ after the chunk whose keys (fk, weights, vw) are at hand. */
+void bo_linear_advance(const bo_linear_back *back, const float *st, float *next);
+
+/* w_j v~_j of the chunk's keys: vw. */
+void bo_linear_back_values(bo_linear_back *back, const bo_key_rows *rows);
+/* The parts of df_j and dv_j that come through the sums after the chunk; fkt and vt are made. */
+void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows);
+/* The same, and Gᵀ is carried over to the chunk's beginning: ready for the queries. */
+void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows);
+
+/* One query head: rows of q, dO, O and the tape's top and sum; dq (NULL: not wanted) is overwritten, or added to. */
+typedef struct bo_query_rows {
+    size_t rows, lag;
+    const float *q, *dout, *out;
+    size_t ldq, lddout, ldout;
+    const float *top, *sum;
+    float *dq;
+    size_t lddq;
+    bool add;
+} bo_query_rows;
+void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters);
+
+/* After every query head: dk and dv of the chunk's keys, to back->dx and back->dv; f_j·df_j leaves flow (row lag + j). */
+void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters, double *own);
+
+/* ---- a sequence ------------------------------------------------------------------------------------------------ */
+
+/* One key head of one sequence, backwards: bo_linear_backward, and the linear part of the hybrid. */
+typedef struct bo_linear_reverse {
+    const bo_call *call;
+    size_t sequence, key_head;
+    bo_key_stream keys;
+    bo_gradient_stream d_keys;
+    bool add;          /* to dq, which other gradients are in already */
+    float *parameters; /* of the front; NULL: none */
+} bo_linear_reverse;
+void bo_linear_reverse_run(const bo_linear_reverse *reverse, void *scratch);
+
+#endif

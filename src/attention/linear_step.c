@@ -1,0 +1,84 @@
+/* Decoding: one token for some sequences of one key head. Their features are computed together, as a chunk's would be; then
+ * each state is read and written once. */
+#include <math.h>
+#include <string.h>
+#include "linear.h"
+
+typedef struct step_work {
+    bo_linear linear; /* chunk = sequences at a time; its sums are not used */
+    float *fq;        /* group x count x features */
+    float *lq;        /* group x count */
+    float *n;         /* group x value_dim */
+} step_work;
+
+static step_work step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t count,
+                           bo_carver *carver)
+{
+    step_work work = {.linear = bo_linear_make(attention, in, key_head, count, carver)};
+    work.fq = bo_carve_floats(carver, attention->group * count * attention->count);
+    work.lq = bo_carve_floats(carver, attention->group * count);
+    work.n = bo_carve_floats(carver, attention->group * attention->desc.value_dim);
+    return work;
+}
+
+size_t bo_linear_step_bytes(const bo_attention *attention, size_t count)
+{
+    bo_carver carver = {0};
+    step_make(attention, NULL, 0, count, &carver);
+    return carver.bytes;
+}
+
+/* The state takes its token in and answers every query of the group. */
+static void step_one(const bo_attention *attention, step_work *work, size_t row, size_t count, const float *v,
+                     const float *log_gate, bo_sums sums, float *out)
+{
+    const bo_kernels *kernels = attention->kernels;
+    size_t features = attention->count, values = attention->desc.value_dim;
+    float *fk = work->linear.fk + row * features;
+    float decay = 1;
+    if (v) {
+        bo_token token = bo_linear_token(attention, *sums.log_scale, work->linear.lk[row], log_gate);
+        decay = token.decay;
+        *sums.log_scale = token.log_scale;
+        if (token.weight != 1) kernels->scale(features, token.weight, fk, fk);
+        if (decay != 1) kernels->scale(features, decay, sums.z, sums.z);
+        kernels->axpy(features, 1, fk, sums.z);
+    }
+    kernels->state_step(features, values, v != NULL, decay, fk, v, sums.s, attention->group, work->fq + row * features,
+                        count * features, work->n, values);
+    for (size_t g = 0; g < attention->group; g++) {
+        float denominator = (float)kernels->dot(features, work->fq + (g * count + row) * features, sums.z);
+        bo_normalise(attention, denominator, work->n + g * values, out + g * values);
+    }
+}
+
+/* A chunk of one key, by linear.h's formulas. */
+bo_token bo_linear_token(const bo_attention *attention, float log_scale, float lk, const float *log_gate)
+{
+    float gate = log_gate ? *log_gate : 0, own = lk + bo_log_input(attention, gate);
+    float next = attention->scaled ? fmaxf(log_scale + gate, own) : 0;
+    return (bo_token){.log_scale = next, .decay = expf(log_scale + gate - next), .weight = expf(own - next)};
+}
+
+void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
+                    size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch)
+{
+    (void)not_finite; /* the caller has looked at the inputs, and nothing here can overflow */
+    const bo_attention_desc *d = &attention->desc;
+    bo_carver carver = {.at = scratch};
+    step_work work = step_make(attention, in, key_head, count, &carver);
+    size_t head = key_head * attention->group;
+    if (in->k) {
+        const float *k = in->k + (first * d->key_heads + key_head) * d->dim;
+        bo_linear_features_into(&work.linear, count, k, d->key_heads * d->dim, work.linear.fk, work.linear.lk);
+    }
+    for (size_t g = 0; g < attention->group; g++)
+        bo_linear_features_into(&work.linear, count, in->q + (first * d->heads + head + g) * d->dim, d->heads * d->dim,
+                                work.fq + g * count * attention->count, work.lq + g * count);
+    for (size_t row = 0; row < count; row++) {
+        size_t at = (first + row) * d->key_heads + key_head;
+        step_one(attention, &work, row, count, in->k ? in->v + at * d->value_dim : NULL,
+                 in->log_gate ? in->log_gate + at : NULL, bo_state_sums(attention, states[first + row], key_head),
+                 out + ((first + row) * d->heads + head) * d->value_dim);
+    }
+}

@@ -1,0 +1,78 @@
+/* Keys as the sums take them in: stream.h. */
+#include <string.h>
+#include "stream.h"
+
+bo_key_stream bo_stream_of(const bo_call *call, size_t sequence, size_t key_head)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    return (bo_key_stream){.k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, sequence, key_head),
+                           .v = bo_rows_at(call, call->in->v, d->key_heads, d->value_dim, true, sequence, key_head),
+                           .gate = bo_rows_at(call, call->in->log_gate, d->key_heads, 1, true, sequence, key_head)};
+}
+
+bo_gradient_stream bo_gradient_stream_of(const bo_call *call, size_t sequence, size_t key_head)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    const bo_attention_gradients *g = call->gradients;
+    return (bo_gradient_stream){.k = bo_rows_at(call, g->k, d->key_heads, d->dim, true, sequence, key_head),
+                                .v = bo_rows_at(call, g->v, d->key_heads, d->value_dim, true, sequence, key_head)};
+}
+
+bo_key_rows bo_stream_take(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t rows,
+                           float *k, float *v)
+{
+    size_t dim = attention->desc.dim, values = attention->desc.value_dim, begin = stream->delay - stream->early;
+    size_t lag = begin > first ? begin - first : 0;
+    if (lag > rows) lag = rows;
+    bo_key_rows taken = {.lag = lag, .keys = rows - lag};
+    size_t from = first + lag, end = first + rows;
+    if (from >= stream->delay) { /* all of them are the call's own */
+        size_t token = from - stream->delay;
+        taken.k = stream->k.at ? stream->k.at + token * stream->k.stride : NULL;
+        taken.v = stream->v.at ? stream->v.at + token * stream->v.stride : NULL;
+        taken.gate = stream->gate.at ? stream->gate.at + token * stream->gate.stride : NULL;
+        taken.ldk = stream->k.stride;
+        taken.ldv = stream->v.stride;
+        taken.gate_stride = stream->gate.stride;
+        return taken;
+    }
+    for (size_t j = from; j < end; j++) {
+        bool early = j < stream->delay;
+        const float *key = early ? stream->early_k + (j - begin) * dim : stream->k.at + (j - stream->delay) * stream->k.stride;
+        const float *value =
+            early ? stream->early_v + (j - begin) * values : stream->v.at + (j - stream->delay) * stream->v.stride;
+        memcpy(k + (j - from) * dim, key, dim * sizeof *k);
+        memcpy(v + (j - from) * values, value, values * sizeof *v);
+    }
+    taken.k = k;
+    taken.v = v;
+    taken.ldk = dim;
+    taken.ldv = values;
+    return taken;
+}
+
+static void give_row(const bo_kernels *kernels, bool add, size_t width, const float *from, float *to)
+{
+    if (add)
+        kernels->axpy(width, 1, from, to);
+    else
+        memcpy(to, from, width * sizeof *to);
+}
+
+void bo_stream_give(const bo_attention *attention, const bo_gradient_stream *stream, size_t first, size_t count,
+                    const float *dk, const float *dv)
+{
+    size_t dim = attention->desc.dim, values = attention->desc.value_dim, begin = stream->delay - stream->early;
+    for (size_t j = first; j < first + count; j++) {
+        float *key = NULL, *value = NULL;
+        if (j < stream->delay) {
+            if (stream->early_k) key = stream->early_k + (j - begin) * dim;
+            if (stream->early_v) value = stream->early_v + (j - begin) * values;
+        } else {
+            if (stream->k.at) key = stream->k.at + (j - stream->delay) * stream->k.stride;
+            if (stream->v.at) value = stream->v.at + (j - stream->delay) * stream->v.stride;
+        }
+        if (key) give_row(attention->kernels, stream->add, dim, dk + (j - first) * dim, key);
+        if (value) give_row(attention->kernels, stream->add, values, dv + (j - first) * values, value);
+    }
+}
