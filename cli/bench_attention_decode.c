@@ -133,7 +133,7 @@ static bool measure_bandwidth(attention_bench *bench, size_t features)
         bench_add(
             bench->run, name, rate / ((before + after) / 2), "", 0.7, false,
             "%.4g ms a step; %s of states read and written once: %.1f GB/s. Triad %.1f GB/s: a = b + s c over 1 GiB, "
-            "3 arrays counted (a is also fetched before it is written, which is not)",
+            "its 3 arrays counted, the fetch of a before it is written not",
             1e3 * seconds, cli_bytes(bytes / 2).s, rate, (before + after) / 2);
     }
     close_decoder(&d);

@@ -81,10 +81,11 @@ static void say_counts(attention_bench *bench, size_t features, const counted co
     }
     char name[96];
     snprintf(name, sizeof name, "forward, %zu features, bytes at 16 N / bytes at N", features);
-    bench_add(bench->run, name, last->forward / first->forward, "", 1, true,
-              "N = %zu: %s, %zu: %s, %zu: %s; a state of %d heads is %s", first->tokens, cli_bytes(first->forward).s,
-              counts[1].tokens, cli_bytes(counts[1].forward).s, last->tokens, cli_bytes(last->forward).s,
-              ATTENTION_HEADS, cli_bytes(first->state).s);
+    double growth =
+        last->forward > first->forward ? last->forward / first->forward : 1; /* nothing at all does not grow */
+    bench_add(bench->run, name, growth, "", 1, true, "N = %zu: %s, %zu: %s, %zu: %s; a state of %d heads is %s",
+              first->tokens, cli_bytes(first->forward).s, counts[1].tokens, cli_bytes(counts[1].forward).s,
+              last->tokens, cli_bytes(last->forward).s, ATTENTION_HEADS, cli_bytes(first->state).s);
     snprintf(name, sizeof name, "backward + tape, %zu features, bytes / (sqrt(N) states)", features);
     bench_add(bench->run, name, share, "", 1, true, "the largest of N = %zu: %s, %zu: %s, %zu: %s", first->tokens,
               cli_bytes(bytes[0]).s, counts[1].tokens, cli_bytes(bytes[1]).s, last->tokens, cli_bytes(bytes[2]).s);

@@ -1,0 +1,83 @@
+# The bench of attention: every part at sizes that take no time, the fixed counts of operations, what is skipped or refused.
+[ -z "${SANITIZE:-}" ] || exit 77 # the yardsticks are long loops over matrices and a GiB
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+
+# measures OPTIONS...: with small numbers, as JSON.
+measures() { succeeds "$BOCHNER" bench attention --json --repeats 1 --features 16 --peers nowhere "$@"; }
+# figure NAME WHAT: value, detail or met of a figure.
+figure() {
+    tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," -v what="\"$2\": " 'index($0, name) == 1 {
+        v = substr($0, index($0, what) + length(what)); print v; exit }' | sed 's/^"//; s/[",}].*//'
+}
+# near WHAT A B: equal but for the four digits that are printed.
+near() { compare "$(awk -v a="$2" -v b="$3" 'BEGIN { d = a / b - 1; print d < 0 ? -d : d }')" '<' 2e-3 || complain "$1: $2 is not $3"; }
+
+# counts NAME OPERATIONS: time, rate and ratio of a pass fit the operations. The detail: 0.12 ms, 30.1 of 120.5 GFLOP/s, ...
+counts() {
+    tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," 'index($0, name) == 1' | sed 's/.*"detail": "//; s/ms, //; s/of //' >detail
+    read -r ms rate yardstick rest <detail || complain "no figure '$1': $(cat out)"
+    near "$1: operations" "$(awk -v t="$ms" -v r="$rate" 'BEGIN { print t * r * 1e6 }')" "$2"
+    near "$1: ratio" "$(figure "$1" value)" "$(awk -v r="$rate" -v y="$yardstick" 'BEGIN { print r / y }')"
+}
+linear() { echo $(($1 * 8 * (4 * 64 * $2 + 4 * $2 * 64 + 65 * ($2 + 64)))); }
+
+measures --only forward,backward,exact --lengths 64,100
+for n in 64 100; do
+    counts "forward, 16 features, N = $n / small-GEMM" "$(linear $n 16)"
+    counts "forward + backward, 16 features, N = $n / small-GEMM" "$((3 * $(linear $n 16)))"
+    counts "exact forward, N = $n / small-GEMM" $((8 * 4 * 64 * n * (n + 1) / 2))
+done
+
+measures --only crossover --lengths 64
+grep -q "no crossover of" err && complain "a map that attention does not know: $(cat err)"
+for map in positive sincos hyperbolic elu relu rfa rfa-gate dark hybrid; do
+    tr '{' '\n' <out | grep -q "^\"name\": \".*$map.*overtakes exact at N\".*\(none up to 64\|at the shortest length\)" ||
+        complain "no crossover of $map"
+done
+
+measures --only flat,memory --tokens 256 --lengths 256
+grep -q "ns a token: [0-9.]* at 256\"" out || complain "no time per token: $(cat out)"
+[ "$(figure "forward, 16 features, bytes at 16 N / bytes at N" value)" = 1 ] || complain "forward's memory grows: $(cat out)"
+[ "$(figure "backward + tape, 16 features, bytes / (sqrt(N) states)" met)" = true ] || complain "backward's memory: $(cat out)"
+
+measures --only decode --sequences 2 --lengths 128
+for batch in 1 2; do
+    for n in 64 128; do
+        expect "batch $batch, $n tokens" "$(figure "decode, batch $batch, $n tokens, cache / state" value)" '>' 0
+    done
+    grep -q "\"decode, batch $batch, break-even length\"" out || complain "no break-even length of batch $batch"
+done
+expect "bandwidth" "$(figure "decode, 16 features, 2 sequences, states' bandwidth / triad" value)" '>' 0
+
+# A peer that needs three seconds for everything; none at all.
+mkdir peers && touch peers/attention_torch.py
+cat >python <<'END'
+#!/bin/sh
+[ "$1" = -c ] && exit 0
+[ "$2 $3" = "64 16" ] || exit 1
+for run in '"forward", "features": 16' '"forward + backward", "features": 16' '"forward", "features": 0'; do
+    echo "{\"form\": $run, \"tokens\": 64, \"seconds\": 3.0, \"block\": 32, \"threads\": 1}"
+done
+END
+chmod +x python
+measures --only peer --lengths 64 --python ./python --peers peers
+for name in "forward, 16 features" "forward + backward, 16 features" "forward, exact"; do
+    name="$name, N = 64, times faster than PyTorch"
+    ms=$(tr '{' '\n' <out | grep -F "\"$name\"" | sed "s/.*bochner's median //; s/ ms.*//")
+    near "$name" "$(figure "$name" value)" "$(awk -v ms="$ms" 'BEGIN { print 3000 / ms }')"
+done
+measures --only peer --lengths 64 --python ./python
+grep -q "no comparison with PyTorch.*--peers FOLDER" err || complain "a missing script is not told: $(cat err)"
+
+fails 2 "no part 'forwards'|did you mean forward" "$BOCHNER" bench attention --only exact,forwards
+fails 2 "--lengths|ascending|'512,64'" "$BOCHNER" bench attention --lengths 512,64
+fails 2 "--lengths|'64,'" "$BOCHNER" bench attention --lengths 64,
+fails 2 "--features|'many'" "$BOCHNER" bench attention --features many
+fails 2 "options only|now" "$BOCHNER" bench attention now
+fails 2 "machines or attention|nothing" "$BOCHNER" bench
+succeeds "$BOCHNER" bench attention --help
+PATH=$(dirname "$BOCHNER"):$PATH
+awk '/^Example/ { on = 1; next } on && /^  bochner / { print; next } on { exit }' out >examples
+sh examples >out 2>err || complain "the example fails: $(cat examples err)"
+grep -q "^exact forward, N = 512" out || complain "the example measures something else: $(cat out)"
+finish
