@@ -26,7 +26,7 @@ bool bo_features_differentiable(const bo_features *features)
 
 /* Rows are taken BO_BLOCK_ROWS at a time: scratch does not grow beyond those. NULL: not needed. */
 typedef struct buffers {
-    float *project; /* what the projection itself needs */
+    float *project; /* what the structured transform needs */
     float *t, *u;   /* rows x dim, rows x m: for functions that are not evaluated in place */
     float *du, *dt; /* gradients of the same */
     float *push;    /* rows */
@@ -48,7 +48,6 @@ static size_t carve(const bo_features *f, size_t rows, bool backward, char *scra
     if (rows > BO_BLOCK_ROWS) rows = BO_BLOCK_ROWS;
     *b = (buffers){0};
     if (f->hadamard.padded) b->project = take(scratch, &used, f->hadamard.padded * one);
-    if (f->packed) b->project = take(scratch, &used, bo_packed_scratch(f->packed, rows));
     if (backward) b->du = take(scratch, &used, rows * m * one);
     if (backward && bo_features_scaled(f)) b->push = take(scratch, &used, rows * one);
     if (in_place) return used;
@@ -77,7 +76,7 @@ size_t bo_features_block_bytes(const bo_features *features, size_t rows)
 static void project(const bo_features *f, size_t rows, const float *x, size_t ldx, float *u, size_t ldu, float *buffer)
 {
     if (f->packed)
-        bo_packed_multiply(f->packed, rows, x, ldx, u, ldu, buffer);
+        bo_packed_multiply(f->packed, rows, x, ldx, u, ldu);
     else if (f->hadamard.padded)
         bo_hadamard_project(f, rows, x, ldx, u, ldu, buffer);
 }

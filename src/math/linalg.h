@@ -18,12 +18,9 @@ bo_status bo_gemm64(bo_context *context, bool ta, bool tb, size_t m, size_t n, s
 typedef struct bo_packed bo_packed;
 bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb, bo_packed **out);
 void bo_packed_destroy(bo_packed *packed);
-/* Bytes of scratch one call of bo_packed_multiply needs for m rows. */
-size_t bo_packed_scratch(const bo_packed *packed, size_t m);
-/* Runs on the calling thread alone (call it from tasks); overwrites C; scratch is 64-byte aligned. The
- * kernels must be those of the context the factor was packed with. */
-void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_t lda, float *c, size_t ldc,
-                        void *scratch);
+/* Runs on the calling thread alone (call it from tasks, with some tens of rows: A is to stay in cache); overwrites C. An
+ * element's bits do not depend on m or on its row. */
+void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_t lda, float *c, size_t ldc);
 
 /* Upper triangle of G (n x n, float64) += ZᵀZ for Z with `rows` rows of n floats. precise: products in
  * float64, else in float32 over at most 512 rows at a time, accumulated in float64. The strict lower triangle
