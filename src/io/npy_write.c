@@ -25,7 +25,7 @@ static bo_status count_numbers(bo_context *context, const char *path, const bo_a
 static bo_status write_array(bo_context *context, const char *path, const bo_array *shape, const void *values,
                              size_t item)
 {
-    size_t count;
+    size_t count = 0;
     BO_TRY(count_numbers(context, path, shape, item, &count));
     char header[BO_ARRAY_TEXT + 128], text[BO_ARRAY_TEXT];
     const char order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>';
