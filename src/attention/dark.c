@@ -1,0 +1,293 @@
+/* DARK's parameters from data (Farzam et al., arXiv 2603.04127): M that whitens, and frequencies drawn for the data. */
+#include <math.h>
+#include <string.h>
+#include "../features/propose.h"
+#include "../math/linalg.h"
+#include "dark.h"
+
+static bo_status check_arrays(bo_context *context, const char *what, const bo_attention_shape *shape, const float *q,
+                              const float *k)
+{
+    if (!shape || !q || !k)
+        return bo_fail(context, BO_INVALID, "%s: the %s NULL", what,
+                       !shape ? "shape is"
+                       : !q   ? "queries are"
+                              : "keys are");
+    if (shape->no_keys) return bo_fail(context, BO_INVALID, "%s needs keys; found a shape without", what);
+    return BO_OK;
+}
+
+/* Moments of q and of k. */
+typedef struct both {
+    bo_moments q, k;
+} both;
+
+static bo_status measure(bo_context *context, const bo_call *call, const float *q, const float *k, double scale,
+                         size_t first, size_t count, both *out)
+{
+    bo_side queries = bo_side_queries(call, q, first, count), keys = bo_side_keys(call, k, first, count);
+    *out = (both){0};
+    BO_TRY(bo_moments_measure(context, &queries, scale, &out->q));
+    return bo_moments_measure(context, &keys, scale, &out->k);
+}
+
+static void free_both(both *moments)
+{
+    bo_moments_free(&moments->q);
+    bo_moments_free(&moments->k);
+}
+
+/* ---- whitening ------------------------------------------------------------------------------------------------- */
+
+/* Off-diagonal covariances are lowered by this share, and this share of the mean variance is added to the diagonal: few
+ * rows, or directions without any variance, leave a matrix that can be inverted. */
+static const double shrinkage = 0.01, ridge = 1e-4;
+
+/* The mean of the covariances of q and of k, each about its own mean, shrunk; *variance: its mean diagonal before. */
+static void pooled_covariance(size_t dim, const both *m, double *out, double *variance)
+{
+    *variance = 0;
+    for (size_t i = 0; i < dim; i++)
+        for (size_t j = 0; j < dim; j++) {
+            double q = m->q.second[i * dim + j] - m->q.mean[i] * m->q.mean[j];
+            double k = m->k.second[i * dim + j] - m->k.mean[i] * m->k.mean[j];
+            out[i * dim + j] = 0.5 * (q + k) * (i == j ? 1 : 1 - shrinkage);
+            if (i == j) *variance += 0.5 * (q + k) / (double)dim;
+        }
+    for (size_t j = 0; j < dim; j++) out[j * dim + j] += ridge * *variance;
+}
+
+/* uᵀSu, S the mean of the second moments: the mean square of the data along u */
+static double energy_along(size_t dim, const both *m, const double *u)
+{
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++)
+        for (size_t j = 0; j < dim; j++)
+            sum += 0.5 * (m->q.second[i * dim + j] + m->k.second[i * dim + j]) * u[i] * u[j];
+    return sum;
+}
+
+/* The amount with which the mean of |Mx|² over the data is that of |x|²; M has the `rank` leading directions. */
+static double usual_amount(size_t dim, size_t rank, const both *m, const double *vectors, const double *values)
+{
+    double before = 0, after = 0;
+    for (size_t i = 0; i < dim; i++) {
+        double energy = energy_along(dim, m, vectors + i * dim);
+        before += energy;
+        if (i >= dim - rank) after += energy / values[i];
+    }
+    return sqrt(before / after);
+}
+
+/* Full rank: the symmetric root, which turns no direction into another; else a row a direction, largest first. */
+static void write_m(size_t dim, size_t rank, double amount, const double *vectors, double *values, double *full,
+                    float *m)
+{
+    for (size_t i = 0; i < dim; i++) values[i] = amount / sqrt(values[i]);
+    if (rank == dim) bo_eigen_compose(dim, vectors, values, full);
+    for (size_t r = 0; r < rank; r++)
+        for (size_t j = 0; j < dim; j++) {
+            size_t i = dim - 1 - r;
+            m[r * dim + j] = (float)(rank == dim ? full[r * dim + j] : values[i] * vectors[i * dim + j]);
+        }
+}
+
+static bo_status whiten_head(bo_context *context, const bo_attention *attention, const both *moments, size_t key_head,
+                             double amount, double *buffer, float *m)
+{
+    size_t dim = attention->desc.dim, rank = attention->desc.rank;
+    double *covariance = buffer, *vectors = covariance + dim * dim, *values = vectors + dim * dim, variance;
+    pooled_covariance(dim, moments, covariance, &variance);
+    if (!(variance > 0))
+        return bo_fail(context, BO_NUMERIC, "whitening: q and k of key head %zu do not vary", key_head);
+    BO_TRY(bo_eigen_of(context, dim, covariance, vectors, values));
+    if (amount == 0) amount = usual_amount(dim, rank, moments, vectors, values);
+    write_m(dim, rank, amount, vectors, values, covariance, m + key_head * rank * dim);
+    return BO_OK;
+}
+
+static bo_status whiten(bo_context *context, const bo_call *call, const float *q, const float *k, double amount,
+                        float *m)
+{
+    const bo_attention *attention = call->attention;
+    size_t dim = attention->desc.dim;
+    double *buffer = bo_alloc_raw(context, dim * (2 * dim + 1), sizeof *buffer, "whitening");
+    if (!buffer) return BO_MEMORY;
+    bo_status status = BO_OK;
+    for (size_t h = 0; status == BO_OK && h < attention->desc.key_heads; h++) {
+        both moments;
+        status = measure(context, call, q, k, 1, h, 1, &moments);
+        if (status == BO_OK) status = whiten_head(context, attention, &moments, h, amount, buffer, m);
+        free_both(&moments);
+    }
+    bo_free(buffer);
+    return status;
+}
+
+bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                         const float *q, const float *k, double amount, float *m)
+{
+    if (attention->desc.kind != BO_ATTENTION_DARK)
+        return bo_fail(context, BO_INVALID, "whitening is for kind dark; found %s",
+                       bo_attention_name(attention->desc.kind));
+    if (!(amount >= 0 && isfinite(amount)))
+        return bo_fail(context, BO_INVALID, "whitening: amount must be positive (0: the default), found %g", amount);
+    if (!m) return bo_fail(context, BO_INVALID, "whitening: there is nowhere to put m");
+    BO_TRY(check_arrays(context, "whitening", shape, q, k));
+    bo_geometry geometry;
+    BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
+    bo_call call = bo_layout_of(attention, shape, &geometry);
+    bo_status status = whiten(context, &call, q, k, amount, m);
+    bo_geometry_free(&geometry);
+    return status;
+}
+
+/* ---- the proposal ---------------------------------------------------------------------------------------------- */
+
+/* E[(xᵀΛ⁻¹x)²] / (r(r + 2)) over a sample of a side, r the rank of Λ: 1 for Gaussian rows (Mardia 1970). */
+static bo_status normality(bo_context *context, const bo_side *side, double scale, const bo_moments *m, double *out)
+{
+    enum { ROWS = 4096 };
+    size_t dim = side->dim, rank = 0;
+    float *x = bo_alloc_raw(context, ROWS * dim, sizeof *x, "a sample of rows");
+    double *vectors = bo_alloc_raw(context, dim * (dim + 1), sizeof *vectors, "a sample of rows");
+    double *values = vectors ? vectors + dim * dim : NULL, sum = 0;
+    bo_status status = x && vectors ? bo_eigen_of(context, dim, m->second, vectors, values) : BO_MEMORY;
+    size_t rows = status == BO_OK ? bo_side_sample(side, ROWS, x) : 0;
+    for (size_t r = 0; r < rows; r++) {
+        double distance = 0;
+        rank = 0;
+        for (size_t i = 0; i < dim; i++) {
+            if (values[i] <= 1e-9 * values[dim - 1]) continue;
+            double along = 0;
+            for (size_t j = 0; j < dim; j++) along += vectors[i * dim + j] * (double)x[r * dim + j];
+            distance += scale * along * along / values[i];
+            rank++;
+        }
+        sum += distance * distance;
+    }
+    *out = rank ? sum / (double)rows / (double)(rank * (rank + 2)) : 1;
+    bo_free(x);
+    bo_free(vectors);
+    return status;
+}
+
+static double mismatch(size_t dim, const both *m)
+{
+    double apart = 0, together = 0;
+    for (size_t i = 0; i < dim * dim; i++) {
+        double q = m->q.second[i], k = m->k.second[i];
+        apart += (q - k) * (q - k);
+        together += (q + k) * (q + k);
+    }
+    return together > 0 ? sqrt(apart / together) : 0;
+}
+
+/* Eigenvalues of (Λ_q + Λ_k)/2 */
+static bo_status extremes(bo_context *context, size_t dim, const both *m, double *smallest, double *largest)
+{
+    double *buffer = bo_alloc_raw(context, dim * (dim + 1), sizeof *buffer, "eigenvalues");
+    if (!buffer) return BO_MEMORY;
+    for (size_t i = 0; i < dim * dim; i++) buffer[i] = 0.5 * (m->q.second[i] + m->k.second[i]);
+    double *values = buffer + dim * dim;
+    bo_status status = bo_eigen(context, dim, buffer, dim, values);
+    *smallest = fmax(0, values[0]);
+    *largest = fmax(0, values[dim - 1]);
+    bo_free(buffer);
+    return status;
+}
+
+/* Keeps what is said of the key head with the largest eigenvalue; clipped eigenvalues are counted over all. */
+static bo_status report_head(bo_context *context, const bo_call *call, const float *q, const float *k, size_t first,
+                             size_t count, const both *m, const bo_law *law, bo_dark_report *report)
+{
+    const bo_attention_desc *desc = &call->attention->desc;
+    double smallest, largest, normal_q, normal_k;
+    report->clipped += law->clipped;
+    BO_TRY(extremes(context, desc->dim, m, &smallest, &largest));
+    if (first > 0 && largest <= report->largest) return BO_OK;
+    bo_side queries = bo_side_queries(call, q, first, count), keys = bo_side_keys(call, k, first, count);
+    BO_TRY(normality(context, &queries, desc->scale, &m->q, &normal_q));
+    BO_TRY(normality(context, &keys, desc->scale, &m->k, &normal_k));
+    *report = (bo_dark_report){.key_head = first,
+                               .largest = largest,
+                               .smallest = smallest,
+                               .mean_share = bo_moments_mean_share(desc->dim, &m->q, &m->k),
+                               .mismatch = mismatch(desc->dim, m),
+                               .normality = fmax(normal_q, normal_k),
+                               .isotropic_finite = law->isotropic_finite,
+                               .proposal_finite = law->proposal_finite,
+                               .clipped = report->clipped,
+                               .log_gain = law->log_gain};
+    return BO_OK;
+}
+
+/* Laws of all maps first, so that a failure leaves every map as it was. With one draw for all key heads, one law. */
+static bo_status make_laws(bo_context *context, const bo_call *call, const float *q, const float *k, size_t maps,
+                           bo_law *laws, bo_dark_report *report)
+{
+    const bo_attention_desc *desc = &call->attention->desc;
+    size_t count = desc->key_heads / maps;
+    for (size_t h = 0; h < maps; h++) {
+        both moments;
+        bo_status status = measure(context, call, q, k, desc->scale, h * count, count, &moments);
+        if (status == BO_OK) status = bo_law_make(context, desc->dim, moments.q.second, moments.k.second, laws + h);
+        if (status == BO_OK) status = report_head(context, call, q, k, h * count, count, &moments, laws + h, report);
+        free_both(&moments);
+        BO_TRY(status);
+    }
+    return BO_OK;
+}
+
+static void warn(bo_context *context, const bo_dark_report *r)
+{
+    if (r->clipped)
+        bo_log(
+            context, BO_LOG_WARNING,
+            "proposal: %zu eigenvalues of the precision were raised to %g: the data is too large for the best law to "
+            "exist (largest eigenvalue %.3g, key head %zu; below 0.45 it does)",
+            r->clipped, BO_LEAST_PRECISION, r->largest, r->key_head);
+    if (r->mean_share > 0.2)
+        bo_log(context, BO_LOG_WARNING,
+               "proposal: the mean is %.0f%% of the second moment of q and k; the theory takes it as 0",
+               100 * r->mean_share);
+}
+
+static bo_status check_proposal(bo_context *context, const bo_attention *attention)
+{
+    const bo_attention_desc *desc = &attention->desc;
+    if (desc->kind != BO_ATTENTION_FAVOR && desc->kind != BO_ATTENTION_DARK)
+        return bo_fail(context, BO_INVALID, "a proposal is for kinds favor and dark; found %s",
+                       bo_attention_name(desc->kind));
+    if (desc->features.function != BO_FUNCTION_POSITIVE)
+        return bo_fail(context, BO_INVALID, "a proposal is for function positive; found %s",
+                       bo_function_name(desc->features.function));
+    if (desc->features.dim != desc->dim)
+        return bo_fail(context, BO_INVALID, "a proposal needs M of full rank, the identity: dim is %zu, rank %zu",
+                       desc->dim, desc->features.dim);
+    return BO_OK;
+}
+
+bo_status bo_dark_propose(bo_context *context, bo_attention *attention, const bo_attention_shape *shape, const float *q,
+                          const float *k, bo_dark_report *out)
+{
+    bo_dark_report report = {0};
+    BO_TRY(check_proposal(context, attention));
+    BO_TRY(check_arrays(context, "a proposal", shape, q, k));
+    size_t maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
+    bo_geometry geometry;
+    BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
+    bo_call call = bo_layout_of(attention, shape, &geometry);
+    bo_law *laws = bo_alloc(context, maps, sizeof *laws, "laws of frequencies");
+    bo_status status = laws ? make_laws(context, &call, q, k, maps, laws, &report) : BO_MEMORY;
+    for (size_t h = 0; status == BO_OK && h < maps; h++)
+        status = bo_features_propose(context, attention->features[h], laws[h].root);
+    bo_attention_refresh(attention);
+    for (size_t h = 0; laws && h < maps; h++) bo_law_free(laws + h);
+    bo_free(laws);
+    bo_geometry_free(&geometry);
+    if (status != BO_OK) return status;
+    warn(context, &report);
+    if (out) *out = report;
+    return BO_OK;
+}

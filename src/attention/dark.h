@@ -1,0 +1,80 @@
+/* The data as the theory of proposals sees it: moments of the rows of a key head, and the normal law from which the
+ * frequencies of positive features are best drawn for them. */
+#ifndef BO_ATTENTION_DARK_H
+#define BO_ATTENTION_DARK_H
+
+#include "calls.h"
+
+/* A call that has its layout and nothing else: enough for bo_rows_at. */
+static inline bo_call bo_layout_of(const bo_attention *attention, const bo_attention_shape *shape,
+                                   const bo_geometry *geometry)
+{
+    return (bo_call){.attention = attention,
+                     .kernels = attention->kernels,
+                     .shape = shape,
+                     .sequences = geometry->sequences,
+                     .queries_total = geometry->queries_total,
+                     .keys_total = geometry->keys_total};
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------ */
+
+/* The rows of `count` heads, from `first`, of every sequence: q or k of one key head, or of all of them. */
+typedef struct bo_side {
+    const bo_call *call; /* its layout is all that is used */
+    const float *array;
+    const char *name; /* "q" or "k" */
+    size_t heads;     /* of the array */
+    size_t first, count, dim;
+    bool keys;
+} bo_side;
+
+bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_head, size_t key_heads);
+bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head, size_t key_heads);
+size_t bo_side_rows(const bo_side *side);
+/* At most `most` rows, evenly spaced over all; returns how many. out: rows x dim. */
+size_t bo_side_sample(const bo_side *side, size_t most, float *out);
+
+/* ---- moments --------------------------------------------------------------------------------------------------- */
+
+/* Of √scale x over the rows x of a side. */
+typedef struct bo_moments {
+    double *mean;   /* dim */
+    double *second; /* dim x dim, symmetric: the mean of x xᵀ */
+} bo_moments;
+
+/* BO_NUMERIC, naming the place, where a row is not finite. Freed by bo_moments_free, also after failure. */
+bo_status bo_moments_measure(bo_context *context, const bo_side *side, double scale, bo_moments *out);
+void bo_moments_free(bo_moments *moments);
+/* The mean of (|mean|² of either) over (the trace of either's second moments): 0 for centred data. */
+double bo_moments_mean_share(size_t dim, const bo_moments *q, const bo_moments *k);
+/* The mean of |x + y|² over independent x and y. */
+double bo_moments_pair_norm(size_t dim, const bo_moments *q, const bo_moments *k);
+
+/* ---- the law --------------------------------------------------------------------------------------------------- */
+
+/* Positive features of exp(x·y), x ~ N(0, Λ_q) and y ~ N(0, Λ_k) independent: over w ~ N(0, P⁻¹) with importance weights,
+ * E[estimate²] is least for P = I - 2Λ_q(I + 2Λ_q)⁻¹ - 2Λ_k(I + 2Λ_k)⁻¹, since sqrt(E f(x, w)² E f(y, w)²) times the
+ * standard normal density is that law (Farzam et al., arXiv 2603.04127, Theorem 3.2 for Λ_q = Λ_k; Sernau et al., arXiv
+ * 2406.18802, for the principle). For a law N(0, C⁻¹) with the same eigenvectors it is a constant times
+ * |C|^-½ |2P - C|^-½, infinite unless 2P > C. */
+typedef struct bo_law {
+    double *root;   /* dim x dim, symmetric: Σ*^½, so that w = root · standard normal */
+    double *shape;  /* dim x dim, symmetric: C, the precision after clipping */
+    double log_det; /* log |C| */
+    size_t clipped; /* eigenvalues of P below BO_LEAST_PRECISION, raised to it */
+    bool isotropic_finite, proposal_finite;
+    double log_gain; /* log of E[estimate²] for w ~ N(0, I) over that for N(0, C⁻¹); NAN where both are infinite */
+} bo_law;
+
+#define BO_LEAST_PRECISION 0.05
+
+bo_status bo_law_make(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k, bo_law *out);
+void bo_law_free(bo_law *law);
+
+/* Eigen-decomposition of a copy: row i of `vectors` (dim x dim) belongs to values[i], ascending. */
+bo_status bo_eigen_of(bo_context *context, size_t dim, const double *matrix, double *vectors, double *values);
+/* out (dim x dim) = Σ_i f_i u_i u_iᵀ with u_i the rows of `vectors`. */
+void bo_eigen_compose(size_t dim, const double *vectors, const double *f, double *out);
+
+#endif
