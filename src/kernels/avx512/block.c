@@ -3,7 +3,6 @@
 #include "simd.h"
 #include "avx512.h"
 
-#define TILE_ROWS    6
 #define TILE_VECTORS 4
 #include "../simd/block_body.h"
 #endif

@@ -1,7 +1,7 @@
-/* Kernels of blocks in cache in the vector vocabulary of the includer, which also says how large a tile of C its
- * registers hold: TILE_ROWS rows by TILE_VECTORS vectors. */
+/* Kernels of blocks in cache in the vector vocabulary of the includer, which also says how many vectors wide a tile of C
+ * is: 6 rows of 2 take 12 of 16 registers, of 4 they take 24 of 32; the others hold a line of B and an element of A. */
 
-enum { PANEL = TILE_VECTORS * LANES }; /* columns of C at a time */
+enum { TILE_ROWS = 6, PANEL = TILE_VECTORS * LANES /* columns of C at a time */ };
 
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t vecto
     EACH_ROW EACH_VECTOR store_vector(c + i * ldc, j, vectors, rest, sum[i][j]);
 }
 
-/* A tile of up to TILE_ROWS rows. */
+/* A tile of m <= TILE_ROWS rows. */
 static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vectors, size_t rest, const product *shape,
                                                           const renewal *renewed, const float *a, const float *b,
                                                           float *c)
@@ -94,8 +94,8 @@ static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vecto
     case 5:
         tile(5, vectors, rest, shape, renewed, a, b, c);
         break;
-    case TILE_ROWS:
-        tile(TILE_ROWS, vectors, rest, shape, renewed, a, b, c);
+    case 6:
+        tile(6, vectors, rest, shape, renewed, a, b, c);
         break;
     default:
         break;
@@ -156,28 +156,31 @@ void ISA(multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, siz
 }
 
 /* A block of LANES x LANES numbers, of which rows x columns exist. */
-static inline void transpose_part(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb)
+static inline __attribute__((always_inline)) void transpose_block(size_t rows, size_t columns, const float *a,
+                                                                  size_t lda, float *b, size_t ldb)
 {
     v block[LANES];
-    for (size_t i = 0; i < LANES; i++) {
-        block[i] = i >= rows ? v_set(0.0f) : columns == LANES ? v_load(a + i * lda) : v_load_part(a + i * lda, columns);
+    UNROLLED for (size_t i = 0; i < LANES; i++)
+    {
+        block[i] = i < rows ? load_vector(a + i * lda, 0, 1, columns) : v_set(0.0f);
     }
     v_transpose(block);
-    for (size_t j = 0; j < columns; j++) {
-        if (rows == LANES) {
-            v_store(b + j * ldb, block[j]);
-        } else {
-            v_store_part(b + j * ldb, rows, block[j]);
-        }
+    UNROLLED for (size_t j = 0; j < LANES; j++)
+    {
+        if (j < columns) store_vector(b + j * ldb, 0, 1, rows, block[j]);
     }
 }
 
-static inline void transpose_whole(const float *a, size_t lda, float *b, size_t ldb)
+/* Both out of line: in the loop over blocks, compilers carry the addresses of all lines through memory. */
+static __attribute__((noinline)) void transpose_whole(const float *a, size_t lda, float *b, size_t ldb)
 {
-    v block[LANES];
-    UNROLLED for (size_t i = 0; i < LANES; i++) block[i] = v_load(a + i * lda);
-    v_transpose(block);
-    UNROLLED for (size_t j = 0; j < LANES; j++) v_store(b + j * ldb, block[j]);
+    transpose_block(LANES, LANES, a, lda, b, ldb);
+}
+
+static __attribute__((noinline)) void transpose_edge(size_t rows, size_t columns, const float *a, size_t lda, float *b,
+                                                     size_t ldb)
+{
+    transpose_block(rows, columns, a, lda, b, ldb);
 }
 
 void ISA(transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb)
@@ -188,7 +191,7 @@ void ISA(transpose)(size_t rows, size_t columns, const float *a, size_t lda, flo
             if (high == LANES && wide == LANES) {
                 transpose_whole(a + i * lda + j, lda, b + j * ldb + i, ldb);
             } else {
-                transpose_part(high, wide, a + i * lda + j, lda, b + j * ldb + i, ldb);
+                transpose_edge(high, wide, a + i * lda + j, lda, b + j * ldb + i, ldb);
             }
         }
     }
@@ -197,10 +200,11 @@ void ISA(transpose)(size_t rows, size_t columns, const float *a, size_t lda, flo
 /* Rows of S at a time: few, so that further queries find them in the first-level cache. */
 enum { STATE_ROWS = 32 };
 
+/* A panel of S is renewed and read by m <= TILE_ROWS queries at once. */
 static __attribute__((noinline)) void panel_renewed(size_t m, const product *shape, const renewal *renewed,
-                                                    const float *a, float *c)
+                                                    const float *q, float *out)
 {
-    tile_of(m, TILE_VECTORS, LANES, shape, renewed, a, renewed->lines, c);
+    tile_of(m, TILE_VECTORS, LANES, shape, renewed, q, renewed->lines, out);
 }
 
 /* line = keep line + factor value */
@@ -216,22 +220,26 @@ static inline void renew(size_t n, v keep, v factor, const float *value, float *
     }
 }
 
-/* The first queries are answered while S is renewed, as many as a tile has rows; the others after them. No prefetching:
- * that of the machine does better (software prefetches of S lost a third). */
+/* The first queries, as many as a tile has rows, are answered while S is renewed, except in the columns beyond the last
+ * full panel; the others right after them. S comes from memory; it is not prefetched here, since the hardware does that
+ * better: prefetches of lines 512 bytes to 8 KB ahead only cost time. */
 void ISA(state_step)(size_t rows, size_t n, bool update, float decay, const float *f, const float *value, float *s,
                      size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
 {
-    size_t first = queries < TILE_ROWS ? queries : TILE_ROWS, wide = update && first > 0 ? n / PANEL * PANEL : 0;
-    for (size_t i = 0; i == 0 || i < rows; i += STATE_ROWS, s += STATE_ROWS * n, q += STATE_ROWS) {
+    const size_t first = queries < TILE_ROWS ? queries : TILE_ROWS;
+    const size_t wide = update && first > 0 ? n / PANEL * PANEL : 0;
+    for (size_t i = 0; i == 0 || i < rows; i += STATE_ROWS) {
         const size_t here = rows - i < STATE_ROWS ? rows - i : STATE_ROWS;
         const product shape = {here, ldq, 1, n, ldo, i > 0};
+        float *lines = s + i * n;
         for (size_t j = 0; j < wide; j += PANEL) {
-            panel_renewed(first, &shape, &(renewal){decay, f + i, value + j, s + j}, q, out + j);
+            panel_renewed(first, &shape, &(renewal){decay, f + i, value + j, lines + j}, q + i, out + j);
         }
-        for (size_t r = 0; update && wide < n && r < here; r++) {
-            renew(n - wide, v_set(decay), v_set(f[i + r]), value + wide, s + r * n + wide);
+        for (size_t r = 0; update && r < here; r++) {
+            renew(n - wide, v_set(decay), v_set(f[i + r]), value + wide, lines + r * n + wide);
         }
-        ISA(multiply)(first, n - wide, here, q, ldq, 1, s + wide, n, i > 0, out + wide, ldo);
-        ISA(multiply)(queries - first, n, here, q + first * ldq, ldq, 1, s, n, i > 0, out + first * ldo, ldo);
+        if (wide < n) ISA(multiply)(first, n - wide, here, q + i, ldq, 1, lines + wide, n, i > 0, out + wide, ldo);
+        if (first == queries) continue;
+        ISA(multiply)(queries - first, n, here, q + first * ldq + i, ldq, 1, lines, n, i > 0, out + first * ldo, ldo);
     }
 }

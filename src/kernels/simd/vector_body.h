@@ -24,28 +24,25 @@ void ISA(exp_shift)(size_t n, const float *x, float shift, float *y)
     if (i < n) v_store_part(y + i, n - i, exp_vector(v_load_part(x + i, n - i), more));
 }
 
-/* y and its sum: four sums so that the additions overlap; their order depends on n alone. `weigh`: times what y held. */
+/* y and its sum, lane by lane and then over the lanes. `weigh`: times what y held. */
 static inline __attribute__((always_inline)) float exp_total(size_t n, const float *x, float shift, float *y,
                                                              bool weigh)
 {
-    const v more = v_set(shift);
-    v sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
+    v more = v_set(shift), sum = v_set(0.0f);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         v value = exp_vector(v_load(x + i), more);
         if (weigh) value = v_mul(value, v_load(y + i));
         v_store(y + i, value);
-        sum[0] = v_add(sum[0], value);
-        v first = sum[0];
-        sum[0] = sum[1], sum[1] = sum[2], sum[2] = sum[3], sum[3] = first;
+        sum = v_add(sum, value);
     }
     if (i < n) {
         v value = exp_vector(v_load_part(x + i, n - i), more);
         if (weigh) value = v_mul(value, v_load_part(y + i, n - i));
         v_store_part(y + i, n - i, value);
-        sum[0] = v_add(sum[0], v_part(n - i, value, v_set(0.0f)));
+        sum = v_add(sum, v_part(n - i, value, v_set(0.0f)));
     }
-    return v_sum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+    return v_sum(sum);
 }
 
 float ISA(exp_sum)(size_t n, const float *x, float shift, float *y)
