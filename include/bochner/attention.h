@@ -54,7 +54,7 @@ typedef enum bo_attention_kind {
 
 typedef enum bo_gate {
     BO_GATE_NONE = 0,
-    BO_GATE_CONVEX = 1, /* S_t = g_t S_{t-1} + (1 - g_t) φ(k_t) v_tᵀ: RFA-Gate */
+    BO_GATE_CONVEX = 1, /* S_t = g_t S_{t-1} + (1 - g_t) φ(k_t) v_tᵀ: RFA-Gate; 1 - g_t is never less than 1e-30 */
     BO_GATE_DECAY = 2,  /* S_t = g_t S_{t-1} + φ(k_t) v_tᵀ */
     BO_GATE_COUNT = 3
 } bo_gate;
@@ -75,7 +75,7 @@ typedef struct bo_attention_desc {
     bool causal;
     double scale; /* s; 0: 1/√dim. For LINEAR it is features.gamma (0: 1); for RFA see temperature */
     /* The map; its dim is filled in. LINEAR: as given. RFA: kernel RBF (the default) or ARCCOS. FAVOR, DARK, HYBRID: kernel
-     * SOFTMAX is filled in (HYBRID may name another), function POSITIVE by default. sampling must be DRAWN. */
+     * SOFTMAX is filled in (HYBRID may name another), function POSITIVE by default. sampling must be DRAWN; a sample (rows as the map sees them) serves OPRF only. */
     bo_features_desc features;
     bool one_draw; /* all key heads share one draw; else each has its own */
     bo_gate gate;
@@ -213,28 +213,30 @@ BO_API bo_status bo_gate_backward(bo_context *context, size_t tokens, size_t wid
                                   const float *w, const float *log_gate, const float *dlog_gate, float *dx, float *dw,
                                   float *db);
 
-/* DARK: M = amount · Λ^-1/2 for each key head, Λ the covariance of q and k about their own means, pooled, shrunk a little
- * towards its diagonal; amount 0: dim^¼ · √(mean variance)… such that E|Mx|² is that of the data. With rank < dim the
- * leading principal directions. m: key_heads x rank x dim. */
+/* DARK: M = amount · Λ^-½ for each key head (the symmetric root; with rank < dim a row for each leading direction), Λ the mean
+ * of the covariances of q and k, each about its own mean, shrunk by 1% towards its diagonal. amount 0: the usual temperature,
+ * the mean of |Mx|² over the data is that of |x|². m: key_heads x rank x dim. */
 BO_API bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                 const float *q, const float *k, double amount, float *m);
 
-/* The data as DARK's theory sees it, for the worst key head: Λ is the second moment of √s q and √s k. */
+/* The data as DARK's theory sees it, for the worst key head: Λ_q, Λ_k are the second moments of √s q (of the query heads that
+ * share it) and √s k, Λ their mean. */
 typedef struct bo_dark_report {
-    size_t key_head;             /* with the largest eigenvalue */
-    double largest, smallest;    /* eigenvalues of Λ, q and k pooled */
-    double mean_share;           /* |mean|² / E|x|²: the theory takes 0 */
-    double mismatch;             /* |Λ_q - Λ_k| / |Λ_q + Λ_k| (Frobenius): the theory takes 0 */
-    double normality;            /* E[(x'Λ⁻¹x)²] / (d(d + 2)): the theory takes 1, heavy tails are larger */
-    bool isotropic_finite;       /* plain positive features have a finite variance on Gaussian data with these Λ */
-    bool proposal_finite;        /* those drawn from N(0, Σ*) too */
-    size_t clipped;              /* eigenvalues that had to be lowered for Σ* to exist, over all heads */
-    double log_gain;             /* log of second moment, isotropic over Σ*: what the proposal should gain; INFINITY */
+    size_t key_head;          /* with the largest eigenvalue */
+    double largest, smallest; /* eigenvalues of Λ */
+    double mean_share;        /* |mean|² / E|x|²: the theory takes 0 */
+    double mismatch;          /* |Λ_q - Λ_k| / |Λ_q + Λ_k| (Frobenius): 0 where Λ_q = Λ_k */
+    double normality;         /* E[(x'Λ⁻¹x)²] / (d(d + 2)), the larger of q and k: the theory takes 1, heavy tails exceed it */
+    bool isotropic_finite;    /* plain positive features have a finite variance on Gaussian data with these Λ */
+    bool proposal_finite;     /* those drawn from N(0, Σ*) too */
+    size_t clipped;           /* eigenvalues of Σ* that had to be lowered to 20, over all heads: data too large for it */
+    double log_gain;          /* log of the second moment, isotropic over Σ*; INFINITY: only the latter is finite; NAN: none */
 } bo_dark_report;
 /* Draws the frequencies of every key head from N(0, Σ*), Σ* = (I + 2Λ)(I - 2Λ)⁻¹, or where Λ_q and Λ_k differ from the
  * normal law with precision I - 2Λ_q(I + 2Λ_q)⁻¹ - 2Λ_k(I + 2Λ_k)⁻¹, with importance weights: still an unbiased estimate
- * of exp(s q·k), of least variance for Gaussian q and k. FAVOR and DARK (M = identity), function POSITIVE. Nobody else may
- * be using the attention meanwhile. The statistics are constants from now on, so that causal stays causal. */
+ * of exp(s q·k), of least variance for Gaussian q and k. With one_draw, one law for all key heads. FAVOR and DARK (with M the
+ * identity), function POSITIVE. Nobody else may be using the attention meanwhile; states made before no longer fit it. The
+ * statistics are constants from now on, so that causal stays causal. out may be NULL. */
 BO_API bo_status bo_dark_propose(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
                                  const float *q, const float *k, bo_dark_report *out);
 
