@@ -1,4 +1,263 @@
-/* Softmax inside a window, features outside, one denominator. */
-#include "internal.h"
+/* Exact softmax in the window, features for what has left it, one denominator: a chunk of tokens goes through linear.h with the
+ * keys that leave meanwhile, then through softmax tiles, and row by row both are put on the larger of the two log scales. */
+#include "hybrid.h"
+#include "linear_gradient.h"
+#include <math.h>
+#include <string.h>
 
-const bo_engine bo_engine_hybrid = {0};
+/* ---- one row --------------------------------------------------------------------------------------------------- */
+
+static float relative(float top, float reference)
+{
+    return top > -INFINITY ? expf(top - reference) : 0.0f;
+}
+
+void bo_part_merge(const bo_attention *attention, bo_part *far, bo_part near)
+{
+    const bo_kernels *kernels = attention->kernels;
+    size_t width = attention->desc.value_dim;
+    float top = fmaxf(far->top, near.top), keep = relative(far->top, top), take = relative(near.top, top);
+    if (keep != 1.0f) kernels->scale(width, keep, far->numerator, far->numerator);
+    if (take != 0.0f) kernels->axpy(width, take, near.numerator, far->numerator);
+    far->denominator = keep * far->denominator + take * near.denominator;
+    far->top = top;
+}
+
+bo_part bo_window_part(const bo_softmax_tile *tile, size_t row, const bo_attention_inputs *in, size_t head)
+{
+    float log_mix = in->mix ? logf(in->mix[head]) : 0.0f;
+    return (bo_part){tile->numerator + row * tile->value_dim, tile->sum[row], tile->top[row] + log_mix};
+}
+
+/* ---- plan ------------------------------------------------------------------------------------------------------ */
+
+/* Keys and values that the initial state still holds, or their gradients: held x dim, held x value_dim. */
+typedef struct early_rows {
+    float *k, *v;
+} early_rows;
+
+static early_rows carve_early(const bo_attention *attention, bo_carver *carver)
+{
+    size_t held = attention->held;
+    return (early_rows){bo_carve_floats(carver, held * attention->desc.dim),
+                        bo_carve_floats(carver, held * attention->desc.value_dim)};
+}
+
+/* What forward works with, a chunk at a time. */
+typedef struct chunk_work {
+    bo_linear linear;
+    float *n, *denominator, *top; /* what the sums and the chunk's keys give */
+    float *k, *v;                 /* buffers of the stream */
+    early_rows early;
+    void *window; /* bo_exact's scratch */
+} chunk_work;
+
+static chunk_work carve(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t longest,
+                        size_t chunk, bo_carver *carver)
+{
+    size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
+    chunk_work work = {.linear = bo_linear_make(attention, in, key_head, chunk, carver)};
+    work.n = bo_carve_floats(carver, chunk * value_dim);
+    work.denominator = bo_carve_floats(carver, chunk);
+    work.top = bo_carve_floats(carver, chunk);
+    work.k = bo_carve_floats(carver, chunk * dim);
+    work.v = bo_carve_floats(carver, chunk * value_dim);
+    work.early = carve_early(attention, carver);
+    work.window = bo_carve(carver, bo_exact_bytes(attention, longest, chunk, false), 1);
+    return work;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *out)
+{
+    bo_linear_plan(attention, longest_queries, longest_keys, out);
+    bo_carver forward = {NULL, 0}, backward = {NULL, 0};
+    carve(attention, NULL, 0, longest_keys, out->chunk, &forward);
+    carve_early(attention, &backward);
+    carve_early(attention, &backward);
+    out->query_tile = BO_SOFTMAX_TILE;
+    out->key_tile = BO_PANEL;
+    out->forward_bytes = forward.bytes;
+    out->backward_bytes = backward.bytes + larger(bo_linear_backward_bytes(attention, out),
+                                                  bo_exact_bytes(attention, longest_keys, BO_SOFTMAX_TILE, true));
+}
+
+static size_t tape_states(const bo_attention *attention, const bo_attention_plan *out, size_t queries, size_t keys)
+{
+    return bo_engine_linear.tape_states(attention, out, queries, keys);
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------------- */
+
+/* The keys of a task as the sums take them in: each a window later. */
+static bo_key_stream leaving_keys(const bo_softmax_keys *keys, early_rows early)
+{
+    const bo_call *call = keys->call;
+    bo_key_stream stream = bo_stream_of(call, keys->sequence, keys->key_head);
+    size_t first = bo_kept_first(keys->old, call->attention->held);
+    stream.delay = call->attention->held;
+    stream.early = keys->old - first;
+    stream.early_k = early.k;
+    stream.early_v = early.v;
+    if (stream.early) bo_kept_read(call->kernels, &keys->kept, first, stream.early, early.k, early.v);
+    return stream;
+}
+
+typedef struct task {
+    chunk_work work;
+    bo_exact window;
+    bo_key_stream leaving;
+} task;
+
+/* Rows of the tile, which begins at row `offset` of the chunk: merged, divided, recorded. */
+static void finish_tile(task *t, size_t head, size_t first, size_t offset)
+{
+    const bo_call *call = t->window.call;
+    const bo_softmax_tile *tile = &t->window.tile;
+    bo_rows out = bo_exact_rows(&t->window, call->out, tile->value_dim, head, first);
+    size_t tape = bo_exact_tape(&t->window, head, first);
+    for (size_t r = 0; r < tile->rows; r++) {
+        size_t i = offset + r;
+        bo_part far = {t->work.n + i * tile->value_dim, t->work.denominator[i], t->work.top[i]};
+        bo_part_merge(call->attention, &far, bo_window_part(tile, r, call->in, head));
+        float sum = bo_normalise(call->attention, far.denominator, far.numerator, out.at + r * out.stride);
+        bo_exact_note(call, isfinite(far.denominator));
+        if (!call->tape.top) continue;
+        call->tape.top[tape + r] = far.top;
+        call->tape.sum[tape + r] = sum;
+    }
+}
+
+/* Queries [first, first + rows) of every head of the group. */
+static void ask(task *t, size_t first, size_t rows, const bo_key_rows *keys)
+{
+    const bo_call *call = t->window.call;
+    const bo_attention *attention = call->attention;
+    bo_linear *linear = &t->work.linear;
+    size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
+    if (linear->keys) {
+        linear->kernels->transpose(linear->keys, linear->count, linear->fk, linear->count, linear->fkt, linear->chunk);
+    }
+    for (size_t g = 0; g < attention->group; g++) {
+        size_t head = t->window.key_head * attention->group + g;
+        bo_rows q = bo_exact_rows(&t->window, call->in->q, dim, head, first);
+        bo_linear_features(linear, rows, q.at, q.stride);
+        bo_linear_queries(linear, rows, keys->lag, keys->v, keys->ldv, t->work.n, value_dim, t->work.denominator,
+                          t->work.top);
+        for (size_t at = first, end; at < first + rows; at = end) {
+            end = bo_softmax_tile_end(t->window.keys.old, at, first + rows);
+            bo_exact_fill(&t->window, head, at, end);
+            bo_softmax_add_keys(&t->window.tile, &t->window.keys);
+            finish_tile(t, head, at, at - first);
+        }
+    }
+}
+
+static void record_sums(const task *t, size_t index)
+{
+    const bo_exact *window = &t->window;
+    bo_sums_copy(window->call->attention, bo_tape_sums(window->call, window->sequence, window->key_head, index),
+                 t->work.linear.sums);
+}
+
+/* Every query of the group in these rows is finite. */
+static bool finite_queries(const bo_exact *window, size_t first, size_t rows)
+{
+    const bo_call *call = window->call;
+    size_t group = call->attention->group, dim = call->attention->desc.dim;
+    bool finite = true;
+    for (size_t head = window->key_head * group; head < (window->key_head + 1) * group; head++) {
+        bo_rows q = bo_exact_rows(window, call->in->q, dim, head, first);
+        finite = finite && bo_rows_finite(call->kernels, rows, dim, q.at, q.stride);
+    }
+    return finite;
+}
+
+/* A chunk of tokens, or without keys of queries alone. False: some input was not finite. */
+static bool forward_chunk(task *t, size_t first, size_t rows)
+{
+    const bo_call *call = t->window.call;
+    bo_key_rows keys = {.lag = 0};
+    if (t->window.keys.count) {
+        keys = bo_stream_take(call->attention, &t->leaving, first, rows, t->work.k, t->work.v);
+        bo_exact_load(&t->window, first + rows);
+    }
+    bo_exact_note(call, finite_queries(&t->window, first, rows));
+    if (atomic_load(call->not_finite)) return false;
+    if (keys.keys) bo_linear_keys(&t->work.linear, keys.keys, keys.k, keys.ldk, NULL, 0);
+    ask(t, first, rows, &keys);
+    bo_linear_absorb(&t->work.linear, keys.v, keys.ldv);
+    return true;
+}
+
+static void forward(const bo_call *call, size_t sequence, size_t key_head, void *scratch)
+{
+    const bo_attention *attention = call->attention;
+    const bo_sequence *at = &call->sequences[sequence];
+    size_t chunk = call->plan.chunk, segment = call->plan.segment;
+    bo_carver carver = {scratch, 0};
+    task t = {.work = carve(attention, call->in, key_head, at->keys, chunk, &carver)};
+    t.window = bo_exact_begin(call, sequence, key_head, chunk, false, t.work.window);
+    t.leaving = leaving_keys(&t.window.keys, t.work.early);
+    bo_linear_begin(&t.work.linear, call->initial ? call->initial[sequence] : NULL, key_head);
+    bool alone = !bo_linear_sweeps(call, sequence);
+    if (call->tape.top && alone) record_sums(&t, 0);
+    for (size_t first = 0; first < at->queries; first += chunk) {
+        if (call->tape.top && !alone && first && first % segment == 0) record_sums(&t, first / segment - 1);
+        if (!forward_chunk(&t, first, at->queries - first < chunk ? at->queries - first : chunk)) return;
+    }
+    if (call->final) {
+        bo_sums_copy(attention, bo_state_sums(attention, call->final[sequence], key_head), t.work.linear.sums);
+    }
+    bo_softmax_keep(&t.window.keys);
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------- */
+
+/* Gradients of the initial state's keys that came through the sums, added to those that came through the window. */
+static void add_early(const bo_call *call, size_t sequence, size_t key_head, size_t count, early_rows gradients)
+{
+    const bo_attention_desc *desc = &call->attention->desc;
+    float *row = bo_kept_gradient(call->attention, call->gradients->initial[sequence], key_head);
+    for (size_t j = 0; j < count; j++, row += desc->dim + desc->value_dim) {
+        call->kernels->axpy(desc->dim, 1.0f, gradients.k + j * desc->dim, row);
+        call->kernels->axpy(desc->value_dim, 1.0f, gradients.v + j * desc->value_dim, row + desc->dim);
+    }
+}
+
+static void backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
+{
+    const bo_attention *attention = call->attention;
+    bo_carver carver = {scratch, 0};
+    early_rows early = carve_early(attention, &carver), slopes = carve_early(attention, &carver);
+    void *rest = carver.at + carver.bytes;
+    bo_exact_backward(call, sequence, key_head, parameters, rest);
+    if (atomic_load(call->not_finite)) return;
+
+    bo_softmax_keys keys = bo_softmax_keys_of(call, sequence, key_head, (bo_kept){.ring = 0});
+    bo_linear_reverse reverse = {.call = call, .sequence = sequence, .key_head = key_head, .add = true};
+    reverse.keys = leaving_keys(&keys, early);
+    reverse.d_keys = bo_gradient_stream_of(call, sequence, key_head);
+    reverse.d_keys.delay = reverse.keys.delay;
+    reverse.d_keys.early = reverse.keys.early;
+    reverse.d_keys.early_k = slopes.k;
+    reverse.d_keys.early_v = slopes.v;
+    reverse.d_keys.add = true;
+    memset(slopes.k, 0, reverse.keys.early * attention->desc.dim * sizeof(float));
+    memset(slopes.v, 0, reverse.keys.early * attention->desc.value_dim * sizeof(float));
+    bo_linear_reverse_run(&reverse, rest);
+    if (call->gradients->initial) add_early(call, sequence, key_head, reverse.keys.early, slopes);
+}
+
+const bo_engine bo_engine_hybrid = {
+    .plan = plan,
+    .forward = forward,
+    .backward = backward,
+    .tape_states = tape_states,
+    .step_bytes = bo_hybrid_step_bytes,
+    .step = bo_hybrid_step,
+};

@@ -71,6 +71,30 @@ bo_piece bo_kept_piece(const bo_kept *kept, size_t position, size_t end)
     return (bo_piece){key_slot(kept, slot), kept->values + slot * kept->value_dim, count};
 }
 
+size_t bo_kept_token(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,
+                     void *state)
+{
+    size_t tokens = (size_t)((const bo_state_header *)state)->tokens,
+           row = sequence * attention->desc.key_heads + key_head;
+    if (!in->k) return tokens;
+    bo_kept kept = bo_kept_in(attention, state, key_head);
+    bo_rows k = {(float *)in->k + row * kept.dim, kept.dim},
+            v = {(float *)in->v + row * kept.value_dim, kept.value_dim};
+    bo_kept_append(attention->kernels, &kept, tokens, 1, k, v);
+    return tokens + 1;
+}
+
+void bo_kept_read(const bo_kernels *kernels, const bo_kept *kept, size_t first, size_t count, float *keys,
+                  float *values)
+{
+    for (size_t done = 0; done < count;) {
+        bo_piece piece = bo_kept_piece(kept, first + done, first + count);
+        kernels->transpose(kept->dim, piece.count, piece.keys, BO_PANEL, keys + done * kept->dim, kept->dim);
+        memcpy(values + done * kept->value_dim, piece.values, piece.count * kept->value_dim * sizeof *values);
+        done += piece.count;
+    }
+}
+
 float *bo_kept_gradient(const bo_attention *attention, const float *gradient, size_t key_head)
 {
     const bo_attention_desc *desc = &attention->desc;

@@ -26,10 +26,22 @@ bo_kept bo_kept_in(const bo_attention *attention, const void *state, size_t key_
 void bo_kept_append(const bo_kernels *kernels, const bo_kept *kept, size_t position, size_t count, bo_rows keys,
                     bo_rows values);
 
+/* Keeps the token of a step (bo_attention_step) in a state, if there is one; how many tokens the state has then. */
+size_t bo_kept_token(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,
+                     void *state);
+/* Keys (count x dim) and values (count x value_dim) of the positions from `first` on. */
+void bo_kept_read(const bo_kernels *kernels, const bo_kept *kept, size_t first, size_t count, float *keys,
+                  float *values);
+
 /* The oldest position held after `tokens` tokens. */
 static inline size_t bo_kept_first(size_t tokens, size_t ring)
 {
     return tokens > ring ? tokens - ring : 0;
+}
+
+static inline bo_rows bo_rows_from(bo_rows rows, size_t first)
+{
+    return (bo_rows){rows.at ? rows.at + first * rows.stride : NULL, rows.stride};
 }
 
 /* Some positions that share a panel. */

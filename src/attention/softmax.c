@@ -13,9 +13,10 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-bo_softmax_tile bo_softmax_carve(const bo_attention *attention, const bo_kernels *kernels, bo_carver *carver)
+bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carver)
 {
-    bo_softmax_tile tile = {.kernels = kernels, .dim = attention->desc.dim, .value_dim = attention->desc.value_dim};
+    bo_softmax_tile tile = {
+        .kernels = attention->kernels, .dim = attention->desc.dim, .value_dim = attention->desc.value_dim};
     tile.q = bo_carve_floats(carver, BO_SOFTMAX_TILE * tile.dim);
     tile.top = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     tile.sum = bo_carve_floats(carver, BO_SOFTMAX_TILE);
@@ -101,10 +102,7 @@ static void raise_top(const bo_softmax_tile *tile, size_t r, float top)
     tile->top[r] = top;
 }
 
-/* Scores become weights relative to exp(top), which need not be the maximum: weights up to exp(SLACK) do no harm, and rows
- * are then hardly ever rescaled. */
-enum { SLACK = 10 };
-
+/* Scores become weights relative to exp(top). */
 static void weigh(const bo_softmax_tile *tile, const block *b)
 {
     for (size_t i = 0; i < b->rows; i++) {
@@ -112,10 +110,9 @@ static void weigh(const bo_softmax_tile *tile, const block *b)
         float *scores = tile->scores + i * BO_PANEL;
         span s = seen(tile, b, i, scores);
         if (!s.count) continue;
-        float top = tile->kernels->max(s.count, scores + s.from) + tile->log_weight;
-        if (top > tile->top[r] + SLACK) raise_top(tile, r, top);
-        tile->sum[r] +=
-            tile->kernels->exp_sum(s.count, scores + s.from, tile->log_weight - tile->top[r], scores + s.from);
+        float top = tile->kernels->max(s.count, scores + s.from);
+        if (top > tile->top[r] + tile->slack) raise_top(tile, r, top);
+        tile->sum[r] += tile->kernels->exp_sum(s.count, scores + s.from, -tile->top[r], scores + s.from);
     }
 }
 
@@ -143,7 +140,7 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kept *kept, size_t fir
 bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver)
 {
     size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
-    bo_softmax_slope slope = {.log_weight = 0.0};
+    bo_softmax_slope slope = {.total = 0.0};
     slope.dout = bo_carve_floats(carver, BO_SOFTMAX_TILE * value_dim);
     slope.delta = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     slope.slopes = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
@@ -163,7 +160,7 @@ static void weigh_slopes(const bo_softmax_tile *tile, bo_softmax_slope *slope, c
         seen(tile, b, i, slopes);
         weights += s.from;
         slopes += s.from;
-        tile->kernels->exp_shift(s.count, weights, tile->log_weight - tile->top[r], weights);
+        tile->kernels->exp_shift(s.count, weights, -tile->top[r], weights);
         float sum = 0.0f;
         for (size_t j = 0; j < s.count; j++) {
             slopes[j] = weights[j] * (slopes[j] - slope->delta[r]);
@@ -171,13 +168,7 @@ static void weigh_slopes(const bo_softmax_tile *tile, bo_softmax_slope *slope, c
         }
         total += sum;
     }
-    slope->log_weight += total;
-}
-
-/* Rows `skipped` and on. */
-static bo_rows ahead(bo_rows rows, size_t skipped)
-{
-    return (bo_rows){rows.at ? rows.at + skipped * rows.stride : NULL, rows.stride};
+    slope->total += total;
 }
 
 static void add_block_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, const block *b, bo_rows dk,
@@ -214,7 +205,7 @@ void bo_softmax_add_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, 
             block b;
             if (!block_of(tile, row, at, &piece, &b)) continue;
             size_t skipped = b.low - first;
-            add_block_slope(tile, slope, &b, ahead(dk, skipped), ahead(dv, skipped));
+            add_block_slope(tile, slope, &b, bo_rows_from(dk, skipped), bo_rows_from(dv, skipped));
         }
     }
 }

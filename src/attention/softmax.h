@@ -2,7 +2,7 @@
  * alone; the hybrid adds features under the same denominator, which is why numerator, sum and top are open to see.
  *
  * Row r of a tile stands for the query at position + r and sees the positions seen_from <= p < seen_end:
- *     weight of key j = exp(q_r·k_j + log_weight),   numerator_r = Σ_j weight v_j / exp(top_r),   sum_r likewise.
+ *     weight of key j = exp(q_r·k_j),   numerator_r = Σ_j weight v_j / exp(top_r),   sum_r = Σ_j weight / exp(top_r).
  * A weight that is not seen enters nothing, neither maxima nor sums, and tiles begin at fixed positions: the bits of a row
  * do not depend on later tokens. */
 #ifndef BO_ATTENTION_SOFTMAX_H
@@ -24,7 +24,7 @@ typedef struct bo_softmax_tile {
     size_t rows, position;
     bool causal;      /* false: every row sees every position */
     size_t window;    /* causal: latest positions seen, the row's own included; 0: all */
-    float log_weight; /* added to every score */
+    float slack;      /* top is a maximum, but for this much: 0 for the maximum of all that is seen */
     float *q;         /* rows x dim, scale folded in */
     float *top, *sum; /* rows */
     float *numerator; /* rows x value_dim */
@@ -32,7 +32,7 @@ typedef struct bo_softmax_tile {
 } bo_softmax_tile;
 
 /* A tile with arrays from the carver; the rest is zero. */
-bo_softmax_tile bo_softmax_carve(const bo_attention *attention, const bo_kernels *kernels, bo_carver *carver);
+bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carver);
 /* Fills q and begins with nothing seen. False: some query is not finite. */
 bool bo_softmax_begin(bo_softmax_tile *tile, size_t position, size_t rows, bo_rows q, double scale);
 /* Adds the keys at positions first … end - 1, of which `kept` holds those that some row sees. */
@@ -46,13 +46,13 @@ typedef struct bo_softmax_slope {
     float *dout;                   /* rows x value_dim: dO / sum */
     float *delta;                  /* rows: δ / sum */
     bo_rows dq;                    /* dS K is added; the scale is the caller's. NULL: not wanted */
-    double log_weight;             /* Σ dS is added */
+    double total;                  /* Σ dS is added: the gradient of a log weight on all keys */
     float *slopes;                 /* BO_SOFTMAX_BLOCK x BO_PANEL */
     float *key_rows, *value_panel; /* a piece the other way round: BO_PANEL x dim, value_dim x BO_PANEL */
 } bo_softmax_slope;
 
 bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver);
-/* As bo_softmax_add, with top as the forward pass left it. dk and dv: where the gradients of the key at position `first`
+/* As bo_softmax_add, with top as the forward pass left it, less the log weight that keys have in the denominator. dk and dv: where the gradients of the key at position `first`
  * and of those after it are added; NULL: not wanted. */
 void bo_softmax_add_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, const bo_kept *kept, size_t first,
                           size_t end, bo_rows dk, bo_rows dv);
@@ -72,8 +72,8 @@ typedef struct bo_softmax_keys {
     bo_rows k, v; /* of the call */
 } bo_softmax_keys;
 
-/* Scratch for up to `longest` keys of a call. */
-bo_kept bo_softmax_carve_keys(const bo_attention *attention, size_t longest, bo_carver *carver);
+/* Scratch for up to `longest` keys of a call, of which those that `span` queries see are loaded at once. */
+bo_kept bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver);
 bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t key_head, bo_kept fresh);
 /* Loads the call's keys before `end`. False: some is not finite. */
 bool bo_softmax_load(bo_softmax_keys *keys, size_t end);

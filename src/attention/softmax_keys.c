@@ -8,11 +8,11 @@ static size_t panels_up(size_t slots)
     return (slots + BO_PANEL - 1) / BO_PANEL * BO_PANEL;
 }
 
-/* A tile with a window sees no more than the window before its last row. */
-bo_kept bo_softmax_carve_keys(const bo_attention *attention, size_t longest, bo_carver *carver)
+/* With a window, `span` queries see no more than the window before their last. */
+bo_kept bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver)
 {
     const bo_attention_desc *desc = &attention->desc;
-    size_t ring = panels_up(longest ? longest : 1), seen = panels_up(desc->window + BO_SOFTMAX_TILE);
+    size_t ring = panels_up(longest ? longest : 1), seen = panels_up(desc->window + span);
     if (desc->window && seen < ring) ring = seen;
     void *bytes = bo_carve(carver, bo_kept_bytes(ring, desc->dim, desc->value_dim), 1);
     return bytes ? bo_kept_at(bytes, ring, desc->dim, desc->value_dim) : (bo_kept){.ring = ring};
@@ -35,18 +35,13 @@ bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t 
     return keys;
 }
 
-static bo_rows from_row(bo_rows rows, size_t first)
-{
-    return (bo_rows){rows.at ? rows.at + first * rows.stride : NULL, rows.stride};
-}
-
 bool bo_softmax_load(bo_softmax_keys *keys, size_t end)
 {
     const bo_kernels *kernels = keys->call->kernels;
     if (end > keys->count) end = keys->count;
     if (keys->loaded >= end) return true;
     size_t first = keys->loaded, count = end - first;
-    bo_rows k = from_row(keys->k, first), v = from_row(keys->v, first);
+    bo_rows k = bo_rows_from(keys->k, first), v = bo_rows_from(keys->v, first);
     bo_kept_append(kernels, &keys->fresh, keys->old + first, count, k, v);
     keys->loaded = end;
     return bo_rows_finite(kernels, count, keys->fresh.dim, k.at, k.stride) &&
@@ -137,7 +132,7 @@ void bo_softmax_begin_slopes(const bo_softmax_keys *keys)
     size_t from_old =
         first < keys->old ? keys->old - first : 0; /* rows of the final state that were in the initial one */
     if (from_old) set_slopes(keys, initial, first - before, first - before + from_old, final);
-    slopes rest = {from_row(final.k, from_old), from_row(final.v, from_old)};
+    slopes rest = {bo_rows_from(final.k, from_old), bo_rows_from(final.v, from_old)};
     set_slopes(keys, own, first + from_old - keys->old, keys->count, rest);
 }
 

@@ -1,0 +1,142 @@
+/* Decoding with the hybrid: the sums take in the key that leaves the window, the window takes in the new one, and both answer. */
+#include "hybrid.h"
+#include "linear.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct step_work {
+    bo_linear linear; /* chunk = sequences at a time; its sums are not used */
+    float *fq, *lq;   /* group x count x features, group x count */
+    float *k, *v;     /* keys and values that leave: count x dim, count x value_dim */
+    float *n;         /* group x value_dim */
+    bo_softmax_tile tile;
+} step_work;
+
+static step_work carve(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t count,
+                       bo_carver *carver)
+{
+    const bo_attention_desc *desc = &attention->desc;
+    step_work work = {.linear = bo_linear_make(attention, in, key_head, count, carver)};
+    work.fq = bo_carve_floats(carver, attention->group * count * attention->count);
+    work.lq = bo_carve_floats(carver, attention->group * count);
+    work.k = bo_carve_floats(carver, count * desc->dim);
+    work.v = bo_carve_floats(carver, count * desc->value_dim);
+    work.n = bo_carve_floats(carver, attention->group * desc->value_dim);
+    work.tile = bo_softmax_carve(attention, carver);
+    return work;
+}
+
+size_t bo_hybrid_step_bytes(const bo_attention *attention, size_t count)
+{
+    bo_carver carver = {NULL, 0};
+    carve(attention, NULL, 0, count, &carver);
+    return carver.bytes;
+}
+
+/* One token of some sequences, for one key head. */
+typedef struct step_at {
+    const bo_attention *attention;
+    const bo_attention_inputs *in;
+    size_t first, count, key_head;
+    void *const *states;
+    float *out;
+} step_at;
+
+/* Does a key leave the window with this token? */
+static bool leaves(const step_at *at, size_t row)
+{
+    return at->in->k && bo_attention_state_tokens(at->states[at->first + row]) >= at->attention->held;
+}
+
+/* Features of the keys that leave, and of the queries. */
+static void map_rows(const step_at *at, step_work *work)
+{
+    const bo_attention *attention = at->attention;
+    const bo_attention_desc *desc = &attention->desc;
+    size_t count = at->count, head = at->key_head * attention->group;
+    memset(work->k, 0, count * desc->dim * sizeof *work->k);
+    for (size_t row = 0; row < count; row++) {
+        if (!leaves(at, row)) continue;
+        const void *state = at->states[at->first + row];
+        bo_kept kept = bo_kept_in(attention, state, at->key_head);
+        bo_kept_read(attention->kernels, &kept, (size_t)bo_attention_state_tokens(state) - kept.ring, 1,
+                     work->k + row * desc->dim, work->v + row * desc->value_dim);
+    }
+    bo_linear_features_into(&work->linear, count, work->k, desc->dim, work->linear.fk, work->linear.lk);
+    for (size_t g = 0; g < attention->group; g++) {
+        const float *q = at->in->q + (at->first * desc->heads + head + g) * desc->dim;
+        bo_linear_features_into(&work->linear, count, q, desc->heads * desc->dim,
+                                work->fq + g * count * attention->count, work->lq + g * count);
+    }
+}
+
+/* The sums take in the key that leaves, if one does, and answer every query of the group: numerators to work->n. */
+static void step_sums(const step_at *at, step_work *work, size_t row, bo_sums sums)
+{
+    const bo_attention *attention = at->attention;
+    const bo_kernels *kernels = attention->kernels;
+    size_t features = attention->count, values = attention->desc.value_dim;
+    float *fk = work->linear.fk + row * features, decay = 1.0f;
+    bool update = leaves(at, row);
+    if (update) {
+        bo_token token = bo_linear_token(attention, *sums.log_scale, work->linear.lk[row], NULL);
+        decay = token.decay;
+        *sums.log_scale = token.log_scale;
+        kernels->scale(features, token.weight, fk, fk);
+        kernels->scale(features, decay, sums.z, sums.z);
+        kernels->axpy(features, 1.0f, fk, sums.z);
+    }
+    kernels->state_step(features, values, update, decay, fk, work->v + row * values, sums.s, attention->group,
+                        work->fq + row * features, at->count * features, work->n, values);
+}
+
+/* Query heads [g, g + tile rows) of the group: the window's part joins the sums'. */
+static bool step_window(const step_at *at, step_work *work, size_t row, size_t g, bo_sums sums)
+{
+    const bo_attention *attention = at->attention;
+    size_t features = attention->count, values = attention->desc.value_dim, head = at->key_head * attention->group + g;
+    float *out = at->out + ((at->first + row) * attention->desc.heads + head) * values;
+    bool finite = true;
+    for (size_t r = 0; r < work->tile.rows; r++) {
+        size_t i = (g + r) * at->count + row;
+        bo_part far = {.numerator = work->n + (g + r) * values, .top = work->lq[i] + *sums.log_scale};
+        far.denominator = (float)attention->kernels->dot(features, work->fq + i * features, sums.z);
+        bo_part_merge(attention, &far, bo_window_part(&work->tile, r, at->in, head + r));
+        finite = finite && isfinite(far.denominator);
+        bo_normalise(attention, far.denominator, far.numerator, out + r * values);
+    }
+    return finite;
+}
+
+static bool step_one(const step_at *at, step_work *work, size_t row)
+{
+    const bo_attention *attention = at->attention;
+    const bo_attention_desc *desc = &attention->desc;
+    size_t sequence = at->first + row, group = attention->group, head = at->key_head * group;
+    void *state = at->states[sequence];
+    bo_sums sums = bo_state_sums(attention, state, at->key_head);
+    step_sums(at, work, row, sums);
+    bo_kept kept = bo_kept_in(attention, state, at->key_head);
+    size_t tokens = bo_kept_token(attention, at->in, sequence, at->key_head, state);
+    bool finite = true;
+    for (size_t g = 0, rows; g < group; g += rows) {
+        rows = group - g < BO_SOFTMAX_TILE ? group - g : BO_SOFTMAX_TILE;
+        bo_rows q = {(float *)at->in->q + (sequence * desc->heads + head + g) * desc->dim, desc->dim};
+        bo_softmax_begin(&work->tile, 0, rows, q, desc->scale);
+        bo_softmax_add(&work->tile, &kept, bo_kept_first(tokens, kept.ring), tokens);
+        finite = step_window(at, work, row, g, sums) && finite;
+    }
+    return finite;
+}
+
+void bo_hybrid_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
+                    size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch)
+{
+    const step_at at = {attention, in, first, count, key_head, states, out};
+    bo_carver carver = {scratch, 0};
+    step_work work = carve(attention, in, key_head, count, &carver);
+    map_rows(&at, &work);
+    for (size_t row = 0; row < count; row++) {
+        if (!step_one(&at, &work, row)) atomic_store(not_finite, true);
+    }
+}
