@@ -4,11 +4,13 @@
 #include "panel.h"
 #include "../kernels/kernels.h"
 
+enum { WIDE = 64, SHALLOW = 128 };
+
 /* panels: run after run along k, each a panel of n lines (run r starts at lines * r * run floats). A sliver is then a small
- * dense matrix, depth x nr, that stays in the first-level cache while all rows are multiplied by it. */
+ * dense matrix, depth x width, that stays in the first-level cache while all rows are multiplied by it. */
 struct bo_packed {
     const bo_kernels *kernels;
-    size_t n, k, run, nr, lines; /* lines: n rounded up to whole slivers of nr */
+    size_t n, k, run, width, lines; /* lines: n rounded up to whole slivers of `width` */
     float *panels;
 };
 
@@ -25,7 +27,7 @@ static void pack_run(void *arg, size_t index, int worker)
     const pack_job *job = arg;
     const bo_packed *packed = job->packed;
     size_t p = index * packed->run, depth = bo_smaller(packed->run, packed->k - p);
-    bo_pack_f32(packed->nr, packed->n, depth, 1.0f, job->b + p, job->ldb, true, packed->panels + packed->lines * p);
+    bo_pack_f32(packed->width, packed->n, depth, 1.0f, job->b + p, job->ldb, true, packed->panels + packed->lines * p);
 }
 
 bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb, bo_packed **out)
@@ -34,11 +36,12 @@ bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float 
     bo_packed *packed = bo_alloc(context, 1, sizeof *packed, "a packed factor");
     if (!packed) return BO_MEMORY;
     packed->kernels = bo_context_kernels(context);
-    packed->nr = packed->kernels->gemm.nr;
+    /* A wide sliver gives few rows more sums at a time, as long as it fits the first-level cache. */
+    packed->width = k <= SHALLOW ? WIDE : packed->kernels->gemm.nr;
     packed->n = n;
     packed->k = k;
     packed->run = bo_run_length(k, BO_DEPTH32);
-    packed->lines = bo_round_up(n, packed->nr);
+    packed->lines = bo_round_up(n, packed->width);
     packed->panels = bo_alloc_raw(context, packed->lines * k, sizeof(float), "a packed factor");
     if (!packed->panels) {
         bo_packed_destroy(packed);
@@ -59,12 +62,12 @@ void bo_packed_destroy(bo_packed *packed)
 
 void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_t lda, float *c, size_t ldc)
 {
-    for (size_t j = 0; j < packed->n; j += packed->nr) {
-        size_t p = 0, columns = bo_smaller(packed->nr, packed->n - j);
+    for (size_t j = 0; j < packed->n; j += packed->width) {
+        size_t p = 0, columns = bo_smaller(packed->width, packed->n - j);
         do { /* at least once: C is overwritten where k = 0 */
             size_t depth = bo_smaller(packed->run, packed->k - p);
             const float *sliver = packed->panels + packed->lines * p + j * depth;
-            packed->kernels->multiply(m, columns, depth, a + p, lda, 1, sliver, packed->nr, p > 0, c + j, ldc);
+            packed->kernels->multiply(m, columns, depth, a + p, lda, 1, sliver, packed->width, p > 0, c + j, ldc);
             p += depth;
         } while (p < packed->k);
     }

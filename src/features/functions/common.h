@@ -21,13 +21,14 @@ static inline double bo_half_norm_f64(const double *t, size_t dim)
 
 static inline double bo_half_norm_raw(const bo_features *features, const float *x)
 {
-    double sum = 0, scale = features->input_scale;
-    if (!features->length_scales) return 0.5 * scale * scale * features->kernels->dot(features->desc.dim, x, x);
-    for (size_t j = 0; j < features->desc.dim; j++) {
-        double t = (double)x[j] * features->factor[j];
-        sum += t * t;
-    }
-    return 0.5 * sum;
+    const double *factor = features->factor;
+    size_t dim = features->desc.dim, j = 0;
+    double scale = features->input_scale, sum[4] = {0};
+    if (!features->length_scales) return 0.5 * scale * scale * features->kernels->dot(dim, x, x);
+    for (; j + 4 <= dim; j += 4)
+        for (size_t k = 0; k < 4; k++) sum[k] += (double)x[j + k] * factor[j + k] * ((double)x[j + k] * factor[j + k]);
+    for (; j < dim; j++) sum[0] += (double)x[j] * factor[j] * ((double)x[j] * factor[j]);
+    return 0.5 * (sum[0] + sum[1] + (sum[2] + sum[3]));
 }
 
 static inline double bo_weight(const bo_features *features, size_t i)
@@ -49,6 +50,25 @@ static inline float bo_row_shift(double common, double constant, float top, floa
     if (!log_scale) return (float)(common + constant);
     *log_scale = (float)((double)top + common);
     return (float)(common - (double)*log_scale + constant);
+}
+
+/* out = a ∘ b; returns the sum, in an order of n alone. out overlaps neither. */
+static inline float bo_product(size_t n, const float *restrict a, const float *restrict b, float *restrict out)
+{
+    enum { LANES = 16 };
+    float part[LANES] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t k = 0; k < LANES; k++) {
+            out[i + k] = a[i + k] * b[i + k];
+            part[k] += out[i + k];
+        }
+    for (; i < n; i++) {
+        out[i] = a[i] * b[i];
+        sum += out[i];
+    }
+    for (size_t k = 0; k < LANES; k++) sum += part[k];
+    return sum;
 }
 
 static inline double bo_offset(const bo_features *features, size_t i)

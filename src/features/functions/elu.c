@@ -39,9 +39,15 @@ static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, 
     for (size_t r = 0; r < rows; r++) {
         const float *in = x + r * ldx;
         float *out = z + r * ldz;
-        for (size_t j = 0; j < dim; j++) out[j] = f->slope[j] * in[j] > 0 ? 0 : f->slope[j] * in[j];
+        for (size_t j = 0; j < dim; j++) {
+            float t = f->slope[j] * in[j];
+            out[j] = t > 0 ? 0 : t;
+        }
         f->kernels->exp_shift(dim, out, 0, out);
-        for (size_t j = 0; j < dim; j++) out[j] += f->slope[j] * in[j] > 0 ? f->slope[j] * in[j] : 0;
+        for (size_t j = 0; j < dim; j++) {
+            float t = f->slope[j] * in[j];
+            out[j] += t > 0 ? t : 0;
+        }
     }
 }
 
@@ -50,11 +56,11 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
                           float *dt, size_t lddt, float *push)
 {
     (void)push;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t j = 0; j < f->desc.dim; j++) {
-            float value = z[r * ldz + j];
-            dt[r * lddt + j] = dz[r * lddz + j] * (value > 1 ? 1 : value);
-        }
+    for (size_t r = 0; r < rows; r++) {
+        const float *value = z + r * ldz, *slope = dz + r * lddz;
+        float *out = dt + r * lddt;
+        for (size_t j = 0; j < f->desc.dim; j++) out[j] = slope[j] * (value[j] > 1 ? 1 : value[j]);
+    }
 }
 
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)

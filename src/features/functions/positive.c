@@ -62,12 +62,7 @@ void bo_exponential_fast_backward(const bo_features *f, size_t rows, const float
                                   size_t lddz, float *du, size_t lddu, float *push)
 {
     size_t m = f->frequencies;
-    for (size_t r = 0; r < rows; r++) {
-        const float *value = z + r * ldz, *slope = dz + r * lddz;
-        float *out = du + r * lddu;
-        for (size_t i = 0; i < m; i++) out[i] = slope[i] * value[i];
-        push[r] = -(float)f->kernels->dot(m, slope, value);
-    }
+    for (size_t r = 0; r < rows; r++) push[r] = -bo_product(m, dz + r * lddz, z + r * ldz, du + r * lddu);
 }
 
 double bo_exponential_log_energy(const bo_features *f, size_t i, double u, double half_norm)

@@ -48,8 +48,12 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     float scale = (float)(1 / sqrt((double)f->frequencies));
     (void)push;
     for (size_t r = 0; r < rows; r++) {
+        const float *value = z + r * ldz, *slope = dz + r * lddz;
         float *out = du + r * lddu;
-        for (size_t i = 0; i < f->frequencies; i++) out[i] = z[r * ldz + i] > 0 ? scale * dz[r * lddz + i] : 0;
+        for (size_t i = 0; i < f->frequencies; i++) {
+            float full = scale * slope[i];
+            out[i] = value[i] > 0 ? full : 0;
+        }
         bo_apply_weights(f, out);
     }
 }
