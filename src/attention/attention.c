@@ -148,9 +148,9 @@ const bo_features *bo_attention_features(const bo_attention *attention, size_t k
 bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint64_t draw)
 {
     size_t maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
-    for (size_t h = 0; attention->features && h < maps; h++)
-        BO_TRY(bo_features_redraw(context, attention->features[h], head_seed(&attention->desc, h, draw)));
-    attention->draw = draw;
-    bo_attention_refresh(attention);
-    return BO_OK;
+    bo_status status = BO_OK;
+    for (size_t h = 0; attention->features && status == BO_OK && h < maps; h++)
+        status = bo_features_redraw(context, attention->features[h], head_seed(&attention->desc, h, draw));
+    bo_attention_refresh(attention); /* also after a failure: some heads may have changed */
+    return status;
 }

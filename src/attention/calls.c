@@ -50,6 +50,7 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     size_t sequences = call->shape->sequences;
     BO_TRY(bo_inputs_check(context, attention, call->in, call->shape->no_keys, call->keys_total,
                            geometry->queries_total == 0));
+    BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, attention, call->sequences, sequences, call->initial, call->final));
     if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");
     BO_TRY(prepare_final(context, call));
@@ -207,6 +208,7 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
 {
     BO_TRY(bo_inputs_check(context, call->attention, call->in, call->shape->no_keys, call->keys_total,
                            geometry->queries_total == 0));
+    BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call->attention, call->sequences, call->shape->sequences, call->initial, NULL));
     BO_TRY(check_gradients(context, call));
     return run_backward(context, call);
@@ -237,7 +239,7 @@ typedef struct step_job {
     void *const *states;
     float *out;
     char *scratch;
-    atomic_bool not_finite;
+    atomic_bool *not_finite;
 } step_job;
 
 static void step_task(void *arg, size_t index, int worker)
@@ -246,43 +248,53 @@ static void step_task(void *arg, size_t index, int worker)
     size_t key_heads = job->attention->desc.key_heads, first = index / key_heads * BO_STEP_BLOCK;
     size_t count = job->sequences - first < BO_STEP_BLOCK ? job->sequences - first : BO_STEP_BLOCK;
     job->attention->engine->step(job->attention, job->in, first, count, index % key_heads, job->states, job->out,
-                                 &job->not_finite, job->scratch + (size_t)worker * job->per_worker);
+                                 job->not_finite, job->scratch + (size_t)worker * job->per_worker);
 }
 
-/* A step that failed must be named as a call with one token a sequence. */
-static bo_status blame_step(bo_context *context, const step_job *job)
+/* A step is a call of one token a sequence: what its inputs hold is checked before any state is touched, so that one bad
+ * token does not cost the others theirs. */
+static bo_status check_numbers(bo_context *context, const bo_call *call)
 {
-    bo_attention_shape shape = {.sequences = job->sequences,
-                                .tokens = 1,
-                                .no_keys = !job->in->k,
-                                .layout = BO_LAYOUT_TOKENS_FIRST};
-    bo_geometry geometry;
-    BO_TRY(bo_geometry_make(context, job->attention, &shape, &geometry));
-    atomic_bool not_finite;
-    bo_call call = {0};
-    fill_call(&call, job->attention, &shape, job->in, &geometry, &not_finite);
-    bo_status status = bo_inputs_blame(context, &call);
-    bo_geometry_free(&geometry);
-    return status;
+    const bo_attention_desc *d = &call->attention->desc;
+    const bo_kernels *kernels = call->kernels;
+    size_t tokens = call->queries_total;
+    BO_TRY(bo_gates_check(context, call));
+    bool finite = kernels->finite(tokens * d->heads * d->dim, call->in->q);
+    if (call->in->k)
+        finite = finite && kernels->finite(tokens * d->key_heads * d->dim, call->in->k) &&
+                 kernels->finite(tokens * d->key_heads * d->value_dim, call->in->v);
+    return finite ? BO_OK : bo_inputs_blame(context, call);
 }
 
-static bo_status check_step(bo_context *context, const step_job *job)
+static bo_status check_step(bo_context *context, const step_job *job, const bo_call *call)
 {
     const bo_attention *attention = job->attention;
     bool asks = !job->in->k, full_matters = attention->desc.kind == BO_ATTENTION_EXACT && !attention->desc.window;
     BO_TRY(bo_inputs_check(context, attention, job->in, asks, asks ? 0 : job->sequences, false));
-    const bo_attention_desc *d = &attention->desc;
-    /* Before any state is touched: one bad token must not cost the others theirs. */
-    if (!attention->kernels->finite(job->sequences * d->heads * d->dim, job->in->q) ||
-        (!asks && (!attention->kernels->finite(job->sequences * d->key_heads * d->dim, job->in->k) ||
-                   !attention->kernels->finite(job->sequences * d->key_heads * d->value_dim, job->in->v))))
-        return blame_step(context, job);
     for (size_t s = 0; s < job->sequences; s++) {
         BO_TRY(bo_attention_state_check(context, attention, job->states[s]));
         if (!asks && full_matters && bo_attention_state_tokens(job->states[s]) >= attention->held)
             return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is full: capacity %zu", s,
                            attention->held);
     }
+    return check_numbers(context, call);
+}
+
+static bo_status run_step(bo_context *context, step_job *job, const bo_call *call)
+{
+    const bo_attention *attention = job->attention;
+    size_t blocks = (job->sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK, tasks = blocks * attention->desc.key_heads;
+    size_t workers = (size_t)bo_context_threads(context);
+    if (workers > tasks) workers = tasks;
+    BO_TRY(check_step(context, job, call));
+    job->per_worker =
+        attention->engine->step_bytes(attention, job->sequences < BO_STEP_BLOCK ? job->sequences : BO_STEP_BLOCK);
+    job->scratch = bo_alloc_raw(context, workers, job->per_worker, "a step of attention");
+    if (!job->scratch) return BO_MEMORY;
+    bo_parallel(context, tasks, step_task, job);
+    bo_free(job->scratch);
+    if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
+    for (size_t s = 0; job->in->k && s < job->sequences; s++) bo_state_add_tokens(job->states[s], 1);
     return BO_OK;
 }
 
@@ -293,18 +305,22 @@ bo_status bo_attention_step(bo_context *context, const bo_attention *attention, 
         return bo_fail(context, BO_INVALID, "attention: %s NULL", !attention ? "the attention is" : !inputs ? "the inputs are"
                                                                   : !states  ? "the states are"
                                                                              : "out is");
-    step_job job = {.attention = attention, .in = inputs, .sequences = sequences, .states = states, .out = out};
-    atomic_init(&job.not_finite, false);
-    BO_TRY(check_step(context, &job));
-    size_t tasks = (sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK * attention->desc.key_heads;
-    size_t workers = (size_t)bo_context_threads(context);
-    if (workers > tasks) workers = tasks;
-    job.per_worker = attention->engine->step_bytes(attention, sequences < BO_STEP_BLOCK ? sequences : BO_STEP_BLOCK);
-    job.scratch = bo_alloc_raw(context, workers, job.per_worker, "a step of attention");
-    if (!job.scratch) return BO_MEMORY;
-    bo_parallel(context, tasks, step_task, &job);
-    bo_free(job.scratch);
-    if (atomic_load(&job.not_finite)) return blame_step(context, &job);
-    for (size_t s = 0; inputs->k && s < sequences; s++) bo_state_add_tokens(states[s], 1);
-    return BO_OK;
+    bo_attention_shape shape = {.sequences = sequences,
+                                .tokens = 1,
+                                .no_keys = !inputs->k,
+                                .layout = BO_LAYOUT_TOKENS_FIRST};
+    bo_geometry geometry;
+    BO_TRY(bo_geometry_make(context, attention, &shape, &geometry));
+    atomic_bool not_finite;
+    bo_call call = {0};
+    fill_call(&call, attention, &shape, inputs, &geometry, &not_finite);
+    step_job job = {.attention = attention,
+                    .in = inputs,
+                    .sequences = sequences,
+                    .states = states,
+                    .out = out,
+                    .not_finite = &not_finite};
+    bo_status status = run_step(context, &job, &call);
+    bo_geometry_free(&geometry);
+    return status;
 }

@@ -28,9 +28,11 @@ size_t bo_parameter_groups(size_t sequences);
 size_t bo_parameter_floats(const bo_attention *attention);
 size_t bo_parameter_bytes(const bo_attention *attention, size_t sequences);
 
-/* Everything about arrays and parameters that can be checked without reading q, k, v. `step`: shape is one token each. */
+/* Everything about arrays and parameters that can be checked without reading q, k, v. */
 bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *inputs,
                           bool no_keys, size_t keys_total, bool no_queries);
+/* Every log gate of the call is finite and at most 0. */
+bo_status bo_gates_check(bo_context *context, const bo_call *call);
 /* Names the first number among the inputs that is not finite. */
 bo_status bo_inputs_blame(bo_context *context, const bo_call *call);
 bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,

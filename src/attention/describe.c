@@ -129,8 +129,6 @@ static bo_status resolve_map(bo_context *context, bo_attention_desc *d)
         REFUSE("features are drawn, not sampled by data (bo_dark_propose chooses them for data); found %s",
                bo_sampling_name(f->sampling) ? bo_sampling_name(f->sampling) : "no known sampling");
     f->dim = dark ? d->rank : d->dim;
-    f->sample = NULL;
-    f->sample_rows = 0;
     if (rfa) {
         if (d->scale != 0) REFUSE("kind rfa has a temperature instead of a scale; found scale = %g", d->scale);
         if (f->gamma != 0) REFUSE("kind rfa has a temperature instead of gamma; found gamma = %g", f->gamma);

@@ -15,20 +15,24 @@ static bo_status check_parameter(bo_context *context, const char *name, const fl
     return BO_OK;
 }
 
-static bo_status check_gate(bo_context *context, const bo_attention *attention, const float *log_gate, size_t count,
-                            bool no_keys)
+static bo_status check_head_gates(bo_context *context, const bo_call *call, size_t sequence, size_t head)
 {
-    bool gated = attention->desc.gate != BO_GATE_NONE;
-    if (log_gate && !gated) REFUSE("log_gate is given but the gate is none");
-    if (!gated || no_keys || count == 0) return BO_OK;
-    if (!log_gate) REFUSE("gate %s needs log_gate, found NULL", bo_gate_name(attention->desc.gate));
-    for (size_t i = 0; i < count; i++) {
-        if (!isfinite(log_gate[i]))
-            return bo_fail(context, BO_NUMERIC, "attention: log_gate[%zu] is %g, expected a finite number", i,
-                           (double)log_gate[i]);
-        if (log_gate[i] > 0)
-            REFUSE("log_gate[%zu] is %g: a gate lies in (0, 1], so its logarithm is at most 0", i, (double)log_gate[i]);
+    bo_rows rows = bo_rows_at(call, call->in->log_gate, call->attention->desc.key_heads, 1, true, sequence, head);
+    for (size_t t = 0; t < call->sequences[sequence].keys; t++) {
+        float value = rows.at[t * rows.stride];
+        if (isfinite(value) && value <= 0) continue;
+        return bo_fail(context, isfinite(value) ? BO_INVALID : BO_NUMERIC,
+                       "attention: log_gate is %g at sequence %zu, head %zu, token %zu: a gate lies in (0, 1], so its logarithm is "
+                       "finite and at most 0",
+                       (double)value, sequence, head, t);
     }
+    return BO_OK;
+}
+
+bo_status bo_gates_check(bo_context *context, const bo_call *call)
+{
+    for (size_t s = 0; call->in->log_gate && s < call->shape->sequences; s++)
+        for (size_t h = 0; h < call->attention->desc.key_heads; h++) BO_TRY(check_head_gates(context, call, s, h));
     return BO_OK;
 }
 
@@ -46,7 +50,11 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
     BO_TRY(check_parameter(context, "sigma", in->sigma, d->key_heads * d->dim, false));
     BO_TRY(check_parameter(context, "m", in->m, d->key_heads * d->rank * d->dim, false));
     BO_TRY(check_parameter(context, "mix", in->mix, d->heads, true));
-    return check_gate(context, attention, in->log_gate, keys_total * d->key_heads, no_keys);
+    if (in->log_gate && d->gate == BO_GATE_NONE) REFUSE("log_gate is given but the gate is none");
+    if (in->log_gate && no_keys) REFUSE("log_gate is given without keys");
+    if (!in->log_gate && d->gate != BO_GATE_NONE && keys_total)
+        REFUSE("gate %s needs log_gate, found NULL", bo_gate_name(d->gate));
+    return BO_OK;
 }
 
 bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,

@@ -28,7 +28,7 @@ typedef struct bo_linear {
     float *fk, *fkt;       /* features of the keys (chunk x count) and their transpose (count x chunk) */
     float *fq;             /* of the queries (chunk x count) */
     float *lk, *lq;        /* their log scales */
-    float *b, *r, *c;      /* chunk + 1, chunk + 1, chunk */
+    float *b, *r, *c;      /* chunk + 1, chunk + 1, chunk; r is 0 where not weighted, b and c are then not used */
     float *weights;        /* of the keys in the sums: exp(c + b[T] - r[T]), 1 where not weighted */
     float *scores;         /* chunk x chunk */
     float *values;         /* values times weights: chunk x value_dim */

@@ -36,6 +36,7 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
     work.t = bo_carve_floats(carver, chunk * work.front.width);
     work.block = bo_carve(carver, bo_features_block_bytes(work.map, chunk), 1);
     for (size_t j = 0; carver->at && j < chunk; j++) work.weights[j] = 1;
+    if (carver->at) memset(work.r, 0, (chunk + 1) * sizeof *work.r);
     return work;
 }
 
