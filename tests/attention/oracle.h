@@ -16,6 +16,7 @@ typedef struct oracle_head {
     const bo_attention_desc *desc; /* with its defaults filled in */
     const bo_features *features;   /* NULL for EXACT */
     size_t group, queries, keys;
+    bool asks;                     /* the queries bring no keys: each sees all there are */
     const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
     const double *log_gate;        /* keys; NULL without a gate */
     const double *sigma, *m, *mix; /* dim, rank x dim, group; NULL: defaults */
@@ -66,7 +67,8 @@ static inline void oracle_prepare_gates(const oracle_head *h, oracle_work *w)
     for (size_t j = 0; j < h->keys; j++) {
         if (h->log_gate) sum += h->log_gate[j];
         w->b[j] = sum;
-        w->weight[j] = h->desc->gate == BO_GATE_CONVEX ? -expm1(h->log_gate[j]) : 1;
+        /* an input weight is at least 1e-30: a first token whose gate is 1 is still its own answer */
+        w->weight[j] = h->desc->gate == BO_GATE_CONVEX ? fmax(1e-30, -expm1(h->log_gate[j])) : 1;
     }
 }
 
@@ -83,6 +85,13 @@ static inline void oracle_prepare_scales(const oracle_head *h, oracle_work *w)
         w->running[j] = running;
     }
     free(scale_k);
+}
+
+/* Exponents are float32 themselves: a weight is uncertain by their size. */
+static inline void oracle_shake_weights(oracle_head *h, oracle_work *w)
+{
+    for (size_t j = 0; j < h->keys; j++)
+        w->weight[j] *= 1 + oracle_shake(&h->noise, fabs(log(w->weight[j])) + fabs(w->b[j]) + fabs(w->ck[j]));
 }
 
 static inline oracle_work oracle_prepare(oracle_head *h)
@@ -106,6 +115,7 @@ static inline oracle_work oracle_prepare(oracle_head *h)
     oracle_phi(&w.map, keys, w.yk, w.ck, w.zk, &h->noise);
     w.scale_q = oracle_zeros(rows), w.running = oracle_zeros(keys);
     oracle_prepare_scales(h, &w);
+    oracle_shake_weights(h, &w);
     return w;
 }
 
@@ -168,24 +178,34 @@ static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *qu
     query->top = fmax(query->top, initial);
     if (query->top == -INFINITY) query->top = 0;
     for (size_t j = 0; j < h->keys; j++) w->row[j] = exp(w->row[j] - query->top);
-    query->initial = exp(initial - query->top);
+    query->initial = exp(initial - query->top) * (1 + oracle_shake(&h->noise, h->s0 ? 1 + fabs(h->log0) : 0));
 }
 
 /* log of the unit that a clamp is given in: exp(ℓ(q_i) + R_i), or where a window has a larger weight that. */
 static inline double oracle_unit(const oracle_head *h, const oracle_work *w, const oracle_query *query)
 {
     if (!h->features) return query->window_top;
-    size_t last = h->desc->causal ? query->place : h->keys - 1, skip = 0;
+    size_t last = query->place, skip = 0;
     double running = bo_features_scaled(h->features) ? (h->s0 ? h->log0 : -INFINITY) : 0;
     if (h->desc->kind == BO_ATTENTION_HYBRID) skip = h->desc->window;
     if (h->keys && last < h->keys && last >= skip) running = w->running[last - skip];
     return fmax(w->scale_q[query->row] + running, query->window_top);
 }
 
-static inline double oracle_mantissa(const oracle_head *h, const oracle_work *w, const oracle_query *query, size_t j)
+/* Rounding of a sum is that of its terms' magnitudes, which signed features do not share. */
+static inline double oracle_dot_shaken(size_t n, const double *a, const double *b, oracle_noise *noise)
+{
+    double magnitude = 0;
+    if (noise->size == 0) return oracle_dot(n, a, b);
+    for (size_t i = 0; i < n; i++) magnitude += fabs(a[i] * b[i]);
+    return oracle_dot(n, a, b) + oracle_shake(noise, magnitude);
+}
+
+static inline double oracle_mantissa(oracle_head *h, const oracle_work *w, const oracle_query *query, size_t j)
 {
     if (oracle_windowed(h, query->place, j)) return 1;
-    return w->weight[j] * oracle_dot(w->count, w->zq + query->row * w->count, w->zk + j * w->count);
+    const double *zq = w->zq + query->row * w->count, *zk = w->zk + j * w->count;
+    return w->weight[j] * oracle_dot_shaken(w->count, zq, zk, &h->noise);
 }
 
 static inline void oracle_denominator(const oracle_head *h, const oracle_work *w, double sum, oracle_query *query)
@@ -203,21 +223,22 @@ static inline void oracle_denominator(const oracle_head *h, const oracle_work *w
 
 static inline oracle_query oracle_answer(oracle_head *h, oracle_work *w, size_t row)
 {
-    size_t place = h->desc->causal ? h->keys - h->queries + row % h->queries : h->keys - 1;
+    bool all = h->asks || !h->desc->causal;
+    size_t place = all ? h->keys - 1 : h->keys - h->queries + row % h->queries;
     oracle_query query = {.row = row, .place = place};
     double *out = h->out + row * w->value, sum = 0;
     oracle_units(h, w, &query);
     for (size_t c = 0; c < w->value; c++) out[c] = 0;
     for (size_t j = 0; j < h->keys; j++) {
         if (w->row[j] == 0) continue;
-        double a = w->row[j] * oracle_mantissa(h, w, &query, j) * (1 + oracle_shake(&h->noise, 1));
-        sum += a;
-        for (size_t c = 0; c < w->value; c++) out[c] += a * h->v[j * w->value + c];
+        double a = w->row[j] * oracle_mantissa(h, w, &query, j);
+        sum += a * (1 + oracle_shake(&h->noise, 1));
+        for (size_t c = 0; c < w->value; c++) out[c] += a * h->v[j * w->value + c] * (1 + oracle_shake(&h->noise, 1));
     }
     for (size_t f = 0; h->s0 && f < w->count; f++) {
         double z = query.initial * w->zq[row * w->count + f];
-        sum += z * h->z0[f];
-        for (size_t c = 0; c < w->value; c++) out[c] += z * h->s0[f * w->value + c];
+        sum += z * h->z0[f] * (1 + oracle_shake(&h->noise, 1));
+        for (size_t c = 0; c < w->value; c++) out[c] += z * h->s0[f * w->value + c] * (1 + oracle_shake(&h->noise, 1));
     }
     oracle_denominator(h, w, sum, &query);
     for (size_t c = 0; c < w->value; c++) out[c] = query.zero ? 0 : out[c] / query.den;
@@ -230,21 +251,24 @@ static inline void oracle_window_backward(oracle_head *h, const oracle_query *qu
 {
     size_t dim = h->desc->dim, row = query->row;
     for (size_t c = 0; c < dim; c++) {
-        h->dq[row * dim + c] += oracle_scale(h) * dlog * h->k[j * dim + c];
-        h->dk[j * dim + c] += oracle_scale(h) * dlog * h->q[row * dim + c];
+        double shaken = oracle_scale(h) * dlog * (1 + oracle_shake(&h->noise, 1));
+        h->dq[row * dim + c] += shaken * h->k[j * dim + c];
+        h->dk[j * dim + c] += shaken * h->q[row * dim + c];
     }
     if (h->dmix && h->desc->kind == BO_ATTENTION_HYBRID) h->dmix[row / h->queries] += dlog / oracle_mix(h, row);
 }
 
-/* da = dL/da_ij in units of exp(-top) */
-static inline void oracle_pair_backward(oracle_work *w, const oracle_query *query, size_t j, double da)
+/* da = dL/da_ij in units of exp(-top), a difference of two numbers of size `magnitude` */
+static inline void oracle_pair_backward(oracle_head *h, oracle_work *w, const oracle_query *query, size_t j, double da,
+                                        double magnitude)
 {
     double *dzq = w->dzq + query->row * w->count, *dzk = w->dzk + j * w->count;
     const double *zq = w->zq + query->row * w->count, *zk = w->zk + j * w->count;
     double factor = w->row[j], dot = oracle_dot(w->count, zq, zk);
     for (size_t f = 0; f < w->count; f++) {
-        dzq[f] += da * factor * w->weight[j] * zk[f];
-        dzk[f] += da * factor * w->weight[j] * zq[f];
+        double shaken = factor * w->weight[j] * (da + oracle_shake(&h->noise, magnitude));
+        dzq[f] += shaken * zk[f];
+        dzk[f] += shaken * zq[f];
     }
     w->dweight[j] += da * factor * dot;
     w->db[query->place] += da * factor * w->weight[j] * dot;
@@ -259,6 +283,7 @@ static inline void oracle_initial_backward(oracle_head *h, oracle_work *w, const
         double inner = oracle_dot(w->value, dn, h->s0 + f * w->value) + dsum * h->z0[f];
         w->dzq[query->row * w->count + f] += query->initial * inner;
         if (h->keys) w->db[query->place] += query->initial * inner * z;
+        z *= 1 + oracle_shake(&h->noise, 1);
         for (size_t c = 0; h->ds0 && c < w->value; c++) h->ds0[f * w->value + c] += query->initial * z * dn[c];
         if (h->dz0) h->dz0[f] += query->initial * z * dsum;
     }
@@ -269,18 +294,18 @@ static inline void oracle_query_backward(oracle_head *h, oracle_work *w, const o
     if (query->zero) return;
     const double *dout = h->dout + query->row * w->value, *out = h->out + query->row * w->value;
     double *dn = oracle_zeros(w->value);
-    double dsum = query->clamped ? 0 : -oracle_dot(w->value, dout, out) / query->den;
+    double dsum = query->clamped ? 0 : -oracle_dot_shaken(w->value, dout, out, &h->noise) / query->den;
     for (size_t c = 0; c < w->value; c++) dn[c] = dout[c] / query->den;
     for (size_t j = 0; j < h->keys; j++) {
         if (w->row[j] == 0) continue;
         double a = w->row[j] * oracle_mantissa(h, w, query, j);
-        double da = oracle_dot(w->value, dn, h->v + j * w->value) + dsum;
+        double da = oracle_dot_shaken(w->value, dn, h->v + j * w->value, &h->noise) + dsum;
         da += oracle_shake(&h->noise, fabs(da) + fabs(dsum));
-        for (size_t c = 0; c < w->value; c++) h->dv[j * w->value + c] += a * dn[c];
+        for (size_t c = 0; c < w->value; c++) h->dv[j * w->value + c] += a * dn[c] * (1 + oracle_shake(&h->noise, 1));
         if (oracle_windowed(h, query->place, j))
             oracle_window_backward(h, query, j, a * da);
         else
-            oracle_pair_backward(w, query, j, da);
+            oracle_pair_backward(h, w, query, j, da, fabs(da) + fabs(dsum));
     }
     if (h->s0) oracle_initial_backward(h, w, query, dn, dsum);
     free(dn);
@@ -305,16 +330,18 @@ static inline void oracle_final(oracle_head *h, oracle_work *w)
 {
     double last = oracle_decay(h, w), initial = h->s0 ? exp(h->log0 + last - h->log_final) : 0;
     for (size_t f = 0; f < w->count; f++) {
-        h->z_final[f] = h->s0 ? initial * h->z0[f] : 0;
+        double shaken = initial * (1 + oracle_shake(&h->noise, 1 + fabs(h->log0)));
+        h->z_final[f] = h->s0 ? shaken * h->z0[f] : 0;
         for (size_t c = 0; c < w->value; c++)
-            h->s_final[f * w->value + c] = h->s0 ? initial * h->s0[f * w->value + c] : 0;
+            h->s_final[f * w->value + c] = h->s0 ? shaken * h->s0[f * w->value + c] : 0;
     }
     for (size_t j = 0; j < oracle_absorbed(h); j++) {
         double factor = w->weight[j] * exp(last - w->b[j] + w->ck[j] - h->log_final);
         for (size_t f = 0; f < w->count; f++) {
-            double z = factor * w->zk[j * w->count + f];
+            double z = factor * w->zk[j * w->count + f] * (1 + oracle_shake(&h->noise, 1));
             h->z_final[f] += z;
-            for (size_t c = 0; c < w->value; c++) h->s_final[f * w->value + c] += z * h->v[j * w->value + c];
+            for (size_t c = 0; c < w->value; c++)
+                h->s_final[f * w->value + c] += z * h->v[j * w->value + c] * (1 + oracle_shake(&h->noise, 1));
         }
     }
 }
@@ -322,12 +349,15 @@ static inline void oracle_final(oracle_head *h, oracle_work *w)
 static inline void oracle_final_backward(oracle_head *h, oracle_work *w)
 {
     double last = oracle_decay(h, w), initial = h->s0 ? exp(h->log0 + last - h->log_final) : 0;
+    initial *= 1 + oracle_shake(&h->noise, 1 + fabs(h->log0));
     if (h->log_final == -INFINITY) return;
     for (size_t j = 0; j < oracle_absorbed(h); j++) {
         double factor = exp(last - w->b[j] + w->ck[j] - h->log_final), dlog = 0;
         for (size_t f = 0; f < w->count; f++) {
             double z = w->zk[j * w->count + f];
-            double inner = oracle_dot(w->value, h->ds_final + f * w->value, h->v + j * w->value) + h->dz_final[f];
+            const double *ds = h->ds_final + f * w->value, *v = h->v + j * w->value;
+            double inner = oracle_dot_shaken(w->value, ds, v, &h->noise) + h->dz_final[f];
+            inner += oracle_shake(&h->noise, fabs(h->dz_final[f]));
             w->dzk[j * w->count + f] += w->weight[j] * factor * inner;
             dlog += factor * inner * z;
             for (size_t c = 0; c < w->value; c++)
@@ -358,6 +388,8 @@ static inline void oracle_features_backward(oracle_head *h, oracle_work *w)
 {
     size_t rows = h->group * h->queries, dim = h->desc->dim;
     double *dy = oracle_zeros((rows + h->keys) * w->width), *dyk = dy + rows * w->width;
+    oracle_shake_rows(&h->noise, rows, w->count, w->dzq);
+    oracle_shake_rows(&h->noise, h->keys, w->count, w->dzk);
     oracle_phi_backward(&w->map, rows, w->yq, w->zq, w->dzq, dy);
     oracle_phi_backward(&w->map, h->keys, w->yk, w->zk, w->dzk, dyk);
     for (size_t r = 0; r < rows; r++)

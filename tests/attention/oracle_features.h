@@ -29,12 +29,24 @@ static inline double oracle_dot(size_t n, const double *a, const double *b)
  * tolerance. */
 typedef struct oracle_noise {
     double size; /* 0: none */
-    bo_rng rng;
+    uint64_t state;
 } oracle_noise;
 
+/* Of deviation `size` times `amount`, uniform: xorshift64 (Marsaglia 2003), since there are many of them. */
 static inline double oracle_shake(oracle_noise *noise, double amount)
 {
-    return noise->size > 0 ? noise->size * amount * bo_rng_normal(&noise->rng) : 0;
+    if (noise->size == 0) return 0;
+    noise->state ^= noise->state << 13, noise->state ^= noise->state >> 7, noise->state ^= noise->state << 17;
+    return noise->size * amount * 1.7320508 * ((double)(noise->state >> 11) * 0x1p-52 - 1);
+}
+
+/* Rounding of each row's own size: what sketches and other sums over a whole row do to it. */
+static inline void oracle_shake_rows(oracle_noise *noise, size_t rows, size_t width, double *x)
+{
+    for (size_t r = 0; noise->size > 0 && r < rows; r++) {
+        double size = sqrt(oracle_dot(width, x + r * width, x + r * width) / (double)width);
+        for (size_t f = 0; f < width; f++) x[r * width + f] += oracle_shake(noise, size);
+    }
 }
 
 /* ---- the map --------------------------------------------------------------------------------------------------- */
@@ -167,10 +179,7 @@ static inline void oracle_moderate(const oracle_map *map, size_t rows, const dou
                   bo_features_apply_f64(map->context, map->features, rows, x_shaken, map->dim, z, map->count));
         free(x_shaken);
     }
-    for (size_t r = 0; noise->size > 0 && r < rows; r++) { /* sketches and sums: rounding of the row's own size */
-        double size = sqrt(oracle_dot(map->count, z + r * map->count, z + r * map->count) / (double)map->count);
-        for (size_t f = 0; f < map->count; f++) z[r * map->count + f] += oracle_shake(noise, size);
-    }
+    oracle_shake_rows(noise, rows, map->count, z);
 }
 
 /* φ(x_r) = exp(c_r) z_r. */

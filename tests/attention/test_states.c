@@ -1,0 +1,262 @@
+/* States: any split of a sequence into blocks and steps says the same, gradients chain over segments, and the bytes may be
+ * copied, forked and moved. One sequence, tokens first: a segment is then a piece of each array. */
+#include "cases.h"
+
+enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 71 };
+
+static trial make(bo_context *context, const kind_of *kind, bool forward_only)
+{
+    trial_desc desc = {.name = kind->name,
+                       .attention = kind_desc(kind, HEADS, KEY_HEADS, WIDTH, VALUE, true, FEATURES),
+                       .shape = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST},
+                       .forward_only = forward_only,
+                       .final_gradient = !forward_only,
+                       .seed = 3};
+    return trial_make(context, &desc);
+}
+
+/* Tokens first … of the inputs, as a segment of their own. */
+static bo_attention_inputs piece(const trial *t, size_t first)
+{
+    bo_attention_inputs in = trial_inputs(t);
+    in.q += first * HEADS * WIDTH;
+    in.k += first * KEY_HEADS * WIDTH;
+    in.v += first * KEY_HEADS * VALUE;
+    if (in.log_gate) in.log_gate += first * KEY_HEADS;
+    return in;
+}
+
+static bo_attention_shape piece_shape(size_t tokens)
+{
+    return (bo_attention_shape){.sequences = 1, .tokens = tokens, .layout = BO_LAYOUT_TOKENS_FIRST};
+}
+
+static void *state_new(const trial *t)
+{
+    void *state = aligned_alloc(64, (bo_attention_state_bytes(t->attention) + 63) / 64 * 64);
+    assert_ok(t->context, bo_attention_state_begin(t->context, t->attention, state));
+    return state;
+}
+
+static void extend(const trial *t, size_t first, size_t tokens, void *state, float *out)
+{
+    bo_attention_inputs in = piece(t, first);
+    bo_attention_shape shape = piece_shape(tokens);
+    assert_ok(t->context,
+              bo_attention_extend(t->context, t->attention, &shape, &in, &state, out + first * HEADS * VALUE));
+}
+
+static void step(const trial *t, size_t at, void *state, float *out)
+{
+    bo_attention_inputs in = piece(t, at);
+    assert_ok(t->context, bo_attention_step(t->context, t->attention, 1, &in, &state, out + at * HEADS * VALUE));
+}
+
+static void compare_outputs(const trial *t, const judge_verdict *v, const float *out, const char *what)
+{
+    const double *shaken[TRIAL_SHAKES];
+    for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v->shaken[n].out;
+    judge_compare(t, what, t->count[OUT], VALUE, out, v->truth.out, shaken);
+}
+
+/* ---- splits ---------------------------------------------------------------------------------------------------- */
+
+static void check_halves(const trial *t, const judge_verdict *verdict, float *out)
+{
+    for (size_t first = 0; first <= TOKENS; first += 1 + first % 3) {
+        void *state = state_new(t);
+        extend(t, 0, first, state, out);
+        extend(t, first, TOKENS - first, state, out);
+        assert_int_equal(bo_attention_state_tokens(state), TOKENS);
+        compare_outputs(t, verdict, out, "two blocks");
+        free(state);
+    }
+}
+
+static void check_blocks(const trial *t, const judge_verdict *verdict, float *out)
+{
+    static const size_t sizes[] = {2, 3, 7, 16, 32, 33};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *state = state_new(t);
+        for (size_t at = 0; at < TOKENS; at += sizes[i]) /* every third block by steps */
+            for (size_t end = at + sizes[i] < TOKENS ? at + sizes[i] : TOKENS, by = at; by < end;) {
+                bool steps = at / sizes[i] % 3 == 2;
+                steps ? step(t, by, state, out) : extend(t, by, end - by, state, out);
+                by = steps ? by + 1 : end;
+            }
+        compare_outputs(t, verdict, out, "blocks and steps");
+        free(state);
+    }
+}
+
+static void check_steps(const trial *t, const judge_verdict *verdict, float *out)
+{
+    void *state = state_new(t);
+    for (size_t at = 0; at < TOKENS; at++) step(t, at, state, out);
+    assert_int_equal(bo_attention_state_tokens(state), TOKENS);
+    compare_outputs(t, verdict, out, "steps");
+    free(state);
+}
+
+static void any_split_says_the_same(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < KINDS; i++) {
+        trial t = make(context, &kinds[i], true);
+        judge_verdict verdict = judge_make(&t);
+        float *out = trial_floats(t.count[OUT]);
+        check_steps(&t, &verdict, out);
+        check_halves(&t, &verdict, out);
+        check_blocks(&t, &verdict, out);
+        free(out);
+        judge_drop(&verdict);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------------------------- */
+
+/* A copy somewhere else, aligned to 8 bytes only, goes on with the same bits; so do two forks of one state. */
+static void copies_go_on_with_the_same_bits(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < KINDS; i++) {
+        trial t = make(context, &kinds[i], true);
+        size_t bytes = bo_attention_state_bytes(t.attention), out_bytes = t.count[OUT] * sizeof(float);
+        void *state = state_new(&t), *block = aligned_alloc(64, (bytes + 191) / 64 * 64), *copy = (char *)block + 8;
+        float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
+        extend(&t, 0, 40, state, one);
+        memcpy(copy, state, bytes);
+        memcpy(two, one, out_bytes);
+        extend(&t, 40, 20, state, one);
+        for (size_t at = 60; at < TOKENS; at++) step(&t, at, state, one);
+        extend(&t, 40, 20, copy, two);
+        for (size_t at = 60; at < TOKENS; at++) step(&t, at, copy, two);
+        if (memcmp(one, two, out_bytes)) fail_msg("%s: a copied state goes on differently", kinds[i].name);
+        if (memcmp(state, copy, bytes)) fail_msg("%s: a copied state ends differently", kinds[i].name);
+        free(state);
+        free(block);
+        free(one);
+        free(two);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* forward from one state into another: the first keeps its bytes, and the second gets those that extend would leave. */
+static void initial_states_stay_as_they_are(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < KINDS; i++) {
+        trial t = make(context, &kinds[i], true);
+        size_t bytes = bo_attention_state_bytes(t.attention), out_bytes = t.count[OUT] * sizeof(float);
+        void *initial = state_new(&t), *before = state_new(&t), *final = state_new(&t);
+        float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
+        extend(&t, 0, 37, initial, one);
+        memcpy(before, initial, bytes);
+        memcpy(two, one, out_bytes);
+        bo_attention_inputs in = piece(&t, 37);
+        bo_attention_shape shape = piece_shape(TOKENS - 37);
+        const void *from[] = {initial};
+        memset(final, 0x77, bytes);
+        assert_ok(context, bo_attention_forward(context, t.attention, &shape, &in, from, &final,
+                                                one + 37 * HEADS * VALUE, NULL));
+        if (memcmp(initial, before, bytes)) fail_msg("%s: forward changed its initial state", kinds[i].name);
+        extend(&t, 37, TOKENS - 37, initial, two);
+        if (memcmp(one, two, out_bytes)) fail_msg("%s: extend and forward differ", kinds[i].name);
+        if (memcmp(initial, final, bytes)) fail_msg("%s: extend and forward leave different states", kinds[i].name);
+        free(initial);
+        free(before);
+        free(final);
+        free(one);
+        free(two);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* Asked without a key, a state answers and keeps its bytes; asked with the last token's query, it answers as that token
+ * was answered. */
+static void asking_changes_nothing(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < KINDS; i++) {
+        trial t = make(context, &kinds[i], true);
+        judge_verdict verdict = judge_make(&t);
+        size_t bytes = bo_attention_state_bytes(t.attention);
+        void *state = state_new(&t), *before = state_new(&t);
+        float *out = trial_floats(t.count[OUT]);
+        extend(&t, 0, TOKENS, state, out);
+        memcpy(before, state, bytes);
+        bo_attention_inputs in = piece(&t, TOKENS - 1);
+        in.k = in.v = in.log_gate = NULL;
+        float *last = out + (TOKENS - 1) * HEADS * VALUE;
+        memset(last, 0, HEADS * VALUE * sizeof *last);
+        assert_ok(context, bo_attention_step(context, t.attention, 1, &in, &state, last));
+        if (memcmp(state, before, bytes)) fail_msg("%s: asking changed the state", kinds[i].name);
+        compare_outputs(&t, &verdict, out, "asked again");
+        memset(last, 0, HEADS * VALUE * sizeof *last);
+        bo_attention_shape shape = piece_shape(1);
+        shape.no_keys = true;
+        assert_ok(context, bo_attention_extend(context, t.attention, &shape, &in, &state, last));
+        if (memcmp(state, before, bytes)) fail_msg("%s: asking by extend changed the state", kinds[i].name);
+        compare_outputs(&t, &verdict, out, "asked again by extend");
+        free(state);
+        free(before);
+        free(out);
+        judge_drop(&verdict);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* Many states in one step: each gets what it would have got alone. 37 is more than two blocks of sequences. */
+static void steps_of_many_are_steps_of_each(void **unused)
+{
+    (void)unused;
+    enum { MANY = 37 };
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < KINDS; i++) {
+        trial t = make(context, &kinds[i], true);
+        size_t bytes = bo_attention_state_bytes(t.attention);
+        void *states[MANY], *alone[MANY];
+        float *one = trial_floats(t.count[OUT]), *two = trial_floats(t.count[OUT]);
+        for (size_t s = 0; s < MANY; s++) {
+            states[s] = state_new(&t), alone[s] = state_new(&t);
+            extend(&t, 0, s, states[s], one); /* each somewhere else */
+            memcpy(alone[s], states[s], bytes);
+        }
+        bo_attention_inputs in = piece(&t, 20); /* sequence s takes token 20 + s */
+        assert_ok(context, bo_attention_step(context, t.attention, MANY, &in, states, one));
+        for (size_t s = 0; s < MANY; s++) {
+            bo_attention_inputs own = piece(&t, 20 + s);
+            float *out = two + s * HEADS * VALUE;
+            assert_ok(context, bo_attention_step(context, t.attention, 1, &own, &alone[s], out));
+            if (memcmp(out, one + s * HEADS * VALUE, HEADS * VALUE * sizeof *out))
+                fail_msg("%s: sequence %zu of a step depends on the others", kinds[i].name, s);
+            if (memcmp(alone[s], states[s], bytes))
+                fail_msg("%s: the state of sequence %zu depends on the others", kinds[i].name, s);
+            free(states[s]);
+            free(alone[s]);
+        }
+        free(one);
+        free(two);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_split_says_the_same),         cmocka_unit_test(copies_go_on_with_the_same_bits),
+        cmocka_unit_test(initial_states_stay_as_they_are), cmocka_unit_test(asking_changes_nothing),
+        cmocka_unit_test(steps_of_many_are_steps_of_each),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
