@@ -1,0 +1,186 @@
+/* Gradients over segments: what one segment's backward writes for its initial state is what the one before takes as the
+ * gradient of its final state, and the chain gives the gradients of one long sequence. Sums that were set by hand. */
+#include "cases.h"
+
+enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 53, MOST = 8 };
+
+typedef struct chain {
+    size_t count;
+    size_t first[MOST + 1]; /* of each segment, and the end */
+    void *states[MOST + 1]; /* before each segment, and after the last */
+    void *tapes[MOST];
+} chain;
+
+static bo_attention_inputs piece(const trial *t, size_t first)
+{
+    bo_attention_inputs in = trial_inputs(t);
+    in.q += first * HEADS * WIDTH;
+    in.k += first * KEY_HEADS * WIDTH;
+    in.v += first * KEY_HEADS * VALUE;
+    if (in.log_gate) in.log_gate += first * KEY_HEADS;
+    return in;
+}
+
+static bo_attention_shape piece_shape(const chain *c, size_t segment)
+{
+    size_t tokens = c->first[segment + 1] - c->first[segment];
+    return (bo_attention_shape){.sequences = 1, .tokens = tokens, .layout = BO_LAYOUT_TOKENS_FIRST};
+}
+
+static void *aligned(size_t bytes)
+{
+    return aligned_alloc(64, bytes / 64 * 64 + 64);
+}
+
+static void chain_forward(trial *t, chain *c)
+{
+    c->states[0] = aligned(bo_attention_state_bytes(t->attention));
+    assert_ok(t->context, bo_attention_state_begin(t->context, t->attention, c->states[0]));
+    for (size_t i = 0; i < c->count; i++) {
+        size_t bytes;
+        bo_attention_inputs in = piece(t, c->first[i]);
+        bo_attention_shape shape = piece_shape(c, i);
+        assert_ok(t->context, bo_attention_tape_bytes(t->context, t->attention, &shape, &bytes));
+        c->tapes[i] = aligned(bytes);
+        c->states[i + 1] = aligned(bo_attention_state_bytes(t->attention));
+        const void *initial[] = {c->states[i]};
+        assert_ok(t->context, bo_attention_forward(t->context, t->attention, &shape, &in, initial, &c->states[i + 1],
+                                                   t->array[OUT] + c->first[i] * HEADS * VALUE, c->tapes[i]));
+    }
+}
+
+/* Parameters' gradients are sums over the segments. */
+static void add_parameters(trial *t, float *const *own)
+{
+    static const trial_array parameters[] = {SIGMA, M, MIX};
+    for (size_t p = 0; p < 3; p++)
+        for (size_t i = 0; i < t->count[parameters[p]]; i++) t->gradient[parameters[p]][i] += own[p][i];
+}
+
+static void segment_backward(trial *t, const chain *c, size_t i, const float *d_final, float *d_initial)
+{
+    size_t at = c->first[i];
+    bo_attention_inputs in = piece(t, at);
+    bo_attention_shape shape = piece_shape(c, i);
+    float *own[] = {trial_floats(t->count[SIGMA]), trial_floats(t->count[M]), trial_floats(t->count[MIX])};
+    bo_attention_gradients g = {.q = t->gradient[Q] + at * HEADS * WIDTH,
+                                .k = t->gradient[K] + at * KEY_HEADS * WIDTH,
+                                .v = t->gradient[V] + at * KEY_HEADS * VALUE,
+                                .log_gate = t->count[LOG_GATE] ? t->gradient[LOG_GATE] + at * KEY_HEADS : NULL,
+                                .sigma = t->count[SIGMA] ? own[0] : NULL,
+                                .m = t->count[M] ? own[1] : NULL,
+                                .mix = t->count[MIX] ? own[2] : NULL,
+                                .initial = &d_initial};
+    const void *initial[] = {c->states[i]};
+    assert_ok(t->context,
+              bo_attention_backward(t->context, t->attention, &shape, &in, initial, t->array[OUT] + at * HEADS * VALUE,
+                                    c->tapes[i], t->gradient[OUT] + at * HEADS * VALUE, &d_final, &g));
+    add_parameters(t, own);
+    for (size_t p = 0; p < 3; p++) free(own[p]);
+}
+
+static void chain_backward(trial *t, const chain *c)
+{
+    float *flowing = trial_floats(t->gradient_floats), *next = trial_floats(t->gradient_floats);
+    memcpy(flowing, t->d_final[0], t->gradient_floats * sizeof *flowing);
+    for (size_t i = c->count; i-- > 0;) {
+        segment_backward(t, c, i, flowing, next);
+        memcpy(flowing, next, t->gradient_floats * sizeof *flowing);
+    }
+    free(flowing);
+    free(next);
+}
+
+static void check_chain(bo_context *context, const kind_of *kind, chain c)
+{
+    trial_desc desc = {.name = kind->name,
+                       .attention = kind_desc(kind, HEADS, KEY_HEADS, WIDTH, VALUE, true, FEATURES),
+                       .shape = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST},
+                       .final_gradient = true,
+                       .seed = 4};
+    if (kind->kind == BO_ATTENTION_EXACT && !kind->window) desc.attention.capacity = TOKENS;
+    trial t = trial_make(context, &desc);
+    chain_forward(&t, &c);
+    chain_backward(&t, &c);
+    memcpy(t.final[0], c.states[c.count], bo_attention_state_bytes(t.attention)); /* in whose units d_final is */
+    judge_verdict verdict = judge_make(&t);
+    judge_forward(&t, &verdict);
+    judge_backward(&t, &verdict);
+    judge_drop(&verdict);
+    for (size_t i = 0; i <= c.count; i++) free(c.states[i]);
+    for (size_t i = 0; i < c.count; i++) free(c.tapes[i]);
+    trial_drop(&t);
+}
+
+static void gradients_chain_over_segments(void **unused)
+{
+    (void)unused;
+    static const chain chains[] = {{.count = 1, .first = {0, TOKENS}},
+                                   {.count = 2, .first = {0, 1, TOKENS}},
+                                   {.count = 2, .first = {0, TOKENS - 1, TOKENS}},
+                                   {.count = 3, .first = {0, 16, 32, TOKENS}},
+                                   {.count = 7, .first = {0, 3, 4, 4, 11, 30, 31, TOKENS}}};
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < KINDS; i++)
+        for (size_t n = 0; n < sizeof chains / sizeof *chains; n++) check_chain(context, &kinds[i], chains[n]);
+    bo_context_destroy(context);
+}
+
+/* ---- sums by hand ---------------------------------------------------------------------------------------------- */
+
+/* Any sums may stand in a state: the oracle reads them and goes on from there, forward and backward. */
+static void check_sums(bo_context *context, const kind_of *kind, double log_scale)
+{
+    trial_desc desc = {.name = kind->name,
+                       .attention = kind_desc(kind, HEADS, KEY_HEADS, WIDTH, VALUE, true, FEATURES),
+                       .shape = {.sequences = 2, .tokens = 17},
+                       .past = 1,
+                       .final_gradient = true,
+                       .seed = 5};
+    trial t = trial_make(context, &desc);
+    size_t features = trial_features(&t);
+    float *s = trial_floats(features * VALUE), *z = trial_floats(features), *s2 = trial_floats(features * VALUE),
+          *z2 = trial_floats(features);
+    bo_rng rng = bo_rng_make(6, 6);
+    for (size_t i = 0; i < 2 * KEY_HEADS; i++) {
+        double found, scale = kind->kernel == BO_KERNEL_SOFTMAX ? log_scale : 0;
+        trial_normal(&rng, s, features * VALUE, 1);
+        for (size_t f = 0; f < features; f++) z[f] = (float)(0.5 + bo_rng_uniform(&rng));
+        void *state = t.initial[i / KEY_HEADS];
+        assert_ok(context, bo_attention_state_set(context, t.attention, state, i % KEY_HEADS, s, z, scale));
+        assert_ok(context, bo_attention_state_get(context, t.attention, state, i % KEY_HEADS, s2, z2, &found));
+        assert_memory_equal(s, s2, features * VALUE * sizeof *s);
+        assert_memory_equal(z, z2, features * sizeof *z);
+        assert_close(found, scale, 0);
+    }
+    trial_forward(&t);
+    trial_backward(&t);
+    judge_verdict verdict = judge_make(&t);
+    judge_forward(&t, &verdict);
+    judge_backward(&t, &verdict);
+    judge_drop(&verdict);
+    free(s);
+    free(z);
+    free(s2);
+    free(z2);
+    trial_drop(&t);
+}
+
+static void any_sums_may_be_set(void **unused)
+{
+    (void)unused;
+    static const double scales[] = {0, -40, 300};
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < KINDS; i++)
+        for (size_t n = 0; n < 3 && kinds[i].kind != BO_ATTENTION_EXACT; n++) check_sums(context, &kinds[i], scales[n]);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_chain_over_segments),
+        cmocka_unit_test(any_sums_may_be_set),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
