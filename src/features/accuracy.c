@@ -3,13 +3,19 @@
 #include <string.h>
 #include "internal.h"
 
+/* As drawn: from the kernel's spectrum, or from a proposal. */
+static double pair_variance(const bo_features *f, const bo_pair *pair, const float *x, const float *y)
+{
+    return f->proposal ? bo_proposal_variance(f, pair, x, y) : f->function->variance(f, pair);
+}
+
 /* Of resampled frequencies the variance depends on the sample: no formula for a single pair. */
 double bo_features_variance(const bo_features *features, const float *x, const float *y)
 {
     if (features->function->exact) return 0;
-    if (!features->function->variance || features->weights) return NAN;
+    if (!features->function->variance || (features->weights && !features->proposal)) return NAN;
     bo_pair pair = bo_pair_make(&features->desc, features->factor, x, y);
-    return features->function->variance(features, &pair);
+    return pair_variance(features, &pair, x, y);
 }
 
 /* ---- over many pairs ------------------------------------------------------------------------------------------- */
@@ -47,7 +53,7 @@ static void add_pair(const bo_features *f, const buffers *b, size_t p, sums *s)
     s->error_max = fmax(s->error_max, fabs(error));
     s->diagonal += bo_kernel_value(&f->desc, &same);
     if (f->function->exact) return;
-    s->variance += f->function->variance ? f->function->variance(f, &pair) : NAN;
+    s->variance += f->function->variance ? pair_variance(f, &pair, x, y) : NAN;
 }
 
 static bo_status add_pairs(bo_context *context, const bo_features *f, size_t rows, const float *x, size_t ldx,
@@ -71,7 +77,7 @@ static bo_status add_pairs(bo_context *context, const bo_features *f, size_t row
 static double predicted_variance(const bo_features *f, const sums *s, double pairs)
 {
     if (f->function->exact) return 0;
-    if (!f->weights) return s->variance / pairs;
+    if (!f->weights || f->proposal) return s->variance / pairs;
     if (f->desc.sampling != BO_SAMPLING_OPTIMAL) return NAN;
     double m = (double)f->frequencies, diagonal = s->diagonal / pairs;
     double chosen = fmax(0, diagonal * diagonal - s->kernel2 / pairs) / m;

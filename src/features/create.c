@@ -23,6 +23,7 @@ void bo_features_destroy(bo_features *features)
     bo_packed_destroy(features->packed);
     bo_free(features->weights);
     bo_free(features->proposal);
+    bo_free(features->spread);
     bo_free(features->offset);
     bo_free(features->offset_f32);
     bo_free(features->bias);
@@ -151,9 +152,10 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
     size_t m = features->frequencies, dim = features->desc.dim;
     if (!features->offset) features->offset = bo_alloc(context, m, sizeof(double), "offsets of the features");
     if (!features->offset_f32) features->offset_f32 = bo_alloc(context, m, sizeof(float), "offsets of the features");
-    double *w = bo_alloc_raw(context, m * (dim + 1), sizeof(double), "frequencies"), *log_weight = w + m * dim;
-    bo_status status =
-        features->offset && features->offset_f32 && w ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
+    double *w = bo_alloc_raw(context, m * dim, sizeof(double), "frequencies");
+    double *log_weight = bo_alloc_raw(context, m, sizeof(double), "importance weights");
+    bool room = features->offset && features->offset_f32 && w && log_weight;
+    bo_status status = room ? bo_features_dense_f64(context, features, w) : BO_MEMORY;
     if (status == BO_OK) status = log_weights(context, features, w, log_weight);
     if (status == BO_OK && features->w) status = pack(context, features);
     for (size_t i = 0; status == BO_OK && i < m; i++) {
@@ -165,11 +167,13 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
         if (features->proposal) features->weights[i] = fminf(fmaxf((float)exp(log_weight[i]), FLT_MIN), FLT_MAX);
     }
     bo_free(w);
+    bo_free(log_weight);
     return status;
 }
 
 bo_status bo_features_finish(bo_context *context, bo_features *features)
 {
+    if (features->proposal) BO_TRY(bo_proposal_prepare(context, features));
     if (features->function->exponential && (features->oprf_a != 0 || features->weights))
         return pack_with_offsets(context, features);
     return features->w ? pack(context, features) : BO_OK;

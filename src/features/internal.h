@@ -213,6 +213,8 @@ struct bo_features {
     float *weights; /* one a frequency, multiplies its features; NULL: all 1 */
     float *
         proposal; /* dim x dim: R of the law N(0, R Rᵀ) that w was drawn from, and weights follow; NULL: the kernel's */
+    double *spread; /* with a proposal: see bo_proposal_variance; NULL: its variance is infinite */
+    double log_spread;
     double *offset; /* exponential functions: added to u; NULL: 0 */
     float *offset_f32;
     float *bias;    /* COSBIAS: one a frequency */
@@ -248,6 +250,10 @@ size_t bo_features_forward_bytes(const bo_features *features, size_t rows);
 void bo_features_forward(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
                          float *log_scale, void *scratch);
 
+/* What the variance of a proposal needs. */
+bo_status bo_proposal_prepare(bo_context *context, bo_features *features);
+/* Variance of φ(x)·φ(y) over independent draws from the proposal; x and y are raw. */
+double bo_proposal_variance(const bo_features *features, const bo_pair *pair, const float *x, const float *y);
 /* Logarithms of the weights that features->proposal gives the frequencies w: propose.c. */
 bo_status bo_proposal_weights(bo_context *context, const bo_features *features, const double *w, double *log_weight);
 

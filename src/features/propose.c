@@ -9,7 +9,7 @@
 #include "internal.h"
 #include "propose.h"
 
-/* ---- weights --------------------------------------------------------------------------------------------------- */
+/* ---- weights and variance --------------------------------------------------------------------------------------------------- */
 
 /* L (dim x dim) with L Lᵀ = R Rᵀ. */
 static bo_status factorize(bo_context *context, const bo_features *f, double *l)
@@ -44,6 +44,55 @@ bo_status bo_proposal_weights(bo_context *context, const bo_features *features, 
     bo_free(l);
     bo_free(white);
     return status;
+}
+
+/* Over w ~ N(0, Σ) and with s = t + t', a frequency's squared estimate has mean
+ *   |Σ|^½ |2I - Σ⁻¹|^-½ exp(2 sᵀ(2I - Σ⁻¹)⁻¹ s - |t|² - |t'|²) where 2Σ > I, else infinite.
+ * With K Kᵀ = 2LᵀL - I and A = K⁻¹Lᵀ the form is |A s|² and the factor |L|² / |K|. */
+static bo_status fill_spread(bo_context *context, size_t dim, const double *l, double *k, double *a, double *log_spread)
+{
+    for (size_t i = 0; i < dim; i++)
+        for (size_t j = 0; j < dim; j++) a[i * dim + j] = j < i ? 0 : l[j * dim + i];
+    BO_TRY(bo_gemm64(context, false, true, dim, dim, dim, 2, a, dim, a, dim, 0, k, dim));
+    for (size_t i = 0; i < dim; i++) k[i * dim + i] -= 1;
+    BO_TRY(bo_cholesky(context, dim, k, dim, NULL));
+    *log_spread = 0;
+    for (size_t i = 0; i < dim; i++) *log_spread += 2 * log(l[i * dim + i]) - log(k[i * dim + i]);
+    return bo_solve_lower(context, dim, dim, k, dim, a, dim);
+}
+
+bo_status bo_proposal_prepare(bo_context *context, bo_features *features)
+{
+    size_t dim = features->desc.dim;
+    double *l = bo_alloc_raw(context, dim * dim, 2 * sizeof *l, "the covariance of a proposal");
+    double *a = bo_alloc_raw(context, dim * dim, sizeof *a, "the variance of a proposal");
+    bo_status status = l && a ? factorize(context, features, l) : BO_MEMORY;
+    if (status == BO_OK) {
+        status = fill_spread(context, dim, l, l + dim * dim, a, &features->log_spread);
+        if (status == BO_OK || status == BO_NUMERIC) {
+            bo_free(features->spread);
+            features->spread = status == BO_OK ? a : NULL;
+            status = BO_OK;
+        }
+    }
+    if (features->spread != a) bo_free(a);
+    bo_free(l);
+    return status;
+}
+
+double bo_proposal_variance(const bo_features *features, const bo_pair *pair, const float *x, const float *y)
+{
+    size_t dim = features->desc.dim;
+    double form = 0;
+    if (!features->spread) return INFINITY;
+    for (size_t i = 0; i < dim; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < dim; j++)
+            sum += features->spread[i * dim + j] * features->factor[j] * ((double)x[j] + (double)y[j]);
+        form += sum * sum;
+    }
+    double excess = features->log_spread + 2 * form - pair->norm_x - pair->norm_y - 2 * pair->dot;
+    return exp(2 * pair->dot) * fmax(0, expm1(excess)) / (double)features->frequencies;
 }
 
 /* ---- a map in place of another --------------------------------------------------------------------------------- */
