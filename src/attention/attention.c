@@ -110,7 +110,6 @@ bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc
     if (!desc) return bo_fail(context, BO_INVALID, "attention: the descriptor is NULL");
     bo_attention_desc resolved;
     BO_TRY(bo_attention_resolve(context, desc, &resolved));
-    if (!engine_of(resolved.kind)->forward) return bo_fail(context, BO_UNSUPPORTED, "attention: kind hybrid is not there yet");
     bo_attention *attention = bo_alloc(context, 1, sizeof *attention, "attention");
     if (!attention) return BO_MEMORY;
     attention->desc = resolved;
