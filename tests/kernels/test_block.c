@@ -328,22 +328,33 @@ static void state_step_is_one_token(void **state)
     }
 }
 
-/* A query's answer does not depend on who asks beside it. */
+/* A query's answer and the new S do not depend on who asks beside it, nor on the columns beside one's own. */
 static void state_step_answers_each_query_alone(void **state)
 {
     (void)state;
-    enum { ROWS = 130, N = 72, QUERIES = 8 };
-    float *s = normals(ROWS * N, 13), *q = normals(QUERIES * ROWS, 14);
+    enum { ROWS = 130, N = 72, QUERIES = 8, SIZE = ROWS * N };
+    float *s = normals(SIZE, 13), *q = normals(QUERIES * ROWS, 14), *f = normals(ROWS, 15), *v = normals(N, 16);
+    float *shared = malloc(SIZE * sizeof *s), *own = malloc(SIZE * sizeof *s), together[QUERIES * N], alone[N];
     FOR_EACH_TABLE(table)
     {
-        float together[QUERIES * N], alone[N];
-        table->state_step(ROWS, N, false, 0.0f, NULL, NULL, s, QUERIES, q, ROWS, together, N);
-        for (size_t g = 0; g < QUERIES; g++) {
-            table->state_step(ROWS, N, false, 0.0f, NULL, NULL, s, 1, q + g * ROWS, ROWS, alone, N);
-            assert_memory_equal(alone, together + g * N, sizeof alone);
+        for (int update = 0; update < 2; update++) {
+            memcpy(shared, s, SIZE * sizeof *s);
+            table->state_step(ROWS, N, update, 0.9f, f, v, shared, QUERIES, q, ROWS, together, N);
+            for (size_t g = 0; g < QUERIES; g++) {
+                memcpy(own, s, SIZE * sizeof *s);
+                table->state_step(ROWS, N, update, 0.9f, f, v, own, 1, q + g * ROWS, ROWS, alone, N);
+                assert_memory_equal(own, shared, SIZE * sizeof *s);
+                assert_memory_equal(alone, together + g * N, sizeof alone);
+            }
+            for (size_t j = 0; j < N; j++) { /* a state of one column */
+                for (size_t i = 0; i < ROWS; i++) own[i] = s[i * N + j];
+                table->state_step(ROWS, 1, update, 0.9f, f, v + j, own, 1, q, ROWS, alone, 1);
+                assert_true(alone[0] == together[j]);
+                for (size_t i = 0; i < ROWS; i++) assert_true(own[i] == shared[i * N + j]);
+            }
         }
     }
-    free(s), free(q);
+    free(s), free(q), free(f), free(v), free(shared), free(own);
 }
 
 int main(void)
