@@ -242,16 +242,20 @@ BO_API bo_status bo_dark_propose(bo_context *context, bo_attention *attention, c
 
 /* ---- honesty: how far from the truth, and what would reach it --------------------------------------------------- */
 
-/* Against exact softmax attention (scale s; RFA: 1/√dim) and against the kind's own kernel in closed form, in float64, over
- * `queries` evenly spaced queries of each head (0: 128). */
+/* Against exact softmax attention and against the kind's own kernel in closed form (with its gate, window, mix and clamp), in
+ * float64, over `queries` evenly spaced queries of each head (0: 128). The scale of softmax is s; 1/√dim for RFA, and for
+ * LINEAR unless its kernel is SOFTMAX. */
 typedef struct bo_attention_error {
-    size_t queries;
+    size_t queries;         /* of each head */
     double against_softmax; /* |out - exact| / |exact|, Frobenius norms over these queries */
     double against_kernel;  /* the same with the kind's own exact kernel; NAN where it has no closed form */
-    double kernel_rms, kernel_error, kernel_predicted; /* of single pairs, relative to kernel_rms; NAN where unknown */
-    double softmax_seconds, kind_seconds;              /* whole forward passes */
-    size_t softmax_bytes, kind_bytes;                  /* plans' forward_bytes */
+    /* Of single pairs of a query and a key it sees through features: root mean squares of the kernel, and of φ(q)·φ(k) less
+     * the kernel, measured and by the variance formula (independent draws), relative to kernel_rms; NAN where unknown. */
+    double kernel_rms, kernel_error, kernel_predicted;
+    double softmax_seconds, kind_seconds; /* whole forward passes */
+    size_t softmax_bytes, kind_bytes;     /* plans' forward_bytes */
 } bo_attention_error;
+/* out: what forward gave, or anything else to be judged; NULL: what forward gives now. */
 BO_API bo_status bo_attention_compare(bo_context *context, const bo_attention *attention,
                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                       const float *out, size_t queries, bo_attention_error *error);

@@ -1,0 +1,387 @@
+/* The comparison: outputs against softmax and against the kind's own kernel, single kernel values against features. What it
+ * says is checked where the truth is known: exact attention, maps that are exact, a plain loop in double, variances. */
+#include <bochner/attention.h>
+#include "attention/internal.h"
+#include "testing.h"
+
+enum { HEADS = 4, KEY_HEADS = 2, TOKENS = 150, DIM = 8, VALUES = 5 };
+
+typedef struct data {
+    float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM], v[KEY_HEADS * TOKENS * VALUES];
+    float log_gate[KEY_HEADS * TOKENS], sigma[KEY_HEADS * DIM], m[KEY_HEADS * 3 * DIM], mix[HEADS];
+    float out[HEADS * TOKENS * VALUES];
+} data;
+
+static data *make_data(double size)
+{
+    data *d = calloc(1, sizeof *d);
+    bo_rng rng = bo_rng_make(11, bo_rng_stream("test.compare", 0));
+    for (size_t i = 0; i < HEADS * TOKENS * DIM; i++) d->q[i] = (float)(size * bo_rng_normal(&rng));
+    for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->k[i] = (float)(size * bo_rng_normal(&rng));
+    for (size_t i = 0; i < KEY_HEADS * TOKENS * VALUES; i++) d->v[i] = (float)bo_rng_normal(&rng);
+    for (size_t i = 0; i < KEY_HEADS * TOKENS; i++) d->log_gate[i] = (float)(0.2 * log(bo_rng_uniform(&rng)));
+    for (size_t i = 0; i < KEY_HEADS * DIM; i++) d->sigma[i] = (float)(0.5 + bo_rng_uniform(&rng));
+    for (size_t i = 0; i < KEY_HEADS * 3 * DIM; i++) d->m[i] = (float)bo_rng_normal(&rng) / 3;
+    for (size_t i = 0; i < HEADS; i++) d->mix[i] = (float)(0.5 + bo_rng_uniform(&rng));
+    return d;
+}
+
+static bo_attention_desc base_desc(bo_attention_kind kind, bool causal)
+{
+    return (bo_attention_desc){.kind = kind,
+                               .heads = HEADS,
+                               .key_heads = KEY_HEADS,
+                               .dim = DIM,
+                               .value_dim = VALUES,
+                               .causal = causal,
+                               .features = {.features = 64, .seed = 5}};
+}
+
+static bo_attention *make(bo_context *context, const bo_attention_desc *desc)
+{
+    bo_attention *attention = NULL;
+    assert_ok(context, bo_attention_create(context, desc, &attention));
+    return attention;
+}
+
+static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+
+static bo_attention_error compare(bo_context *context, const bo_attention_desc *desc, const bo_attention_shape *shape,
+                                  const bo_attention_inputs *in, size_t queries)
+{
+    bo_attention *attention = make(context, desc);
+    bo_attention_error error;
+    assert_ok(context, bo_attention_compare(context, attention, shape, in, NULL, queries, &error));
+    bo_attention_destroy(attention);
+    return error;
+}
+
+/* ---- exact ----------------------------------------------------------------------------------------------------- */
+
+/* Float outputs of a softmax over at most 150 keys: 1e-5 is far above their rounding and far below any mistake. */
+static void exact_attention_is_exact(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(1.5);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    for (int causal = 0; causal < 2; causal++) {
+        bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, causal);
+        bo_attention_error e = compare(context, &desc, &whole, &in, 0);
+        assert_int_equal(e.queries, 128);
+        assert_true(e.against_softmax < 1e-5 && e.against_kernel < 1e-5);
+        assert_true(isnan(e.kernel_rms) && isnan(e.kernel_error) && isnan(e.kernel_predicted));
+        assert_true(e.softmax_seconds > 0 && e.kind_seconds > 0);
+        assert_true(e.softmax_bytes > 0 && e.kind_bytes == e.softmax_bytes);
+    }
+    /* with a window it is another function, and its own kernel has the window */
+    bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, true);
+    desc.window = 7;
+    bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+    assert_true(e.against_softmax > 0.1 && e.against_kernel < 1e-5);
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* Any output may be judged, not only what forward gives: half of everything is an error of one half. */
+static void errors_are_relative(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    data *d = make_data(1);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, true);
+    bo_attention *attention = make(context, &desc);
+    bo_attention_error e;
+    assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, d->out, NULL));
+    for (size_t i = 0; i < HEADS * TOKENS * VALUES; i++) d->out[i] *= 0.5f;
+    assert_ok(context, bo_attention_compare(context, attention, &whole, &in, d->out, 40, &e));
+    assert_int_equal(e.queries, 40);
+    assert_close(e.against_softmax, 0.5, 1e-5);
+    assert_close(e.against_kernel, 0.5, 1e-5);
+    bo_attention_destroy(attention);
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* ---- maps that are exact --------------------------------------------------------------------------------------- */
+
+/* TAYLOR, POLYNOMIAL (which may be negative) and ELU have φ(x)·φ(y) = k(x, y): the output is that of the kernel up to float
+ * rounding, with gates of both kinds, without a normaliser, packed, in either layout. */
+static void exact_maps_meet_their_kernel(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.4);
+    const struct {
+        bo_kernel kernel;
+        int degree;
+        bo_gate gate;
+        bo_normaliser normaliser;
+    } cases[] = {{BO_KERNEL_TAYLOR, 0, BO_GATE_NONE, BO_NORMALISER_SUM},
+                 {BO_KERNEL_TAYLOR, 0, BO_GATE_CONVEX, BO_NORMALISER_SUM},
+                 {BO_KERNEL_ELU, 0, BO_GATE_DECAY, BO_NORMALISER_SUM},
+                 {BO_KERNEL_ELU, 0, BO_GATE_CONVEX, BO_NORMALISER_NONE},
+                 {BO_KERNEL_POLYNOMIAL, 3, BO_GATE_DECAY, BO_NORMALISER_NONE},
+                 {BO_KERNEL_POLYNOMIAL, 2, BO_GATE_NONE, BO_NORMALISER_SUM}};
+    size_t lengths[] = {1, 40, TOKENS - 41};
+    const bo_attention_shape shapes[] = {
+        whole,
+        {.sequences = 3, .tokens = TOKENS / 3},
+        {.sequences = 3, .lengths = lengths},
+        {.sequences = 3, .lengths = lengths, .layout = BO_LAYOUT_TOKENS_FIRST},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            bo_attention_desc desc = base_desc(BO_ATTENTION_LINEAR, true);
+            bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+            if (cases[c].gate) in.log_gate = d->log_gate;
+            desc.features = (bo_features_desc){.kernel = cases[c].kernel, .degree = cases[c].degree, .gamma = 0.7};
+            desc.gate = cases[c].gate;
+            desc.normaliser = cases[c].normaliser;
+            bo_attention_error e = compare(context, &desc, &shapes[s], &in, TOKENS);
+            if (!(e.against_kernel < 1e-4)) fail_msg("case %zu, shape %zu: %g", c, s, e.against_kernel);
+            assert_true(e.against_softmax > 0.005);
+            assert_true(e.kernel_rms > 0 && e.kernel_error < 1e-5 && e.kernel_predicted == 0);
+        }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* A window of softmax with weights `mix`, an exact map before it; windows longer and shorter than some of the sequences. */
+static void hybrids_meet_their_kernel(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.6);
+    size_t lengths[] = {5, 40, TOKENS - 45};
+    bo_attention_shape packed = {.sequences = 3, .lengths = lengths};
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v, .mix = d->mix};
+    for (size_t window = 1; window <= 64; window *= 8)
+        for (int s = 0; s < 2; s++) {
+            bo_attention_desc desc = base_desc(BO_ATTENTION_HYBRID, true);
+            desc.window = window;
+            desc.features = (bo_features_desc){.kernel = BO_KERNEL_TAYLOR, .gamma = 0.3};
+            bo_attention_error e = compare(context, &desc, s ? &packed : &whole, &in, TOKENS);
+            if (!(e.against_kernel < 1e-4)) fail_msg("window %zu, shape %d: %g", window, s, e.against_kernel);
+            assert_true(e.against_softmax > 0.005 && e.kernel_error < 1e-5);
+        }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* ---- random maps ----------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* With m frequencies the error against the kind's own kernel falls as 1/√m: between 256 and 4096 by a factor of 4 (and by
+ * none at all were it not its own kernel); medians, since denominators of signed features may come near 0. Independent draws: kernel_error² over thousands of pairs has the mean
+ * kernel_predicted². Eight seeds with two key heads each are 16 draws, whose errors scatter by about 1/√(2·16) or, with the
+ * heavy tails of positive features, twice that: within a factor of 1.6. */
+static void check_near(bo_context *context, const bo_attention_desc *desc, const bo_attention_inputs *in)
+{
+    enum { SEEDS = 8 };
+    bo_attention_desc few = *desc, many = *desc;
+    double coarse[SEEDS], fine[SEEDS], measured = 0, predicted = 0;
+    few.features.features = 256;
+    many.features.features = 4096;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        few.features.seed = many.features.seed = seed;
+        bo_attention_error e = compare(context, &few, &whole, in, TOKENS);
+        coarse[seed] = e.against_kernel;
+        e = compare(context, &many, &whole, in, TOKENS);
+        fine[seed] = e.against_kernel;
+        measured += e.kernel_error * e.kernel_error;
+        predicted += e.kernel_predicted * e.kernel_predicted;
+    }
+    qsort(coarse, SEEDS, sizeof *coarse, ascending);
+    qsort(fine, SEEDS, sizeof *fine, ascending);
+    double fall = coarse[SEEDS / 2] / fine[SEEDS / 2], excess = sqrt(measured / predicted);
+    if (!(fall > 4 / 1.6 && fall < 4 * 1.6) || !(excess > 1 / 1.6 && excess < 1.6))
+        fail_msg("%s, %s: from its own kernel %g and %g, of single values %g, predicted %g",
+                 bo_attention_name(desc->kind), bo_function_name(desc->features.function), coarse[SEEDS / 2],
+                 fine[SEEDS / 2], sqrt(measured / SEEDS), sqrt(predicted / SEEDS));
+}
+
+static void kinds_meet_their_kernel(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.5);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    for (int causal = 0; causal < 2; causal++) {
+        bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, causal);
+        desc.features = (bo_features_desc){.seed = 3, .draw = BO_DRAW_IID};
+        check_near(context, &desc, &in);
+        desc.features.function = BO_FUNCTION_SINCOS;
+        check_near(context, &desc, &in);
+        desc.features.function = BO_FUNCTION_HYPERBOLIC;
+        check_near(context, &desc, &in);
+
+        desc = base_desc(BO_ATTENTION_DARK, causal);
+        desc.rank = 3;
+        desc.features = (bo_features_desc){.seed = 4, .draw = BO_DRAW_IID};
+        in.m = d->m;
+        check_near(context, &desc, &in);
+        desc.features.features = 512;
+        assert_true(compare(context, &desc, &whole, &in, 0).against_softmax > 0.1);
+        in.m = NULL;
+
+        desc = base_desc(BO_ATTENTION_RFA, causal);
+        desc.temperature = 0.8;
+        desc.features = (bo_features_desc){.seed = 4, .draw = BO_DRAW_IID};
+        in.sigma = d->sigma;
+        check_near(context, &desc, &in);
+        desc.features.kernel = BO_KERNEL_ARCCOS;
+        check_near(context, &desc, &in);
+        in.sigma = NULL;
+    }
+    bo_attention_desc desc = base_desc(BO_ATTENTION_HYBRID, true);
+    desc.window = 16;
+    desc.features.draw = BO_DRAW_IID;
+    in.mix = d->mix;
+    check_near(context, &desc, &in);
+    free(d);
+    bo_context_destroy(context);
+}
+
+static void gates_and_random_maps(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.5);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v, .log_gate = d->log_gate};
+    for (int gate = 1; gate < BO_GATE_COUNT; gate++) {
+        bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, true);
+        desc.gate = (bo_gate)gate;
+        desc.features = (bo_features_desc){.seed = 3, .draw = BO_DRAW_IID};
+        check_near(context, &desc, &in);
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* Nothing overflows: |q| = 30 makes weights of exp(±300) and more. Exact attention is exact; the features are nowhere near,
+ * and say so in finite numbers or INFINITY, never NaN. */
+static void large_norms_are_told(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(30 / sqrt(DIM));
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    bo_attention_desc desc = base_desc(BO_ATTENTION_EXACT, true);
+    bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+    assert_true(e.against_softmax < 1e-3 && e.against_kernel < 1e-3);
+    const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_SINCOS};
+    for (size_t i = 0; i < 3; i++) {
+        desc = base_desc(BO_ATTENTION_FAVOR, true);
+        desc.features.function = functions[i];
+        e = compare(context, &desc, &whole, &in, TOKENS);
+        assert_true(isfinite(e.against_softmax) && e.against_softmax > 0.1);
+        assert_true(e.kernel_rms > 1e20 && e.kernel_error > 0.1 && e.kernel_predicted > 1);
+        assert_false(isnan(e.kernel_predicted));
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+static void custom(void *user, size_t rows, size_t frequencies, const float *u, size_t dim, const float *x,
+                   size_t features, float *out)
+{
+    (void)user, (void)dim, (void)x;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < frequencies; i++) out[r * features + i] = 1 + tanhf(u[r * frequencies + i]);
+}
+
+static void what_is_not_known_is_nan(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    data *d = make_data(0.5);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    bo_attention_desc desc = base_desc(BO_ATTENTION_LINEAR, true);
+    desc.features = (bo_features_desc){.kernel = BO_KERNEL_CUSTOM, .features = 16, .custom = custom};
+    bo_attention_error e = compare(context, &desc, &whole, &in, 0);
+    assert_true(e.against_softmax > 0.01 && isnan(e.against_kernel));
+    assert_true(isnan(e.kernel_rms) && isnan(e.kernel_error) && isnan(e.kernel_predicted));
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* Cross attention, more queries than keys and the other way round. */
+static void cross_attention(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.5);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    for (int i = 0; i < 2; i++) {
+        bo_attention_shape shape = {.sequences = 1, .tokens = i ? 20 : TOKENS, .key_tokens = i ? TOKENS : 20};
+        bo_attention_desc desc = base_desc(BO_ATTENTION_LINEAR, false);
+        desc.features = (bo_features_desc){.kernel = BO_KERNEL_TAYLOR};
+        bo_attention_error e = compare(context, &desc, &shape, &in, 0);
+        assert_true(e.against_kernel < 1e-4 && e.against_softmax > 0.005);
+        assert_int_equal(e.queries, i ? 20 : 128);
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    data *d = make_data(0.7);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, true);
+    bo_attention_error e[2];
+    for (int i = 0; i < 2; i++) {
+        bo_context *context = test_context(i ? 3 : 1);
+        e[i] = compare(context, &desc, &whole, &in, 50);
+        bo_context_destroy(context);
+    }
+    assert_true(e[0].against_softmax == e[1].against_softmax && e[0].against_kernel == e[1].against_kernel);
+    assert_true(e[0].kernel_error == e[1].kernel_error && e[0].kernel_predicted == e[1].kernel_predicted);
+    free(d);
+}
+
+static void nonsense_is_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    data *d = make_data(0.7);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, false);
+    bo_attention *attention = make(context, &desc);
+    bo_attention_shape no_keys = {.sequences = 1, .tokens = TOKENS, .no_keys = true};
+    bo_attention_error e;
+    assert_fails(context, BO_INVALID, "keys", bo_attention_compare(context, attention, &no_keys, &in, NULL, 0, &e));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_compare(context, attention, NULL, &in, NULL, 0, &e));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_compare(context, attention, &whole, NULL, NULL, 0, &e));
+    d->q[3] = NAN;
+    assert_int_equal(bo_attention_compare(context, attention, &whole, &in, NULL, 0, &e), BO_NUMERIC);
+    bo_attention_destroy(attention);
+    free(d);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_attention_is_exact),
+        cmocka_unit_test(errors_are_relative),
+        cmocka_unit_test(exact_maps_meet_their_kernel),
+        cmocka_unit_test(hybrids_meet_their_kernel),
+        cmocka_unit_test(kinds_meet_their_kernel),
+        cmocka_unit_test(gates_and_random_maps),
+        cmocka_unit_test(large_norms_are_told),
+        cmocka_unit_test(what_is_not_known_is_nan),
+        cmocka_unit_test(cross_attention),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(nonsense_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
