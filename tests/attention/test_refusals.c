@@ -1,0 +1,487 @@
+/* Bad input is refused with a sentence that names what was expected and what was found, and nothing else happens. */
+#include "trial.h"
+
+/* ---- descriptors ----------------------------------------------------------------------------------------------- */
+
+#define GOOD .heads = 4, .dim = 8
+#define EXACT_(...)                                                                                                    \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_EXACT, __VA_ARGS__                                                                        \
+    }
+#define FAVOR_(...)                                                                                                    \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_FAVOR, .features.features = 16, __VA_ARGS__                                               \
+    }
+#define LINEAR_(...)                                                                                                   \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_LINEAR, .features.features = 16, __VA_ARGS__                                              \
+    }
+#define HYBRID_(...)                                                                                                   \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_HYBRID, .features.features = 16, __VA_ARGS__                                              \
+    }
+#define RFA_(...)                                                                                                      \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_RFA, .features.features = 16, __VA_ARGS__                                                 \
+    }
+#define DARK_(...)                                                                                                     \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_DARK, .features.features = 16, __VA_ARGS__                                                \
+    }
+
+typedef struct bad_desc {
+    bo_status status;
+    const char *one, *two; /* both are in the message */
+    bo_attention_desc desc;
+} bad_desc;
+
+static const bad_desc bad_descs[] = {
+    {BO_INVALID, "heads", "found 0", EXACT_(.dim = 8)},
+    {BO_INVALID, "dim", "found 0", EXACT_(.heads = 4)},
+    {BO_INVALID, "kind", "6", {.kind = BO_ATTENTION_COUNT, GOOD}},
+    {BO_INVALID, "kind", "-1", {.kind = (bo_attention_kind)-1, GOOD}},
+    {BO_INVALID, "heads = 4", "found 3", EXACT_(GOOD, .key_heads = 3)},
+    {BO_INVALID, "heads = 4", "found 8", EXACT_(GOOD, .key_heads = 8)},
+    {BO_INVALID, "heads", "found 18446744073709551615", EXACT_(.heads = SIZE_MAX, .dim = 8)},
+    {BO_INVALID, "dim", "found 18446744073709551615", EXACT_(.heads = 1, .dim = SIZE_MAX)},
+    {BO_INVALID, "value_dim", "found 18446744073709551615", EXACT_(GOOD, .value_dim = SIZE_MAX)},
+    {BO_INVALID, "scale", "-1", EXACT_(GOOD, .scale = -1)},
+    {BO_INVALID, "scale", "nan", FAVOR_(GOOD, .scale = NAN)},
+    {BO_INVALID, "scale", "inf", FAVOR_(GOOD, .scale = INFINITY)},
+    {BO_INVALID, "clamp", "-1", FAVOR_(GOOD, .clamp = -1)},
+    {BO_INVALID, "clamp", "inf", FAVOR_(GOOD, .clamp = INFINITY)},
+    {BO_INVALID, "temperature", "-2", RFA_(GOOD, .temperature = -2)},
+    {BO_INVALID, "temperature 2", "favor", FAVOR_(GOOD, .temperature = 2)},
+    {BO_INVALID, "scale", "rfa", RFA_(GOOD, .scale = 2)},
+    {BO_INVALID, "gamma", "rfa", RFA_(GOOD, .features.gamma = 2)},
+    {BO_INVALID, "rbf or arccos", "elu", RFA_(GOOD, .features.kernel = BO_KERNEL_ELU)},
+    {BO_INVALID, "causal", "hybrid", HYBRID_(GOOD)},
+    {BO_INVALID, "window of 5", "causal", EXACT_(GOOD, .window = 5)},
+    {BO_INVALID, "window of 5", "favor", FAVOR_(GOOD, .window = 5, .causal = true)},
+    {BO_INVALID, "window", "found 18446744073709551615", EXACT_(GOOD, .window = SIZE_MAX, .causal = true)},
+    {BO_INVALID, "capacity", "found 18446744073709551615", EXACT_(GOOD, .capacity = SIZE_MAX)},
+    {BO_INVALID, "capacity 7", "favor", FAVOR_(GOOD, .capacity = 7)},
+    {BO_INVALID, "chunk", "found 18446744073709551615", FAVOR_(GOOD, .chunk = SIZE_MAX)},
+    {BO_INVALID, "gate", "exact", EXACT_(GOOD, .gate = BO_GATE_DECAY, .causal = true)},
+    {BO_INVALID, "gate", "hybrid", HYBRID_(GOOD, .gate = BO_GATE_CONVEX, .causal = true)},
+    {BO_INVALID, "gate decay", "causal", FAVOR_(GOOD, .gate = BO_GATE_DECAY)},
+    {BO_INVALID, "gate", "3", FAVOR_(GOOD, .gate = BO_GATE_COUNT)},
+    {BO_INVALID, "normaliser", "2", FAVOR_(GOOD, .normaliser = BO_NORMALISER_COUNT)},
+    {BO_INVALID, "softmax", "normaliser", FAVOR_(GOOD, .normaliser = BO_NORMALISER_NONE)},
+    {BO_INVALID, "exact", "normalised", EXACT_(GOOD, .normaliser = BO_NORMALISER_NONE)},
+    {BO_INVALID, "dim = 8", "found 9", DARK_(GOOD, .rank = 9)},
+    {BO_INVALID, "rank 2", "favor", FAVOR_(GOOD, .rank = 2)},
+    {BO_INVALID, "must be 8", "found 9", LINEAR_(GOOD, .features.dim = 9)},
+    {BO_INVALID, "must be 2", "found 8", DARK_(GOOD, .rank = 2, .features.dim = 8)},
+    {BO_INVALID, "softmax", "elu", FAVOR_(GOOD, .features.kernel = BO_KERNEL_ELU)},
+    {BO_INVALID, "scale = 2", "gamma = 3", FAVOR_(GOOD, .scale = 2, .features.gamma = 3)},
+    {BO_INVALID, "found 2", "and 3", LINEAR_(GOOD, .scale = 2, .features.gamma = 3)},
+    {BO_INVALID, "drawn", "leverage", FAVOR_(GOOD, .features.sampling = BO_SAMPLING_LEVERAGE)},
+    {BO_INVALID,
+     "multiple of 2",
+     "found 17",
+     {.kind = BO_ATTENTION_FAVOR, GOOD, .features = {.features = 17, .function = BO_FUNCTION_SINCOS}}},
+    {BO_UNSUPPORTED, "relu", "softmax", FAVOR_(GOOD, .features.function = BO_FUNCTION_RELU)},
+    {BO_INVALID, "features", "found 0", {.kind = BO_ATTENTION_FAVOR, GOOD}},
+    {BO_INVALID, "exactly 8", "found 16", LINEAR_(GOOD, .features.kernel = BO_KERNEL_ELU)},
+    {BO_INVALID, "kernel", "99", LINEAR_(GOOD, .features.kernel = (bo_kernel)99)},
+};
+
+static void bad_descriptors_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < sizeof bad_descs / sizeof *bad_descs; i++) {
+        bo_attention *attention = (bo_attention *)&context;
+        bo_status status = bo_attention_create(context, &bad_descs[i].desc, &attention);
+        const char *message = bo_context_error(context);
+        if (status != bad_descs[i].status || !strstr(message, bad_descs[i].one) || !strstr(message, bad_descs[i].two))
+            fail_msg("descriptor %zu (%s, %s): %s, '%s'", i, bad_descs[i].one, bad_descs[i].two,
+                     bo_status_string(status), message);
+        assert_null(attention);
+    }
+    bo_attention *attention;
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_create(context, NULL, &attention));
+    bo_attention_destroy(NULL);
+    bo_context_destroy(context);
+}
+
+/* Features and states beyond any memory. The numbers are in the message. */
+static void sizes_beyond_memory_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_attention *attention;
+    bo_attention_desc many = {.kind = BO_ATTENTION_FAVOR, GOOD, .features.features = (size_t)1 << 44};
+    bo_status status = bo_attention_create(context, &many, &attention);
+    assert_true(status == BO_MEMORY || status == BO_INVALID);
+    assert_true(strlen(bo_context_error(context)) > 10);
+    many.features.features = SIZE_MAX / 2;
+    assert_fails(context, BO_INVALID, "9223372036854775807", bo_attention_create(context, &many, &attention));
+    assert_null(attention);
+    bo_context_destroy(context);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------------------------- */
+
+enum { TOKENS = 5 };
+
+static trial make(bo_context *context, bo_attention_desc desc, size_t past)
+{
+    trial_desc full = {
+        .name = "refused", .attention = desc, .shape = {.sequences = 2, .tokens = TOKENS}, .past = past, .seed = 1};
+    return trial_make(context, &full);
+}
+
+/* The call fails, says both words, and out keeps its bits. */
+static void refuse(trial *t, const bo_attention_inputs *in, bo_status status, const char *one, const char *two)
+{
+    float *out = trial_floats(t->count[OUT]), *before = trial_floats(t->count[OUT]);
+    bo_status found = bo_attention_forward(t->context, t->attention, &t->desc.shape, in, NULL, NULL, out, NULL);
+    const char *message = bo_context_error(t->context);
+    if (found != status || !strstr(message, one) || !strstr(message, two))
+        fail_msg("%s %s: %s, '%s'", one, two, bo_status_string(found), message);
+    if (status == BO_INVALID) assert_memory_equal(out, before, t->count[OUT] * sizeof *out);
+    free(out);
+    free(before);
+}
+
+static void missing_arrays_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true, .gate = BO_GATE_DECAY), 0);
+    bo_attention_inputs good = trial_inputs(&t), in = good;
+    float *out = t.array[OUT];
+    in.q = NULL, refuse(&t, &in, BO_INVALID, "q", "NULL");
+    in = good, in.k = NULL, refuse(&t, &in, BO_INVALID, "k", "NULL");
+    in = good, in.v = NULL, refuse(&t, &in, BO_INVALID, "v", "NULL");
+    in = good, in.log_gate = NULL, refuse(&t, &in, BO_INVALID, "decay", "log_gate");
+    in = good, in.sigma = out, refuse(&t, &in, BO_INVALID, "sigma", "favor");
+    in = good, in.m = out, refuse(&t, &in, BO_INVALID, "m belongs", "favor");
+    in = good, in.mix = out, refuse(&t, &in, BO_INVALID, "mix", "favor");
+    refuse(&t, NULL, BO_INVALID, "inputs", "NULL");
+    const bo_attention_shape *shape = &t.desc.shape;
+    assert_fails(context, BO_INVALID, "NULL",
+                 bo_attention_forward(context, t.attention, NULL, &good, NULL, NULL, out, NULL));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_forward(context, NULL, shape, &good, NULL, NULL, out, NULL));
+    assert_fails(context, BO_INVALID, "out",
+                 bo_attention_forward(context, t.attention, shape, &good, NULL, NULL, NULL, NULL));
+    assert_fails(context, BO_INVALID, "states", bo_attention_extend(context, t.attention, shape, &good, NULL, out));
+    assert_fails(context, BO_INVALID, "states", bo_attention_step(context, t.attention, 1, &good, NULL, out));
+    assert_fails(context, BO_INVALID, "out", bo_attention_step(context, t.attention, 1, &good, t.final, NULL));
+    assert_fails(context, BO_INVALID, "inputs", bo_attention_step(context, t.attention, 1, NULL, t.final, out));
+    trial_drop(&t);
+    t = make(context, (bo_attention_desc)EXACT_(GOOD), 0);
+    in = trial_inputs(&t), in.log_gate = t.array[OUT];
+    refuse(&t, &in, BO_INVALID, "log_gate", "none");
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+static void bad_shapes_are_refused(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {3, 7}, other[] = {3, 6};
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), 0);
+    bo_attention_inputs in = trial_inputs(&t);
+    t.desc.shape.key_tokens = 4, refuse(&t, &in, BO_INVALID, "5 queries", "4 keys");
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .lengths = lengths, .key_lengths = other};
+    refuse(&t, &in, BO_INVALID, "7 queries", "6 keys");
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .key_lengths = lengths};
+    refuse(&t, &in, BO_INVALID, "key_lengths", "lengths");
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .layout = (bo_layout)2};
+    refuse(&t, &in, BO_INVALID, "layout", "2");
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = SIZE_MAX / 2};
+    refuse(&t, &in, BO_INVALID, "9223372036854775807", "4 heads");
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .no_keys = true};
+    refuse(&t, &in, BO_INVALID, "no keys", "given");
+    size_t bytes;
+    bo_attention_plan plan;
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .key_tokens = 4};
+    assert_fails(context, BO_INVALID, "4 keys", bo_attention_tape_bytes(context, t.attention, &t.desc.shape, &bytes));
+    assert_fails(context, BO_INVALID, "4 keys", bo_attention_plan_for(context, t.attention, &t.desc.shape, &plan));
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS};
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+/* NaN and infinity, first, last and in the middle of each array: named with sequence, head and token. */
+static void numbers_that_are_none_are_refused(void **state)
+{
+    (void)state;
+    static const bo_attention_desc descs[] = {EXACT_(GOOD),
+                                              EXACT_(GOOD, .causal = true, .window = 3),
+                                              LINEAR_(GOOD, .causal = true),
+                                              FAVOR_(GOOD),
+                                              FAVOR_(GOOD, .causal = true),
+                                              HYBRID_(GOOD, .causal = true, .window = 2)};
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
+        trial t = make(context, descs[i], 0);
+        bo_attention_inputs in = trial_inputs(&t);
+        for (size_t which = Q; which <= V; which++)
+            for (size_t n = 0; n < 9; n++) {
+                size_t at = n / 3 == 0 ? 0 : n / 3 == 1 ? t.count[which] - 1 : t.count[which] / 2 + 3;
+                float kept = t.array[which][at];
+                t.array[which][at] = bad[n % 3];
+                char place[64];
+                size_t row = at / t.d->dim, tokens = TOKENS, heads = 4;
+                snprintf(place, sizeof place, "sequence %zu, head %zu, token %zu", row / tokens / heads,
+                         row / tokens % heads, row % tokens);
+                char name[16];
+                snprintf(name, sizeof name, "%s is", trial_names[which]);
+                refuse(&t, &in, BO_NUMERIC, place, name);
+                t.array[which][at] = kept;
+            }
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+static void bad_parameters_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true, .gate = BO_GATE_CONVEX), 0);
+    bo_attention_inputs in = trial_inputs(&t);
+    t.array[LOG_GATE][7] = 0.25F, refuse(&t, &in, BO_INVALID, "log_gate", "0.25");
+    t.array[LOG_GATE][7] = NAN, refuse(&t, &in, BO_NUMERIC, "log_gate is nan", "sequence 0, head 1, token 2");
+    t.array[LOG_GATE][7] = -INFINITY, refuse(&t, &in, BO_NUMERIC, "log_gate is -inf", "sequence 0, head 1, token 2");
+    trial_drop(&t);
+    t = make(context, (bo_attention_desc)HYBRID_(GOOD, .causal = true), 0);
+    in = trial_inputs(&t);
+    t.array[MIX][2] = 0, refuse(&t, &in, BO_INVALID, "mix[2] is 0", "positive");
+    t.array[MIX][2] = -1, refuse(&t, &in, BO_INVALID, "mix[2] is -1", "positive");
+    t.array[MIX][2] = INFINITY, refuse(&t, &in, BO_NUMERIC, "mix[2] is inf", "finite");
+    trial_drop(&t);
+    t = make(context, (bo_attention_desc)RFA_(GOOD), 0);
+    in = trial_inputs(&t);
+    t.array[SIGMA][9] = NAN, refuse(&t, &in, BO_NUMERIC, "sigma[9]", "finite");
+    trial_drop(&t);
+    t = make(context, (bo_attention_desc)DARK_(GOOD, .rank = 3), 0);
+    in = trial_inputs(&t);
+    t.array[M][4 * 3 * 8 - 1] = INFINITY, refuse(&t, &in, BO_NUMERIC, "m[95]", "finite");
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+/* A step that meets a NaN says where. */
+static void steps_refuse_too(void **state)
+{
+    (void)state;
+    static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 2), FAVOR_(GOOD, .causal = true),
+                                              HYBRID_(GOOD, .causal = true)};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < 3; i++) {
+        trial t = make(context, descs[i], 0);
+        bo_attention_inputs in = trial_inputs(&t);
+        bo_status (*step)(bo_context *, const bo_attention *, size_t, const bo_attention_inputs *, void *const *,
+                          float *) = bo_attention_step;
+        t.array[K][4 * 8 + 2 * 8] = NAN;
+        assert_fails(context, BO_NUMERIC, "k is nan at sequence 1, head 2",
+                     step(context, t.attention, 2, &in, t.final, t.array[OUT]));
+        t.array[K][4 * 8 + 2 * 8] = 0;
+        t.array[Q][3] = INFINITY;
+        assert_fails(context, BO_NUMERIC, "q is inf at sequence 0, head 0",
+                     step(context, t.attention, 2, &in, t.final, t.array[OUT]));
+        in.v = NULL;
+        assert_fails(context, BO_INVALID, "v is NULL", step(context, t.attention, 2, &in, t.final, t.array[OUT]));
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* ---- states ---------------------------------------------------------------------------------------------------- */
+
+static void full_caches_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)EXACT_(GOOD, .capacity = 7, .causal = true), TOKENS);
+    bo_attention_inputs in = trial_inputs(&t);
+    bo_status status = bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]);
+    assert_int_equal(status, BO_INVALID);
+    assert_non_null(strstr(bo_context_error(context), "holds 5 tokens and is to take 5 more"));
+    assert_non_null(strstr(bo_context_error(context), "7"));
+    t.desc.shape.tokens = 2;
+    assert_ok(context, bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]));
+    assert_fails(context, BO_INVALID, "capacity 7",
+                 bo_attention_step(context, t.attention, 1, &in, t.initial, t.array[OUT]));
+    t.desc.shape.tokens = TOKENS;
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+static void foreign_states_are_refused(void **state)
+{
+    (void)state;
+    static const bo_attention_desc own = FAVOR_(GOOD, .causal = true, .features.seed = 5);
+    static const bo_attention_desc others[] = {
+        FAVOR_(GOOD, .causal = true, .features.seed = 6),
+        FAVOR_(GOOD, .causal = true, .features.seed = 5, .scale = 0.5),
+        FAVOR_(GOOD, .causal = true, .features.seed = 5, .gate = BO_GATE_DECAY),
+        FAVOR_(GOOD, .causal = true, .features.seed = 5, .key_heads = 2),
+        FAVOR_(GOOD, .causal = true, .features.seed = 5, .value_dim = 4),
+        FAVOR_(GOOD, .causal = true, .features.seed = 5, .features.function = BO_FUNCTION_HYPERBOLIC),
+        FAVOR_(GOOD, .causal = true, .features.seed = 5, .one_draw = true),
+        HYBRID_(GOOD, .causal = true, .features.seed = 5),
+        EXACT_(GOOD, .causal = true)};
+    bo_context *context = test_context(1);
+    trial t = make(context, own, TOKENS);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        trial other = make(context, others[i], 0);
+        bo_attention_inputs in = trial_inputs(&other);
+        size_t room = bo_attention_state_bytes(other.attention), bytes = bo_attention_state_bytes(t.attention);
+        void *big = aligned_alloc(64, ((room > bytes ? room : bytes) + 127) / 64 * 64), *states[] = {big, big};
+        memcpy(big, t.initial[0], bytes);
+        if (bo_attention_state_check(context, other.attention, big) != BO_INVALID) fail_msg("foreign state %zu", i);
+        assert_fails(context, BO_INVALID, "another",
+                     bo_attention_extend(context, other.attention, &other.desc.shape, &in, states, other.array[OUT]));
+        assert_fails(context, BO_INVALID, "another",
+                     bo_attention_step(context, other.attention, 1, &in, states, other.array[OUT]));
+        free(big);
+        trial_drop(&other);
+    }
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+static void states_of_another_draw_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
+    assert_ok(context, bo_attention_state_check(context, t.attention, t.initial[0]));
+    assert_ok(context, bo_attention_redraw(context, t.attention, 1));
+    assert_fails(context, BO_INVALID, "draw", bo_attention_state_check(context, t.attention, t.initial[0]));
+    assert_ok(context, bo_attention_redraw(context, t.attention, 0));
+    assert_ok(context, bo_attention_state_check(context, t.attention, t.initial[0]));
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+static void bytes_that_are_no_state_are_refused(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
+    size_t bytes = bo_attention_state_bytes(t.attention);
+    char *state = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    float *s = trial_floats(16 * 8), z[16] = {0};
+    double scale;
+    memset(state, 0, bytes);
+    assert_fails(context, BO_INVALID, "no state", bo_attention_state_check(context, t.attention, state));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_state_check(context, t.attention, NULL));
+    assert_fails(context, BO_INVALID, "8 bytes", bo_attention_state_check(context, t.attention, state + 4));
+    assert_fails(context, BO_INVALID, "8 bytes", bo_attention_state_begin(context, t.attention, state + 4));
+    assert_fails(context, BO_INVALID, "NULL", bo_attention_state_begin(context, t.attention, NULL));
+    assert_fails(context, BO_INVALID, "head 4 of 4",
+                 bo_attention_state_get(context, t.attention, t.initial[0], 4, s, z, &scale));
+    assert_fails(context, BO_INVALID, "NULL",
+                 bo_attention_state_set(context, t.attention, t.initial[0], 0, NULL, z, 0));
+    assert_fails(context, BO_INVALID, "log_scale",
+                 bo_attention_state_set(context, t.attention, t.initial[0], 0, s, z, NAN));
+    s[5] = NAN;
+    assert_fails(context, BO_NUMERIC, "finite", bo_attention_state_set(context, t.attention, t.initial[0], 0, s, z, 0));
+    trial_drop(&t);
+    t = make(context, (bo_attention_desc)EXACT_(GOOD, .causal = true), 0);
+    assert_fails(context, BO_INVALID, "exact",
+                 bo_attention_state_get(context, t.attention, t.final[0], 0, s, z, &scale));
+    trial_drop(&t);
+    free(state);
+    free(s);
+    bo_context_destroy(context);
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------- */
+
+static void backward_refuses_what_it_cannot_do(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
+    trial_forward(&t);
+    bo_attention_inputs in = trial_inputs(&t);
+    float *out = t.array[OUT], *dout = t.gradient[OUT];
+    const void *const *from = (const void *const *)t.initial;
+    const float *missing[] = {NULL, NULL};
+    bo_attention_gradients g = {.q = t.gradient[Q]};
+    const bo_attention_shape *shape = &t.desc.shape;
+#define BACKWARD(out_, tape_, dout_, d_final_, gradients_)                                                             \
+    bo_attention_backward(context, t.attention, shape, &in, from, out_, tape_, dout_, d_final_, gradients_)
+    assert_fails(context, BO_INVALID, "gradients", BACKWARD(out, t.tape, dout, NULL, NULL));
+    assert_fails(context, BO_INVALID, "tape", BACKWARD(out, NULL, dout, NULL, &g));
+    assert_fails(context, BO_INVALID, "out", BACKWARD(NULL, t.tape, dout, NULL, &g));
+    assert_fails(context, BO_INVALID, "final state 0", BACKWARD(out, t.tape, dout, missing, &g));
+    dout[7] = NAN;
+    assert_fails(context, BO_NUMERIC, "dout is nan at sequence 0, head 0, token 0",
+                 BACKWARD(out, t.tape, dout, NULL, &g));
+    dout[7] = 0;
+    g.log_gate = out;
+    assert_fails(context, BO_INVALID, "log_gate", BACKWARD(out, t.tape, dout, NULL, &g));
+    g = (bo_attention_gradients){.sigma = out};
+    assert_fails(context, BO_INVALID, "sigma", BACKWARD(out, t.tape, dout, NULL, &g));
+    g = (bo_attention_gradients){.m = out};
+    assert_fails(context, BO_INVALID, "m is", BACKWARD(out, t.tape, dout, NULL, &g));
+    g = (bo_attention_gradients){.mix = out};
+    assert_fails(context, BO_INVALID, "mix", BACKWARD(out, t.tape, dout, NULL, &g));
+    g = (bo_attention_gradients){.initial = (float *const *)missing};
+    assert_fails(context, BO_INVALID, "initial state 0", BACKWARD(out, t.tape, dout, NULL, &g));
+    g = (bo_attention_gradients){0};
+    assert_ok(context, BACKWARD(out, t.tape, dout, NULL, &g)); /* nothing is wanted */
+    g.q = t.gradient[Q];
+    assert_ok(context, BACKWARD(out, t.tape, NULL, NULL, &g)); /* nothing flows */
+    for (size_t i = 0; i < t.count[Q]; i++) assert_close((double)t.gradient[Q][i], 0, 0);
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------------- */
+
+static void names_go_both_ways(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BO_ATTENTION_COUNT; i++) {
+        bo_attention_kind kind = BO_ATTENTION_COUNT;
+        assert_true(bo_attention_parse(bo_attention_name((bo_attention_kind)i), &kind));
+        assert_int_equal(kind, i);
+    }
+    for (int i = 0; i < BO_GATE_COUNT; i++) {
+        bo_gate gate = BO_GATE_COUNT;
+        assert_true(bo_gate_parse(bo_gate_name((bo_gate)i), &gate));
+        assert_int_equal(gate, i);
+    }
+    bo_attention_kind kind = BO_ATTENTION_DARK;
+    bo_gate gate = BO_GATE_DECAY;
+    assert_true(bo_attention_parse("EXACT", &kind) && kind == BO_ATTENTION_EXACT);
+    assert_false(bo_attention_parse("exactly", &kind) || bo_attention_parse(NULL, &kind) ||
+                 bo_attention_parse("", &kind));
+    assert_false(bo_gate_parse("open", &gate) || bo_gate_parse(NULL, &gate));
+    assert_true(kind == BO_ATTENTION_EXACT && gate == BO_GATE_DECAY);
+    assert_null(bo_attention_name(BO_ATTENTION_COUNT));
+    assert_null(bo_attention_name((bo_attention_kind)-1));
+    assert_null(bo_gate_name(BO_GATE_COUNT));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_descriptors_are_refused),
+        cmocka_unit_test(sizes_beyond_memory_are_refused),
+        cmocka_unit_test(missing_arrays_are_refused),
+        cmocka_unit_test(bad_shapes_are_refused),
+        cmocka_unit_test(numbers_that_are_none_are_refused),
+        cmocka_unit_test(bad_parameters_are_refused),
+        cmocka_unit_test(steps_refuse_too),
+        cmocka_unit_test(full_caches_are_refused),
+        cmocka_unit_test(foreign_states_are_refused),
+        cmocka_unit_test(states_of_another_draw_are_refused),
+        cmocka_unit_test(bytes_that_are_no_state_are_refused),
+        cmocka_unit_test(backward_refuses_what_it_cannot_do),
+        cmocka_unit_test(names_go_both_ways),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
