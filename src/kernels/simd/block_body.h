@@ -47,6 +47,17 @@ static inline __attribute__((always_inline)) v held(v x)
     return x;
 }
 
+/* x by way of an integer register: the loads of these do not compete with those of vectors. */
+static inline __attribute__((always_inline)) float detoured(float x)
+{
+    union {
+        float number;
+        uint32_t bits;
+    } same = {x};
+    __asm__("" : "+r"(same.bits));
+    return same.number;
+}
+
 /* A tile of C, rows x vectors, in registers over the whole depth. rows, vectors and whether renewed is NULL are known
  * when compiling. */
 static inline __attribute__((always_inline)) void tile(size_t rows, size_t vectors, size_t rest, const product *shape,
@@ -65,7 +76,7 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t vecto
         if (rows > 1) EACH_VECTOR line[j] = held(line[j]);
         EACH_ROW
         {
-            v factor = v_set(a[i * row]);
+            v factor = v_set(rows == 1 ? detoured(a[i * row]) : a[i * row]);
             EACH_VECTOR sum[i][j] = v_fma(factor, line[j], sum[i][j]);
         }
     }
