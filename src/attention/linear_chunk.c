@@ -83,7 +83,7 @@ void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t stride)
         work->c[j] = own - work->b[j + 1];
     }
     size_t last = work->keys;
-    work->kernels->exp_shift(last, work->c, work->b[last] - work->r[last], work->weights);
+    work->kernels->exp_below(last, work->c, work->b[last] - work->r[last], work->weights);
 }
 
 void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features, float *log_scale)
@@ -127,7 +127,7 @@ void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *
                 float sum = kernels->exp_weigh(t, work->c, work->b[t] - work->r[t], row);
                 if (sums) sums[i] = sum;
             } else if (sums) {
-                sums[i] = (float)kernels->dot(t, row, work->weights);
+                sums[i] = kernels->dot_f32(t, row, work->weights);
             }
         }
     }
@@ -143,7 +143,7 @@ void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const 
     for (size_t i = 0; i < queries; i++) {
         size_t t = bo_visible(i, lag, work->keys);
         float remains = bo_linear_remains(work, t);
-        float before = (float)kernels->dot(count, work->fq + i * count, work->sums.z);
+        float before = kernels->dot_f32(count, work->fq + i * count, work->sums.z);
         if (remains != 1) kernels->scale(values, remains, n + i * ldn, n + i * ldn);
         denominator[i] += remains * before;
         top[i] = work->lq[i] + work->r[t];

@@ -93,10 +93,10 @@ static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
         size_t t = bo_visible(i, rows->lag, work->keys);
         const float *dout = rows->dout + i * rows->lddout;
         float *dn = back->dn + i * wide, sum = rows->sum[i], factor = 0;
-        if (isfinite(sum)) factor = expf(work->lq[i] + work->r[t] - rows->top[i]) / fabsf(sum);
+        if (isfinite(sum) && isfinite(rows->top[i])) factor = expf(work->lq[i] + work->r[t] - rows->top[i]) / fabsf(sum);
         kernels->scale(values, factor, dout, dn);
         dn[values] = 0;
-        if (sum > 0 && isfinite(sum)) dn[values] = -factor * (float)kernels->dot(values, dout, rows->out + i * rows->ldout);
+        if (factor > 0 && sum > 0) dn[values] = -factor * (float)kernels->dot(values, dout, rows->out + i * rows->ldout);
         kernels->scale(wide, bo_linear_remains(work, t), dn, back->carried + i * wide);
     }
 }

@@ -89,9 +89,14 @@ typedef struct bo_kernels {
     float (*max)(size_t n, const float *x);
     /* y[i] = a * x[i] */
     void (*scale)(size_t n, float a, const float *x, float *y);
-    /* exp_shift that also returns the sum of y in float32, in an order that depends on n alone. */
+    /* sum of x[i] * y[i] in float32, in an order that depends on n alone */
+    float (*dot_f32)(size_t n, const float *x, const float *y);
+    /* y[i] = exp(x[i] + shift) for what is at most 0 (a little more does no harm): |error| <= 2e-7, 0 below -87.3 and for
+     * -INFINITY. Faster than exp_shift, whose error is relative; what counts here is compared with exp(0). */
+    void (*exp_below)(size_t n, const float *x, float shift, float *y);
+    /* exp_below that also returns the sum of y in float32, in an order that depends on n alone. */
     float (*exp_sum)(size_t n, const float *x, float shift, float *y);
-    /* y[i] *= exp(x[i] + shift); returns the sum of y, in an order that depends on n alone. */
+    /* y[i] *= exp(x[i] + shift), as exp_below; returns the sum of y, in an order that depends on n alone. */
     float (*exp_weigh)(size_t n, const float *x, float shift, float *y);
     /* No NaN and no infinity among x. */
     bool (*finite)(size_t n, const float *x);

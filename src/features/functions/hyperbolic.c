@@ -59,7 +59,7 @@ static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, 
         }
         float top = log_scale ? f->kernels->max(2 * m, up) : 0;
         float shift = bo_row_shift(-bo_half_norm_raw(f, x + r * ldx), constant, top, log_scale ? log_scale + r : NULL);
-        f->kernels->exp_shift(2 * m, up, shift, up);
+        (log_scale ? f->kernels->exp_below : f->kernels->exp_shift)(2 * m, up, shift, up);
     }
 }
 

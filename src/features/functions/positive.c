@@ -53,7 +53,8 @@ void bo_exponential_fast(const bo_features *f, size_t rows, const float *x, size
         double common = f->log_d - bo_half_norm_raw(f, x + r * ldx);
         if (f->offset) f->kernels->axpy(m, 1, f->offset_f32, row);
         float top = log_scale ? f->kernels->max(m, row) : 0;
-        f->kernels->exp_shift(m, row, bo_row_shift(common, constant, top, log_scale ? log_scale + r : NULL), row);
+        float shift = bo_row_shift(common, constant, top, log_scale ? log_scale + r : NULL);
+        (log_scale ? f->kernels->exp_below : f->kernels->exp_shift)(m, row, shift, row);
     }
 }
 

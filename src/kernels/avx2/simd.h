@@ -162,6 +162,12 @@ static inline v v_scale(v x, v n)
     return _mm256_mul_ps(_mm256_mul_ps(x, power_of_two(half)), power_of_two(_mm256_sub_epi32(whole, half)));
 }
 
+/* x 2^n, but 0 where t < lowest */
+static inline v v_scale_above(v x, v n, v t, float lowest)
+{
+    return _mm256_andnot_ps(_mm256_cmp_ps(t, _mm256_set1_ps(lowest), _CMP_LT_OQ), v_scale(x, n));
+}
+
 /* value, but 0 where t < lowest and inf where t > highest */
 static inline v v_flush(v value, v t, float lowest, float highest)
 {

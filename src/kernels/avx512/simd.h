@@ -143,6 +143,12 @@ static inline v v_scale(v x, v n)
     return _mm512_scalef_ps(x, n);
 }
 
+/* x 2^n, but 0 where t < lowest */
+static inline v v_scale_above(v x, v n, v t, float lowest)
+{
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(t, _mm512_set1_ps(lowest), _CMP_NLT_UQ), x, n);
+}
+
 /* value, but 0 where t < lowest and inf where t > highest */
 static inline v v_flush(v value, v t, float lowest, float highest)
 {

@@ -36,6 +36,18 @@ void bo_ref_scale(size_t n, float a, const float *x, float *y)
     for (size_t i = 0; i < n; i++) y[i] = a * x[i];
 }
 
+float bo_ref_dot_f32(size_t n, const float *x, const float *y)
+{
+    float sum = 0.0f;
+    for (size_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+void bo_ref_exp_below(size_t n, const float *x, float shift, float *y)
+{
+    bo_ref_exp_shift(n, x, shift, y);
+}
+
 float bo_ref_exp_sum(size_t n, const float *x, float shift, float *y)
 {
     double sum = 0.0;

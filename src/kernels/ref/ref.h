@@ -36,6 +36,8 @@ void bo_ref_multiply(size_t m, size_t n, size_t k, const float *a, size_t row, s
 void bo_ref_transpose(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
 float bo_ref_max(size_t n, const float *x);
 void bo_ref_scale(size_t n, float a, const float *x, float *y);
+float bo_ref_dot_f32(size_t n, const float *x, const float *y);
+void bo_ref_exp_below(size_t n, const float *x, float shift, float *y);
 float bo_ref_exp_sum(size_t n, const float *x, float shift, float *y);
 float bo_ref_exp_weigh(size_t n, const float *x, float shift, float *y);
 bool bo_ref_finite(size_t n, const float *x);

@@ -16,12 +16,35 @@ static inline v exp_vector(v x, v shift)
     return v_flush(v_scale(v_add(p, v_set(1.0f)), n), t, BO_EXP_LOWEST, BO_EXP_HIGHEST);
 }
 
+/* The same for t <= 0 with an absolute error: neither the rounding of t nor that of n ln 2 is made good, which is at most
+ * |t| 2^-24 of exp(t), and |t| exp(t) < 0.37. */
+static inline v exp_below_vector(v x, v shift)
+{
+    v t = v_add(x, shift);
+    v n = v_round(v_mul(t, v_set(0x1.715476p+0f)));
+    v r = v_fnma(n, v_set(0x1.62e43p-1f), t);
+    v p = v_fma(r, v_set(0x1.6dc126p-10f), v_set(0x1.1244b4p-7f));
+    p = v_fma(r, p, v_set(0x1.55544ep-5f));
+    p = v_fma(r, p, v_set(0x1.555482p-3f));
+    p = v_fma(r, p, v_set(0.5f));
+    p = v_fma(v_mul(r, r), p, r);
+    return v_scale_above(v_add(p, v_set(1.0f)), n, t, BO_EXP_LOWEST);
+}
+
 void ISA(exp_shift)(size_t n, const float *x, float shift, float *y)
 {
     v more = v_set(shift);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) v_store(y + i, exp_vector(v_load(x + i), more));
     if (i < n) v_store_part(y + i, n - i, exp_vector(v_load_part(x + i, n - i), more));
+}
+
+void ISA(exp_below)(size_t n, const float *x, float shift, float *y)
+{
+    v more = v_set(shift);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store(y + i, exp_below_vector(v_load(x + i), more));
+    if (i < n) v_store_part(y + i, n - i, exp_below_vector(v_load_part(x + i, n - i), more));
 }
 
 /* y and its sum, lane by lane and then over the lanes. `weigh`: times what y held. */
@@ -31,13 +54,13 @@ static inline __attribute__((always_inline)) float exp_total(size_t n, const flo
     v more = v_set(shift), sum = v_set(0.0f);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        v value = exp_vector(v_load(x + i), more);
+        v value = exp_below_vector(v_load(x + i), more);
         if (weigh) value = v_mul(value, v_load(y + i));
         v_store(y + i, value);
         sum = v_add(sum, value);
     }
     if (i < n) {
-        v value = exp_vector(v_load_part(x + i, n - i), more);
+        v value = exp_below_vector(v_load_part(x + i, n - i), more);
         if (weigh) value = v_mul(value, v_load_part(y + i, n - i));
         v_store_part(y + i, n - i, value);
         sum = v_add(sum, v_part(n - i, value, v_set(0.0f)));
@@ -53,6 +76,19 @@ float ISA(exp_sum)(size_t n, const float *x, float shift, float *y)
 float ISA(exp_weigh)(size_t n, const float *x, float shift, float *y)
 {
     return exp_total(n, x, shift, y, true);
+}
+
+float ISA(dot_f32)(size_t n, const float *x, const float *y)
+{
+    v first = v_set(0.0f), second = first;
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        first = v_fma(v_load(x + i), v_load(y + i), first);
+        second = v_fma(v_load(x + i + LANES), v_load(y + i + LANES), second);
+    }
+    for (; i + LANES <= n; i += LANES) first = v_fma(v_load(x + i), v_load(y + i), first);
+    if (i < n) second = v_fma(v_load_part(x + i, n - i), v_load_part(y + i, n - i), second);
+    return v_sum(v_add(first, second));
 }
 
 float ISA(max)(size_t n, const float *x)
