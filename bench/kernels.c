@@ -1,6 +1,6 @@
-/* Rates of the kernels of blocks in cache on one thread: products as ratios to the yardstick of small products (LIBXSMM,
- * 64 x 64 x 128), passes over memory as ratios to the triad. Everything is measured in turns within one run, and the best
- * of the rounds counts: what disturbs is other work on the machine. Usage: bench_kernels [rounds] */
+/* Rates of the kernels of blocks in cache on one thread: products as ratios to the yardstick of small products
+ * (LIBXSMM, 64 x 64 x 128), passes over memory as ratios to the triad. Everything is measured in turns within one run,
+ * and the best of the rounds counts: what disturbs is other work on the machine. Usage: bench_kernels [rounds] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <bochner/bench.h>

@@ -1,5 +1,5 @@
-/* Kernels of blocks in cache in the vector vocabulary of the includer, which also says how many vectors wide a tile of C
- * is: 6 rows of 2 take 12 of 16 registers, of 4 they take 24 of 32; the others hold a line of B and an element of A. */
+/* Kernels of blocks in cache in the vector vocabulary of the includer, which also says how many vectors wide a tile of
+ * C is: 6 rows of 2 take 12 of 16 registers, of 4 they take 24 of 32; the others hold a line of B and an element of A. */
 
 enum { TILE_ROWS = 6, PANEL = TILE_VECTORS * LANES /* columns of C at a time */ };
 
@@ -17,7 +17,7 @@ typedef struct product {
     bool add;
 } product;
 
-/* What may happen to the lines of B on their way into a product: line p = keep line p + factor[p] value, written back. */
+/* What may happen to the lines of B on their way into a product: line p = keep line p + factor[p] value, stored. */
 typedef struct renewal {
     float keep;
     const float *factor, *value;
@@ -113,8 +113,8 @@ static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vecto
     }
 }
 
-/* All rows of a panel of C, in as few tiles as it takes and these of nearly the same height: a lone last row would wait for
- * its own sums. */
+/* All rows of a panel of C, in as few tiles as it takes and these of nearly the same height: a lone last row would wait
+ * for its own sums. */
 static inline __attribute__((always_inline)) void panel(size_t m, size_t vectors, size_t rest, const product *shape,
                                                         const float *a, const float *b, float *c)
 {
