@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* Weights up to exp(slack) do no harm, and rows are then hardly ever rescaled. */
-static const float slack = 10.0f;
+static const float slack = 4.0f;
 
 static bo_exact carve(const bo_attention *attention, size_t longest, size_t span, bool backward, bo_carver *carver)
 {

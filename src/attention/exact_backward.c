@@ -42,27 +42,26 @@ static void scale_rows(const bo_kernels *kernels, bo_rows rows, size_t count, si
     }
 }
 
-/* Queries first … end - 1 of a head; Σ dS is what comes back. */
-static double backward_tile(bo_exact *work, size_t head, size_t first, size_t end)
+/* Queries first … end - 1 of a head; adds Σ dS to *total. */
+static void backward_tile(bo_exact *work, size_t head, size_t first, size_t end, double *total)
 {
     const bo_call *call = work->call;
     const bo_attention_desc *desc = &call->attention->desc;
     bo_softmax_slope *slope = &work->slope;
     slope->dq = bo_exact_rows(work, call->gradients->q, desc->dim, head, first);
-    slope->total = 0.0;
+    slope->total = total;
     zero_rows(slope->dq, end - first, desc->dim);
-    if (!call->dout) return 0.0;
+    if (!call->dout) return;
     bo_exact_fill(work, head, first, end);
     begin_slope(work, head, first);
     bo_softmax_add_keys_slope(&work->tile, slope, &work->keys);
     scale_rows(call->kernels, slope->dq, end - first, desc->dim, desc->scale);
-    return slope->total;
 }
 
 void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
 {
     size_t group = call->attention->group, queries = call->sequences[sequence].queries;
-    bool mixes = call->attention->desc.kind == BO_ATTENTION_HYBRID;
+    bool mixes = call->gradients->mix != NULL;
     bo_exact work = bo_exact_begin(call, sequence, key_head, BO_SOFTMAX_TILE, true, scratch);
     bo_softmax_begin_slopes(&work.keys);
     for (size_t first = 0, end; first < queries; first = end) {
@@ -70,7 +69,8 @@ void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, fl
         bo_exact_load(&work, end);
         for (size_t g = 0; g < group; g++) {
             size_t head = key_head * group + g;
-            double total = backward_tile(&work, head, first, end);
+            double total = 0.0;
+            backward_tile(&work, head, first, end, mixes ? &total : NULL);
             if (mixes) parameters[g] += (float)(total / (double)mix_of(call, head));
         }
     }

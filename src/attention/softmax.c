@@ -63,9 +63,10 @@ static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, c
     b->rows = smaller(BO_SOFTMAX_BLOCK, tile->rows - row);
     b->low = larger(position, seen_from(tile, row));
     b->high = smaller(position + piece->count, seen_end(tile, row + b->rows - 1));
+    if (b->low >= b->high) return false;
     b->skipped = b->low - position;
     b->keys = piece->keys + b->skipped;
-    return b->low < b->high;
+    return true;
 }
 
 static void score(const bo_softmax_tile *tile, const block *b)
@@ -140,7 +141,7 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kept *kept, size_t fir
 bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver)
 {
     size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
-    bo_softmax_slope slope = {.total = 0.0};
+    bo_softmax_slope slope = {.total = NULL};
     slope.dout = bo_carve_floats(carver, BO_SOFTMAX_TILE * value_dim);
     slope.delta = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     slope.slopes = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
@@ -150,28 +151,22 @@ bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver
 }
 
 /* Scores become weights P, and slopes, which hold dO·v, become dS = P (dO·v - δ). */
-static void weigh_slopes(const bo_softmax_tile *tile, bo_softmax_slope *slope, const block *b)
+static void weigh_slopes(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const block *b)
 {
-    double total = 0.0;
     for (size_t i = 0; i < b->rows; i++) {
         size_t r = b->row + i;
-        float *weights = tile->scores + i * BO_PANEL, *slopes = slope->slopes + i * BO_PANEL;
+        float *weights = tile->scores + i * BO_PANEL, *slopes = slope->slopes + i * BO_PANEL, delta = slope->delta[r];
         span s = seen(tile, b, i, weights);
         seen(tile, b, i, slopes);
         weights += s.from;
         slopes += s.from;
-        tile->kernels->exp_shift(s.count, weights, -tile->top[r], weights);
-        float sum = 0.0f;
-        for (size_t j = 0; j < s.count; j++) {
-            slopes[j] = weights[j] * (slopes[j] - slope->delta[r]);
-            sum += slopes[j];
-        }
-        total += sum;
+        float sum = tile->kernels->exp_sum(s.count, weights, -tile->top[r], weights);
+        if (slope->total) *slope->total += tile->kernels->dot(s.count, weights, slopes) - (double)delta * (double)sum;
+        for (size_t j = 0; j < s.count; j++) slopes[j] = weights[j] * (slopes[j] - delta);
     }
-    slope->total += total;
 }
 
-static void add_block_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, const block *b, bo_rows dk,
+static void add_block_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const block *b, bo_rows dk,
                             bo_rows dv)
 {
     const bo_kernels *kernels = tile->kernels;
@@ -191,7 +186,7 @@ static void add_block_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope
     }
 }
 
-void bo_softmax_add_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, const bo_kept *kept, size_t first,
+void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kept *kept, size_t first,
                           size_t end, bo_rows dk, bo_rows dv)
 {
     size_t at = larger(first, seen_from(tile, 0));

@@ -24,7 +24,7 @@ typedef struct bo_softmax_tile {
     size_t rows, position;
     bool causal;      /* false: every row sees every position */
     size_t window;    /* causal: latest positions seen, the row's own included; 0: all */
-    float slack;      /* top is a maximum, but for this much: 0 for the maximum of all that is seen */
+    float slack;      /* scores may exceed top by this much; 0: top is the largest score seen */
     float *q;         /* rows x dim, scale folded in */
     float *top, *sum; /* rows */
     float *numerator; /* rows x value_dim */
@@ -46,15 +46,15 @@ typedef struct bo_softmax_slope {
     float *dout;                   /* rows x value_dim: dO / sum */
     float *delta;                  /* rows: δ / sum */
     bo_rows dq;                    /* dS K is added; the scale is the caller's. NULL: not wanted */
-    double total;                  /* Σ dS is added: the gradient of a log weight on all keys */
+    double *total;                 /* Σ dS is added: the gradient of a log weight on all keys. NULL: not wanted */
     float *slopes;                 /* BO_SOFTMAX_BLOCK x BO_PANEL */
     float *key_rows, *value_panel; /* a piece the other way round: BO_PANEL x dim, value_dim x BO_PANEL */
 } bo_softmax_slope;
 
 bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver);
-/* As bo_softmax_add, with top as the forward pass left it, less the log weight that keys have in the denominator. dk and dv: where the gradients of the key at position `first`
- * and of those after it are added; NULL: not wanted. */
-void bo_softmax_add_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, const bo_kept *kept, size_t first,
+/* As bo_softmax_add, with top as the forward pass left it, less the log weight that keys have in the denominator. dk and
+ * dv: where the gradients of the key at position `first` and of those after it are added; NULL: not wanted. */
+void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kept *kept, size_t first,
                           size_t end, bo_rows dk, bo_rows dv);
 
 /* ---- the keys of a task ---------------------------------------------------------------------------------------- */
@@ -82,10 +82,10 @@ void bo_softmax_add_keys(const bo_softmax_tile *tile, const bo_softmax_keys *key
 /* Adds the call's keys to the final state, if one is wanted; it holds what the initial one held. */
 void bo_softmax_keep(const bo_softmax_keys *keys);
 
-/* The same backwards: gradients of k and v start from those of the final state, … */
+/* The same backwards: gradients of keys and values start from those of the final state … */
 void bo_softmax_begin_slopes(const bo_softmax_keys *keys);
-/* … take what each tile gives … */
-void bo_softmax_add_keys_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, const bo_softmax_keys *keys);
+/* … and take what each tile gives. */
+void bo_softmax_add_keys_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_softmax_keys *keys);
 
 /* The tile of queries that begins at query `t` ends before this one. */
 static inline size_t bo_softmax_tile_end(size_t old, size_t t, size_t queries)

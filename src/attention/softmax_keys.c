@@ -136,7 +136,7 @@ void bo_softmax_begin_slopes(const bo_softmax_keys *keys)
     set_slopes(keys, own, first + from_old - keys->old, keys->count, rest);
 }
 
-void bo_softmax_add_keys_slope(const bo_softmax_tile *tile, bo_softmax_slope *slope, const bo_softmax_keys *keys)
+void bo_softmax_add_keys_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_softmax_keys *keys)
 {
     slopes own = own_slopes(keys), initial = initial_slopes(keys);
     if (keys->old) {
