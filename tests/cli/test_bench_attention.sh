@@ -36,7 +36,7 @@ for map in positive sincos hyperbolic elu relu rfa rfa-gate dark hybrid; do
 done
 
 measures --only flat,memory --tokens 256 --lengths 256
-grep -q "ns a token: [0-9.]* at 256\"" out || complain "no time per token: $(cat out)"
+grep -q "ns a token: [0-9]* at 256\"" out || complain "no time per token: $(cat out)"
 [ "$(figure "forward, 16 features, bytes at 16 N / bytes at N" value)" = 1 ] || complain "forward's memory grows: $(cat out)"
 [ "$(figure "backward + tape, 16 features, bytes / (sqrt(N) states)" met)" = true ] || complain "backward's memory: $(cat out)"
 
