@@ -196,7 +196,7 @@ enum { BO_EXACT_MOST = 1 << 22 };
 enum { BO_BLOCK_ROWS = 64 };
 
 /* Invariants: w is NULL exactly for HADAMARD and for maps without frequencies; packed exists exactly when w
- * does and holds w ∘ factor times u_scale; factor has desc.dim entries. */
+ * does and holds w ∘ factor times u_scale; factor has desc.dim entries; with a proposal there are weights, made from it. */
 struct bo_features {
     atomic_int other_owners; /* besides the first: bo_features_share */
     bo_features_desc desc;   /* defaults filled in */

@@ -279,6 +279,31 @@ static void a_row_depends_on_that_row_alone(void **state)
     bo_context_destroy(context);
 }
 
+/* What is not a number comes out as none, and troubles no other row. */
+static void check_nan(bo_context *context, const bo_features_desc *desc, void *user)
+{
+    (void)user;
+    block *b = make_block(context, desc, false, 2);
+    b->x[b->ldx + 1] = NAN;
+    run(b, 0, 3);
+    for (size_t r = 0; r < 3; r++) {
+        bool found = isnan(b->log_scale[r]);
+        for (size_t i = 0; i < b->length; i++) found |= isnan(b->z[r * b->ldz + i]);
+        if (found != (r == 1)) fail_msg("%s: row %zu has %s NaN", map_name(desc), r, found ? "a" : "no");
+    }
+    drop(b);
+}
+
+static void a_nan_is_not_lost(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float sample[SAMPLE_ROWS * DIM];
+    test_inputs(1, SAMPLE_ROWS * DIM, sample);
+    for_each_map(context, sample, check_nan, NULL);
+    bo_context_destroy(context);
+}
+
 static void a_callback_makes_blocks(void **state)
 {
     (void)state;
@@ -305,9 +330,8 @@ static void a_callback_makes_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_isa_agrees_with_float64),
-        cmocka_unit_test(large_norms_neither_overflow_nor_vanish),
-        cmocka_unit_test(a_row_depends_on_that_row_alone),
+        cmocka_unit_test(every_isa_agrees_with_float64),   cmocka_unit_test(large_norms_neither_overflow_nor_vanish),
+        cmocka_unit_test(a_row_depends_on_that_row_alone), cmocka_unit_test(a_nan_is_not_lost),
         cmocka_unit_test(a_callback_makes_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

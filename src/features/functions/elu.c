@@ -41,12 +41,12 @@ static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, 
         float *out = z + r * ldz;
         for (size_t j = 0; j < dim; j++) {
             float t = f->slope[j] * in[j];
-            out[j] = t > 0 ? 0 : t;
+            out[j] = t < 0 ? t : 0;
         }
         f->kernels->exp_shift(dim, out, 0, out);
         for (size_t j = 0; j < dim; j++) {
             float t = f->slope[j] * in[j];
-            out[j] += t > 0 ? t : 0;
+            out[j] += t < 0 ? 0 : t; /* and NaN stays NaN */
         }
     }
 }
@@ -59,7 +59,10 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     for (size_t r = 0; r < rows; r++) {
         const float *value = z + r * ldz, *slope = dz + r * lddz;
         float *out = dt + r * lddt;
-        for (size_t j = 0; j < f->desc.dim; j++) out[j] = slope[j] * (value[j] > 1 ? 1 : value[j]);
+        for (size_t j = 0; j < f->desc.dim; j++) {
+            float factor = value[j] < 1 ? value[j] : 1;
+            out[j] = factor * slope[j];
+        }
     }
 }
 

@@ -72,7 +72,7 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
         const float *value = z + r * ldz, *slope = dz + r * lddz;
         float *out = du + r * lddu;
         for (size_t i = 0; i < m; i++) out[i] = slope[i] * value[i] - slope[m + i] * value[m + i];
-        push[r] = -(float)f->kernels->dot(2 * m, slope, value);
+        push[r] = -f->kernels->dot_f32(2 * m, slope, value);
     }
 }
 

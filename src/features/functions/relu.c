@@ -51,8 +51,8 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
         const float *value = z + r * ldz, *slope = dz + r * lddz;
         float *out = du + r * lddu;
         for (size_t i = 0; i < f->frequencies; i++) {
-            float full = scale * slope[i];
-            out[i] = value[i] > 0 ? full : 0;
+            float factor = value[i] > 0 ? scale : 0;
+            out[i] = factor * slope[i];
         }
         bo_apply_weights(f, out);
     }

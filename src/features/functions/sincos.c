@@ -77,7 +77,7 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
         const float *value = z + r * ldz, *slope = dz + r * lddz;
         float *out = du + r * lddu;
         for (size_t i = 0; i < m; i++) out[i] = slope[m + i] * value[i] - slope[i] * value[m + i];
-        if (push) push[r] = (float)f->kernels->dot(2 * m, slope, value);
+        if (push) push[r] = f->kernels->dot_f32(2 * m, slope, value);
     }
 }
 

@@ -59,7 +59,7 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
         memcpy(out, in, dim * sizeof *out);
         in += dim;
         for (size_t i = 0; i < dim; in += dim - i, i++) {
-            out[i] += twice * t[i] * in[0] + (float)f->kernels->dot(dim - i - 1, t + i + 1, in + 1);
+            out[i] += twice * t[i] * in[0] + f->kernels->dot_f32(dim - i - 1, t + i + 1, in + 1);
             f->kernels->axpy(dim - i - 1, t[i], in + 1, out + i + 1);
         }
     }
