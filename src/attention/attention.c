@@ -87,7 +87,8 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
     double floats = (double)d->key_heads * ((double)attention->count * ((double)d->value_dim + 1) +
                                             ((double)attention->held + 128) * (double)(d->dim + d->value_dim));
     if (floats * sizeof(float) > 0x1p60)
-        return bo_fail(context, BO_INVALID, "attention: a state of %zu features, %zu values and %zu kept keys is too large",
+        return bo_fail(context, BO_INVALID,
+                       "attention: a state of %zu features, %zu values and %zu kept keys is too large",
                        attention->count, d->value_dim, attention->held);
     if (attention->count)
         attention->sums_bytes = padded(1) + padded(attention->count) + padded(attention->count * d->value_dim);

@@ -158,13 +158,13 @@ static bo_status run_backward(bo_context *context, bo_call *call)
 {
     const bo_attention *attention = call->attention;
     size_t sequences = call->shape->sequences, front = bo_front_parameters(attention);
-    backward_job job = {.call = call,
-                        .groups = bo_parameter_groups(sequences),
-                        .parameter_floats = bo_parameter_floats(attention)};
+    backward_job job = {
+        .call = call, .groups = bo_parameter_groups(sequences), .parameter_floats = bo_parameter_floats(attention)};
     size_t tasks = job.groups * attention->desc.key_heads, workers = (size_t)bo_context_threads(context);
     if (workers > tasks) workers = tasks;
     job.scratch = bo_alloc_raw(context, workers, call->plan.backward_bytes, "attention's backward pass");
-    job.parameters = bo_alloc(context, tasks, job.parameter_floats * sizeof(float), "gradients of attention's parameters");
+    job.parameters =
+        bo_alloc(context, tasks, job.parameter_floats * sizeof(float), "gradients of attention's parameters");
     bool ready = job.scratch && job.parameters;
     if (ready) {
         bo_parallel(context, tasks, backward_task, &job);
@@ -186,7 +186,8 @@ static bo_status check_gradients(bo_context *context, const bo_call *call)
     const char *name = bo_attention_name(d->kind);
     if (!g) return bo_fail(context, BO_INVALID, "attention: the gradients are NULL");
     if (call->queries_total && (!call->out || !call->tape.top))
-        return bo_fail(context, BO_INVALID, "attention: backward needs %s of the forward pass", call->out ? "the tape" : "out");
+        return bo_fail(context, BO_INVALID, "attention: backward needs %s of the forward pass",
+                       call->out ? "the tape" : "out");
     if (g->sigma && d->kind != BO_ATTENTION_RFA)
         return bo_fail(context, BO_INVALID, "attention: the gradient of sigma is kind rfa's, found %s", name);
     if (g->m && d->kind != BO_ATTENTION_DARK)
@@ -199,7 +200,8 @@ static bo_status check_gradients(bo_context *context, const bo_call *call)
         if (call->d_final && !call->d_final[s])
             return bo_fail(context, BO_INVALID, "attention: the gradient of final state %zu is NULL", s);
         if (g->initial && !g->initial[s])
-            return bo_fail(context, BO_INVALID, "attention: the place for the gradient of initial state %zu is NULL", s);
+            return bo_fail(context, BO_INVALID, "attention: the place for the gradient of initial state %zu is NULL",
+                           s);
     }
     return BO_OK;
 }
@@ -302,13 +304,13 @@ bo_status bo_attention_step(bo_context *context, const bo_attention *attention, 
                             const bo_attention_inputs *inputs, void *const *states, float *out)
 {
     if (!attention || !inputs || (sequences && (!states || !out)))
-        return bo_fail(context, BO_INVALID, "attention: %s NULL", !attention ? "the attention is" : !inputs ? "the inputs are"
-                                                                  : !states  ? "the states are"
-                                                                             : "out is");
-    bo_attention_shape shape = {.sequences = sequences,
-                                .tokens = 1,
-                                .no_keys = !inputs->k,
-                                .layout = BO_LAYOUT_TOKENS_FIRST};
+        return bo_fail(context, BO_INVALID, "attention: %s NULL",
+                       !attention ? "the attention is"
+                       : !inputs  ? "the inputs are"
+                       : !states  ? "the states are"
+                                  : "out is");
+    bo_attention_shape shape = {
+        .sequences = sequences, .tokens = 1, .no_keys = !inputs->k, .layout = BO_LAYOUT_TOKENS_FIRST};
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, &shape, &geometry));
     atomic_bool not_finite;

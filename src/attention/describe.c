@@ -78,7 +78,8 @@ static bo_status resolve_window(bo_context *context, bo_attention_desc *d)
     const char *name = kind_names[d->kind];
     if (hybrid && !d->causal) REFUSE("kind hybrid is causal; found causal = false");
     if (hybrid && !d->window) d->window = 64;
-    if (d->window && !exact && !hybrid) REFUSE("a window of %zu with kind %s: only exact and hybrid have one", d->window, name);
+    if (d->window && !exact && !hybrid)
+        REFUSE("a window of %zu with kind %s: only exact and hybrid have one", d->window, name);
     if (d->window && !d->causal) REFUSE("a window of %zu needs causal attention", d->window);
     if (d->window > MOST_TOKENS) REFUSE("window must be at most %zu, found %zu", MOST_TOKENS, d->window);
     if (d->capacity && !exact) REFUSE("capacity %zu with kind %s: only exact has one", d->capacity, name);
@@ -119,7 +120,8 @@ static bo_status resolve_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
     bool rfa = d->kind == BO_ATTENTION_RFA, dark = d->kind == BO_ATTENTION_DARK;
-    if (d->temperature != 0 && !rfa) REFUSE("temperature %g with kind %s: only rfa has one", d->temperature, kind_names[d->kind]);
+    if (d->temperature != 0 && !rfa)
+        REFUSE("temperature %g with kind %s: only rfa has one", d->temperature, kind_names[d->kind]);
     if (d->rank && !dark) REFUSE("rank %zu with kind %s: only dark has one", d->rank, kind_names[d->kind]);
     if (d->rank > d->dim) REFUSE("rank must be at most dim = %zu, found %zu", d->dim, d->rank);
     if (dark && !d->rank) d->rank = d->dim;
@@ -133,7 +135,8 @@ static bo_status resolve_map(bo_context *context, bo_attention_desc *d)
         if (d->scale != 0) REFUSE("kind rfa has a temperature instead of a scale; found scale = %g", d->scale);
         if (f->gamma != 0) REFUSE("kind rfa has a temperature instead of gamma; found gamma = %g", f->gamma);
         if (f->kernel != BO_KERNEL_RBF && f->kernel != BO_KERNEL_ARCCOS)
-            REFUSE("kind rfa has kernel rbf or arccos; found %s", bo_kernel_name(f->kernel) ? bo_kernel_name(f->kernel) : "none");
+            REFUSE("kind rfa has kernel rbf or arccos; found %s",
+                   bo_kernel_name(f->kernel) ? bo_kernel_name(f->kernel) : "none");
         if (d->temperature == 0) d->temperature = 1;
         double inverse = 1 / (d->temperature * d->temperature);
         f->gamma = f->kernel == BO_KERNEL_RBF ? inverse / 2 : inverse;

@@ -10,10 +10,8 @@ bo_front bo_front_make(const bo_attention *attention, const bo_attention_inputs 
 {
     const bo_attention_desc *desc = &attention->desc;
     bool dark = desc->kind == BO_ATTENTION_DARK;
-    bo_front front = {.kind = desc->kind,
-                      .kernels = attention->kernels,
-                      .dim = desc->dim,
-                      .width = dark ? desc->rank : desc->dim};
+    bo_front front = {
+        .kind = desc->kind, .kernels = attention->kernels, .dim = desc->dim, .width = dark ? desc->rank : desc->dim};
     if (dark) front.mt = bo_carve_floats(carver, desc->rank * desc->dim);
     if (!carver->at) return front;
     if (desc->kind == BO_ATTENTION_RFA && in->sigma) front.sigma = in->sigma + key_head * desc->dim;
@@ -77,8 +75,7 @@ void bo_front_backward(const bo_front *front, size_t rows, const float *x, size_
 {
     size_t dim = front->dim, width = front->width;
     if (front->kind == BO_ATTENTION_RFA) {
-        for (size_t r = 0; r < rows; r++)
-            backward_unit(front, x + r * ldx, dt + r * width, dx + r * lddx, parameters);
+        for (size_t r = 0; r < rows; r++) backward_unit(front, x + r * ldx, dt + r * width, dx + r * lddx, parameters);
         return;
     }
     if (front->kind == BO_ATTENTION_DARK && parameters)

@@ -15,7 +15,8 @@ typedef struct bo_front {
 } bo_front;
 
 /* The front of one key head; mt comes from the carver. With a carver that counts only, nothing is read. */
-bo_front bo_front_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, bo_carver *carver);
+bo_front bo_front_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                       bo_carver *carver);
 /* Kinds without a front: gradients of the map's inputs are those of the rows themselves. */
 static inline bool bo_front_is_none(const bo_front *front)
 {

@@ -9,8 +9,8 @@ static bo_status check_total(bo_context *context, const bo_attention_desc *desc,
 {
     size_t widest = desc->heads * (desc->dim > desc->value_dim ? desc->dim : desc->value_dim);
     if (tokens > MOST_FLOATS / widest)
-        return bo_fail(context, BO_INVALID, "attention: %zu %s of %zu heads are more than an array can hold", tokens, what,
-                       desc->heads);
+        return bo_fail(context, BO_INVALID, "attention: %zu %s of %zu heads are more than an array can hold", tokens,
+                       what, desc->heads);
     return BO_OK;
 }
 
@@ -26,8 +26,8 @@ static bo_status fill_sequences(bo_context *context, const bo_attention *attenti
         at->keys = shape->no_keys ? 0 : keys;
         if (desc->causal && !shape->no_keys && at->queries != at->keys)
             return bo_fail(context, BO_INVALID,
-                           "attention: causal needs as many keys as queries; sequence %zu has %zu queries and %zu keys", s,
-                           at->queries, at->keys);
+                           "attention: causal needs as many keys as queries; sequence %zu has %zu queries and %zu keys",
+                           s, at->queries, at->keys);
         at->query_start = out->queries_total;
         at->key_start = out->keys_total;
         BO_TRY(check_total(context, desc, "queries", at->queries));

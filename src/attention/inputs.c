@@ -4,7 +4,8 @@
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
 
-static bo_status check_parameter(bo_context *context, const char *name, const float *values, size_t count, bool positive)
+static bo_status check_parameter(bo_context *context, const char *name, const float *values, size_t count,
+                                 bool positive)
 {
     for (size_t i = 0; values && i < count; i++) {
         if (!isfinite(values[i]))
@@ -22,7 +23,8 @@ static bo_status check_head_gates(bo_context *context, const bo_call *call, size
         float value = rows.at[t * rows.stride];
         if (isfinite(value) && value <= 0) continue;
         return bo_fail(context, isfinite(value) ? BO_INVALID : BO_NUMERIC,
-                       "attention: log_gate is %g at sequence %zu, head %zu, token %zu: a gate lies in (0, 1], so its logarithm is "
+                       "attention: log_gate is %g at sequence %zu, head %zu, token %zu: a gate lies in (0, 1], so its "
+                       "logarithm is "
                        "finite and at most 0",
                        (double)value, sequence, head, t);
     }
@@ -44,9 +46,11 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
     if (!in->q && !no_queries) REFUSE("q is NULL");
     if (no_keys && (in->k || in->v)) REFUSE("the shape has no keys, but k or v is given");
     if (!no_keys && keys_total && (!in->k || !in->v)) REFUSE("%s is NULL", in->k ? "v" : "k");
-    if (in->sigma && d->kind != BO_ATTENTION_RFA) REFUSE("sigma belongs to kind rfa, found %s", bo_attention_name(d->kind));
+    if (in->sigma && d->kind != BO_ATTENTION_RFA)
+        REFUSE("sigma belongs to kind rfa, found %s", bo_attention_name(d->kind));
     if (in->m && d->kind != BO_ATTENTION_DARK) REFUSE("m belongs to kind dark, found %s", bo_attention_name(d->kind));
-    if (in->mix && d->kind != BO_ATTENTION_HYBRID) REFUSE("mix belongs to kind hybrid, found %s", bo_attention_name(d->kind));
+    if (in->mix && d->kind != BO_ATTENTION_HYBRID)
+        REFUSE("mix belongs to kind hybrid, found %s", bo_attention_name(d->kind));
     BO_TRY(check_parameter(context, "sigma", in->sigma, d->key_heads * d->dim, false));
     BO_TRY(check_parameter(context, "m", in->m, d->key_heads * d->rank * d->dim, false));
     BO_TRY(check_parameter(context, "mix", in->mix, d->heads, true));
@@ -64,7 +68,7 @@ bo_status bo_states_check(bo_context *context, const bo_attention *attention, co
     for (size_t s = 0; s < count; s++) {
         if (initial) BO_TRY(bo_attention_state_check(context, attention, initial[s]));
         if (final && !final[s]) REFUSE("the final state of sequence %zu is NULL", s);
-        if (final && (uintptr_t)final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);
+        if (final && (uintptr_t) final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);
         uint64_t held = initial ? bo_attention_state_tokens(initial[s]) : 0;
         if (final && full_matters && held + sequences[s].keys > attention->held)
             REFUSE("the state of sequence %zu holds %llu tokens and is to take %zu more; its capacity is %zu", s,
@@ -87,9 +91,10 @@ static bool blame(bo_context *context, const bo_call *call, const char *name, co
                 size_t j = 0;
                 while (j < width && isfinite(row[j])) j++;
                 if (j == width) continue;
-                bo_fail(context, BO_NUMERIC,
-                        "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu; expected a finite number", name,
-                        (double)row[j], s, h, t, j);
+                bo_fail(
+                    context, BO_NUMERIC,
+                    "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu; expected a finite number",
+                    name, (double)row[j], s, h, t, j);
                 return true;
             }
         }

@@ -25,14 +25,14 @@ struct bo_attention {
     bo_attention_desc desc;
     const bo_kernels *kernels; /* of the context it was made with */
     const bo_engine *engine;
-    size_t group;              /* query heads a key head */
-    bo_features **features;    /* one a key head */
-    size_t count;              /* length of φ; 0 for EXACT */
-    bool scaled;               /* φ has log scales */
-    uint64_t fingerprint;      /* of descriptor and frequencies: a state carries it */
-    size_t held;               /* keys a state holds: 0, the window, or the capacity */
-    size_t sums_bytes;         /* of one key head in a state: the sums … */
-    size_t kept_bytes;         /* … and after them the kept keys and values */
+    size_t group;           /* query heads a key head */
+    bo_features **features; /* one a key head */
+    size_t count;           /* length of φ; 0 for EXACT */
+    bool scaled;            /* φ has log scales */
+    uint64_t fingerprint;   /* of descriptor and frequencies: a state carries it */
+    size_t held;            /* keys a state holds: 0, the window, or the capacity */
+    size_t sums_bytes;      /* of one key head in a state: the sums … */
+    size_t kept_bytes;      /* … and after them the kept keys and values */
 };
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
@@ -60,9 +60,9 @@ float *bo_sums_gradient(const bo_attention *attention, const float *gradient, si
 /* ---- a checked call -------------------------------------------------------------------------------------------- */
 
 typedef struct bo_sequence {
-    size_t queries, keys;            /* tokens */
-    size_t query_start, key_start;   /* tokens before this sequence in the arrays */
-    size_t tape_start;               /* states on the tape before those of this sequence */
+    size_t queries, keys;          /* tokens */
+    size_t query_start, key_start; /* tokens before this sequence in the arrays */
+    size_t tape_start;             /* states on the tape before those of this sequence */
 } bo_sequence;
 
 /* Rows of one head of one sequence: row t begins at `at + t * stride`. */
@@ -89,7 +89,7 @@ typedef struct bo_call {
     bo_attention_plan plan;
     const void *const *initial;
     void *const *final;
-    float *out; /* forward writes it, backward reads it */
+    float *out;   /* forward writes it, backward reads it */
     bo_tape tape; /* top == NULL: none wanted */
     /* backward */
     const float *dout;
@@ -110,7 +110,8 @@ bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t
 struct bo_engine {
     /* Fills the plan's tiles and bytes of scratch a worker needs; longest: the longest sequence's queries and keys. */
     void (*plan)(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan);
-    void (*forward)(const bo_call *call, size_t sequence, size_t key_head, void *scratch); /* plan.forward_bytes each worker */
+    void (*forward)(const bo_call *call, size_t sequence, size_t key_head,
+                    void *scratch); /* plan.forward_bytes each worker */
     /* Adds to `parameters`: this task's own zeroed gradients of σ (dim), M (rank x dim), then mix (group). */
     void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
     /* States that the tape keeps for one key head of a sequence. NULL: none. */

@@ -5,13 +5,24 @@
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
-/* Within a chunk a token costs chunk (D + d_v) operations, and per chunk the sums are read and written once, which
- * short chunks pay for: 64 tokens, fewer where a chunk's features would leave half of the second cache. */
+/* Cycles a token, from counting: within a chunk (C + 16)(D + d_v) operations at 32 a cycle (bands of 16 rows make the
+ * triangle a staircase); per chunk the sums are read and written, 8 floats a cycle, and some 1500 cycles go to calls. */
+static double chunk_cost(const bo_attention *attention, size_t chunk)
+{
+    double features = (double)attention->count, values = (double)attention->desc.value_dim, tokens = (double)chunk;
+    return (tokens + BO_BAND) * (features + values) / 32 + (features * values / 8 + 1500) / tokens;
+}
+
+/* The cheapest, but its features, three times over, stay in half of the second cache. */
 static size_t choose_chunk(const bo_attention *attention, const bo_attention_plan *plan)
 {
-    size_t chunk = attention->desc.causal ? 64 : 128;
-    while (chunk > 16 && 3 * chunk * attention->count * sizeof(float) > plan->level2_bytes / 2) chunk /= 2;
-    return attention->desc.chunk ? attention->desc.chunk : chunk;
+    size_t best = 16;
+    if (attention->desc.chunk) return attention->desc.chunk;
+    for (size_t chunk = 32; chunk <= 128; chunk *= 2) {
+        if (3 * chunk * attention->count * sizeof(float) > plan->level2_bytes / 2) break;
+        if (!attention->desc.causal || chunk_cost(attention, chunk) < chunk_cost(attention, best)) best = chunk;
+    }
+    return best;
 }
 
 /* About √(chunks) chunks, so that as many states are on the tape as backward makes again at a time. */
@@ -81,6 +92,19 @@ static const float *row_of(bo_rows rows, size_t t)
     return rows.at ? rows.at + t * rows.stride : NULL;
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Asks for the rows of the next chunk while this one is computed: they would otherwise be waited for all at once. */
+static void fetch(bo_rows rows, size_t first, size_t end, size_t width)
+{
+    enum { LINE = 16 }; /* floats in a cache line */
+    for (size_t t = first; rows.at && t < end; t++)
+        for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(rows.at + t * rows.stride + j, 0, 2);
+}
+
 static bool take_keys(const task *at, bo_linear *linear, size_t first, size_t keys)
 {
     const bo_attention_desc *d = &at->call->attention->desc;
@@ -107,6 +131,7 @@ static bool ask(const task *at, forward_work *work, size_t first, size_t queries
         bo_rows out = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
         if (!bo_rows_finite(linear->kernels, queries, d->dim, row_of(q, first), q.stride)) return false;
         bo_linear_features(linear, queries, row_of(q, first), q.stride);
+        fetch(q, first + queries, least(first + queries + linear->chunk, at->at->queries), d->dim);
         bo_linear_queries(linear, queries, 0, row_of(at->v, first), at->v.stride, work->n, d->value_dim,
                           work->denominator, work->top);
         size_t tape = head * call->queries_total + at->at->query_start + first;
@@ -121,11 +146,6 @@ static bool ask(const task *at, forward_work *work, size_t first, size_t queries
     return true;
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool forward_causal(const task *at, forward_work *work)
 {
     size_t chunk = work->linear.chunk, segment = at->call->plan.segment, tokens = at->at->queries;
@@ -135,7 +155,10 @@ static bool forward_causal(const task *at, forward_work *work)
             bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, first / segment - 1),
                          work->linear.sums);
         if (!take_keys(at, &work->linear, first, rows)) return false;
+        size_t next = first + rows, end = least(next + chunk, tokens);
+        fetch(at->k, next, end, at->call->attention->desc.dim);
         if (!ask(at, work, first, rows)) return false;
+        fetch(at->v, next, end, at->call->attention->desc.value_dim);
         bo_linear_absorb(&work->linear, row_of(at->v, first), at->v.stride);
     }
     return true;

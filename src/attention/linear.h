@@ -23,17 +23,17 @@ typedef struct bo_linear {
     bo_front front;
     size_t chunk, count, value_dim;
     bool weighted;
-    bo_sums sums;          /* the state so far: in scratch */
-    size_t keys;           /* of the chunk at hand */
-    float *fk, *fkt;       /* features of the keys (chunk x count) and their transpose (count x chunk) */
-    float *fq;             /* of the queries (chunk x count) */
-    float *lk, *lq;        /* their log scales */
-    float *b, *r, *c;      /* chunk + 1, chunk + 1, chunk; r is 0 where not weighted, b and c are then not used */
-    float *weights;        /* of the keys in the sums: exp(c + b[T] - r[T]), 1 where not weighted */
-    float *scores;         /* chunk x chunk */
-    float *values;         /* values times weights: chunk x value_dim */
-    float *t;              /* inputs after the front: chunk x width */
-    void *block;           /* features/block.h's scratch */
+    bo_sums sums;     /* the state so far: in scratch */
+    size_t keys;      /* of the chunk at hand */
+    float *fk, *fkt;  /* features of the keys (chunk x count) and their transpose (count x chunk) */
+    float *fq;        /* of the queries (chunk x count) */
+    float *lk, *lq;   /* their log scales */
+    float *b, *r, *c; /* chunk + 1, chunk + 1, chunk; r is 0 where not weighted, b and c are then not used */
+    float *weights;   /* of the keys in the sums: exp(c + b[T] - r[T]), 1 where not weighted */
+    float *scores;    /* chunk x chunk */
+    float *values;    /* values times weights: chunk x value_dim */
+    float *t;         /* inputs after the front: chunk x width */
+    void *block;      /* features/block.h's scratch */
 } bo_linear;
 
 bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
@@ -45,14 +45,16 @@ void bo_sums_copy(const bo_attention *attention, bo_sums to, bo_sums from);
 /* b, r, c and the weights of the chunk's keys, from lk and the sums' log scale. */
 void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t gate_stride);
 /* Features, exponents of the next `keys` keys. log_gate: one a key with this stride, or NULL. */
-void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate, size_t gate_stride);
+void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate,
+                    size_t gate_stride);
 /* Features (rows x count) and log scales of any rows of q or k; of some queries: fq, lq. */
-void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features, float *log_scale);
+void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features,
+                             float *log_scale);
 void bo_linear_features(bo_linear *work, size_t queries, const float *q, size_t ldq);
 /* Numerators n (queries x value_dim) and denominators of queries whose features are in fq, against sums and the chunk's
  * keys (values v); both are relative to exp(top), top = lq + running log scale (-INFINITY before the first key). */
-void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n, size_t ldn,
-                       float *denominator, float *top);
+void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n,
+                       size_t ldn, float *denominator, float *top);
 /* The sums take the chunk's keys in. */
 void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv);
 
@@ -91,7 +93,8 @@ static inline bool bo_linear_sweeps(const bo_call *call, size_t sequence)
 
 /* Tokens between the states that a tape keeps. */
 size_t bo_linear_segment(size_t chunk, size_t tokens);
-void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan);
+void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys,
+                    bo_attention_plan *plan);
 size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
 void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 size_t bo_linear_step_bytes(const bo_attention *attention, size_t count);

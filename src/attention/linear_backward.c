@@ -87,8 +87,8 @@ static void zero_queries(const bo_linear_reverse *at)
     const bo_call *call = at->call;
     const bo_attention *attention = call->attention;
     for (size_t g = 0; g < attention->group; g++) {
-        bo_rows dq = bo_rows_at(call, call->gradients->q, attention->desc.heads, attention->desc.dim, false, at->sequence,
-                                at->key_head * attention->group + g);
+        bo_rows dq = bo_rows_at(call, call->gradients->q, attention->desc.heads, attention->desc.dim, false,
+                                at->sequence, at->key_head * attention->group + g);
         for (size_t t = 0; dq.at && t < call->sequences[at->sequence].queries; t++)
             memset(dq.at + t * dq.stride, 0, attention->desc.dim * sizeof *dq.at);
     }
@@ -103,8 +103,8 @@ static void begin_gradient(const bo_linear_reverse *at, back_work *work)
     size_t count = attention->count;
     if (at->call->d_final)
         attention->kernels->transpose(count, back->wide,
-                                      bo_sums_gradient(attention, at->call->d_final[at->sequence], at->key_head), back->wide,
-                                      back->gt, count);
+                                      bo_sums_gradient(attention, at->call->d_final[at->sequence], at->key_head),
+                                      back->wide, back->gt, count);
     else
         memset(back->gt, 0, back->wide * count * sizeof(float));
 }
@@ -114,9 +114,9 @@ static void end_gradient(const bo_linear_reverse *at, const back_work *work)
     const bo_attention *attention = at->call->attention;
     const bo_linear_back *back = &work->back;
     if (at->call->gradients->initial)
-        attention->kernels->transpose(back->wide, attention->count, back->gt, attention->count,
-                                      bo_sums_gradient(attention, at->call->gradients->initial[at->sequence], at->key_head),
-                                      back->wide);
+        attention->kernels->transpose(
+            back->wide, attention->count, back->gt, attention->count,
+            bo_sums_gradient(attention, at->call->gradients->initial[at->sequence], at->key_head), back->wide);
 }
 
 /* ---- causal ------------------------------------------------------------------------------------------------------ */
@@ -158,7 +158,8 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
         if (at_token + chunk >= end && !whole) return;
         bo_linear_back_values(back, &rows);
         bo_linear_advance(back, st, st + size);
-        work->state_scales[index + 1] = linear->weighted && rows.keys ? linear->r[rows.keys] : work->state_scales[index];
+        work->state_scales[index + 1] =
+            linear->weighted && rows.keys ? linear->r[rows.keys] : work->state_scales[index];
     }
 }
 
@@ -173,7 +174,8 @@ static void give_gates(const bo_linear_reverse *at, back_work *work, size_t firs
         work->carried += work->back.flow[j] - work->own[j];
         if (!dgate.at) continue;
         double gate = (double)rows->gate[j * rows->gate_stride], through = 0;
-        if (d->gate == BO_GATE_CONVEX) through = work->own[j] * exp(gate - (double)bo_log_input(call->attention, (float)gate));
+        if (d->gate == BO_GATE_CONVEX)
+            through = work->own[j] * exp(gate - (double)bo_log_input(call->attention, (float)gate));
         dgate.at[(first + j) * dgate.stride] = (float)(work->carried - through);
     }
 }
@@ -206,7 +208,8 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
     bo_linear *linear = &work->back.linear;
     size_t tokens = call->sequences[at->sequence].queries, segment = call->plan.segment, chunk = linear->chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
-        size_t first = segments * segment, end = least(first + segment, tokens), chunks = (end - first + chunk - 1) / chunk;
+        size_t first = segments * segment, end = least(first + segment, tokens),
+               chunks = (end - first + chunk - 1) / chunk;
         if (segments)
             bo_sums_copy(call->attention, linear->sums, bo_tape_sums(call, at->sequence, at->key_head, segments - 1));
         else

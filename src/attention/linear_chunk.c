@@ -86,7 +86,8 @@ void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t stride)
     work->kernels->exp_below(last, work->c, work->b[last] - work->r[last], work->weights);
 }
 
-void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features, float *log_scale)
+void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features,
+                             float *log_scale)
 {
     size_t ldt;
     const float *t = bo_front_forward(&work->front, rows, x, ldx, work->t, &ldt);
@@ -133,8 +134,8 @@ void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *
     }
 }
 
-void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n, size_t ldn,
-                       float *denominator, float *top)
+void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n,
+                       size_t ldn, float *denominator, float *top)
 {
     const bo_kernels *kernels = work->kernels;
     size_t count = work->count, values = work->value_dim;
@@ -150,8 +151,8 @@ void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const 
     }
     for (size_t first = 0; first < queries; first += BO_BAND) {
         size_t rows = queries - first < BO_BAND ? queries - first : BO_BAND;
-        kernels->multiply(rows, values, bo_visible(first + rows - 1, lag, work->keys), work->scores + first * work->chunk,
-                          work->chunk, 1, v, ldv, true, n + first * ldn, ldn);
+        kernels->multiply(rows, values, bo_visible(first + rows - 1, lag, work->keys),
+                          work->scores + first * work->chunk, work->chunk, 1, v, ldv, true, n + first * ldn, ldn);
     }
 }
 

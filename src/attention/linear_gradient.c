@@ -93,10 +93,12 @@ static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
         size_t t = bo_visible(i, rows->lag, work->keys);
         const float *dout = rows->dout + i * rows->lddout;
         float *dn = back->dn + i * wide, sum = rows->sum[i], factor = 0;
-        if (isfinite(sum) && isfinite(rows->top[i])) factor = expf(work->lq[i] + work->r[t] - rows->top[i]) / fabsf(sum);
+        if (isfinite(sum) && isfinite(rows->top[i]))
+            factor = expf(work->lq[i] + work->r[t] - rows->top[i]) / fabsf(sum);
         kernels->scale(values, factor, dout, dn);
         dn[values] = 0;
-        if (factor > 0 && sum > 0) dn[values] = -factor * (float)kernels->dot(values, dout, rows->out + i * rows->ldout);
+        if (factor > 0 && sum > 0)
+            dn[values] = -factor * (float)kernels->dot(values, dout, rows->out + i * rows->ldout);
         kernels->scale(wide, bo_linear_remains(work, t), dn, back->carried + i * wide);
     }
 }
@@ -134,8 +136,8 @@ static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
     }
     for (size_t j = 0; j < keys; j += COLUMNS) { /* keys from j on are seen by rows from j + lag on */
         size_t columns = least(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
-        kernels->multiply(columns, count, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * count, count, true,
-                          back->dfk + j * count, count);
+        kernels->multiply(columns, count, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * count, count,
+                          true, back->dfk + j * count, count);
         kernels->multiply(work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,
                           work->scores + from * chunk + j, chunk, true, back->dvt + j, chunk);
     }

@@ -48,13 +48,13 @@ size_t bo_attention_state_bytes(const bo_attention *attention)
 size_t bo_attention_state_gradient(const bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
-    return d->key_heads *
-           (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim));
+    return d->key_heads * (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim));
 }
 
 bo_status bo_attention_state_begin(bo_context *context, const bo_attention *attention, void *state)
 {
-    if (!attention || !state) return bo_fail(context, BO_INVALID, "state: the %s is NULL", attention ? "state" : "attention");
+    if (!attention || !state)
+        return bo_fail(context, BO_INVALID, "state: the %s is NULL", attention ? "state" : "attention");
     if ((uintptr_t)state % 8) return bo_fail(context, BO_INVALID, "state: must be aligned to 8 bytes, as malloc does");
     memset(state, 0, bo_attention_state_bytes(attention));
     bo_state_header header = {.magic = MAGIC, .version = VERSION, .fingerprint = attention->fingerprint};
@@ -67,7 +67,8 @@ bo_status bo_attention_state_begin(bo_context *context, const bo_attention *atte
 bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state)
 {
     bo_state_header header;
-    if (!state) return bo_fail(context, BO_INVALID, "state: NULL instead of %zu bytes", bo_attention_state_bytes(attention));
+    if (!state)
+        return bo_fail(context, BO_INVALID, "state: NULL instead of %zu bytes", bo_attention_state_bytes(attention));
     if ((uintptr_t)state % 8) return bo_fail(context, BO_INVALID, "state: must be aligned to 8 bytes, as malloc does");
     memcpy(&header, state, sizeof header);
     if (header.magic != MAGIC)

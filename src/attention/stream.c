@@ -38,7 +38,8 @@ bo_key_rows bo_stream_take(const bo_attention *attention, const bo_key_stream *s
     }
     for (size_t j = from; j < end; j++) {
         bool early = j < stream->delay;
-        const float *key = early ? stream->early_k + (j - begin) * dim : stream->k.at + (j - stream->delay) * stream->k.stride;
+        const float *key =
+            early ? stream->early_k + (j - begin) * dim : stream->k.at + (j - stream->delay) * stream->k.stride;
         const float *value =
             early ? stream->early_v + (j - begin) * values : stream->v.at + (j - stream->delay) * stream->v.stride;
         memcpy(k + (j - from) * dim, key, dim * sizeof *k);

@@ -7,9 +7,9 @@
 #include "internal.h"
 
 typedef struct bo_key_stream {
-    bo_rows k, v, gate;              /* token 0 of the call is row `delay` */
-    size_t delay, early;             /* early <= delay */
-    const float *early_k, *early_v;  /* rows delay - early … delay - 1: early x dim, early x value_dim */
+    bo_rows k, v, gate;             /* token 0 of the call is row `delay` */
+    size_t delay, early;            /* early <= delay */
+    const float *early_k, *early_v; /* rows delay - early … delay - 1: early x dim, early x value_dim */
 } bo_key_stream;
 
 /* The keys of a key head as they come, and their gradients. */
