@@ -56,13 +56,18 @@ typedef struct block {
     size_t skipped;    /* columns of the piece before low */
 } block;
 
+/* Fewer rows where what they see ends within the piece, so that less is computed in vain. */
+enum { EDGE_ROWS = 16 };
+
 /* False: no row sees any. */
 static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, const bo_piece *piece, block *b)
 {
+    size_t end = position + piece->count;
+    bool whole = seen_from(tile, row + BO_SOFTMAX_BLOCK - 1) <= position && seen_end(tile, row) >= end;
     b->row = row;
-    b->rows = smaller(BO_SOFTMAX_BLOCK, tile->rows - row);
+    b->rows = smaller(whole ? BO_SOFTMAX_BLOCK : EDGE_ROWS, tile->rows - row);
     b->low = larger(position, seen_from(tile, row));
-    b->high = smaller(position + piece->count, seen_end(tile, row + b->rows - 1));
+    b->high = smaller(end, seen_end(tile, row + b->rows - 1));
     if (b->low >= b->high) return false;
     b->skipped = b->low - position;
     b->keys = piece->keys + b->skipped;
@@ -124,8 +129,8 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kept *kept, size_t fir
     bo_piece piece;
     for (size_t at = first; at < end; at += piece.count) {
         piece = bo_kept_piece(kept, at, end);
-        for (size_t row = 0; row < tile->rows; row += BO_SOFTMAX_BLOCK) {
-            block b;
+        block b;
+        for (size_t row = 0; row < tile->rows; row += b.rows) {
             if (!block_of(tile, row, at, &piece, &b)) continue;
             score(tile, &b);
             weigh(tile, &b);
@@ -196,8 +201,8 @@ void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *s
         tile->kernels->transpose(tile->dim, piece.count, piece.keys, BO_PANEL, slope->key_rows, tile->dim);
         tile->kernels->transpose(piece.count, tile->value_dim, piece.values, tile->value_dim, slope->value_panel,
                                  BO_PANEL);
-        for (size_t row = 0; row < tile->rows; row += BO_SOFTMAX_BLOCK) {
-            block b;
+        block b;
+        for (size_t row = 0; row < tile->rows; row += b.rows) {
             if (!block_of(tile, row, at, &piece, &b)) continue;
             size_t skipped = b.low - first;
             add_block_slope(tile, slope, &b, bo_rows_from(dk, skipped), bo_rows_from(dv, skipped));

@@ -12,7 +12,7 @@
 
 enum {
     BO_SOFTMAX_TILE = 128, /* most queries in a tile; tiles end at multiples of it */
-    BO_SOFTMAX_BLOCK = 32, /* rows whose scores are made and used while they are in the first-level cache */
+    BO_SOFTMAX_BLOCK = 32, /* most rows whose scores are made and used while they are in the first-level cache */
 };
 
 /* ---- a tile of queries ----------------------------------------------------------------------------------------- */
