@@ -210,12 +210,11 @@ struct bo_features {
     float *length_scales; /* dim, or NULL: all 1 */
     float *w;             /* frequencies x dim */
     bo_packed *packed;
-    float *weights; /* one a frequency, multiplies its features; NULL: all 1 */
-    float *
-        proposal; /* dim x dim: R of the law N(0, R Rᵀ) that w was drawn from, and weights follow; NULL: the kernel's */
-    double *spread; /* with a proposal: see bo_proposal_variance; NULL: its variance is infinite */
-    double log_spread;
-    double *offset; /* exponential functions: added to u; NULL: 0 */
+    float *weights;    /* one a frequency, multiplies its features; NULL: all 1 */
+    float *proposal;   /* dim x dim: R of N(0, R Rᵀ), which w was drawn from; NULL: from the kernel's spectrum */
+    double *spread;    /* dim x dim, of a proposal's variance; NULL: it is infinite */
+    double log_spread; /* the same variance's factor */
+    double *offset;    /* exponential functions: added to u; NULL: 0 */
     float *offset_f32;
     float *bias;    /* COSBIAS: one a frequency */
     double u_scale; /* OPRF's B, else 1 */
