@@ -147,7 +147,7 @@ typedef struct bo_attention_gradients {
 BO_API bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention,
                                          const bo_attention_shape *shape, size_t *bytes);
 /* `initial`, `out` and `tape` as they were in (and left by) forward. d_final: gradients with respect to the final states,
- * or NULL: none. dout may be NULL: zero. */
+ * or NULL: none. dout may be NULL: zero. BO_UNSUPPORTED for a CUSTOM map without custom_backward. */
 BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *attention,
                                        const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                        const void *const *initial, const float *out, const void *tape,

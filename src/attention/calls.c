@@ -185,6 +185,8 @@ static bo_status check_gradients(bo_context *context, const bo_call *call)
     const bo_attention_gradients *g = call->gradients;
     const char *name = bo_attention_name(d->kind);
     if (!g) return bo_fail(context, BO_INVALID, "attention: the gradients are NULL");
+    if (call->attention->features && !bo_features_differentiable(call->attention->features[0]))
+        return bo_fail(context, BO_UNSUPPORTED, "attention: the custom map has no custom_backward");
     if (call->queries_total && (!call->out || !call->tape.top))
         return bo_fail(context, BO_INVALID, "attention: backward needs %s of the forward pass",
                        call->out ? "the tape" : "out");
