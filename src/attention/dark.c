@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 #include "../features/propose.h"
-#include "../math/linalg.h"
 #include "dark.h"
 
 static bo_status check_arrays(bo_context *context, const char *what, const bo_attention_shape *shape, const float *q,
@@ -19,7 +18,7 @@ static bo_status check_arrays(bo_context *context, const char *what, const bo_at
 
 /* Moments of q and of k. */
 typedef struct both {
-    bo_moments q, k;
+    bo_second_moments q, k;
 } both;
 
 static bo_status measure(bo_context *context, const bo_call *call, const float *q, const float *k, double scale,
@@ -27,14 +26,14 @@ static bo_status measure(bo_context *context, const bo_call *call, const float *
 {
     bo_side queries = bo_side_queries(call, q, first, count), keys = bo_side_keys(call, k, first, count);
     *out = (both){0};
-    BO_TRY(bo_moments_measure(context, &queries, scale, &out->q));
-    return bo_moments_measure(context, &keys, scale, &out->k);
+    BO_TRY(bo_second_moments_measure(context, &queries, scale, &out->q));
+    return bo_second_moments_measure(context, &keys, scale, &out->k);
 }
 
 static void free_both(both *moments)
 {
-    bo_moments_free(&moments->q);
-    bo_moments_free(&moments->k);
+    bo_second_moments_free(&moments->q);
+    bo_second_moments_free(&moments->k);
 }
 
 /* ---- whitening ------------------------------------------------------------------------------------------------- */
@@ -145,7 +144,8 @@ bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, con
 /* ---- the proposal ---------------------------------------------------------------------------------------------- */
 
 /* E[(xᵀΛ⁻¹x)²] / (r(r + 2)) over a sample of a side, r the rank of Λ: 1 for Gaussian rows (Mardia 1970). */
-static bo_status normality(bo_context *context, const bo_side *side, double scale, const bo_moments *m, double *out)
+static bo_status normality(bo_context *context, const bo_side *side, double scale, const bo_second_moments *m,
+                           double *out)
 {
     enum { ROWS = 4096 };
     size_t dim = side->dim, rank = 0;
@@ -183,17 +183,14 @@ static double mismatch(size_t dim, const both *m)
     return together > 0 ? sqrt(apart / together) : 0;
 }
 
-/* Eigenvalues of (Λ_q + Λ_k)/2 */
 static bo_status extremes(bo_context *context, size_t dim, const both *m, double *smallest, double *largest)
 {
-    double *buffer = bo_alloc_raw(context, dim * (dim + 1), sizeof *buffer, "eigenvalues");
-    if (!buffer) return BO_MEMORY;
-    for (size_t i = 0; i < dim * dim; i++) buffer[i] = 0.5 * (m->q.second[i] + m->k.second[i]);
-    double *values = buffer + dim * dim;
-    bo_status status = bo_eigen(context, dim, buffer, dim, values);
-    *smallest = fmax(0, values[0]);
-    *largest = fmax(0, values[dim - 1]);
-    bo_free(buffer);
+    double *values = bo_alloc_raw(context, dim, sizeof *values, "eigenvalues");
+    if (!values) return BO_MEMORY;
+    bo_status status = bo_second_moments_eigenvalues(context, dim, &m->q, &m->k, values);
+    *smallest = values[0];
+    *largest = values[dim - 1];
+    bo_free(values);
     return status;
 }
 
@@ -212,7 +209,7 @@ static bo_status report_head(bo_context *context, const bo_call *call, const flo
     *report = (bo_dark_report){.key_head = first,
                                .largest = largest,
                                .smallest = smallest,
-                               .mean_share = bo_moments_mean_share(desc->dim, &m->q, &m->k),
+                               .mean_share = bo_second_moments_mean_share(desc->dim, &m->q, &m->k),
                                .mismatch = mismatch(desc->dim, m),
                                .normality = fmax(normal_q, normal_k),
                                .isotropic_finite = law->isotropic_finite,

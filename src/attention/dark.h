@@ -38,18 +38,23 @@ size_t bo_side_sample(const bo_side *side, size_t most, float *out);
 /* ---- moments --------------------------------------------------------------------------------------------------- */
 
 /* Of √scale x over the rows x of a side. */
-typedef struct bo_moments {
+typedef struct bo_second_moments {
     double *mean;   /* dim */
     double *second; /* dim x dim, symmetric: the mean of x xᵀ */
-} bo_moments;
+} bo_second_moments;
 
-/* BO_NUMERIC, naming the place, where a row is not finite. Freed by bo_moments_free, also after failure. */
-bo_status bo_moments_measure(bo_context *context, const bo_side *side, double scale, bo_moments *out);
-void bo_moments_free(bo_moments *moments);
+/* BO_NUMERIC, naming the place, where a row is not finite. Freed by bo_second_moments_free, also after failure. */
+bo_status bo_second_moments_measure(bo_context *context, const bo_side *side, double scale, bo_second_moments *out);
+void bo_second_moments_free(bo_second_moments *moments);
 /* The mean of (|mean|² of either) over (the trace of either's second moments): 0 for centred data. */
-double bo_moments_mean_share(size_t dim, const bo_moments *q, const bo_moments *k);
+double bo_second_moments_mean_share(size_t dim, const bo_second_moments *q, const bo_second_moments *k);
+/* Eigenvalues of the mean of both second moments, ascending, none negative. */
+bo_status bo_second_moments_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
+                                        const bo_second_moments *k, double *values);
+/* The mean of |x|². */
+double bo_second_moments_norm(size_t dim, const bo_second_moments *moments);
 /* The mean of |x + y|² over independent x and y. */
-double bo_moments_pair_norm(size_t dim, const bo_moments *q, const bo_moments *k);
+double bo_second_moments_pair_norm(size_t dim, const bo_second_moments *q, const bo_second_moments *k);
 
 /* ---- the law --------------------------------------------------------------------------------------------------- */
 

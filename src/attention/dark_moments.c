@@ -65,11 +65,11 @@ size_t bo_side_sample(const bo_side *side, size_t most, float *out)
 
 /* ---- moments --------------------------------------------------------------------------------------------------- */
 
-void bo_moments_free(bo_moments *moments)
+void bo_second_moments_free(bo_second_moments *moments)
 {
     bo_free(moments->mean);
     bo_free(moments->second);
-    *moments = (bo_moments){0};
+    *moments = (bo_second_moments){0};
 }
 
 /* Which number it was that made a sum not finite. */
@@ -87,7 +87,7 @@ static bo_status blame(bo_context *context, const bo_side *side)
     return bo_fail(context, BO_NUMERIC, "the second moments of %s are not finite", side->name);
 }
 
-static bo_status add_rows(bo_context *context, const bo_side *side, bo_moments *m)
+static bo_status add_rows(bo_context *context, const bo_side *side, bo_second_moments *m)
 {
     for (size_t s = 0; s < side->call->shape->sequences; s++)
         for (size_t h = side->first; h < side->first + side->count; h++) {
@@ -100,28 +100,38 @@ static bo_status add_rows(bo_context *context, const bo_side *side, bo_moments *
     return BO_OK;
 }
 
-bo_status bo_moments_measure(bo_context *context, const bo_side *side, double scale, bo_moments *out)
+bo_status bo_second_moments_measure(bo_context *context, const bo_side *side, double scale, bo_second_moments *out)
 {
     size_t dim = side->dim, rows = bo_side_rows(side);
-    *out = (bo_moments){0};
+    *out = (bo_second_moments){0};
     if (rows == 0) return bo_fail(context, BO_INVALID, "moments of %s: there are no rows", side->name);
     out->mean = bo_alloc(context, dim, sizeof *out->mean, "moments of rows");
     out->second = bo_alloc(context, dim, dim * sizeof *out->second, "moments of rows");
     if (!out->mean || !out->second) return BO_MEMORY;
     BO_TRY(add_rows(context, side, out));
     bo_symmetrize(context, dim, out->second, dim);
-    double trace = 0;
-    for (size_t j = 0; j < dim; j++) trace += out->second[j * dim + j];
-    if (!isfinite(trace)) return blame(context, side);
+    if (!isfinite(bo_second_moments_norm(dim, out))) return blame(context, side);
     for (size_t j = 0; j < dim; j++) out->mean[j] *= sqrt(scale) / (double)rows;
     for (size_t i = 0; i < dim * dim; i++) out->second[i] *= scale / (double)rows;
     return BO_OK;
 }
 
-static double trace_of(size_t dim, const double *matrix)
+bo_status bo_second_moments_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
+                                        const bo_second_moments *k, double *values)
+{
+    double *mean = bo_alloc_raw(context, dim, dim * sizeof *mean, "eigenvalues");
+    if (!mean) return BO_MEMORY;
+    for (size_t i = 0; i < dim * dim; i++) mean[i] = 0.5 * (q->second[i] + k->second[i]);
+    bo_status status = bo_eigen(context, dim, mean, dim, values);
+    for (size_t i = 0; i < dim; i++) values[i] = fmax(0, values[i]); /* rounding may leave it just below */
+    bo_free(mean);
+    return status;
+}
+
+double bo_second_moments_norm(size_t dim, const bo_second_moments *moments)
 {
     double sum = 0;
-    for (size_t j = 0; j < dim; j++) sum += matrix[j * dim + j];
+    for (size_t j = 0; j < dim; j++) sum += moments->second[j * dim + j];
     return sum;
 }
 
@@ -132,13 +142,13 @@ static double dot(size_t dim, const double *a, const double *b)
     return sum;
 }
 
-double bo_moments_mean_share(size_t dim, const bo_moments *q, const bo_moments *k)
+double bo_second_moments_mean_share(size_t dim, const bo_second_moments *q, const bo_second_moments *k)
 {
-    double whole = trace_of(dim, q->second) + trace_of(dim, k->second);
+    double whole = bo_second_moments_norm(dim, q) + bo_second_moments_norm(dim, k);
     return whole > 0 ? (dot(dim, q->mean, q->mean) + dot(dim, k->mean, k->mean)) / whole : 0;
 }
 
-double bo_moments_pair_norm(size_t dim, const bo_moments *q, const bo_moments *k)
+double bo_second_moments_pair_norm(size_t dim, const bo_second_moments *q, const bo_second_moments *k)
 {
-    return trace_of(dim, q->second) + trace_of(dim, k->second) + 2 * dot(dim, q->mean, k->mean);
+    return bo_second_moments_norm(dim, q) + bo_second_moments_norm(dim, k) + 2 * dot(dim, q->mean, k->mean);
 }

@@ -333,16 +333,16 @@ static void proposals_stay_unbiased(void **state)
         fourth += value * value * value * value;
         if (seed == 0) { /* the law of these rows, for the variance below */
             bo_geometry geometry;
-            bo_moments mq, mk;
+            bo_second_moments mq, mk;
             assert_ok(context, bo_geometry_make(context, attention, &shape, &geometry));
             bo_call call = bo_layout_of(attention, &shape, &geometry);
             queries = bo_side_queries(&call, d->q, 0, 1);
             keys = bo_side_keys(&call, d->k, 0, 1);
-            assert_ok(context, bo_moments_measure(context, &queries, scale, &mq));
-            assert_ok(context, bo_moments_measure(context, &keys, scale, &mk));
+            assert_ok(context, bo_second_moments_measure(context, &queries, scale, &mq));
+            assert_ok(context, bo_second_moments_measure(context, &keys, scale, &mk));
             assert_ok(context, bo_law_make(context, DIM, mq.second, mk.second, &law));
-            bo_moments_free(&mq);
-            bo_moments_free(&mk);
+            bo_second_moments_free(&mq);
+            bo_second_moments_free(&mk);
             bo_geometry_free(&geometry);
         }
         bo_attention_destroy(attention);
