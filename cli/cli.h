@@ -13,6 +13,7 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_WRONG_USE = 2, CLI_INTERRUPTED = 130 };
 int cli_fit(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_features(int argc, char **argv);
+int cli_attention(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 

@@ -17,26 +17,6 @@ void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy)
     cli_json_end(json);
 }
 
-static void print_wrapped(FILE *out, const char *text, int indent)
-{
-    enum { WIDTH = 100 };
-    int column = indent;
-    while (*text) {
-        size_t length = strcspn(text, " ");
-        if (column > indent && column + (int)length > WIDTH) {
-            fprintf(out, "\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            fputc(' ', out);
-            column++;
-        }
-        fprintf(out, "%.*s", (int)length, text);
-        column += (int)length;
-        text += length + (text[length] == ' ');
-    }
-    fputc('\n', out);
-}
-
 /* What the couplings of the frequencies did to the error that independent ones would have. */
 static int compare_draws(char *text, size_t room, const bo_features_accuracy *accuracy, bo_draw draw)
 {
@@ -53,7 +33,7 @@ void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t
 {
     char text[1024];
     if (!(accuracy->pairs > 0) || !isfinite(accuracy->error_rms)) {
-        print_wrapped(out, "not known: this kernel has no closed form to compare with.", indent);
+        cli_print_wrapped(out, "not known: this kernel has no closed form to compare with.", indent);
         return;
     }
     double share = accuracy->kernel_rms > 0 ? 100 * accuracy->error_rms / accuracy->kernel_rms : NAN;
@@ -70,5 +50,5 @@ void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t
         accuracy->predicted_rms > 0)
         snprintf(text + length, sizeof text - (size_t)length, " For 1%%, %s independent features would do.",
                  cli_count((size_t)ceil(accuracy->features_for_1pct)).s);
-    print_wrapped(out, text, indent);
+    cli_print_wrapped(out, text, indent);
 }

@@ -97,6 +97,26 @@ const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(c
     return best;
 }
 
+void cli_print_wrapped(FILE *out, const char *text, int indent)
+{
+    enum { WIDTH = 100 };
+    int column = indent;
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        if (column > indent && column + (int)length > WIDTH) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", (int)length, text);
+        column += (int)length;
+        text += length + (text[length] == ' ');
+    }
+    fputc('\n', out);
+}
+
 void *cli_allocate(size_t count, size_t size, const char *what)
 {
     void *block = calloc(count ? count : 1, size ? size : 1);

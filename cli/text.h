@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Short strings are returned by value, so that several fit in one printf: cli_count(n).s */
 typedef struct cli_word {
@@ -18,6 +19,9 @@ cli_word cli_significant(double value, int digits); /* 0.0123 */
 /* Of `count` words the one within reach of `word` by few edits, or NULL. `word_at` gives the candidates. */
 const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),
                         const void *words);
+
+/* The text in lines of at most 100 columns; lines after the first are indented, and the first is thought to start there. */
+void cli_print_wrapped(FILE *out, const char *text, int indent);
 
 /* malloc that says what for, and ends the program with exit status 1 when there is no memory. Zeroed. */
 void *cli_allocate(size_t count, size_t size, const char *what);

@@ -1,6 +1,6 @@
 /* Bochner: tables in, arrays out. Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated numbers,
- * each also gzip-compressed, whole or in blocks; a schema says which column means what and travels with the model. Arrays of
- * any rank are read from .npy.
+ * each also gzip-compressed, whole or in blocks; a schema says which column means what and travels with the model.
+ * Arrays of any rank come from .npy.
  *
  *     bo_data_desc desc = {.path = "train.csv", .target = "price"};
  *     bo_data *data;
@@ -150,8 +150,8 @@ typedef struct bo_array {
     float *values; /* in C order: the last dimension varies fastest */
 } bo_array;
 
-/* Numbers of any type .npy has for them, either byte order, C or Fortran order, perhaps gzipped; "-" is standard input. NaN
- * stays NaN, and what is beyond float32 becomes infinite. */
+/* Numbers of any type .npy has for them, either byte order, C or Fortran order, perhaps gzipped; "-" is standard input.
+ * NaN stays NaN, and what is beyond float32 becomes infinite. */
 BO_API bo_status bo_array_load(bo_context *context, const char *path, bo_array **out);
 BO_API void bo_array_destroy(bo_array *array); /* NULL is fine */
 /* Of an array that was loaded or one of your own, whose `count` is not read. Written as below. */

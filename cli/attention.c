@@ -1,0 +1,232 @@
+/* bochner attention: exact attention, and attention in linear time, of arrays in files. */
+#include "attention.h"
+#include "output.h"
+#include "paths.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the run -------------------------------------------------------------------------------------------- */
+
+/* M by whitening, or frequencies drawn for these queries and keys. */
+static bool fit_to_data(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    if (job->options->propose)
+        return cli_attention_ok(
+            job, bo_dark_propose(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, &job->dark));
+    if (!job->options->whiten) return true;
+    job->own_m = cli_allocate(d->key_heads * d->rank * d->dim, sizeof(float), "M");
+    job->inputs.m = job->own_m;
+    return cli_attention_ok(
+        job, bo_dark_whiten(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, 0, job->own_m));
+}
+
+static bool prepare(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    if (!cli_attention_parameters(job)) return false;
+    cli_attention_describe(job);
+    if (!cli_attention_ok(job, bo_attention_create(context, &job->desc, &job->attention))) return false;
+    if (!cli_attention_ok(job, bo_attention_plan_for(context, job->attention, &job->shape, &job->plan))) return false;
+    cli_attention_say(job);
+    return job->options->plan || fit_to_data(job);
+}
+
+static bool compute(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    job->out =
+        cli_allocate(job->shape.sequences * d->heads * job->shape.tokens * d->value_dim, sizeof(float), "the output");
+    const double start = cli_now();
+    if (!cli_attention_ok(
+            job, bo_attention_forward(context, job->attention, &job->shape, &job->inputs, NULL, NULL, job->out, NULL)))
+        return false;
+    job->seconds = cli_now() - start;
+    return true;
+}
+
+/* The output has the queries' shape, as wide as the values. */
+static bool save(cli_attention_job *job)
+{
+    if (!job->options->out) return true;
+    bo_array array = *job->q.array;
+    array.shape[array.rank - 1] = job->desc.value_dim;
+    array.values = job->out;
+    return cli_attention_ok(job, bo_array_save(job->session->context, &array, job->options->out));
+}
+
+static int run(cli_attention_job *job)
+{
+    const cli_attention_options *o = job->options;
+    cli_session *session = job->session;
+    if (o->out && !cli_can_write(session, o->out)) return CLI_FAILED;
+    if (!cli_attention_load(job)) return CLI_FAILED;
+    if (o->advise) return cli_attention_advise(job);
+    if (!prepare(job)) return CLI_FAILED;
+    if (!o->plan && (!compute(job) || !save(job))) return CLI_FAILED;
+    if (o->compare && !o->plan &&
+        !cli_attention_ok(job, bo_attention_compare(session->context, job->attention, &job->shape, &job->inputs,
+                                                    job->out, 0, &job->error)))
+        return CLI_FAILED;
+    cli_progress_clear(&session->progress);
+    if (session->common.json)
+        cli_attention_json(job);
+    else
+        cli_attention_print(job);
+    return CLI_DONE;
+}
+
+/* ---- the command ---------------------------------------------------------------------------------------- */
+
+static int check_files(const cli_attention_options *o)
+{
+    if (!o->q || !o->k || !(o->v || o->advise))
+        return cli_wrong_use("attention", "expected --q, --k%s; found no --%s", o->advise ? "" : " and --v",
+                             !o->q   ? "q"
+                             : !o->k ? "k"
+                                     : "v");
+    if (o->out && !cli_ends_with(o->out, ".npy"))
+        return cli_wrong_use("attention", "--out: expected a name ending in .npy, found '%s'", o->out);
+    const cli_path outputs[] = {{"out", o->out}};
+    const cli_path inputs[] = {
+        {"q", o->q},         {"k", o->k}, {"v", o->v},    {"gate", o->gate}, {"log-gate", o->log_gate},
+        {"sigma", o->sigma}, {"m", o->m}, {"mix", o->mix}};
+    const char *standard = NULL;
+    for (size_t i = 0; i < CLI_COUNT_OF(inputs); i++) {
+        if (!inputs[i].path || strcmp(inputs[i].path, "-") != 0) continue;
+        if (standard)
+            return cli_wrong_use("attention", "--%s and --%s cannot both come from standard input", standard,
+                                 inputs[i].option);
+        standard = inputs[i].option;
+    }
+    return cli_paths_apart("attention", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
+}
+
+static int attention(const cli_attention_options *o, const cli_common *common, const cli_arguments *arguments)
+{
+    if (arguments->count != 0)
+        return cli_wrong_use("attention", "arrays are named by --q, --k and --v; found '%s'", arguments->items[0]);
+    int status = check_files(o);
+    if (status == CLI_DONE) status = cli_attention_check(o);
+    if (status != CLI_DONE) return status;
+    cli_session session;
+    if (!cli_session_open(&session, "attention", common, false)) return CLI_FAILED;
+    cli_attention_job job = {.session = &session,
+                             .options = o,
+                             .q = {"q", o->q, NULL},
+                             .k = {"k", o->k, NULL},
+                             .v = {"v", o->v, NULL},
+                             .gate = {o->gate ? "gate" : "log-gate", o->gate ? o->gate : o->log_gate, NULL},
+                             .sigma = {"sigma", o->sigma, NULL},
+                             .m = {"m", o->m, NULL},
+                             .mix = {"mix", o->mix, NULL}};
+    status = run(&job);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    cli_attention_close(&job);
+    cli_session_close(&session);
+    return status;
+}
+
+int cli_attention(int argc, char **argv)
+{
+    cli_attention_options o = {.kind = -1,
+                               .gate_input = -1,
+                               .map = -1,
+                               .normaliser = -1,
+                               .features = CLI_NOT_GIVEN,
+                               .degree = CLI_NOT_GIVEN,
+                               .window = CLI_NOT_GIVEN,
+                               .rank = CLI_NOT_GIVEN,
+                               .chunk = CLI_NOT_GIVEN,
+                               .most = CLI_NOT_GIVEN};
+    const cli_option options[] = {
+        {CLI_SECTION, "Arrays (.npy)", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "q", "FILE",
+         "queries: (heads, tokens, width) or (batch, heads, tokens, width); (tokens, width) is one head", &o.q, NULL, 0,
+         0},
+        {CLI_TEXT, "k", "FILE", "keys, of as many heads or of fewer that divide them; without --causal of any length",
+         &o.k, NULL, 0, 0},
+        {CLI_TEXT, "v", "FILE", "values, one a key", &o.v, NULL, 0, 0},
+        {CLI_TEXT, "gate", "FILE", "gates in (0, 1], one a key: what was seen before is multiplied by it", &o.gate,
+         NULL, 0, 0},
+        {CLI_TEXT, "log-gate", "FILE", "their logarithms instead", &o.log_gate, NULL, 0, 0},
+        {CLI_CHOICE, "gate-input", "HOW",
+         "weight of a key as it comes in: 1 - gate (rfa-gate unless given) or 1 (the others)", &o.gate_input,
+         cli_attention_gate_choice, 0, 0},
+        {CLI_SECTION, "Attention", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "kind", "KIND", "what is computed", &o.kind, cli_attention_kind_choice, 0, 0},
+        {CLI_FLAG, "causal", NULL, "a query sees the keys up to its own", &o.causal, NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "scale", "S|auto",
+         "of q.k; 1/sqrt(width) for softmax and its estimates and for taylor, 1 for other maps", &o.scale, NULL, 0, 0},
+        {CLI_COUNT, "window", "W", "latest keys that are exact: hybrid (64 unless given), or all that exact sees",
+         &o.window, NULL, 1, 0},
+        {CLI_CHOICE, "normaliser", "N", "divide by the sum of the weights unless given", &o.normaliser,
+         cli_attention_normaliser_choice, 0, 0},
+        {CLI_REAL_OR_AUTO, "clamp", "X|auto", "least denominator", &o.clamp, NULL, 0, 0},
+        {CLI_SECTION, "Features", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "map", "MAP",
+         "positive for favor, dark and hybrid, trig for rfa, elu for linear unless given; or a kernel", &o.map,
+         cli_attention_map_choice, 0, 0},
+        {CLI_COUNT, "features", "D",
+         "length of the feature vector; the power of two at or above 4 widths unless given; exact maps fix it",
+         &o.features, NULL, 1, 0},
+        {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
+        {CLI_FLAG, "one-draw", NULL, "all heads share their frequencies", &o.one_draw, NULL, 0, 0},
+        {CLI_COUNT, "degree", "P", "of polynomial maps; 2 unless given", &o.degree, NULL, 1, 64},
+        {CLI_REAL_OR_AUTO, "alpha", "X|auto", "of rational-quadratic; 1 unless given", &o.alpha, NULL, 0, 0},
+        {CLI_SECTION, "Parameters of a kind", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "temperature", "X|auto",
+         "rfa: queries and keys of unit norm are divided by it; 1 unless given", &o.temperature, NULL, 0, 0},
+        {CLI_TEXT, "sigma", "FILE", "rfa: (key heads, width), what they are multiplied by; 1 unless given", &o.sigma,
+         NULL, 0, 0},
+        {CLI_TEXT, "m", "FILE", "dark: (key heads, rank, width), the M of exp(s Mq.Mk); the identity unless given",
+         &o.m, NULL, 0, 0},
+        {CLI_COUNT, "rank", "R", "dark: rows of M; width unless given", &o.rank, NULL, 1, 0},
+        {CLI_FLAG, "whiten", NULL, "dark: M that whitens these queries and keys", &o.whiten, NULL, 0, 0},
+        {CLI_FLAG, "propose", NULL,
+         "favor, dark: frequencies drawn for these queries and keys, with weights: an estimate of plain softmax still",
+         &o.propose, NULL, 0, 0},
+        {CLI_TEXT, "mix", "X|FILE", "hybrid: weight of the window, a number or (heads,); 1 unless given", &o.mix, NULL,
+         0, 0},
+        {CLI_COUNT, "chunk", "C", "tokens taken at a time; from shape and caches unless given", &o.chunk, NULL, 1,
+         1024},
+        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "out", "O.npy", "the output: the queries' shape, as wide as the values, float32", &o.out, NULL, 0,
+         0},
+        {CLI_FLAG, "compare", NULL,
+         "errors against exact softmax and against the kind's own kernel, the kernel's error beside the predicted one, "
+         "time "
+         "and memory",
+         &o.compare, NULL, 0, 0},
+        {CLI_FLAG, "plan", NULL, "only say how it would be computed: chunks, tiles, memory, operations", &o.plan, NULL,
+         0, 0},
+        {CLI_FLAG, "advise", NULL,
+         "measure queries and keys, and say which map with how many features reaches an error, and why", &o.advise,
+         NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "target", "X|auto", "advise: relative error of the output to reach; 0.1 unless given",
+         &o.target, NULL, 0, 0},
+        {CLI_COUNT, "most", "D", "advise: most features to try; 4096 unless given", &o.most, NULL, 1, 1 << 20},
+    };
+    const cli_usage usage = {
+        "attention",
+        "--q Q.npy --k K.npy --v V.npy --kind KIND [options]   or   --advise --q Q.npy --k K.npy",
+        "Attention of arrays: exact softmax, or a kernel that is an inner product of features, in time that grows with "
+        "the "
+        "length and not with its square; and how far the two are apart.",
+        "  bochner features train.csv --features 32 --out Q.npy\n"
+        "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
+        "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"
+        "  bochner attention --advise --q Q.npy --k Q.npy --most 256\n",
+        options,
+        CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    int status = parsed == CLI_PARSED       ? attention(&o, &common, &arguments)
+                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                            : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

@@ -1,0 +1,280 @@
+# Attention of arrays: against an oracle in awk, kinds against each other, errors against what compare says, bad input.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+
+# Two pools of numbers: about normal, and in (0, 1]. The features of degree 1 are 1 and the numbers themselves.
+awk 'BEGIN { srand(3); for (i = 0; i < 400; i++) { for (j = 0; j < 16; j++) { x = -6; for (n = 0; n < 12; n++) x += rand();
+    printf "%.5f ", 0.9 * x } print "" } }' >normal.txt
+awk 'BEGIN { srand(4); for (i = 0; i < 200; i++) { for (j = 0; j < 4; j++) printf "%.5f ", 0.5 + rand() / 2; print "" } }' >gates.txt
+for pool in normal gates; do
+    succeeds "$BOCHNER" features $pool.txt --kernel polynomial --degree 1 --gamma 1 --out $pool.npy
+done
+
+count_of() { # count_of SHAPE: "2, 3, 4" has 24 numbers
+    echo "$1" | awk -F, '{ n = 1; for (i = 1; i <= NF; i++) if ($i != "") n *= $i; print n }'
+}
+# piece POOL SHAPE FIRST: an array of this shape from the pool's numbers, the first one given.
+piece() {
+    head -c 10 "$1.npy"
+    printf '%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }"
+    tail -c +$((129 + 4 * $3)) "$1.npy" | head -c $((4 * $(count_of "$2")))
+}
+# numbers FILE COLUMNS: a row a line. Headers of the arrays here are 128 bytes long.
+numbers() {
+    od -A n -v -t f4 -w$((4 * $2)) -j 128 "$1"
+}
+# distance A B: |a - b| / |b| of two arrays.
+distance() {
+    numbers "$1" 1 >a.txt
+    numbers "$2" 1 >b.txt
+    paste a.txt b.txt | awk 'NF != 2 { bad = 1 } { d += ($1 - $2) ^ 2; n += $2 ^ 2 } END { print bad || NR == 0 ? 9 : sqrt(d / n) }'
+}
+
+# oracle WEIGHT Q K V HEADS KEY_HEADS N KEYS D [GATES HOW]: attention with a weight for each pair, in double precision, one
+# sequence; causal when CAUSAL is 1, with a window of WINDOW keys when that is not 0. Width of values: D. A first token whose
+# gate is 1 is its own answer.
+CAUSAL=0
+WINDOW=0
+oracle() {
+    { numbers "$2" "$9"; numbers "$3" "$9"; numbers "$4" "$9"; [ $# -lt 10 ] || numbers "${10}" 1; } |
+        awk -v weight="$1" -v H="$5" -v HK="$6" -v N="$7" -v M="$8" -v D="$9" -v causal=$CAUSAL -v window=$WINDOW -v how="${11:-}" '
+        function phi(x) { return x > 0 ? x + 1 : exp(x) }
+        function pair(r, c,   t, j) {
+            t = 0
+            for (j = 1; j <= D; j++) t += weight == "elu" ? phi(x[r, j]) * phi(x[c, j]) : x[r, j] * x[c, j]
+            if (weight == "softmax") return exp(t / sqrt(D))
+            if (weight == "taylor") return 1 + t / sqrt(D) + t * t / (2 * D)
+            if (weight == "polynomial") return (1 + t) ^ 2
+            return t
+        }
+        { for (j = 1; j <= D; j++) x[NR, j] = $j }
+        END { keys = H * N; values = keys + HK * M; gates = values + HK * M
+            for (h = 0; h < H; h++) { kh = int(h / (H / HK))
+                for (i = 1; i <= N; i++) { z = 0; for (j = 1; j <= D; j++) o[j] = 0; product = 1
+                    for (c = causal ? i : M; c >= 1; c--) {
+                        if (window && c <= i - window) break
+                        a = pair(h * N + i, keys + kh * M + c) * product
+                        if (how == "convex") a *= x[gates + kh * M + c, 1] < 1 ? 1 - x[gates + kh * M + c, 1] : 1e-30
+                        if (how != "") product *= x[gates + kh * M + c, 1]
+                        z += a; for (j = 1; j <= D; j++) o[j] += a * x[values + kh * M + c, j] }
+                    for (j = 1; j <= D; j++) printf "%.9g\n", z == 0 ? 0 : o[j] / z } } }'
+}
+# agrees FILE WHAT: the output in FILE is the one on standard input. Sums of at most 100 terms in float32, each rounded to
+# 6e-8 and none larger than the sum of the weights: 2e-5 is beyond any of them.
+agrees() {
+    cat >wanted.txt
+    numbers "$1" 1 >got.txt
+    distance_text=$(paste got.txt wanted.txt | awk 'NF != 2 { bad = 1 } { d += ($1 - $2) ^ 2; n += $2 ^ 2 }
+        END { print bad || NR == 0 ? 9 : sqrt(d / n) }')
+    expect "$2: relative error" "$distance_text" '<' 2e-5
+}
+attend() {
+    succeeds "$BOCHNER" attention "$@"
+}
+
+piece normal "2, 37, 5" 0 >Q.npy
+piece normal "2, 37, 5" 400 >K.npy
+piece normal "2, 37, 5" 800 >V.npy
+piece gates "2, 37" 3 >G.npy
+
+# ---- exact -----------------------------------------------------------------------------------------------------------
+attend --q Q.npy --k K.npy --v V.npy --kind exact --out O.npy
+oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "exact, both ways"
+grep -q "tokens a second" out || complain "no time: $(cat out)"
+grep -q "O.npy: (2, 37, 5)" out || complain "no output named: $(cat out)"
+grep -q "^Plan .*beyond inputs and outputs" err || complain "no plan on standard error: $(cat err)"
+CAUSAL=1
+attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --out exact.npy --quiet
+[ -s err ] && complain "--quiet says: $(cat err)"
+oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees exact.npy "exact, causal"
+attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --window 7 --out O.npy
+WINDOW=7
+oracle softmax Q.npy K.npy V.npy 2 2 37 37 5 | agrees O.npy "exact, window"
+WINDOW=0
+# Grouped heads, a batch, one head as a table, keys of another number.
+piece normal "4, 37, 5" 1200 >Q4.npy
+attend --q Q4.npy --k K.npy --v V.npy --kind exact --causal --out O.npy --json --quiet
+oracle softmax Q4.npy K.npy V.npy 4 2 37 37 5 | agrees O.npy "grouped heads"
+[ "$(field out key_heads)" = 2 ] && [ "$(field out heads)" = 4 ] || complain "heads in JSON: $(cat out)"
+piece normal "2, 2, 37, 5" 0 >batch.npy
+attend --q batch.npy --k batch.npy --v batch.npy --kind exact --causal --out O.npy
+head -c 128 O.npy | grep -q "(2, 2, 37, 5)" || complain "the shape of a batch's output: $(head -c 128 O.npy | tail -c 118)"
+oracle softmax batch.npy batch.npy batch.npy 4 4 37 37 5 | agrees O.npy "a batch of two"
+piece normal "37, 5" 0 >table.npy
+attend --q table.npy --k table.npy --v table.npy --kind exact --causal --out O.npy
+oracle softmax table.npy table.npy table.npy 1 1 37 37 5 | agrees O.npy "one head"
+piece normal "2, 11, 5" 300 >K11.npy
+piece normal "2, 11, 5" 700 >V11.npy
+CAUSAL=0
+attend --q Q.npy --k K11.npy --v V11.npy --kind exact --out O.npy
+oracle softmax Q.npy K11.npy V11.npy 2 2 37 11 5 | agrees O.npy "cross attention, exact"
+attend --q Q.npy --k K11.npy --v V11.npy --kind linear --out O.npy
+oracle elu Q.npy K11.npy V11.npy 2 2 37 11 5 | agrees O.npy "cross attention, linear"
+gzip -k -f K11.npy
+attend --q Q.npy --k K11.npy.gz --v - --kind linear --out O2.npy <V11.npy
+cmp -s O.npy O2.npy || complain "gzip and standard input change the output"
+
+# ---- features that are exact: linear attention has an oracle too --------------------------------------------------------
+for causal in 0 1; do
+    CAUSAL=$causal
+    flag=$([ $causal = 1 ] && echo --causal)
+    for map in elu taylor polynomial; do
+        # shellcheck disable=SC2086
+        attend --q Q4.npy --k K.npy --v V.npy --kind linear --map $map $flag --out O.npy
+        oracle $map Q4.npy K.npy V.npy 4 2 37 37 5 | agrees O.npy "linear $map $flag"
+    done
+done
+attend --q Q.npy --k K.npy --v V.npy --gate G.npy --kind linear --causal --out O.npy --json
+[ "$(field out gate)" = decay ] || complain "the gate of linear is $(field out gate)"
+oracle elu Q.npy K.npy V.npy 2 2 37 37 5 G.npy decay | agrees O.npy "linear, gate decay"
+attend --q Q.npy --k K.npy --v V.npy --gate G.npy --gate-input convex --kind linear --causal --out O.npy
+oracle elu Q.npy K.npy V.npy 2 2 37 37 5 G.npy convex | agrees O.npy "linear, gate convex"
+for chunk in 1 16 64; do
+    attend --q Q.npy --k K.npy --v V.npy --gate G.npy --gate-input convex --kind linear --causal --chunk $chunk --out chunk.npy
+    expect "chunks of $chunk" "$(distance chunk.npy O.npy)" '<' 1e-5
+done
+
+# ---- kinds against each other ------------------------------------------------------------------------------------------
+attend --q Q.npy --k K.npy --v V.npy --kind hybrid --window 37 --causal --out O.npy
+expect "hybrid with a window over everything is exact" "$(distance O.npy exact.npy)" '<' 2e-5
+attend --q Q.npy --k K.npy --v V.npy --kind hybrid --window 37 --mix 0.25 --causal --out O.npy
+expect "mix cancels where the window is everything" "$(distance O.npy exact.npy)" '<' 2e-5
+attend --q Q.npy --k K.npy --v V.npy --kind hybrid --window 4 --causal --features 1024 --out O.npy
+expect "hybrid, window of 4" "$(distance O.npy exact.npy)" '<' 1
+attend --q Q.npy --k K.npy --v V.npy --kind rfa --causal --out O.npy --json
+[ "$(field out kernel)" = rbf ] && [ "$(field out features)" = 32 ] || complain "rfa has kernel $(field out kernel), $(field out features) features"
+piece gates "2, 37" 0 >ones.npy # then with ones everywhere: log gate 0
+{ head -c 128 ones.npy; head -c 296 /dev/zero; } >zeros.npy
+attend --q Q.npy --k K.npy --v V.npy --log-gate zeros.npy --gate-input decay --kind rfa-gate --causal --out O2.npy
+expect "rfa-gate with gates of 1" "$(distance O2.npy O.npy)" '<' 1e-5
+attend --q Q.npy --k K.npy --v V.npy --gate G.npy --kind rfa-gate --causal --out O2.npy --json
+[ "$(field out kind)" = rfa-gate ] && [ "$(field out gate)" = convex ] || complain "rfa-gate: $(field out kind), $(field out gate)"
+compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "the gate does nothing"
+awk 'BEGIN { for (h = 0; h < 2; h++) for (i = 0; i < 5; i++) { for (j = 0; j < 5; j++) printf "%d ", i == j; print "" } }' >identity.txt
+succeeds "$BOCHNER" features identity.txt --kernel polynomial --degree 1 --gamma 1 --out identity.npy
+numbers identity.npy 6 | awk '$1 != 1 { exit 1 }' || complain "features of degree 1 do not begin with 1"
+attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --features 64 --out favor.npy
+attend --q Q.npy --k K.npy --v V.npy --kind dark --causal --features 64 --out dark.npy
+expect "dark with M = 1 is favor" "$(distance dark.npy favor.npy)" '<' 1e-4
+attend --q Q.npy --k K.npy --v V.npy --kind dark --whiten --causal --features 64 --out O.npy
+attend --q Q.npy --k K.npy --v V.npy --kind dark --rank 3 --causal --out O.npy --json
+[ "$(field out rank)" = 3 ] || complain "rank is $(field out rank)"
+attend --q Q.npy --k K.npy --v V.npy --kind favor --propose --causal --features 64 --out O.npy
+grep -q "^Proposal" out || complain "--propose does not report: $(cat out)"
+compare "$(distance O.npy favor.npy)" '>' 1e-3 || complain "--propose changes nothing"
+piece normal "2, 3, 5" 50 >M.npy
+attend --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --causal --out O.npy --json
+[ "$(field out rank)" = 3 ] || complain "the rank of M.npy is 3, found $(field out rank)"
+piece normal "2, 5" 50 >S.npy
+attend --q Q.npy --k K.npy --v V.npy --kind rfa --sigma S.npy --temperature 0.7 --map relu --out O.npy
+for map in positive trig hyperbolic oprf relu rbf laplacian cauchy matern52 softmax tensorsketch; do
+    attend --q Q.npy --k K.npy --v V.npy --kind linear --map $map --causal --out O.npy
+    numbers O.npy 1 | awk '{ if ($1 - $1 != 0) exit 1 }' || complain "linear $map: an output is not finite"
+done
+
+# ---- same seed, same bits ----------------------------------------------------------------------------------------------
+attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --features 64 --threads 1 --out O.npy
+cmp -s O.npy favor.npy || complain "the number of threads changes the output"
+attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --features 64 --seed 5 --out O.npy
+cmp -s O.npy favor.npy && complain "the seed does not change the output"
+attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --features 64 --one-draw --out O.npy --json
+[ "$(field out one_draw)" = true ] || complain "--one-draw in JSON: $(field out one_draw)"
+
+# ---- compare: what it says is what the outputs show ---------------------------------------------------------------------
+attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --features 64 --compare --json
+measured=$(distance favor.npy exact.npy)
+for against in against_softmax against_kernel; do
+    awk -v a="$(field out $against)" -v b="$measured" 'BEGIN { exit !(a > 0.999 * b && a < 1.001 * b) }' ||
+        complain "$against is $(field out $against), the outputs differ by $measured"
+done
+# One draw of 64 positive features: the error of the kernel spreads widely about the predicted one.
+expect "kernel's error / predicted" "$(awk -v a="$(field out kernel_error)" -v b="$(field out kernel_predicted)" 'BEGIN { print a / b }')" '<' 4
+attend --q Q.npy --k K.npy --v V.npy --kind linear --map elu --compare --json
+expect "elu against its own kernel" "$(field out against_kernel)" '<' 2e-5
+attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --compare
+for words in "against exact softmax" "its own kernel" "predicted by the variance" "forward pass" "memory"; do
+    grep -q "$words" out || complain "--compare lacks '$words': $(cat out)"
+done
+
+# ---- plan and advice ---------------------------------------------------------------------------------------------------
+attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --plan
+grep -q "chunks of" out && grep -q "operations" out || complain "the plan: $(cat out)"
+attend --q Q.npy --k K.npy --v V.npy --kind exact --plan --json
+[ "$(field out seconds)" = "" ] && [ "$(field out tasks)" = 2 ] || complain "the plan as JSON: $(cat out)"
+attend --advise --q Q.npy --k K.npy --causal --most 512 --target 0.3
+for words in "^Measured" "entropy of exact attention" "^Maps .*error of 0.3" "^Advice"; do
+    grep -q "$words" out || complain "--advise lacks '$words': $(cat out)"
+done
+attend --advise --q Q.npy --k K.npy --v V.npy --most 64 --json
+[ "$(field out target)" = 0.1 ] && [ -n "$(field out reason)" ] || complain "advice as JSON: $(cat out)"
+
+# ---- bad input ---------------------------------------------------------------------------------------------------------
+# refused WORDS OPTIONS...: fails with these words and writes nothing. wrong: the same, as wrong use.
+refused() {
+    words=$1
+    shift
+    rm -f bad.npy
+    fails 1 "$words" "$BOCHNER" attention "$@" --out bad.npy
+    [ -e bad.npy ] && complain "an output was written though it failed: $*"
+}
+wrong() {
+    words=$1
+    shift
+    fails 2 "$words" "$BOCHNER" attention "$@"
+}
+piece normal "2, 37, 4" 0 >narrow.npy
+piece normal "3, 37, 5" 0 >three.npy
+piece normal "2, 36, 5" 0 >short.npy
+piece normal "185" 0 >flat.npy
+piece normal "2, 0, 5" 0 >none.npy
+refused "as wide|--q Q.npy has shape (2, 37, 5)|--k narrow.npy has shape (2, 37, 4)" --q Q.npy --k narrow.npy --v V.npy --kind exact
+refused "divide|three.npy|(3, 37, 5)|K.npy|(2, 37, 5)" --q three.npy --k K.npy --v V.npy --kind exact
+refused "divide|Q.npy|three.npy|(3, 37, 5)" --q Q.npy --k three.npy --v three.npy --kind exact
+refused "as many values|K.npy|short.npy|(2, 36, 5)" --q Q.npy --k K.npy --v short.npy --kind exact
+refused "--causal|short.npy|(2, 36, 5)" --q Q.npy --k short.npy --v short.npy --kind exact --causal
+refused "dimensions|table.npy|(37, 5)" --q Q.npy --k table.npy --v V.npy --kind exact
+refused "flat.npy|expected an array|(185,)" --q flat.npy --k K.npy --v V.npy --kind exact
+refused "none.npy|no numbers|(2, 0, 5)" --q none.npy --k K.npy --v V.npy --kind exact
+refused "batch|batch.npy|(2, 2, 37, 5)" --q batch.npy --k Q.npy --v V.npy --kind exact
+refused "--gate short.npy|(2, 37)|(2, 36, 5)" --q Q.npy --k K.npy --v V.npy --gate short.npy --kind linear --causal
+refused "--gate K.npy|(2, 37)" --q Q.npy --k K.npy --v V.npy --gate K.npy --kind linear --causal
+piece normal "2, 37" 0 >signed.npy
+refused "--gate signed.npy|above 0 and at most 1|at (" --q Q.npy --k K.npy --v V.npy --gate signed.npy --kind linear --causal
+refused "--log-gate G.npy|at most 0" --q Q.npy --k K.npy --v V.npy --log-gate G.npy --kind linear --causal
+refused "--sigma V.npy|(2, 5)|(2, 37, 5)" --q Q.npy --k K.npy --v V.npy --sigma V.npy --kind rfa
+refused "--m S.npy|(key heads, rank, width)|(2, 5)" --q Q.npy --k K.npy --v V.npy --m S.npy --kind dark
+refused "--mix S.npy|(heads,)|(2, 5)" --q Q.npy --k K.npy --v V.npy --mix S.npy --kind hybrid --causal
+refused "mix|-1" --q Q.npy --k K.npy --v V.npy --mix -1 --kind hybrid --causal
+# A NaN: 0x7fc00000 as the last number.
+{ head -c $((128 + 4 * 369)) Q.npy; printf '\000\000\300\177'; } >nan.npy
+refused "q|nan|head 1|token 36" --q nan.npy --k K.npy --v V.npy --kind exact
+refused "k|nan" --q Q.npy --k nan.npy --v V.npy --kind favor
+refused "normaliser|softmax" --q Q.npy --k K.npy --v V.npy --kind favor --normaliser none
+refused "rank|5" --q Q.npy --k K.npy --v V.npy --kind dark --rank 6
+ASAN_OPTIONS=allocator_may_return_null=1 # as the system would; the sanitizer ends the program otherwise
+export ASAN_OPTIONS
+refused "could not be allocated" --q Q.npy --k K.npy --v V.npy --kind favor --features 1000000000000
+refused "nowhere.npy|No such file" --q nowhere.npy --k K.npy --v V.npy --kind exact
+refused "gates.txt|no .npy file" --q gates.txt --k K.npy --v V.npy --kind exact
+head -c 600 K.npy >cut.npy
+refused "cut.npy|truncated|(2, 37, 5)" --q Q.npy --k cut.npy --v V.npy --kind exact
+wrong "--kind|rfa-gate" --q Q.npy --k K.npy --v V.npy
+wrong "no --v" --q Q.npy --k K.npy --kind exact
+wrong "expected one of|'favour'|did you mean favor" --q Q.npy --k K.npy --v V.npy --kind favour
+wrong "--map|'positve'|did you mean positive" --q Q.npy --k K.npy --v V.npy --kind favor --map positve
+wrong "--window|found '0'" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 0
+wrong "--window is for kind exact, hybrid; found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --window 3
+wrong "--features is for|found kind exact" --q Q.npy --k K.npy --v V.npy --kind exact --features 3
+wrong "a gate needs --causal" --q Q.npy --k K.npy --v V.npy --gate G.npy --kind linear
+wrong "rfa-gate needs --gate" --q Q.npy --k K.npy --v V.npy --kind rfa-gate --causal
+wrong "not both" --q Q.npy --k K.npy --v V.npy --kind rfa --gate G.npy --log-gate G.npy --causal
+wrong "hybrid needs --causal" --q Q.npy --k K.npy --v V.npy --kind hybrid
+wrong "trig or relu|elu" --q Q.npy --k K.npy --v V.npy --kind rfa --map elu
+wrong "estimates softmax|rbf" --q Q.npy --k K.npy --v V.npy --kind favor --map rbf
+wrong "one of --m, --whiten" --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --whiten
+wrong ".npy|O.csv" --q Q.npy --k K.npy --v V.npy --kind exact --out O.csv
+wrong "would replace a file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind exact --out K.npy
+wrong "--target is for --advise" --q Q.npy --k K.npy --v V.npy --kind exact --target 0.1
+wrong "no meaning with --advise" --q Q.npy --k K.npy --advise --kind exact
+wrong "standard input" --q - --k - --v V.npy --kind exact
+wrong "named by --q" Q.npy K.npy V.npy
+finish
