@@ -1,4 +1,5 @@
-/* One (sequence, key head) of a call on its way through tiles of queries: all of exact attention, the window of the hybrid. */
+/* One (sequence, key head) of a call on its way through tiles of queries: all of exact attention, the window of the
+ * hybrid. */
 #ifndef BO_ATTENTION_EXACT_H
 #define BO_ATTENTION_EXACT_H
 

@@ -1,5 +1,6 @@
-/* Exact softmax in the window, features for what has left it, one denominator: a chunk of tokens goes through linear.h with the
- * keys that leave meanwhile, then through softmax tiles, and row by row both are put on the larger of the two log scales. */
+/* Exact softmax in the window, features for what has left it, one denominator: a chunk of tokens goes through linear.h
+ * with the keys that leave meanwhile, then through softmax tiles, and row by row both are put on the larger of the two
+ * log scales. */
 #include "hybrid.h"
 #include "linear_gradient.h"
 #include <math.h>
@@ -127,7 +128,7 @@ static void finish_tile(task *t, size_t head, size_t first, size_t offset)
         float sum = bo_normalise(call->attention, far.denominator, far.numerator, out.at + r * out.stride);
         bo_exact_note(call, isfinite(far.denominator));
         if (!call->tape.top) continue;
-        call->tape.top[tape + r] = far.top;
+        call->tape.top[tape + r] = far.top > -INFINITY ? far.top : 0.0f; /* no key at all: keep NaN out of backward */
         call->tape.sum[tape + r] = sum;
     }
 }

@@ -1,4 +1,5 @@
-/* Decoding with the hybrid: the sums take in the key that leaves the window, the window takes in the new one, and both answer. */
+/* Decoding with the hybrid: the sums take in the key that leaves the window, the window takes in the new one, and both
+ * answer. */
 #include "hybrid.h"
 #include "linear.h"
 #include <math.h>
@@ -74,20 +75,10 @@ static void map_rows(const step_at *at, step_work *work)
 static void step_sums(const step_at *at, step_work *work, size_t row, bo_sums sums)
 {
     const bo_attention *attention = at->attention;
-    const bo_kernels *kernels = attention->kernels;
-    size_t features = attention->count, values = attention->desc.value_dim;
-    float *fk = work->linear.fk + row * features, decay = 1.0f;
-    bool update = leaves(at, row);
-    if (update) {
-        bo_token token = bo_linear_token(attention, *sums.log_scale, work->linear.lk[row], NULL);
-        decay = token.decay;
-        *sums.log_scale = token.log_scale;
-        kernels->scale(features, token.weight, fk, fk);
-        kernels->scale(features, decay, sums.z, sums.z);
-        kernels->axpy(features, 1.0f, fk, sums.z);
-    }
-    kernels->state_step(features, values, update, decay, fk, work->v + row * values, sums.s, attention->group,
-                        work->fq + row * features, at->count * features, work->n, values);
+    size_t features = attention->count;
+    const float *v = leaves(at, row) ? work->v + row * attention->desc.value_dim : NULL;
+    bo_sums_step(attention, sums, work->linear.fk + row * features, work->linear.lk[row], v, NULL,
+                 work->fq + row * features, at->count * features, work->n);
 }
 
 /* Query heads [g, g + tile rows) of the group: the window's part joins the sums'. */

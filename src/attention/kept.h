@@ -1,8 +1,8 @@
-/* Keys and values of consecutive positions, kept as softmax reads them: keys transposed in panels, values as rows. The same
- * block of bytes lies in a state (the KV cache) and in scratch (the keys of a call).
+/* Keys and values of consecutive positions, kept as softmax reads them: keys transposed in panels, values as rows. The
+ * same block of bytes lies in a state (the KV cache) and in scratch (the keys of a call).
  *
- * Position p lives in slot p % ring, so that a window overwrites what has left it. Slot s is column s % 64 of panel s / 64:
- * entry i of its key is keys[(s / 64 * dim + i) * 64 + s % 64], its value values[s * value_dim …]. */
+ * Position p lives in slot p % ring, so that a window overwrites what has left it. Slot s is column s % 64 of panel
+ * s / 64: entry i of its key is keys[(s / 64 * dim + i) * 64 + s % 64], its value values[s * value_dim …]. */
 #ifndef BO_ATTENTION_KEPT_H
 #define BO_ATTENTION_KEPT_H
 
@@ -39,6 +39,7 @@ static inline size_t bo_kept_first(size_t tokens, size_t ring)
     return tokens > ring ? tokens - ring : 0;
 }
 
+/* The rows from `first` on. */
 static inline bo_rows bo_rows_from(bo_rows rows, size_t first)
 {
     return (bo_rows){rows.at ? rows.at + first * rows.stride : NULL, rows.stride};
@@ -53,8 +54,8 @@ typedef struct bo_piece {
 /* The longest piece that begins at `position` and ends before `end`. */
 bo_piece bo_kept_piece(const bo_kept *kept, size_t position, size_t end);
 
-/* Where the gradients of a key head's kept keys begin in the gradient of a state: row r is that of the r-th oldest, first the
- * key's, then the value's. */
+/* Where the gradients of a key head's kept keys begin in the gradient of a state: row r is that of the r-th oldest,
+ * first the key's, then the value's. */
 float *bo_kept_gradient(const bo_attention *attention, const float *gradient, size_t key_head);
 
 #endif

@@ -1,10 +1,10 @@
-/* Softmax over explicit keys, a tile of queries at a time: online softmax (1805.02867, 2205.14135). Exact attention is this
- * alone; the hybrid adds features under the same denominator, which is why numerator, sum and top are open to see.
+/* Softmax over explicit keys, a tile of queries at a time: online softmax (1805.02867, 2205.14135). Exact attention is
+ * this alone; the hybrid adds features under the same denominator, which is why numerator, sum and top are open to see.
  *
  * Row r of a tile stands for the query at position + r and sees the positions seen_from <= p < seen_end:
  *     weight of key j = exp(q_r·k_j),   numerator_r = Σ_j weight v_j / exp(top_r),   sum_r = Σ_j weight / exp(top_r).
- * A weight that is not seen enters nothing, neither maxima nor sums, and tiles begin at fixed positions: the bits of a row
- * do not depend on later tokens. */
+ * A weight that is not seen enters nothing, neither maxima nor sums, and tiles begin at fixed positions: the bits of a
+ * row do not depend on later tokens. */
 #ifndef BO_ATTENTION_SOFTMAX_H
 #define BO_ATTENTION_SOFTMAX_H
 
@@ -17,7 +17,7 @@ enum {
 
 /* ---- a tile of queries ----------------------------------------------------------------------------------------- */
 
-/* Invariants: rows <= BO_SOFTMAX_TILE; arrays are contiguous; sum == 0 and top == -INFINITY where nothing was seen yet. */
+/* Invariants: rows <= BO_SOFTMAX_TILE; arrays are contiguous; sum == 0, top == -INFINITY where nothing was seen yet. */
 typedef struct bo_softmax_tile {
     const bo_kernels *kernels;
     size_t dim, value_dim;
@@ -40,8 +40,8 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kept *kept, size_t fir
 
 /* ---- its gradient ---------------------------------------------------------------------------------------------- */
 
-/* With P_j = weight / denominator, whatever else the denominator holds: dS_j = P_j (dO·v_j - δ), δ = dO·O. Dividing dO and δ
- * by the tape's sum beforehand lets exp(s - top) stand for P. */
+/* With P_j = weight / denominator, whatever else the denominator holds: dS_j = P_j (dO·v_j - δ), δ = dO·O. Dividing dO
+ * and δ by the tape's sum beforehand lets exp(s - top) stand for P. */
 typedef struct bo_softmax_slope {
     float *dout;                   /* rows x value_dim: dO / sum */
     float *delta;                  /* rows: δ / sum */
@@ -52,15 +52,15 @@ typedef struct bo_softmax_slope {
 } bo_softmax_slope;
 
 bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver);
-/* As bo_softmax_add, with top as the forward pass left it, less the log weight that keys have in the denominator. dk and
+/* As bo_softmax_add, with top as the forward pass left it less the log weight that keys have in the denominator. dk,
  * dv: where the gradients of the key at position `first` and of those after it are added; NULL: not wanted. */
 void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kept *kept, size_t first,
                           size_t end, bo_rows dk, bo_rows dv);
 
 /* ---- the keys of a task ---------------------------------------------------------------------------------------- */
 
-/* The keys of one (sequence, key head): those the initial state holds, then the call's own, which are loaded into scratch
- * as queries reach them. */
+/* The keys of one (sequence, key head): those the initial state holds, then the call's own, which are loaded into
+ * scratch as queries reach them. */
 typedef struct bo_softmax_keys {
     const bo_call *call;
     size_t sequence, key_head;

@@ -1,5 +1,5 @@
-/* The keys of one (sequence, key head): from the initial state and from the call, into the final state, and gradients of
- * all of them. */
+/* The keys of one (sequence, key head): from the initial state and from the call, into the final state, and gradients
+ * of all of them. */
 #include "softmax.h"
 #include <string.h>
 

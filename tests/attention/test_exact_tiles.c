@@ -1,5 +1,5 @@
-/* The tiles of exact attention at their edges: tile, block and panel boundaries, windows, rings that wrap, states of any
- * age, gradients of all of it. The oracle is the definition in float64. */
+/* The tiles of exact attention at their edges: tile, block and panel boundaries, windows, rings that wrap, states of
+ * any age, gradients of all of it. The oracle is the definition in float64. */
 #include "testing.h"
 #include <bochner/attention.h>
 
@@ -203,8 +203,8 @@ static void compare(const char *what, size_t heads, size_t count, const float *f
     }
 }
 
-/* Rounding: a score of size² √dim carries an error of that times 2^-24 and a few; it is the relative error of a weight, and
- * sums of N(0, 1) values and slopes keep it. */
+/* Rounding: a score of size² √dim carries an error of that times 2^-24 and a few; it is the relative error of a weight,
+ * and sums of N(0, 1) values and slopes keep it. */
 static double tolerance(const problem *p)
 {
     double score = (double)p->size * (double)p->size * sqrt((double)p->dim);
