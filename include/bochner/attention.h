@@ -262,23 +262,25 @@ BO_API bo_status bo_attention_compare(bo_context *context, const bo_attention *a
 
 enum { BO_ADVICE_MAPS = 6 };
 typedef struct bo_attention_advice {
-    double query_norm, key_norm;          /* root mean squares of |√s q|, |√s k| */
-    double largest, smallest, effective;  /* covariance of √s q, √s k: eigenvalues of the worst head, (Σλ)² / Σλ² */
-    double entropy, entropy_share;        /* of exact attention's weights: mean in nats, and over log of keys seen */
-    double target;                        /* relative error of the output asked for */
+    double query_norm, key_norm;         /* root mean squares of |√s q|, |√s k| */
+    double largest, smallest, effective; /* eigenvalues of Λ (as in bo_dark_report) of the worst key head, (Σλ)² / Σλ² */
+    double entropy, entropy_share;       /* of exact attention's weights: mean in nats, and over the log of keys seen */
+    double target;                       /* relative error of the output asked for */
     bool reachable;
     struct {
-        bo_attention_kind kind;
+        bo_attention_kind kind; /* FAVOR, RFA, or DARK with the proposal of bo_dark_propose */
         bo_function function;
-        size_t features;   /* smallest tried power of two that reached the target; 0: none up to `most` */
-        size_t most;       /* largest tried */
-        double error;      /* at `features`, or at `most` */
-        double predicted;  /* features that the variance formula asks for; INFINITY: no number of them */
+        size_t features;  /* smallest tried power of two that reached the target; 0: none up to `most` */
+        size_t most;      /* largest tried */
+        double error;     /* of the output against softmax, measured: at `features`, or at `most` */
+        double predicted; /* features that the variance formula asks for at most (independent draws); INFINITY: no number */
     } maps[BO_ADVICE_MAPS]; /* best first */
     size_t map_count;
-    char reason[512]; /* a sentence or two for a person */
+    char reason[512]; /* a sentence or two for a person; it begins with "none" where nothing reaches the target */
 } bo_attention_advice;
-/* q, k as in a shape; v NULL: random values of unit variance. target 0: 0.1. most 0: 4096 features. */
+/* Measures the data, then tries the maps on some queries of up to eight heads, with up to a thousand of the keys they see;
+ * errors are medians over three draws. Of desc: heads, key_heads, dim, value_dim, causal, scale, features.seed. v NULL: random
+ * values of unit variance. target 0: 0.1. most 0: 4096 features. */
 BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,
                                      double target, size_t most, bo_attention_advice *out);

@@ -1,0 +1,51 @@
+/* Advice is measured: small problems are cut from the data, and candidates are tried on them. */
+#ifndef BO_ATTENTION_ADVISE_H
+#define BO_ATTENTION_ADVISE_H
+
+#include "dark.h"
+
+/* One head of one sequence: some of its queries, at most some thousands of its keys, and the exact answer. Arrays are
+ * contiguous. */
+typedef struct bo_problem {
+    size_t key_head; /* whose law is its own */
+    size_t queries, keys;
+    float *q, *k, *v; /* queries x dim, keys x dim, keys x value_dim */
+    size_t *seen;     /* each query sees the first so many keys */
+    double *scores;   /* s q·k: queries x keys */
+    double *exact;    /* queries x value_dim */
+    double *entropy;  /* of each query's weights over all keys it sees in the data; NAN: it sees fewer than two … */
+    double *share;    /* … and over the logarithm of their number */
+} bo_problem;
+
+typedef struct bo_survey {
+    bo_context *context;
+    size_t dim, value_dim, count;
+    double scale;
+    double norm; /* Σ |exact|² over all problems */
+    bo_problem *problems;
+} bo_survey;
+
+/* Cuts the problems. call: its layout and attention (EXACT) are used. v NULL: random values of unit variance. */
+bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                         bo_survey *out);
+void bo_survey_free(bo_survey *survey);
+/* Means over the queries that see at least two keys; 0 where none does. */
+void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share);
+
+/* The relative error of the output of an attention that has a key head for each problem. */
+bo_status bo_survey_error(const bo_survey *survey, const bo_attention *attention, double *error);
+
+/* error² = floor² + slope / m for m independent frequencies: what the variance formula says, to first order.
+ *
+ * With weights a_ij (summing to 1 over j) and kernel values off by factors 1 + ε_ij, Var ε_ij = ρ_ij / m, the output moves by
+ * Σ_j a_ij ε_ij (v_j - o_i). For values independent of the keys
+ *     E|δo_i|² <= Σ_j a_ij² ρ_ij |v_j - o_i|² / m,
+ * nearly with equality where norms are large: what is common to the ε of all keys of a query cancels with the denominator.
+ * Of positive features at norms r that is about 1/(1 + exp(r²)) of ρ. The floor is the distance of the kind's own kernel from
+ * softmax: 0 but for RFA. */
+typedef struct bo_prediction {
+    double floor, slope;
+} bo_prediction;
+bo_status bo_survey_predict(const bo_survey *survey, const bo_attention *attention, bo_prediction *out);
+
+#endif

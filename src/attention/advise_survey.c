@@ -1,0 +1,209 @@
+/* Small problems from large data: see advise.h. Everything is evenly spaced: the same data gives the same problems. */
+#include <math.h>
+#include <string.h>
+#include "../base/rng.h"
+#include "advise.h"
+#include "compare.h"
+
+enum {
+    HEADS = 8,     /* problems at most */
+    QUERIES = 256, /* over all of them */
+    KEYS = 1024,   /* of a problem */
+};
+
+/* Item i of `wanted` evenly spaced ones among `total`. */
+static size_t spaced(size_t i, size_t wanted, size_t total)
+{
+    return wanted >= total ? i : (size_t)((double)total * ((double)i + 0.5) / (double)wanted);
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- cutting --------------------------------------------------------------------------------------------------- */
+
+/* What a problem is cut from. */
+typedef struct source {
+    const bo_call *call;
+    size_t sequence, head, key_head;
+    bo_rows q, k, v; /* v.at NULL: random */
+} source;
+
+/* The sequence that holds problem i's share of the tokens, or the next with queries and keys; false: none has. */
+static bool find_sequence(const bo_call *call, size_t i, size_t count, size_t *out)
+{
+    size_t token = spaced(i, count, call->queries_total), sequences = call->shape->sequences, at = 0;
+    while (at + 1 < sequences && call->sequences[at].query_start + call->sequences[at].queries <= token) at++;
+    for (size_t step = 0; step < sequences; step++, at = (at + 1) % sequences) {
+        *out = at;
+        if (call->sequences[at].queries && call->sequences[at].keys) return true;
+    }
+    return false;
+}
+
+static source source_of(const bo_call *call, const float *q, const float *k, const float *v, size_t sequence,
+                        size_t head)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t key_head = head / call->attention->group;
+    return (source){.call = call,
+                    .sequence = sequence,
+                    .head = head,
+                    .key_head = key_head,
+                    .q = bo_rows_at(call, q, d->heads, d->dim, false, sequence, head),
+                    .k = bo_rows_at(call, k, d->key_heads, d->dim, true, sequence, key_head),
+                    .v = bo_rows_at(call, v, d->key_heads, d->value_dim, true, sequence, key_head)};
+}
+
+static bo_status problem_alloc(bo_context *context, const bo_survey *s, bo_problem *p)
+{
+    const char *what = "a sample of attention";
+    p->q = bo_alloc_raw(context, p->queries * s->dim, sizeof(float), what);
+    p->k = bo_alloc_raw(context, p->keys * s->dim, sizeof(float), what);
+    p->v = bo_alloc_raw(context, p->keys * s->value_dim, sizeof(float), what);
+    p->seen = bo_alloc_raw(context, p->queries, sizeof *p->seen, what);
+    p->scores = bo_alloc_raw(context, p->queries * p->keys, sizeof(double), what);
+    p->exact = bo_alloc_raw(context, p->queries * s->value_dim, sizeof(double), what);
+    p->entropy = bo_alloc_raw(context, p->queries, sizeof(double), what);
+    p->share = bo_alloc_raw(context, p->queries, sizeof(double), what);
+    return p->q && p->k && p->v && p->seen && p->scores && p->exact && p->entropy && p->share ? BO_OK : BO_MEMORY;
+}
+
+static void gather(bo_rows rows, size_t width, size_t wanted, size_t total, float *out)
+{
+    for (size_t i = 0; i < wanted; i++)
+        memcpy(out + i * width, rows.at + spaced(i, wanted, total) * rows.stride, width * sizeof *out);
+}
+
+static bo_status gather_values(bo_context *context, const source *from, size_t value_dim, bo_problem *p)
+{
+    if (from->v.at) {
+        gather(from->v, value_dim, p->keys, from->call->sequences[from->sequence].keys, p->v);
+        for (size_t i = 0; i < p->keys * value_dim; i++)
+            if (!isfinite(p->v[i]))
+                return bo_fail(context, BO_NUMERIC, "v of sequence %zu, head %zu holds %g", from->sequence,
+                               from->key_head, (double)p->v[i]);
+        return BO_OK;
+    }
+    bo_rng rng = bo_rng_make(0, bo_rng_stream("attention.values", from->key_head));
+    for (size_t i = 0; i < p->keys * value_dim; i++) p->v[i] = (float)bo_rng_normal(&rng);
+    return BO_OK;
+}
+
+/* ---- the exact answer ------------------------------------------------------------------------------------------ */
+
+typedef struct answer_job {
+    const bo_survey *survey;
+    const source *from;
+    bo_problem *problem;
+    double *rows; /* a row of all keys for each worker */
+} answer_job;
+
+/* -Σ p log p with log p = l - log Σ exp l */
+static double entropy_of(size_t count, const double *log_weights)
+{
+    double sum = bo_log_sum(count, log_weights), entropy = 0;
+    for (size_t j = 0; j < count; j++) {
+        double log_share = log_weights[j] - sum;
+        entropy -= exp(log_share) * log_share;
+    }
+    return entropy;
+}
+
+static void answer_task(void *arg, size_t i, int worker)
+{
+    const answer_job *job = arg;
+    const bo_survey *s = job->survey;
+    const bo_sequence *at = &job->from->call->sequences[job->from->sequence];
+    const bo_attention *a = job->from->call->attention;
+    bo_problem *p = job->problem;
+    size_t place = spaced(i, p->queries, at->queries), all = a->desc.causal ? place + 1 : at->keys;
+    const float *q = p->q + i * s->dim;
+    bo_weights sampled = {.end = p->seen[i], .log = p->scores + i * p->keys};
+    bo_denominator sum = {0};
+    bo_weights_softmax(a->kernels, s->dim, s->scale, q, (bo_rows){p->k, s->dim}, &sampled);
+    bo_weights_mix(&sampled, (bo_rows){p->v, s->value_dim}, s->value_dim, &sum, p->exact + i * s->value_dim);
+    bo_weights whole = {.end = all, .log = job->rows + (size_t)worker * at->keys};
+    p->entropy[i] = p->share[i] = NAN;
+    if (all < 2) return;
+    bo_weights_softmax(a->kernels, s->dim, s->scale, q, job->from->k, &whole);
+    p->entropy[i] = entropy_of(all, whole.log);
+    p->share[i] = p->entropy[i] / log((double)all);
+}
+
+/* The first of the sampled keys that a query at this place may see */
+static size_t seen_from(const source *from, const bo_problem *p, size_t place)
+{
+    size_t keys = from->call->sequences[from->sequence].keys, seen = 0;
+    if (!from->call->attention->desc.causal) return p->keys;
+    while (seen < p->keys && spaced(seen, p->keys, keys) <= place) seen++;
+    return seen;
+}
+
+static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_problem *p)
+{
+    const bo_sequence *at = &from->call->sequences[from->sequence];
+    *p =
+        (bo_problem){.key_head = from->key_head, .queries = least(queries, at->queries), .keys = least(KEYS, at->keys)};
+    BO_TRY(problem_alloc(s->context, s, p));
+    gather(from->q, s->dim, p->queries, at->queries, p->q);
+    gather(from->k, s->dim, p->keys, at->keys, p->k);
+    BO_TRY(gather_values(s->context, from, s->value_dim, p));
+    for (size_t i = 0; i < p->queries; i++) p->seen[i] = seen_from(from, p, spaced(i, p->queries, at->queries));
+    answer_job job = {s, from, p, NULL};
+    job.rows = bo_alloc_raw(s->context, (size_t)bo_context_threads(s->context) * at->keys, sizeof *job.rows,
+                            "exact attention of a query");
+    if (!job.rows) return BO_MEMORY;
+    bo_parallel(s->context, p->queries, answer_task, &job);
+    bo_free(job.rows);
+    for (size_t i = 0; i < p->queries * s->value_dim; i++) s->norm += p->exact[i] * p->exact[i];
+    return BO_OK;
+}
+
+bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                         bo_survey *out)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t count = least(HEADS, d->heads), sequence;
+    *out = (bo_survey){.context = context, .dim = d->dim, .value_dim = d->value_dim, .scale = d->scale};
+    out->problems = bo_alloc(context, count, sizeof *out->problems, "samples of attention");
+    if (!out->problems) return BO_MEMORY;
+    for (; out->count < count; out->count++) {
+        if (!find_sequence(call, out->count, count, &sequence))
+            return bo_fail(context, BO_INVALID, "advice needs a sequence with queries and keys; there is none");
+        source from = source_of(call, q, k, v, sequence, spaced(out->count, count, d->heads));
+        bo_status status = cut(out, &from, QUERIES / count, &out->problems[out->count]);
+        if (status != BO_OK) {
+            out->count++; /* so that what it holds is freed */
+            return status;
+        }
+    }
+    return BO_OK;
+}
+
+void bo_survey_free(bo_survey *survey)
+{
+    for (size_t i = 0; i < survey->count; i++) {
+        bo_problem *p = &survey->problems[i];
+        void *const blocks[] = {p->q, p->k, p->v, p->seen, p->scores, p->exact, p->entropy, p->share};
+        for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) bo_free(blocks[b]);
+    }
+    bo_free(survey->problems);
+    *survey = (bo_survey){0};
+}
+
+void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share)
+{
+    size_t count = 0;
+    *entropy = *share = 0;
+    for (size_t n = 0; n < survey->count; n++)
+        for (size_t i = 0; i < survey->problems[n].queries; i++) {
+            if (isnan(survey->problems[n].entropy[i])) continue;
+            *entropy += survey->problems[n].entropy[i];
+            *share += survey->problems[n].share[i];
+            count++;
+        }
+    if (count) *entropy /= (double)count, *share /= (double)count;
+}

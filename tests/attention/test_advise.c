@@ -1,0 +1,409 @@
+/* Advice: the statistics it reports, the prediction against the measurement, recommendations that hold in real attention, and
+ * "none" where nothing helps. */
+#include <bochner/attention.h>
+#include "attention/advise.h"
+#include "base/counting.h"
+
+enum { HEADS = 4, KEY_HEADS = 2, TOKENS = 300, DIM = 16, VALUES = 8 };
+
+typedef struct data {
+    float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM], v[KEY_HEADS * TOKENS * VALUES];
+} data;
+
+/* √s q ~ N(0, size²/DIM) in each coordinate, so that its norm is about `size`; s = 1/√DIM */
+static data *make_data(double size)
+{
+    data *d = malloc(sizeof *d);
+    bo_rng rng = bo_rng_make(17, bo_rng_stream("test.advise", 0));
+    double each = size / sqrt(DIM) * pow(DIM, 0.25);
+    for (size_t i = 0; i < HEADS * TOKENS * DIM; i++) d->q[i] = (float)(each * bo_rng_normal(&rng));
+    for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->k[i] = (float)(each * bo_rng_normal(&rng));
+    for (size_t i = 0; i < KEY_HEADS * TOKENS * VALUES; i++) d->v[i] = (float)bo_rng_normal(&rng);
+    return d;
+}
+
+static bo_attention_desc desc_of(bool causal)
+{
+    return (bo_attention_desc){
+        .heads = HEADS, .key_heads = KEY_HEADS, .dim = DIM, .value_dim = VALUES, .causal = causal};
+}
+
+static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+
+static bo_attention_advice advise(bo_context *context, const data *d, bool causal, double target, size_t most)
+{
+    bo_attention_desc desc = desc_of(causal);
+    bo_attention_advice advice;
+    assert_ok(context, bo_attention_advise(context, &desc, &whole, d->q, d->k, d->v, target, most, &advice));
+    assert_int_equal(advice.map_count, BO_ADVICE_MAPS);
+    return advice;
+}
+
+/* ---- what the data is like ------------------------------------------------------------------------------------- */
+
+/* 1200 and 600 rows of 16 coordinates: a mean square scatters by √(2/9600) = 1.5%, eigenvalues lie within
+ * (1 ± √(16/450))² λ (Marchenko and Pastur; 900 rows of either on average, pooled 450 pairs at the least). */
+static void statistics_of_the_data(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.8);
+    bo_attention_advice a = advise(context, d, false, 0, 64);
+    double lambda = 0.64 / DIM, spread = sqrt(16 / 450.0);
+    assert_close(a.query_norm, 0.8, 0.03);
+    assert_close(a.key_norm, 0.8, 0.03);
+    assert_true(a.largest > lambda && a.largest < lambda * (1 + spread) * (1 + spread));
+    assert_true(a.smallest < lambda && a.smallest > lambda * (1 - spread) * (1 - spread));
+    assert_true(a.effective > 0.9 * DIM && a.effective <= DIM);
+    assert_true(a.entropy_share > 0.9 && a.entropy_share < 1 && a.entropy < log(TOKENS));
+    assert_close(a.target, 0.1, 0);
+
+    memset(d->q, 0, sizeof d->q); /* the same weight for every key: log of their number */
+    a = advise(context, d, false, 0, 64);
+    assert_close(a.entropy, log(TOKENS), 1e-12);
+    assert_close(a.entropy_share, 1, 1e-12);
+    a = advise(context, d, true, 0, 64);
+    assert_close(a.entropy_share, 1, 1e-12);
+    assert_true(a.entropy < log(TOKENS));
+    free(d);
+
+    d = make_data(20); /* one key takes all */
+    assert_true(advise(context, d, false, 0, 64).entropy_share < 0.1);
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* ---- prediction ------------------------------------------------------------------------------------------------ */
+
+/* The survey of this data, as advise makes it. */
+typedef struct surveyed {
+    bo_attention *exact;
+    bo_geometry geometry;
+    bo_survey survey;
+} surveyed;
+
+static void survey(bo_context *context, const data *d, bool causal, surveyed *s)
+{
+    bo_attention_desc desc = desc_of(causal);
+    assert_ok(context, bo_attention_create(context, &desc, &s->exact));
+    assert_ok(context, bo_geometry_make(context, s->exact, &whole, &s->geometry));
+    bo_call call = bo_layout_of(s->exact, &whole, &s->geometry);
+    assert_ok(context, bo_survey_make(context, &call, d->q, d->k, d->v, &s->survey));
+}
+
+static void survey_drop(surveyed *s)
+{
+    bo_survey_free(&s->survey);
+    bo_geometry_free(&s->geometry);
+    bo_attention_destroy(s->exact);
+}
+
+static bo_attention *candidate(bo_context *context, bo_attention_kind kind, bo_function function, size_t features,
+                               uint64_t seed)
+{
+    bo_attention_desc desc = {.kind = kind, .heads = HEADS, .dim = DIM, .value_dim = VALUES};
+    desc.features = (bo_features_desc){.function = function, .features = features, .seed = seed, .draw = BO_DRAW_IID};
+    if (function == BO_FUNCTION_OPRF) desc.features.pair_norm = 0.7;
+    bo_attention *attention = NULL;
+    assert_ok(context, bo_attention_create(context, &desc, &attention));
+    return attention;
+}
+
+/* Independent draws, norms of 0.6, errors around a twentieth: to first order error² <= floor² + slope/m. What is common to
+ * the keys of a query cancels: of positive features the share 1/(1 + exp(0.36)) = 0.41, of the even ones less. 12 seeds of 4
+ * maps are 48 draws, whose squared errors scatter by about √(2/48) = 0.2: from 0.59 - 0.2 to 1 + 0.2 of the prediction. */
+static void errors_are_as_predicted(void **state)
+{
+    (void)state;
+    enum { SEEDS = 12, FEATURES = 512 };
+    bo_context *context = test_context(2);
+    data *d = make_data(0.6);
+    const struct {
+        bo_attention_kind kind;
+        bo_function function;
+        double per_frequency;
+    } maps[] = {{BO_ATTENTION_FAVOR, BO_FUNCTION_POSITIVE, 1},
+                {BO_ATTENTION_FAVOR, BO_FUNCTION_HYPERBOLIC, 2},
+                {BO_ATTENTION_FAVOR, BO_FUNCTION_SINCOS, 2},
+                {BO_ATTENTION_FAVOR, BO_FUNCTION_OPRF, 1},
+                {BO_ATTENTION_RFA, BO_FUNCTION_SINCOS, 2}};
+    for (int causal = 0; causal < 2; causal++) {
+        surveyed s;
+        survey(context, d, causal, &s);
+        for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+            double measured = 0, error;
+            bo_prediction p;
+            for (uint64_t seed = 0; seed < SEEDS; seed++) {
+                bo_attention *a = candidate(context, maps[i].kind, maps[i].function, FEATURES, seed);
+                assert_ok(context, bo_survey_error(&s.survey, a, &error));
+                measured += error * error / SEEDS;
+                assert_ok(context, bo_survey_predict(&s.survey, a, &p));
+                bo_attention_destroy(a);
+            }
+            double predicted = p.floor * p.floor + p.slope * maps[i].per_frequency / FEATURES;
+            if (!(measured > 0.39 * predicted && measured < 1.2 * predicted))
+                fail_msg("%s: error %g, predicted %g", bo_function_name(maps[i].function), sqrt(measured),
+                         sqrt(predicted));
+            assert_true((p.floor > 0.02) == (maps[i].kind == BO_ATTENTION_RFA));
+        }
+        survey_drop(&s);
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* ---- advice ---------------------------------------------------------------------------------------------------- */
+
+/* The recommended kind and number of features, as real attention on all of the data: its error against softmax is what was
+ * promised, up to the scatter of a draw and the sample of queries. */
+static void promises_are_kept(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.9);
+    for (int causal = 0; causal < 2; causal++) {
+        bo_attention_advice a = advise(context, d, causal, 0.15, 4096);
+        int kept = 0;
+        assert_true(a.reachable && a.maps[0].features > 0);
+        for (size_t i = 0; i < a.map_count; i++) {
+            if (!a.maps[i].features) continue;
+            bo_attention_desc desc = desc_of(causal);
+            bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+            bo_attention_error error;
+            bo_attention *attention;
+            desc.kind = a.maps[i].kind;
+            desc.features.function = a.maps[i].function;
+            desc.features.features = a.maps[i].features;
+            desc.features.seed = 99;
+            if (desc.features.function == BO_FUNCTION_OPRF) desc.features.pair_norm = 2 * 0.81;
+            assert_ok(context, bo_attention_create(context, &desc, &attention));
+            if (desc.kind == BO_ATTENTION_DARK)
+                assert_ok(context, bo_dark_propose(context, attention, &whole, d->q, d->k, NULL));
+            assert_ok(context, bo_attention_compare(context, attention, &whole, &in, NULL, TOKENS, &error));
+            if (!(error.against_softmax < 1.5 * a.target))
+                fail_msg("%s %s: promised %g with %zu features, found %g", bo_attention_name(desc.kind),
+                         bo_function_name(desc.features.function), a.maps[i].error, a.maps[i].features,
+                         error.against_softmax);
+            assert_true(a.maps[i].error <= a.target);
+            bo_attention_destroy(attention);
+            kept++;
+        }
+        assert_true(kept >= 4);
+        assert_null(strstr(a.reason, "none"));
+        assert_non_null(strstr(a.reason, "features"));
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+static void best_comes_first(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(1);
+    bo_attention_advice a = advise(context, d, true, 0.1, 256);
+    for (size_t i = 1; i < a.map_count; i++) {
+        size_t before = a.maps[i - 1].features, now = a.maps[i].features;
+        assert_true(before ? !now || before <= now : !now);
+        if (before == now) assert_true(a.maps[i - 1].error <= a.maps[i].error);
+        assert_int_equal(a.maps[i].most, 256);
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* Norms of 6 in 16 dimensions: Λ = 36/16, beyond 1/6 and beyond 1/2. Unit norm is another function. */
+static void none_is_said_plainly(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(6);
+    bo_attention_advice a = advise(context, d, true, 0.1, 1000);
+    assert_false(a.reachable);
+    assert_true(a.largest > 1 / 6.0);
+    assert_int_equal(strncmp(a.reason, "none", 4), 0);
+    assert_non_null(strstr(a.reason, "1/6"));
+    assert_non_null(strstr(a.reason, "window"));
+    assert_non_null(strstr(a.reason, "norm"));
+    for (size_t i = 0; i < a.map_count; i++) {
+        assert_int_equal(a.maps[i].features, 0);
+        assert_int_equal(a.maps[i].most, 512); /* a power of two */
+        assert_true(a.maps[i].error > 0.1 && isfinite(a.maps[i].error));
+        assert_true(a.maps[i].predicted > 512);
+        if (a.maps[i].kind == BO_ATTENTION_RFA) assert_true(a.maps[i].predicted == INFINITY);
+    }
+    assert_null(strstr(advise(context, d, false, 0.1, 64).reason, "window")); /* which causal attention alone has */
+    free(d);
+    d = make_data(1.2); /* too few features, but a finite variance: another reason */
+    a = advise(context, d, true, 0.02, 16);
+    assert_false(a.reachable);
+    assert_null(strstr(a.reason, "1/6"));
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* Two large directions among small ones: the proposal needs a fraction of what isotropic features need. */
+static void the_proposal_helps_where_it_should(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.3);
+    bo_rng rng = bo_rng_make(23, 0);
+    double each = sqrt(0.3) * pow(DIM, 0.25); /* λ = 0.3 */
+    for (size_t r = 0; r < HEADS * TOKENS; r++)
+        for (size_t j = 0; j < 2; j++) d->q[r * DIM + j] = (float)(each * bo_rng_normal(&rng));
+    for (size_t r = 0; r < KEY_HEADS * TOKENS; r++)
+        for (size_t j = 0; j < 2; j++) d->k[r * DIM + j] = (float)(each * bo_rng_normal(&rng));
+    bo_attention_advice a = advise(context, d, false, 0.1, 2048);
+    double plain = 0, proposed = 0;
+    for (size_t i = 0; i < a.map_count; i++) {
+        if (a.maps[i].kind == BO_ATTENTION_DARK) proposed = a.maps[i].predicted;
+        if (a.maps[i].kind == BO_ATTENTION_FAVOR && a.maps[i].function == BO_FUNCTION_POSITIVE)
+            plain = a.maps[i].predicted;
+    }
+    assert_true(a.largest > 0.2 && proposed > 0 && plain > 5 * proposed);
+    free(d);
+    bo_context_destroy(context);
+}
+
+static void random_values_and_other_shapes(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.5);
+    size_t lengths[] = {0, 1, 140, TOKENS - 141};
+    bo_attention_shape shapes[] = {{.sequences = 4, .lengths = lengths, .layout = BO_LAYOUT_TOKENS_FIRST},
+                                   {.sequences = 3, .tokens = TOKENS / 3},
+                                   {.sequences = 1, .tokens = 20, .key_tokens = TOKENS},
+                                   {.sequences = 1, .tokens = 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        bo_attention_desc desc = desc_of(!shapes[i].key_tokens);
+        bo_attention_advice a;
+        assert_ok(context, bo_attention_advise(context, &desc, &shapes[i], d->q, d->k, NULL, 0.3, 512, &a));
+        assert_true(a.reachable);
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    data *d = make_data(0.9);
+    bo_attention_advice a[2];
+    memset(a, 0, sizeof a);
+    for (int i = 0; i < 2; i++) {
+        bo_context *context = test_context(i ? 3 : 1);
+        a[i] = advise(context, d, true, 0.1, 256);
+        bo_context_destroy(context);
+    }
+    assert_memory_equal(&a[0], &a[1], sizeof a[0]);
+    free(d);
+}
+
+static void nonsense_is_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    data *d = make_data(0.9);
+    bo_attention_desc desc = desc_of(true), wrong = desc;
+    bo_attention_advice a;
+    bo_attention_shape none = {.sequences = 1}, no_keys = {.sequences = 1, .tokens = 5, .no_keys = true},
+                       cross = {.sequences = 1, .tokens = 5, .key_tokens = 7};
+    assert_fails(context, BO_INVALID, "descriptor",
+                 bo_attention_advise(context, NULL, &whole, d->q, d->k, NULL, 0, 0, &a));
+    assert_fails(context, BO_INVALID, "shape", bo_attention_advise(context, &desc, NULL, d->q, d->k, NULL, 0, 0, &a));
+    assert_fails(context, BO_INVALID, "queries",
+                 bo_attention_advise(context, &desc, &whole, NULL, d->k, NULL, 0, 0, &a));
+    assert_fails(context, BO_INVALID, "keys", bo_attention_advise(context, &desc, &whole, d->q, NULL, NULL, 0, 0, &a));
+    assert_fails(context, BO_INVALID, "target",
+                 bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, -1, 0, &a));
+    assert_fails(context, BO_INVALID, "target",
+                 bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, NAN, 0, &a));
+    assert_fails(context, BO_INVALID, "found 8",
+                 bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, 0, 8, &a));
+    assert_fails(context, BO_INVALID, "no rows",
+                 bo_attention_advise(context, &desc, &none, d->q, d->k, NULL, 0, 0, &a));
+    assert_fails(context, BO_INVALID, "keys",
+                 bo_attention_advise(context, &desc, &no_keys, d->q, d->k, NULL, 0, 0, &a));
+    assert_fails(context, BO_INVALID, "5 queries and 7 keys",
+                 bo_attention_advise(context, &desc, &cross, d->q, d->k, NULL, 0, 0, &a));
+    wrong.key_heads = 3;
+    assert_fails(context, BO_INVALID, "key_heads",
+                 bo_attention_advise(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
+    d->v[3] = INFINITY;
+    assert_fails(context, BO_NUMERIC, "v of sequence 0",
+                 bo_attention_advise(context, &desc, &whole, d->q, d->k, d->v, 0, 0, &a));
+    d->q[TOKENS * DIM * 3 + 5] = NAN;
+    assert_fails(context, BO_NUMERIC, "q of sequence 0, head 3, token 0",
+                 bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, 0, 0, &a));
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+/* Everything that learns from data or judges it, stopping at the first failure. */
+static bo_status use(bo_context *context, const data *d)
+{
+    bo_attention_shape shape = {.sequences = 1, .tokens = 20};
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    bo_attention_desc desc = desc_of(true);
+    bo_attention *attention = NULL, *linear = NULL;
+    bo_attention_error error;
+    bo_attention_advice advice;
+    static float m[KEY_HEADS * DIM * DIM], log_gate[20 * HEADS];
+    bo_status status = bo_attention_advise(context, &desc, &shape, d->q, d->k, NULL, 1, 32, &advice);
+    desc.kind = BO_ATTENTION_DARK;
+    desc.features.features = 16;
+    if (status == BO_OK) status = bo_attention_create(context, &desc, &attention);
+    desc.kind = BO_ATTENTION_LINEAR;
+    if (status == BO_OK) status = bo_attention_create(context, &desc, &linear);
+    if (status == BO_OK) status = bo_dark_whiten(context, attention, &shape, d->q, d->k, 0, m);
+    if (status == BO_OK) status = bo_dark_propose(context, attention, &shape, d->q, d->k, NULL);
+    if (status == BO_OK) status = bo_attention_compare(context, attention, &shape, &in, NULL, 0, &error);
+    if (status == BO_OK) status = bo_attention_compare(context, linear, &shape, &in, NULL, 0, &error);
+    if (status == BO_OK) status = bo_gate_forward(context, 20, DIM, HEADS, d->q, d->k, NULL, log_gate);
+    if (status == BO_OK) status = bo_gate_backward(context, 20, DIM, HEADS, d->q, d->k, log_gate, d->v, NULL, m, NULL);
+    bo_attention_destroy(attention);
+    bo_attention_destroy(linear);
+    return status;
+}
+
+static void any_allocation_may_fail(void **state)
+{
+    (void)state;
+    counting c = {.once = true};
+    bo_context *context = counting_context(&c, 1);
+    data *d = make_data(0.5);
+    size_t before = c.live, failed = 0;
+    for (size_t at = 1;; at++) {
+        c.calls = 0;
+        c.fail_at = at;
+        bo_status status = use(context, d);
+        if (c.live != before) fail_msg("allocation %zu failing leaks %zu blocks", at, c.live - before);
+        if (status == BO_OK) break;
+        if (status != BO_MEMORY) fail_msg("allocation %zu failing: %s", at, bo_context_error(context));
+        failed++;
+    }
+    assert_true(failed > 100);
+    free(d);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(statistics_of_the_data),
+        cmocka_unit_test(errors_are_as_predicted),
+        cmocka_unit_test(promises_are_kept),
+        cmocka_unit_test(best_comes_first),
+        cmocka_unit_test(none_is_said_plainly),
+        cmocka_unit_test(the_proposal_helps_where_it_should),
+        cmocka_unit_test(random_values_and_other_shapes),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(any_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
