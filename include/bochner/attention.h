@@ -213,44 +213,45 @@ BO_API bo_status bo_gate_backward(bo_context *context, size_t tokens, size_t wid
                                   const float *w, const float *log_gate, const float *dlog_gate, float *dx, float *dw,
                                   float *db);
 
-/* DARK: M = amount · Λ^-½ for each key head (the symmetric root; with rank < dim a row for each leading direction), Λ the mean
- * of the covariances of q and k, each about its own mean, shrunk by 1% towards its diagonal. amount 0: the usual temperature,
- * the mean of |Mx|² over the data is that of |x|². m: key_heads x rank x dim. */
+/* DARK: M = amount · Λ^-½ for each key head (the symmetric root; with rank < dim a row for each leading direction),
+ * Λ the mean of the covariances of q and k, each about its own mean, shrunk by 1% towards its diagonal. amount 0:
+ * the usual temperature, the mean of |Mx|² over the data is that of |x|². m: key_heads x rank x dim. */
 BO_API bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                 const float *q, const float *k, double amount, float *m);
 
-/* The data as DARK's theory sees it, for the worst key head: Λ_q, Λ_k are the second moments of √s q (of the query heads that
- * share it) and √s k, Λ their mean. */
+/* The data as DARK's theory sees it, for the worst key head: Λ_q, Λ_k are the second moments of √s q (of the query
+ * heads that share it) and √s k, Λ their mean. */
 typedef struct bo_dark_report {
     size_t key_head;          /* with the largest eigenvalue */
     double largest, smallest; /* eigenvalues of Λ */
     double mean_share;        /* |mean|² / E|x|²: the theory takes 0 */
     double mismatch;          /* |Λ_q - Λ_k| / |Λ_q + Λ_k| (Frobenius): 0 where Λ_q = Λ_k */
-    double normality;         /* E[(x'Λ⁻¹x)²] / (d(d + 2)), the larger of q and k: the theory takes 1, heavy tails exceed it */
+    double normality;         /* E[(x'Λ⁻¹x)²] / (d(d + 2)), the larger of q and k: the theory takes 1 */
     bool isotropic_finite;    /* plain positive features have a finite variance on Gaussian data with these Λ */
     bool proposal_finite;     /* those drawn from N(0, Σ*) too */
-    size_t clipped;           /* eigenvalues of Σ* that had to be lowered to 20, over all heads: data too large for it */
-    double log_gain;          /* log of the second moment, isotropic over Σ*; INFINITY: only the latter is finite; NAN: none */
+    size_t clipped;           /* eigenvalues of Σ* that had to be lowered to 20, over all heads: data too large */
+    double log_gain;          /* log of the second moments' ratio, isotropic over Σ*; NAN where both are infinite */
 } bo_dark_report;
-/* Draws the frequencies of every key head from N(0, Σ*), Σ* = (I + 2Λ)(I - 2Λ)⁻¹, or where Λ_q and Λ_k differ from the
- * normal law with precision I - 2Λ_q(I + 2Λ_q)⁻¹ - 2Λ_k(I + 2Λ_k)⁻¹, with importance weights: still an unbiased estimate
- * of exp(s q·k), of least variance for Gaussian q and k. With one_draw, one law for all key heads. FAVOR and DARK (with M the
- * identity), function POSITIVE. Nobody else may be using the attention meanwhile; states made before no longer fit it. The
- * statistics are constants from now on, so that causal stays causal. out may be NULL. */
+/* Draws the frequencies of every key head from N(0, Σ*), Σ* = (I + 2Λ)(I - 2Λ)⁻¹, or where Λ_q and Λ_k differ from
+ * the normal law with precision I - 2Λ_q(I + 2Λ_q)⁻¹ - 2Λ_k(I + 2Λ_k)⁻¹, with importance weights: still an unbiased
+ * estimate of exp(s q·k), of least variance for Gaussian q and k. With one_draw, one law for all key heads. FAVOR
+ * and DARK (with M the identity), function POSITIVE. Nobody else may be using the attention meanwhile; states made
+ * before no longer fit it. The statistics are constants from now on, so that causal stays causal. out may be NULL. */
 BO_API bo_status bo_dark_propose(bo_context *context, bo_attention *attention, const bo_attention_shape *shape,
                                  const float *q, const float *k, bo_dark_report *out);
 
 /* ---- honesty: how far from the truth, and what would reach it --------------------------------------------------- */
 
-/* Against exact softmax attention and against the kind's own kernel in closed form (with its gate, window, mix and clamp), in
- * float64, over `queries` evenly spaced queries of each head (0: 128). The scale of softmax is s; 1/√dim for RFA, and for
- * LINEAR unless its kernel is SOFTMAX. */
+/* Against exact softmax attention and against the kind's own kernel in closed form (with its gate, window, mix and
+ * clamp), in float64, over `queries` evenly spaced queries of each head (0: 128). The scale of softmax is s; 1/√dim
+ * for RFA, and for LINEAR unless its kernel is SOFTMAX. */
 typedef struct bo_attention_error {
     size_t queries;         /* of each head */
     double against_softmax; /* |out - exact| / |exact|, Frobenius norms over these queries */
     double against_kernel;  /* the same with the kind's own exact kernel; NAN where it has no closed form */
-    /* Of single pairs of a query and a key it sees through features: root mean squares of the kernel, and of φ(q)·φ(k) less
-     * the kernel, measured and by the variance formula (independent draws), relative to kernel_rms; NAN where unknown. */
+    /* Of single pairs of a query and a key it sees through features: root mean squares of the kernel, and of
+     * φ(q)·φ(k) less the kernel, measured and by the variance formula (independent draws), relative to kernel_rms;
+     * NAN where unknown. */
     double kernel_rms, kernel_error, kernel_predicted;
     double softmax_seconds, kind_seconds; /* whole forward passes */
     size_t softmax_bytes, kind_bytes;     /* plans' forward_bytes */
@@ -263,7 +264,7 @@ BO_API bo_status bo_attention_compare(bo_context *context, const bo_attention *a
 enum { BO_ADVICE_MAPS = 6 };
 typedef struct bo_attention_advice {
     double query_norm, key_norm;         /* root mean squares of |√s q|, |√s k| */
-    double largest, smallest, effective; /* eigenvalues of Λ (as in bo_dark_report) of the worst key head, (Σλ)² / Σλ² */
+    double largest, smallest, effective; /* eigenvalues of Λ (see bo_dark_report), worst key head; (Σλ)² / Σλ² */
     double entropy, entropy_share;       /* of exact attention's weights: mean in nats, and over the log of keys seen */
     double target;                       /* relative error of the output asked for */
     bool reachable;
@@ -273,14 +274,14 @@ typedef struct bo_attention_advice {
         size_t features;  /* smallest tried power of two that reached the target; 0: none up to `most` */
         size_t most;      /* largest tried */
         double error;     /* of the output against softmax, measured: at `features`, or at `most` */
-        double predicted; /* features that the variance formula asks for at most (independent draws); INFINITY: no number */
+        double predicted; /* features that the variance formula asks for at most; INFINITY: no number of them */
     } maps[BO_ADVICE_MAPS]; /* best first */
     size_t map_count;
     char reason[512]; /* a sentence or two for a person; it begins with "none" where nothing reaches the target */
 } bo_attention_advice;
-/* Measures the data, then tries the maps on some queries of up to eight heads, with up to a thousand of the keys they see;
- * errors are medians over three draws. Of desc: heads, key_heads, dim, value_dim, causal, scale, features.seed. v NULL: random
- * values of unit variance. target 0: 0.1. most 0: 4096 features. */
+/* Measures the data, then tries the maps on some queries of up to eight heads, with up to a thousand of the keys
+ * they see; errors are medians over three draws. Of desc: heads, key_heads, dim, value_dim, causal, scale,
+ * features.seed. v NULL: random values of unit variance. target 0: 0.1. most 0: 4096 features. */
 BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,
                                      double target, size_t most, bo_attention_advice *out);

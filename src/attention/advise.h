@@ -37,12 +37,12 @@ bo_status bo_survey_error(const bo_survey *survey, const bo_attention *attention
 
 /* error² = floor² + slope / m for m independent frequencies: what the variance formula says, to first order.
  *
- * With weights a_ij (summing to 1 over j) and kernel values off by factors 1 + ε_ij, Var ε_ij = ρ_ij / m, the output moves by
- * Σ_j a_ij ε_ij (v_j - o_i). For values independent of the keys
+ * With weights a_ij (summing to 1 over j) and kernel values off by factors 1 + ε_ij, Var ε_ij = ρ_ij / m, the output
+ * moves by Σ_j a_ij ε_ij (v_j - o_i). For values independent of the keys
  *     E|δo_i|² <= Σ_j a_ij² ρ_ij |v_j - o_i|² / m,
- * nearly with equality where norms are large: what is common to the ε of all keys of a query cancels with the denominator.
- * Of positive features at norms r that is about 1/(1 + exp(r²)) of ρ. The floor is the distance of the kind's own kernel from
- * softmax: 0 but for RFA. */
+ * nearly with equality where norms are large: what is common to the ε of all keys of a query cancels with the
+ * denominator. Of positive features at norms r that is about 1/(1 + exp(r²)) of ρ. The floor is the distance of the
+ * kind's own kernel from softmax: 0 but for RFA. */
 typedef struct bo_prediction {
     double floor, slope;
 } bo_prediction;

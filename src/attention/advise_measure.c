@@ -1,5 +1,5 @@
-/* Candidates on the problems of a survey: the error they make, and the one that the variance formula predicts. The weights
- * φ(q)·φ(k) are made one by one, as no attention does; what comes out is the same up to rounding. */
+/* Candidates on the problems of a survey: the error they make, and the one that the variance formula predicts. The
+ * weights φ(q)·φ(k) are made one by one, as no attention does; what comes out is the same up to rounding. */
 #include <math.h>
 #include <string.h>
 #include "../math/linalg.h"

@@ -1,5 +1,5 @@
-/* How far attention's output is from exact softmax and from its own kernel in closed form, on some of the queries; and how
- * far single values φ(q)·φ(k) are from the kernel, measured and by the variance formula. */
+/* How far attention's output is from exact softmax and from its own kernel in closed form, on some of the queries;
+ * and how far single values φ(q)·φ(k) are from the kernel, measured and by the variance formula. */
 #include <math.h>
 #include <string.h>
 #include "compare.h"

@@ -1,4 +1,5 @@
-/* The weights of one query in float64, and what they make of the values: the truth that approximations are held against. */
+/* The weights of one query in float64, and what they make of the values: the truth that approximations are held
+ * against. */
 #ifndef BO_ATTENTION_COMPARE_H
 #define BO_ATTENTION_COMPARE_H
 

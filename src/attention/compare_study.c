@@ -1,5 +1,5 @@
-/* Some queries of every head, each by itself in float64: against softmax, against the kind's own kernel, and single kernel
- * values against features. */
+/* Some queries of every head, each by itself in float64: against softmax, against the kind's own kernel, and single
+ * kernel values against features. */
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -105,7 +105,8 @@ static void own_weights(const tile_job *tile, size_t index, double *sign, bo_wei
     w->sign = sign;
 }
 
-/* The unit of a clamp: exp(log scale of the query + running log scale), or a weight in the window where that is larger. */
+/* The unit of a clamp: exp(log scale of the query + running log scale), or a weight in the window where that is
+ * larger. */
 static bo_denominator own_denominator(const tile_job *tile, size_t index, double query_scale, const bo_weights *w)
 {
     const head_keys *keys = tile->keys;

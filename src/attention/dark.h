@@ -58,11 +58,11 @@ double bo_second_moments_pair_norm(size_t dim, const bo_second_moments *q, const
 
 /* ---- the law --------------------------------------------------------------------------------------------------- */
 
-/* Positive features of exp(x·y), x ~ N(0, Λ_q) and y ~ N(0, Λ_k) independent: over w ~ N(0, P⁻¹) with importance weights,
- * E[estimate²] is least for P = I - 2Λ_q(I + 2Λ_q)⁻¹ - 2Λ_k(I + 2Λ_k)⁻¹, since sqrt(E f(x, w)² E f(y, w)²) times the
- * standard normal density is that law (Farzam et al., arXiv 2603.04127, Theorem 3.2 for Λ_q = Λ_k; Sernau et al., arXiv
- * 2406.18802, for the principle). For a law N(0, C⁻¹) with the same eigenvectors it is a constant times
- * |C|^-½ |2P - C|^-½, infinite unless 2P > C. */
+/* Positive features of exp(x·y), x ~ N(0, Λ_q) and y ~ N(0, Λ_k) independent: over w ~ N(0, P⁻¹) with importance
+ * weights, E[estimate²] is least for P = I - 2Λ_q(I + 2Λ_q)⁻¹ - 2Λ_k(I + 2Λ_k)⁻¹, since sqrt(E f(x, w)² E f(y, w)²)
+ * times the standard normal density is that law (Farzam et al., arXiv 2603.04127, Theorem 3.2 for Λ_q = Λ_k; Sernau
+ * et al., arXiv 2406.18802, for the principle). For a law N(0, C⁻¹) with the same eigenvectors it is a constant
+ * times |C|^-½ |2P - C|^-½, infinite unless 2P > C. */
 typedef struct bo_law {
     double *root;   /* dim x dim, symmetric: Σ*^½, so that w = root · standard normal */
     double *shape;  /* dim x dim, symmetric: C, the precision after clipping */

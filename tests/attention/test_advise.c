@@ -1,5 +1,5 @@
-/* Advice: the statistics it reports, the prediction against the measurement, recommendations that hold in real attention, and
- * "none" where nothing helps. */
+/* Advice: the statistics it reports, the prediction against the measurement, recommendations that hold in real
+ * attention, and "none" where nothing helps. */
 #include <bochner/attention.h>
 #include "attention/advise.h"
 #include "base/counting.h"
@@ -109,9 +109,10 @@ static bo_attention *candidate(bo_context *context, bo_attention_kind kind, bo_f
     return attention;
 }
 
-/* Independent draws, norms of 0.6, errors around a twentieth: to first order error² <= floor² + slope/m. What is common to
- * the keys of a query cancels: of positive features the share 1/(1 + exp(0.36)) = 0.41, of the even ones less. 12 seeds of 4
- * maps are 48 draws, whose squared errors scatter by about √(2/48) = 0.2: from 0.59 - 0.2 to 1 + 0.2 of the prediction. */
+/* Independent draws, norms of 0.6, errors around a twentieth: to first order error² <= floor² + slope/m. What is
+ * common to the keys of a query cancels: of positive features the share 1/(1 + exp(0.36)) = 0.41, of the even ones
+ * less. 12 seeds of 4 maps are 48 draws, whose squared errors scatter by about √(2/48) = 0.2: from 0.59 - 0.2 to 1 +
+ * 0.2 of the prediction. */
 static void errors_are_as_predicted(void **state)
 {
     (void)state;
@@ -154,8 +155,8 @@ static void errors_are_as_predicted(void **state)
 
 /* ---- advice ---------------------------------------------------------------------------------------------------- */
 
-/* The recommended kind and number of features, as real attention on all of the data: its error against softmax is what was
- * promised, up to the scatter of a draw and the sample of queries. */
+/* The recommended kind and number of features, as real attention on all of the data: its error against softmax is
+ * what was promised, up to the scatter of a draw and the sample of queries. */
 static void promises_are_kept(void **state)
 {
     (void)state;

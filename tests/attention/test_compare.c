@@ -1,5 +1,5 @@
-/* The comparison: outputs against softmax and against the kind's own kernel, single kernel values against features. What it
- * says is checked where the truth is known: exact attention, maps that are exact, a plain loop in double, variances. */
+/* The comparison: outputs against softmax and against the kind's own kernel, single kernel values against features.
+ * What it says is checked where the truth is known: exact attention, maps that are exact, variances. */
 #include <bochner/attention.h>
 #include "attention/internal.h"
 #include "testing.h"
@@ -106,8 +106,8 @@ static void errors_are_relative(void **state)
 
 /* ---- maps that are exact --------------------------------------------------------------------------------------- */
 
-/* TAYLOR, POLYNOMIAL (which may be negative) and ELU have φ(x)·φ(y) = k(x, y): the output is that of the kernel up to float
- * rounding, with gates of both kinds, without a normaliser, packed, in either layout. */
+/* TAYLOR, POLYNOMIAL (which may be negative) and ELU have φ(x)·φ(y) = k(x, y): the output is that of the kernel up
+ * to float rounding, with gates of both kinds, without a normaliser, packed, in either layout. */
 static void exact_maps_meet_their_kernel(void **state)
 {
     (void)state;
@@ -148,7 +148,8 @@ static void exact_maps_meet_their_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* A window of softmax with weights `mix`, an exact map before it; windows longer and shorter than some of the sequences. */
+/* A window of softmax with weights `mix`, an exact map before it; windows longer and shorter than some of the
+ * sequences. */
 static void hybrids_meet_their_kernel(void **state)
 {
     (void)state;
@@ -178,10 +179,11 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* With m frequencies the error against the kind's own kernel falls as 1/√m: between 256 and 4096 by a factor of 4 (and by
- * none at all were it not its own kernel); medians, since denominators of signed features may come near 0. Independent draws: kernel_error² over thousands of pairs has the mean
- * kernel_predicted². Eight seeds with two key heads each are 16 draws, whose errors scatter by about 1/√(2·16) or, with the
- * heavy tails of positive features, twice that: within a factor of 1.6. */
+/* With m frequencies the error against the kind's own kernel falls as 1/√m: between 256 and 4096 by a factor of 4
+ * (and by none at all were it not its own kernel); medians, since denominators of signed features may come near 0.
+ * Independent draws: kernel_error² over thousands of pairs has the mean kernel_predicted². Eight seeds with two key
+ * heads each are 16 draws, whose errors scatter by about 1/√(2·16) or, with the heavy tails of positive features,
+ * twice that: within a factor of 1.6. */
 static void check_near(bo_context *context, const bo_attention_desc *desc, const bo_attention_inputs *in)
 {
     enum { SEEDS = 8 };
@@ -265,8 +267,8 @@ static void gates_and_random_maps(void **state)
     bo_context_destroy(context);
 }
 
-/* Nothing overflows: |q| = 30 makes weights of exp(±300) and more. Exact attention is exact; the features are nowhere near,
- * and say so in finite numbers or INFINITY, never NaN. */
+/* Nothing overflows: |q| = 30 makes weights of exp(±300) and more. Exact attention is exact; the features are
+ * nowhere near, and say so in finite numbers or INFINITY, never NaN. */
 static void large_norms_are_told(void **state)
 {
     (void)state;

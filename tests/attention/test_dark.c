@@ -77,8 +77,8 @@ static double log_det_of(bo_context *context, const double *matrix, double shift
     return sum;
 }
 
-/* Λ_q and Λ_k that do not commute. Small enough that E[estimate⁴] exists for either law, so that the standard error means
- * something: five of them is the margin. */
+/* Λ_q and Λ_k that do not commute. Small enough that E[estimate⁴] exists for either law, so that the standard error
+ * means something: five of them is the margin. */
 static void second_moments_are_the_closed_ones(void **state)
 {
     (void)state;
@@ -138,8 +138,8 @@ static bo_law law_of(bo_context *context, double q, double k)
     return law;
 }
 
-/* Isotropic: finite iff λ_q/(1 + 2λ_q) + λ_k/(1 + 2λ_k) < 1/4, which is λ < 1/6 for equal ones. The proposal: λ < 1/2, and
- * with C = 0.05 where the precision p is below it, 2p > 0.05. */
+/* Isotropic: finite iff λ_q/(1 + 2λ_q) + λ_k/(1 + 2λ_k) < 1/4, which is λ < 1/6 for equal ones. The proposal: λ <
+ * 1/2, and with C = 0.05 where the precision p is below it, 2p > 0.05. */
 static void infinite_variances_are_told(void **state)
 {
     (void)state;
