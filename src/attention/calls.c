@@ -3,11 +3,37 @@
 #include "calls.h"
 #include "front.h"
 
+/* ---- scratch --------------------------------------------------------------------------------------------------- */
+
+size_t bo_scratch_count(bo_context *context, size_t tasks)
+{
+    size_t threads = (size_t)bo_context_threads(context);
+    return tasks < threads ? tasks : threads;
+}
+
+/* A call's scratch: blocks that tasks running at once do not share. */
+typedef struct blocks {
+    char *bytes;
+    size_t each, tasks, count;
+} blocks;
+
+static bo_status scratch_make(bo_context *context, size_t tasks, size_t each, const char *what, blocks *out)
+{
+    *out = (blocks){.each = each, .tasks = tasks, .count = bo_scratch_count(context, tasks)};
+    out->bytes = bo_alloc_raw(context, out->count, each, what);
+    return out->bytes ? BO_OK : BO_MEMORY;
+}
+
+static void *scratch_of(const blocks *scratch, size_t index, int worker)
+{
+    return scratch->bytes + (scratch->count == scratch->tasks ? index : (size_t)worker) * scratch->each;
+}
+
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
 typedef struct forward_job {
     bo_call *call;
-    char *scratch;
+    blocks scratch;
 } forward_job;
 
 static void forward_task(void *arg, size_t index, int worker)
@@ -16,7 +42,7 @@ static void forward_task(void *arg, size_t index, int worker)
     const bo_call *call = job->call;
     size_t key_heads = call->attention->desc.key_heads;
     call->attention->engine->forward(call, index / key_heads, index % key_heads,
-                                     job->scratch + (size_t)worker * call->plan.forward_bytes);
+                                     scratch_of(&job->scratch, index, worker));
 }
 
 /* What the final states say of themselves; the tasks fill in the rest. initial and final may be the same. */
@@ -32,12 +58,10 @@ static bo_status prepare_final(bo_context *context, const bo_call *call)
 
 static bo_status run_forward(bo_context *context, bo_call *call)
 {
-    size_t workers = (size_t)bo_context_threads(context);
-    if (workers > call->plan.tasks) workers = call->plan.tasks;
-    forward_job job = {call, bo_alloc_raw(context, workers, call->plan.forward_bytes, "attention's forward pass")};
-    if (!job.scratch) return BO_MEMORY;
+    forward_job job = {.call = call};
+    BO_TRY(scratch_make(context, call->plan.tasks, call->plan.forward_bytes, "attention's forward pass", &job.scratch));
     bo_parallel(context, call->plan.tasks, forward_task, &job);
-    bo_free(job.scratch);
+    bo_free(job.scratch.bytes);
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     for (size_t s = 0; call->final && s < call->shape->sequences; s++)
         bo_state_add_tokens(call->final[s], call->sequences[s].keys);
@@ -124,7 +148,7 @@ size_t bo_parameter_bytes(const bo_attention *attention, size_t sequences)
 
 typedef struct backward_job {
     bo_call *call;
-    char *scratch;
+    blocks scratch;
     float *parameters; /* groups x key_heads x parameter_floats */
     size_t groups, parameter_floats;
 } backward_job;
@@ -139,7 +163,7 @@ static void backward_task(void *arg, size_t index, int worker)
     size_t first = group * sequences / job->groups, end = (group + 1) * sequences / job->groups;
     for (size_t s = first; s < end; s++)
         call->attention->engine->backward(call, s, key_head, job->parameters + index * job->parameter_floats,
-                                          job->scratch + (size_t)worker * call->plan.backward_bytes);
+                                          scratch_of(&job->scratch, index, worker));
 }
 
 /* out[h * count …] = sums over the groups of the floats from `offset` on; nothing without out. */
@@ -160,20 +184,19 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     size_t sequences = call->shape->sequences, front = bo_front_parameters(attention);
     backward_job job = {
         .call = call, .groups = bo_parameter_groups(sequences), .parameter_floats = bo_parameter_floats(attention)};
-    size_t tasks = job.groups * attention->desc.key_heads, workers = (size_t)bo_context_threads(context);
-    if (workers > tasks) workers = tasks;
-    job.scratch = bo_alloc_raw(context, workers, call->plan.backward_bytes, "attention's backward pass");
+    size_t tasks = job.groups * attention->desc.key_heads;
+    BO_TRY(scratch_make(context, tasks, call->plan.backward_bytes, "attention's backward pass", &job.scratch));
     job.parameters =
         bo_alloc(context, tasks, job.parameter_floats * sizeof(float), "gradients of attention's parameters");
-    bool ready = job.scratch && job.parameters;
-    if (ready) {
+    if (job.parameters) {
         bo_parallel(context, tasks, backward_task, &job);
         sum_parameters(&job, 0, front, attention->desc.kind == BO_ATTENTION_RFA ? call->gradients->sigma : NULL);
         sum_parameters(&job, 0, front, attention->desc.kind == BO_ATTENTION_DARK ? call->gradients->m : NULL);
         if (attention->desc.kind == BO_ATTENTION_HYBRID)
             sum_parameters(&job, front, attention->group, call->gradients->mix);
     }
-    bo_free(job.scratch);
+    bool ready = job.parameters != NULL;
+    bo_free(job.scratch.bytes);
     bo_free(job.parameters);
     if (!ready) return BO_MEMORY;
     return atomic_load(call->not_finite) ? bo_inputs_blame(context, call) : BO_OK;
@@ -239,10 +262,10 @@ bo_status bo_attention_backward(bo_context *context, const bo_attention *attenti
 typedef struct step_job {
     const bo_attention *attention;
     const bo_attention_inputs *in;
-    size_t sequences, per_worker;
+    size_t sequences;
     void *const *states;
     float *out;
-    char *scratch;
+    blocks scratch;
     atomic_bool *not_finite;
 } step_job;
 
@@ -252,7 +275,7 @@ static void step_task(void *arg, size_t index, int worker)
     size_t key_heads = job->attention->desc.key_heads, first = index / key_heads * BO_STEP_BLOCK;
     size_t count = job->sequences - first < BO_STEP_BLOCK ? job->sequences - first : BO_STEP_BLOCK;
     job->attention->engine->step(job->attention, job->in, first, count, index % key_heads, job->states, job->out,
-                                 job->not_finite, job->scratch + (size_t)worker * job->per_worker);
+                                 job->not_finite, scratch_of(&job->scratch, index, worker));
 }
 
 /* A step is a call of one token a sequence: what its inputs hold is checked before any state is touched, so that one bad
@@ -287,16 +310,13 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
 static bo_status run_step(bo_context *context, step_job *job, const bo_call *call)
 {
     const bo_attention *attention = job->attention;
-    size_t blocks = (job->sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK, tasks = blocks * attention->desc.key_heads;
-    size_t workers = (size_t)bo_context_threads(context);
-    if (workers > tasks) workers = tasks;
+    size_t rounds = (job->sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK, tasks = rounds * attention->desc.key_heads;
+    size_t together = job->sequences < BO_STEP_BLOCK ? job->sequences : BO_STEP_BLOCK;
     BO_TRY(check_step(context, job, call));
-    job->per_worker =
-        attention->engine->step_bytes(attention, job->sequences < BO_STEP_BLOCK ? job->sequences : BO_STEP_BLOCK);
-    job->scratch = bo_alloc_raw(context, workers, job->per_worker, "a step of attention");
-    if (!job->scratch) return BO_MEMORY;
+    BO_TRY(scratch_make(context, tasks, attention->engine->step_bytes(attention, together), "a step of attention",
+                        &job->scratch));
     bo_parallel(context, tasks, step_task, job);
-    bo_free(job->scratch);
+    bo_free(job->scratch.bytes);
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     for (size_t s = 0; job->in->k && s < job->sequences; s++) bo_state_add_tokens(job->states[s], 1);
     return BO_OK;

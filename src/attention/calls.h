@@ -18,6 +18,9 @@ void bo_geometry_free(bo_geometry *geometry);
 /* Fills plan: chunk, tiles, bytes a worker, tasks, operations. */
 void bo_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count, bo_attention_plan *plan);
 
+/* Blocks of scratch for `tasks` tasks: one a thread, or one a task where they are fewer. */
+size_t bo_scratch_count(bo_context *context, size_t tasks);
+
 /* The tape's pieces, laid out in `bytes` (NULL: only counted into tape_bytes). */
 bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size);
 

@@ -79,11 +79,18 @@ float bo_normalise(const bo_attention *attention, float denominator, const float
 /* log (1 - g) of a convex gate, never less than log 1e-30; 0 for the others. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
+/* d log (1 - g) / d log g of a convex gate: -g / (1 - g), and 0 where 1 - g has its least value. */
+double bo_input_slope(float log_gate);
+
 /* One key: the running log scale after it, what the sums before are worth then, and what the key is. */
 typedef struct bo_token {
     float log_scale, decay, weight;
 } bo_token;
 bo_token bo_linear_token(const bo_attention *attention, float log_scale, float lk, const float *log_gate);
+/* The sums take a key in (features fk, which are scaled in place, log scale lk; v NULL: none) and answer the group's queries, features
+ * at fq with stride ldq: numerators n (group x value_dim). */
+void bo_sums_step(const bo_attention *attention, bo_sums sums, float *fk, float lk, const float *v,
+                  const float *log_gate, const float *fq, size_t ldq, float *n);
 
 /* Are keys taken in token by token (causal), or all before the first query (bidirectional, or no keys at all)? */
 static inline bool bo_linear_sweeps(const bo_call *call, size_t sequence)

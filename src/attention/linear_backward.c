@@ -111,12 +111,17 @@ static void begin_gradient(const bo_linear_reverse *at, back_work *work)
 
 static void end_gradient(const bo_linear_reverse *at, const back_work *work)
 {
-    const bo_attention *attention = at->call->attention;
+    const bo_call *call = at->call;
+    const bo_attention *attention = call->attention;
     const bo_linear_back *back = &work->back;
-    if (at->call->gradients->initial)
-        attention->kernels->transpose(
-            back->wide, attention->count, back->gt, attention->count,
-            bo_sums_gradient(attention, at->call->gradients->initial[at->sequence], at->key_head), back->wide);
+    if (!call->gradients->initial) return;
+    float *gradient = bo_sums_gradient(attention, call->gradients->initial[at->sequence], at->key_head);
+    const void *initial = call->initial ? call->initial[at->sequence] : NULL;
+    float log_scale = initial ? *bo_state_sums(attention, (void *)initial, at->key_head).log_scale : -INFINITY;
+    if (attention->scaled && isinf(log_scale)) /* exp(-∞) S is 0 whatever S */
+        memset(gradient, 0, back->wide * attention->count * sizeof *gradient);
+    else
+        attention->kernels->transpose(back->wide, attention->count, back->gt, attention->count, gradient, back->wide);
 }
 
 /* ---- causal ------------------------------------------------------------------------------------------------------ */
@@ -173,10 +178,9 @@ static void give_gates(const bo_linear_reverse *at, back_work *work, size_t firs
     for (size_t j = rows->keys; j-- > 0;) {
         work->carried += work->back.flow[j] - work->own[j];
         if (!dgate.at) continue;
-        double gate = (double)rows->gate[j * rows->gate_stride], through = 0;
-        if (d->gate == BO_GATE_CONVEX)
-            through = work->own[j] * exp(gate - (double)bo_log_input(call->attention, (float)gate));
-        dgate.at[(first + j) * dgate.stride] = (float)(work->carried - through);
+        float gate = rows->gate[j * rows->gate_stride];
+        double through = d->gate == BO_GATE_CONVEX ? work->own[j] * bo_input_slope(gate) : 0;
+        dgate.at[(first + j) * dgate.stride] = (float)(work->carried + through);
     }
 }
 

@@ -67,6 +67,12 @@ float bo_log_input(const bo_attention *attention, float log_gate)
     return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), least_input)) : 0;
 }
 
+double bo_input_slope(float log_gate)
+{
+    double input = -expm1((double)log_gate);
+    return input > (double)least_input ? -exp((double)log_gate) / input : 0;
+}
+
 /* b, r, c and the weights of the chunk's keys. */
 void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t stride)
 {

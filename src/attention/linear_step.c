@@ -28,26 +28,33 @@ size_t bo_linear_step_bytes(const bo_attention *attention, size_t count)
     return carver.bytes;
 }
 
-/* The state takes its token in and answers every query of the group. */
-static void step_one(const bo_attention *attention, step_work *work, size_t row, size_t count, const float *v,
-                     const float *log_gate, bo_sums sums, float *out)
+void bo_sums_step(const bo_attention *attention, bo_sums sums, float *fk, float lk, const float *v,
+                  const float *log_gate, const float *fq, size_t ldq, float *n)
 {
     const bo_kernels *kernels = attention->kernels;
     size_t features = attention->count, values = attention->desc.value_dim;
-    float *fk = work->linear.fk + row * features;
     float decay = 1;
     if (v) {
-        bo_token token = bo_linear_token(attention, *sums.log_scale, work->linear.lk[row], log_gate);
+        bo_token token = bo_linear_token(attention, *sums.log_scale, lk, log_gate);
         decay = token.decay;
         *sums.log_scale = token.log_scale;
         if (token.weight != 1) kernels->scale(features, token.weight, fk, fk);
         if (decay != 1) kernels->scale(features, decay, sums.z, sums.z);
         kernels->axpy(features, 1, fk, sums.z);
     }
-    kernels->state_step(features, values, v != NULL, decay, fk, v, sums.s, attention->group, work->fq + row * features,
-                        count * features, work->n, values);
+    kernels->state_step(features, values, v != NULL, decay, fk, v, sums.s, attention->group, fq, ldq, n, values);
+}
+
+/* The state takes its token in and answers every query of the group. */
+static void step_one(const bo_attention *attention, step_work *work, size_t row, size_t count, const float *v,
+                     const float *log_gate, bo_sums sums, float *out)
+{
+    size_t features = attention->count, values = attention->desc.value_dim;
+    bo_sums_step(attention, sums, work->linear.fk + row * features, work->linear.lk[row], v, log_gate,
+                 work->fq + row * features, count * features, work->n);
     for (size_t g = 0; g < attention->group; g++) {
-        float denominator = (float)kernels->dot(features, work->fq + (g * count + row) * features, sums.z);
+        const float *fq = work->fq + (g * count + row) * features;
+        float denominator = attention->kernels->dot_f32(features, fq, sums.z);
         bo_normalise(attention, denominator, work->n + g * values, out + g * values);
     }
 }

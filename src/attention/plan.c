@@ -49,11 +49,11 @@ bo_status bo_attention_plan_for(bo_context *context, const bo_attention *attenti
     bo_geometry geometry;
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
     *out = geometry.plan;
-    size_t threads = (size_t)bo_context_threads(context);
-    size_t workers = threads < out->tasks ? threads : out->tasks;
     out->tape_bytes = geometry.tape_bytes;
-    out->forward_bytes *= workers;
-    out->backward_bytes = out->backward_bytes * workers + bo_parameter_bytes(attention, shape->sequences);
+    size_t reverse_tasks = bo_parameter_groups(shape->sequences) * attention->desc.key_heads;
+    out->forward_bytes *= bo_scratch_count(context, out->tasks);
+    out->backward_bytes = out->backward_bytes * bo_scratch_count(context, reverse_tasks) +
+                          bo_parameter_bytes(attention, shape->sequences);
     bo_geometry_free(&geometry);
     return BO_OK;
 }
