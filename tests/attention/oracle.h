@@ -109,6 +109,10 @@ static inline oracle_work oracle_prepare(oracle_head *h)
     w.yq = oracle_zeros(rows * w.width), w.yk = oracle_zeros(keys * w.width);
     for (size_t r = 0; r < rows; r++) oracle_front_apply(&w.front, h->q + r * h->desc->dim, w.yq + r * w.width);
     for (size_t j = 0; j < keys; j++) oracle_front_apply(&w.front, h->k + j * h->desc->dim, w.yk + j * w.width);
+    if (!bo_features_scaled(h->features)) { /* the others have their noise inside the map */
+        for (size_t i = 0; i < rows * w.width; i++) w.yq[i] *= 1 + oracle_shake(&h->noise, 2);
+        for (size_t i = 0; i < keys * w.width; i++) w.yk[i] *= 1 + oracle_shake(&h->noise, 2);
+    }
     w.cq = oracle_zeros(rows), w.zq = oracle_zeros(rows * w.count), w.dzq = oracle_zeros(rows * w.count);
     w.ck = oracle_zeros(keys), w.zk = oracle_zeros(keys * w.count), w.dzk = oracle_zeros(keys * w.count);
     oracle_phi(&w.map, rows, w.yq, w.cq, w.zq, &h->noise);
@@ -201,6 +205,13 @@ static inline double oracle_dot_shaken(size_t n, const double *a, const double *
     return oracle_dot(n, a, b) + oracle_shake(noise, magnitude);
 }
 
+/* The relative amount that a term of a sum over tokens is shaken by: a sum of n terms is rounded n times. */
+static inline double oracle_shake_term(oracle_head *h)
+{
+    size_t rows = h->group * h->queries, terms = rows > h->keys ? rows : h->keys;
+    return oracle_shake(&h->noise, fmax(1, sqrt((double)terms) / 2));
+}
+
 static inline double oracle_mantissa(oracle_head *h, const oracle_work *w, const oracle_query *query, size_t j)
 {
     if (oracle_windowed(h, query->place, j)) return 1;
@@ -232,13 +243,13 @@ static inline oracle_query oracle_answer(oracle_head *h, oracle_work *w, size_t 
     for (size_t j = 0; j < h->keys; j++) {
         if (w->row[j] == 0) continue;
         double a = w->row[j] * oracle_mantissa(h, w, &query, j);
-        sum += a * (1 + oracle_shake(&h->noise, 1));
-        for (size_t c = 0; c < w->value; c++) out[c] += a * h->v[j * w->value + c] * (1 + oracle_shake(&h->noise, 1));
+        sum += a * (1 + oracle_shake_term(h));
+        for (size_t c = 0; c < w->value; c++) out[c] += a * h->v[j * w->value + c] * (1 + oracle_shake_term(h));
     }
     for (size_t f = 0; h->s0 && f < w->count; f++) {
         double z = query.initial * w->zq[row * w->count + f];
-        sum += z * h->z0[f] * (1 + oracle_shake(&h->noise, 1));
-        for (size_t c = 0; c < w->value; c++) out[c] += z * h->s0[f * w->value + c] * (1 + oracle_shake(&h->noise, 1));
+        sum += z * h->z0[f] * (1 + oracle_shake_term(h));
+        for (size_t c = 0; c < w->value; c++) out[c] += z * h->s0[f * w->value + c] * (1 + oracle_shake_term(h));
     }
     oracle_denominator(h, w, sum, &query);
     for (size_t c = 0; c < w->value; c++) out[c] = query.zero ? 0 : out[c] / query.den;
@@ -251,7 +262,7 @@ static inline void oracle_window_backward(oracle_head *h, const oracle_query *qu
 {
     size_t dim = h->desc->dim, row = query->row;
     for (size_t c = 0; c < dim; c++) {
-        double shaken = oracle_scale(h) * dlog * (1 + oracle_shake(&h->noise, 1));
+        double shaken = oracle_scale(h) * dlog * (1 + oracle_shake_term(h));
         h->dq[row * dim + c] += shaken * h->k[j * dim + c];
         h->dk[j * dim + c] += shaken * h->q[row * dim + c];
     }
@@ -270,9 +281,9 @@ static inline void oracle_pair_backward(oracle_head *h, oracle_work *w, const or
         dzq[f] += shaken * zk[f];
         dzk[f] += shaken * zq[f];
     }
-    w->dweight[j] += da * factor * dot;
-    w->db[query->place] += da * factor * w->weight[j] * dot;
-    w->db[j] -= da * factor * w->weight[j] * dot;
+    w->dweight[j] += factor * dot * (da + oracle_shake(&h->noise, magnitude));
+    w->db[query->place] += factor * w->weight[j] * dot * (da + oracle_shake(&h->noise, magnitude));
+    w->db[j] -= factor * w->weight[j] * dot * (da + oracle_shake(&h->noise, magnitude));
 }
 
 static inline void oracle_initial_backward(oracle_head *h, oracle_work *w, const oracle_query *query, const double *dn,
@@ -282,7 +293,7 @@ static inline void oracle_initial_backward(oracle_head *h, oracle_work *w, const
         double z = w->zq[query->row * w->count + f];
         double inner = oracle_dot(w->value, dn, h->s0 + f * w->value) + dsum * h->z0[f];
         w->dzq[query->row * w->count + f] += query->initial * inner;
-        if (h->keys) w->db[query->place] += query->initial * inner * z;
+        if (h->keys) w->db[query->place] += query->initial * inner * z * (1 + oracle_shake_term(h));
         z *= 1 + oracle_shake(&h->noise, 1);
         for (size_t c = 0; h->ds0 && c < w->value; c++) h->ds0[f * w->value + c] += query->initial * z * dn[c];
         if (h->dz0) h->dz0[f] += query->initial * z * dsum;
@@ -299,13 +310,15 @@ static inline void oracle_query_backward(oracle_head *h, oracle_work *w, const o
     for (size_t j = 0; j < h->keys; j++) {
         if (w->row[j] == 0) continue;
         double a = w->row[j] * oracle_mantissa(h, w, query, j);
-        double da = oracle_dot_shaken(w->value, dn, h->v + j * w->value, &h->noise) + dsum;
-        da += oracle_shake(&h->noise, fabs(da) + fabs(dsum));
-        for (size_t c = 0; c < w->value; c++) h->dv[j * w->value + c] += a * dn[c] * (1 + oracle_shake(&h->noise, 1));
+        const double *v = h->v + j * w->value;
+        double da = oracle_dot(w->value, dn, v) + dsum, magnitude = fabs(dsum);
+        for (size_t c = 0; c < w->value; c++) magnitude += fabs(dn[c] * v[c]);
+        da += oracle_shake(&h->noise, magnitude);
+        for (size_t c = 0; c < w->value; c++) h->dv[j * w->value + c] += a * dn[c] * (1 + oracle_shake_term(h));
         if (oracle_windowed(h, query->place, j))
             oracle_window_backward(h, query, j, a * da);
         else
-            oracle_pair_backward(h, w, query, j, da, fabs(da) + fabs(dsum));
+            oracle_pair_backward(h, w, query, j, da, magnitude);
     }
     if (h->s0) oracle_initial_backward(h, w, query, dn, dsum);
     free(dn);
@@ -338,10 +351,10 @@ static inline void oracle_final(oracle_head *h, oracle_work *w)
     for (size_t j = 0; j < oracle_absorbed(h); j++) {
         double factor = w->weight[j] * exp(last - w->b[j] + w->ck[j] - h->log_final);
         for (size_t f = 0; f < w->count; f++) {
-            double z = factor * w->zk[j * w->count + f] * (1 + oracle_shake(&h->noise, 1));
+            double z = factor * w->zk[j * w->count + f] * (1 + oracle_shake_term(h));
             h->z_final[f] += z;
             for (size_t c = 0; c < w->value; c++)
-                h->s_final[f * w->value + c] += z * h->v[j * w->value + c] * (1 + oracle_shake(&h->noise, 1));
+                h->s_final[f * w->value + c] += z * h->v[j * w->value + c] * (1 + oracle_shake_term(h));
         }
     }
 }
@@ -364,8 +377,8 @@ static inline void oracle_final_backward(oracle_head *h, oracle_work *w)
                 h->dv[j * w->value + c] += w->weight[j] * factor * z * h->ds_final[f * w->value + c];
         }
         w->dweight[j] += dlog;
-        w->db[h->keys - 1] += w->weight[j] * dlog;
-        w->db[j] -= w->weight[j] * dlog;
+        w->db[h->keys - 1] += w->weight[j] * dlog * (1 + oracle_shake_term(h));
+        w->db[j] -= w->weight[j] * dlog * (1 + oracle_shake_term(h));
     }
     for (size_t f = 0; h->s0 && f < w->count; f++) {
         double inner = oracle_dot(w->value, h->ds_final + f * w->value, h->s0 + f * w->value);

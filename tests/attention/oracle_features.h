@@ -40,12 +40,13 @@ static inline double oracle_shake(oracle_noise *noise, double amount)
     return noise->size * amount * 1.7320508 * ((double)(noise->state >> 11) * 0x1p-52 - 1);
 }
 
-/* Rounding of each row's own size: what sketches and other sums over a whole row do to it. */
+/* Rounding of each row's own size: what sketches and other sums over a whole row do to it. What is exactly 0 stays so. */
 static inline void oracle_shake_rows(oracle_noise *noise, size_t rows, size_t width, double *x)
 {
     for (size_t r = 0; noise->size > 0 && r < rows; r++) {
         double size = sqrt(oracle_dot(width, x + r * width, x + r * width) / (double)width);
-        for (size_t f = 0; f < width; f++) x[r * width + f] += oracle_shake(noise, size);
+        for (size_t f = 0; f < width; f++)
+            if (x[r * width + f] != 0) x[r * width + f] += oracle_shake(noise, size);
     }
 }
 
@@ -173,11 +174,7 @@ static inline void oracle_moderate(const oracle_map *map, size_t rows, const dou
         free(narrow);
         free(out);
     } else if (rows) {
-        double *x_shaken = oracle_zeros(rows * map->dim);
-        for (size_t i = 0; i < rows * map->dim; i++) x_shaken[i] = x[i] * (1 + oracle_shake(noise, 1));
-        assert_ok(map->context,
-                  bo_features_apply_f64(map->context, map->features, rows, x_shaken, map->dim, z, map->count));
-        free(x_shaken);
+        assert_ok(map->context, bo_features_apply_f64(map->context, map->features, rows, x, map->dim, z, map->count));
     }
     oracle_shake_rows(noise, rows, map->count, z);
 }

@@ -1,0 +1,199 @@
+/* Memory: any allocation may fail and nothing leaks; a plan tells what a call takes; forward passes of the kinds with
+ * features take the same for any length, backward passes the square root of it. */
+#include "cases.h"
+#include "../base/counting.h"
+
+/* ---- any allocation may fail ----------------------------------------------------------------------------------- */
+
+/* Everything an attention can do, stopping at the first failure. The caller's arrays come from elsewhere. */
+static bo_status use(bo_context *context, const trial *t)
+{
+    bo_attention *attention = NULL;
+    bo_attention_plan plan;
+    bo_attention_inputs in = trial_inputs(t);
+    bo_attention_gradients g = {.q = t->gradient[Q], .k = t->gradient[K], .v = t->gradient[V]};
+    const bo_attention_shape *shape = &t->desc.shape;
+    size_t bytes = 0;
+    bo_status status = bo_attention_create(context, &t->desc.attention, &attention);
+    if (status == BO_OK) status = bo_attention_redraw(context, attention, 3);
+    if (status == BO_OK) status = bo_attention_redraw(context, attention, 0);
+    if (status == BO_OK) status = bo_attention_plan_for(context, attention, shape, &plan);
+    if (status == BO_OK) status = bo_attention_tape_bytes(context, attention, shape, &bytes);
+    void *tape = aligned_alloc(64, bytes / 64 * 64 + 64);
+    if (status == BO_OK)
+        status = bo_attention_forward(context, attention, shape, &in, NULL, t->final, t->array[OUT], tape);
+    if (status == BO_OK)
+        status = bo_attention_backward(context, attention, shape, &in, NULL, t->array[OUT], tape, t->gradient[OUT],
+                                       (const float *const *)t->d_final, &g);
+    if (status == BO_OK) status = bo_attention_extend(context, attention, shape, &in, t->final, t->array[OUT]);
+    if (status == BO_OK) status = bo_attention_step(context, attention, shape->sequences, &in, t->final, t->array[OUT]);
+    bo_attention_destroy(attention);
+    free(tape);
+    return status;
+}
+
+static void check_failures(const kind_of *kind, int threads)
+{
+    counting c = {0};
+    bo_context *plain = test_context(1), *context = counting_context(&c, threads);
+    trial_desc desc = {.name = kind->name,
+                       .attention = kind_desc(kind, 4, 2, 4, 3, true, 8),
+                       .shape = {.sequences = 3, .tokens = 20},
+                       .seed = 1};
+    trial t = trial_make(plain, &desc);
+    size_t before = c.live;
+    bo_status status = BO_MEMORY;
+    for (size_t nth = 1; status == BO_MEMORY; nth++) {
+        c.calls = 0;
+        c.fail_at = nth;
+        c.once = true;
+        status = use(context, &t);
+        bool reached = c.calls >= nth;
+        c.fail_at = 0;
+        if (c.live != before) fail_msg("%s: allocation %zu failing leaks", kind->name, nth);
+        if (status != BO_OK && (status != BO_MEMORY || !strlen(bo_context_error(context))))
+            fail_msg("%s: allocation %zu failing: %s", kind->name, nth, bo_context_error(context));
+        if (status == BO_OK && reached) fail_msg("%s: allocation %zu failed and nobody noticed", kind->name, nth);
+    }
+    trial_drop(&t);
+    bo_context_destroy(context);
+    bo_context_destroy(plain);
+    assert_int_equal(c.live, 0);
+}
+
+static void any_allocation_may_fail(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KINDS; i++) check_failures(&kinds[i], 1 + (int)(i % 2));
+}
+
+/* A redraw that finds no memory leaves an attention that works, and no state that it would misread. */
+static void redraws_that_fail_do_no_harm(void **state)
+{
+    (void)state;
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    trial_desc desc = {.name = "redraw",
+                       .attention = kind_desc(kind_named("favor"), 4, 4, 4, 3, true, 8),
+                       .shape = {.sequences = 1, .tokens = 20},
+                       .past = 5,
+                       .forward_only = true};
+    bo_status status = BO_MEMORY;
+    for (size_t nth = 1; status == BO_MEMORY; nth++) {
+        trial t = trial_make(context, &desc);
+        trial_forward(&t);
+        float *before = trial_floats(t.count[OUT]);
+        memcpy(before, t.array[OUT], t.count[OUT] * sizeof *before);
+        c.calls = 0;
+        c.fail_at = nth;
+        c.once = true;
+        status = bo_attention_redraw(context, t.attention, 9);
+        c.fail_at = 0;
+        if (status == BO_MEMORY && bo_attention_state_check(context, t.attention, t.initial[0]) == BO_OK) {
+            trial_forward(&t); /* it says that it is the one it was */
+            assert_memory_equal(before, t.array[OUT], t.count[OUT] * sizeof *before);
+        }
+        assert_ok(context, bo_attention_redraw(context, t.attention, 0));
+        trial_forward(&t);
+        assert_memory_equal(before, t.array[OUT], t.count[OUT] * sizeof *before);
+        free(before);
+        trial_drop(&t);
+    }
+    assert_int_equal(status, BO_OK);
+    bo_context_destroy(context);
+    assert_int_equal(c.live, 0);
+}
+
+/* ---- how much -------------------------------------------------------------------------------------------------- */
+
+typedef struct usage {
+    bo_attention_plan plan;
+    size_t forward, backward, tape; /* bytes allocated at the peak of each, and the caller's tape */
+} usage;
+
+/* One sequence, one thread. The caller's arrays are not counted. */
+static usage measure(const kind_of *kind, size_t tokens)
+{
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    trial_desc desc = {.name = kind->name,
+                       .attention = kind_desc(kind, 2, 1, 8, 8, true, 32),
+                       .shape = {.sequences = 1, .tokens = tokens},
+                       .seed = 2};
+    trial t = trial_make(context, &desc);
+    usage u = {0};
+    assert_ok(context, bo_attention_plan_for(context, t.attention, &desc.shape, &u.plan));
+    assert_ok(context, bo_attention_tape_bytes(context, t.attention, &desc.shape, &u.tape));
+    size_t before = c.bytes;
+    c.peak = before;
+    trial_forward(&t);
+    u.forward = c.peak - before;
+    c.peak = before;
+    trial_backward(&t);
+    u.backward = c.peak - before;
+    assert_int_equal(c.bytes, before);
+    trial_drop(&t);
+    bo_context_destroy(context);
+    return u;
+}
+
+/* Headers of blocks, the list of sequences. */
+enum { SUNDRIES = 1024 };
+
+static void plans_tell_what_calls_take(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KINDS; i++) {
+        usage u = measure(&kinds[i], 500);
+        assert_int_equal(u.plan.tape_bytes, u.tape);
+        if (u.forward > u.plan.forward_bytes + SUNDRIES || u.plan.forward_bytes > u.forward)
+            fail_msg("%s: forward took %zu bytes, the plan said %zu", kinds[i].name, u.forward, u.plan.forward_bytes);
+        if (u.backward > u.plan.backward_bytes + SUNDRIES || u.plan.backward_bytes > u.backward)
+            fail_msg("%s: backward took %zu bytes, the plan said %zu", kinds[i].name, u.backward,
+                     u.plan.backward_bytes);
+    }
+}
+
+/* 16 times the length: forward the same; backward and tape, but for two floats a query, at most 4 times as much. A state may
+ * be added at each end where lengths do not divide. */
+static void long_sequences_take_little(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"linear elu", "favor", "rfa-gate", "dark", "hybrid"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const kind_of *kind = kind_named(names[i]);
+        size_t tokens = 4096, state_bytes = 32 * 9 * sizeof(float) + 256, query_bytes = 2 * 2 * sizeof(float);
+        usage less = measure(kind, tokens), more = measure(kind, 16 * tokens);
+        if (more.forward != less.forward)
+            fail_msg("%s: forward takes %zu bytes for %zu tokens, %zu for %zu", kind->name, less.forward, tokens,
+                     more.forward, 16 * tokens);
+        size_t first = less.backward + less.tape - query_bytes * tokens;
+        size_t second = more.backward + more.tape - 16 * query_bytes * tokens;
+        if (second > 4 * (first + 2 * state_bytes))
+            fail_msg("%s: backward and tape take %zu bytes for %zu tokens, %zu for %zu", kind->name, first, tokens,
+                     second, 16 * tokens);
+    }
+}
+
+/* Exact attention: what it takes beyond inputs and outputs grows no faster than they do. */
+static void exact_attention_takes_no_squares(void **state)
+{
+    (void)state;
+    const kind_of *kind = kind_named("exact");
+    size_t tokens = 512;
+    usage less = measure(kind, tokens), more = measure(kind, 4 * tokens);
+    assert_true(more.forward <= 4 * less.forward + SUNDRIES);
+    assert_true(more.backward <= 4 * less.backward + SUNDRIES);
+    assert_true(more.tape <= 4 * less.tape + SUNDRIES);
+    assert_true(more.forward + more.backward + more.tape < 4 * tokens * 4 * tokens * sizeof(float));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_allocation_may_fail),          cmocka_unit_test(redraws_that_fail_do_no_harm),
+        cmocka_unit_test(plans_tell_what_calls_take),       cmocka_unit_test(long_sequences_take_little),
+        cmocka_unit_test(exact_attention_takes_no_squares),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,18 @@
+/* Random descriptors and shapes against the oracle; long_random takes many more. */
+#include "random.h"
+
+enum { SEEDS = 60 };
+
+static void random_trials_agree(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) random_check(context, seed);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_trials_agree)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
