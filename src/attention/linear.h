@@ -79,7 +79,7 @@ float bo_normalise(const bo_attention *attention, float denominator, const float
 /* log (1 - g) of a convex gate, never less than log 1e-30; 0 for the others. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
-/* d log (1 - g) / d log g of a convex gate: -g / (1 - g), and 0 where 1 - g has its least value. */
+/* d log (1 - g) / d log g of a convex gate: -g / (1 - g), the least 1 - g as above. */
 double bo_input_slope(float log_gate);
 
 /* One key: the running log scale after it, what the sums before are worth then, and what the key is. */

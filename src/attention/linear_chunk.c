@@ -69,8 +69,7 @@ float bo_log_input(const bo_attention *attention, float log_gate)
 
 double bo_input_slope(float log_gate)
 {
-    double input = -expm1((double)log_gate);
-    return input > (double)least_input ? -exp((double)log_gate) / input : 0;
+    return -exp((double)log_gate) / fmax(-expm1((double)log_gate), (double)least_input);
 }
 
 /* b, r, c and the weights of the chunk's keys. */
