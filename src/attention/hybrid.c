@@ -17,6 +17,8 @@ void bo_part_merge(const bo_attention *attention, bo_part *far, bo_part near)
 {
     const bo_kernels *kernels = attention->kernels;
     size_t width = attention->desc.value_dim;
+    /* Sums without weight have no part in the maximum: what they are relative to says nothing about the window's. */
+    if (far->denominator == 0.0f) far->top = -INFINITY;
     float top = fmaxf(far->top, near.top), keep = relative(far->top, top), take = relative(near.top, top);
     if (keep != 1.0f) kernels->scale(width, keep, far->numerator, far->numerator);
     if (take != 0.0f) kernels->axpy(width, take, near.numerator, far->numerator);
@@ -85,11 +87,6 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
     out->forward_bytes = forward.bytes;
     out->backward_bytes = backward.bytes + larger(bo_linear_backward_bytes(attention, out),
                                                   bo_exact_bytes(attention, longest_keys, BO_SOFTMAX_TILE, true));
-}
-
-static size_t tape_states(const bo_attention *attention, const bo_attention_plan *out, size_t queries, size_t keys)
-{
-    return bo_engine_linear.tape_states(attention, out, queries, keys);
 }
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */
@@ -258,7 +255,7 @@ const bo_engine bo_engine_hybrid = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
-    .tape_states = tape_states,
+    .tape_states = bo_linear_tape_states,
     .step_bytes = bo_hybrid_step_bytes,
     .step = bo_hybrid_step,
 };

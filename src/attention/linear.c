@@ -33,7 +33,7 @@ size_t bo_linear_segment(size_t chunk, size_t tokens)
     return side * chunk;
 }
 
-static size_t tape_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys)
+size_t bo_linear_tape_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys)
 {
     (void)queries;
     return attention->desc.causal && keys ? (keys - 1) / plan->segment : 1;
@@ -197,7 +197,7 @@ const bo_engine bo_engine_linear = {
     .plan = bo_linear_plan,
     .forward = forward,
     .backward = bo_linear_backward,
-    .tape_states = tape_states,
+    .tape_states = bo_linear_tape_states,
     .step_bytes = bo_linear_step_bytes,
     .step = bo_linear_step,
 };

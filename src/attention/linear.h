@@ -102,6 +102,8 @@ static inline bool bo_linear_sweeps(const bo_call *call, size_t sequence)
 size_t bo_linear_segment(size_t chunk, size_t tokens);
 void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys,
                     bo_attention_plan *plan);
+/* The engine's tape_states, which the hybrid's linear part has too. */
+size_t bo_linear_tape_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
 size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
 void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 size_t bo_linear_step_bytes(const bo_attention *attention, size_t count);

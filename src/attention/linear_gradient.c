@@ -3,6 +3,9 @@
 #include <string.h>
 #include "linear_gradient.h"
 
+/* The hybrid's window may weigh e^-100 in the sums' units: what nothing in them answers to stays a number. */
+static const float most_exponent = 69.0f;
+
 /* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
 enum { COLUMNS = 32 };
 
@@ -94,7 +97,7 @@ static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
         const float *dout = rows->dout + i * rows->lddout;
         float *dn = back->dn + i * wide, sum = rows->sum[i], factor = 0;
         if (isfinite(sum) && isfinite(rows->top[i]))
-            factor = expf(work->lq[i] + work->r[t] - rows->top[i]) / fabsf(sum);
+            factor = expf(fminf(work->lq[i] + work->r[t] - rows->top[i], most_exponent)) / fabsf(sum);
         kernels->scale(values, factor, dout, dn);
         dn[values] = 0;
         if (factor > 0 && sum > 0)
