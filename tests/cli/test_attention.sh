@@ -149,14 +149,20 @@ expect "rfa-gate with gates of 1" "$(distance O2.npy O.npy)" '<' 1e-5
 attend --q Q.npy --k K.npy --v V.npy --gate G.npy --kind rfa-gate --causal --out O2.npy --json
 [ "$(field out kind)" = rfa-gate ] && [ "$(field out gate)" = convex ] || complain "rfa-gate: $(field out kind), $(field out gate)"
 compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "the gate does nothing"
-awk 'BEGIN { for (h = 0; h < 2; h++) for (i = 0; i < 5; i++) { for (j = 0; j < 5; j++) printf "%d ", i == j; print "" } }' >identity.txt
-succeeds "$BOCHNER" features identity.txt --kernel polynomial --degree 1 --gamma 1 --out identity.npy
-numbers identity.npy 6 | awk '$1 != 1 { exit 1 }' || complain "features of degree 1 do not begin with 1"
 attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --features 64 --out favor.npy
 attend --q Q.npy --k K.npy --v V.npy --kind dark --causal --features 64 --out dark.npy
 expect "dark with M = 1 is favor" "$(distance dark.npy favor.npy)" '<' 1e-4
+# M as a file: two identities, of 0x3f800000 and 0.
+{
+    piece normal "2, 5, 5" 0 | head -c 128
+    # shellcheck disable=SC2059
+    printf "$(awk 'BEGIN { for (h = 0; h < 2; h++) for (i = 0; i < 25; i++) printf "%s", i % 6 ? "\\000\\000\\000\\000" : "\\000\\000\\200\\077" }')"
+} >identity.npy
+attend --q Q.npy --k K.npy --v V.npy --kind dark --m identity.npy --causal --features 64 --out O.npy
+expect "M = 1 from a file" "$(distance O.npy dark.npy)" '<' 1e-5
 attend --q Q.npy --k K.npy --v V.npy --kind dark --whiten --causal --features 64 --out O.npy
-attend --q Q.npy --k K.npy --v V.npy --kind dark --rank 3 --causal --out O.npy --json
+compare "$(distance O.npy dark.npy)" '>' 1e-3 || complain "--whiten changes nothing"
+attend --q Q.npy --k K.npy --v V.npy --kind dark --rank 3 --causal --out rank.npy --json
 [ "$(field out rank)" = 3 ] || complain "rank is $(field out rank)"
 attend --q Q.npy --k K.npy --v V.npy --kind favor --propose --causal --features 64 --out O.npy
 grep -q "^Proposal" out || complain "--propose does not report: $(cat out)"
@@ -164,8 +170,17 @@ compare "$(distance O.npy favor.npy)" '>' 1e-3 || complain "--propose changes no
 piece normal "2, 3, 5" 50 >M.npy
 attend --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --causal --out O.npy --json
 [ "$(field out rank)" = 3 ] || complain "the rank of M.npy is 3, found $(field out rank)"
+compare "$(distance O.npy rank.npy)" '>' 1e-3 || complain "--m changes nothing"
 piece normal "2, 5" 50 >S.npy
-attend --q Q.npy --k K.npy --v V.npy --kind rfa --sigma S.npy --temperature 0.7 --map relu --out O.npy
+attend --q Q.npy --k K.npy --v V.npy --kind rfa --map relu --out O.npy
+attend --q Q.npy --k K.npy --v V.npy --kind rfa --map relu --sigma S.npy --out O2.npy
+compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "--sigma changes nothing"
+# Arc-cosine features are homogeneous: a temperature cancels, but not in the features of the RBF kernel.
+attend --q Q.npy --k K.npy --v V.npy --kind rfa --map relu --temperature 0.5 --out O2.npy
+expect "temperature of arc-cosine features" "$(distance O2.npy O.npy)" '<' 1e-5
+attend --q Q.npy --k K.npy --v V.npy --kind rfa --out O.npy
+attend --q Q.npy --k K.npy --v V.npy --kind rfa --temperature 0.5 --out O2.npy
+compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "--temperature changes nothing"
 for map in positive trig hyperbolic oprf relu rbf laplacian cauchy matern52 softmax tensorsketch; do
     attend --q Q.npy --k K.npy --v V.npy --kind linear --map $map --causal --out O.npy
     numbers O.npy 1 | awk '{ if ($1 - $1 != 0) exit 1 }' || complain "linear $map: an output is not finite"
