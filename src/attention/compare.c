@@ -133,10 +133,10 @@ bo_status bo_attention_compare(bo_context *context, const bo_attention *attentio
     if (s.samples > call.queries_total) s.samples = call.queries_total;
     for (size_t i = 0; i < shape->sequences; i++)
         if (geometry.sequences[i].keys > s.longest_keys) s.longest_keys = geometry.sequences[i].keys;
-    bool exact = attention->desc.kind == BO_ATTENTION_EXACT;
+    const bo_features_desc *map = attention->features ? bo_features_describe(attention->features[0]) : NULL;
     s.scale = softmax_scale(&attention->desc);
-    s.closed = exact || attention->desc.features.kernel != BO_KERNEL_CUSTOM;
-    s.matrix = s.closed && !exact && attention->desc.features.kernel != BO_KERNEL_SOFTMAX;
+    s.closed = !map || map->kernel != BO_KERNEL_CUSTOM;
+    s.matrix = map && s.closed && (map->kernel != BO_KERNEL_SOFTMAX || map->length_scales);
     bo_status status = shape->no_keys
                            ? bo_fail(context, BO_INVALID, "comparing attention needs keys; the shape has none")
                            : compare(&s, error);

@@ -14,9 +14,11 @@ static double largest(size_t count, const double *x)
 double bo_log_sum(size_t count, const double *x)
 {
     double high = largest(count, x), sum = 0;
-    if (!isfinite(high)) return high; /* nothing, or infinity */
-    for (size_t i = 0; i < count; i++) sum += exp(x[i] - high);
-    return high + log(sum);
+    for (size_t i = 0; i < count; i++) {
+        if (isnan(x[i])) return x[i];
+        sum += exp(x[i] - high);
+    }
+    return isfinite(high) ? high + log(sum) : high; /* infinity, or nothing */
 }
 
 void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, const float *q, bo_rows k, bo_weights *w)

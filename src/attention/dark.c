@@ -262,6 +262,8 @@ static bo_status check_proposal(bo_context *context, const bo_attention *attenti
     if (desc->features.dim != desc->dim)
         return bo_fail(context, BO_INVALID, "a proposal needs M of full rank, the identity: dim is %zu, rank %zu",
                        desc->dim, desc->features.dim);
+    if (bo_features_describe(attention->features[0])->length_scales)
+        return bo_fail(context, BO_INVALID, "a proposal is for features without length scales");
     return BO_OK;
 }
 

@@ -242,7 +242,11 @@ static void kinds_meet_their_kernel(void **state)
         check_near(context, &desc, &in);
         in.sigma = NULL;
     }
-    bo_attention_desc desc = base_desc(BO_ATTENTION_HYBRID, true);
+    bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, true);
+    float lengths[DIM] = {1, 2, 0.8f, 1, 3, 1, 1, 1}; /* another kernel than softmax */
+    desc.features = (bo_features_desc){.length_scales = lengths, .draw = BO_DRAW_IID};
+    check_near(context, &desc, &in);
+    desc = base_desc(BO_ATTENTION_HYBRID, true);
     desc.window = 16;
     desc.features.draw = BO_DRAW_IID;
     in.mix = d->mix;

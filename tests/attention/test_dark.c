@@ -508,6 +508,12 @@ static void nonsense_is_refused(void **state)
     bo_attention *hyperbolic;
     assert_ok(context, bo_attention_create(context, &desc, &hyperbolic));
     assert_fails(context, BO_INVALID, "hyperbolic", bo_dark_propose(context, hyperbolic, &whole, d->q, d->q, NULL));
+    float lengths[DIM] = {1, 2, 1, 1, 1, 1};
+    desc.features = (bo_features_desc){.features = 16, .length_scales = lengths};
+    bo_attention *scaled;
+    assert_ok(context, bo_attention_create(context, &desc, &scaled));
+    assert_fails(context, BO_INVALID, "length scales", bo_dark_propose(context, scaled, &whole, d->q, d->q, NULL));
+    bo_attention_destroy(scaled);
     d->k[TOKENS * DIM + 17 * DIM + 3] = NAN;
     assert_fails(context, BO_NUMERIC, "k of sequence 0, head 1, token 17",
                  bo_dark_propose(context, dark, &whole, d->q, d->k, NULL));
