@@ -1,6 +1,7 @@
 /* bochner bench attention: speed of attention as ratios to small matrix products, to memory's bandwidth and to PyTorch; the
  * length where linear overtakes exact; memory by counting; decoding. */
 #include "bench_attention.h"
+#include "plot.h"
 #include <bochner/bench.h>
 #include <errno.h>
 #include <math.h>
@@ -80,10 +81,17 @@ static int measure(bench_run *run, void *given)
     if (!check_parts(run->only)) return CLI_WRONG_USE;
     if (!read_list("lengths", o->lengths_text, 16, (size_t)1 << 24, &o->lengths)) return CLI_WRONG_USE;
     if (!read_list("features", o->features_text, 2, (size_t)1 << 16, &o->features)) return CLI_WRONG_USE;
+    if (o->plot && !cli_plot_known(o->plot))
+        return cli_wrong_use("bench attention", "--plot: expected a file ending in .svg, .png or .pdf, found '%s'",
+                             o->plot);
+    if (o->plot && !bench_wanted(run, "forward") && !bench_wanted(run, "exact"))
+        return cli_wrong_use("bench attention", "--plot shows the parts forward and exact, which --only leaves out");
+    if (o->plot && !cli_can_write(run->session, o->plot)) return CLI_FAILED;
     bool ok = say_yardstick(&bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
         if (bench_wanted(run, parts[i].name)) ok = parts[i].measure(&bench);
     free(bench.noise);
+    if (ok && o->plot) return attention_plot(&bench);
     return ok ? CLI_DONE : cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
 }
 
@@ -105,6 +113,8 @@ int bench_attention(int argc, char **argv)
         {CLI_COUNT, "tokens", "N", "the longest sequence of flat; 1048576 unless given", &o.tokens, NULL, 64, 1 << 28},
         {CLI_COUNT, "sequences", "N", "decoded at once; 256 unless given", &o.sequences, NULL, 1, 1 << 20},
         {CLI_COUNT, "repeats", "N", "medians over so many alternating runs; 5 unless given", &o.repeats, NULL, 1, 99},
+        {CLI_TEXT, "plot", "FILE", "forward time by length, linear and exact, as .svg, .png or .pdf", &o.plot, NULL, 0,
+         0},
         {CLI_SECTION, "Peers", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &bench.peers, NULL, 0, 0},
         {CLI_TEXT, "python", "FILE", "a Python that has PyTorch; python3 unless given", &bench.python, NULL, 0, 0},

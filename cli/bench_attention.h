@@ -16,16 +16,25 @@ typedef struct attention_list {
 } attention_list;
 
 typedef struct attention_options {
-    const char *lengths_text, *features_text;
+    const char *lengths_text, *features_text, *plot;
     attention_list lengths, features; /* from the texts */
     size_t tokens, sequences, repeats;
 } attention_options;
+
+/* Seconds of a forward pass by length: a line of the picture. */
+typedef struct attention_curve {
+    char name[48];
+    double tokens[ATTENTION_LIST], seconds[ATTENTION_LIST];
+    size_t count;
+} attention_curve;
 
 typedef struct attention_bench {
     bench_run *run;
     bo_context *context;
     const attention_options *options;
-    float *noise; /* of mean 0 and variance 1; NULL until it is needed */
+    float *noise;                               /* of mean 0 and variance 1; NULL until it is needed */
+    attention_curve curves[ATTENTION_LIST + 1]; /* one a number of features, and exact attention's */
+    size_t curve_count;
 } attention_bench;
 
 /* Each returns false after saying why it could not go on. */
@@ -102,5 +111,11 @@ typedef struct attention_crossing {
     double at;          /* the length of ratio 1; INFINITY: none yet. first: at or below it */
 } attention_crossing;
 void attention_crossing_add(attention_crossing *crossing, size_t tokens, double ratio);
+
+/* ---- the picture ----------------------------------------------------------------------------------------------- */
+
+void attention_curve_add(attention_bench *bench, const char *name, size_t tokens, double seconds);
+/* Forward time by length, both on logarithmic axes. The exit status. */
+int attention_plot(attention_bench *bench);
 
 #endif

@@ -18,6 +18,7 @@ typedef struct pass {
     size_t tokens;
     bool gradients;
     double operations, goal;
+    const char *curve; /* of the picture; NULL: none */
 } pass;
 
 /* What the planner chose, in words. */
@@ -46,6 +47,7 @@ static bool measure_pass(attention_bench *bench, const pass *p)
     attention_work work = {bench->context, p->gradients ? attention_case_both : attention_case_forward, &what, 0};
     ok = ok && attention_against_small_gemm(bench, &work, p->operations, &rate);
     attention_case_close(&what);
+    if (ok && p->curve) attention_curve_add(bench, p->curve, p->tokens, rate.seconds);
     if (ok)
         bench_add(bench->run, p->name, rate.ratio, "", p->goal, false, "%.4g ms, %.4g of %.4g GFLOP/s, %s",
                   1e3 * rate.seconds, rate.gflops, rate.yardstick, words);
@@ -58,10 +60,12 @@ static bool linear_passes(attention_bench *bench, const char *what, bool gradien
     for (size_t f = 0; f < features->count; f++) {
         for (size_t i = 0; i < lengths->count; i++) {
             size_t tokens = lengths->items[i], count = features->items[f];
-            char name[96];
+            char name[96], curve[48];
             snprintf(name, sizeof name, "%s, %zu features, N = %zu / small-GEMM", what, count, tokens);
+            snprintf(curve, sizeof curve, "linear, %zu features", count);
             double operations = (gradients ? 3 : 1) * attention_linear_operations(tokens, count);
-            pass p = {name, attention_favor(bench, count), tokens, gradients, operations, goal};
+            pass p = {name, attention_favor(bench, count), tokens, gradients, operations,
+                      goal, gradients ? NULL : curve};
             if (!measure_pass(bench, &p)) return false;
         }
     }
@@ -86,7 +90,7 @@ bool attention_exact_part(attention_bench *bench)
         size_t tokens = lengths->items[i];
         char name[96];
         snprintf(name, sizeof name, "exact forward, N = %zu / small-GEMM", tokens);
-        pass p = {name, attention_exact(), tokens, false, attention_exact_operations(tokens), 0.45};
+        pass p = {name, attention_exact(), tokens, false, attention_exact_operations(tokens), 0.45, "exact"};
         if (!measure_pass(bench, &p)) return false;
     }
     return true;

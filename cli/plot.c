@@ -24,8 +24,8 @@ static void quoted(FILE *pipe, const char *text, size_t limit)
     fputc('\'', pipe);
 }
 
-/* `font` in pixels at 96 to the inch; the cairo terminals count points, 72 to the inch. */
-static void begin(FILE *pipe, const char *path, const char *output, int width, int height, int font)
+/* The cairo terminals count points, 72 to the inch. */
+void cli_picture_begin(FILE *pipe, const char *path, const char *output, int width, int height, int font)
 {
     fputs("set encoding utf8\n", pipe);
     if (cli_ends_with(path, ".svg"))
@@ -170,7 +170,7 @@ static void scatter(FILE *pipe, const cli_metrics *metrics, const bo_schema *sch
 {
     double low, high;
     size_t outside = 0;
-    begin(pipe, path, output, 680, 680, 13);
+    cli_picture_begin(pipe, path, output, 680, 680, 13);
     frame(metrics, &low, &high);
     fputs("$points << EOD\n", pipe);
     for (size_t i = 0; i < metrics->points; i++) {
@@ -266,7 +266,7 @@ static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *s
     if (side < 260) side = 260;
     bool slanted = (int)longest * 8 > cell;
     int left = 64 + names, bottom = 58 + (slanted ? names * 3 / 4 : 14), top = 52, right = 30;
-    begin(pipe, path, output, left + side + right, top + side + bottom, classes <= 12 ? 12 : 10);
+    cli_picture_begin(pipe, path, output, left + side + right, top + side + bottom, classes <= 12 ? 12 : 10);
     fprintf(pipe, "set lmargin at screen %.5f\nset rmargin at screen %.5f\n", (double)left / (left + side + right),
             (double)(left + side) / (left + side + right));
     fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n", (double)bottom / (top + side + bottom),
@@ -304,7 +304,7 @@ static bool is_whole(const char *path, const char *temporary)
     return found;
 }
 
-int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path)
+int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what)
 {
     size_t room = strlen(path) + 32;
     char *temporary = cli_allocate(room, 1, "file name");
@@ -312,10 +312,7 @@ int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *
     FILE *pipe = popen("gnuplot >/dev/null 2>&1", "w");
     int ended = 127 << 8;
     if (pipe) {
-        if (metrics->classes)
-            confusion(pipe, metrics, schema, path, temporary);
-        else
-            scatter(pipe, metrics, schema, path, temporary);
+        draw(pipe, path, temporary, what);
         ended = pclose(pipe);
     }
     int status = CLI_DONE;
@@ -326,9 +323,26 @@ int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *
     } else if (!is_whole(path, temporary) || rename(temporary, path) != 0) {
         status = cli_fail(session, "no picture %s: it could not be written (is the disk full?)", path);
     } else {
-        cli_say(session, "Picture     %s%s", path, metrics->targets > 1 ? " (of the first target)" : "");
+        cli_say(session, "Picture     %s%s", path, note);
     }
     unlink(temporary); /* gone already where it was renamed */
     free(temporary);
     return status;
+}
+
+typedef struct predictions {
+    const cli_metrics *metrics;
+    const bo_schema *schema;
+} predictions;
+
+static void draw_predictions(FILE *pipe, const char *path, const char *output, const void *what)
+{
+    const predictions *p = what;
+    (p->metrics->classes ? confusion : scatter)(pipe, p->metrics, p->schema, path, output);
+}
+
+int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path)
+{
+    predictions what = {metrics, schema};
+    return cli_picture(session, path, metrics->targets > 1 ? " (of the first target)" : "", draw_predictions, &what);
 }

@@ -3,11 +3,19 @@
 #define CLI_PLOT_H
 
 #include "metrics.h"
+#include <stdio.h>
+
+/* Draws through a pipe to gnuplot into a file that is renamed to `path` once it is whole: `draw` writes gnuplot's commands,
+ * cli_picture_begin first. `note` follows the path where it is said. CLI_FAILED, after a message, when the picture could not
+ * be written; that gnuplot is missing is only a warning. */
+typedef void (*cli_draw_fn)(FILE *pipe, const char *path, const char *output, const void *what);
+int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what);
+/* Terminal and output; `font` in pixels at 96 to the inch. */
+void cli_picture_begin(FILE *pipe, const char *path, const char *output, int width, int height, int font);
 
 /* True when the ending names a kind of picture we draw: .svg, .png, .pdf. */
 bool cli_plot_known(const char *path);
-/* Predicted against true, or the confusion matrix. CLI_FAILED, after a message, when the picture could not be written; that
- * gnuplot is missing is only a warning. */
+/* Predicted against true, or the confusion matrix; see cli_picture. */
 int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path);
 
 #endif
