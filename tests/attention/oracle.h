@@ -137,6 +137,7 @@ typedef struct oracle_query {
     size_t row, place;   /* of q; the last key it may see, when causal */
     double top, initial; /* initial: exp(e - top) of what the state held */
     double window_top;   /* largest log weight inside the window */
+    double far;          /* the weights that come from features, where a window has others */
     double den;          /* what the numerator is divided by */
     bool clamped, zero;
 } oracle_query;
@@ -185,7 +186,8 @@ static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *qu
     query->initial = exp(initial - query->top) * (1 + oracle_shake(&h->noise, h->s0 ? 1 + fabs(h->log0) : 0));
 }
 
-/* log of the unit that a clamp is given in: exp(ℓ(q_i) + R_i), or where a window has a larger weight that. */
+/* log of the unit that a clamp is given in: exp(ℓ(q_i) + R_i), or where a window has a larger weight (or the sums have none
+ * at all) that. */
 static inline double oracle_unit(const oracle_head *h, const oracle_work *w, const oracle_query *query)
 {
     if (!h->features) return query->window_top;
@@ -193,6 +195,7 @@ static inline double oracle_unit(const oracle_head *h, const oracle_work *w, con
     double running = bo_features_scaled(h->features) ? (h->s0 ? h->log0 : -INFINITY) : 0;
     if (h->desc->kind == BO_ATTENTION_HYBRID) skip = h->desc->window;
     if (h->keys && last < h->keys && last >= skip) running = w->running[last - skip];
+    if (h->desc->kind == BO_ATTENTION_HYBRID && query->far == 0) return query->window_top;
     return fmax(w->scale_q[query->row] + running, query->window_top);
 }
 
@@ -244,11 +247,13 @@ static inline oracle_query oracle_answer(oracle_head *h, oracle_work *w, size_t 
         if (w->row[j] == 0) continue;
         double a = w->row[j] * oracle_mantissa(h, w, &query, j);
         sum += a * (1 + oracle_shake_term(h));
+        if (!oracle_windowed(h, place, j)) query.far += a;
         for (size_t c = 0; c < w->value; c++) out[c] += a * h->v[j * w->value + c] * (1 + oracle_shake_term(h));
     }
     for (size_t f = 0; h->s0 && f < w->count; f++) {
         double z = query.initial * w->zq[row * w->count + f];
         sum += z * h->z0[f] * (1 + oracle_shake_term(h));
+        query.far += z * h->z0[f];
         for (size_t c = 0; c < w->value; c++) out[c] += z * h->s0[f * w->value + c] * (1 + oracle_shake_term(h));
     }
     oracle_denominator(h, w, sum, &query);
