@@ -196,9 +196,7 @@ int cli_attention(int argc, char **argv)
         {CLI_TEXT, "out", "O.npy", "the output: the queries' shape, as wide as the values, float32", &o.out, NULL, 0,
          0},
         {CLI_FLAG, "compare", NULL,
-         "errors against exact softmax and against the kind's own kernel, the kernel's error beside the predicted one, "
-         "time "
-         "and memory",
+         "errors of the output against exact softmax and the kind's own kernel, error of the kernel, time, memory",
          &o.compare, NULL, 0, 0},
         {CLI_FLAG, "plan", NULL, "only say how it would be computed: chunks, tiles, memory, operations", &o.plan, NULL,
          0, 0},

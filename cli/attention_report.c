@@ -93,10 +93,9 @@ static void say_plan(cli_attention_job *job)
 
 void cli_attention_say(cli_attention_job *job)
 {
-    if (job->options->plan) return; /* it is the result */
     say_input(job);
     say_attention(job);
-    say_plan(job);
+    if (!job->options->plan) say_plan(job); /* else it is the result */
 }
 
 /* ---- after, for people ---------------------------------------------------------------------------------- */
@@ -156,9 +155,11 @@ static void print_error(const cli_attention_job *job)
     printf("Accuracy    relative errors, over %s queries of each head\n", cli_count(e->queries).s);
     print_figure("output against exact softmax", e->against_softmax, "not known");
     print_figure("output against its own kernel", e->against_kernel, "no closed form");
-    print_figure("kernel, root mean square", e->kernel_rms, "not known");
-    print_figure("error of the kernel", e->kernel_error, "not known");
-    print_figure("predicted by the variance", e->kernel_predicted, "not known");
+    if (map_of(job)) {
+        print_figure("kernel, root mean square", e->kernel_rms, "not known");
+        print_figure("error of the kernel", e->kernel_error, "not known");
+        print_figure("predicted by the variance", e->kernel_predicted, "not known");
+    }
     printf("Cost        %-24s%-12s%s\n", "", cli_attention_kind_choice(job->options->kind), "exact softmax");
     printf("  %-34s%-12s%s\n", "forward pass", duration(e->kind_seconds).s, duration(e->softmax_seconds).s);
     printf("  %-34s%-12s%s\n", "memory beyond inputs and outputs", cli_bytes((double)e->kind_bytes).s,

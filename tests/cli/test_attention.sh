@@ -205,7 +205,9 @@ done
 expect "kernel's error / predicted" "$(awk -v a="$(field out kernel_error)" -v b="$(field out kernel_predicted)" 'BEGIN { print a / b }')" '<' 4
 attend --q Q.npy --k K.npy --v V.npy --kind linear --map elu --compare --json
 expect "elu against its own kernel" "$(field out against_kernel)" '<' 2e-5
-attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --compare
+attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --compare --json
+expect "exact against softmax" "$(field out against_softmax)" '<' 2e-5
+attend --q Q.npy --k K.npy --v V.npy --kind rfa --causal --compare
 for words in "against exact softmax" "its own kernel" "predicted by the variance" "forward pass" "memory"; do
     grep -q "$words" out || complain "--compare lacks '$words': $(cat out)"
 done
