@@ -34,6 +34,8 @@ void bo_attention_refresh(bo_attention *attention)
     for (size_t h = 0; attention->features && h < (d->one_draw ? 1 : d->key_heads); h++)
         hash = mix_in(hash, bo_features_fingerprint(attention->features[h]));
     attention->fingerprint = hash;
+    if (attention->features) /* the map may have made another copy */
+        attention->desc.features.length_scales = bo_features_describe(attention->features[0])->length_scales;
 }
 
 /* ---- maps ------------------------------------------------------------------------------------------------------ */
