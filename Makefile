@@ -65,6 +65,7 @@ tsan: ## the tests under ThreadSanitizer (build-tsan)
 
 bench: all ## measure, as ratios to this machine's own GEMM; BENCH="--mnist FOLDER ..." for more data
 	$(BUILD)/bochner bench machines --scratch $(BUILD) $(BENCH)
+	$(BUILD)/bochner bench attention
 
 format: ## clang-format every C file in place
 	@scripts/setup format
