@@ -1,5 +1,6 @@
 /* Advice: what the data is like, which map reaches an error with how many features, and why. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "../features/propose.h"
@@ -221,28 +222,35 @@ static const struct candidate *candidate_of(const bo_attention_advice *a, size_t
     return &candidates[c];
 }
 
+static void say(bo_attention_advice *a, const char *format, ...) BO_PRINTF(2, 3);
+static void say(bo_attention_advice *a, const char *format, ...)
+{
+    size_t used = strlen(a->reason);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(a->reason + used, sizeof a->reason - used, format, arguments);
+    va_end(arguments);
+}
+
 static void explain(const trials *t, bool causal, bo_attention_advice *a)
 {
     const struct candidate *best = candidate_of(a, 0);
-    char limit[200] = "";
-    if (!t->spectrum->isotropic_finite)
-        snprintf(limit, sizeof limit,
-                 ", and from eigenvalues of 1/6 on (here %.2g) plain positive features have infinite variance",
-                 a->largest);
     if (a->reachable)
-        snprintf(a->reason, sizeof a->reason,
-                 "%s: an error of %.2g with %zu features. %c%s; q and k have norms %.2g and %.2g (times √s)%s.",
-                 best->name, a->maps[0].error, a->maps[0].features, best->why[0] - 'a' + 'A', best->why + 1,
-                 a->query_norm, a->key_norm, limit);
+        say(a, "%s: an error of %.2g with %zu features. %c%s; ", best->name, a->maps[0].error, a->maps[0].features,
+            best->why[0] - 'a' + 'A', best->why + 1);
     else
-        snprintf(
-            a->reason, sizeof a->reason,
-            "none: %zu features do not reach an error of %.2g; the nearest is %s with %.2g. q and k have norms %.2g "
-            "and "
-            "%.2g (times √s)%s. What would help: smaller norms (unit norm with a temperature, a smaller scale)%s%s.",
-            t->most, a->target, best->name, a->maps[0].error, a->query_norm, a->key_norm, limit,
-            causal ? ", a window of exact attention (hybrid)" : "",
-            a->entropy_share < 0.5 ? ", exact attention, which sees only a few keys here" : "");
+        say(a, "none: %zu features do not reach an error of %.2g; the nearest is %s with %.2g. Here ", t->most,
+            a->target, best->name, a->maps[0].error);
+    say(a, "q and k have norms %.2g and %.2g (times √s)", a->query_norm, a->key_norm);
+    if (!t->spectrum->isotropic_finite)
+        say(a, ", and from eigenvalues of 1/6 on (it is %.2g) plain positive features have infinite variance",
+            a->largest);
+    say(a, ".");
+    if (a->reachable) return;
+    say(a, " What would help: smaller norms (unit norm with a temperature, a smaller scale)");
+    if (causal) say(a, ", a window of exact attention (hybrid)");
+    if (a->entropy_share < 0.5) say(a, ", exact attention, which sees only a few keys here");
+    say(a, ".");
 }
 
 /* ---- the call -------------------------------------------------------------------------------------------------- */

@@ -54,8 +54,7 @@ static void judge(size_t dim, const work *w, bo_law *law)
         w->values[i] = c;
     }
     if (!law->isotropic_finite) isotropic = INFINITY;
-    if (!law->proposal_finite) proposal = INFINITY;
-    law->log_gain = isotropic - proposal;
+    law->log_gain = law->proposal_finite ? isotropic - proposal : NAN;
 }
 
 static bo_status make(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k, const work *w,
