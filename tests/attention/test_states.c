@@ -251,12 +251,67 @@ static void steps_of_many_are_steps_of_each(void **unused)
     bo_context_destroy(context);
 }
 
+/* ---- spoilt bytes ---------------------------------------------------------------------------------------------- */
+
+static void use_spoilt(const trial *t, void *state)
+{
+    bo_attention_inputs in = piece(t, 0);
+    bo_attention_shape shape = piece_shape(9);
+    float *out = trial_floats(t->count[OUT]);
+    const void *from[] = {state};
+    void *to = state_new(t);
+    (void)bo_attention_forward(t->context, t->attention, &shape, &in, from, &to, out, NULL);
+    (void)bo_attention_extend(t->context, t->attention, &shape, &in, &state, out);
+    (void)bo_attention_step(t->context, t->attention, 1, &in, &state, out);
+    free(to);
+    free(out);
+}
+
+/* Bytes may come from a file or a wire. Whatever they say, the answer is a status or numbers, never a crash: sanitizers watch.
+ * The count of tokens is told apart, since positions follow from it. */
+static void spoilt_bytes_do_no_harm(void **unused)
+{
+    (void)unused;
+    static const uint64_t counts[] = {0, 1, 4096, (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX - 4, UINT64_MAX};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < KINDS; i++) {
+        trial t = make(context, &kinds[i], true);
+        size_t bytes = bo_attention_state_bytes(t.attention), at = 0;
+        void *good = state_new(&t), *state = state_new(&t);
+        float *out = trial_floats(t.count[OUT]);
+        extend(&t, 0, 40, good, out);
+        memcpy(state, good, bytes);
+        while (at < 64 && bo_attention_state_tokens(state) == 40) { /* where the count stands */
+            ((char *)state)[at] ^= 1;
+            if (bo_attention_state_tokens(state) == 40) ((char *)state)[at] ^= 1, at++;
+        }
+        assert_true(at < 64);
+        for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+            memcpy(state, good, bytes);
+            memcpy((char *)state + at, &counts[n], sizeof counts[n]);
+            use_spoilt(&t, state);
+        }
+        bo_rng rng = bo_rng_make(9, i);
+        for (size_t n = 0; n < 20; n++) {
+            memcpy(state, good, bytes);
+            for (size_t b = 0; b < 1 + n; b++)
+                ((unsigned char *)state)[bo_rng_below(&rng, bytes)] = (unsigned char)bo_rng_below(&rng, 256);
+            use_spoilt(&t, state);
+        }
+        free(good);
+        free(state);
+        free(out);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_split_says_the_same),         cmocka_unit_test(copies_go_on_with_the_same_bits),
         cmocka_unit_test(initial_states_stay_as_they_are), cmocka_unit_test(asking_changes_nothing),
-        cmocka_unit_test(steps_of_many_are_steps_of_each),
+        cmocka_unit_test(steps_of_many_are_steps_of_each), cmocka_unit_test(spoilt_bytes_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
