@@ -90,7 +90,8 @@ static const struct candidate {
      "trigonometric features are accurate where the kernel is large"},
     {BO_ATTENTION_FAVOR, BO_FUNCTION_OPRF, 1, "favor with bounded positive features (oprf)",
      "bounded positive features are accurate where the kernel is small and keep their variance at larger norms"},
-    {BO_ATTENTION_RFA, BO_FUNCTION_SINCOS, 2, "rfa", "q and k lose little by being brought to unit norm"},
+    {BO_ATTENTION_RFA, BO_FUNCTION_SINCOS, 2, "rfa",
+     "trigonometric features are accurate where the kernel is large, and unit norm changes little here"},
     {BO_ATTENTION_DARK, BO_FUNCTION_POSITIVE, 1, "dark with a proposal",
      "positive features are accurate where the kernel is small, and their frequencies are drawn for this data"},
 };
@@ -249,7 +250,7 @@ static void explain(const trials *t, bool causal, bo_attention_advice *a)
     if (a->reachable) return;
     say(a, " What would help: smaller norms (unit norm with a temperature, a smaller scale)");
     if (causal) say(a, ", a window of exact attention (hybrid)");
-    if (a->entropy_share < 0.5) say(a, ", exact attention, which sees only a few keys here");
+    if (a->entropy_share < 0.5) say(a, ", exact attention (it is concentrated on few keys here)");
     say(a, ".");
 }
 
