@@ -128,7 +128,7 @@ typedef struct bo_attention_inputs {
 } bo_attention_inputs;
 
 /* out: (sequences, heads, tokens, value_dim) or its other layout. `initial` and `final`: a state for each sequence (see
- * below), or NULL: start from nothing, keep nothing; both may be the same states. tape: bo_attention_tape_bytes bytes that
+ * below), or NULL: start from nothing, keep nothing; final[s] may be initial[s], but nobody else's. tape: bo_attention_tape_bytes bytes that
  * bo_attention_backward will read, or NULL. Inputs that are not finite are refused with BO_NUMERIC: array, sequence,
  * head and token are named; outputs and final states are then undefined. */
 BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *attention,
@@ -171,7 +171,8 @@ BO_API bo_status bo_attention_state_check(bo_context *context, const bo_attentio
 BO_API uint64_t bo_attention_state_tokens(const void *state); /* absorbed so far */
 
 /* One token for each of `sequences` states: q (sequences x heads x dim), k, v, out alike, log_gate (sequences x key_heads).
- * k == NULL: the states are asked and stay as they are. */
+ * k == NULL: the states are asked and stay as they are. Inputs that are not finite are refused before any state changes;
+ * where finite ones lead beyond float (BO_NUMERIC too) the states are undefined afterwards. */
 BO_API bo_status bo_attention_step(bo_context *context, const bo_attention *attention, size_t sequences,
                                    const bo_attention_inputs *inputs, void *const *states, float *out);
 /* A block of tokens: forward with initial and final the same states. Any split of a sequence into blocks and steps gives

@@ -202,7 +202,7 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     return atomic_load(call->not_finite) ? bo_inputs_blame(context, call) : BO_OK;
 }
 
-static bo_status check_gradients(bo_context *context, const bo_call *call)
+static bo_status check_gradients(bo_context *context, const bo_call *call, const bo_geometry *geometry)
 {
     const bo_attention_desc *d = &call->attention->desc;
     const bo_attention_gradients *g = call->gradients;
@@ -210,9 +210,10 @@ static bo_status check_gradients(bo_context *context, const bo_call *call)
     if (!g) return bo_fail(context, BO_INVALID, "attention: the gradients are NULL");
     if (call->attention->features && !bo_features_differentiable(call->attention->features[0]))
         return bo_fail(context, BO_UNSUPPORTED, "attention: the custom map has no custom_backward");
-    if (call->queries_total && (!call->out || !call->tape.top))
+    bool taped = call->queries_total || geometry->tape_states;
+    if ((call->queries_total && !call->out) || (taped && !call->tape.top))
         return bo_fail(context, BO_INVALID, "attention: backward needs %s of the forward pass",
-                       call->out ? "the tape" : "out");
+                       call->tape.top ? "out" : "the tape");
     if (g->sigma && d->kind != BO_ATTENTION_RFA)
         return bo_fail(context, BO_INVALID, "attention: the gradient of sigma is kind rfa's, found %s", name);
     if (g->m && d->kind != BO_ATTENTION_DARK)
@@ -237,7 +238,7 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
                            geometry->queries_total == 0));
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call->attention, call->sequences, call->shape->sequences, call->initial, NULL));
-    BO_TRY(check_gradients(context, call));
+    BO_TRY(check_gradients(context, call, geometry));
     return run_backward(context, call);
 }
 
@@ -298,6 +299,7 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
     const bo_attention *attention = job->attention;
     bool asks = !job->in->k, full_matters = attention->desc.kind == BO_ATTENTION_EXACT && !attention->desc.window;
     BO_TRY(bo_inputs_check(context, attention, job->in, asks, asks ? 0 : job->sequences, false));
+    BO_TRY(bo_states_apart(context, job->sequences, NULL, job->states));
     for (size_t s = 0; s < job->sequences; s++) {
         BO_TRY(bo_attention_state_check(context, attention, job->states[s]));
         if (!asks && full_matters && bo_attention_state_tokens(job->states[s]) >= attention->held)

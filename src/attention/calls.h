@@ -38,6 +38,8 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
 bo_status bo_gates_check(bo_context *context, const bo_call *call);
 /* Names the first number among the inputs that is not finite. */
 bo_status bo_inputs_blame(bo_context *context, const bo_call *call);
+/* No state is written for two sequences, nor for one while another reads it (initial may be NULL). */
+bo_status bo_states_apart(bo_context *context, size_t count, const void *const *initial, void *const *final);
 bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,
                           size_t count, const void *const *initial, void *const *final);
 

@@ -114,6 +114,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
             if (call->tape.top) record(&work, head, first);
         }
     }
+    bo_exact_load(&work, work.keys.count); /* without queries nothing has looked at them yet */
     bo_softmax_keep(&work.keys);
 }
 

@@ -1,5 +1,6 @@
 /* What is asked of arrays, parameters and states before any task runs, and whom to blame for a NaN afterwards. */
 #include <math.h>
+#include <stdlib.h>
 #include "calls.h"
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
@@ -61,6 +62,38 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
     return BO_OK;
 }
 
+typedef struct place {
+    const void *state;
+    size_t sequence;
+} place;
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t left = (uintptr_t)((const place *)a)->state, right = (uintptr_t)((const place *)b)->state;
+    return (left > right) - (left < right);
+}
+
+bo_status bo_states_apart(bo_context *context, size_t count, const void *const *initial, void *const *final)
+{
+    if (count < 2) return BO_OK;
+    place *places = bo_alloc_raw(context, count, sizeof *places, "the order of states");
+    if (!places) return BO_MEMORY;
+    for (size_t s = 0; s < count; s++) places[s] = (place){final[s], s};
+    qsort(places, count, sizeof *places, by_address);
+    size_t one = 0, other = 0;
+    for (size_t i = 1; i < count; i++)
+        if (places[i].state == places[i - 1].state) one = places[i - 1].sequence, other = places[i].sequence;
+    for (size_t s = 0; initial && one == other && s < count; s++) {
+        place wanted = {initial[s], s};
+        const place *found = bsearch(&wanted, places, count, sizeof *places, by_address);
+        if (found) one = found->sequence, other = s;
+    }
+    bo_free(places);
+    if (one == other) return BO_OK;
+    REFUSE("sequences %zu and %zu share a state that one of them writes", one < other ? one : other,
+           one < other ? other : one);
+}
+
 bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,
                           size_t count, const void *const *initial, void *const *final)
 {
@@ -70,11 +103,11 @@ bo_status bo_states_check(bo_context *context, const bo_attention *attention, co
         if (final && !final[s]) REFUSE("the final state of sequence %zu is NULL", s);
         if (final && (uintptr_t) final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);
         uint64_t held = initial ? bo_attention_state_tokens(initial[s]) : 0;
-        if (final && full_matters && held + sequences[s].keys > attention->held)
+        if (final && full_matters && sequences[s].keys > attention->held - held)
             REFUSE("the state of sequence %zu holds %llu tokens and is to take %zu more; its capacity is %zu", s,
                    (unsigned long long)held, sequences[s].keys, attention->held);
     }
-    return BO_OK;
+    return final ? bo_states_apart(context, count, initial, final) : BO_OK;
 }
 
 /* ---- blame ----------------------------------------------------------------------------------------------------- */

@@ -113,7 +113,7 @@ static bool take_keys(const task *at, bo_linear *linear, size_t first, size_t ke
         !bo_rows_finite(linear->kernels, keys, d->value_dim, v, at->v.stride))
         return false;
     bo_linear_keys(linear, keys, k, at->k.stride, row_of(at->gate, first), at->gate.stride);
-    return true;
+    return isfinite(linear->r[keys]); /* else a log scale has left float */
 }
 
 /* Queries [first, first + queries) of every head of the group against the sums and the chunk's keys. */
@@ -136,6 +136,7 @@ static bool ask(const task *at, forward_work *work, size_t first, size_t queries
                           work->denominator, work->top);
         size_t tape = head * call->queries_total + at->at->query_start + first;
         for (size_t i = 0; i < queries; i++) {
+            if (!bo_linear_finite(attention, work->denominator[i], work->n + i * d->value_dim)) return false;
             float sum = bo_normalise(attention, work->denominator[i], work->n + i * d->value_dim,
                                      out.at + (first + i) * out.stride);
             if (!call->tape.top) continue;

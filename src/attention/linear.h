@@ -28,7 +28,9 @@ typedef struct bo_linear {
     float *fk, *fkt;  /* features of the keys (chunk x count) and their transpose (count x chunk) */
     float *fq;        /* of the queries (chunk x count) */
     float *lk, *lq;   /* their log scales */
-    float *b, *r, *c; /* chunk + 1, chunk + 1, chunk; r is 0 where not weighted, b and c are then not used */
+    double *b, *c;    /* chunk + 1, chunk */
+    float *r;         /* chunk + 1; 0 where not weighted */
+    float *exponents; /* of one row */
     float *weights;   /* of the keys in the sums: exp(c + b[T] - r[T]), 1 where not weighted */
     float *scores;    /* chunk x chunk */
     float *values;    /* values times weights: chunk x value_dim */
@@ -73,12 +75,18 @@ static inline size_t bo_visible(size_t row, size_t lag, size_t keys)
 /* exp(r[0] + b[t] - r[t]): what the sums before the chunk are worth after t of its keys. */
 float bo_linear_remains(const bo_linear *work, size_t t);
 
+/* Neither the denominator nor, where nothing divides by it, the numerator has left float. */
+bool bo_linear_finite(const bo_attention *attention, float denominator, const float *n);
 /* out = n / denominator under the descriptor's rules; also what the tape keeps as `sum` (internal.h). */
 float bo_normalise(const bo_attention *attention, float denominator, const float *n, float *out);
 
+/* The log gate at this place, 0 without one, never less than -1e8. */
+float bo_log_gate(const float *log_gate);
 /* log (1 - g) of a convex gate, never less than log 1e-30; 0 for the others. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
+/* row[j] *= exp(c[j] + b[t] - r[t]) for j < t; returns the row's sum. */
+float bo_linear_weigh(const bo_linear *work, size_t t, float *row);
 /* d log (1 - g) / d log g of a convex gate: -g / (1 - g), the least 1 - g as above. */
 double bo_input_slope(float log_gate);
 

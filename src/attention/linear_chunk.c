@@ -7,6 +7,9 @@
 /* Least input weight 1 - g: its logarithm stays finite, and so does the gradient of a gate of exactly 1. */
 static const float least_input = 1e-30f;
 
+/* Log gates below this count as this: sums of them leave double its digits, and nothing is left of the past anyway. */
+static const float least_gate = -1e8f;
+
 bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
                          bo_carver *carver)
 {
@@ -27,9 +30,10 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
     work.fq = bo_carve_floats(carver, chunk * count);
     work.lk = bo_carve_floats(carver, chunk);
     work.lq = bo_carve_floats(carver, chunk);
-    work.b = bo_carve_floats(carver, chunk + 1);
+    work.b = bo_carve(carver, chunk + 1, sizeof(double));
     work.r = bo_carve_floats(carver, chunk + 1);
-    work.c = bo_carve_floats(carver, chunk);
+    work.c = bo_carve(carver, chunk, sizeof(double));
+    work.exponents = bo_carve_floats(carver, chunk);
     work.weights = bo_carve_floats(carver, chunk);
     work.scores = bo_carve_floats(carver, chunk * chunk);
     work.values = bo_carve_floats(carver, chunk * value_dim);
@@ -62,6 +66,11 @@ void bo_linear_begin(bo_linear *work, const void *state, size_t key_head)
     work->r[0] = *work->sums.log_scale;
 }
 
+float bo_log_gate(const float *log_gate)
+{
+    return log_gate ? fmaxf(*log_gate, least_gate) : 0;
+}
+
 float bo_log_input(const bo_attention *attention, float log_gate)
 {
     return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), least_input)) : 0;
@@ -72,23 +81,30 @@ double bo_input_slope(float log_gate)
     return -exp((double)log_gate) / fmax(-expm1((double)log_gate), (double)least_input);
 }
 
+/* Sums of gates may be far larger than any exponent that counts, so they cancel in double. */
+float bo_linear_weigh(const bo_linear *work, size_t t, float *row)
+{
+    if (work->attention->desc.gate == BO_GATE_NONE) return work->kernels->exp_weigh(t, work->lk, -work->r[t], row);
+    double after = work->b[t] - (double)work->r[t];
+    for (size_t j = 0; j < t; j++) work->exponents[j] = (float)(work->c[j] + after);
+    return work->kernels->exp_weigh(t, work->exponents, 0, row);
+}
+
 /* b, r, c and the weights of the chunk's keys. */
 void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t stride)
 {
     bool scaled = work->attention->scaled;
     work->b[0] = 0;
     work->r[0] = *work->sums.log_scale;
-    double sum = 0;
     for (size_t j = 0; j < work->keys; j++) {
-        float gate = log_gate ? log_gate[j * stride] : 0;
-        sum += (double)gate;
-        work->b[j + 1] = (float)sum;
-        float own = work->lk[j] + bo_log_input(work->attention, gate);
-        work->r[j + 1] = scaled ? fmaxf(work->r[j] + gate, own) : 0;
+        float gate = bo_log_gate(log_gate ? log_gate + j * stride : NULL);
+        double own = (double)work->lk[j] + (double)bo_log_input(work->attention, gate);
+        work->b[j + 1] = work->b[j] + (double)gate;
+        work->r[j + 1] = scaled ? fmaxf(work->r[j] + gate, (float)own) : 0;
         work->c[j] = own - work->b[j + 1];
     }
-    size_t last = work->keys;
-    work->kernels->exp_below(last, work->c, work->b[last] - work->r[last], work->weights);
+    for (size_t j = 0; j < work->keys; j++) work->weights[j] = 1;
+    bo_linear_weigh(work, work->keys, work->weights);
 }
 
 void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features,
@@ -114,7 +130,7 @@ void bo_linear_features(bo_linear *work, size_t queries, const float *q, size_t 
 float bo_linear_remains(const bo_linear *work, size_t t)
 {
     if (t == 0 || !work->weighted) return 1;
-    return expf(work->r[0] + work->b[t] - work->r[t]);
+    return (float)exp((double)work->r[0] + work->b[t] - (double)work->r[t]);
 }
 
 void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums)
@@ -130,7 +146,7 @@ void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *
             size_t t = bo_visible(i, lag, work->keys);
             memset(row + t, 0, (work->keys - t) * sizeof *row);
             if (work->weighted) {
-                float sum = kernels->exp_weigh(t, work->c, work->b[t] - work->r[t], row);
+                float sum = bo_linear_weigh(work, t, row);
                 if (sums) sums[i] = sum;
             } else if (sums) {
                 sums[i] = kernels->dot_f32(t, row, work->weights);
@@ -185,6 +201,12 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
     work->b[0] = 0;
     work->r[0] = *work->sums.log_scale;
     work->keys = 0;
+}
+
+bool bo_linear_finite(const bo_attention *attention, float denominator, const float *n)
+{
+    if (!isfinite(denominator)) return false;
+    return attention->desc.normaliser == BO_NORMALISER_SUM || attention->kernels->finite(attention->desc.value_dim, n);
 }
 
 float bo_normalise(const bo_attention *attention, float denominator, const float *n, float *out)

@@ -119,7 +119,7 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
             size_t t = bo_visible(i, rows->lag, work->keys);
             float *row = back->p + i * work->chunk;
             memset(row + t, 0, (work->keys - t) * sizeof *row);
-            if (work->weighted) kernels->exp_weigh(t, work->c, work->b[t] - work->r[t], row);
+            if (work->weighted) bo_linear_weigh(work, t, row);
         }
     }
 }

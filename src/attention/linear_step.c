@@ -45,8 +45,8 @@ void bo_sums_step(const bo_attention *attention, bo_sums sums, float *fk, float 
     kernels->state_step(features, values, v != NULL, decay, fk, v, sums.s, attention->group, fq, ldq, n, values);
 }
 
-/* The state takes its token in and answers every query of the group. */
-static void step_one(const bo_attention *attention, step_work *work, size_t row, size_t count, const float *v,
+/* The state takes its token in and answers every query of the group; false where numbers left float. */
+static bool step_one(const bo_attention *attention, step_work *work, size_t row, size_t count, const float *v,
                      const float *log_gate, bo_sums sums, float *out)
 {
     size_t features = attention->count, values = attention->desc.value_dim;
@@ -55,22 +55,27 @@ static void step_one(const bo_attention *attention, step_work *work, size_t row,
     for (size_t g = 0; g < attention->group; g++) {
         const float *fq = work->fq + (g * count + row) * features;
         float denominator = attention->kernels->dot_f32(features, fq, sums.z);
+        if (!bo_linear_finite(attention, denominator, work->n + g * values)) return false;
         bo_normalise(attention, denominator, work->n + g * values, out + g * values);
     }
+    return true;
 }
 
 /* A chunk of one key, by linear.h's formulas. */
 bo_token bo_linear_token(const bo_attention *attention, float log_scale, float lk, const float *log_gate)
 {
-    float gate = log_gate ? *log_gate : 0, own = lk + bo_log_input(attention, gate);
-    float next = attention->scaled ? fmaxf(log_scale + gate, own) : 0;
-    return (bo_token){.log_scale = next, .decay = expf(log_scale + gate - next), .weight = expf(own - next)};
+    float gate = bo_log_gate(log_gate);
+    double own = (double)lk + (double)bo_log_input(attention, gate);
+    float next = attention->scaled ? fmaxf(log_scale + gate, (float)own) : 0;
+    /* In double: what rounding has put into `next` goes into the sums, or slow gates would be lost in large log scales. */
+    return (bo_token){.log_scale = next,
+                      .decay = (float)exp((double)log_scale + (double)gate - (double)next),
+                      .weight = (float)exp(own - (double)next)};
 }
 
 void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                     size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch)
 {
-    (void)not_finite; /* the caller has looked at the inputs, and nothing here can overflow */
     const bo_attention_desc *d = &attention->desc;
     bo_carver carver = {.at = scratch};
     step_work work = step_make(attention, in, key_head, count, &carver);
@@ -84,8 +89,10 @@ void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in
                                 work.fq + g * count * attention->count, work.lq + g * count);
     for (size_t row = 0; row < count; row++) {
         size_t at = (first + row) * d->key_heads + key_head;
-        step_one(attention, &work, row, count, in->k ? in->v + at * d->value_dim : NULL,
-                 in->log_gate ? in->log_gate + at : NULL, bo_state_sums(attention, states[first + row], key_head),
-                 out + ((first + row) * d->heads + head) * d->value_dim);
+        bo_sums sums = bo_state_sums(attention, states[first + row], key_head);
+        if (!step_one(attention, &work, row, count, in->k ? in->v + at * d->value_dim : NULL,
+                      in->log_gate ? in->log_gate + at : NULL, sums,
+                      out + ((first + row) * d->heads + head) * d->value_dim))
+            atomic_store(not_finite, true);
     }
 }

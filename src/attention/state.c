@@ -3,6 +3,9 @@
 #include <string.h>
 #include "internal.h"
 
+/* More than any sequence: sums of tokens stay far from overflow. */
+#define MOST_TOKENS ((uint64_t)1 << 56)
+
 enum { MAGIC = 0x53416f42, VERSION = 1 }; /* "BoAS" */
 
 static size_t padded(size_t floats)
@@ -79,6 +82,15 @@ bo_status bo_attention_state_check(bo_context *context, const bo_attention *atte
         return bo_fail(context, BO_INVALID,
                        "state: made by another attention or another draw: fingerprint %016llx, expected %016llx",
                        (unsigned long long)header.fingerprint, (unsigned long long)attention->fingerprint);
+    if (header.tokens > MOST_TOKENS || (!attention->desc.window && attention->held && header.tokens > attention->held))
+        return bo_fail(context, BO_INVALID, "state: damaged: it says that it holds %llu tokens",
+                       (unsigned long long)header.tokens);
+    for (size_t h = 0; attention->count && h < attention->desc.key_heads; h++) {
+        float scale = *bo_state_sums(attention, (void *)state, h).log_scale;
+        if (isnan(scale) || scale == INFINITY || (!attention->scaled && scale != 0))
+            return bo_fail(context, BO_INVALID, "state: damaged: the log scale of key head %zu is %g", h,
+                           (double)scale);
+    }
     return BO_OK;
 }
 
