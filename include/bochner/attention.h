@@ -75,7 +75,7 @@ typedef struct bo_attention_desc {
     bool causal;
     double scale; /* s; 0: 1/√dim. For LINEAR it is features.gamma (0: 1); for RFA see temperature */
     /* The map; its dim is filled in. LINEAR: as given. RFA: kernel RBF (the default) or ARCCOS. FAVOR, DARK, HYBRID: kernel
-     * SOFTMAX is filled in (HYBRID may name another), function POSITIVE by default. sampling must be DRAWN; a sample (rows as the map sees them) serves OPRF only. */
+     * SOFTMAX is filled in (HYBRID may name another but RBF), function POSITIVE by default. sampling must be DRAWN; a sample (rows as the map sees them) serves OPRF only. */
     bo_features_desc features;
     bool one_draw; /* all key heads share one draw; else each has its own */
     bo_gate gate;

@@ -147,12 +147,24 @@ const bo_features *bo_attention_features(const bo_attention *attention, size_t k
     return attention->features && key_head < attention->desc.key_heads ? attention->features[key_head] : NULL;
 }
 
+static bo_status redraw_maps(bo_context *context, bo_attention *attention, size_t maps, uint64_t draw, size_t *done)
+{
+    for (*done = 0; *done < maps; ++*done)
+        BO_TRY(bo_features_redraw(context, attention->features[*done], head_seed(&attention->desc, *done, draw)));
+    return BO_OK;
+}
+
 bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint64_t draw)
 {
-    size_t maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
-    bo_status status = BO_OK;
-    for (size_t h = 0; attention->features && status == BO_OK && h < maps; h++)
-        status = bo_features_redraw(context, attention->features[h], head_seed(&attention->desc, h, draw));
-    bo_attention_refresh(attention); /* also after a failure: some heads may have changed */
+    if (!attention) return bo_fail(context, BO_INVALID, "attention: the attention to redraw is NULL");
+    if (!attention->features) return BO_OK;
+    size_t done, undone, maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
+    bo_status status = redraw_maps(context, attention, maps, draw, &done);
+    /* Back to what it was; should even that fail, the new fingerprint keeps old states away. */
+    if (status != BO_OK)
+        redraw_maps(context, attention, done, attention->draw, &undone);
+    else
+        attention->draw = draw;
+    bo_attention_refresh(attention);
     return status;
 }

@@ -74,6 +74,8 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     size_t sequences = call->shape->sequences;
     BO_TRY(bo_inputs_check(context, attention, call->in, call->shape->no_keys, call->keys_total,
                            geometry->queries_total == 0));
+    if (call->shape->no_keys && !call->initial)
+        return bo_fail(context, BO_INVALID, "attention: the shape has no keys, and there are no initial states to ask");
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, attention, call->sequences, sequences, call->initial, call->final));
     if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");

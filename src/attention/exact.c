@@ -81,7 +81,8 @@ static bool divide(const bo_softmax_tile *tile, bo_rows out)
     bool finite = true;
     for (size_t r = 0; r < tile->rows; r++) {
         float sum = tile->sum[r];
-        finite = finite && isfinite(sum);
+        finite =
+            finite && isfinite(sum) && tile->kernels->finite(tile->value_dim, tile->numerator + r * tile->value_dim);
         tile->kernels->scale(tile->value_dim, sum > 0.0f ? 1.0f / sum : 0.0f, tile->numerator + r * tile->value_dim,
                              out.at + r * out.stride);
     }

@@ -70,6 +70,10 @@ bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, c
         return bo_fail(context, BO_INVALID, "attention: the %s is NULL", attention ? "shape" : "attention");
     if (shape->key_lengths && !shape->lengths)
         return bo_fail(context, BO_INVALID, "attention: key_lengths are given but lengths are not");
+    if (shape->key_tokens && shape->lengths)
+        return bo_fail(context, BO_INVALID,
+                       "attention: key_tokens = %zu with packed lengths, whose keys have key_lengths",
+                       shape->key_tokens);
     if (shape->layout != BO_LAYOUT_HEADS_FIRST && shape->layout != BO_LAYOUT_TOKENS_FIRST)
         return bo_fail(context, BO_INVALID, "attention: no layout with number %d", (int)shape->layout);
     out->sequences = bo_alloc(context, shape->sequences, sizeof *out->sequences, "the sequences of a call");

@@ -29,6 +29,7 @@ struct bo_attention {
     bo_features **features; /* one a key head */
     size_t count;           /* length of φ; 0 for EXACT */
     bool scaled;            /* φ has log scales */
+    uint64_t draw;          /* bo_attention_redraw's */
     uint64_t fingerprint;   /* of descriptor and frequencies: a state carries it */
     size_t held;            /* keys a state holds: 0, the window, or the capacity */
     size_t sums_bytes;      /* of one key head in a state: the sums … */

@@ -75,7 +75,7 @@ static inline size_t bo_visible(size_t row, size_t lag, size_t keys)
 /* exp(r[0] + b[t] - r[t]): what the sums before the chunk are worth after t of its keys. */
 float bo_linear_remains(const bo_linear *work, size_t t);
 
-/* Neither the denominator nor, where nothing divides by it, the numerator has left float. */
+/* Neither denominator nor numerator has left float. */
 bool bo_linear_finite(const bo_attention *attention, float denominator, const float *n);
 /* out = n / denominator under the descriptor's rules; also what the tape keeps as `sum` (internal.h). */
 float bo_normalise(const bo_attention *attention, float denominator, const float *n, float *out);

@@ -205,8 +205,7 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
 
 bool bo_linear_finite(const bo_attention *attention, float denominator, const float *n)
 {
-    if (!isfinite(denominator)) return false;
-    return attention->desc.normaliser == BO_NORMALISER_SUM || attention->kernels->finite(attention->desc.value_dim, n);
+    return isfinite(denominator) && attention->kernels->finite(attention->desc.value_dim, n);
 }
 
 float bo_normalise(const bo_attention *attention, float denominator, const float *n, float *out)

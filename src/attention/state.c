@@ -69,6 +69,7 @@ bo_status bo_attention_state_begin(bo_context *context, const bo_attention *atte
 
 bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state)
 {
+    if (!attention) return bo_fail(context, BO_INVALID, "state: the attention is NULL");
     bo_state_header header;
     if (!state)
         return bo_fail(context, BO_INVALID, "state: NULL instead of %zu bytes", bo_attention_state_bytes(attention));
@@ -137,9 +138,9 @@ bo_status bo_attention_state_get(bo_context *context, const bo_attention *attent
 bo_status bo_attention_state_set(bo_context *context, const bo_attention *attention, void *state, size_t key_head,
                                  const float *s, const float *z, double log_scale)
 {
+    BO_TRY(check_sums(context, attention, state, key_head));
     const bo_kernels *kernels = attention->kernels;
     size_t count = attention->count, values = count * attention->desc.value_dim;
-    BO_TRY(check_sums(context, attention, state, key_head));
     if (!s || !z) return bo_fail(context, BO_INVALID, "state: %s is NULL", s ? "z" : "s");
     if (!kernels->finite(values, s) || !kernels->finite(count, z))
         return bo_fail(context, BO_NUMERIC, "state: the sums hold a number that is not finite");
@@ -148,8 +149,9 @@ bo_status bo_attention_state_set(bo_context *context, const bo_attention *attent
     if (isnan(log_scale) || log_scale > 1e30)
         return bo_fail(context, BO_INVALID, "state: log_scale must be finite or -INFINITY, found %g", log_scale);
     bo_sums sums = bo_state_sums(attention, state, key_head);
-    memcpy(sums.s, s, values * sizeof *s);
-    memcpy(sums.z, z, count * sizeof *z);
     *sums.log_scale = (float)log_scale;
+    bool nothing = isinf(*sums.log_scale); /* exp(-∞) s is 0 whatever s */
+    for (size_t i = 0; i < values; i++) sums.s[i] = nothing ? 0 : s[i];
+    for (size_t i = 0; i < count; i++) sums.z[i] = nothing ? 0 : z[i];
     return BO_OK;
 }
