@@ -211,6 +211,11 @@ static void bad_shapes_are_refused(void **state)
     refuse(&t, &in, BO_INVALID, "9223372036854775807", "4 heads");
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .no_keys = true};
     refuse(&t, &in, BO_INVALID, "no keys", "given");
+    in.k = in.v = NULL;
+    refuse(&t, &in, BO_INVALID, "no keys", "no initial states");
+    in = trial_inputs(&t);
+    t.desc.shape = (bo_attention_shape){.sequences = 2, .lengths = lengths, .key_tokens = 4};
+    refuse(&t, &in, BO_INVALID, "key_tokens = 4", "lengths");
     size_t bytes;
     bo_attention_plan plan;
     t.desc.shape = (bo_attention_shape){.sequences = 2, .tokens = TOKENS, .key_tokens = 4};
@@ -294,6 +299,9 @@ static void steps_refuse_too(void **state)
         bo_attention_inputs in = trial_inputs(&t);
         bo_status (*step)(bo_context *, const bo_attention *, size_t, const bo_attention_inputs *, void *const *,
                           float *) = bo_attention_step;
+        size_t bytes = bo_attention_state_bytes(t.attention);
+        void *before = malloc(bytes);
+        memcpy(before, t.final[0], bytes);
         t.array[K][4 * 8 + 2 * 8] = NAN;
         assert_fails(context, BO_NUMERIC, "k is nan at sequence 1, head 2",
                      step(context, t.attention, 2, &in, t.final, t.array[OUT]));
@@ -301,6 +309,8 @@ static void steps_refuse_too(void **state)
         t.array[Q][3] = INFINITY;
         assert_fails(context, BO_NUMERIC, "q is inf at sequence 0, head 0",
                      step(context, t.attention, 2, &in, t.final, t.array[OUT]));
+        assert_memory_equal(before, t.final[0], bytes); /* refused before any state changes */
+        free(before);
         in.v = NULL;
         assert_fails(context, BO_INVALID, "v is NULL", step(context, t.attention, 2, &in, t.final, t.array[OUT]));
         trial_drop(&t);
@@ -373,6 +383,27 @@ static void states_of_another_draw_are_refused(void **state)
     assert_fails(context, BO_INVALID, "draw", bo_attention_state_check(context, t.attention, t.initial[0]));
     assert_ok(context, bo_attention_redraw(context, t.attention, 0));
     assert_ok(context, bo_attention_state_check(context, t.attention, t.initial[0]));
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+/* Two sequences may not write one state, nor one read what another writes. */
+static void shared_states_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
+    bo_attention_inputs in = trial_inputs(&t);
+    const bo_attention_shape *shape = &t.desc.shape;
+    void *same[] = {t.final[0], t.final[0]}, *crossed[] = {t.initial[1], t.initial[0]};
+    const void *const *from = (const void *const *)t.initial;
+    const void *one[] = {t.initial[0], t.initial[0]};
+    float *out = t.array[OUT];
+    assert_fails(context, BO_INVALID, "0 and 1", bo_attention_step(context, t.attention, 2, &in, same, out));
+    assert_fails(context, BO_INVALID, "0 and 1", bo_attention_extend(context, t.attention, shape, &in, same, out));
+    assert_fails(context, BO_INVALID, "0 and 1",
+                 bo_attention_forward(context, t.attention, shape, &in, from, crossed, out, NULL));
+    assert_ok(context, bo_attention_forward(context, t.attention, shape, &in, one, t.final, out, NULL)); /* a fork */
     trial_drop(&t);
     bo_context_destroy(context);
 }
@@ -493,6 +524,7 @@ int main(void)
         cmocka_unit_test(full_caches_are_refused),
         cmocka_unit_test(foreign_states_are_refused),
         cmocka_unit_test(states_of_another_draw_are_refused),
+        cmocka_unit_test(shared_states_are_refused),
         cmocka_unit_test(bytes_that_are_no_state_are_refused),
         cmocka_unit_test(backward_refuses_what_it_cannot_do),
         cmocka_unit_test(names_go_both_ways),
