@@ -1,5 +1,5 @@
-/* Bochner: attention. Exact softmax attention, and attention with a kernel that is an inner product of features: linear in
- * length, and decoded from a state of fixed size.
+/* Bochner: attention. Exact softmax attention, and attention with a kernel that is an inner product of features:
+ * linear in length, and decoded from a state of fixed size.
  *
  *     bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .causal = true,
  *                               .features = {.features = 128, .seed = 1}};
@@ -21,14 +21,15 @@
  *   DARK     the same of exp(s (M q_i)·(M k_j)) (2603.04127), or of exp(s q_i·k_j) with frequencies drawn for the data
  *   HYBRID   mix · exp(s q_i·k_j) for the `window` latest keys, φ(q_i)·φ(k_j) for those before: one denominator
  *
- * With a gate g_t in (0, 1] (causal kinds with a state): a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the input
- * weight 1 - g_j (RFA-Gate) or 1.
+ * With a gate g_t in (0, 1] (causal kinds with a state): a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the
+ * input weight 1 - g_j (RFA-Gate) or 1.
  *
- * Nothing overflows: exponential features are kept relative to a running maximum, which belongs to the state. Causal means
- * causal: change token t, and every output before t keeps its bits. Results do not depend on the number of threads.
+ * Nothing overflows: exponential features are kept relative to a running maximum, which belongs to the state. Causal
+ * means causal: change token t, and every output before t keeps its bits. Results do not depend on the number of
+ * threads.
  *
- * Grouped queries. `heads` query heads share `key_heads` heads of keys and values: query head h uses key head
- * h / (heads / key_heads). Features, σ, M, gate and state belong to key heads, mix to query heads. */
+ * Grouped queries. `heads` query heads share `key_heads` heads of keys and values: query head h uses key head h /
+ * (heads / key_heads). Features, σ, M, gate and state belong to key heads, mix to query heads. */
 #ifndef BOCHNER_ATTENTION_H
 #define BOCHNER_ATTENTION_H
 
@@ -74,16 +75,17 @@ typedef struct bo_attention_desc {
     size_t value_dim; /* 0: dim */
     bool causal;
     double scale; /* s; 0: 1/√dim. For LINEAR it is features.gamma (0: 1); for RFA see temperature */
-    /* The map; its dim is filled in. LINEAR: as given. RFA: kernel RBF (the default) or ARCCOS. FAVOR, DARK, HYBRID: kernel
-     * SOFTMAX is filled in (HYBRID may name another but RBF), function POSITIVE by default. sampling must be DRAWN; a sample (rows as the map sees them) serves OPRF only. */
+    /* The map; its dim is filled in. LINEAR: as given. RFA: kernel RBF (the default) or ARCCOS. FAVOR, DARK, HYBRID:
+     * kernel SOFTMAX is filled in (HYBRID may name another but RBF), function POSITIVE by default. sampling must be
+     * DRAWN; a sample (rows as the map sees them) serves OPRF only. */
     bo_features_desc features;
     bool one_draw; /* all key heads share one draw; else each has its own */
     bo_gate gate;
     size_t window; /* HYBRID: 0 is 64. EXACT: 0 is none. Causal only */
     bo_normaliser normaliser;
     /* Least denominator, in units of exp(log scale of the query + running log scale); gradients through a clamped
-     * denominator are zero. 0: 1e-3 for signed features, the smallest normal float for non-negative ones. Where even the
-     * clamped denominator is not larger than the smallest normal float, the output is 0 and so are its gradients. */
+     * denominator are zero. 0: 1e-3 for signed features, the smallest normal float for non-negative ones. Where even
+     * the clamped denominator is not larger than the smallest normal float, the output is 0 and so are its gradients. */
     double clamp;
     double temperature; /* RFA: τ; 0: 1 */
     size_t rank;        /* DARK: rows of M; 0: dim */
@@ -127,18 +129,20 @@ typedef struct bo_attention_inputs {
     const float *mix;      /* HYBRID: heads, each > 0 [1] */
 } bo_attention_inputs;
 
-/* out: (sequences, heads, tokens, value_dim) or its other layout. `initial` and `final`: a state for each sequence (see
- * below), or NULL: start from nothing, keep nothing; final[s] may be initial[s], but nobody else's. tape: bo_attention_tape_bytes bytes that
- * bo_attention_backward will read, or NULL. Inputs that are not finite are refused with BO_NUMERIC: array, sequence,
- * head and token are named; outputs and final states are then undefined. */
+/* out: (sequences, heads, tokens, value_dim) or its other layout. `initial` and `final`: a state for each sequence
+ * (see below), or NULL: start from nothing, keep nothing; final[s] may be initial[s], but nobody else's. tape:
+ * bo_attention_tape_bytes bytes that bo_attention_backward will read, or NULL. Inputs that are not finite are refused
+ * with BO_NUMERIC: array, sequence, head and token are named; outputs and final states are then undefined, but states
+ * that were to be changed in place are as they were. */
 BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *attention,
                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                       const void *const *initial, void *const *final, float *out, void *tape);
 
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
-/* Where gradients go, each overwritten; NULL: not wanted. Shapes as in bo_attention_inputs; d log_gate is with respect to
- * log g (with CONVEX through the input weight too). initial: one array of bo_attention_state_gradient floats a sequence. */
+/* Where gradients go, each overwritten; NULL: not wanted. Shapes as in bo_attention_inputs; d log_gate is with
+ * respect to log g (with CONVEX through the input weight too). initial: one array of bo_attention_state_gradient
+ * floats a sequence. */
 typedef struct bo_attention_gradients {
     float *q, *k, *v, *log_gate, *sigma, *m, *mix;
     float *const *initial;
@@ -146,8 +150,8 @@ typedef struct bo_attention_gradients {
 
 BO_API bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention,
                                          const bo_attention_shape *shape, size_t *bytes);
-/* `initial`, `out` and `tape` as they were in (and left by) forward. d_final: gradients with respect to the final states,
- * or NULL: none. dout may be NULL: zero. BO_UNSUPPORTED for a CUSTOM map without custom_backward. */
+/* `initial`, `out` and `tape` as they were in (and left by) forward. d_final: gradients with respect to the final
+ * states, or NULL: none. dout may be NULL: zero. BO_UNSUPPORTED for a CUSTOM map without custom_backward. */
 BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *attention,
                                        const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                        const void *const *initial, const float *out, const void *tape,
@@ -163,20 +167,21 @@ BO_API size_t bo_attention_state_gradient(const bo_attention *attention);
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
 
-/* A state is plain bytes: copy, save, fork, send it. Its size depends on the descriptor only. It knows the attention it
- * belongs to (descriptor and draw) and is refused with BO_INVALID by another. It must be aligned to 8 bytes; aligned to 64 it is faster. */
+/* A state is plain bytes: copy, save, fork, send it. Its size depends on the descriptor only. It knows the attention
+ * it belongs to (descriptor and draw) and is refused with BO_INVALID by another. It must be aligned to 8 bytes;
+ * aligned to 64 it is faster. */
 BO_API size_t bo_attention_state_bytes(const bo_attention *attention);
 BO_API bo_status bo_attention_state_begin(bo_context *context, const bo_attention *attention, void *state);
 BO_API bo_status bo_attention_state_check(bo_context *context, const bo_attention *attention, const void *state);
 BO_API uint64_t bo_attention_state_tokens(const void *state); /* absorbed so far */
 
-/* One token for each of `sequences` states: q (sequences x heads x dim), k, v, out alike, log_gate (sequences x key_heads).
- * k == NULL: the states are asked and stay as they are. Inputs that are not finite are refused before any state changes;
- * where finite ones lead beyond float (BO_NUMERIC too) the states are undefined afterwards. */
+/* One token for each of `sequences` states: q (sequences x heads x dim), k, v, out alike, log_gate (sequences x
+ * key_heads). k == NULL: the states are asked and stay as they are. Inputs that are not finite are refused before any
+ * state changes; where finite ones lead beyond float (BO_NUMERIC too) the states are undefined afterwards. */
 BO_API bo_status bo_attention_step(bo_context *context, const bo_attention *attention, size_t sequences,
                                    const bo_attention_inputs *inputs, void *const *states, float *out);
-/* A block of tokens: forward with initial and final the same states. Any split of a sequence into blocks and steps gives
- * the same outputs up to rounding. */
+/* A block of tokens: forward with initial and final the same states. Any split of a sequence into blocks and steps
+ * gives the same outputs up to rounding. */
 BO_API bo_status bo_attention_extend(bo_context *context, const bo_attention *attention,
                                      const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                      void *const *states, float *out);

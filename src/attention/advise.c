@@ -6,7 +6,16 @@
 #include "../features/propose.h"
 #include "advise.h"
 
-enum { FEWEST = 16, DRAWS = 3 };
+enum {
+    FEWEST = 16,         /* features */
+    DRAWS = 3,           /* that what is promised must hold for */
+    FEW_QUERIES = 256,   /* to look for a number of features */
+    MANY_QUERIES = 4096, /* to confirm it */
+};
+
+/* Signed features whose denominators all stay above half of what they should be: another draw scatters as much, and
+ * would have to be twice as far off to come to 0, where outputs are anything. */
+static const double least_denominator = 0.5;
 
 /* ---- what the data is like ------------------------------------------------------------------------------------- */
 
@@ -97,7 +106,8 @@ static const struct candidate {
 };
 
 typedef struct trials {
-    const bo_survey *survey;
+    bo_context *context;
+    bo_survey few, many; /* queries of the same heads */
     const spectrum *spectrum;
     const bo_attention_desc *base; /* resolved */
     uint64_t seed;
@@ -109,42 +119,50 @@ typedef struct trials {
 static bo_status make_candidate(const trials *t, const struct candidate *c, size_t features, uint64_t draw,
                                 bo_attention **out)
 {
-    bo_context *context = t->survey->context;
     bo_attention_desc desc = {.kind = c->kind,
-                              .heads = t->survey->count,
+                              .heads = t->few.count,
                               .dim = t->base->dim,
                               .value_dim = t->base->value_dim,
                               .features = {.function = c->function, .features = features, .seed = t->seed + draw}};
     if (c->kind != BO_ATTENTION_RFA) desc.scale = t->base->scale;
     if (c->function == BO_FUNCTION_OPRF) desc.features.pair_norm = fmax(t->spectrum->pair_norm, 1e-300);
-    BO_TRY(bo_attention_create(context, &desc, out));
+    BO_TRY(bo_attention_create(t->context, &desc, out));
     bo_status status = BO_OK;
-    for (size_t n = 0; c->kind == BO_ATTENTION_DARK && status == BO_OK && n < t->survey->count; n++)
+    for (size_t n = 0; c->kind == BO_ATTENTION_DARK && status == BO_OK && n < t->few.count; n++)
         status =
-            bo_features_propose(context, (*out)->features[n], t->spectrum->laws[t->survey->problems[n].key_head].root);
+            bo_features_propose(t->context, (*out)->features[n], t->spectrum->laws[t->few.problems[n].key_head].root);
     if (status == BO_OK) return BO_OK;
     bo_attention_destroy(*out);
     return status;
 }
 
-static bo_status try_once(const trials *t, const struct candidate *c, size_t features, uint64_t draw, double *error)
+/* The error of one draw; INFINITY where a denominator comes near 0. */
+static bo_status try_draw(const trials *t, const bo_survey *survey, const struct candidate *c, size_t features,
+                          uint64_t draw, double *error)
 {
     bo_attention *attention;
+    bo_verdict verdict;
     BO_TRY(make_candidate(t, c, features, draw, &attention));
-    bo_status status = bo_survey_error(t->survey, attention, error);
+    bo_status status = bo_survey_try(survey, attention, &verdict);
     bo_attention_destroy(attention);
+    if (status == BO_OK) *error = verdict.least >= least_denominator ? verdict.error : INFINITY;
     return status;
 }
 
-/* The median over the draws; where the first leaves no doubt, the first. */
 static bo_status try_size(const trials *t, const struct candidate *c, size_t features, double *error)
 {
-    double e[DRAWS];
-    BO_TRY(try_once(t, c, features, 0, &e[0]));
-    *error = e[0];
-    if (!(e[0] <= 2 * t->target) || e[0] <= 0.5 * t->target) return BO_OK;
-    for (uint64_t draw = 1; draw < DRAWS; draw++) BO_TRY(try_once(t, c, features, draw, &e[draw]));
-    *error = fmax(fmin(e[0], e[1]), fmin(fmax(e[0], e[1]), e[2]));
+    return try_draw(t, &t->few, c, features, 0, error);
+}
+
+/* The largest error of the draws, up to the first that misses the target. */
+static bo_status confirm(const trials *t, const struct candidate *c, size_t features, double *error)
+{
+    double worst = 0;
+    for (uint64_t draw = 0; draw < DRAWS && worst <= t->target; draw++) {
+        BO_TRY(try_draw(t, &t->many, c, features, draw, error));
+        worst = fmax(worst, *error);
+    }
+    *error = worst;
     return BO_OK;
 }
 
@@ -153,7 +171,7 @@ static bo_status predict(const trials *t, const struct candidate *c, double *fea
     bo_attention *attention;
     bo_prediction p;
     BO_TRY(make_candidate(t, c, FEWEST, 0, &attention));
-    bo_status status = bo_survey_predict(t->survey, attention, &p);
+    bo_status status = bo_survey_predict(&t->few, attention, &p);
     bo_attention_destroy(attention);
     if (status != BO_OK) return status;
     double room = t->target * t->target - p.floor * p.floor;
@@ -169,7 +187,7 @@ static size_t first_size(const trials *t, double predicted)
     return features;
 }
 
-/* From there up until the target is reached, or down as long as it is. */
+/* From there up until the target is reached, or down as long as it is; and up again until that is confirmed. */
 static bo_status search(const trials *t, const struct candidate *c, bo_attention_advice *out)
 {
     double predicted, error, smaller;
@@ -183,6 +201,10 @@ static bo_status search(const trials *t, const struct candidate *c, bo_attention
         if (!(smaller <= t->target)) break;
         features /= 2;
         error = smaller;
+    }
+    if (error <= t->target) {
+        BO_TRY(confirm(t, c, features, &error));
+        while (!(error <= t->target) && features < t->most) BO_TRY(confirm(t, c, features *= 2, &error));
     }
     size_t at = out->map_count++;
     out->maps[at].kind = c->kind;
@@ -259,13 +281,18 @@ static void explain(const trials *t, bool causal, bo_attention_advice *a)
 static bo_status advise(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
                         uint64_t seed, size_t most, bo_attention_advice *out)
 {
-    bo_survey survey = {0};
     spectrum found = {0};
-    trials t = {&survey, &found, &call->attention->desc, seed, out->target, FEWEST};
+    trials t = {.context = context,
+                .spectrum = &found,
+                .base = &call->attention->desc,
+                .seed = seed,
+                .target = out->target,
+                .most = FEWEST};
     while (t.most <= most / 2) t.most *= 2;
     bo_status status = look(context, call, q, k, &found, out);
-    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, &survey);
-    if (status == BO_OK) bo_survey_entropy(&survey, &out->entropy, &out->entropy_share);
+    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, FEW_QUERIES, &t.few);
+    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, MANY_QUERIES, &t.many);
+    if (status == BO_OK) bo_survey_entropy(&t.many, &out->entropy, &out->entropy_share);
     for (size_t c = 0; status == BO_OK && c < BO_ADVICE_MAPS; c++) {
         status = search(&t, &candidates[c], out);
         if (status == BO_OK) status = bo_progress(context, "trying maps", (double)(c + 1), BO_ADVICE_MAPS);
@@ -275,7 +302,8 @@ static bo_status advise(bo_context *context, const bo_call *call, const float *q
         out->reachable = out->maps[0].features != 0;
         explain(&t, call->attention->desc.causal, out);
     }
-    bo_survey_free(&survey);
+    bo_survey_free(&t.few);
+    bo_survey_free(&t.many);
     spectrum_free(&found);
     return status;
 }

@@ -25,15 +25,21 @@ typedef struct bo_survey {
     bo_problem *problems;
 } bo_survey;
 
-/* Cuts the problems. call: its layout and attention (EXACT) are used. v NULL: random values of unit variance. */
+/* Cuts the problems, with at most so many queries over all of them. call: its layout and attention (EXACT) are used.
+ * v NULL: random values of unit variance. */
 bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                         bo_survey *out);
+                         size_t queries, bo_survey *out);
 void bo_survey_free(bo_survey *survey);
 /* Means over the queries that see at least two keys; 0 where none does. */
 void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share);
 
-/* The relative error of the output of an attention that has a key head for each problem. */
-bo_status bo_survey_error(const bo_survey *survey, const bo_attention *attention, double *error);
+/* How an attention that has a key head for each problem does on them. */
+typedef struct bo_verdict {
+    double error; /* of the output, relative */
+    double least; /* the least denominator of a query, over that of the kernel in closed form; INFINITY where no feature
+                     is negative. 1 is expected; near 0 the output is anything. */
+} bo_verdict;
+bo_status bo_survey_try(const bo_survey *survey, const bo_attention *attention, bo_verdict *out);
 
 /* error² = floor² + slope / m for m independent frequencies: what the variance formula says, to first order.
  *

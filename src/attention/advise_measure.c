@@ -20,7 +20,7 @@ typedef struct trial {
     const bo_attention *attention;
     const bo_features *map;
     bo_front front;
-    double *results; /* a query: its error², or its part of floor² and slope */
+    double *results; /* two a query: error² and denominator, or its part of floor² and slope */
 } trial;
 
 static trial trial_of(const bo_survey *survey, const bo_attention *attention, size_t index)
@@ -61,6 +61,52 @@ static void features_task(void *arg, size_t index, int worker)
     size_t block = bo_features_block_bytes(t->map, ROWS);
     const float *ready = bo_front_forward(&t->front, rows, job->x + first * dim, dim, (float *)(scratch + block), &ld);
     bo_features_block(t->map, rows, ready, ld, job->z + first * count, count, job->log_scale + first, scratch);
+}
+
+/* ---- the kernel in closed form --------------------------------------------------------------------------------- */
+
+/* Inputs after the front, and the logarithms of their kernel: queries x keys. */
+typedef struct closed {
+    float *own_q, *own_k;
+    double *own_logs;
+    const float *q, *k;
+    size_t ldq, ldk;
+    const double *log_kernel;
+} closed;
+
+static void closed_free(closed *c)
+{
+    bo_free(c->own_q);
+    bo_free(c->own_k);
+    bo_free(c->own_logs);
+}
+
+static bo_status log_kernels(const trial *t, closed *c)
+{
+    size_t queries = t->problem->queries, keys = t->problem->keys;
+    BO_TRY(bo_kernel_matrix(t->survey->context, bo_features_describe(t->map), queries, c->q, c->ldq, keys, c->k, c->ldk,
+                            c->own_logs, keys));
+    for (size_t i = 0; i < queries * keys; i++) c->own_logs[i] = log(c->own_logs[i]);
+    c->log_kernel = c->own_logs;
+    return BO_OK;
+}
+
+/* To be freed whatever it returns. */
+static bo_status closed_make(const trial *t, closed *c)
+{
+    bo_context *context = t->survey->context;
+    const bo_problem *p = t->problem;
+    const char *what = "a kernel in closed form";
+    size_t dim = t->survey->dim, width = t->front.width;
+    bool softmax = bo_features_describe(t->map)->kernel == BO_KERNEL_SOFTMAX;
+    *c = (closed){.log_kernel = p->scores};
+    c->own_q = bo_alloc_raw(context, p->queries * width, sizeof(float), what);
+    c->own_k = bo_alloc_raw(context, p->keys * width, sizeof(float), what);
+    c->own_logs = bo_alloc_raw(context, softmax ? 0 : p->queries * p->keys, sizeof(double), what);
+    if (!c->own_q || !c->own_k || !c->own_logs) return BO_MEMORY;
+    c->q = bo_front_forward(&t->front, p->queries, p->q, dim, c->own_q, &c->ldq);
+    c->k = bo_front_forward(&t->front, p->keys, p->k, dim, c->own_k, &c->ldk);
+    return softmax ? BO_OK : log_kernels(t, c);
 }
 
 /* ---- the error ------------------------------------------------------------------------------------------------- */
@@ -127,7 +173,16 @@ static bo_status multiply(const trial *t, const products *p)
 typedef struct error_job {
     const trial *trial;
     const products *products;
+    const double *log_kernel; /* of signed features: queries x keys */
 } error_job;
+
+/* The sum of the weights over what it is in closed form */
+static double denominator_share(const bo_weights *weights, const double *log_kernel)
+{
+    double expected = bo_log_sum(weights->end, log_kernel), share = 0;
+    for (size_t j = 0; j < weights->end; j++) share += weights->sign[j] * exp(weights->log[j] - expected);
+    return weights->end ? share : 1;
+}
 
 static void error_task(void *arg, size_t i, int worker)
 {
@@ -147,47 +202,53 @@ static void error_task(void *arg, size_t i, int worker)
     bo_weights weights = {.end = t->problem->seen[i], .log = log_weights, .sign = sign};
     bo_denominator sum = {false, desc->clamp, (double)p->log_q[i] + running};
     bo_weights_mix(&weights, (bo_rows){t->problem->v, value_dim}, value_dim, &sum, out);
-    t->results[i] = distance2(value_dim, out, t->problem->exact + i * value_dim);
+    t->results[2 * i] = distance2(value_dim, out, t->problem->exact + i * value_dim);
+    t->results[2 * i + 1] = job->log_kernel ? denominator_share(&weights, job->log_kernel + i * keys) : INFINITY;
 }
 
-static bo_status try_problem(trial *t, double *error2)
+/* Adds to error2, lowers least. */
+static bo_status try_problem(trial *t, double *error2, double *least)
 {
     products p;
+    closed kernel = {0};
     size_t queries = t->problem->queries;
     bo_status status = products_alloc(t, &p);
-    t->results = bo_alloc_raw(t->survey->context, queries, sizeof(double), "errors of a sample");
+    t->results = bo_alloc_raw(t->survey->context, 2 * queries, sizeof(double), "errors of a sample");
     if (!t->results) status = BO_MEMORY;
+    if (status == BO_OK && !bo_features_nonnegative(t->map)) status = closed_make(t, &kernel);
     if (status == BO_OK) status = multiply(t, &p);
     if (status == BO_OK) {
-        error_job job = {t, &p};
+        error_job job = {t, &p, kernel.log_kernel};
         bo_parallel(t->survey->context, queries, error_task, &job);
-        for (size_t i = 0; i < queries; i++) *error2 += t->results[i];
+        for (size_t i = 0; i < queries; i++) {
+            *error2 += t->results[2 * i];
+            *least = fmin(*least, t->results[2 * i + 1]);
+        }
     }
     bo_free(t->results);
+    closed_free(&kernel);
     products_free(&p);
     return status;
 }
 
-bo_status bo_survey_error(const bo_survey *survey, const bo_attention *attention, double *error)
+bo_status bo_survey_try(const bo_survey *survey, const bo_attention *attention, bo_verdict *out)
 {
-    double sum = 0;
+    double error2 = 0;
+    out->least = INFINITY;
     for (size_t n = 0; n < survey->count; n++) {
         trial t = trial_of(survey, attention, n);
-        BO_TRY(try_problem(&t, &sum));
+        BO_TRY(try_problem(&t, &error2, &out->least));
     }
-    *error = survey->norm > 0 ? sqrt(sum / survey->norm) : 0;
+    out->error = survey->norm > 0 ? sqrt(error2 / survey->norm) : 0;
     return BO_OK;
 }
 
 /* ---- the prediction -------------------------------------------------------------------------------------------- */
 
-/* Inputs after the front and, where the kernel is not that of softmax, its logarithms. */
 typedef struct predict_job {
     const trial *trial;
-    const float *q, *k;
-    size_t ldq, ldk;
-    const double *log_kernel; /* queries x keys */
-    double *out;              /* an output for each worker */
+    closed kernel;
+    double *out; /* for each worker */
 } predict_job;
 
 static void predict_task(void *arg, size_t i, int worker)
@@ -197,13 +258,14 @@ static void predict_task(void *arg, size_t i, int worker)
     const bo_problem *p = t->problem;
     size_t value_dim = t->survey->value_dim, seen = p->seen[i], asked = seen < PREDICT_KEYS ? seen : PREDICT_KEYS;
     double *out = job->out + (size_t)worker * value_dim, slope = 0, m = (double)bo_features_frequencies(t->map);
-    bo_weights weights = {.end = seen, .log = (double *)job->log_kernel + i * p->keys};
+    bo_weights weights = {.end = seen, .log = (double *)job->kernel.log_kernel + i * p->keys};
     bo_denominator sum = {0};
     bo_weights_mix(&weights, (bo_rows){p->v, value_dim}, value_dim, &sum, out);
     double log_sum = bo_log_sum(seen, weights.log);
     for (size_t n = 0; n < asked; n++) {
         size_t j = n * seen / asked;
-        double variance = m * bo_features_variance(t->map, job->q + i * job->ldq, job->k + j * job->ldk), apart = 0;
+        const float *x = job->kernel.q + i * job->kernel.ldq, *y = job->kernel.k + j * job->kernel.ldk;
+        double variance = m * bo_features_variance(t->map, x, y), apart = 0;
         for (size_t c = 0; c < value_dim; c++) {
             double difference = (double)p->v[j * value_dim + c] - out[c];
             apart += difference * difference;
@@ -214,44 +276,20 @@ static void predict_task(void *arg, size_t i, int worker)
     t->results[2 * i + 1] = asked ? slope * (double)seen / (double)asked : 0;
 }
 
-static bo_status log_kernels(const trial *t, const predict_job *job, double *out)
-{
-    size_t queries = t->problem->queries, keys = t->problem->keys;
-    BO_TRY(bo_kernel_matrix(t->survey->context, bo_features_describe(t->map), queries, job->q, job->ldq, keys, job->k,
-                            job->ldk, out, keys));
-    for (size_t i = 0; i < queries * keys; i++) out[i] = log(out[i]);
-    return BO_OK;
-}
-
 static bo_status predict_problem(trial *t, double *floor2, double *slope)
 {
     bo_context *context = t->survey->context;
-    const bo_problem *p = t->problem;
-    size_t dim = t->survey->dim, width = t->front.width;
-    bool softmax = bo_features_describe(t->map)->kernel == BO_KERNEL_SOFTMAX;
-    predict_job job = {.trial = t, .log_kernel = p->scores};
-    float *q = bo_alloc_raw(context, p->queries * width, sizeof *q, "predicting errors");
-    float *k = bo_alloc_raw(context, p->keys * width, sizeof *k, "predicting errors");
-    double *logs = bo_alloc_raw(context, softmax ? 0 : p->queries * p->keys, sizeof *logs, "predicting errors");
-    job.out = bo_alloc_raw(context, (size_t)bo_context_threads(context) * t->survey->value_dim, sizeof(double),
-                           "predicting errors");
-    t->results = bo_alloc_raw(context, 2 * p->queries, sizeof(double), "predicting errors");
-    bo_status status = q && k && logs && job.out && t->results ? BO_OK : BO_MEMORY;
+    size_t queries = t->problem->queries, workers = (size_t)bo_context_threads(context);
+    predict_job job = {.trial = t};
+    bo_status status = closed_make(t, &job.kernel);
+    job.out = bo_alloc_raw(context, workers * t->survey->value_dim, sizeof(double), "predicting errors");
+    t->results = bo_alloc_raw(context, 2 * queries, sizeof(double), "predicting errors");
+    if (!job.out || !t->results) status = BO_MEMORY;
     if (status == BO_OK) {
-        job.q = bo_front_forward(&t->front, p->queries, p->q, dim, q, &job.ldq);
-        job.k = bo_front_forward(&t->front, p->keys, p->k, dim, k, &job.ldk);
+        bo_parallel(context, queries, predict_task, &job);
+        for (size_t i = 0; i < queries; i++) *floor2 += t->results[2 * i], *slope += t->results[2 * i + 1];
     }
-    if (status == BO_OK && !softmax) {
-        status = log_kernels(t, &job, logs);
-        job.log_kernel = logs;
-    }
-    if (status == BO_OK) {
-        bo_parallel(context, p->queries, predict_task, &job);
-        for (size_t i = 0; i < p->queries; i++) *floor2 += t->results[2 * i], *slope += t->results[2 * i + 1];
-    }
-    bo_free(q);
-    bo_free(k);
-    bo_free(logs);
+    closed_free(&job.kernel);
     bo_free(job.out);
     bo_free(t->results);
     return status;

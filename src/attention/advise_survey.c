@@ -6,9 +6,8 @@
 #include "compare.h"
 
 enum {
-    HEADS = 8,     /* problems at most */
-    QUERIES = 256, /* over all of them */
-    KEYS = 1024,   /* of a problem */
+    HEADS = 8,   /* problems at most */
+    KEYS = 1024, /* of a problem */
 };
 
 /* Item i of `wanted` evenly spaced ones among `total`. */
@@ -163,7 +162,7 @@ static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_proble
 }
 
 bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                         bo_survey *out)
+                         size_t queries, bo_survey *out)
 {
     const bo_attention_desc *d = &call->attention->desc;
     size_t count = least(HEADS, d->heads), sequence;
@@ -174,7 +173,7 @@ bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *
         if (!find_sequence(call, out->count, count, &sequence))
             return bo_fail(context, BO_INVALID, "advice needs a sequence with queries and keys; there is none");
         source from = source_of(call, q, k, v, sequence, spaced(out->count, count, d->heads));
-        bo_status status = cut(out, &from, QUERIES / count, &out->problems[out->count]);
+        bo_status status = cut(out, &from, queries / count, &out->problems[out->count]);
         if (status != BO_OK) {
             out->count++; /* so that what it holds is freed */
             return status;

@@ -76,11 +76,6 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-static size_t padded(size_t floats)
-{
-    return (floats + 15) / 16 * 16 * sizeof(float);
-}
-
 /* What a state will take, refused where it cannot be said in a size_t. */
 static bo_status measure_state(bo_context *context, bo_attention *attention)
 {
@@ -92,8 +87,7 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
         return bo_fail(context, BO_INVALID,
                        "attention: a state of %zu features, %zu values and %zu kept keys is too large",
                        attention->count, d->value_dim, attention->held);
-    if (attention->count)
-        attention->sums_bytes = padded(1) + padded(attention->count) + padded(attention->count * d->value_dim);
+    if (attention->count) attention->sums_bytes = bo_sums_bytes(attention->count, d->value_dim);
     if (attention->held) attention->kept_bytes = bo_kept_bytes(attention->held, d->dim, d->value_dim);
     return BO_OK;
 }

@@ -29,6 +29,18 @@ static void *scratch_of(const blocks *scratch, size_t index, int worker)
     return scratch->bytes + (scratch->count == scratch->tasks ? index : (size_t)worker) * scratch->each;
 }
 
+/* ---- the tape's stamp ------------------------------------------------------------------------------------------ */
+
+typedef struct stamp {
+    uint64_t words[BO_STAMP];
+} stamp;
+
+static stamp stamp_of(const bo_call *call, const bo_geometry *geometry)
+{
+    return (stamp){{call->attention->fingerprint, call->shape->sequences, call->queries_total, call->keys_total,
+                    geometry->tape_states, call->plan.chunk, call->plan.segment, call->shape->layout}};
+}
+
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
 typedef struct forward_job {
@@ -79,7 +91,13 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, attention, call->sequences, sequences, call->initial, call->final));
     if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");
+    /* Before states are changed in place: one bad token must not cost the past. */
+    if (call->initial && call->final) BO_TRY(bo_inputs_finite(context, call));
     BO_TRY(prepare_final(context, call));
+    if (call->tape.top) {
+        stamp own = stamp_of(call, geometry);
+        memcpy(call->tape.stamp, &own, sizeof own);
+    }
     return run_forward(context, call);
 }
 
@@ -241,6 +259,10 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call->attention, call->sequences, call->shape->sequences, call->initial, NULL));
     BO_TRY(check_gradients(context, call, geometry));
+    stamp own = stamp_of(call, geometry);
+    if (call->tape.top && memcmp(call->tape.stamp, &own, sizeof own) != 0)
+        return bo_fail(context, BO_INVALID,
+                       "attention: the tape is of another forward pass: another attention, draw or shape");
     return run_backward(context, call);
 }
 
@@ -281,21 +303,6 @@ static void step_task(void *arg, size_t index, int worker)
                                  job->not_finite, scratch_of(&job->scratch, index, worker));
 }
 
-/* A step is a call of one token a sequence: what its inputs hold is checked before any state is touched, so that one bad
- * token does not cost the others theirs. */
-static bo_status check_numbers(bo_context *context, const bo_call *call)
-{
-    const bo_attention_desc *d = &call->attention->desc;
-    const bo_kernels *kernels = call->kernels;
-    size_t tokens = call->queries_total;
-    BO_TRY(bo_gates_check(context, call));
-    bool finite = kernels->finite(tokens * d->heads * d->dim, call->in->q);
-    if (call->in->k)
-        finite = finite && kernels->finite(tokens * d->key_heads * d->dim, call->in->k) &&
-                 kernels->finite(tokens * d->key_heads * d->value_dim, call->in->v);
-    return finite ? BO_OK : bo_inputs_blame(context, call);
-}
-
 static bo_status check_step(bo_context *context, const step_job *job, const bo_call *call)
 {
     const bo_attention *attention = job->attention;
@@ -308,7 +315,8 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
             return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is full: capacity %zu", s,
                            attention->held);
     }
-    return check_numbers(context, call);
+    BO_TRY(bo_gates_check(context, call));
+    return bo_inputs_finite(context, call);
 }
 
 static bo_status run_step(bo_context *context, step_job *job, const bo_call *call)

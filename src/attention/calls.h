@@ -24,7 +24,8 @@ size_t bo_scratch_count(bo_context *context, size_t tasks);
 /* The tape's pieces, laid out in `bytes` (NULL: only counted into tape_bytes). */
 bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size);
 
-/* Gradients of parameters are summed in this many groups of sequences, each in order, then over the groups: a fixed order. */
+/* Gradients of parameters are summed in this many groups of sequences, each in order, then over the groups: a fixed
+ * order. */
 enum { BO_PARAMETER_GROUPS = 64 };
 size_t bo_parameter_groups(size_t sequences);
 /* Floats of one task's parameter gradients (σ or M, then mix), and bytes of all groups and key heads. */
@@ -36,6 +37,8 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
                           bool no_keys, size_t keys_total, bool no_queries);
 /* Every log gate of the call is finite and at most 0. */
 bo_status bo_gates_check(bo_context *context, const bo_call *call);
+/* Looks at all of q, k and v, and names the first number that is not finite. */
+bo_status bo_inputs_finite(bo_context *context, const bo_call *call);
 /* Names the first number among the inputs that is not finite. */
 bo_status bo_inputs_blame(bo_context *context, const bo_call *call);
 /* No state is written for two sequences, nor for one while another reads it (initial may be NULL). */

@@ -1,5 +1,5 @@
-/* The front. RFA (Peng et al. 2021): t = σ ∘ x / (|x| + e), e = 1e-3; the temperature is part of the map's γ. DARK (2603.04127):
- * t = M x. */
+/* The front. RFA (Peng et al. 2021): t = σ ∘ x / (|x| + e), e = 1e-3; the temperature is part of the map's γ. DARK
+ * (2603.04127): t = M x. */
 #include <math.h>
 #include <string.h>
 #include "front.h"

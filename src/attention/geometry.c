@@ -44,6 +44,7 @@ bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, v
 {
     bo_carver carver = {.at = bytes};
     bo_tape tape;
+    tape.stamp = bo_carve(&carver, BO_STAMP, sizeof *tape.stamp);
     tape.top = bo_carve_floats(&carver, attention->desc.heads * geometry->queries_total);
     tape.sum = bo_carve_floats(&carver, attention->desc.heads * geometry->queries_total);
     tape.states = bo_carve(&carver, geometry->tape_states * attention->desc.key_heads, attention->sums_bytes);

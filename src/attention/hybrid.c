@@ -70,11 +70,6 @@ static chunk_work carve(const bo_attention *attention, const bo_attention_inputs
     return work;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *out)
 {
     bo_linear_plan(attention, longest_queries, longest_keys, out);
@@ -85,8 +80,8 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
     out->query_tile = BO_SOFTMAX_TILE;
     out->key_tile = BO_PANEL;
     out->forward_bytes = forward.bytes;
-    out->backward_bytes = backward.bytes + larger(bo_linear_backward_bytes(attention, out),
-                                                  bo_exact_bytes(attention, longest_keys, BO_SOFTMAX_TILE, true));
+    out->backward_bytes = backward.bytes + bo_most(bo_linear_backward_bytes(attention, out),
+                                                   bo_exact_bytes(attention, longest_keys, BO_SOFTMAX_TILE, true));
 }
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */

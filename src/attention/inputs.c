@@ -144,3 +144,29 @@ bo_status bo_inputs_blame(bo_context *context, const bo_call *call)
     if (blame(context, call, "dout", call->dout, d->heads, d->value_dim, false)) return BO_NUMERIC;
     return bo_fail(context, BO_NUMERIC, "attention: a number was too large to go on with");
 }
+
+/* ---- a look at everything -------------------------------------------------------------------------------------- */
+
+static void look_task(void *arg, size_t index, int worker)
+{
+    const bo_call *call = arg;
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t sequence = index / d->key_heads, key_head = index % d->key_heads, group = call->attention->group;
+    const bo_sequence *at = &call->sequences[sequence];
+    bo_rows k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, sequence, key_head);
+    bo_rows v = bo_rows_at(call, call->in->v, d->key_heads, d->value_dim, true, sequence, key_head);
+    bool finite = !k.at || (bo_rows_finite(call->kernels, at->keys, d->dim, k.at, k.stride) &&
+                            bo_rows_finite(call->kernels, at->keys, d->value_dim, v.at, v.stride));
+    for (size_t g = 0; finite && g < group; g++) {
+        bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, sequence, key_head * group + g);
+        finite = bo_rows_finite(call->kernels, at->queries, d->dim, q.at, q.stride);
+    }
+    (void)worker;
+    if (!finite) atomic_store(call->not_finite, true);
+}
+
+bo_status bo_inputs_finite(bo_context *context, const bo_call *call)
+{
+    bo_parallel(context, call->shape->sequences * call->attention->desc.key_heads, look_task, (void *)call);
+    return atomic_load(call->not_finite) ? bo_inputs_blame(context, call) : BO_OK;
+}

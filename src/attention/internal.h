@@ -6,8 +6,9 @@
  * linear.c …    attention with features         exact.c …  softmax over explicit keys
  * hybrid.c      both, with one denominator      dark.c, compare.c, advise.c, gate.c: see attention.h
  *
- * Log scales. Features come as φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t bounds what
- * the state has absorbed: R_t = max(R_{t-1} + log g_t, ℓ_t + log input weight); S, z are stored relative to exp(R_t). */
+ * Log scales. Features come as φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t
+ * bounds what the state has absorbed: R_t = max(R_{t-1} + log g_t, ℓ_t + log input weight); S, z are stored relative
+ * to exp(R_t). */
 #ifndef BO_ATTENTION_INTERNAL_H
 #define BO_ATTENTION_INTERNAL_H
 
@@ -52,6 +53,8 @@ typedef struct bo_sums {
     float *z;         /* features */
     float *s;         /* features x value_dim */
 } bo_sums;
+/* Bytes of the sums of one key head. */
+size_t bo_sums_bytes(size_t features, size_t value_dim);
 bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_head);
 void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head);
 void bo_state_add_tokens(void *state, uint64_t tokens);
@@ -72,9 +75,17 @@ typedef struct bo_rows {
     size_t stride;
 } bo_rows;
 
+/* The rows from `first` on. */
+static inline bo_rows bo_rows_from(bo_rows rows, size_t first)
+{
+    return (bo_rows){rows.at ? rows.at + first * rows.stride : NULL, rows.stride};
+}
+
 /* Per query token and head (head * queries_total + query_start + token): the denominator is exp(top) |sum|. sum < 0: it
  * was clamped (or there is none), no gradient flows through it; sum = INFINITY: the output is 0 whatever the inputs. */
+enum { BO_STAMP = 8 };
 typedef struct bo_tape {
+    uint64_t *stamp; /* BO_STAMP words that tell this tape from others: of attention, draw and shape */
     float *top, *sum;
     char *states; /* engine->tape_states of each sequence for each key head, sums_bytes each */
 } bo_tape;
@@ -99,15 +110,16 @@ typedef struct bo_call {
     atomic_bool *not_finite; /* some task met a NaN or an infinity among the inputs, or numbers that grew to one */
 } bo_call;
 
-/* Where the rows of (sequence, head) are in an array of `heads` heads of `width` floats; `keys`: it has one row a key, else
- * one a query. Gates have width 1. */
+/* Where the rows of (sequence, head) are in an array of `heads` heads of `width` floats; `keys`: it has one row a
+ * key, else one a query. Gates have width 1. */
 bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t width, bool keys, size_t sequence,
                    size_t head);
 
 /* ---- engines --------------------------------------------------------------------------------------------------- */
 
 /* What computes one key head (with its group of query heads) of one sequence, on the calling thread, in scratch of
- * `*_bytes` bytes aligned to 64 whose contents are undefined. A task never allocates and never fails: it sets not_finite. */
+ * `*_bytes` bytes aligned to 64 whose contents are undefined. A task never allocates and never fails: it sets
+ * not_finite. */
 struct bo_engine {
     /* Fills the plan's tiles and bytes of scratch a worker needs; longest: the longest sequence's queries and keys. */
     void (*plan)(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan);
@@ -117,7 +129,8 @@ struct bo_engine {
     void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
     /* States that the tape keeps for one key head of a sequence. NULL: none. */
     size_t (*tape_states)(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
-    /* One token for `count` sequences of one key head: inputs as bo_attention_step has them, starting at sequence `first`. */
+    /* One token for `count` sequences of one key head: inputs as bo_attention_step has them, starting at sequence
+     * `first`. */
     size_t (*step_bytes)(const bo_attention *attention, size_t count);
     void (*step)(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                  size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);
@@ -134,6 +147,16 @@ bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const 
 bo_status bo_attention_resolve(bo_context *context, const bo_attention_desc *desc, bo_attention_desc *out);
 /* After the frequencies changed: states made before no longer fit. */
 void bo_attention_refresh(bo_attention *attention);
+
+static inline size_t bo_least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline size_t bo_most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 /* ---- scratch --------------------------------------------------------------------------------------------------- */
 

@@ -38,13 +38,6 @@ static inline size_t bo_kept_first(size_t tokens, size_t ring)
 {
     return tokens > ring ? tokens - ring : 0;
 }
-
-/* The rows from `first` on. */
-static inline bo_rows bo_rows_from(bo_rows rows, size_t first)
-{
-    return (bo_rows){rows.at ? rows.at + first * rows.stride : NULL, rows.stride};
-}
-
 /* Some positions that share a panel. */
 typedef struct bo_piece {
     const float *keys;   /* dim rows of `count`, stride BO_PANEL */

@@ -87,16 +87,6 @@ static task task_make(const bo_call *call, size_t sequence, size_t key_head)
                   .gate = stream.gate};
 }
 
-static const float *row_of(bo_rows rows, size_t t)
-{
-    return rows.at ? rows.at + t * rows.stride : NULL;
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Asks for the rows of the next chunk while this one is computed: they would otherwise be waited for all at once. */
 static void fetch(bo_rows rows, size_t first, size_t end, size_t width)
 {
@@ -108,11 +98,11 @@ static void fetch(bo_rows rows, size_t first, size_t end, size_t width)
 static bool take_keys(const task *at, bo_linear *linear, size_t first, size_t keys)
 {
     const bo_attention_desc *d = &at->call->attention->desc;
-    const float *k = row_of(at->k, first), *v = row_of(at->v, first);
+    const float *k = bo_rows_from(at->k, first).at, *v = bo_rows_from(at->v, first).at;
     if (!bo_rows_finite(linear->kernels, keys, d->dim, k, at->k.stride) ||
         !bo_rows_finite(linear->kernels, keys, d->value_dim, v, at->v.stride))
         return false;
-    bo_linear_keys(linear, keys, k, at->k.stride, row_of(at->gate, first), at->gate.stride);
+    bo_linear_keys(linear, keys, k, at->k.stride, bo_rows_from(at->gate, first).at, at->gate.stride);
     return isfinite(linear->r[keys]); /* else a log scale has left float */
 }
 
@@ -129,10 +119,10 @@ static bool ask(const task *at, forward_work *work, size_t first, size_t queries
         size_t head = at->key_head * attention->group + g;
         bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head);
         bo_rows out = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
-        if (!bo_rows_finite(linear->kernels, queries, d->dim, row_of(q, first), q.stride)) return false;
-        bo_linear_features(linear, queries, row_of(q, first), q.stride);
-        fetch(q, first + queries, least(first + queries + linear->chunk, at->at->queries), d->dim);
-        bo_linear_queries(linear, queries, 0, row_of(at->v, first), at->v.stride, work->n, d->value_dim,
+        if (!bo_rows_finite(linear->kernels, queries, d->dim, bo_rows_from(q, first).at, q.stride)) return false;
+        bo_linear_features(linear, queries, bo_rows_from(q, first).at, q.stride);
+        fetch(q, first + queries, bo_least(first + queries + linear->chunk, at->at->queries), d->dim);
+        bo_linear_queries(linear, queries, 0, bo_rows_from(at->v, first).at, at->v.stride, work->n, d->value_dim,
                           work->denominator, work->top);
         size_t tape = head * call->queries_total + at->at->query_start + first;
         for (size_t i = 0; i < queries; i++) {
@@ -151,16 +141,16 @@ static bool forward_causal(const task *at, forward_work *work)
 {
     size_t chunk = work->linear.chunk, segment = at->call->plan.segment, tokens = at->at->queries;
     for (size_t first = 0; first < tokens; first += chunk) {
-        size_t rows = least(chunk, tokens - first);
+        size_t rows = bo_least(chunk, tokens - first);
         if (at->call->tape.top && first && first % segment == 0)
             bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, first / segment - 1),
                          work->linear.sums);
         if (!take_keys(at, &work->linear, first, rows)) return false;
-        size_t next = first + rows, end = least(next + chunk, tokens);
+        size_t next = first + rows, end = bo_least(next + chunk, tokens);
         fetch(at->k, next, end, at->call->attention->desc.dim);
         if (!ask(at, work, first, rows)) return false;
         fetch(at->v, next, end, at->call->attention->desc.value_dim);
-        bo_linear_absorb(&work->linear, row_of(at->v, first), at->v.stride);
+        bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
     return true;
 }
@@ -169,13 +159,13 @@ static bool forward_bidirectional(const task *at, forward_work *work)
 {
     size_t chunk = work->linear.chunk;
     for (size_t first = 0; first < at->at->keys; first += chunk) {
-        if (!take_keys(at, &work->linear, first, least(chunk, at->at->keys - first))) return false;
-        bo_linear_absorb(&work->linear, row_of(at->v, first), at->v.stride);
+        if (!take_keys(at, &work->linear, first, bo_least(chunk, at->at->keys - first))) return false;
+        bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
     if (at->call->tape.top)
         bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, 0), work->linear.sums);
     for (size_t first = 0; first < at->at->queries; first += chunk)
-        if (!ask(at, work, first, least(chunk, at->at->queries - first))) return false;
+        if (!ask(at, work, first, bo_least(chunk, at->at->queries - first))) return false;
     return true;
 }
 

@@ -1,21 +1,21 @@
 /* Attention with features, a chunk of tokens at a time (causal), from and to the sums of one key head.
  *
- * Within a chunk. t keys have been absorbed before query row i (t = i + 1 - lag, never less than 0: the hybrid's keys lag
- * behind). b[t]: sum of log gates of the chunk's first t keys; r[t]: running log scale after them; c[j] = ℓ_j + log input
- * weight - b[j + 1]. Then, all exponents being at most 0,
+ * Within a chunk. t keys have been absorbed before query row i (t = i + 1 - lag, never less than 0: the hybrid's keys
+ * lag behind). b[t]: sum of log gates of the chunk's first t keys; r[t]: running log scale after them; c[j] = ℓ_j +
+ * log input weight - b[j + 1]. Then, all exponents being at most 0,
  *
  *     n_i = exp(r[0] + b[t] - r[t]) Sᵀ f_i + Σ_{j<t} exp(c[j] + b[t] - r[t]) (f_i·f_j) v_j
  *     S' = exp(r[0] + b[T] - r[T]) S + Σ_j exp(c[j] + b[T] - r[T]) f_j v_jᵀ
  *
- * and the same for the denominator with v = 1 and z instead of S (Katharopoulos et al. 2020 in chunks; gates as in 2103.02143;
- * running maximum instead of one over the sequence, which would leak the future). */
+ * and the same for the denominator with v = 1 and z instead of S (Katharopoulos et al. 2020 in chunks; gates as in
+ * 2103.02143; running maximum instead of one over the sequence, which would leak the future). */
 #ifndef BO_ATTENTION_LINEAR_H
 #define BO_ATTENTION_LINEAR_H
 
 #include "front.h"
 
-/* Work space of one key head. Invariants: keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false exactly
- * when every exponent above is 0 (no gate, features without log scale). */
+/* Work space of one key head. Invariants: keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false
+ * exactly when every exponent above is 0 (no gate, features without log scale). */
 typedef struct bo_linear {
     const bo_attention *attention;
     const bo_kernels *kernels;
@@ -95,8 +95,8 @@ typedef struct bo_token {
     float log_scale, decay, weight;
 } bo_token;
 bo_token bo_linear_token(const bo_attention *attention, float log_scale, float lk, const float *log_gate);
-/* The sums take a key in (features fk, which are scaled in place, log scale lk; v NULL: none) and answer the group's queries, features
- * at fq with stride ldq: numerators n (group x value_dim). */
+/* The sums take a key in (features fk, which are scaled in place, log scale lk; v NULL: none) and answer the group's
+ * queries, features at fq with stride ldq: numerators n (group x value_dim). */
 void bo_sums_step(const bo_attention *attention, bo_sums sums, float *fk, float lk, const float *v,
                   const float *log_gate, const float *fq, size_t ldq, float *n);
 

@@ -1,6 +1,7 @@
-/* The backward pass of a sequence. Causal: the tape has the sums at the segments' beginnings; segments are taken from the last to
- * the first, the sums before each chunk of one made again on the way forward, the gradient on the way back. So memory is that of
- * √N states. Bidirectional: queries first, which collect the gradient of the sums, then keys. */
+/* The backward pass of a sequence. Causal: the tape has the sums at the segments' beginnings; segments are taken from
+ * the last to the first, the sums before each chunk of one made again on the way forward, the gradient on the way
+ * back. So memory is that of √N states. Bidirectional: queries first, which collect the gradient of the sums, then
+ * keys. */
 #include <math.h>
 #include <string.h>
 #include "linear_gradient.h"
@@ -37,16 +38,6 @@ size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attentio
     return carver.bytes;
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static const float *offset(bo_rows rows, size_t t)
-{
-    return rows.at ? rows.at + t * rows.stride : NULL;
-}
-
 /* ---- queries ---------------------------------------------------------------------------------------------------- */
 
 /* Every query head of the group, rows [first, first + rows). */
@@ -64,15 +55,15 @@ static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t fi
         size_t tape = head * call->queries_total + call->sequences[at->sequence].query_start + first;
         bo_query_rows query = {.rows = rows,
                                .lag = lag,
-                               .q = offset(q, first),
-                               .dout = offset(dout, first),
-                               .out = offset(out, first),
+                               .q = bo_rows_from(q, first).at,
+                               .dout = bo_rows_from(dout, first).at,
+                               .out = bo_rows_from(out, first).at,
                                .ldq = q.stride,
                                .lddout = dout.stride,
                                .ldout = out.stride,
                                .top = call->tape.top + tape,
                                .sum = call->tape.sum + tape,
-                               .dq = (float *)offset(dq, first),
+                               .dq = bo_rows_from(dq, first).at,
                                .lddq = dq.stride,
                                .add = at->add};
         if (!bo_rows_finite(call->kernels, rows, d->value_dim, query.dout, dout.stride)) return false;
@@ -154,7 +145,7 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
     bo_sums_widen(back, linear->sums, work->states);
     work->state_scales[0] = *linear->sums.log_scale;
     for (size_t at_token = first, index = 0; at_token < end; at_token += chunk, index++) {
-        bo_key_rows rows = take(at, work, at_token, least(chunk, end - at_token));
+        bo_key_rows rows = take(at, work, at_token, bo_least(chunk, end - at_token));
         float *st = work->states + index * size;
         linear->fk = work->features + index * chunk * linear->count;
         linear->lk = work->log_scales + index * chunk;
@@ -168,8 +159,8 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
     }
 }
 
-/* Gates: dL/d log g_t = Σ_{s>=t} (f·df of queries s - f·df of keys s) + ⟨S_T, dS_T⟩; with a convex gate also through the input
- * weight 1 - g, d log(1 - g) / d log g = -g / (1 - g). */
+/* Gates: dL/d log g_t = Σ_{s>=t} (f·df of queries s - f·df of keys s) + ⟨S_T, dS_T⟩; with a convex gate also through
+ * the input weight 1 - g, d log(1 - g) / d log g = -g / (1 - g). */
 static void give_gates(const bo_linear_reverse *at, back_work *work, size_t first, const bo_key_rows *rows)
 {
     const bo_call *call = at->call;
@@ -212,7 +203,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
     bo_linear *linear = &work->back.linear;
     size_t tokens = call->sequences[at->sequence].queries, segment = call->plan.segment, chunk = linear->chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
-        size_t first = segments * segment, end = least(first + segment, tokens),
+        size_t first = segments * segment, end = bo_least(first + segment, tokens),
                chunks = (end - first + chunk - 1) / chunk;
         if (segments)
             bo_sums_copy(call->attention, linear->sums, bo_tape_sums(call, at->sequence, at->key_head, segments - 1));
@@ -223,7 +214,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
         if (final) work->carried = final_product(work, chunks);
         for (size_t index = chunks; index-- > 0;) {
             size_t start = first + index * chunk;
-            if (!back_chunk(at, work, start, least(chunk, end - start), index)) return false;
+            if (!back_chunk(at, work, start, bo_least(chunk, end - start), index)) return false;
         }
     }
     return true;
@@ -246,9 +237,9 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     bo_sums_widen(back, linear->sums, work->states);
     back->st = work->states;
     for (size_t first = 0; first < sequence->queries; first += chunk)
-        if (!back_queries(at, work, first, least(chunk, sequence->queries - first), 0)) return false;
+        if (!back_queries(at, work, first, bo_least(chunk, sequence->queries - first), 0)) return false;
     for (size_t first = 0; first < sequence->keys; first += chunk) {
-        bo_key_rows rows = take(at, work, first, least(chunk, sequence->keys - first));
+        bo_key_rows rows = take(at, work, first, bo_least(chunk, sequence->keys - first));
         bo_linear_features_into(linear, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         linear->keys = rows.keys;
         if (linear->weighted) linear->kernels->exp_shift(rows.keys, linear->lk, -after, linear->weights);
@@ -262,7 +253,8 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     return true;
 }
 
-/* ---- the pass ------------------------------------------------------------------------------------------------------ */
+/* ---- the pass
+ * ------------------------------------------------------------------------------------------------------ */
 
 void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
 {

@@ -9,11 +9,6 @@ static const float most_exponent = 69.0f;
 /* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
 enum { COLUMNS = 32 };
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                    size_t chunk, bo_carver *carver)
 {
@@ -112,7 +107,8 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
     const bo_linear *work = &back->linear;
     const bo_kernels *kernels = work->kernels;
     for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = least(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, work->keys);
+        size_t band = bo_least(BO_BAND, rows->rows - first),
+               width = bo_visible(first + band - 1, rows->lag, work->keys);
         kernels->multiply(band, width, back->wide, back->dn + first * back->wide, back->wide, 1, back->vt, work->chunk,
                           false, back->p + first * work->chunk, work->chunk);
         for (size_t i = first; i < first + band; i++) {
@@ -133,12 +129,12 @@ static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
     bo_linear_scores(work, rows->rows, rows->lag, NULL);
     value_products(back, rows);
     for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = least(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, keys);
+        size_t band = bo_least(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, keys);
         kernels->multiply(band, count, width, back->p + first * chunk, chunk, 1, work->fk, count, true,
                           back->dfq + first * count, count);
     }
     for (size_t j = 0; j < keys; j += COLUMNS) { /* keys from j on are seen by rows from j + lag on */
-        size_t columns = least(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
+        size_t columns = bo_least(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
         kernels->multiply(columns, count, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * count, count,
                           true, back->dfk + j * count, count);
         kernels->multiply(work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,

@@ -1,7 +1,7 @@
-/* The backward pass of a chunk. Everything is transposed and augmented: S~ᵀ is (value_dim + 1) x features with z as its last row,
- * v~ = [v, 1], dn~ = [dL/dn, dL/d denominator]; so that every product runs over rows as they lie. With the letters of linear.h,
- * W_ij = exp(c[j] + b[t] - r[t]), ρ_i = exp(r[0] + b[t] - r[t]), w_j = exp(c[j] + b[T] - r[T]) and G the gradient of the sums
- * after the chunk:
+/* The backward pass of a chunk. Everything is transposed and augmented: S~ᵀ is (value_dim + 1) x features with z as
+ * its last row, v~ = [v, 1], dn~ = [dL/dn, dL/d denominator]; so that every product runs over rows as they lie. With
+ * the letters of linear.h, W_ij = exp(c[j] + b[t] - r[t]), ρ_i = exp(r[0] + b[t] - r[t]), w_j = exp(c[j] + b[T] -
+ * r[T]) and G the gradient of the sums after the chunk:
  *
  *     df_i = ρ_i S~ dn~_i + Σ_{j<t} P_ij f_j          P_ij = W_ij dn~_i·v~_j
  *     df_j = w_j G v~_j + Σ_i P_ij f_i
@@ -60,7 +60,8 @@ typedef struct bo_query_rows {
 } bo_query_rows;
 void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters);
 
-/* After every query head: dk and dv of the chunk's keys, to back->dx and back->dv; f_j·df_j leaves flow (row lag + j). */
+/* After every query head: dk and dv of the chunk's keys, to back->dx and back->dv; f_j·df_j leaves flow (row lag +
+ * j). */
 void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters, double *own);
 
 /* ---- a sequence ------------------------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
-/* Decoding: one token for some sequences of one key head. Their features are computed together, as a chunk's would be; then
- * each state is read and written once. */
+/* Decoding: one token for some sequences of one key head. Their features are computed together, as a chunk's would
+ * be; then each state is read and written once. */
 #include <math.h>
 #include <string.h>
 #include "linear.h"
@@ -67,7 +67,8 @@ bo_token bo_linear_token(const bo_attention *attention, float log_scale, float l
     float gate = bo_log_gate(log_gate);
     double own = (double)lk + (double)bo_log_input(attention, gate);
     float next = attention->scaled ? fmaxf(log_scale + gate, (float)own) : 0;
-    /* In double: what rounding has put into `next` goes into the sums, or slow gates would be lost in large log scales. */
+    /* In double: what rounding has put into `next` goes into the sums, or slow gates would be lost in large log
+     * scales. */
     return (bo_token){.log_scale = next,
                       .decay = (float)exp((double)log_scale + (double)gate - (double)next),
                       .weight = (float)exp(own - (double)next)};

@@ -1,5 +1,5 @@
-/* The plan: how many tokens at a time, and what that takes. Chunks are chosen from the shape and the caches alone, never
- * from the number of threads, so that results do not depend on it. */
+/* The plan: how many tokens at a time, and what that takes. Chunks are chosen from the shape and the caches alone,
+ * never from the number of threads, so that results do not depend on it. */
 #include <string.h>
 #include <unistd.h>
 #include "calls.h"
@@ -11,7 +11,8 @@ static size_t cache_bytes(int name, size_t fallback)
 }
 
 /* Operations of a forward pass, by a count that does not depend on the chunk: features 4dD, sums 4Dd_v, within chunks
- * 65(D + d_v) for each token and head; exact attention 4 operations a pair and dimension. */
+ * 65(D + d_v) for each token and head; exact attention 2(d + d_v) operations a pair. Grouped
+ * queries count as if each head had keys of its own. */
 static double operations(const bo_attention *attention, const bo_sequence *sequences, size_t count)
 {
     const bo_attention_desc *d = &attention->desc;

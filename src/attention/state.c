@@ -13,6 +13,11 @@ static size_t padded(size_t floats)
     return (floats + 15) / 16 * 16;
 }
 
+size_t bo_sums_bytes(size_t features, size_t value_dim)
+{
+    return (16 + padded(features) + padded(features * value_dim)) * sizeof(float);
+}
+
 static bo_sums sums_in(const bo_attention *attention, char *bytes)
 {
     float *at = (float *)bytes;

@@ -1,6 +1,6 @@
-/* The keys of a sequence as the sums take them in: as they come or, in the hybrid, each when it leaves the window. Row j of the
- * stream is absorbed with token j. With a delay it is token j - delay of the call; before that the keys that the initial
- * state still held, and before those nothing. */
+/* The keys of a sequence as the sums take them in: as they come or, in the hybrid, each when it leaves the window.
+ * Row j of the stream is absorbed with token j. With a delay it is token j - delay of the call; before that the keys
+ * that the initial state still held, and before those nothing. */
 #ifndef BO_ATTENTION_STREAM_H
 #define BO_ATTENTION_STREAM_H
 

@@ -1,6 +1,6 @@
-/* Features of a block of rows on the calling thread: the one way to φ in float, which bo_features_apply shares among its
- * tasks and attention calls inside its own. Raw inputs are never scaled on the way: factors are part of the packed
- * frequencies, and come back in as two vectors in the gradient:
+/* Features of a block of rows on the calling thread: the one way to φ in float, which bo_features_apply shares among
+ * its tasks and attention calls inside its own. Raw inputs are never scaled on the way: factors are part of the
+ * packed frequencies, and come back in as two vectors in the gradient:
  *   dx = factor ∘ (s du W + push t),   t = factor ∘ x,
  * where push is what the gradient of ±|t|²/2 in a scaled function's exponent multiplies t by. */
 #include <string.h>

@@ -1,15 +1,16 @@
-/* Frequencies in place of others. With w = R w₀, w₀ ~ N(0, I), the density of w is q = N(0, Σ), Σ = R Rᵀ, and a feature is
- * multiplied by the root of p/q, p = N(0, I), since it appears twice in φ(x)·φ(y) = ∫ q (p/q) f(x) f(y):
+/* Frequencies in place of others. With w = R w₀, w₀ ~ N(0, I), the density of w is q = N(0, Σ), Σ = R Rᵀ, and a
+ * feature is multiplied by the root of p/q, p = N(0, I), since it appears twice in φ(x)·φ(y) = ∫ q (p/q) f(x) f(y):
  *   log √(p/q)(w) = ½ log |det R| + ¼ (wᵀ Σ⁻¹ w - |w|²).
- * For q, k ~ N(0, Λ) the variance is least for Σ = (I + 2Λ)(I - 2Λ)⁻¹. Exponents may leave the range of float (w of 64
- * coordinates at ten times the variance have weights of 1e-47): the weights that the map computes with are their
+ * For q, k ~ N(0, Λ) the variance is least for Σ = (I + 2Λ)(I - 2Λ)⁻¹. Exponents may leave the range of float (w of
+ * 64 coordinates at ten times the variance have weights of 1e-47): the weights that the map computes with are their
  * logarithms, made again from R and w whenever these change. */
 #include <math.h>
 #include <string.h>
 #include "internal.h"
 #include "propose.h"
 
-/* ---- weights and variance --------------------------------------------------------------------------------------------------- */
+/* ---- weights and variance
+ * --------------------------------------------------------------------------------------------------- */
 
 /* L (dim x dim) with L Lᵀ = R Rᵀ. */
 static bo_status factorize(bo_context *context, const bo_features *f, double *l)

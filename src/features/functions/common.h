@@ -42,9 +42,9 @@ static inline void bo_apply_weights(const bo_features *features, float *z)
     for (size_t i = 0; features->weights && i < features->frequencies; i++) z[i] *= features->weights[i];
 }
 
-/* Where φ = exp(v + common + constant) and `top` is the largest v of a row: what to add to v. With a log scale that is
- * what keeps the features at most exp(constant): it takes top + common, and what a float cannot hold of them (|t|²/2 may
- * be 1e6) stays with the features. */
+/* Where φ = exp(v + common + constant) and `top` is the largest v of a row: what to add to v. With a log scale that
+ * is what keeps the features at most exp(constant): it takes top + common, and what a float cannot hold of them
+ * (|t|²/2 may be 1e6) stays with the features. */
 static inline float bo_row_shift(double common, double constant, float top, float *log_scale)
 {
     if (!log_scale) return (float)(common + constant);

@@ -1,5 +1,6 @@
-/* Kernels of blocks in cache in the vector vocabulary of the includer, which also says how many vectors wide a tile of
- * C is: 6 rows of 2 take 12 of 16 registers, of 4 they take 24 of 32; the others hold a line of B and an element of A. */
+/* Kernels of blocks in cache in the vector vocabulary of the includer, which also says how many vectors wide a tile
+ * of C is: 6 rows of 2 take 12 of 16 registers, of 4 they take 24 of 32; the others hold a line of B and an element
+ * of A. */
 
 enum { TILE_ROWS = 6, PANEL = TILE_VECTORS * LANES /* columns of C at a time */ };
 
