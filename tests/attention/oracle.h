@@ -87,11 +87,10 @@ static inline void oracle_prepare_scales(const oracle_head *h, oracle_work *w)
     free(scale_k);
 }
 
-/* Exponents are float32 themselves: a weight is uncertain by their size. */
-static inline void oracle_shake_weights(oracle_head *h, oracle_work *w)
+/* A factor exp(e) whose exponent is float32 in the end; below e^-100 it is nothing anyway. */
+static inline double oracle_exp(double e, oracle_noise *noise)
 {
-    for (size_t j = 0; j < h->keys; j++)
-        w->weight[j] *= 1 + oracle_shake(&h->noise, fabs(log(w->weight[j])) + fabs(w->b[j]) + fabs(w->ck[j]));
+    return e == -INFINITY ? 0 : exp(e) * (1 + oracle_shake(noise, 1 + fmin(fabs(e), 100)));
 }
 
 static inline oracle_work oracle_prepare(oracle_head *h)
@@ -119,7 +118,6 @@ static inline oracle_work oracle_prepare(oracle_head *h)
     oracle_phi(&w.map, keys, w.yk, w.ck, w.zk, &h->noise);
     w.scale_q = oracle_zeros(rows), w.running = oracle_zeros(keys);
     oracle_prepare_scales(h, &w);
-    oracle_shake_weights(h, &w);
     return w;
 }
 
@@ -182,8 +180,8 @@ static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *qu
     double initial = h->s0 ? c + h->log0 + decay : -INFINITY;
     query->top = fmax(query->top, initial);
     if (query->top == -INFINITY) query->top = 0;
-    for (size_t j = 0; j < h->keys; j++) w->row[j] = exp(w->row[j] - query->top);
-    query->initial = exp(initial - query->top) * (1 + oracle_shake(&h->noise, h->s0 ? 1 + fabs(h->log0) : 0));
+    for (size_t j = 0; j < h->keys; j++) w->row[j] = oracle_exp(w->row[j] - query->top, &h->noise);
+    query->initial = oracle_exp(initial - query->top, &h->noise);
 }
 
 /* log of the unit that a clamp is given in: exp(ℓ(q_i) + R_i), or where a window has a larger weight (or the sums have none
@@ -222,6 +220,15 @@ static inline double oracle_mantissa(oracle_head *h, const oracle_work *w, const
     return w->weight[j] * oracle_dot_shaken(w->count, zq, zk, &h->noise);
 }
 
+/* The same without signs, for noise: numerator and denominator are rounded each by itself. */
+static inline double oracle_unsigned(const oracle_head *h, const oracle_work *w, const oracle_query *query, size_t j)
+{
+    double sum = 0;
+    if (h->noise.size == 0 || oracle_windowed(h, query->place, j)) return 1;
+    for (size_t f = 0; f < w->count; f++) sum += fabs(w->zq[query->row * w->count + f] * w->zk[j * w->count + f]);
+    return w->weight[j] * sum;
+}
+
 static inline void oracle_denominator(const oracle_head *h, const oracle_work *w, double sum, oracle_query *query)
 {
     if (h->desc->normaliser == BO_NORMALISER_NONE) {
@@ -245,10 +252,10 @@ static inline oracle_query oracle_answer(oracle_head *h, oracle_work *w, size_t 
     for (size_t c = 0; c < w->value; c++) out[c] = 0;
     for (size_t j = 0; j < h->keys; j++) {
         if (w->row[j] == 0) continue;
-        double a = w->row[j] * oracle_mantissa(h, w, &query, j);
-        sum += a * (1 + oracle_shake_term(h));
+        double a = w->row[j] * oracle_mantissa(h, w, &query, j), most = w->row[j] * oracle_unsigned(h, w, &query, j);
+        sum += a + most * oracle_shake_term(h);
         if (!oracle_windowed(h, place, j)) query.far += a;
-        for (size_t c = 0; c < w->value; c++) out[c] += a * h->v[j * w->value + c] * (1 + oracle_shake_term(h));
+        for (size_t c = 0; c < w->value; c++) out[c] += h->v[j * w->value + c] * (a + most * oracle_shake_term(h));
     }
     for (size_t f = 0; h->s0 && f < w->count; f++) {
         double z = query.initial * w->zq[row * w->count + f];
@@ -346,15 +353,16 @@ static inline double oracle_decay(const oracle_head *h, const oracle_work *w)
 
 static inline void oracle_final(oracle_head *h, oracle_work *w)
 {
-    double last = oracle_decay(h, w), initial = h->s0 ? exp(h->log0 + last - h->log_final) : 0;
+    double last = oracle_decay(h, w);
+    double initial = oracle_exp(h->s0 ? h->log0 + last - h->log_final : -INFINITY, &h->noise);
     for (size_t f = 0; f < w->count; f++) {
-        double shaken = initial * (1 + oracle_shake(&h->noise, 1 + fabs(h->log0)));
+        double shaken = initial * (1 + oracle_shake_term(h));
         h->z_final[f] = h->s0 ? shaken * h->z0[f] : 0;
         for (size_t c = 0; c < w->value; c++)
             h->s_final[f * w->value + c] = h->s0 ? shaken * h->s0[f * w->value + c] : 0;
     }
     for (size_t j = 0; j < oracle_absorbed(h); j++) {
-        double factor = w->weight[j] * exp(last - w->b[j] + w->ck[j] - h->log_final);
+        double factor = w->weight[j] * oracle_exp(last - w->b[j] + w->ck[j] - h->log_final, &h->noise);
         for (size_t f = 0; f < w->count; f++) {
             double z = factor * w->zk[j * w->count + f] * (1 + oracle_shake_term(h));
             h->z_final[f] += z;
@@ -366,11 +374,11 @@ static inline void oracle_final(oracle_head *h, oracle_work *w)
 
 static inline void oracle_final_backward(oracle_head *h, oracle_work *w)
 {
-    double last = oracle_decay(h, w), initial = h->s0 ? exp(h->log0 + last - h->log_final) : 0;
-    initial *= 1 + oracle_shake(&h->noise, 1 + fabs(h->log0));
+    double last = oracle_decay(h, w);
     if (h->log_final == -INFINITY) return;
+    double initial = oracle_exp(h->s0 ? h->log0 + last - h->log_final : -INFINITY, &h->noise);
     for (size_t j = 0; j < oracle_absorbed(h); j++) {
-        double factor = exp(last - w->b[j] + w->ck[j] - h->log_final), dlog = 0;
+        double factor = oracle_exp(last - w->b[j] + w->ck[j] - h->log_final, &h->noise), dlog = 0;
         for (size_t f = 0; f < w->count; f++) {
             double z = w->zk[j * w->count + f];
             const double *ds = h->ds_final + f * w->value, *v = h->v + j * w->value;

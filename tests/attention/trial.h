@@ -98,14 +98,17 @@ static inline void trial_normal(bo_rng *rng, float *array, size_t count, double 
     for (size_t i = 0; i < count; i++) array[i] = (float)(deviation * bo_rng_normal(rng));
 }
 
-/* Gates of every kind: most moderate, some that forget nothing (g = 1), some nearly everything. */
+/* Gates of every kind: most moderate, some that forget nothing (g = 1), some nearly everything, some all there was. */
 static inline void trial_gates(bo_rng *rng, float *gate, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         double which = bo_rng_uniform(rng);
         gate[i] = (float)(-0.3 * bo_rng_uniform(rng));
         if (which < 0.05) gate[i] = 0;
-        if (which > 0.97) gate[i] = -12;
+        if (which > 0.93) gate[i] = -12;
+        if (which > 0.95) gate[i] = -100;
+        if (which > 0.97) gate[i] = -1e4F;
+        if (which > 0.98) gate[i] = -1e9F;
     }
 }
 
