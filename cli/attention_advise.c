@@ -8,7 +8,7 @@ static void print_measured(const cli_attention_job *job, const bo_attention_advi
     printf("Measured    of queries and keys times the root of the scale\n");
     printf("  %-34s%s, %s\n", "norms, root mean square", cli_significant(a->query_norm, 4).s,
            cli_significant(a->key_norm, 4).s);
-    printf("  %-34s%s to %s\n", "eigenvalues of the covariance", cli_significant(a->smallest, 4).s,
+    printf("  %-34s%s to %s\n", "eigenvalues of the second moment", cli_significant(a->smallest, 4).s,
            cli_significant(a->largest, 4).s);
     printf("  %-34s%s of %zu\n", "effective dimensions", cli_significant(a->effective, 3).s, job->desc.dim);
     printf("  %-34s%s nats, %.0f%% of even attention\n", "entropy of exact attention", cli_significant(a->entropy, 4).s,

@@ -220,8 +220,9 @@ BO_API bo_status bo_gate_backward(bo_context *context, size_t tokens, size_t wid
                                   float *db);
 
 /* DARK: M = amount · Λ^-½ for each key head (the symmetric root; with rank < dim a row for each leading direction),
- * Λ the mean of the covariances of q and k, each about its own mean, shrunk by 1% towards its diagonal. amount 0:
- * the usual temperature, the mean of |Mx|² over the data is that of |x|². m: key_heads x rank x dim. */
+ * Λ the mean of the covariances of q and k, each about its own mean, shrunk by 1% towards its diagonal, to which
+ * 1e-4 of its mean is added. amount 0: the usual temperature, the mean of |Mx|² over the data is that of |x|². m:
+ * key_heads x rank x dim. */
 BO_API bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                 const float *q, const float *k, double amount, float *m);
 
@@ -279,14 +280,16 @@ typedef struct bo_attention_advice {
         bo_function function;
         size_t features;  /* smallest tried power of two that reached the target; 0: none up to `most` */
         size_t most;      /* largest tried */
-        double error;     /* of the output against softmax, measured: at `features`, or at `most` */
+        double error;     /* of the output against softmax, measured: at `features`, or at `most`; INFINITY: a
+                             denominator of signed features came near 0, where outputs may be anything */
         double predicted; /* features that the variance formula asks for at most; INFINITY: no number of them */
     } maps[BO_ADVICE_MAPS]; /* best first */
     size_t map_count;
     char reason[512]; /* a sentence or two for a person; it begins with "none" where nothing reaches the target */
 } bo_attention_advice;
-/* Measures the data, then tries the maps on some queries of up to eight heads, with up to a thousand of the keys
- * they see; errors are medians over three draws. Of desc: heads, key_heads, dim, value_dim, causal, scale,
+/* Measures the data, then tries the maps on up to eight heads, with up to a thousand of their keys: on some of the
+ * queries until the target is reached, then on up to 4096 of them with three draws, each of which must reach it; signed
+ * features must also leave every denominator at least half of what it is without them. Of desc: heads, key_heads, dim, value_dim, causal, scale,
  * features.seed. v NULL: random values of unit variance. target 0: 0.1. most 0: 4096 features. */
 BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,

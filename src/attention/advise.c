@@ -22,8 +22,8 @@ static const double least_denominator = 0.5;
 typedef struct spectrum {
     bo_law *laws; /* one a key head */
     size_t count;
-    bool isotropic_finite; /* for every key head */
-    double pair_norm;      /* mean over key heads */
+    bool infinite;    /* a key head, about as centred as the theory takes it, is too large for isotropic frequencies */
+    double pair_norm; /* mean over key heads */
 } spectrum;
 
 static void spectrum_free(spectrum *s)
@@ -60,7 +60,8 @@ static bo_status look_at_head(bo_context *context, const bo_call *call, const fl
     if (status == BO_OK) status = look_at_eigenvalues(context, d->dim, &mq, &mk, out);
     if (status == BO_OK) status = bo_law_make(context, d->dim, mq.second, mk.second, &s->laws[head]);
     if (status == BO_OK) {
-        s->isotropic_finite &= s->laws[head].isotropic_finite;
+        s->infinite |=
+            !s->laws[head].isotropic_finite && bo_second_moments_mean_share(d->dim, &mq, &mk) <= BO_CENTRED_SHARE;
         s->pair_norm += bo_second_moments_pair_norm(d->dim, &mq, &mk) / (double)d->key_heads;
         out->query_norm += bo_second_moments_norm(d->dim, &mq) / (double)d->key_heads;
         out->key_norm += bo_second_moments_norm(d->dim, &mk) / (double)d->key_heads;
@@ -74,7 +75,6 @@ static bo_status look(bo_context *context, const bo_call *call, const float *q, 
                       bo_attention_advice *out)
 {
     s->count = call->attention->desc.key_heads;
-    s->isotropic_finite = true;
     s->laws = bo_alloc(context, s->count, sizeof *s->laws, "laws of frequencies");
     if (!s->laws) return BO_MEMORY;
     for (size_t h = 0; h < s->count; h++) BO_TRY(look_at_head(context, call, q, k, h, s, out));
@@ -136,7 +136,7 @@ static bo_status make_candidate(const trials *t, const struct candidate *c, size
     return status;
 }
 
-/* The error of one draw; INFINITY where a denominator comes near 0. */
+/* The error of one draw; INFINITY where a denominator comes near 0 or numbers grow out of bounds. */
 static bo_status try_draw(const trials *t, const bo_survey *survey, const struct candidate *c, size_t features,
                           uint64_t draw, double *error)
 {
@@ -145,7 +145,8 @@ static bo_status try_draw(const trials *t, const bo_survey *survey, const struct
     BO_TRY(make_candidate(t, c, features, draw, &attention));
     bo_status status = bo_survey_try(survey, attention, &verdict);
     bo_attention_destroy(attention);
-    if (status == BO_OK) *error = verdict.least >= least_denominator ? verdict.error : INFINITY;
+    if (status == BO_OK)
+        *error = verdict.least >= least_denominator && !isnan(verdict.error) ? verdict.error : INFINITY;
     return status;
 }
 
@@ -261,12 +262,16 @@ static void explain(const trials *t, bool causal, bo_attention_advice *a)
     if (a->reachable)
         say(a, "%s: an error of %.2g with %zu features. %c%s; ", best->name, a->maps[0].error, a->maps[0].features,
             best->why[0] - 'a' + 'A', best->why + 1);
-    else
+    else if (isfinite(a->maps[0].error))
         say(a, "none: %zu features do not reach an error of %.2g; the nearest is %s with %.2g. Here ", t->most,
             a->target, best->name, a->maps[0].error);
+    else
+        say(a, "none: %zu features do not reach an error of %.2g, nor anything near it. Here ", t->most, a->target);
     say(a, "q and k have norms %.2g and %.2g (times √s)", a->query_norm, a->key_norm);
-    if (!t->spectrum->isotropic_finite)
-        say(a, ", and from eigenvalues of 1/6 on (it is %.2g) plain positive features have infinite variance",
+    if (t->spectrum->infinite)
+        say(a,
+            ", and on Gaussian data plain positive features have infinite variance from eigenvalues of 1/6 on "
+            "(here %.2g)",
             a->largest);
     say(a, ".");
     if (a->reachable) return;
@@ -329,6 +334,7 @@ bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc
                               const float *q, const float *k, const float *v, double target, size_t most,
                               bo_attention_advice *out)
 {
+    if (!out) return bo_fail(context, BO_INVALID, "advice: there is nowhere to put it");
     memset(out, 0, sizeof *out);
     BO_TRY(check(context, desc, shape, q, k, target, most));
     out->target = target > 0 ? target : 0.1;

@@ -239,7 +239,7 @@ bo_status bo_survey_try(const bo_survey *survey, const bo_attention *attention, 
         trial t = trial_of(survey, attention, n);
         BO_TRY(try_problem(&t, &error2, &out->least));
     }
-    out->error = survey->norm > 0 ? sqrt(error2 / survey->norm) : 0;
+    out->error = bo_relative_error(error2, survey->norm);
     return BO_OK;
 }
 

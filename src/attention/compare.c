@@ -15,11 +15,6 @@ static double relative_rms(size_t count, const double *log_squares, double log_r
     return exp(0.5 * (bo_log_sum(count, log_squares) - log((double)count)) - log_rms);
 }
 
-static double ratio(double error, double norm)
-{
-    return norm > 0 ? sqrt(error / norm) : error > 0 ? INFINITY : 0;
-}
-
 static bo_status conclude_pairs(const bo_study *s, bo_attention_error *out)
 {
     size_t findings = s->attention->desc.heads * s->samples, count = 0;
@@ -54,8 +49,8 @@ static bo_status conclude(const bo_study *s, bo_attention_error *out)
         sum.kernel_norm += s->found[i].kernel_norm;
     }
     out->queries = s->samples;
-    out->against_softmax = ratio(sum.softmax_error, sum.softmax_norm);
-    out->against_kernel = s->closed ? ratio(sum.kernel_error, sum.kernel_norm) : NAN;
+    out->against_softmax = bo_relative_error(sum.softmax_error, sum.softmax_norm);
+    out->against_kernel = s->closed ? bo_relative_error(sum.kernel_error, sum.kernel_norm) : NAN;
     return conclude_pairs(s, out);
 }
 
@@ -123,6 +118,7 @@ bo_status bo_attention_compare(bo_context *context, const bo_attention *attentio
                                bo_attention_error *error)
 {
     bo_geometry geometry;
+    if (!error) return bo_fail(context, BO_INVALID, "comparing attention: there is nowhere to put the errors");
     memset(error, 0, sizeof *error);
     if (!inputs) return bo_fail(context, BO_INVALID, "comparing attention: the inputs are NULL");
     BO_TRY(bo_geometry_make(context, attention, shape, &geometry));

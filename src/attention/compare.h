@@ -15,6 +15,9 @@ typedef struct bo_weights {
 /* log Σ exp(x_i); -INFINITY for none */
 double bo_log_sum(size_t count, const double *x);
 
+/* √(error / norm) of squares; INFINITY where the norm is 0 and the error is not */
+double bo_relative_error(double error, double norm);
+
 /* log_j = scale q·k_j: softmax attention */
 void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, const float *q, bo_rows k, bo_weights *w);
 

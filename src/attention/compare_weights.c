@@ -21,6 +21,11 @@ double bo_log_sum(size_t count, const double *x)
     return isfinite(high) ? high + log(sum) : high; /* infinity, or nothing */
 }
 
+double bo_relative_error(double error, double norm)
+{
+    return norm > 0 ? sqrt(error / norm) : error == 0 ? 0 : INFINITY;
+}
+
 void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, const float *q, bo_rows k, bo_weights *w)
 {
     for (size_t j = w->first; j < w->end; j++) w->log[j] = scale * kernels->dot(dim, q, k.at + j * k.stride);

@@ -1,6 +1,7 @@
 /* DARK's parameters from data (Farzam et al., arXiv 2603.04127): M that whitens, and frequencies drawn for the data. */
 #include <math.h>
 #include <string.h>
+#include "../features/internal.h"
 #include "../features/propose.h"
 #include "dark.h"
 
@@ -126,6 +127,7 @@ static bo_status whiten(bo_context *context, const bo_call *call, const float *q
 bo_status bo_dark_whiten(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                          const float *q, const float *k, double amount, float *m)
 {
+    if (!attention) return bo_fail(context, BO_INVALID, "whitening: the attention is NULL");
     if (attention->desc.kind != BO_ATTENTION_DARK)
         return bo_fail(context, BO_INVALID, "whitening is for kind dark; found %s",
                        bo_attention_name(attention->desc.kind));
@@ -188,8 +190,10 @@ static bo_status extremes(bo_context *context, size_t dim, const both *m, double
     double *values = bo_alloc_raw(context, dim, sizeof *values, "eigenvalues");
     if (!values) return BO_MEMORY;
     bo_status status = bo_second_moments_eigenvalues(context, dim, &m->q, &m->k, values);
-    *smallest = values[0];
-    *largest = values[dim - 1];
+    if (status == BO_OK) {
+        *smallest = values[0];
+        *largest = values[dim - 1];
+    }
     bo_free(values);
     return status;
 }
@@ -219,7 +223,7 @@ static bo_status report_head(bo_context *context, const bo_call *call, const flo
     return BO_OK;
 }
 
-/* Laws of all maps first, so that a failure leaves every map as it was. With one draw for all key heads, one law. */
+/* With one draw for all key heads, one law. */
 static bo_status make_laws(bo_context *context, const bo_call *call, const float *q, const float *k, size_t maps,
                            bo_law *laws, bo_dark_report *report)
 {
@@ -236,6 +240,32 @@ static bo_status make_laws(bo_context *context, const bo_call *call, const float
     return BO_OK;
 }
 
+/* The factors that the frequencies of these maps were stretched by until now: maps x dim x dim. */
+static void copy_factors(const bo_attention *attention, size_t maps, double *out)
+{
+    size_t count = attention->desc.dim * attention->desc.dim;
+    for (size_t i = 0; i < maps * count; i++) out[i] = (double)attention->features[i / count]->proposal[i % count];
+}
+
+/* All maps, or none: those that were changed before a failure are changed back. Should even that fail, the new
+ * fingerprint keeps old states away. */
+static bo_status use_laws(bo_context *context, bo_attention *attention, size_t maps, const bo_law *laws)
+{
+    size_t count = attention->desc.dim * attention->desc.dim, done = 0;
+    bool again = attention->features[0]->proposal != NULL; /* and so have the others, or none */
+    double *before = bo_alloc_raw(context, again ? maps * count : 0, sizeof *before, "the proposals before");
+    if (!before) return BO_MEMORY;
+    if (again) copy_factors(attention, maps, before);
+    bo_status status = BO_OK;
+    for (; status == BO_OK && done < maps; done += status == BO_OK)
+        status = bo_features_propose(context, attention->features[done], laws[done].root);
+    for (size_t h = 0; status != BO_OK && h < done; h++)
+        bo_features_propose(context, attention->features[h], again ? before + h * count : NULL);
+    bo_attention_refresh(attention);
+    bo_free(before);
+    return status;
+}
+
 static void warn(bo_context *context, const bo_dark_report *r)
 {
     if (r->clipped)
@@ -244,7 +274,7 @@ static void warn(bo_context *context, const bo_dark_report *r)
             "proposal: %zu eigenvalues of the precision were raised to %g: the data is too large for the best law to "
             "exist (largest eigenvalue %.3g, key head %zu; below 0.45 it does)",
             r->clipped, BO_LEAST_PRECISION, r->largest, r->key_head);
-    if (r->mean_share > 0.2)
+    if (r->mean_share > BO_CENTRED_SHARE)
         bo_log(context, BO_LOG_WARNING,
                "proposal: the mean is %.0f%% of the second moment of q and k; the theory takes it as 0",
                100 * r->mean_share);
@@ -252,6 +282,7 @@ static void warn(bo_context *context, const bo_dark_report *r)
 
 static bo_status check_proposal(bo_context *context, const bo_attention *attention)
 {
+    if (!attention) return bo_fail(context, BO_INVALID, "a proposal: the attention is NULL");
     const bo_attention_desc *desc = &attention->desc;
     if (desc->kind != BO_ATTENTION_FAVOR && desc->kind != BO_ATTENTION_DARK)
         return bo_fail(context, BO_INVALID, "a proposal is for kinds favor and dark; found %s",
@@ -279,9 +310,7 @@ bo_status bo_dark_propose(bo_context *context, bo_attention *attention, const bo
     bo_call call = bo_layout_of(attention, shape, &geometry);
     bo_law *laws = bo_alloc(context, maps, sizeof *laws, "laws of frequencies");
     bo_status status = laws ? make_laws(context, &call, q, k, maps, laws, &report) : BO_MEMORY;
-    for (size_t h = 0; status == BO_OK && h < maps; h++)
-        status = bo_features_propose(context, attention->features[h], laws[h].root);
-    bo_attention_refresh(attention);
+    if (status == BO_OK) status = use_laws(context, attention, maps, laws);
     for (size_t h = 0; laws && h < maps; h++) bo_law_free(laws + h);
     bo_free(laws);
     bo_geometry_free(&geometry);

@@ -73,6 +73,8 @@ typedef struct bo_law {
 } bo_law;
 
 #define BO_LEAST_PRECISION 0.05
+/* Up to this mean_share data counts as centred, which the law takes it to be. */
+#define BO_CENTRED_SHARE 0.2
 
 bo_status bo_law_make(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k, bo_law *out);
 void bo_law_free(bo_law *law);

@@ -88,7 +88,7 @@ static void survey(bo_context *context, const data *d, bool causal, surveyed *s)
     assert_ok(context, bo_attention_create(context, &desc, &s->exact));
     assert_ok(context, bo_geometry_make(context, s->exact, &whole, &s->geometry));
     bo_call call = bo_layout_of(s->exact, &whole, &s->geometry);
-    assert_ok(context, bo_survey_make(context, &call, d->q, d->k, d->v, &s->survey));
+    assert_ok(context, bo_survey_make(context, &call, d->q, d->k, d->v, 256, &s->survey));
 }
 
 static void survey_drop(surveyed *s)
@@ -163,13 +163,14 @@ static void errors_are_as_predicted(void **state)
         surveyed s;
         survey(context, d, causal, &s);
         for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
-            double measured = 0, error;
-            bo_prediction p;
+            double measured = 0;
+            bo_verdict verdict;
+            bo_prediction p = {0};
             for (uint64_t seed = 0; seed < SEEDS; seed++) {
                 bo_attention *a = candidate(context, maps[i].kind, maps[i].function, FEATURES, seed);
-                assert_ok(context, bo_survey_error(&s.survey, a, &error));
-                measured += error * error / SEEDS;
-                assert_ok(context, bo_survey_predict(&s.survey, a, &p));
+                assert_ok(context, bo_survey_try(&s.survey, a, &verdict));
+                measured += verdict.error * verdict.error / SEEDS;
+                if (seed == 0) assert_ok(context, bo_survey_predict(&s.survey, a, &p));
                 bo_attention_destroy(a);
             }
             double predicted = p.floor * p.floor + p.slope * maps[i].per_frequency / FEATURES;
@@ -186,44 +187,94 @@ static void errors_are_as_predicted(void **state)
 
 /* ---- advice ---------------------------------------------------------------------------------------------------- */
 
-/* The recommended kind and number of features, as real attention on all of the data: its error against softmax is
- * what was promised, up to the scatter of a draw and the sample of queries. */
+/* Output of an attention over all of the data */
+static float *forward(bo_context *context, const bo_attention *attention, const data *d)
+{
+    float *out = malloc(HEADS * TOKENS * VALUES * sizeof *out);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out, NULL));
+    return out;
+}
+
+/* A recommended map with another seed, as real attention over every query: its error against `exact`. */
+static double follow(bo_context *context, const data *d, bool causal, const bo_attention_advice *a, size_t map,
+                     uint64_t seed, const float *exact)
+{
+    bo_attention_desc desc = desc_of(causal);
+    bo_attention *attention;
+    double error = 0, norm = 0;
+    desc.kind = a->maps[map].kind;
+    desc.features.function = a->maps[map].function;
+    desc.features.features = a->maps[map].features;
+    desc.features.seed = seed;
+    if (desc.features.function == BO_FUNCTION_OPRF) desc.features.pair_norm = 2 * 0.81;
+    assert_ok(context, bo_attention_create(context, &desc, &attention));
+    if (desc.kind == BO_ATTENTION_DARK)
+        assert_ok(context, bo_dark_propose(context, attention, &whole, d->q, d->k, NULL));
+    float *out = forward(context, attention, d);
+    for (size_t i = 0; i < HEADS * TOKENS * VALUES; i++) {
+        error += pow((double)out[i] - (double)exact[i], 2);
+        norm += pow((double)exact[i], 2);
+    }
+    free(out);
+    bo_attention_destroy(attention);
+    return sqrt(error / norm);
+}
+
+/* Every map that is said to reach the target does, within the scatter of a draw, with seeds that advice has not seen.
+ * Values with a mean make the target easy, but not the denominators of signed features: one that comes near 0 spoils
+ * all, and does so for single queries of some draws. */
 static void promises_are_kept(void **state)
 {
     (void)state;
+    enum { SEEDS = 8 };
     bo_context *context = test_context(2);
     data *d = make_data(0.9);
-    for (int causal = 0; causal < 2; causal++) {
-        bo_attention_advice a = advise(context, d, causal, 0.15, 4096);
-        int kept = 0;
-        assert_true(a.reachable && a.maps[0].features > 0);
-        for (size_t i = 0; i < a.map_count; i++) {
-            if (!a.maps[i].features) continue;
+    for (int with_mean = 0; with_mean < 2; with_mean++) {
+        for (size_t i = 0; with_mean && i < KEY_HEADS * TOKENS * VALUES; i++) d->v[i] += 2;
+        for (int causal = 0; causal < 2; causal++) {
             bo_attention_desc desc = desc_of(causal);
-            bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-            bo_attention_error error;
-            bo_attention *attention;
-            desc.kind = a.maps[i].kind;
-            desc.features.function = a.maps[i].function;
-            desc.features.features = a.maps[i].features;
-            desc.features.seed = 99;
-            if (desc.features.function == BO_FUNCTION_OPRF) desc.features.pair_norm = 2 * 0.81;
-            assert_ok(context, bo_attention_create(context, &desc, &attention));
-            if (desc.kind == BO_ATTENTION_DARK)
-                assert_ok(context, bo_dark_propose(context, attention, &whole, d->q, d->k, NULL));
-            assert_ok(context, bo_attention_compare(context, attention, &whole, &in, NULL, TOKENS, &error));
-            if (!(error.against_softmax < 1.5 * a.target))
-                fail_msg("%s %s: promised %g with %zu features, found %g", bo_attention_name(desc.kind),
-                         bo_function_name(desc.features.function), a.maps[i].error, a.maps[i].features,
-                         error.against_softmax);
-            assert_true(a.maps[i].error <= a.target);
-            bo_attention_destroy(attention);
-            kept++;
+            bo_attention *softmax;
+            assert_ok(context, bo_attention_create(context, &desc, &softmax));
+            float *exact = forward(context, softmax, d);
+            bo_attention_advice a = advise(context, d, causal, 0.15, 4096);
+            size_t kept = 0;
+            for (size_t i = 0; i < a.map_count; i++) {
+                for (uint64_t seed = 99; a.maps[i].features && seed < 99 + SEEDS; seed++) {
+                    double found = follow(context, d, causal, &a, i, seed, exact);
+                    if (!(found < 1.5 * a.target))
+                        fail_msg("%s %s: promised %g with %zu features, found %g", bo_attention_name(a.maps[i].kind),
+                                 bo_function_name(a.maps[i].function), a.maps[i].error, a.maps[i].features, found);
+                }
+                assert_true(!a.maps[i].features || a.maps[i].error <= a.target);
+                kept += a.maps[i].features != 0;
+            }
+            assert_true(a.reachable && a.maps[0].features > 0 && kept >= 4);
+            assert_null(strstr(a.reason, "none"));
+            assert_non_null(strstr(a.reason, "features"));
+            free(exact);
+            bo_attention_destroy(softmax);
         }
-        assert_true(kept >= 4);
-        assert_null(strstr(a.reason, "none"));
-        assert_non_null(strstr(a.reason, "features"));
     }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* Norms of a million: what overflows comes last and is never the nearest. Values of 0 have no error to promise. */
+static void numbers_out_of_bounds_promise_nothing(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(1e6);
+    bo_attention_advice a = advise(context, d, true, 0.1, 32);
+    assert_false(a.reachable);
+    assert_null(strstr(a.reason, "nan"));
+    assert_null(strstr(a.reason, "inf "));
+    for (size_t i = 0; i < a.map_count; i++)
+        assert_true(i == 0 || a.maps[i - 1].error <= a.maps[i].error); /* false of NaN */
+    memset(d->v, 0, sizeof d->v);
+    a = advise(context, d, true, 0.1, 32);
+    for (size_t i = 0; i < a.map_count; i++) assert_true(a.maps[i].error == 0 || a.maps[i].error == INFINITY);
     free(d);
     bo_context_destroy(context);
 }
@@ -264,7 +315,8 @@ static void none_is_said_plainly(void **state)
     for (size_t i = 0; i < a.map_count; i++) {
         assert_int_equal(a.maps[i].features, 0);
         assert_int_equal(a.maps[i].most, 512); /* a power of two */
-        assert_true(a.maps[i].error > 0.1 && isfinite(a.maps[i].error));
+        assert_true(a.maps[i].error > 0.1);
+        assert_true(isfinite(a.maps[i].error) || a.maps[i].function == BO_FUNCTION_SINCOS); /* denominators near 0 */
         assert_true(a.maps[i].predicted > 512);
         if (a.maps[i].kind == BO_ATTENTION_RFA) assert_true(a.maps[i].predicted == INFINITY);
     }
@@ -273,6 +325,12 @@ static void none_is_said_plainly(void **state)
     d = make_data(1.2); /* too few features, but a finite variance: another reason */
     a = advise(context, d, true, 0.02, 16);
     assert_false(a.reachable);
+    assert_null(strstr(a.reason, "1/6"));
+    /* Eigenvalues as large, but of a mean that is the same for all: no variance is infinite, and nothing says so. */
+    for (size_t i = 0; i < HEADS * TOKENS * DIM; i++) d->q[i] += 3;
+    for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->k[i] -= 3;
+    a = advise(context, d, true, 0.02, 16);
+    assert_true(a.largest > 1);
     assert_null(strstr(a.reason, "1/6"));
     free(d);
     bo_context_destroy(context);
@@ -379,30 +437,32 @@ static void nonsense_is_refused(void **state)
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
-/* Everything that learns from data or judges it, stopping at the first failure. */
-static bo_status use(bo_context *context, const data *d)
+enum { PARTS = 4, FEW = 6 };
+
+/* What learns from data or judges it, one part at a time, of one head and few tokens: every allocation of a part fails
+ * once, so that its time grows with their square. */
+static bo_status use(bo_context *context, const data *d, int part)
 {
-    bo_attention_shape shape = {.sequences = 1, .tokens = 20};
+    bo_attention_shape shape = {.sequences = 1, .tokens = FEW};
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-    bo_attention_desc desc = desc_of(true);
-    bo_attention *attention = NULL, *linear = NULL;
+    bo_attention_desc desc = {.heads = 1, .dim = DIM, .value_dim = VALUES, .causal = true};
+    bo_attention *attention = NULL;
     bo_attention_error error;
     bo_attention_advice advice;
-    static float m[KEY_HEADS * DIM * DIM], log_gate[20 * HEADS];
-    bo_status status = bo_attention_advise(context, &desc, &shape, d->q, d->k, NULL, 1, 32, &advice);
-    desc.kind = BO_ATTENTION_DARK;
+    float m[DIM * DIM], log_gate[FEW];
+    if (part == 0) return bo_attention_advise(context, &desc, &shape, d->q, d->k, NULL, 1, 32, &advice);
+    if (part == 1) {
+        BO_TRY(bo_gate_forward(context, FEW, DIM, 1, d->q, d->k, NULL, log_gate));
+        return bo_gate_backward(context, FEW, DIM, 1, d->q, d->k, log_gate, d->v, NULL, m, NULL);
+    }
+    desc.kind = part == 2 ? BO_ATTENTION_DARK : BO_ATTENTION_LINEAR;
     desc.features.features = 16;
-    if (status == BO_OK) status = bo_attention_create(context, &desc, &attention);
-    desc.kind = BO_ATTENTION_LINEAR;
-    if (status == BO_OK) status = bo_attention_create(context, &desc, &linear);
-    if (status == BO_OK) status = bo_dark_whiten(context, attention, &shape, d->q, d->k, 0, m);
-    if (status == BO_OK) status = bo_dark_propose(context, attention, &shape, d->q, d->k, NULL);
+    BO_TRY(bo_attention_create(context, &desc, &attention));
+    bo_status status = BO_OK;
+    if (part == 2) status = bo_dark_whiten(context, attention, &shape, d->q, d->k, 0, m);
+    if (part == 2 && status == BO_OK) status = bo_dark_propose(context, attention, &shape, d->q, d->k, NULL);
     if (status == BO_OK) status = bo_attention_compare(context, attention, &shape, &in, NULL, 0, &error);
-    if (status == BO_OK) status = bo_attention_compare(context, linear, &shape, &in, NULL, 0, &error);
-    if (status == BO_OK) status = bo_gate_forward(context, 20, DIM, HEADS, d->q, d->k, NULL, log_gate);
-    if (status == BO_OK) status = bo_gate_backward(context, 20, DIM, HEADS, d->q, d->k, log_gate, d->v, NULL, m, NULL);
     bo_attention_destroy(attention);
-    bo_attention_destroy(linear);
     return status;
 }
 
@@ -412,17 +472,20 @@ static void any_allocation_may_fail(void **state)
     counting c = {.once = true};
     bo_context *context = counting_context(&c, 1);
     data *d = make_data(0.5);
-    size_t before = c.live, failed = 0;
-    for (size_t at = 1;; at++) {
-        c.calls = 0;
-        c.fail_at = at;
-        bo_status status = use(context, d);
-        if (c.live != before) fail_msg("allocation %zu failing leaks %zu blocks", at, c.live - before);
-        if (status == BO_OK) break;
-        if (status != BO_MEMORY) fail_msg("allocation %zu failing: %s", at, bo_context_error(context));
-        failed++;
+    const size_t before = c.live, fewest[PARTS] = {200, 1, 50, 15};
+    for (int part = 0; part < PARTS; part++) {
+        size_t failed = 0;
+        for (size_t at = 1;; at++) {
+            c.calls = 0;
+            c.fail_at = at;
+            bo_status status = use(context, d, part);
+            if (c.live != before) fail_msg("allocation %zu failing leaks %zu blocks", at, c.live - before);
+            if (status == BO_OK) break;
+            if (status != BO_MEMORY) fail_msg("allocation %zu failing: %s", at, bo_context_error(context));
+            failed++;
+        }
+        if (failed < fewest[part]) fail_msg("part %d: %zu allocations failed", part, failed);
     }
-    assert_true(failed > 100);
     free(d);
     bo_context_destroy(context);
 }
@@ -434,6 +497,7 @@ int main(void)
         cmocka_unit_test(samples_hold_the_exact_answer),
         cmocka_unit_test(errors_are_as_predicted),
         cmocka_unit_test(promises_are_kept),
+        cmocka_unit_test(numbers_out_of_bounds_promise_nothing),
         cmocka_unit_test(best_comes_first),
         cmocka_unit_test(none_is_said_plainly),
         cmocka_unit_test(the_proposal_helps_where_it_should),
