@@ -106,7 +106,7 @@ static inline void cases_packed(bo_context *context, case_visitor visit)
                                .shape = {.sequences = 5,
                                          .lengths = lengths[n % 4],
                                          .layout = n % 3 ? BO_LAYOUT_HEADS_FIRST : BO_LAYOUT_TOKENS_FIRST},
-                               .final_gradient = n % 2,
+                               .final_gradient = n % 2 || n == 6,
                                .seed = n};
             visit(context, &desc);
         }
@@ -116,18 +116,18 @@ static inline void cases_packed(bo_context *context, case_visitor visit)
 static inline void cases_cross(bo_context *context, case_visitor visit)
 {
     static const size_t queries[3] = {7, 0, 3}, keys[3] = {1, 20, 0};
-    static const size_t tokens[][2] = {{1, 50}, {50, 1}, {13, 29}, {65, 64}};
+    static const size_t tokens[][2] = {{1, 50}, {50, 1}, {13, 29}, {65, 64}, {0, 9}}; /* the last makes a state */
     char name[128];
     for (size_t i = 0; i < KINDS; i++)
-        for (size_t n = 0; !kinds[i].causal_only && n < 5; n++) {
+        for (size_t n = 0; !kinds[i].causal_only && n < 6; n++) {
             trial_desc desc = {
                 .name = CASE_NAME("%s, cross %zu", kinds[i].name, n),
                 .attention = kind_desc(&kinds[i], 2, 1, 4, 3, false, 8),
-                .shape = {.sequences = n < 4 ? 2 : 3, .layout = n % 2 ? BO_LAYOUT_HEADS_FIRST : BO_LAYOUT_TOKENS_FIRST},
-                .final_gradient = n % 2,
+                .shape = {.sequences = n < 5 ? 2 : 3, .layout = n % 2 ? BO_LAYOUT_HEADS_FIRST : BO_LAYOUT_TOKENS_FIRST},
+                .final_gradient = n % 2 || n == 4,
                 .seed = n};
-            if (n < 4) desc.shape.tokens = tokens[n][0], desc.shape.key_tokens = tokens[n][1];
-            if (n == 4) desc.shape.lengths = queries, desc.shape.key_lengths = keys;
+            if (n < 5) desc.shape.tokens = tokens[n][0], desc.shape.key_tokens = tokens[n][1];
+            if (n == 5) desc.shape.lengths = queries, desc.shape.key_lengths = keys;
             visit(context, &desc);
         }
 }

@@ -41,7 +41,7 @@ typedef struct oracle_work {
     double *yq, *yk;            /* what φ is applied to */
     double *cq, *zq, *ck, *zk;  /* φ = exp(c) z */
     double *scale_q, *running;  /* ℓ(q), and R after each key: units of a clamp */
-    double *b, *weight;         /* log of g_1 … g_j, and the input weight of key j */
+    double *fade, *weight;      /* log of g_{j+1} … g_i for the query i at hand, and the input weight of key j */
     double *dzq, *dzk, *db, *dweight;
     double *row; /* keys: exp(e_ij - top_i) */
 } oracle_work;
@@ -63,13 +63,21 @@ static inline bool oracle_sees(const oracle_head *h, size_t place, size_t j)
 
 static inline void oracle_prepare_gates(const oracle_head *h, oracle_work *w)
 {
-    double sum = 0;
-    for (size_t j = 0; j < h->keys; j++) {
-        if (h->log_gate) sum += h->log_gate[j];
-        w->b[j] = sum;
-        /* an input weight is at least 1e-30: a first token whose gate is 1 is still its own answer */
+    /* an input weight is at least 1e-30: a first token whose gate is 1 is still its own answer */
+    for (size_t j = 0; j < h->keys; j++)
         w->weight[j] = h->desc->gate == BO_GATE_CONVEX ? fmax(1e-30, -expm1(h->log_gate[j])) : 1;
+}
+
+/* What has faded by the key at `place`: since key j into work->fade, and since before the first key. Summed from the latest
+ * back, so that what a strong gate closed off does not blur the rest. */
+static inline double oracle_fade(const oracle_head *h, oracle_work *w, size_t place)
+{
+    double sum = 0;
+    for (size_t j = h->keys; j-- > 0;) {
+        w->fade[j] = sum;
+        if (h->log_gate && j <= place) sum += h->log_gate[j];
     }
+    return sum;
 }
 
 /* R_t = max(R_{t-1} + log g_t, ℓ_t + log input weight); 0 for maps of moderate size. */
@@ -97,7 +105,7 @@ static inline oracle_work oracle_prepare(oracle_head *h)
 {
     oracle_work w = {.value = h->desc->value_dim};
     size_t rows = h->group * h->queries, keys = h->keys;
-    w.b = oracle_zeros(keys), w.weight = oracle_zeros(keys), w.row = oracle_zeros(keys);
+    w.fade = oracle_zeros(keys), w.weight = oracle_zeros(keys), w.row = oracle_zeros(keys);
     w.db = oracle_zeros(keys), w.dweight = oracle_zeros(keys);
     oracle_prepare_gates(h, &w);
     w.front = oracle_front_make(h->desc, h->sigma, h->m);
@@ -123,8 +131,8 @@ static inline oracle_work oracle_prepare(oracle_head *h)
 
 static inline void oracle_work_drop(oracle_work *w)
 {
-    double *arrays[] = {w->yq,      w->yk, w->cq,     w->zq,  w->ck,  w->zk, w->row,    w->scale_q,
-                        w->running, w->b,  w->weight, w->dzq, w->dzk, w->db, w->dweight};
+    double *arrays[] = {w->yq,      w->yk,   w->cq,     w->zq,  w->ck,  w->zk, w->row,    w->scale_q,
+                        w->running, w->fade, w->weight, w->dzq, w->dzk, w->db, w->dweight};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
     if (w->map.features) oracle_map_drop(&w->map);
 }
@@ -167,17 +175,17 @@ static inline double oracle_score(oracle_head *h, size_t row, size_t j)
 /* The log units of every weight, then the weights' factors exp(e_ij - top_i) into work->row. */
 static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *query)
 {
-    double c = w->cq ? w->cq[query->row] : 0, decay = h->log_gate && h->keys ? w->b[query->place] : 0;
+    double c = w->cq ? w->cq[query->row] : 0, all = oracle_fade(h, w, query->place);
     query->top = query->window_top = -INFINITY;
     for (size_t j = 0; j < h->keys; j++) {
         w->row[j] = -INFINITY;
         if (!oracle_sees(h, query->place, j)) continue;
         bool window = oracle_windowed(h, query->place, j);
-        w->row[j] = window ? oracle_score(h, query->row, j) : c + w->ck[j] + decay - w->b[j];
+        w->row[j] = window ? oracle_score(h, query->row, j) : c + w->ck[j] + w->fade[j];
         if (window) query->window_top = fmax(query->window_top, w->row[j]);
         query->top = fmax(query->top, w->row[j]);
     }
-    double initial = h->s0 ? c + h->log0 + decay : -INFINITY;
+    double initial = h->s0 ? c + h->log0 + all : -INFINITY;
     query->top = fmax(query->top, initial);
     if (query->top == -INFINITY) query->top = 0;
     for (size_t j = 0; j < h->keys; j++) w->row[j] = oracle_exp(w->row[j] - query->top, &h->noise);
@@ -346,15 +354,10 @@ static inline size_t oracle_absorbed(const oracle_head *h)
     return h->keys > h->desc->window ? h->keys - h->desc->window : 0;
 }
 
-static inline double oracle_decay(const oracle_head *h, const oracle_work *w)
-{
-    return h->keys ? w->b[h->keys - 1] : 0;
-}
-
 static inline void oracle_final(oracle_head *h, oracle_work *w)
 {
-    double last = oracle_decay(h, w);
-    double initial = oracle_exp(h->s0 ? h->log0 + last - h->log_final : -INFINITY, &h->noise);
+    double all = oracle_fade(h, w, h->keys);
+    double initial = oracle_exp(h->s0 ? h->log0 + all - h->log_final : -INFINITY, &h->noise);
     for (size_t f = 0; f < w->count; f++) {
         double shaken = initial * (1 + oracle_shake_term(h));
         h->z_final[f] = h->s0 ? shaken * h->z0[f] : 0;
@@ -362,7 +365,7 @@ static inline void oracle_final(oracle_head *h, oracle_work *w)
             h->s_final[f * w->value + c] = h->s0 ? shaken * h->s0[f * w->value + c] : 0;
     }
     for (size_t j = 0; j < oracle_absorbed(h); j++) {
-        double factor = w->weight[j] * oracle_exp(last - w->b[j] + w->ck[j] - h->log_final, &h->noise);
+        double factor = w->weight[j] * oracle_exp(w->fade[j] + w->ck[j] - h->log_final, &h->noise);
         for (size_t f = 0; f < w->count; f++) {
             double z = factor * w->zk[j * w->count + f] * (1 + oracle_shake_term(h));
             h->z_final[f] += z;
@@ -374,11 +377,11 @@ static inline void oracle_final(oracle_head *h, oracle_work *w)
 
 static inline void oracle_final_backward(oracle_head *h, oracle_work *w)
 {
-    double last = oracle_decay(h, w);
+    double all = oracle_fade(h, w, h->keys);
     if (h->log_final == -INFINITY) return;
-    double initial = oracle_exp(h->s0 ? h->log0 + last - h->log_final : -INFINITY, &h->noise);
+    double initial = oracle_exp(h->s0 ? h->log0 + all - h->log_final : -INFINITY, &h->noise);
     for (size_t j = 0; j < oracle_absorbed(h); j++) {
-        double factor = oracle_exp(last - w->b[j] + w->ck[j] - h->log_final, &h->noise), dlog = 0;
+        double factor = oracle_exp(w->fade[j] + w->ck[j] - h->log_final, &h->noise), dlog = 0;
         for (size_t f = 0; f < w->count; f++) {
             double z = w->zk[j * w->count + f];
             const double *ds = h->ds_final + f * w->value, *v = h->v + j * w->value;

@@ -98,8 +98,60 @@ static void long_sequences_do_not_drift(void **state)
     bo_context_destroy(context);
 }
 
+/* ---- slow gates ------------------------------------------------------------------------------------------------ */
+
+/* One key again and again with a gate that forgets slowly: the sums are geometric series, and their log scale is that of the
+ * key all along, a number beside which log g is small. v = 1 for the first half and 0 for the second:
+ * o = (g^(N/2) - g^N) / (1 - g^N) for either kind of gate. */
+static void check_slow_gate(bo_context *context, bo_gate gate, double norm, double log_gate)
+{
+    enum { HALF = 1000 };
+    bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR,
+                              .heads = 1,
+                              .dim = WIDTH,
+                              .value_dim = 1,
+                              .causal = true,
+                              .gate = gate,
+                              .features = {.features = FEATURES, .seed = 2}};
+    trial_desc full = {
+        .name = "slow gate", .attention = desc, .shape = {.sequences = 1, .tokens = 2 * HALF}, .seed = 1};
+    trial t = trial_make(context, &full);
+    for (size_t i = 0; i < t.count[K]; i++) t.array[Q][i] = t.array[K][i] = (float)(norm / 2); /* WIDTH is 4 */
+    for (size_t i = 0; i < t.count[V]; i++) t.array[V][i] = i < HALF;
+    for (size_t i = 0; i < t.count[LOG_GATE]; i++) t.array[LOG_GATE][i] = (float)log_gate;
+    double g = (double)(float)log_gate, truth = (exp(HALF * g) - exp(2 * HALF * g)) / -expm1(2 * HALF * g);
+    float *stepped = trial_floats(2 * HALF);
+    void *state = aligned_alloc(64, bo_attention_state_bytes(t.attention) / 64 * 64 + 64);
+    assert_ok(context, bo_attention_state_begin(context, t.attention, state));
+    bo_attention_inputs in = trial_inputs(&t);
+    for (size_t i = 0; i < 2 * HALF; i++, in.q += WIDTH, in.k += WIDTH, in.v++, in.log_gate++)
+        assert_ok(context, bo_attention_step(context, t.attention, 1, &in, &state, stepped + i));
+    trial_forward(&t);
+    double found[] = {(double)t.array[OUT][2 * HALF - 1], (double)stepped[2 * HALF - 1]};
+    for (size_t i = 0; i < 2; i++) /* 2000 roundings of a sum: 2⁻²⁴ √2000 = 3e-6, ten times that */
+        if (fabs(found[i] - truth) > 3e-5)
+            fail_msg("gate %s, |k| = %g, log g = %g, by %s: %.7g, expected %.7g", bo_gate_name(gate), norm, log_gate,
+                     i ? "steps" : "forward", found[i], truth);
+    free(stepped);
+    free(state);
+    trial_drop(&t);
+}
+
+static void slow_gates_are_not_lost(void **unused)
+{
+    (void)unused;
+    static const double norms[] = {0.1, 30, 100, 1000}, gates[] = {-1e-2, -1e-3, -1e-4, -1e-5};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < 16; i++) {
+        check_slow_gate(context, BO_GATE_DECAY, norms[i / 4], gates[i % 4]);
+        check_slow_gate(context, BO_GATE_CONVEX, norms[i / 4], gates[i % 4]);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(long_sequences_do_not_drift)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(long_sequences_do_not_drift),
+                                       cmocka_unit_test(slow_gates_are_not_lost)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,28 @@ static bo_status use(bo_context *context, const trial *t)
     return status;
 }
 
-static void check_failures(const kind_of *kind, int threads)
+/* What stands beside the passes: gates, DARK's parameters, the comparison. */
+static bo_status use_rest(bo_context *context, const trial *t)
+{
+    bo_attention *attention = NULL;
+    bo_attention_inputs in = trial_inputs(t);
+    bo_attention_error error;
+    bo_dark_report report;
+    const bo_attention_shape *shape = &t->desc.shape;
+    float x[3 * 5] = {1}, w[2 * 5] = {1}, gates[3 * 2], dx[3 * 5], dw[2 * 5], db[2], *m = trial_floats(2 * 4 * 4);
+    bo_status status = bo_gate_forward(context, 3, 5, 2, x, w, NULL, gates);
+    if (status == BO_OK) status = bo_gate_backward(context, 3, 5, 2, x, w, gates, gates, dx, dw, db);
+    if (status == BO_OK) status = bo_attention_create(context, &t->desc.attention, &attention);
+    if (status == BO_OK && t->d->kind == BO_ATTENTION_DARK)
+        status = bo_dark_whiten(context, attention, shape, in.q, in.k, 0, m);
+    if (status == BO_OK) status = bo_dark_propose(context, attention, shape, in.q, in.k, &report);
+    if (status == BO_OK) status = bo_attention_compare(context, attention, shape, &in, t->array[OUT], 3, &error);
+    bo_attention_destroy(attention);
+    free(m);
+    return status;
+}
+
+static void check_failures(const kind_of *kind, int threads, bo_status (*call)(bo_context *, const trial *))
 {
     counting c = {0};
     bo_context *plain = test_context(1), *context = counting_context(&c, threads);
@@ -47,7 +68,7 @@ static void check_failures(const kind_of *kind, int threads)
         c.calls = 0;
         c.fail_at = nth;
         c.once = true;
-        status = use(context, &t);
+        status = call(context, &t);
         bool reached = c.calls >= nth;
         c.fail_at = 0;
         if (c.live != before) fail_msg("%s: allocation %zu failing leaks", kind->name, nth);
@@ -64,7 +85,9 @@ static void check_failures(const kind_of *kind, int threads)
 static void any_allocation_may_fail(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < KINDS; i++) check_failures(&kinds[i], 1 + (int)(i % 2));
+    for (size_t i = 0; i < KINDS; i++) check_failures(&kinds[i], 1 + (int)(i % 2), use);
+    check_failures(kind_named("favor"), 1, use_rest);
+    check_failures(kind_named("dark"), 2, use_rest);
 }
 
 /* A redraw that finds no memory leaves an attention that works, and no state that it would misread. */

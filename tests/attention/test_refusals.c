@@ -1,5 +1,6 @@
 /* Bad input is refused with a sentence that names what was expected and what was found, and nothing else happens. */
 #include "trial.h"
+#include "attention/internal.h"
 
 /* ---- descriptors ----------------------------------------------------------------------------------------------- */
 
@@ -260,6 +261,35 @@ static void numbers_that_are_none_are_refused(void **state)
     bo_context_destroy(context);
 }
 
+/* Keys that nobody asks about yet go into a state: they are looked at all the same, and what was there stays. */
+static void keys_without_queries_are_looked_at(void **state)
+{
+    (void)state;
+    static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 64), LINEAR_(GOOD), FAVOR_(GOOD)};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < 3; i++)
+        for (size_t which = K; which <= V; which++) {
+            trial t = make(context, descs[i], TOKENS);
+            size_t bytes = bo_attention_state_bytes(t.attention);
+            void *before = malloc(bytes);
+            memcpy(before, t.initial[0], bytes);
+            bo_attention_inputs in = trial_inputs(&t);
+            bo_attention_shape shape = {.sequences = 2, .key_tokens = TOKENS};
+            t.array[which][9] = NAN;
+            in.q = NULL;
+            assert_fails(context, BO_NUMERIC, "sequence 0, head 0, token 1",
+                         bo_attention_extend(context, t.attention, &shape, &in, t.initial, NULL));
+            assert_fails(context, BO_NUMERIC, "sequence 0, head 0, token 1",
+                         bo_attention_forward(context, t.attention, &shape, &in, NULL, t.final, NULL, NULL));
+            assert_memory_equal(before, t.initial[0], bytes);
+            t.array[which][9] = 1;
+            assert_ok(context, bo_attention_extend(context, t.attention, &shape, &in, t.initial, NULL));
+            free(before);
+            trial_drop(&t);
+        }
+    bo_context_destroy(context);
+}
+
 static void bad_parameters_are_refused(void **state)
 {
     (void)state;
@@ -404,6 +434,9 @@ static void shared_states_are_refused(void **state)
     assert_fails(context, BO_INVALID, "0 and 1",
                  bo_attention_forward(context, t.attention, shape, &in, from, crossed, out, NULL));
     assert_ok(context, bo_attention_forward(context, t.attention, shape, &in, one, t.final, out, NULL)); /* a fork */
+    void *in_place[] = {t.initial[0], t.final[1]}; /* a fork that changes what the other still reads */
+    assert_fails(context, BO_INVALID, "0 and 1",
+                 bo_attention_forward(context, t.attention, shape, &in, one, in_place, out, NULL));
     trial_drop(&t);
     bo_context_destroy(context);
 }
@@ -417,6 +450,16 @@ static void bytes_that_are_no_state_are_refused(void **unused)
     char *state = aligned_alloc(64, (bytes + 127) / 64 * 64);
     float *s = trial_floats(16 * 8), z[16] = {0};
     double scale;
+    static const float scales[] = {NAN, INFINITY};
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(state, t.initial[0], bytes);
+        *bo_state_sums(t.attention, state, 1).log_scale = scales[i];
+        assert_fails(context, BO_INVALID, "damaged", bo_attention_state_check(context, t.attention, state));
+    }
+    memcpy(state, t.initial[0], bytes);
+    ((bo_state_header *)state)->tokens = UINT64_MAX - 3;
+    assert_fails(context, BO_INVALID, "18446744073709551612 tokens",
+                 bo_attention_state_check(context, t.attention, state));
     memset(state, 0, bytes);
     assert_fails(context, BO_INVALID, "no state", bo_attention_state_check(context, t.attention, state));
     assert_fails(context, BO_INVALID, "NULL", bo_attention_state_check(context, t.attention, NULL));
@@ -477,9 +520,38 @@ static void backward_refuses_what_it_cannot_do(void **state)
     assert_fails(context, BO_INVALID, "initial state 0", BACKWARD(out, t.tape, dout, NULL, &g));
     g = (bo_attention_gradients){0};
     assert_ok(context, BACKWARD(out, t.tape, dout, NULL, &g)); /* nothing is wanted */
+    bo_attention_shape other = t.desc.shape;
+    other.layout = BO_LAYOUT_TOKENS_FIRST, shape = &other;
+    assert_fails(context, BO_INVALID, "another", BACKWARD(out, t.tape, dout, NULL, &g));
+    other = (bo_attention_shape){.sequences = 1, .tokens = 2 * TOKENS};
+    assert_fails(context, BO_INVALID, "another", BACKWARD(out, t.tape, dout, NULL, &g));
+    shape = &t.desc.shape;
+    from = NULL;
+    assert_ok(context, bo_attention_redraw(context, t.attention, 1));
+    assert_fails(context, BO_INVALID, "draw", BACKWARD(out, t.tape, dout, NULL, &g));
+    assert_ok(context, bo_attention_redraw(context, t.attention, 0));
+    from = (const void *const *)t.initial;
     g.q = t.gradient[Q];
     assert_ok(context, BACKWARD(out, t.tape, NULL, NULL, &g)); /* nothing flows */
     for (size_t i = 0; i < t.count[Q]; i++) assert_close((double)t.gradient[Q][i], 0, 0);
+    trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+/* A call that only makes a state has something to go back through too. */
+static void tapes_are_wanted_without_queries(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD), 0);
+    bo_attention_shape shape = {.sequences = 2, .key_tokens = TOKENS};
+    bo_attention_inputs in = trial_inputs(&t);
+    bo_attention_gradients g = {.k = t.gradient[K]};
+    in.q = NULL;
+    assert_ok(context, bo_attention_forward(context, t.attention, &shape, &in, NULL, t.final, NULL, NULL));
+    assert_fails(context, BO_INVALID, "tape",
+                 bo_attention_backward(context, t.attention, &shape, &in, NULL, NULL, NULL, NULL,
+                                       (const float *const *)t.d_final, &g));
     trial_drop(&t);
     bo_context_destroy(context);
 }
@@ -519,7 +591,9 @@ int main(void)
         cmocka_unit_test(missing_arrays_are_refused),
         cmocka_unit_test(bad_shapes_are_refused),
         cmocka_unit_test(numbers_that_are_none_are_refused),
+        cmocka_unit_test(keys_without_queries_are_looked_at),
         cmocka_unit_test(bad_parameters_are_refused),
+        cmocka_unit_test(tapes_are_wanted_without_queries),
         cmocka_unit_test(steps_refuse_too),
         cmocka_unit_test(full_caches_are_refused),
         cmocka_unit_test(foreign_states_are_refused),

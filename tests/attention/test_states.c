@@ -260,11 +260,22 @@ static void use_spoilt(const trial *t, void *state)
     float *out = trial_floats(t->count[OUT]);
     const void *from[] = {state};
     void *to = state_new(t);
+    float *d_final = trial_floats(t->gradient_floats), *d_initial = trial_floats(t->gradient_floats);
+    const float *given[] = {d_final};
+    bo_attention_gradients g = {.initial = &d_initial};
+    size_t tape_bytes = 0;
+    assert_ok(t->context, bo_attention_tape_bytes(t->context, t->attention, &shape, &tape_bytes));
+    void *tape = aligned_alloc(64, tape_bytes / 64 * 64 + 64);
+    if (bo_attention_forward(t->context, t->attention, &shape, &in, from, NULL, out, tape) == BO_OK)
+        (void)bo_attention_backward(t->context, t->attention, &shape, &in, from, out, tape, out, given, &g);
     (void)bo_attention_forward(t->context, t->attention, &shape, &in, from, &to, out, NULL);
     (void)bo_attention_extend(t->context, t->attention, &shape, &in, &state, out);
     (void)bo_attention_step(t->context, t->attention, 1, &in, &state, out);
     free(to);
     free(out);
+    free(tape);
+    free(d_final);
+    free(d_initial);
 }
 
 /* Bytes may come from a file or a wire. Whatever they say, the answer is a status or numbers, never a crash: sanitizers watch.
