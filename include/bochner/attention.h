@@ -85,7 +85,8 @@ typedef struct bo_attention_desc {
     bo_normaliser normaliser;
     /* Least denominator, in units of exp(log scale of the query + running log scale); gradients through a clamped
      * denominator are zero. 0: 1e-3 for signed features, the smallest normal float for non-negative ones. Where even
-     * the clamped denominator is not larger than the smallest normal float, the output is 0 and so are its gradients. */
+     * the clamped denominator is not larger than the smallest normal float, the output is 0; gradients are 0 where it is
+     * below 1e-30. */
     double clamp;
     double temperature; /* RFA: τ; 0: 1 */
     size_t rank;        /* DARK: rows of M; 0: dim */
@@ -289,8 +290,9 @@ typedef struct bo_attention_advice {
 } bo_attention_advice;
 /* Measures the data, then tries the maps on up to eight heads, with up to a thousand of their keys: on some of the
  * queries until the target is reached, then on up to 4096 of them with three draws, each of which must reach it; signed
- * features must also leave every denominator at least half of what it is without them. Of desc: heads, key_heads, dim, value_dim, causal, scale,
- * features.seed. v NULL: random values of unit variance. target 0: 0.1. most 0: 4096 features. */
+ * features must also leave every denominator at least half of what it is in closed form. Of desc: heads, key_heads,
+ * dim, value_dim, causal, scale, features.seed. v NULL: random values of unit variance. target 0: 0.1. most 0: 4096
+ * features. */
 BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,
                                      double target, size_t most, bo_attention_advice *out);

@@ -135,6 +135,43 @@ static bool blame(bo_context *context, const bo_call *call, const char *name, co
     return false;
 }
 
+/* A row and where it is. */
+typedef struct culprit {
+    const char *name;
+    double norm;
+    size_t sequence, head, token;
+} culprit;
+
+static void seek_largest(const bo_call *call, const char *name, const float *array, size_t heads, size_t width,
+                         bool keys, culprit *worst)
+{
+    for (size_t s = 0; s < call->shape->sequences; s++)
+        for (size_t h = 0; h < heads; h++) {
+            bo_rows rows = bo_rows_at(call, array, heads, width, keys, s, h);
+            size_t tokens = keys ? call->sequences[s].keys : call->sequences[s].queries;
+            for (size_t t = 0; rows.at && t < tokens; t++) {
+                const float *row = rows.at + t * rows.stride;
+                double norm = sqrt(call->kernels->dot(width, row, row));
+                if (norm > worst->norm) *worst = (culprit){name, norm, s, h, t};
+            }
+        }
+}
+
+/* Everything was finite, and still something left float32 on the way: most likely where the inputs are largest. */
+static bo_status blame_largest(bo_context *context, const bo_call *call)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    culprit worst = {.name = "q"};
+    seek_largest(call, "q", call->in->q, d->heads, d->dim, false, &worst);
+    seek_largest(call, "k", call->in->k, d->key_heads, d->dim, true, &worst);
+    seek_largest(call, "v", call->in->v, d->key_heads, d->value_dim, true, &worst);
+    return bo_fail(
+        context, BO_NUMERIC,
+        "attention: numbers beyond float32 came up; the largest input is %s of norm %.3g at sequence %zu, head %zu, "
+        "token %zu",
+        worst.name, worst.norm, worst.sequence, worst.head, worst.token);
+}
+
 bo_status bo_inputs_blame(bo_context *context, const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
@@ -142,7 +179,7 @@ bo_status bo_inputs_blame(bo_context *context, const bo_call *call)
     if (blame(context, call, "k", call->in->k, d->key_heads, d->dim, true)) return BO_NUMERIC;
     if (blame(context, call, "v", call->in->v, d->key_heads, d->value_dim, true)) return BO_NUMERIC;
     if (blame(context, call, "dout", call->dout, d->heads, d->value_dim, false)) return BO_NUMERIC;
-    return bo_fail(context, BO_NUMERIC, "attention: a number was too large to go on with");
+    return blame_largest(context, call);
 }
 
 /* ---- a look at everything -------------------------------------------------------------------------------------- */

@@ -103,7 +103,7 @@ static bool take_keys(const task *at, bo_linear *linear, size_t first, size_t ke
         !bo_rows_finite(linear->kernels, keys, d->value_dim, v, at->v.stride))
         return false;
     bo_linear_keys(linear, keys, k, at->k.stride, bo_rows_from(at->gate, first).at, at->gate.stride);
-    return isfinite(linear->r[keys]); /* else a log scale has left float */
+    return bo_log_scales_fit(keys, linear->lk);
 }
 
 /* Queries [first, first + queries) of every head of the group against the sums and the chunk's keys. */
@@ -121,6 +121,7 @@ static bool ask(const task *at, forward_work *work, size_t first, size_t queries
         bo_rows out = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
         if (!bo_rows_finite(linear->kernels, queries, d->dim, bo_rows_from(q, first).at, q.stride)) return false;
         bo_linear_features(linear, queries, bo_rows_from(q, first).at, q.stride);
+        if (!bo_log_scales_fit(queries, linear->lq)) return false;
         fetch(q, first + queries, bo_least(first + queries + linear->chunk, at->at->queries), d->dim);
         bo_linear_queries(linear, queries, 0, bo_rows_from(at->v, first).at, at->v.stride, work->n, d->value_dim,
                           work->denominator, work->top);

@@ -75,6 +75,8 @@ static inline size_t bo_visible(size_t row, size_t lag, size_t keys)
 /* exp(r[0] + b[t] - r[t]): what the sums before the chunk are worth after t of its keys. */
 float bo_linear_remains(const bo_linear *work, size_t t);
 
+/* Log scales are of a size that leaves exp of their rounding in float: |ℓ| < 2^30. */
+bool bo_log_scales_fit(size_t n, const float *log_scale);
 /* Neither denominator nor numerator has left float. */
 bool bo_linear_finite(const bo_attention *attention, float denominator, const float *n);
 /* out = n / denominator under the descriptor's rules; also what the tape keeps as `sum` (internal.h). */

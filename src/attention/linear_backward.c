@@ -38,7 +38,7 @@ size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attentio
     return carver.bytes;
 }
 
-/* ---- queries ---------------------------------------------------------------------------------------------------- */
+/* ---- queries -------------------------------------------------------------------------------------------------------- */
 
 /* Every query head of the group, rows [first, first + rows). */
 static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t first, size_t rows, size_t lag)
@@ -85,7 +85,7 @@ static void zero_queries(const bo_linear_reverse *at)
     }
 }
 
-/* ---- the sums' gradients at both ends ---------------------------------------------------------------------------- */
+/* ---- the sums' gradients at both ends ------------------------------------------------------------------------------- */
 
 static void begin_gradient(const bo_linear_reverse *at, back_work *work)
 {
@@ -115,7 +115,7 @@ static void end_gradient(const bo_linear_reverse *at, const back_work *work)
         attention->kernels->transpose(back->wide, attention->count, back->gt, attention->count, gradient, back->wide);
 }
 
-/* ---- causal ------------------------------------------------------------------------------------------------------ */
+/* ---- causal --------------------------------------------------------------------------------------------------------- */
 
 /* A chunk's keys as they were: features and log scales from the segment's store, exponents again. */
 static void restore_chunk(back_work *work, const bo_key_rows *rows, size_t index)
@@ -220,7 +220,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
     return true;
 }
 
-/* ---- bidirectional ------------------------------------------------------------------------------------------------ */
+/* ---- bidirectional -------------------------------------------------------------------------------------------------- */
 
 static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, const void *initial)
 {
@@ -253,8 +253,7 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     return true;
 }
 
-/* ---- the pass
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the pass ------------------------------------------------------------------------------------------------------- */
 
 void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
 {

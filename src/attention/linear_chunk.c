@@ -203,6 +203,13 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
     work->keys = 0;
 }
 
+bool bo_log_scales_fit(size_t n, const float *log_scale)
+{
+    bool fit = true;
+    for (size_t i = 0; i < n; i++) fit = fit && fabsf(log_scale[i]) < 0x1p30f;
+    return fit;
+}
+
 bool bo_linear_finite(const bo_attention *attention, float denominator, const float *n)
 {
     return isfinite(denominator) && attention->kernels->finite(attention->desc.value_dim, n);

@@ -6,6 +6,9 @@
 /* The hybrid's window may weigh e^-100 in the sums' units: what nothing in them answers to stays a number. */
 static const float most_exponent = 69.0f;
 
+/* Below this 1 / denominator times a gradient may leave float: no gradient flows. */
+static const float least_sum = 1e-30f;
+
 /* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
 enum { COLUMNS = 32 };
 
@@ -91,7 +94,7 @@ static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
         size_t t = bo_visible(i, rows->lag, work->keys);
         const float *dout = rows->dout + i * rows->lddout;
         float *dn = back->dn + i * wide, sum = rows->sum[i], factor = 0;
-        if (isfinite(sum) && isfinite(rows->top[i]))
+        if (isfinite(sum) && isfinite(rows->top[i]) && fabsf(sum) >= least_sum)
             factor = expf(fminf(work->lq[i] + work->r[t] - rows->top[i], most_exponent)) / fabsf(sum);
         kernels->scale(values, factor, dout, dn);
         dn[values] = 0;

@@ -74,6 +74,13 @@ bo_token bo_linear_token(const bo_attention *attention, float log_scale, float l
                       .weight = (float)exp(own - (double)next)};
 }
 
+static bool queries_fit(const step_work *work, size_t group, size_t count, size_t row)
+{
+    bool fit = true;
+    for (size_t g = 0; g < group; g++) fit = fit && bo_log_scales_fit(1, work->lq + g * count + row);
+    return fit;
+}
+
 void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                     size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch)
 {
@@ -91,9 +98,11 @@ void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in
     for (size_t row = 0; row < count; row++) {
         size_t at = (first + row) * d->key_heads + key_head;
         bo_sums sums = bo_state_sums(attention, states[first + row], key_head);
-        if (!step_one(attention, &work, row, count, in->k ? in->v + at * d->value_dim : NULL,
-                      in->log_gate ? in->log_gate + at : NULL, sums,
-                      out + ((first + row) * d->heads + head) * d->value_dim))
+        bool fit =
+            (!in->k || bo_log_scales_fit(1, work.linear.lk + row)) && queries_fit(&work, attention->group, count, row);
+        if (!fit || !step_one(attention, &work, row, count, in->k ? in->v + at * d->value_dim : NULL,
+                              in->log_gate ? in->log_gate + at : NULL, sums,
+                              out + ((first + row) * d->heads + head) * d->value_dim))
             atomic_store(not_finite, true);
     }
 }
