@@ -1,5 +1,5 @@
-/* A second opinion on attention: the matrix a_ij itself, in double, as the top of attention.h writes it, and its gradients
- * by the quadratic formulas. Nothing here is chunked, tiled or clever; that is the point.
+/* A second opinion on attention: the matrix a_ij itself, in double, as the top of attention.h writes it, and its
+ * gradients by the quadratic formulas. Nothing here is chunked, tiled or clever; that is the point.
  *
  * One key head of one sequence with the query heads that share it is an oracle_head. Units: a_ij = exp(e_ij) times a
  * mantissa, and everything about query i is relative to exp(top_i), top_i = max_j e_ij. */
@@ -9,8 +9,8 @@
 #include "oracle_features.h"
 #include <float.h>
 
-/* Arrays are dense and row-major. Causal: query i stands at the place of key keys - queries + i; the keys before the first
- * query are those that a state held. */
+/* Arrays are dense and row-major. Causal: query i stands at the place of key keys - queries + i; the keys before the
+ * first query are those that a state held. */
 typedef struct oracle_head {
     bo_context *context;
     const bo_attention_desc *desc; /* with its defaults filled in */
@@ -68,8 +68,8 @@ static inline void oracle_prepare_gates(const oracle_head *h, oracle_work *w)
         w->weight[j] = h->desc->gate == BO_GATE_CONVEX ? fmax(1e-30, -expm1(h->log_gate[j])) : 1;
 }
 
-/* What has faded by the key at `place`: since key j into work->fade, and since before the first key. Summed from the latest
- * back, so that what a strong gate closed off does not blur the rest. */
+/* What has faded by the key at `place`: since key j into work->fade, and since before the first key. Summed from the
+ * latest back, so that what a strong gate closed off does not blur the rest. */
 static inline double oracle_fade(const oracle_head *h, oracle_work *w, size_t place)
 {
     double sum = 0;
@@ -192,8 +192,8 @@ static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *qu
     query->initial = oracle_exp(initial - query->top, &h->noise);
 }
 
-/* log of the unit that a clamp is given in: exp(ℓ(q_i) + R_i), or where a window has a larger weight (or the sums have none
- * at all) that. */
+/* log of the unit that a clamp is given in: exp(ℓ(q_i) + R_i), or where a window has a larger weight (or the sums
+ * have none at all) that. */
 static inline double oracle_unit(const oracle_head *h, const oracle_work *w, const oracle_query *query)
 {
     if (!h->features) return query->window_top;

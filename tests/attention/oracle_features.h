@@ -1,6 +1,6 @@
-/* φ in double, by the formulas of features.h and nothing else: φ(x) = exp(c) z with a c for each row, so that exponential
- * maps do not leave double's range where |x| = 30. Maps of moderate size come from the float64 reference, whose own truth
- * the room of features tests. Also what attention does to queries and keys before φ. */
+/* φ in double, by the formulas of features.h and nothing else: φ(x) = exp(c) z with a c for each row, so that
+ * exponential maps do not leave double's range where |x| = 30. Maps of moderate size come from the float64
+ * reference, whose own truth the room of features tests. Also what attention does to queries and keys before φ. */
 #ifndef BO_TEST_ATTENTION_ORACLE_FEATURES_H
 #define BO_TEST_ATTENTION_ORACLE_FEATURES_H
 
@@ -40,7 +40,8 @@ static inline double oracle_shake(oracle_noise *noise, double amount)
     return noise->size * amount * 1.7320508 * ((double)(noise->state >> 11) * 0x1p-52 - 1);
 }
 
-/* Rounding of each row's own size: what sketches and other sums over a whole row do to it. What is exactly 0 stays so. */
+/* Rounding of each row's own size: what sketches and other sums over a whole row do to it. What is exactly 0 stays
+ * so. */
 static inline void oracle_shake_rows(oracle_noise *noise, size_t rows, size_t width, double *x)
 {
     for (size_t r = 0; noise->size > 0 && r < rows; r++) {
@@ -245,7 +246,8 @@ static inline void oracle_phi_backward(const oracle_map *map, size_t rows, const
     }
 }
 
-/* The log scales in whose units a clamp is given: they are the library's own choice, and nothing else depends on them. */
+/* The log scales in whose units a clamp is given: they are the library's own choice, and nothing else depends on
+ * them. */
 static inline void oracle_log_scales(const oracle_map *map, size_t rows, const double *x, double *scales)
 {
     float *x32 = malloc((rows * map->dim + 1) * sizeof *x32), *z = malloc((map->count + 16) * sizeof *z), scale;
@@ -262,8 +264,8 @@ static inline void oracle_log_scales(const oracle_map *map, size_t rows, const d
 
 /* ---- before φ -------------------------------------------------------------------------------------------------- */
 
-/* y = σ∘x̂ with x̂ = x / (|x| + 1e-3) (RFA), M x (DARK), x (the others). sigma and m NULL: 1, the identity's rows. RFA's
- * temperature is in its frequencies: N(0, I / τ²). */
+/* y = σ∘x̂ with x̂ = x / (|x| + 1e-3) (RFA), M x (DARK), x (the others). sigma and m NULL: 1, the identity's rows.
+ * RFA's temperature is in its frequencies: N(0, I / τ²). */
 typedef struct oracle_front {
     const bo_attention_desc *desc;
     const double *sigma, *m;

@@ -1,4 +1,5 @@
-/* Gradients of every input, parameter and initial state against the oracle, also with gradients into the final states. */
+/* Gradients of every input, parameter and initial state against the oracle, also with gradients into the final
+ * states. */
 #include "cases.h"
 
 static void check(bo_context *context, const trial_desc *desc)

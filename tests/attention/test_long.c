@@ -55,9 +55,10 @@ static void step_through(const trial *t, float *out)
     free(state);
 }
 
-/* Values are near one, so that a sum grows with N. A sum of N float32 terms wanders by about √N / 4 of its own last place,
- * 2⁻²⁴ √N / 4 = 5e-6 of it for N steps; features of both signs cancel, and the same wandering is then more of what is left:
- * 20 times as much is allowed. With a gate that forgets nothing adds up, and the few roundings of one token remain. */
+/* Values are near one, so that a sum grows with N. A sum of N float32 terms wanders by about √N / 4 of its own last
+ * place, 2⁻²⁴ √N / 4 = 5e-6 of it for N steps; features of both signs cancel, and the same wandering is then more of
+ * what is left: 20 times as much is allowed. With a gate that forgets nothing adds up, and the few roundings of one
+ * token remain. */
 static void check(const trial *t, const double *truth, const float *out, const char *what)
 {
     double tolerance = t->d->gate ? 1e-5 : 1e-4;
@@ -100,9 +101,9 @@ static void long_sequences_do_not_drift(void **state)
 
 /* ---- slow gates ------------------------------------------------------------------------------------------------ */
 
-/* One key again and again with a gate that forgets slowly: the sums are geometric series, and their log scale is that of the
- * key all along, a number beside which log g is small. v = 1 for the first half and 0 for the second:
- * o = (g^(N/2) - g^N) / (1 - g^N) for either kind of gate. */
+/* One key again and again with a gate that forgets slowly: the sums are geometric series, and their log scale is
+ * that of the key all along, a number beside which log g is small. v = 1 for the first half and 0 for the second: o
+ * = (g^(N/2) - g^N) / (1 - g^N) for either kind of gate. */
 static void check_slow_gate(bo_context *context, bo_gate gate, double norm, double log_gate)
 {
     enum { HALF = 1000 };

@@ -177,8 +177,8 @@ static void plans_tell_what_calls_take(void **state)
     }
 }
 
-/* 16 times the length: forward the same; backward and tape, but for two floats a query, at most 4 times as much. A state may
- * be added at each end where lengths do not divide. */
+/* 16 times the length: forward the same; backward and tape, but for two floats a query, at most 4 times as much. A
+ * state may be added at each end where lengths do not divide. */
 static void long_sequences_take_little(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What is not asked for changes nothing: any subset of gradients, no tape, no final states, rows at odd addresses, states and
- * attentions shared by threads. All of it bit for bit. */
+/* What is not asked for changes nothing: any subset of gradients, no tape, no final states, rows at odd addresses,
+ * states and attentions shared by threads. All of it bit for bit. */
 #include "cases.h"
 #include <pthread.h>
 

@@ -1,34 +1,7 @@
 /* Bad input is refused with a sentence that names what was expected and what was found, and nothing else happens. */
-#include "trial.h"
-#include "attention/internal.h"
+#include "refusals.h"
 
 /* ---- descriptors ----------------------------------------------------------------------------------------------- */
-
-#define GOOD .heads = 4, .dim = 8
-#define EXACT_(...)                                                                                                    \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_EXACT, __VA_ARGS__                                                                        \
-    }
-#define FAVOR_(...)                                                                                                    \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_FAVOR, .features.features = 16, __VA_ARGS__                                               \
-    }
-#define LINEAR_(...)                                                                                                   \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_LINEAR, .features.features = 16, __VA_ARGS__                                              \
-    }
-#define HYBRID_(...)                                                                                                   \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_HYBRID, .features.features = 16, __VA_ARGS__                                              \
-    }
-#define RFA_(...)                                                                                                      \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_RFA, .features.features = 16, __VA_ARGS__                                                 \
-    }
-#define DARK_(...)                                                                                                     \
-    {                                                                                                                  \
-        .kind = BO_ATTENTION_DARK, .features.features = 16, __VA_ARGS__                                                \
-    }
 
 typedef struct bad_desc {
     bo_status status;
@@ -138,28 +111,6 @@ static void sizes_beyond_memory_are_refused(void **state)
 }
 
 /* ---- calls ----------------------------------------------------------------------------------------------------- */
-
-enum { TOKENS = 5 };
-
-static trial make(bo_context *context, bo_attention_desc desc, size_t past)
-{
-    trial_desc full = {
-        .name = "refused", .attention = desc, .shape = {.sequences = 2, .tokens = TOKENS}, .past = past, .seed = 1};
-    return trial_make(context, &full);
-}
-
-/* The call fails, says both words, and out keeps its bits. */
-static void refuse(trial *t, const bo_attention_inputs *in, bo_status status, const char *one, const char *two)
-{
-    float *out = trial_floats(t->count[OUT]), *before = trial_floats(t->count[OUT]);
-    bo_status found = bo_attention_forward(t->context, t->attention, &t->desc.shape, in, NULL, NULL, out, NULL);
-    const char *message = bo_context_error(t->context);
-    if (found != status || !strstr(message, one) || !strstr(message, two))
-        fail_msg("%s %s: %s, '%s'", one, two, bo_status_string(found), message);
-    if (status == BO_INVALID) assert_memory_equal(out, before, t->count[OUT] * sizeof *out);
-    free(out);
-    free(before);
-}
 
 static void missing_arrays_are_refused(void **state)
 {
@@ -348,214 +299,6 @@ static void steps_refuse_too(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- states ---------------------------------------------------------------------------------------------------- */
-
-static void full_caches_are_refused(void **state)
-{
-    (void)state;
-    bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)EXACT_(GOOD, .capacity = 7, .causal = true), TOKENS);
-    bo_attention_inputs in = trial_inputs(&t);
-    bo_status status = bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]);
-    assert_int_equal(status, BO_INVALID);
-    assert_non_null(strstr(bo_context_error(context), "holds 5 tokens and is to take 5 more"));
-    assert_non_null(strstr(bo_context_error(context), "7"));
-    t.desc.shape.tokens = 2;
-    assert_ok(context, bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]));
-    assert_fails(context, BO_INVALID, "capacity 7",
-                 bo_attention_step(context, t.attention, 1, &in, t.initial, t.array[OUT]));
-    t.desc.shape.tokens = TOKENS;
-    trial_drop(&t);
-    bo_context_destroy(context);
-}
-
-static void foreign_states_are_refused(void **state)
-{
-    (void)state;
-    static const bo_attention_desc own = FAVOR_(GOOD, .causal = true, .features.seed = 5);
-    static const bo_attention_desc others[] = {
-        FAVOR_(GOOD, .causal = true, .features.seed = 6),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .scale = 0.5),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .gate = BO_GATE_DECAY),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .key_heads = 2),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .value_dim = 4),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .features.function = BO_FUNCTION_HYPERBOLIC),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .one_draw = true),
-        HYBRID_(GOOD, .causal = true, .features.seed = 5),
-        EXACT_(GOOD, .causal = true)};
-    bo_context *context = test_context(1);
-    trial t = make(context, own, TOKENS);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        trial other = make(context, others[i], 0);
-        bo_attention_inputs in = trial_inputs(&other);
-        size_t room = bo_attention_state_bytes(other.attention), bytes = bo_attention_state_bytes(t.attention);
-        void *big = aligned_alloc(64, ((room > bytes ? room : bytes) + 127) / 64 * 64), *states[] = {big, big};
-        memcpy(big, t.initial[0], bytes);
-        if (bo_attention_state_check(context, other.attention, big) != BO_INVALID) fail_msg("foreign state %zu", i);
-        assert_fails(context, BO_INVALID, "another",
-                     bo_attention_extend(context, other.attention, &other.desc.shape, &in, states, other.array[OUT]));
-        assert_fails(context, BO_INVALID, "another",
-                     bo_attention_step(context, other.attention, 1, &in, states, other.array[OUT]));
-        free(big);
-        trial_drop(&other);
-    }
-    trial_drop(&t);
-    bo_context_destroy(context);
-}
-
-static void states_of_another_draw_are_refused(void **state)
-{
-    (void)state;
-    bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
-    assert_ok(context, bo_attention_state_check(context, t.attention, t.initial[0]));
-    assert_ok(context, bo_attention_redraw(context, t.attention, 1));
-    assert_fails(context, BO_INVALID, "draw", bo_attention_state_check(context, t.attention, t.initial[0]));
-    assert_ok(context, bo_attention_redraw(context, t.attention, 0));
-    assert_ok(context, bo_attention_state_check(context, t.attention, t.initial[0]));
-    trial_drop(&t);
-    bo_context_destroy(context);
-}
-
-/* Two sequences may not write one state, nor one read what another writes. */
-static void shared_states_are_refused(void **state)
-{
-    (void)state;
-    bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
-    bo_attention_inputs in = trial_inputs(&t);
-    const bo_attention_shape *shape = &t.desc.shape;
-    void *same[] = {t.final[0], t.final[0]}, *crossed[] = {t.initial[1], t.initial[0]};
-    const void *const *from = (const void *const *)t.initial;
-    const void *one[] = {t.initial[0], t.initial[0]};
-    float *out = t.array[OUT];
-    assert_fails(context, BO_INVALID, "0 and 1", bo_attention_step(context, t.attention, 2, &in, same, out));
-    assert_fails(context, BO_INVALID, "0 and 1", bo_attention_extend(context, t.attention, shape, &in, same, out));
-    assert_fails(context, BO_INVALID, "0 and 1",
-                 bo_attention_forward(context, t.attention, shape, &in, from, crossed, out, NULL));
-    assert_ok(context, bo_attention_forward(context, t.attention, shape, &in, one, t.final, out, NULL)); /* a fork */
-    void *in_place[] = {t.initial[0], t.final[1]}; /* a fork that changes what the other still reads */
-    assert_fails(context, BO_INVALID, "0 and 1",
-                 bo_attention_forward(context, t.attention, shape, &in, one, in_place, out, NULL));
-    trial_drop(&t);
-    bo_context_destroy(context);
-}
-
-static void bytes_that_are_no_state_are_refused(void **unused)
-{
-    (void)unused;
-    bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
-    size_t bytes = bo_attention_state_bytes(t.attention);
-    char *state = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    float *s = trial_floats(16 * 8), z[16] = {0};
-    double scale;
-    static const float scales[] = {NAN, INFINITY};
-    for (size_t i = 0; i < 2; i++) {
-        memcpy(state, t.initial[0], bytes);
-        *bo_state_sums(t.attention, state, 1).log_scale = scales[i];
-        assert_fails(context, BO_INVALID, "damaged", bo_attention_state_check(context, t.attention, state));
-    }
-    memcpy(state, t.initial[0], bytes);
-    ((bo_state_header *)state)->tokens = UINT64_MAX - 3;
-    assert_fails(context, BO_INVALID, "18446744073709551612 tokens",
-                 bo_attention_state_check(context, t.attention, state));
-    memset(state, 0, bytes);
-    assert_fails(context, BO_INVALID, "no state", bo_attention_state_check(context, t.attention, state));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_state_check(context, t.attention, NULL));
-    assert_fails(context, BO_INVALID, "8 bytes", bo_attention_state_check(context, t.attention, state + 4));
-    assert_fails(context, BO_INVALID, "8 bytes", bo_attention_state_begin(context, t.attention, state + 4));
-    assert_fails(context, BO_INVALID, "NULL", bo_attention_state_begin(context, t.attention, NULL));
-    assert_fails(context, BO_INVALID, "head 4 of 4",
-                 bo_attention_state_get(context, t.attention, t.initial[0], 4, s, z, &scale));
-    assert_fails(context, BO_INVALID, "NULL",
-                 bo_attention_state_set(context, t.attention, t.initial[0], 0, NULL, z, 0));
-    assert_fails(context, BO_INVALID, "log_scale",
-                 bo_attention_state_set(context, t.attention, t.initial[0], 0, s, z, NAN));
-    s[5] = NAN;
-    assert_fails(context, BO_NUMERIC, "finite", bo_attention_state_set(context, t.attention, t.initial[0], 0, s, z, 0));
-    trial_drop(&t);
-    t = make(context, (bo_attention_desc)EXACT_(GOOD, .causal = true), 0);
-    assert_fails(context, BO_INVALID, "exact",
-                 bo_attention_state_get(context, t.attention, t.final[0], 0, s, z, &scale));
-    trial_drop(&t);
-    free(state);
-    free(s);
-    bo_context_destroy(context);
-}
-
-/* ---- backward -------------------------------------------------------------------------------------------------- */
-
-static void backward_refuses_what_it_cannot_do(void **state)
-{
-    (void)state;
-    bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD, .causal = true), TOKENS);
-    trial_forward(&t);
-    bo_attention_inputs in = trial_inputs(&t);
-    float *out = t.array[OUT], *dout = t.gradient[OUT];
-    const void *const *from = (const void *const *)t.initial;
-    const float *missing[] = {NULL, NULL};
-    bo_attention_gradients g = {.q = t.gradient[Q]};
-    const bo_attention_shape *shape = &t.desc.shape;
-#define BACKWARD(out_, tape_, dout_, d_final_, gradients_)                                                             \
-    bo_attention_backward(context, t.attention, shape, &in, from, out_, tape_, dout_, d_final_, gradients_)
-    assert_fails(context, BO_INVALID, "gradients", BACKWARD(out, t.tape, dout, NULL, NULL));
-    assert_fails(context, BO_INVALID, "tape", BACKWARD(out, NULL, dout, NULL, &g));
-    assert_fails(context, BO_INVALID, "out", BACKWARD(NULL, t.tape, dout, NULL, &g));
-    assert_fails(context, BO_INVALID, "final state 0", BACKWARD(out, t.tape, dout, missing, &g));
-    dout[7] = NAN;
-    assert_fails(context, BO_NUMERIC, "dout is nan at sequence 0, head 0, token 0",
-                 BACKWARD(out, t.tape, dout, NULL, &g));
-    dout[7] = 0;
-    g.log_gate = out;
-    assert_fails(context, BO_INVALID, "log_gate", BACKWARD(out, t.tape, dout, NULL, &g));
-    g = (bo_attention_gradients){.sigma = out};
-    assert_fails(context, BO_INVALID, "sigma", BACKWARD(out, t.tape, dout, NULL, &g));
-    g = (bo_attention_gradients){.m = out};
-    assert_fails(context, BO_INVALID, "m is", BACKWARD(out, t.tape, dout, NULL, &g));
-    g = (bo_attention_gradients){.mix = out};
-    assert_fails(context, BO_INVALID, "mix", BACKWARD(out, t.tape, dout, NULL, &g));
-    g = (bo_attention_gradients){.initial = (float *const *)missing};
-    assert_fails(context, BO_INVALID, "initial state 0", BACKWARD(out, t.tape, dout, NULL, &g));
-    g = (bo_attention_gradients){0};
-    assert_ok(context, BACKWARD(out, t.tape, dout, NULL, &g)); /* nothing is wanted */
-    bo_attention_shape other = t.desc.shape;
-    other.layout = BO_LAYOUT_TOKENS_FIRST, shape = &other;
-    assert_fails(context, BO_INVALID, "another", BACKWARD(out, t.tape, dout, NULL, &g));
-    other = (bo_attention_shape){.sequences = 1, .tokens = 2 * TOKENS};
-    assert_fails(context, BO_INVALID, "another", BACKWARD(out, t.tape, dout, NULL, &g));
-    shape = &t.desc.shape;
-    from = NULL;
-    assert_ok(context, bo_attention_redraw(context, t.attention, 1));
-    assert_fails(context, BO_INVALID, "draw", BACKWARD(out, t.tape, dout, NULL, &g));
-    assert_ok(context, bo_attention_redraw(context, t.attention, 0));
-    from = (const void *const *)t.initial;
-    g.q = t.gradient[Q];
-    assert_ok(context, BACKWARD(out, t.tape, NULL, NULL, &g)); /* nothing flows */
-    for (size_t i = 0; i < t.count[Q]; i++) assert_close((double)t.gradient[Q][i], 0, 0);
-    trial_drop(&t);
-    bo_context_destroy(context);
-}
-
-/* A call that only makes a state has something to go back through too. */
-static void tapes_are_wanted_without_queries(void **state)
-{
-    (void)state;
-    bo_context *context = test_context(1);
-    trial t = make(context, (bo_attention_desc)FAVOR_(GOOD), 0);
-    bo_attention_shape shape = {.sequences = 2, .key_tokens = TOKENS};
-    bo_attention_inputs in = trial_inputs(&t);
-    bo_attention_gradients g = {.k = t.gradient[K]};
-    in.q = NULL;
-    assert_ok(context, bo_attention_forward(context, t.attention, &shape, &in, NULL, t.final, NULL, NULL));
-    assert_fails(context, BO_INVALID, "tape",
-                 bo_attention_backward(context, t.attention, &shape, &in, NULL, NULL, NULL, NULL,
-                                       (const float *const *)t.d_final, &g));
-    trial_drop(&t);
-    bo_context_destroy(context);
-}
-
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
 static void names_go_both_ways(void **state)
@@ -593,14 +336,7 @@ int main(void)
         cmocka_unit_test(numbers_that_are_none_are_refused),
         cmocka_unit_test(keys_without_queries_are_looked_at),
         cmocka_unit_test(bad_parameters_are_refused),
-        cmocka_unit_test(tapes_are_wanted_without_queries),
         cmocka_unit_test(steps_refuse_too),
-        cmocka_unit_test(full_caches_are_refused),
-        cmocka_unit_test(foreign_states_are_refused),
-        cmocka_unit_test(states_of_another_draw_are_refused),
-        cmocka_unit_test(shared_states_are_refused),
-        cmocka_unit_test(bytes_that_are_no_state_are_refused),
-        cmocka_unit_test(backward_refuses_what_it_cannot_do),
         cmocka_unit_test(names_go_both_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

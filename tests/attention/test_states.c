@@ -1,5 +1,5 @@
-/* States: any split of a sequence into blocks and steps says the same, gradients chain over segments, and the bytes may be
- * copied, forked and moved. One sequence, tokens first: a segment is then a piece of each array. */
+/* States: any split of a sequence into blocks and steps says the same, gradients chain over segments, and the bytes
+ * may be copied, forked and moved. One sequence, tokens first: a segment is then a piece of each array. */
 #include "cases.h"
 
 enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8, TOKENS = 71 };
@@ -278,8 +278,8 @@ static void use_spoilt(const trial *t, void *state)
     free(d_initial);
 }
 
-/* Bytes may come from a file or a wire. Whatever they say, the answer is a status or numbers, never a crash: sanitizers watch.
- * The count of tokens is told apart, since positions follow from it. */
+/* Bytes may come from a file or a wire. Whatever they say, the answer is a status or numbers, never a crash:
+ * sanitizers watch. The count of tokens is told apart, since positions follow from it. */
 static void spoilt_bytes_do_no_harm(void **unused)
 {
     (void)unused;

@@ -1,5 +1,6 @@
-/* Statistical truth: over many draws the kernel that attention computes with has its target as mean, and the variance that
- * bo_features_variance predicts. The kernel is read from states: one that has absorbed a single key holds φ of it. */
+/* Statistical truth: over many draws the kernel that attention computes with has its target as mean, and the
+ * variance that bo_features_variance predicts. The kernel is read from states: one that has absorbed a single key
+ * holds φ of it. */
 #include "trial.h"
 
 enum { HEADS = 2, WIDTH = 4, FEATURES = 32, PAIRS = 3, DRAWS = 2000 };
@@ -116,7 +117,8 @@ static double predicted_variance(const trial *t, size_t head, size_t pair)
     return bo_features_variance(bo_attention_features(t->attention, head), x32, y32);
 }
 
-/* φ of the key head's token, from a state that has absorbed it alone (and, where a window keeps the latest, one more). */
+/* φ of the key head's token, from a state that has absorbed it alone (and, where a window keeps the latest, one
+ * more). */
 static void read_features(const trial *t, void *state, size_t head, size_t token, double *phi)
 {
     float k[2 * HEADS * WIDTH] = {0}, v[2 * HEADS] = {0}, q[2 * HEADS * WIDTH] = {0}, out[2 * HEADS], s[FEATURES],
@@ -132,9 +134,9 @@ static void read_features(const trial *t, void *state, size_t head, size_t token
     for (size_t f = 0; f < FEATURES; f++) phi[f] = exp(log_scale) * (double)z[f];
 }
 
-/* |mean - target| <= 5 standard errors: one in two million for a normal law, and there are a hundred of them. The variance of
- * DRAWS values with the kurtosis κ of a mean over FEATURES frequencies has the relative deviation √((κ - 1) / DRAWS); κ is
- * below 10 here, so that a factor of 1 ± 0.4 is 5 deviations. */
+/* |mean - target| <= 5 standard errors: one in two million for a normal law, and there are a hundred of them. The
+ * variance of DRAWS values with the kurtosis κ of a mean over FEATURES frequencies has the relative deviation √((κ -
+ * 1) / DRAWS); κ is below 10 here, so that a factor of 1 ± 0.4 is 5 deviations. */
 static void check(bo_context *context, const estimator *e)
 {
     trial t = make(context, e);

@@ -1,9 +1,10 @@
-/* A trial: an attention with random inputs, put through the library and through the oracle, and how far apart they may be.
+/* A trial: an attention with random inputs, put through the library and through the oracle, and how far apart they
+ * may be.
  *
- * Tolerances are not chosen: the oracle is asked again with every feature, score and weight shaken by 2⁻²¹, eight units of
- * float32's rounding as sums of some tens of terms have (times the size of an exponent), and the library may be off by as
- * much as the answer then moves, times SLACK for the luck of a few draws. Ill-conditioned answers get wide tolerances by
- * themselves, and only they do. */
+ * Tolerances are not chosen: the oracle is asked again with every feature, score and weight shaken by 2⁻²¹, eight
+ * units of float32's rounding as sums of some tens of terms have (times the size of an exponent), and the library
+ * may be off by as much as the answer then moves, times SLACK for the luck of a few draws. Ill-conditioned answers
+ * get wide tolerances by themselves, and only they do. */
 #ifndef BO_TEST_ATTENTION_TRIAL_H
 #define BO_TEST_ATTENTION_TRIAL_H
 

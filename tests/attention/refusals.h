@@ -1,0 +1,56 @@
+/* What tests of refusals share: good descriptors to spoil, and a call that must fail. */
+#ifndef BO_TEST_ATTENTION_REFUSALS_H
+#define BO_TEST_ATTENTION_REFUSALS_H
+
+#include "trial.h"
+
+/* Descriptors that are fine but for what is added. */
+#define GOOD .heads = 4, .dim = 8
+#define EXACT_(...)                                                                                                    \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_EXACT, __VA_ARGS__                                                                        \
+    }
+#define FAVOR_(...)                                                                                                    \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_FAVOR, .features.features = 16, __VA_ARGS__                                               \
+    }
+#define LINEAR_(...)                                                                                                   \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_LINEAR, .features.features = 16, __VA_ARGS__                                              \
+    }
+#define HYBRID_(...)                                                                                                   \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_HYBRID, .features.features = 16, __VA_ARGS__                                              \
+    }
+#define RFA_(...)                                                                                                      \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_RFA, .features.features = 16, __VA_ARGS__                                                 \
+    }
+#define DARK_(...)                                                                                                     \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_DARK, .features.features = 16, __VA_ARGS__                                                \
+    }
+
+enum { TOKENS = 5 };
+
+static inline trial make(bo_context *context, bo_attention_desc desc, size_t past)
+{
+    trial_desc full = {
+        .name = "refused", .attention = desc, .shape = {.sequences = 2, .tokens = TOKENS}, .past = past, .seed = 1};
+    return trial_make(context, &full);
+}
+
+/* The call fails, says both words, and out keeps its bits. */
+static inline void refuse(trial *t, const bo_attention_inputs *in, bo_status status, const char *one, const char *two)
+{
+    float *out = trial_floats(t->count[OUT]), *before = trial_floats(t->count[OUT]);
+    bo_status found = bo_attention_forward(t->context, t->attention, &t->desc.shape, in, NULL, NULL, out, NULL);
+    const char *message = bo_context_error(t->context);
+    if (found != status || !strstr(message, one) || !strstr(message, two))
+        fail_msg("%s %s: %s, '%s'", one, two, bo_status_string(found), message);
+    if (status == BO_INVALID) assert_memory_equal(out, before, t->count[OUT] * sizeof *out);
+    free(out);
+    free(before);
+}
+
+#endif
