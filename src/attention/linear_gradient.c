@@ -7,7 +7,7 @@
 static const float most_exponent = 69.0f;
 
 /* Below this 1 / denominator times a gradient may leave float: no gradient flows. */
-static const float least_sum = 1e-30f;
+static const float least_sum = 1e-35f;
 
 /* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
 enum { COLUMNS = 32 };
