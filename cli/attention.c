@@ -33,6 +33,39 @@ static bool prepare(cli_attention_job *job)
     return job->options->plan || fit_to_data(job);
 }
 
+static bool all_zero(const float *row, size_t count)
+{
+    while (count && row[count - 1] == 0) count--;
+    return count == 0;
+}
+
+/* Queries of one head whose output is 0 although a value they see is not: every weight was lost in float32. */
+static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_t head)
+{
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    const size_t queries = job->shape.tokens, keys = job->shape.key_tokens, width = d->value_dim;
+    const size_t key_head = sequence * d->key_heads + head / (d->heads / d->key_heads);
+    const float *v = job->inputs.v + key_head * keys * width;
+    const float *out = job->out + (sequence * d->heads + head) * queries * width;
+    size_t first = 0, found = 0;
+    while (first < keys && all_zero(v + first * width, width)) first++;
+    if (first == keys) return 0;
+    for (size_t i = d->causal ? first : 0; i < queries; i++) found += all_zero(out + i * width, width);
+    return found;
+}
+
+static void warn_of_zeros(cli_attention_job *job)
+{
+    const size_t heads = bo_attention_describe(job->attention)->heads, sequences = job->shape.sequences;
+    for (size_t i = 0; i < sequences * heads; i++) job->zeros += zeros_of_head(job, i / heads, i % heads);
+    if (job->zeros)
+        cli_warn(
+            job->session,
+            "%s of %s queries give every key they see the weight 0 in float32, and their output is 0: norms are too "
+            "large for these features (--advise measures them)",
+            cli_count(job->zeros).s, cli_count(sequences * heads * job->shape.tokens).s);
+}
+
 static bool compute(cli_attention_job *job)
 {
     bo_context *context = job->session->context;
@@ -44,6 +77,18 @@ static bool compute(cli_attention_job *job)
             job, bo_attention_forward(context, job->attention, &job->shape, &job->inputs, NULL, NULL, job->out, NULL)))
         return false;
     job->seconds = cli_now() - start;
+    if (cli_interrupted()) return cli_attention_ok(job, BO_CANCELLED);
+    warn_of_zeros(job);
+    return true;
+}
+
+/* The library's passes are timed one after the other, so that both kinds are in the same state: one number for all. */
+static bool compare(cli_attention_job *job)
+{
+    if (!cli_attention_ok(job, bo_attention_compare(job->session->context, job->attention, &job->shape, &job->inputs,
+                                                    job->out, 0, &job->error)))
+        return false;
+    job->seconds = job->error.kind_seconds;
     return true;
 }
 
@@ -66,10 +111,7 @@ static int run(cli_attention_job *job)
     if (o->advise) return cli_attention_advise(job);
     if (!prepare(job)) return CLI_FAILED;
     if (!o->plan && (!compute(job) || !save(job))) return CLI_FAILED;
-    if (o->compare && !o->plan &&
-        !cli_attention_ok(job, bo_attention_compare(session->context, job->attention, &job->shape, &job->inputs,
-                                                    job->out, 0, &job->error)))
-        return CLI_FAILED;
+    if (o->compare && !compare(job)) return CLI_FAILED;
     cli_progress_clear(&session->progress);
     if (session->common.json)
         cli_attention_json(job);
@@ -190,8 +232,8 @@ int cli_attention(int argc, char **argv)
          &o.propose, NULL, 0, 0},
         {CLI_TEXT, "mix", "X|FILE", "hybrid: weight of the window, a number or (heads,); 1 unless given", &o.mix, NULL,
          0, 0},
-        {CLI_COUNT, "chunk", "C", "tokens taken at a time; from shape and caches unless given", &o.chunk, NULL, 1,
-         1024},
+        {CLI_COUNT, "chunk", "C", "tokens taken at a time, 1 to 1024; from shape and caches unless given", &o.chunk,
+         NULL, 1, 1024},
         {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "out", "O.npy", "the output: the queries' shape, as wide as the values, float32", &o.out, NULL, 0,
          0},
@@ -205,14 +247,14 @@ int cli_attention(int argc, char **argv)
          NULL, 0, 0},
         {CLI_REAL_OR_AUTO, "target", "X|auto", "advise: relative error of the output to reach; 0.1 unless given",
          &o.target, NULL, 0, 0},
-        {CLI_COUNT, "most", "D", "advise: most features to try; 4096 unless given", &o.most, NULL, 1, 1 << 20},
+        {CLI_COUNT, "most", "D", "advise: most features to try, at least 16; 4096 unless given", &o.most, NULL, 16,
+         1 << 20},
     };
     const cli_usage usage = {
         "attention",
         "--q Q.npy --k K.npy --v V.npy --kind KIND [options]   or   --advise --q Q.npy --k K.npy",
         "Attention of arrays: exact softmax, or a kernel that is an inner product of features, in time that grows with "
-        "the "
-        "length and not with its square; and how far the two are apart.",
+        "the length and not with its square; and how far the two are apart.",
         "  bochner features train.csv --features 32 --out Q.npy\n"
         "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
         "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"

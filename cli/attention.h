@@ -33,6 +33,7 @@ typedef struct cli_attention_job {
     bo_attention_plan plan;
     float *out;
     double seconds; /* of the forward pass */
+    size_t zeros;   /* queries whose output is 0 for want of a weight */
     bo_dark_report dark;
     bo_attention_error error;
 } cli_attention_job;

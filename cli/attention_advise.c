@@ -1,5 +1,6 @@
 /* bochner attention --advise: what the queries and keys are like, and which map with how many features would do. */
 #include "attention.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -39,9 +40,28 @@ static void print_maps(const bo_attention_advice *a)
         char none[64];
         snprintf(none, sizeof none, "> %s", cli_count(a->maps[i].most).s);
         printf("  %-10s%-14s%-12s%-12s%s\n", bo_attention_name(a->maps[i].kind), map_word(a, i),
-               a->maps[i].features ? cli_count(a->maps[i].features).s : none, cli_significant(a->maps[i].error, 3).s,
+               a->maps[i].features ? cli_count(a->maps[i].features).s : none,
+               isfinite(a->maps[i].error) ? cli_significant(a->maps[i].error, 3).s : "unbounded",
                by_formula(a->maps[i].predicted).s);
     }
+}
+
+/* The options that do what is advised to what was given, for the command line; NULL: nothing is. */
+static const char *advised_options(const cli_attention_job *job, const bo_attention_advice *a, char *out, size_t room)
+{
+    const cli_attention_options *o = job->options;
+    const uint64_t seed = job->session->common.seed;
+    const bo_attention_kind kind = a->maps[0].kind;
+    if (!a->reachable) return NULL;
+    const bool proposed = kind == BO_ATTENTION_DARK;
+    size_t used =
+        (size_t)snprintf(out, room, "--kind %s%s%s --features %zu", bo_attention_name(kind),
+                         proposed ? " --propose" : " --map ", proposed ? "" : map_word(a, 0), a->maps[0].features);
+    if (o->causal) used += (size_t)snprintf(out + used, room - used, " --causal");
+    if (o->scale > 0 && kind != BO_ATTENTION_RFA) /* which has none */
+        used += (size_t)snprintf(out + used, room - used, " --scale %s", cli_exact(o->scale).s);
+    if (seed) snprintf(out + used, room - used, " --seed %" PRIu64, seed);
+    return out;
 }
 
 static void print_advice(const cli_attention_job *job, const bo_attention_advice *a)
@@ -50,14 +70,14 @@ static void print_advice(const cli_attention_job *job, const bo_attention_advice
     print_maps(a);
     printf("Advice      ");
     cli_print_wrapped(stdout, a->reason, 12);
-    if (!a->reachable || a->map_count == 0) return;
-    const bool proposed = a->maps[0].kind == BO_ATTENTION_DARK;
-    printf("Options     --kind %s%s%s --features %zu\n", bo_attention_name(a->maps[0].kind),
-           proposed ? " --propose" : " --map ", proposed ? "" : map_word(a, 0), a->maps[0].features);
+    char text[256];
+    const char *options = advised_options(job, a, text, sizeof text);
+    if (options) printf("Options     %s\n", options);
 }
 
-static void json_advice(const bo_attention_advice *a)
+static void json_advice(const cli_attention_job *job, const bo_attention_advice *a)
 {
+    char text[256];
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_number(&json, "query_norm", a->query_norm);
@@ -82,6 +102,7 @@ static void json_advice(const bo_attention_advice *a)
     }
     cli_json_end(&json);
     cli_json_text(&json, "reason", a->reason);
+    cli_json_text(&json, "options", advised_options(job, a, text, sizeof text));
     cli_json_end(&json);
 }
 
@@ -98,7 +119,7 @@ int cli_attention_advise(cli_attention_job *job)
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     if (job->session->common.json)
-        json_advice(&advice);
+        json_advice(job, &advice);
     else
         print_advice(job, &advice);
     return CLI_DONE;

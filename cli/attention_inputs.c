@@ -58,21 +58,26 @@ static bool same(cli_attention_job *job, const cli_attention_file *a, const cli_
     return extent(a, from_end) == extent(b, from_end) || mismatch(job, a, b, rule);
 }
 
+static bool check_numbers(cli_attention_job *job, const cli_attention_file *file)
+{
+    char shape[BO_ARRAY_TEXT];
+    if (file->array->count > 0) return true;
+    cli_fail(job->session, "--%s %s holds no numbers: its shape is %s", file->option, file->path,
+             bo_array_shape(file->array, shape));
+    return false;
+}
+
 static bool check_rank(cli_attention_job *job, const cli_attention_file *file)
 {
     char shape[BO_ARRAY_TEXT];
     if (file->array->rank < 2 || file->array->rank > 4) {
         cli_fail(job->session,
                  "--%s %s: expected an array (heads, tokens, width), (batch, heads, tokens, width) or, of one head, "
-                 "(tokens, "
-                 "width); found shape %s",
+                 "(tokens, width); found shape %s",
                  file->option, file->path, bo_array_shape(file->array, shape));
         return false;
     }
-    if (file->array->count > 0) return true;
-    cli_fail(job->session, "--%s %s holds no numbers: its shape is %s", file->option, file->path,
-             bo_array_shape(file->array, shape));
-    return false;
+    return check_numbers(job, file);
 }
 
 static bool check_keys(cli_attention_job *job)
@@ -119,6 +124,7 @@ bool cli_attention_load(cli_attention_job *job)
 static bool check_shape(cli_attention_job *job, const cli_attention_file *file, bo_array expected, const char *words)
 {
     const bo_array *array = file->array;
+    if (!check_numbers(job, file)) return false;
     const size_t cut = expected.rank > 1 && expected.shape[0] == 1 && array->rank + 1 == expected.rank;
     if (array->rank + cut == expected.rank &&
         memcmp(array->shape, expected.shape + cut, array->rank * sizeof *array->shape) == 0)
@@ -153,7 +159,8 @@ static bool read_gate(cli_attention_job *job)
     float *values = job->gate.array->values;
     for (size_t i = 0; i < job->gate.array->count; i++) {
         if (job->options->log_gate) {
-            if (!(values[i] <= 0) || !isfinite(values[i])) return wrong_gate(job, i, "logarithms of gates, at most 0");
+            if (!(values[i] <= 0) || !isfinite(values[i]))
+                return wrong_gate(job, i, "logarithms of gates, finite and at most 0");
         } else {
             if (!(values[i] > 0 && values[i] <= 1)) return wrong_gate(job, i, "gates above 0 and at most 1");
             values[i] = (float)log(values[i]);

@@ -229,6 +229,7 @@ static int check_belonging(const cli_attention_options *o)
         {"gate", o->gate != NULL, SUMS},
         {"log-gate", o->log_gate != NULL, SUMS},
         {"gate-input", o->gate_input >= 0, SUMS},
+        {"normaliser none", o->normaliser == BO_NORMALISER_NONE, LINEAR | RFA},
         {"normaliser", o->normaliser >= 0, SUMS},
         {"clamp", o->clamp > 0, FEATURES},
         {"chunk", o->chunk != CLI_NOT_GIVEN, FEATURES},
@@ -270,6 +271,26 @@ static int check_map(const cli_attention_options *o)
     }
 }
 
+/* Options that would do nothing beside others that were given. */
+static int check_idle(const cli_attention_options *o)
+{
+    bo_features_desc f = {0};
+    if (o->plan && (o->out || o->compare))
+        return cli_wrong_use("attention", "--plan computes nothing: there is nothing to %s",
+                             o->out ? "write for --out" : "--compare");
+    if (cli_attention_kind(o) == BO_ATTENTION_EXACT) return CLI_DONE;
+    choose_map(o, &f);
+    if (o->normaliser == BO_NORMALISER_NONE && f.kernel == BO_KERNEL_SOFTMAX)
+        return cli_wrong_use("attention", "--normaliser none: features of the softmax kernel need a normaliser");
+    if (o->normaliser == BO_NORMALISER_NONE && o->clamp > 0)
+        return cli_wrong_use("attention", "--clamp has no meaning with --normaliser none: there is no denominator");
+    const char *idle = o->draw > 0 ? "draw" : o->one_draw ? "one-draw" : NULL;
+    if (idle && f.kernel >= BO_KERNEL_POLYNOMIAL && f.function != BO_FUNCTION_TENSORSKETCH)
+        return cli_wrong_use("attention", "--%s has no meaning for the %s map, which draws no frequencies", idle,
+                             o->map >= 0 ? cli_attention_map_choice(o->map) : "elu");
+    return CLI_DONE;
+}
+
 int cli_attention_check(const cli_attention_options *o)
 {
     if (o->kind < 0 && !o->advise) {
@@ -290,5 +311,6 @@ int cli_attention_check(const cli_attention_options *o)
     if (!!o->m + o->whiten + o->propose > 1)
         return cli_wrong_use("attention",
                              "give one of --m, --whiten and --propose: each says where frequencies or M come from");
-    return o->map >= 0 ? check_map(o) : CLI_DONE;
+    status = check_idle(o);
+    return status == CLI_DONE && o->map >= 0 ? check_map(o) : status;
 }

@@ -9,6 +9,13 @@ static const bo_features_desc *map_of(const cli_attention_job *job)
     return map ? bo_features_describe(map) : NULL;
 }
 
+/* The map has frequencies. */
+static bool drawn(const cli_attention_job *job)
+{
+    const bo_features *map = bo_attention_features(job->attention, 0);
+    return map && bo_features_frequencies(map) > 0;
+}
+
 /* s of exp(s q·k), or γ of the map; a kind without either has none. */
 static double scale_of(const cli_attention_job *job)
 {
@@ -61,7 +68,7 @@ static void say_attention(cli_attention_job *job)
     const char *word = isnan(scale) ? "temperature" : "scale";
     if (!map)
         cli_say(job->session, "Attention   %s%s, %s %s", kind, how, word, number.s);
-    else if (bo_features_frequencies(bo_attention_features(job->attention, 0)) == 0) /* nothing was drawn */
+    else if (!drawn(job))
         cli_say(job->session, "Attention   %s%s, %s %s; %s features of the %s kernel", kind, how, word, number.s,
                 cli_count(map->features).s, bo_kernel_name(map->kernel));
     else
@@ -154,7 +161,7 @@ static void print_error(const cli_attention_job *job)
     const bo_attention_error *e = &job->error;
     printf("Accuracy    relative errors, over %s queries of each head\n", cli_count(e->queries).s);
     print_figure("output against exact softmax", e->against_softmax, "not known");
-    print_figure("output against its own kernel", e->against_kernel, "no closed form");
+    print_figure("output against its own kernel", e->against_kernel, "not known");
     if (map_of(job)) {
         print_figure("kernel, root mean square", e->kernel_rms, "not known");
         print_figure("error of the kernel", e->kernel_error, "not known");
@@ -213,7 +220,7 @@ static void json_descriptor(cli_json *json, const cli_attention_job *job)
     if (!map) return;
     cli_json_text(json, "kernel", bo_kernel_name(map->kernel));
     cli_json_text(json, "function", bo_function_name(map->function));
-    cli_json_text(json, "draw", bo_draw_name(map->draw));
+    if (drawn(job)) cli_json_text(json, "draw", bo_draw_name(map->draw));
     cli_json_count(json, "features", map->features);
     cli_json_flag(json, "one_draw", d->one_draw);
 }
@@ -282,6 +289,7 @@ void cli_attention_json(const cli_attention_job *job)
         cli_json_number(&json, "tokens_per_second", tokens_per_second(job));
         cli_json_text(&json, "out", o->out);
         json_shape(&json, "shape", &shape);
+        cli_json_count(&json, "zero_outputs", job->zeros);
         if (o->propose) json_dark(&json, &job->dark);
         if (o->compare) json_error(&json, &job->error);
     }

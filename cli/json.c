@@ -1,4 +1,5 @@
 #include "json.h"
+#include "text.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -107,20 +108,10 @@ void cli_json_text(cli_json *json, const char *key, const char *text)
         fputs("null", json->out);
 }
 
-/* The shortest of 15, 16 and 17 digits that reads back as the same number. */
 void cli_json_number(cli_json *json, const char *key, double value)
 {
     before(json, key);
-    char text[40];
-    if (!isfinite(value)) {
-        fputs("null", json->out);
-        return;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
-    fputs(text, json->out);
+    fputs(isfinite(value) ? cli_exact(value).s : "null", json->out);
 }
 
 void cli_json_count(cli_json *json, const char *key, size_t value)

@@ -56,6 +56,16 @@ cli_word cli_significant(double value, int digits)
     return word;
 }
 
+cli_word cli_exact(double value)
+{
+    cli_word word;
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(word.s, sizeof word.s, "%.*g", digits, value);
+        if (strtod(word.s, NULL) == value) break;
+    }
+    return word;
+}
+
 /* Edit distance with transpositions of neighbours (optimal string alignment); words longer than 63 are far.
  */
 static size_t distance(const char *a, const char *b)

@@ -15,6 +15,7 @@ cli_word cli_count(size_t n);                       /* 60,000 */
 cli_word cli_bytes(double bytes);                   /* 188 MB */
 cli_word cli_seconds(double seconds);               /* 0.83 s, 2 min 05 s */
 cli_word cli_significant(double value, int digits); /* 0.0123 */
+cli_word cli_exact(double value);                   /* the shortest of 15, 16 and 17 digits that reads back as it */
 
 /* Of `count` words the one within reach of `word` by few edits, or NULL. `word_at` gives the candidates. */
 const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),

@@ -85,8 +85,8 @@ typedef struct bo_attention_desc {
     bo_normaliser normaliser;
     /* Least denominator, in units of exp(log scale of the query + running log scale); gradients through a clamped
      * denominator are zero. 0: 1e-3 for signed features, the smallest normal float for non-negative ones. Where even
-     * the clamped denominator is not larger than the smallest normal float, the output is 0; gradients are 0 where it is
-     * below 1e-35. */
+     * the clamped denominator is not larger than the smallest normal float, the output is 0; gradients are 0 where they
+     * over the denominator leave 1e36. */
     double clamp;
     double temperature; /* RFA: τ; 0: 1 */
     size_t rank;        /* DARK: rows of M; 0: dim */

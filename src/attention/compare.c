@@ -101,6 +101,7 @@ static bo_status compare(bo_study *s, bo_attention_error *error)
     size_t floats = s->call->queries_total * desc->heads * desc->value_dim;
     float *own = bo_alloc_raw(s->context, floats, sizeof *own, "attention's output");
     s->found = bo_alloc(s->context, desc->heads * s->samples, sizeof *s->found, "comparing attention");
+    if (own) memset(own, 0, floats * sizeof *own); /* so that neither pass pays for fresh memory */
     bo_status status = own && s->found ? time_softmax(s, own, error) : BO_MEMORY;
     if (status == BO_OK)
         status = time_forward(s->context, s->attention, s->call->shape, s->call->in, own, &error->kind_seconds,

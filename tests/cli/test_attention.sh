@@ -207,6 +207,8 @@ attend --q Q.npy --k K.npy --v V.npy --kind linear --map elu --compare --json
 expect "elu against its own kernel" "$(field out against_kernel)" '<' 2e-5
 attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --compare --json
 expect "exact against softmax" "$(field out against_softmax)" '<' 2e-5
+# One pass is timed, not two.
+[ "$(field out seconds)" = "$(field out kind_seconds)" ] || complain "two times: $(grep seconds out)"
 attend --q Q.npy --k K.npy --v V.npy --kind rfa --causal --compare
 for words in "against exact softmax" "its own kernel" "predicted by the variance" "forward pass" "memory"; do
     grep -q "$words" out || complain "--compare lacks '$words': $(cat out)"
@@ -223,6 +225,26 @@ for words in "^Measured" "entropy of exact attention" "^Maps .*error of 0.3" "^A
 done
 attend --advise --q Q.npy --k K.npy --v V.npy --most 64 --json
 [ "$(field out target)" = 0.1 ] && [ -n "$(field out reason)" ] || complain "advice as JSON: $(cat out)"
+# The options can be followed as they stand: what was given is in them, and the error is within the scatter of a draw.
+attend --advise --q Q.npy --k K.npy --v V.npy --causal --scale 0.05 --seed 3
+options=$(sed -n 's/^Options *//p' out)
+attend --advise --q Q.npy --k K.npy --v V.npy --causal --scale 0.05 --seed 3 --json
+[ -n "$options" ] && [ "$(field out options)" = "$options" ] || complain "options '$options', as JSON '$(field out options)'"
+for words in "--causal" "--scale 0.05" "--seed 3"; do
+    case "$options " in *" $words "*) ;; *) complain "the options lack $words: $options" ;; esac
+done
+# shellcheck disable=SC2086
+attend --q Q.npy --k K.npy --v V.npy $options --out O.npy
+attend --q Q.npy --k K.npy --v V.npy --kind exact --causal --scale 0.05 --out O2.npy
+expect "the advice, followed" "$(distance O.npy O2.npy)" '<' 0.15
+attend --advise --q Q.npy --k K.npy --target 1e-9 --most 16 --json
+[ "$(field out options)" = null ] || complain "options where nothing is advised: $(field out options)"
+# Norms so large that every weight is lost for many queries, and that is said and counted.
+attend --q Q.npy --k K.npy --v V.npy --kind favor --map oprf --features 16 --scale 3000 --out O.npy --json
+zeros=$(numbers O.npy 5 | awk '$1 == 0 && $2 == 0 && $3 == 0 && $4 == 0 && $5 == 0' | wc -l)
+[ "$zeros" -gt 0 ] && [ "$(field out zero_outputs)" = "$zeros" ] ||
+    complain "$zeros outputs are 0, counted $(field out zero_outputs)"
+grep -q "warning: $zeros of 74 queries give every key" err || complain "no warning of outputs that are 0: $(cat err)"
 
 # ---- bad input ---------------------------------------------------------------------------------------------------------
 # refused WORDS OPTIONS...: fails with these words and writes nothing. wrong: the same, as wrong use.
@@ -256,7 +278,7 @@ refused "--gate short.npy|(2, 37)|(2, 36, 5)" --q Q.npy --k K.npy --v V.npy --ga
 refused "--gate K.npy|(2, 37)" --q Q.npy --k K.npy --v V.npy --gate K.npy --kind linear --causal
 piece normal "2, 37" 0 >signed.npy
 refused "--gate signed.npy|above 0 and at most 1|at (" --q Q.npy --k K.npy --v V.npy --gate signed.npy --kind linear --causal
-refused "--log-gate G.npy|at most 0" --q Q.npy --k K.npy --v V.npy --log-gate G.npy --kind linear --causal
+refused "--log-gate G.npy|finite and at most 0" --q Q.npy --k K.npy --v V.npy --log-gate G.npy --kind linear --causal
 refused "--sigma V.npy|(2, 5)|(2, 37, 5)" --q Q.npy --k K.npy --v V.npy --sigma V.npy --kind rfa
 refused "--m S.npy|(key heads, rank, width)|(2, 5)" --q Q.npy --k K.npy --v V.npy --m S.npy --kind dark
 refused "--mix S.npy|(heads,)|(2, 5)" --q Q.npy --k K.npy --v V.npy --mix S.npy --kind hybrid --causal
@@ -265,7 +287,8 @@ refused "mix|-1" --q Q.npy --k K.npy --v V.npy --mix -1 --kind hybrid --causal
 { head -c $((128 + 4 * 369)) Q.npy; printf '\000\000\300\177'; } >nan.npy
 refused "q|nan|head 1|token 36" --q nan.npy --k K.npy --v V.npy --kind exact
 refused "k|nan" --q Q.npy --k nan.npy --v V.npy --kind favor
-refused "normaliser|softmax" --q Q.npy --k K.npy --v V.npy --kind favor --normaliser none
+piece normal "2, 0, 5" 0 >M0.npy
+refused "--m M0.npy|no numbers|(2, 0, 5)" --q Q.npy --k K.npy --v V.npy --kind dark --m M0.npy
 refused "rank|5" --q Q.npy --k K.npy --v V.npy --kind dark --rank 6
 ASAN_OPTIONS=allocator_may_return_null=1 # as the system would; the sanitizer ends the program otherwise
 export ASAN_OPTIONS
@@ -291,6 +314,13 @@ wrong "one of --m, --whiten" --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy
 wrong ".npy|O.csv" --q Q.npy --k K.npy --v V.npy --kind exact --out O.csv
 wrong "would replace a file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind exact --out K.npy
 wrong "--target is for --advise" --q Q.npy --k K.npy --v V.npy --kind exact --target 0.1
+wrong "--normaliser none is for kind linear, rfa; found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --normaliser none
+wrong "softmax kernel need a normaliser" --q Q.npy --k K.npy --v V.npy --kind linear --map positive --normaliser none
+wrong "--clamp has no meaning" --q Q.npy --k K.npy --v V.npy --kind linear --normaliser none --clamp 3
+wrong "--draw has no meaning for the elu map" --q Q.npy --k K.npy --v V.npy --kind linear --draw iid
+wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind exact --plan --out plan.npy
+wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind exact --plan --compare
+wrong "--most: expected a whole number from 16" --q Q.npy --k K.npy --advise --most 7
 wrong "no meaning with --advise" --q Q.npy --k K.npy --advise --kind exact
 wrong "standard input" --q - --k - --v V.npy --kind exact
 wrong "named by --q" Q.npy K.npy V.npy
