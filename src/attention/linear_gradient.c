@@ -6,8 +6,8 @@
 /* The hybrid's window may weigh e^-100 in the sums' units: what nothing in them answers to stays a number. */
 static const float most_exponent = 69.0f;
 
-/* Below this 1 / denominator times a gradient may leave float: no gradient flows. */
-static const float least_sum = 1e-35f;
+/* Beyond this what dL/dn is multiplied with may leave float: no gradient flows from such a row. */
+static const float most_slope = 1e36f;
 
 /* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
 enum { COLUMNS = 32 };
@@ -84,23 +84,34 @@ void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows)
     if (remains != 1) work->kernels->scale(back->wide * work->count, remains, back->gt, back->gt);
 }
 
-/* dn~ and ρ dn~ of each row: o = n / denominator, denominator = exp(top) |sum| (internal.h). */
+/* dn~ of one row: o = n / denominator, denominator = exp(top) |sum| (internal.h). `own` is what n is relative to. */
+static void output_gradient(const bo_linear *work, const float *dout, const float *out, float own, float top, float sum,
+                            float *dn)
+{
+    const bo_kernels *kernels = work->kernels;
+    size_t values = work->value_dim;
+    float factor = 0;
+    if (isfinite(sum) && isfinite(top)) factor = expf(fminf(own - top, most_exponent)) / fabsf(sum);
+    kernels->scale(values, factor, dout, dn);
+    dn[values] = sum > 0 && factor > 0 ? -factor * (float)kernels->dot(values, dout, out) : 0;
+    for (size_t j = 0; j <= values; j++) {
+        if (fabsf(dn[j]) <= most_slope) continue;
+        memset(dn, 0, (values + 1) * sizeof *dn);
+        return;
+    }
+}
+
+/* dn~ and ρ dn~ of each row. */
 static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
 {
     const bo_linear *work = &back->linear;
-    const bo_kernels *kernels = work->kernels;
-    size_t values = work->value_dim, wide = back->wide;
+    size_t wide = back->wide;
     for (size_t i = 0; i < rows->rows; i++) {
         size_t t = bo_visible(i, rows->lag, work->keys);
-        const float *dout = rows->dout + i * rows->lddout;
-        float *dn = back->dn + i * wide, sum = rows->sum[i], factor = 0;
-        if (isfinite(sum) && isfinite(rows->top[i]) && fabsf(sum) >= least_sum)
-            factor = expf(fminf(work->lq[i] + work->r[t] - rows->top[i], most_exponent)) / fabsf(sum);
-        kernels->scale(values, factor, dout, dn);
-        dn[values] = 0;
-        if (factor > 0 && sum > 0)
-            dn[values] = -factor * (float)kernels->dot(values, dout, rows->out + i * rows->ldout);
-        kernels->scale(wide, bo_linear_remains(work, t), dn, back->carried + i * wide);
+        float *dn = back->dn + i * wide;
+        output_gradient(work, rows->dout + i * rows->lddout, rows->out + i * rows->ldout, work->lq[i] + work->r[t],
+                        rows->top[i], rows->sum[i], dn);
+        work->kernels->scale(wide, bo_linear_remains(work, t), dn, back->carried + i * wide);
     }
 }
 
