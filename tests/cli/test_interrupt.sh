@@ -40,6 +40,22 @@ status=$?
 [ $status -eq 143 ] || complain "exit status $status after SIGTERM: $(tail -c 300 err)"
 [ -e stopped.model ] && complain "SIGTERM leaves a model"
 
+# Attention is stopped too, and writes nothing.
+head -20000 long.csv >tokens.csv
+succeeds "$BOCHNER" features tokens.csv --kernel polynomial --degree 1 --gamma 1 --out tokens.npy --quiet
+"$BOCHNER" attention --q tokens.npy --k tokens.npy --v tokens.npy --kind exact --threads 1 --out stopped.npy >out 2>err &
+job=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    grep -q '^Plan' err && break
+    sleep 0.1
+done
+kill -INT $job 2>/dev/null || complain "attention ended before it could be stopped"
+wait $job
+status=$?
+[ $status -eq 130 ] || complain "attention: exit status $status after Ctrl-C: $(tail -c 300 err)"
+grep -q "stopped on request; nothing was written" err || complain "attention: no word about it: $(tail -c 300 err)"
+[ -e stopped.npy ] && complain "attention wrote its output though it was stopped"
+
 # A full disk. /dev/full takes nothing; a small file system is full when it is full.
 succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
 if [ -w /dev/full ]; then
