@@ -125,7 +125,8 @@ static inline double oracle_project(const oracle_map *map, size_t i, const doubl
     return u;
 }
 
-/* log φ of each feature of an exponential map; returns how many units of rounding it is uncertain by. */
+/* log φ of each feature of an exponential map; returns how many units of rounding it is uncertain by: those of the
+ * projections. |x|²/2 is the same for a whole row and kept in double. */
 static inline double oracle_log_features(const oracle_map *map, const double *x, double *log_phi)
 {
     bool both = map->desc->function == BO_FUNCTION_HYPERBOLIC;
@@ -139,7 +140,7 @@ static inline double oracle_log_features(const oracle_map *map, const double *x,
         if (both) log_phi[map->m + i] = -u + constant;
         most = fmax(most, magnitude);
     }
-    return most + half;
+    return most;
 }
 
 static inline void oracle_exponential(const oracle_map *map, const double *x, double *c, double *z, oracle_noise *noise)
@@ -153,7 +154,7 @@ static inline void oracle_exponential(const oracle_map *map, const double *x, do
 static inline void oracle_circular(const oracle_map *map, const double *x, double *c, double *z, oracle_noise *noise)
 {
     *c = oracle_half_norm(map, x);
-    double scale = 1 + oracle_shake(noise, 1 + *c);
+    double scale = 1 + oracle_shake(noise, 1);
     for (size_t i = 0; i < map->m; i++) {
         double magnitude = 0, u = oracle_project(map, i, x, &magnitude);
         u += oracle_shake(noise, 1 + magnitude);

@@ -177,6 +177,29 @@ static void plans_tell_what_calls_take(void **state)
     }
 }
 
+/* The count of operations that rates are given in: N H (4dD + 4D d_v + 65 (D + d_v)) for a causal pass with
+ * features, and 4 d operations for each pair that exact attention looks at, where d_v = d. */
+static void plans_count_operations(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_attention_desc favor = {
+        .kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .value_dim = 32, .causal = true, .features.features = 128};
+    bo_attention_desc exact = {.kind = BO_ATTENTION_EXACT, .heads = 8, .dim = 64, .causal = true};
+    bo_attention_shape shape = {.sequences = 3, .tokens = 1000};
+    bo_attention_plan plan;
+    bo_attention *attention;
+    assert_ok(context, bo_attention_create(context, &favor, &attention));
+    assert_ok(context, bo_attention_plan_for(context, attention, &shape, &plan));
+    assert_close(plan.operations, 3000.0 * 8 * (4 * 64 * 128 + 4 * 128 * 32 + 65 * (128 + 32)), 0.5);
+    bo_attention_destroy(attention);
+    assert_ok(context, bo_attention_create(context, &exact, &attention));
+    assert_ok(context, bo_attention_plan_for(context, attention, &shape, &plan));
+    assert_close(plan.operations, 3 * 8.0 * (1000.0 * 1001 / 2) * 4 * 64, 0.5);
+    bo_attention_destroy(attention);
+    bo_context_destroy(context);
+}
+
 /* 16 times the length: forward the same; backward and tape, but for two floats a query, at most 4 times as much. A
  * state may be added at each end where lengths do not divide. */
 static void long_sequences_take_little(void **state)
@@ -214,9 +237,9 @@ static void exact_attention_takes_no_squares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_allocation_may_fail),          cmocka_unit_test(redraws_that_fail_do_no_harm),
-        cmocka_unit_test(plans_tell_what_calls_take),       cmocka_unit_test(long_sequences_take_little),
-        cmocka_unit_test(exact_attention_takes_no_squares),
+        cmocka_unit_test(any_allocation_may_fail),    cmocka_unit_test(redraws_that_fail_do_no_harm),
+        cmocka_unit_test(plans_tell_what_calls_take), cmocka_unit_test(plans_count_operations),
+        cmocka_unit_test(long_sequences_take_little), cmocka_unit_test(exact_attention_takes_no_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,7 +217,7 @@ static void parameters_collect_from_every_sequence(void **state)
     for (size_t i = 0; i < 6; i++) {
         trial_desc desc = {.name = names[i / 2],
                            .attention = kind_desc(kind_named(names[i / 2]), 2, 1, 3, 2, true, 6),
-                           .shape = {.sequences = i % 2 ? 64 : 131, .tokens = 8},
+                           .shape = {.sequences = i % 2 ? 65 : 131, .tokens = 8},
                            .seed = i};
         trial t = trial_make(context, &desc);
         for (size_t j = 0; j < 5 * 3; j++) t.array[Q][j] = t.array[K][j] = 0; /* the first five rows */

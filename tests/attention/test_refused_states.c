@@ -14,6 +14,9 @@ static void full_caches_are_refused(void **state)
     assert_int_equal(status, BO_INVALID);
     assert_non_null(strstr(bo_context_error(context), "holds 5 tokens and is to take 5 more"));
     assert_non_null(strstr(bo_context_error(context), "7"));
+    t.desc.shape.tokens = 3; /* one too many */
+    assert_fails(context, BO_INVALID, "to take 3 more",
+                 bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]));
     t.desc.shape.tokens = 2;
     assert_ok(context, bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]));
     assert_fails(context, BO_INVALID, "capacity 7",
@@ -23,38 +26,66 @@ static void full_caches_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-static void foreign_states_are_refused(void **state)
+/* Each differs from the first in one thing that a state depends on. A state that is smaller than what would read it
+ * must not get that far. */
+static const bo_attention_desc favors[] = {
+    FAVOR_(GOOD, .causal = true, .features.seed = 5),
+    FAVOR_(GOOD, .causal = true, .features.seed = 6),
+    FAVOR_(GOOD, .causal = true, .features.seed = 5, .scale = 0.5),
+    FAVOR_(GOOD, .causal = true, .features.seed = 5, .gate = BO_GATE_DECAY),
+    FAVOR_(GOOD, .causal = true, .features.seed = 5, .key_heads = 2),
+    FAVOR_(GOOD, .causal = true, .features.seed = 5, .value_dim = 4),
+    FAVOR_(GOOD, .causal = true, .features.seed = 5, .features.function = BO_FUNCTION_HYPERBOLIC),
+    FAVOR_(GOOD, .causal = true, .features.seed = 5, .one_draw = true),
+    HYBRID_(GOOD, .causal = true, .features.seed = 5),
+    EXACT_(GOOD, .causal = true),
+};
+static const bo_attention_desc exacts[] = {
+    EXACT_(GOOD, .causal = true, .capacity = 64),
+    EXACT_(GOOD, .causal = true, .capacity = 65),
+    EXACT_(GOOD, .causal = true, .capacity = 4096),
+    EXACT_(GOOD, .causal = true, .window = 64),
+    EXACT_(GOOD, .causal = true, .capacity = 64, .scale = 2),
+    EXACT_(GOOD, .causal = true, .capacity = 64, .value_dim = 4),
+    EXACT_(.heads = 4, .dim = 9, .causal = true, .capacity = 64),
+    EXACT_(GOOD, .causal = true, .capacity = 64, .key_heads = 2),
+};
+static const bo_attention_desc hybrids[] = {
+    HYBRID_(GOOD, .causal = true, .window = 5),
+    HYBRID_(GOOD, .causal = true, .window = 6),
+    HYBRID_(GOOD, .causal = true, .window = 4096),
+    HYBRID_(GOOD, .causal = true, .window = 5, .scale = 2),
+    FAVOR_(GOOD, .causal = true),
+};
+
+static void check_foreign(const bo_attention_desc *descs, size_t count)
 {
-    (void)state;
-    static const bo_attention_desc own = FAVOR_(GOOD, .causal = true, .features.seed = 5);
-    static const bo_attention_desc others[] = {
-        FAVOR_(GOOD, .causal = true, .features.seed = 6),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .scale = 0.5),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .gate = BO_GATE_DECAY),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .key_heads = 2),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .value_dim = 4),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .features.function = BO_FUNCTION_HYPERBOLIC),
-        FAVOR_(GOOD, .causal = true, .features.seed = 5, .one_draw = true),
-        HYBRID_(GOOD, .causal = true, .features.seed = 5),
-        EXACT_(GOOD, .causal = true)};
     bo_context *context = test_context(1);
-    trial t = make(context, own, TOKENS);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        trial other = make(context, others[i], 0);
+    trial t = make(context, descs[0], TOKENS);
+    size_t bytes = bo_attention_state_bytes(t.attention);
+    for (size_t i = 1; i < count; i++) {
+        trial other = make(context, descs[i], 0);
         bo_attention_inputs in = trial_inputs(&other);
-        size_t room = bo_attention_state_bytes(other.attention), bytes = bo_attention_state_bytes(t.attention);
-        void *big = aligned_alloc(64, ((room > bytes ? room : bytes) + 127) / 64 * 64), *states[] = {big, big};
-        memcpy(big, t.initial[0], bytes);
-        if (bo_attention_state_check(context, other.attention, big) != BO_INVALID) fail_msg("foreign state %zu", i);
+        void *copy = aligned_alloc(64, bytes / 64 * 64 + 64), *states[] = {copy, t.initial[1]}; /* no byte more */
+        memcpy(copy, t.initial[0], bytes);
+        if (bo_attention_state_check(context, other.attention, copy) != BO_INVALID) fail_msg("foreign state %zu", i);
         assert_fails(context, BO_INVALID, "another",
                      bo_attention_extend(context, other.attention, &other.desc.shape, &in, states, other.array[OUT]));
         assert_fails(context, BO_INVALID, "another",
                      bo_attention_step(context, other.attention, 1, &in, states, other.array[OUT]));
-        free(big);
+        free(copy);
         trial_drop(&other);
     }
     trial_drop(&t);
     bo_context_destroy(context);
+}
+
+static void foreign_states_are_refused(void **state)
+{
+    (void)state;
+    check_foreign(favors, sizeof favors / sizeof *favors);
+    check_foreign(exacts, sizeof exacts / sizeof *exacts);
+    check_foreign(hybrids, sizeof hybrids / sizeof *hybrids);
 }
 
 static void states_of_another_draw_are_refused(void **state)

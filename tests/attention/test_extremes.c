@@ -1,0 +1,246 @@
+/* Finite inputs of any size: outputs and gradients are finite, or the call says that it cannot (BO_NUMERIC). */
+#include "cases.h"
+
+/* What is changed, and by how much. */
+typedef struct extreme {
+    const char *name;
+    trial_array which;
+    bool set; /* to the value; else times it */
+    float value;
+} extreme;
+
+static const extreme extremes[] = {
+    {"q = 0", Q, true, 0},
+    {"k = 0", K, true, 0},
+    {"v of 1e30", V, false, 1e30F},
+    {"v of 1e-40", V, false, 1e-40F},
+    {"dout of 1e20", OUT, false, 1e20F},
+    {"gates of e^-100", LOG_GATE, true, -100},
+    {"gates of e^-1e5", LOG_GATE, true, -1e5F},
+    {"gates of e^-3e38", LOG_GATE, true, -3e38F},
+    {"gates of 1", LOG_GATE, true, 0},
+    {"mix of 1e-30", MIX, true, 1e-30F},
+    {"mix of 1e30", MIX, true, 1e30F},
+    {"sigma of 0", SIGMA, true, 0},
+    {"sigma of 1000", SIGMA, true, 1000},
+    {"m of 0", M, true, 0},
+    {"m of 10", M, true, 10},
+};
+
+/* Every number that was written is one. */
+static void assert_finite(const trial *t, const char *what)
+{
+    for (size_t i = 0; i < t->count[OUT]; i++)
+        if (!isfinite(t->array[OUT][i]))
+            fail_msg("%s, %s: output %zu is %g", t->desc.name, what, i, (double)t->array[OUT][i]);
+    for (size_t a = Q; a < OUT; a++)
+        for (size_t i = 0; i < t->count[a]; i++)
+            if (!isfinite(t->gradient[a][i]))
+                fail_msg("%s, %s: the gradient of %s, number %zu of %zu, is %g", t->desc.name, what, trial_names[a], i,
+                         t->count[a], (double)t->gradient[a][i]);
+}
+
+static trial make(bo_context *context, const kind_of *kind, bool causal, double norm, uint64_t seed)
+{
+    trial_desc desc = {.name = kind->name,
+                       .attention = kind_desc(kind, 2, 1, 8, 4, causal, 16),
+                       .shape = {.sequences = 1, .tokens = 40},
+                       .norm = norm,
+                       .seed = seed};
+    return trial_make(context, &desc);
+}
+
+static void extreme_arrays_leave_numbers(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < 2 * KINDS; i++)
+        for (size_t n = 0; n < sizeof extremes / sizeof *extremes; n++) {
+            const extreme *e = &extremes[n];
+            trial t = make(context, &kinds[i / 2], i % 2, 1.5, 3);
+            float *array = e->which == OUT ? t.gradient[OUT] : t.array[e->which];
+            for (size_t j = 0; j < t.count[e->which]; j++) array[j] = e->set ? e->value : e->value * array[j];
+            trial_forward(&t);
+            trial_backward(&t);
+            assert_finite(&t, e->name);
+            trial_drop(&t);
+        }
+    bo_context_destroy(context);
+}
+
+/* Norms of any size. Up to 1000 every kind answers; beyond, where exponents or products leave float32, it may say
+ * so. */
+static void queries_of_any_norm_leave_numbers(void **state)
+{
+    (void)state;
+    static const double norms[] = {1e-30, 1e-6, 60, 100, 150, 200, 300, 500, 1000, 1e5, 1e12, 1e20, 1e36};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < 2 * KINDS; i++)
+        for (size_t n = 0; n < 3 * sizeof norms / sizeof *norms; n++) {
+            char what[32];
+            trial t = make(context, &kinds[i / 2], i % 2, norms[n / 3], 100 + n % 3);
+            bo_attention_inputs in = trial_inputs(&t);
+            snprintf(what, sizeof what, "norm %g, seed %zu", norms[n / 3], 100 + n % 3);
+            bo_status status =
+                bo_attention_forward(context, t.attention, &t.desc.shape, &in, NULL, NULL, t.array[OUT], NULL);
+            if (status != BO_OK && (status != BO_NUMERIC || norms[n / 3] <= 1000))
+                fail_msg("%s, %s: %s", t.desc.name, what, bo_context_error(context));
+            if (status == BO_OK && norms[n / 3] <= 1000) {
+                trial_forward(&t);
+                trial_backward(&t);
+                assert_finite(&t, what);
+            }
+            for (size_t j = 0; status == BO_OK && j < t.count[OUT]; j++)
+                if (!isfinite(t.array[OUT][j]))
+                    fail_msg("%s, %s: output %g", t.desc.name, what, (double)t.array[OUT][j]);
+            trial_drop(&t);
+        }
+    bo_context_destroy(context);
+}
+
+/* ---- against the oracle ---------------------------------------------------------------------------------------- */
+
+static void judge_trial(trial *t)
+{
+    trial_forward(t);
+    trial_backward(t);
+    judge_verdict verdict = judge_make(t);
+    judge_forward(t, &verdict);
+    judge_backward(t, &verdict);
+    judge_drop(&verdict);
+}
+
+/* The first keys have score 0, the others one far above it, and there are many: sums of weights that are kept
+ * relative to a maximum which came late must not overflow. */
+static void scores_that_rise_are_followed(void **state)
+{
+    (void)state;
+    static const double scores[] = {2, 3.9, 4.1, 20, 60, 79.5, 87, 200};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < 2 * sizeof scores / sizeof *scores; i++) {
+        trial_desc desc = {.name = "rising scores",
+                           .attention = {.kind = BO_ATTENTION_EXACT, .heads = 1, .dim = 4, .scale = 1, .causal = i % 2},
+                           .shape = {.sequences = 1, .tokens = i % 2 ? 600 : 5, .key_tokens = i % 2 ? 0 : 3000},
+                           .forward_only = true,
+                           .seed = i};
+        trial t = trial_make(context, &desc);
+        for (size_t j = 0; j < t.count[Q]; j++) t.array[Q][j] = j % 4 == 0 ? 10 : 0;
+        for (size_t j = 0; j < t.count[K]; j++)
+            t.array[K][j] = j % 4 == 0 && j >= 4 * 130 ? (float)(scores[i / 2] / 10) : 0;
+        for (size_t j = 0; j < t.count[V]; j++) t.array[V][j] = 5 + t.array[V][j];
+        trial_forward(&t);
+        judge_verdict verdict = judge_make(&t);
+        judge_forward(&t, &verdict);
+        judge_drop(&verdict);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* A window all of whose weights are far below one, and sums that hold nothing yet: gradients of those sums are as
+ * large as the weights are small. */
+static void faint_windows_are_followed(void **state)
+{
+    (void)state;
+    static const double scores[] = {-3, -8, -20, -40, -60};
+    static const char *const names[] = {"hybrid of elu", "hybrid of relu", "hybrid"};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < 15; i++) {
+        trial_desc desc = {.name = names[i / 5],
+                           .attention = kind_desc(kind_named(names[i / 5]), 2, 1, 4, 3, true, 8),
+                           .shape = {.sequences = 1, .tokens = 3},
+                           .norm = 0.3,
+                           .final_gradient = true,
+                           .no_parameters = true,
+                           .seed = i};
+        desc.attention.scale = -scores[i % 5] / 4; /* |q| = |k| = 2, opposite */
+        desc.attention.window = 8;
+        trial t = trial_make(context, &desc);
+        t.initial = trial_states(&t);
+        for (size_t j = 0; j < t.count[Q]; j++) t.array[Q][j] -= j % 4 == 0 ? 2 : 0;
+        for (size_t j = 0; j < t.count[K]; j++) t.array[K][j] += j % 4 == 0 ? 2 : 0;
+        judge_trial(&t);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* ---- log scales ------------------------------------------------------------------------------------------------ */
+
+/* A state that has absorbed one key of norm 1000 holds exp(log_scale) z = φ(k): the log scale is about 2e5, where
+ * float32 is good to 0.01 only; what it cannot hold must be in z. Projections are known to 2⁻²² Σ|w_j x_j|, below
+ * 1e-3. */
+static void log_scales_lose_nothing(void **unused)
+{
+    (void)unused;
+    static const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_OPRF,
+                                            BO_FUNCTION_SINCOS};
+    enum { WIDE = 8, FEATURES = 16 };
+    bo_context *context = test_context(1);
+    for (size_t n = 0; n < 40; n++) {
+        bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR,
+                                  .heads = 1,
+                                  .dim = WIDE,
+                                  .value_dim = 1,
+                                  .causal = true,
+                                  .features = {.function = functions[n % 4],
+                                               .features = FEATURES,
+                                               .pair_norm = functions[n % 4] == BO_FUNCTION_OPRF ? 1 : 0,
+                                               .seed = n}};
+        trial_desc full = {
+            .name = "one key", .attention = desc, .shape = {.sequences = 1, .tokens = 1}, .norm = 1000, .seed = n};
+        trial t = trial_make(context, &full);
+        trial_forward(&t);
+        float s[FEATURES], z[FEATURES];
+        double log_scale, x[WIDE], c, phi[FEATURES], largest = 0;
+        assert_ok(context, bo_attention_state_get(context, t.attention, t.final[0], 0, s, z, &log_scale));
+        for (size_t i = 0; i < WIDE; i++) x[i] = (double)t.array[K][i];
+        oracle_map map = oracle_map_make(context, bo_attention_features(t.attention, 0));
+        oracle_noise none = {0};
+        oracle_phi(&map, 1, x, &c, phi, &none);
+        oracle_map_drop(&map);
+        for (size_t f = 0; f < FEATURES; f++) largest = fmax(largest, fabs(phi[f]));
+        for (size_t f = 0; f < FEATURES; f++)
+            if (fabs(phi[f]) > 0.3 * largest)
+                assert_close(log(fabs((double)z[f])) + log_scale, log(fabs(phi[f])) + c, 2e-3);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* One key of five that is beyond all measure, and nobody asks yet: said at once, not when it is too late. */
+static void keys_beyond_measure_are_refused_at_once(void **unused)
+{
+    (void)unused;
+    static const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_OPRF,
+                                            BO_FUNCTION_SINCOS};
+    static const float sizes[] = {4e5F, 3e8F, 4e20F, 1e38F};
+    bo_context *context = test_context(1);
+    for (size_t n = 0; n < 16; n++) {
+        bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR,
+                                  .heads = 1,
+                                  .dim = 4,
+                                  .features = {.function = functions[n % 4],
+                                               .features = 8,
+                                               .pair_norm = functions[n % 4] == BO_FUNCTION_OPRF ? 1 : 0,
+                                               .seed = n}};
+        trial_desc full = {.name = "keys", .attention = desc, .shape = {.sequences = 1, .key_tokens = 5}, .seed = n};
+        trial t = trial_make(context, &full);
+        bo_attention_inputs in = trial_inputs(&t);
+        t.array[K][2 * 4] = sizes[n / 4];
+        assert_int_equal(bo_attention_forward(context, t.attention, &full.shape, &in, NULL, t.final, NULL, NULL),
+                         BO_NUMERIC);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(extreme_arrays_leave_numbers),  cmocka_unit_test(queries_of_any_norm_leave_numbers),
+        cmocka_unit_test(scores_that_rise_are_followed), cmocka_unit_test(faint_windows_are_followed),
+        cmocka_unit_test(log_scales_lose_nothing),       cmocka_unit_test(keys_beyond_measure_are_refused_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
