@@ -134,7 +134,8 @@ typedef struct bo_attention_inputs {
  * (see below), or NULL: start from nothing, keep nothing; final[s] may be initial[s], but nobody else's. tape:
  * bo_attention_tape_bytes bytes that bo_attention_backward will read, or NULL. Inputs that are not finite are refused
  * with BO_NUMERIC: array, sequence, head and token are named; outputs and final states are then undefined, but states
- * that were to be changed in place are as they were. */
+ * that were to be changed in place are as they were. The context's progress callback is asked now and then and may
+ * cancel, here and in backward: what was to be written is then undefined, states in place too. */
 BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *attention,
                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                       const void *const *initial, void *const *final, float *out, void *tape);

@@ -256,7 +256,8 @@ static void say(bo_attention_advice *a, const char *format, ...)
     va_end(arguments);
 }
 
-static void explain(const trials *t, bool causal, bo_attention_advice *a)
+/* A window is advised where its measured error is at most half of that of any map; INFINITY: none was measured. */
+static void explain(const trials *t, size_t window_features, double window_error, bo_attention_advice *a)
 {
     const struct candidate *best = candidate_of(a, 0);
     if (a->reachable)
@@ -276,9 +277,23 @@ static void explain(const trials *t, bool causal, bo_attention_advice *a)
     say(a, ".");
     if (a->reachable) return;
     say(a, " What would help: smaller norms (unit norm with a temperature, a smaller scale)");
-    if (causal) say(a, ", a window of exact attention (hybrid)");
+    if (window_error <= 0.5 * a->maps[0].error)
+        say(a, ", a window of exact attention (hybrid, with 64 keys and %zu features, has an error of %.2g)",
+            window_features, window_error);
     if (a->entropy_share < 0.5) say(a, ", exact attention (it is concentrated on few keys here)");
     say(a, ".");
+}
+
+static bo_status conclude(const trials *t, const bo_call *call, const float *q, const float *k, const float *v,
+                          bo_attention_advice *out)
+{
+    bo_features_desc features = {.features = FEWEST, .seed = t->seed};
+    double window_error = INFINITY;
+    while (features.features < 4 * t->base->dim) features.features *= 2;
+    if (!out->reachable && t->base->causal)
+        BO_TRY(bo_window_error(t->context, call, q, k, v, &features, &window_error));
+    explain(t, features.features, window_error, out);
+    return BO_OK;
 }
 
 /* ---- the call -------------------------------------------------------------------------------------------------- */
@@ -305,7 +320,7 @@ static bo_status advise(bo_context *context, const bo_call *call, const float *q
     if (status == BO_OK) {
         sort_maps(out);
         out->reachable = out->maps[0].features != 0;
-        explain(&t, call->attention->desc.causal, out);
+        status = conclude(&t, call, q, k, v, out);
     }
     bo_survey_free(&t.few);
     bo_survey_free(&t.many);

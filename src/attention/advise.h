@@ -33,6 +33,11 @@ void bo_survey_free(bo_survey *survey);
 /* Means over the queries that see at least two keys; 0 where none does. */
 void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share);
 
+/* The error of causal HYBRID attention, with its usual window, over the first tokens of some heads: a window needs keys
+ * that are neighbours, and those of a survey are not. INFINITY where numbers grew too large. */
+bo_status bo_window_error(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                          const bo_features_desc *features, double *error);
+
 /* How an attention that has a key head for each problem does on them. */
 typedef struct bo_verdict {
     double error; /* of the output, relative */

@@ -76,18 +76,19 @@ static void gather(bo_rows rows, size_t width, size_t wanted, size_t total, floa
         memcpy(out + i * width, rows.at + spaced(i, wanted, total) * rows.stride, width * sizeof *out);
 }
 
-static bo_status gather_values(bo_context *context, const source *from, size_t value_dim, bo_problem *p)
+static bo_status gather_values(bo_context *context, const source *from, size_t value_dim, size_t wanted, size_t total,
+                               float *out)
 {
     if (from->v.at) {
-        gather(from->v, value_dim, p->keys, from->call->sequences[from->sequence].keys, p->v);
-        for (size_t i = 0; i < p->keys * value_dim; i++)
-            if (!isfinite(p->v[i]))
+        gather(from->v, value_dim, wanted, total, out);
+        for (size_t i = 0; i < wanted * value_dim; i++)
+            if (!isfinite(out[i]))
                 return bo_fail(context, BO_NUMERIC, "v of sequence %zu, head %zu holds %g", from->sequence,
-                               from->key_head, (double)p->v[i]);
+                               from->key_head, (double)out[i]);
         return BO_OK;
     }
     bo_rng rng = bo_rng_make(0, bo_rng_stream("attention.values", from->key_head));
-    for (size_t i = 0; i < p->keys * value_dim; i++) p->v[i] = (float)bo_rng_normal(&rng);
+    for (size_t i = 0; i < wanted * value_dim; i++) out[i] = (float)bo_rng_normal(&rng);
     return BO_OK;
 }
 
@@ -149,7 +150,7 @@ static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_proble
     BO_TRY(problem_alloc(s->context, s, p));
     gather(from->q, s->dim, p->queries, at->queries, p->q);
     gather(from->k, s->dim, p->keys, at->keys, p->k);
-    BO_TRY(gather_values(s->context, from, s->value_dim, p));
+    BO_TRY(gather_values(s->context, from, s->value_dim, p->keys, at->keys, p->v));
     for (size_t i = 0; i < p->queries; i++) p->seen[i] = seen_from(from, p, spaced(i, p->queries, at->queries));
     answer_job job = {s, from, p, NULL};
     job.rows = bo_alloc_raw(s->context, (size_t)bo_context_threads(s->context) * at->keys, sizeof *job.rows,
@@ -205,4 +206,67 @@ void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share)
             count++;
         }
     if (count) *entropy /= (double)count, *share /= (double)count;
+}
+
+/* ---- a window -------------------------------------------------------------------------------------------------- */
+
+/* The first tokens of each problem's head, one after the other, as packed sequences of one head. */
+typedef struct beginnings {
+    size_t lengths[HEADS], count, tokens;
+    float *q, *k, *v;
+} beginnings;
+
+static bo_status beginnings_fill(bo_context *context, const bo_call *call, const float *q, const float *k,
+                                 const float *v, beginnings *b)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t sequence = 0, wanted = least(HEADS, d->heads);
+    for (; b->count < wanted; b->count++) {
+        find_sequence(call, b->count, wanted, &sequence); /* there is one: the survey found it */
+        source from = source_of(call, q, k, v, sequence, spaced(b->count, wanted, d->heads));
+        size_t n = least(KEYS, call->sequences[sequence].queries);
+        gather(from.q, d->dim, n, n, b->q + b->tokens * d->dim);
+        gather(from.k, d->dim, n, n, b->k + b->tokens * d->dim);
+        BO_TRY(gather_values(context, &from, d->value_dim, n, n, b->v + b->tokens * d->value_dim));
+        b->lengths[b->count] = n;
+        b->tokens += n;
+    }
+    return BO_OK;
+}
+
+static bo_status compare_hybrid(bo_context *context, const bo_attention_desc *hybrid, const beginnings *b,
+                                double *error)
+{
+    bo_attention_shape shape = {.sequences = b->count, .lengths = b->lengths};
+    bo_attention_inputs in = {.q = b->q, .k = b->k, .v = b->v};
+    bo_attention *attention;
+    bo_attention_error found;
+    BO_TRY(bo_attention_create(context, hybrid, &attention));
+    bo_status status = bo_attention_compare(context, attention, &shape, &in, NULL, KEYS, &found);
+    bo_attention_destroy(attention);
+    *error = status == BO_OK ? found.against_softmax : INFINITY;
+    return status == BO_NUMERIC ? BO_OK : status; /* too large for it: no error to promise */
+}
+
+bo_status bo_window_error(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                          const bo_features_desc *features, double *error)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    bo_attention_desc hybrid = {.kind = BO_ATTENTION_HYBRID,
+                                .heads = 1,
+                                .dim = d->dim,
+                                .value_dim = d->value_dim,
+                                .causal = true,
+                                .scale = d->scale,
+                                .features = *features};
+    const char *what = "the beginnings of sequences";
+    beginnings b = {.q = bo_alloc_raw(context, HEADS * KEYS * d->dim, sizeof(float), what),
+                    .k = bo_alloc_raw(context, HEADS * KEYS * d->dim, sizeof(float), what),
+                    .v = bo_alloc_raw(context, HEADS * KEYS * d->value_dim, sizeof(float), what)};
+    bo_status status = b.q && b.k && b.v ? beginnings_fill(context, call, q, k, v, &b) : BO_MEMORY;
+    if (status == BO_OK) status = compare_hybrid(context, &hybrid, &b, error);
+    bo_free(b.q);
+    bo_free(b.k);
+    bo_free(b.v);
+    return status;
 }

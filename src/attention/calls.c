@@ -41,6 +41,13 @@ static stamp stamp_of(const bo_call *call, const bo_geometry *geometry)
                     geometry->tape_states, call->plan.chunk, call->plan.segment, call->shape->layout}};
 }
 
+/* Rows that a pass counts: queries, and keys where they are taken in before. */
+static size_t watched(const bo_call *call, size_t times)
+{
+    bool apart = !call->attention->desc.causal && call->attention->count;
+    return times * (call->queries_total + (apart ? call->keys_total : 0)) * call->attention->desc.key_heads;
+}
+
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
 typedef struct forward_job {
@@ -72,8 +79,12 @@ static bo_status run_forward(bo_context *context, bo_call *call)
 {
     forward_job job = {.call = call};
     BO_TRY(scratch_make(context, call->plan.tasks, call->plan.forward_bytes, "attention's forward pass", &job.scratch));
+    bo_watch watch;
+    bo_watch_begin(&watch, context, "attention, forward", watched(call, 1));
+    call->watch = &watch;
     bo_parallel(context, call->plan.tasks, forward_task, &job);
     bo_free(job.scratch.bytes);
+    if (atomic_load(&watch.stopped)) return BO_CANCELLED;
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     for (size_t s = 0; call->final && s < call->shape->sequences; s++)
         bo_state_add_tokens(call->final[s], call->sequences[s].keys);
@@ -206,9 +217,13 @@ static bo_status run_backward(bo_context *context, bo_call *call)
         .call = call, .groups = bo_parameter_groups(sequences), .parameter_floats = bo_parameter_floats(attention)};
     size_t tasks = job.groups * attention->desc.key_heads;
     BO_TRY(scratch_make(context, tasks, call->plan.backward_bytes, "attention's backward pass", &job.scratch));
+    bool hybrid = attention->desc.kind == BO_ATTENTION_HYBRID; /* whose two parts pass over the queries one by one */
+    bo_watch watch;
     job.parameters =
         bo_alloc(context, tasks, job.parameter_floats * sizeof(float), "gradients of attention's parameters");
     if (job.parameters) {
+        bo_watch_begin(&watch, context, "attention, backward", watched(call, hybrid ? 2 : 1));
+        call->watch = &watch;
         bo_parallel(context, tasks, backward_task, &job);
         sum_parameters(&job, 0, front, attention->desc.kind == BO_ATTENTION_RFA ? call->gradients->sigma : NULL);
         sum_parameters(&job, 0, front, attention->desc.kind == BO_ATTENTION_DARK ? call->gradients->m : NULL);
@@ -219,6 +234,7 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     bo_free(job.scratch.bytes);
     bo_free(job.parameters);
     if (!ready) return BO_MEMORY;
+    if (atomic_load(&watch.stopped)) return BO_CANCELLED;
     return atomic_load(call->not_finite) ? bo_inputs_blame(context, call) : BO_OK;
 }
 

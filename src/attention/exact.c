@@ -107,6 +107,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     work.tile.slack = slack;
     for (size_t first = 0, end; first < queries; first = end) {
         end = bo_softmax_tile_end(work.keys.old, first, queries);
+        if (bo_watch_stops(call->watch, end - first)) return;
         bo_exact_load(&work, end);
         for (size_t head = key_head * group; head < (key_head + 1) * group; head++) {
             bo_exact_fill(&work, head, first, end);

@@ -201,6 +201,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     if (call->tape.top && alone) record_sums(&t, 0);
     for (size_t first = 0; first < at->queries; first += chunk) {
         if (call->tape.top && !alone && first && first % segment == 0) record_sums(&t, first / segment - 1);
+        if (bo_watch_stops(call->watch, bo_least(chunk, at->queries - first))) return;
         if (!forward_chunk(&t, first, at->queries - first < chunk ? at->queries - first : chunk)) return;
     }
     if (call->final) {
@@ -229,7 +230,7 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
     early_rows early = carve_early(attention, &carver), slopes = carve_early(attention, &carver);
     void *rest = carver.at + carver.bytes;
     bo_exact_backward(call, sequence, key_head, parameters, rest);
-    if (atomic_load(call->not_finite)) return;
+    if (atomic_load(call->not_finite) || bo_watch_stops(call->watch, 0)) return;
 
     bo_softmax_keys keys = bo_softmax_keys_of(call, sequence, key_head, (bo_kept){.ring = 0});
     bo_linear_reverse reverse = {.call = call, .sequence = sequence, .key_head = key_head, .add = true};

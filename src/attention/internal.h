@@ -17,6 +17,7 @@
 #include "../base/base.h"
 #include "../features/block.h"
 #include "../kernels/kernels.h"
+#include "watch.h"
 
 typedef struct bo_engine bo_engine;
 
@@ -107,6 +108,7 @@ typedef struct bo_call {
     const float *dout;
     const float *const *d_final;
     const bo_attention_gradients *gradients;
+    bo_watch *watch;         /* counts rows of queries and keys, once a key head; NULL: none */
     atomic_bool *not_finite; /* some task met a NaN or an infinity among the inputs, or numbers that grew to one */
 } bo_call;
 
@@ -139,6 +141,12 @@ extern const bo_engine bo_engine_exact, bo_engine_linear, bo_engine_hybrid;
 
 /* Where the tape keeps state `index` of (sequence, key head). */
 bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size_t index);
+
+/* A task gives up: because it was told to, or else because it met what is not finite. */
+static inline void bo_note_stop(const bo_call *call)
+{
+    if (!call->watch || !atomic_load(&call->watch->stopped)) atomic_store(call->not_finite, true);
+}
 
 /* Every float of these rows is finite. */
 bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const float *x, size_t stride);

@@ -143,6 +143,7 @@ static bool forward_causal(const task *at, forward_work *work)
     size_t chunk = work->linear.chunk, segment = at->call->plan.segment, tokens = at->at->queries;
     for (size_t first = 0; first < tokens; first += chunk) {
         size_t rows = bo_least(chunk, tokens - first);
+        if (bo_watch_stops(at->call->watch, rows)) return false;
         if (at->call->tape.top && first && first % segment == 0)
             bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, first / segment - 1),
                          work->linear.sums);
@@ -160,13 +161,16 @@ static bool forward_bidirectional(const task *at, forward_work *work)
 {
     size_t chunk = work->linear.chunk;
     for (size_t first = 0; first < at->at->keys; first += chunk) {
+        if (bo_watch_stops(at->call->watch, bo_least(chunk, at->at->keys - first))) return false;
         if (!take_keys(at, &work->linear, first, bo_least(chunk, at->at->keys - first))) return false;
         bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
     if (at->call->tape.top)
         bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, 0), work->linear.sums);
-    for (size_t first = 0; first < at->at->queries; first += chunk)
-        if (!ask(at, work, first, bo_least(chunk, at->at->queries - first))) return false;
+    for (size_t first = 0; first < at->at->queries; first += chunk) {
+        size_t rows = bo_least(chunk, at->at->queries - first);
+        if (bo_watch_stops(at->call->watch, rows) || !ask(at, work, first, rows)) return false;
+    }
     return true;
 }
 
@@ -178,7 +182,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     task at = task_make(call, sequence, key_head);
     bo_linear_begin(&work.linear, call->initial ? call->initial[sequence] : NULL, key_head);
     if (!(bo_linear_sweeps(call, sequence) ? forward_causal : forward_bidirectional)(&at, &work)) {
-        atomic_store(call->not_finite, true);
+        bo_note_stop(call);
         return;
     }
     if (call->final)

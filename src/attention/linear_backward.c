@@ -178,6 +178,7 @@ static void give_gates(const bo_linear_reverse *at, back_work *work, size_t firs
 static bool back_chunk(const bo_linear_reverse *at, back_work *work, size_t first, size_t count, size_t index)
 {
     bo_linear_back *back = &work->back;
+    if (bo_watch_stops(at->call->watch, count)) return false;
     bo_key_rows rows = take(at, work, first, count);
     restore_chunk(work, &rows, index);
     back->st = work->states + index * back->wide * back->linear.count;
@@ -236,10 +237,13 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     linear->r[0] = after;
     bo_sums_widen(back, linear->sums, work->states);
     back->st = work->states;
-    for (size_t first = 0; first < sequence->queries; first += chunk)
-        if (!back_queries(at, work, first, bo_least(chunk, sequence->queries - first), 0)) return false;
+    for (size_t first = 0; first < sequence->queries; first += chunk) {
+        size_t rows = bo_least(chunk, sequence->queries - first);
+        if (bo_watch_stops(call->watch, rows) || !back_queries(at, work, first, rows, 0)) return false;
+    }
     for (size_t first = 0; first < sequence->keys; first += chunk) {
         bo_key_rows rows = take(at, work, first, bo_least(chunk, sequence->keys - first));
+        if (bo_watch_stops(call->watch, rows.keys)) return false;
         bo_linear_features_into(linear, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         linear->keys = rows.keys;
         if (linear->weighted) linear->kernels->exp_shift(rows.keys, linear->lk, -after, linear->weights);
@@ -264,7 +268,7 @@ void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
     if (!call->dout && !at->add) zero_queries(at);
     begin_gradient(at, &work);
     bool finite = (bo_linear_sweeps(call, at->sequence) ? reverse_causal : reverse_bidirectional)(at, &work, initial);
-    if (!finite) atomic_store(call->not_finite, true);
+    if (!finite) bo_note_stop(call);
     end_gradient(at, &work);
 }
 
