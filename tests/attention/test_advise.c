@@ -196,13 +196,22 @@ static float *forward(bo_context *context, const bo_attention *attention, const 
     return out;
 }
 
+static double relative_distance(const float *out, const float *exact)
+{
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < HEADS * TOKENS * VALUES; i++) {
+        error += pow((double)out[i] - (double)exact[i], 2);
+        norm += pow((double)exact[i], 2);
+    }
+    return sqrt(error / norm);
+}
+
 /* A recommended map with another seed, as real attention over every query: its error against `exact`. */
 static double follow(bo_context *context, const data *d, bool causal, const bo_attention_advice *a, size_t map,
                      uint64_t seed, const float *exact)
 {
     bo_attention_desc desc = desc_of(causal);
     bo_attention *attention;
-    double error = 0, norm = 0;
     desc.kind = a->maps[map].kind;
     desc.features.function = a->maps[map].function;
     desc.features.features = a->maps[map].features;
@@ -212,13 +221,10 @@ static double follow(bo_context *context, const data *d, bool causal, const bo_a
     if (desc.kind == BO_ATTENTION_DARK)
         assert_ok(context, bo_dark_propose(context, attention, &whole, d->q, d->k, NULL));
     float *out = forward(context, attention, d);
-    for (size_t i = 0; i < HEADS * TOKENS * VALUES; i++) {
-        error += pow((double)out[i] - (double)exact[i], 2);
-        norm += pow((double)exact[i], 2);
-    }
+    double error = relative_distance(out, exact);
     free(out);
     bo_attention_destroy(attention);
-    return sqrt(error / norm);
+    return error;
 }
 
 /* Every map that is said to reach the target does, within the scatter of a draw, with seeds that advice has not seen.
@@ -310,8 +316,9 @@ static void none_is_said_plainly(void **state)
     assert_true(a.largest > 1 / 6.0);
     assert_int_equal(strncmp(a.reason, "none", 4), 0);
     assert_non_null(strstr(a.reason, "1/6"));
-    assert_non_null(strstr(a.reason, "window"));
     assert_non_null(strstr(a.reason, "norm"));
+    assert_non_null(strstr(a.reason, "few keys"));
+    assert_true(strlen(a.reason) < sizeof a.reason - 1 && a.reason[strlen(a.reason) - 1] == '.'); /* it fits */
     for (size_t i = 0; i < a.map_count; i++) {
         assert_int_equal(a.maps[i].features, 0);
         assert_int_equal(a.maps[i].most, 512); /* a power of two */
@@ -332,6 +339,48 @@ static void none_is_said_plainly(void **state)
     a = advise(context, d, true, 0.02, 16);
     assert_true(a.largest > 1);
     assert_null(strstr(a.reason, "1/6"));
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* The error of HYBRID attention that the reason names; INFINITY: it names none. */
+static double promised_window(const bo_attention_advice *a)
+{
+    const char *words = strstr(a->reason, "has an error of ");
+    return words ? strtod(words + strlen("has an error of "), NULL) : INFINITY;
+}
+
+/* A window is advised with the error it has, and only where that is much less than the maps': for sharp attention to any
+ * key it is not, for attention to the keys just before it is. Another draw scatters. */
+static void windows_are_measured(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(2.2);
+    bo_attention_advice a = advise(context, d, true, 0.02, 64);
+    bo_attention_desc desc = desc_of(true), hybrid = desc;
+    bo_attention *attention, *softmax;
+    assert_true(!a.reachable && promised_window(&a) == INFINITY);
+    for (size_t n = 0; n < TOKENS; n++) /* one large coordinate turns with time: neighbours are alike */
+        for (size_t h = 0; h < HEADS; h++)
+            for (size_t j = 0; j < 2; j++) {
+                float turned = (float)(8 * cos((double)n / 60 - (double)j * 1.5707963));
+                d->q[(h * TOKENS + n) * DIM + j] = turned;
+                if (h < KEY_HEADS) d->k[(h * TOKENS + n) * DIM + j] = turned;
+            }
+    a = advise(context, d, true, 0.02, 64);
+    hybrid.kind = BO_ATTENTION_HYBRID;
+    hybrid.features.features = 64;
+    assert_ok(context, bo_attention_create(context, &desc, &softmax));
+    assert_ok(context, bo_attention_create(context, &hybrid, &attention));
+    float *exact = forward(context, softmax, d), *out = forward(context, attention, d);
+    double found = relative_distance(out, exact);
+    if (!(promised_window(&a) <= 0.5 * a.maps[0].error && fabs(promised_window(&a) - found) < 0.4 * found))
+        fail_msg("a window has an error of %g, found %g; %s", promised_window(&a), found, a.reason);
+    free(exact);
+    free(out);
+    bo_attention_destroy(softmax);
+    bo_attention_destroy(attention);
     free(d);
     bo_context_destroy(context);
 }
@@ -500,6 +549,7 @@ int main(void)
         cmocka_unit_test(numbers_out_of_bounds_promise_nothing),
         cmocka_unit_test(best_comes_first),
         cmocka_unit_test(none_is_said_plainly),
+        cmocka_unit_test(windows_are_measured),
         cmocka_unit_test(the_proposal_helps_where_it_should),
         cmocka_unit_test(random_values_and_other_shapes),
         cmocka_unit_test(threads_do_not_matter),
