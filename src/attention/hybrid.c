@@ -34,16 +34,17 @@ bo_part bo_window_part(const bo_softmax_tile *tile, size_t row, const bo_attenti
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
-/* Keys and values that the initial state still holds, or their gradients: held x dim, held x value_dim. */
+/* Keys and values of the initial state that may leave the window during a call, or their gradients: no more than the call
+ * has tokens. */
 typedef struct early_rows {
     float *k, *v;
 } early_rows;
 
-static early_rows carve_early(const bo_attention *attention, bo_carver *carver)
+static early_rows carve_early(const bo_attention *attention, size_t tokens, bo_carver *carver)
 {
-    size_t held = attention->held;
-    return (early_rows){bo_carve_floats(carver, held * attention->desc.dim),
-                        bo_carve_floats(carver, held * attention->desc.value_dim)};
+    size_t rows = bo_least(attention->held, tokens);
+    return (early_rows){bo_carve_floats(carver, rows * attention->desc.dim),
+                        bo_carve_floats(carver, rows * attention->desc.value_dim)};
 }
 
 /* What forward works with, a chunk at a time. */
@@ -65,7 +66,7 @@ static chunk_work carve(const bo_attention *attention, const bo_attention_inputs
     work.top = bo_carve_floats(carver, chunk);
     work.k = bo_carve_floats(carver, chunk * dim);
     work.v = bo_carve_floats(carver, chunk * value_dim);
-    work.early = carve_early(attention, carver);
+    work.early = carve_early(attention, longest, carver);
     work.window = bo_carve(carver, bo_exact_bytes(attention, longest, chunk, false), 1);
     return work;
 }
@@ -75,8 +76,8 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
     bo_linear_plan(attention, longest_queries, longest_keys, out);
     bo_carver forward = {NULL, 0}, backward = {NULL, 0};
     carve(attention, NULL, 0, longest_keys, out->chunk, &forward);
-    carve_early(attention, &backward);
-    carve_early(attention, &backward);
+    carve_early(attention, longest_keys, &backward);
+    carve_early(attention, longest_keys, &backward);
     out->query_tile = BO_SOFTMAX_TILE;
     out->key_tile = BO_PANEL;
     out->forward_bytes = forward.bytes;
@@ -96,7 +97,8 @@ static bo_key_stream leaving_keys(const bo_softmax_keys *keys, early_rows early)
     stream.early = keys->old - first;
     stream.early_k = early.k;
     stream.early_v = early.v;
-    if (stream.early) bo_kept_read(call->kernels, &keys->kept, first, stream.early, early.k, early.v);
+    size_t leave = bo_least(stream.early, call->sequences[keys->sequence].keys);
+    if (leave) bo_kept_read(call->kernels, &keys->kept, first, leave, early.k, early.v);
     return stream;
 }
 
@@ -227,7 +229,8 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
 {
     const bo_attention *attention = call->attention;
     bo_carver carver = {scratch, 0};
-    early_rows early = carve_early(attention, &carver), slopes = carve_early(attention, &carver);
+    size_t tokens = call->sequences[sequence].keys;
+    early_rows early = carve_early(attention, tokens, &carver), slopes = carve_early(attention, tokens, &carver);
     void *rest = carver.at + carver.bytes;
     bo_exact_backward(call, sequence, key_head, parameters, rest);
     if (atomic_load(call->not_finite) || bo_watch_stops(call->watch, 0)) return;
@@ -241,10 +244,11 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
     reverse.d_keys.early_k = slopes.k;
     reverse.d_keys.early_v = slopes.v;
     reverse.d_keys.add = true;
-    memset(slopes.k, 0, reverse.keys.early * attention->desc.dim * sizeof(float));
-    memset(slopes.v, 0, reverse.keys.early * attention->desc.value_dim * sizeof(float));
+    size_t leave = bo_least(reverse.keys.early, tokens);
+    memset(slopes.k, 0, leave * attention->desc.dim * sizeof(float));
+    memset(slopes.v, 0, leave * attention->desc.value_dim * sizeof(float));
     bo_linear_reverse_run(&reverse, rest);
-    if (call->gradients->initial) add_early(call, sequence, key_head, reverse.keys.early, slopes);
+    if (call->gradients->initial) add_early(call, sequence, key_head, leave, slopes);
 }
 
 const bo_engine bo_engine_hybrid = {
