@@ -202,7 +202,9 @@ int cli_attention(int argc, char **argv)
         {CLI_FLAG, "causal", NULL, "a query sees the keys up to its own", &o.causal, NULL, 0, 0},
         {CLI_REAL_OR_AUTO, "scale", "S|auto",
          "of q.k; 1/sqrt(width) for softmax and its estimates and for taylor, 1 for other maps", &o.scale, NULL, 0, 0},
-        {CLI_COUNT, "window", "W", "latest keys that are exact: hybrid (64 unless given), or all that exact sees",
+        {CLI_COUNT, "window", "W",
+         "hybrid: the latest keys that are exact, 64 unless given; exact: the latest keys a query sees, all unless "
+         "given",
          &o.window, NULL, 1, 0},
         {CLI_CHOICE, "normaliser", "N", "divide by the sum of the weights unless given", &o.normaliser,
          cli_attention_normaliser_choice, 0, 0},

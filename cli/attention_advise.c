@@ -35,7 +35,7 @@ static const char *map_word(const bo_attention_advice *a, size_t i)
 static void print_maps(const bo_attention_advice *a)
 {
     printf("Maps        for a relative error of %s, best first\n", cli_significant(a->target, 3).s);
-    printf("  %-10s%-14s%-12s%-12s%s\n", "kind", "map", "features", "error", "features by the formula");
+    printf("  %-10s%-14s%-12s%-12s%s\n", "kind", "map", "features", "error", "features by the variance formula");
     for (size_t i = 0; i < a->map_count; i++) {
         char none[64];
         snprintf(none, sizeof none, "> %s", cli_count(a->maps[i].most).s);

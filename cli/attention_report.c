@@ -144,7 +144,7 @@ static void print_dark(const bo_dark_report *dark)
     printf("  %-34s%s as they are, %s with the proposal\n", "finite variance", yes(dark->isotropic_finite),
            yes(dark->proposal_finite));
     printf("  %-34s%s\n", "eigenvalues lowered for it", cli_count(dark->clipped).s);
-    print_figure("log of the gain", dark->log_gain, "infinite");
+    print_figure("log of the gain", dark->log_gain, isnan(dark->log_gain) ? "not known: both infinite" : "infinite");
 }
 
 /* Short passes are told in milliseconds. */

@@ -216,7 +216,7 @@ static bool set_count(const cli_usage *usage, const cli_option *option, const ch
     uint64_t value;
     const char *rest;
     if (!parse_count(text, &value, &rest) || *rest || (double)value < option->low ||
-        (option->high > 0 && (double)value > option->high) || value > SIZE_MAX)
+        (option->high > 0 && (double)value > option->high) || value >= SIZE_MAX) /* which is "not given" */
         return wrong_value(usage, option, expected, text);
     *(size_t *)option->value = (size_t)value;
     return true;

@@ -44,7 +44,8 @@ static void handle_signals(bool parallel)
     sigaction(SIGINT, &stop, NULL);
     if (parallel) stop.sa_handler = on_rank_ended;
     sigaction(SIGTERM, &stop, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, said like any other */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe or a file beyond its limit is a failed write, said like any other */
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 static void on_log(void *user, bo_log_level level, const char *message)
@@ -99,6 +100,8 @@ void cli_session_close(cli_session *session)
     bo_context_destroy(session->context);
     session->context = NULL;
     cli_ranks_close(&session->ranks);
+    signal(SIGINT, SIG_DFL); /* nothing looks for them any more: what is left of the program ends at once */
+    signal(SIGTERM, SIG_DFL);
 }
 
 static void message(cli_session *session, const char *kind, const char *format, va_list arguments)

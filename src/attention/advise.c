@@ -264,8 +264,8 @@ static void explain(const trials *t, size_t window_features, double window_error
         say(a, "%s: an error of %.2g with %zu features. %c%s; ", best->name, a->maps[0].error, a->maps[0].features,
             best->why[0] - 'a' + 'A', best->why + 1);
     else if (isfinite(a->maps[0].error))
-        say(a, "none: %zu features do not reach an error of %.2g; the nearest is %s with %.2g. Here ", t->most,
-            a->target, best->name, a->maps[0].error);
+        say(a, "none: %zu features do not reach an error of %.2g; the nearest is %s with an error of %.2g. Here ",
+            t->most, a->target, best->name, a->maps[0].error);
     else
         say(a, "none: %zu features do not reach an error of %.2g, nor anything near it. Here ", t->most, a->target);
     say(a, "q and k have norms %.2g and %.2g (times √s)", a->query_norm, a->key_norm);

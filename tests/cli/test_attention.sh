@@ -302,6 +302,7 @@ wrong "no --v" --q Q.npy --k K.npy --kind exact
 wrong "expected one of|'favour'|did you mean favor" --q Q.npy --k K.npy --v V.npy --kind favour
 wrong "--map|'positve'|did you mean positive" --q Q.npy --k K.npy --v V.npy --kind favor --map positve
 wrong "--window|found '0'" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 0
+wrong "--window|18446744073709551615" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 18446744073709551615
 wrong "--window is for kind exact, hybrid; found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --window 3
 wrong "--features is for|found kind exact" --q Q.npy --k K.npy --v V.npy --kind exact --features 3
 wrong "a gate needs --causal" --q Q.npy --k K.npy --v V.npy --gate G.npy --kind linear

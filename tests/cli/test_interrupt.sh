@@ -56,6 +56,15 @@ status=$?
 grep -q "stopped on request; nothing was written" err || complain "attention: no word about it: $(tail -c 300 err)"
 [ -e stopped.npy ] && complain "attention wrote its output though it was stopped"
 
+# A limit on the size of files is a failed write.
+(
+    ulimit -f 200
+    "$BOCHNER" features tokens.csv --features 64 --out limit.npy --quiet >out 2>err
+    echo $? >status
+)
+[ "$(cat status)" = 1 ] && grep -q "limit.npy" err || complain "a file beyond its limit: exit status $(cat status), $(cat err)"
+ls | grep -q limit.npy && complain "a file beyond its limit leaves $(ls | grep limit.npy)"
+
 # A full disk. /dev/full takes nothing; a small file system is full when it is full.
 succeeds "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --out good.model
 if [ -w /dev/full ]; then
