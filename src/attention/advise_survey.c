@@ -16,11 +16,6 @@ static size_t spaced(size_t i, size_t wanted, size_t total)
     return wanted >= total ? i : (size_t)((double)total * ((double)i + 0.5) / (double)wanted);
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- cutting --------------------------------------------------------------------------------------------------- */
 
 /* What a problem is cut from. */
@@ -83,8 +78,8 @@ static bo_status gather_values(bo_context *context, const source *from, size_t v
         gather(from->v, value_dim, wanted, total, out);
         for (size_t i = 0; i < wanted * value_dim; i++)
             if (!isfinite(out[i]))
-                return bo_fail(context, BO_NUMERIC, "v of sequence %zu, head %zu holds %g", from->sequence,
-                               from->key_head, (double)out[i]);
+                return bo_fail(context, BO_NUMERIC, BO_NOT_FINITE, "v", (double)out[i], from->sequence, from->key_head,
+                               spaced(i / value_dim, wanted, total), i % value_dim);
         return BO_OK;
     }
     bo_rng rng = bo_rng_make(0, bo_rng_stream("attention.values", from->key_head));
@@ -145,8 +140,8 @@ static size_t seen_from(const source *from, const bo_problem *p, size_t place)
 static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_problem *p)
 {
     const bo_sequence *at = &from->call->sequences[from->sequence];
-    *p =
-        (bo_problem){.key_head = from->key_head, .queries = least(queries, at->queries), .keys = least(KEYS, at->keys)};
+    *p = (bo_problem){
+        .key_head = from->key_head, .queries = bo_least(queries, at->queries), .keys = bo_least(KEYS, at->keys)};
     BO_TRY(problem_alloc(s->context, s, p));
     gather(from->q, s->dim, p->queries, at->queries, p->q);
     gather(from->k, s->dim, p->keys, at->keys, p->k);
@@ -166,7 +161,7 @@ bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *
                          size_t queries, bo_survey *out)
 {
     const bo_attention_desc *d = &call->attention->desc;
-    size_t count = least(HEADS, d->heads), sequence;
+    size_t count = bo_least(HEADS, d->heads), sequence;
     *out = (bo_survey){.context = context, .dim = d->dim, .value_dim = d->value_dim, .scale = d->scale};
     out->problems = bo_alloc(context, count, sizeof *out->problems, "samples of attention");
     if (!out->problems) return BO_MEMORY;
@@ -220,11 +215,11 @@ static bo_status beginnings_fill(bo_context *context, const bo_call *call, const
                                  const float *v, beginnings *b)
 {
     const bo_attention_desc *d = &call->attention->desc;
-    size_t sequence = 0, wanted = least(HEADS, d->heads);
+    size_t sequence = 0, wanted = bo_least(HEADS, d->heads);
     for (; b->count < wanted; b->count++) {
         find_sequence(call, b->count, wanted, &sequence); /* there is one: the survey found it */
         source from = source_of(call, q, k, v, sequence, spaced(b->count, wanted, d->heads));
-        size_t n = least(KEYS, call->sequences[sequence].queries);
+        size_t n = bo_least(KEYS, call->sequences[sequence].queries);
         gather(from.q, d->dim, n, n, b->q + b->tokens * d->dim);
         gather(from.k, d->dim, n, n, b->k + b->tokens * d->dim);
         BO_TRY(gather_values(context, &from, d->value_dim, n, n, b->v + b->tokens * d->value_dim));

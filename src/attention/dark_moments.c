@@ -81,8 +81,8 @@ static bo_status blame(bo_context *context, const bo_side *side)
             for (size_t t = 0; t < tokens_of(side, s); t++)
                 for (size_t j = 0; j < side->dim; j++)
                     if (!isfinite(rows.at[t * rows.stride + j]))
-                        return bo_fail(context, BO_NUMERIC, "%s of sequence %zu, head %zu, token %zu holds %g",
-                                       side->name, s, h, t, (double)rows.at[t * rows.stride + j]);
+                        return bo_fail(context, BO_NUMERIC, BO_NOT_FINITE, side->name,
+                                       (double)rows.at[t * rows.stride + j], s, h, t, j);
         }
     return bo_fail(context, BO_NUMERIC, "the second moments of %s are not finite", side->name);
 }

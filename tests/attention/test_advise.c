@@ -1,34 +1,7 @@
-/* Advice: the statistics it reports, the prediction against the measurement, recommendations that hold in real
- * attention, and "none" where nothing helps. */
+/* Advice: the statistics it reports, recommendations that hold in real attention, and "none" where nothing helps. */
 #include <bochner/attention.h>
-#include "attention/advise.h"
+#include "advice.h"
 #include "base/counting.h"
-
-enum { HEADS = 4, KEY_HEADS = 2, TOKENS = 300, DIM = 16, VALUES = 8 };
-
-typedef struct data {
-    float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM], v[KEY_HEADS * TOKENS * VALUES];
-} data;
-
-/* √s q ~ N(0, size²/DIM) in each coordinate, so that its norm is about `size`; s = 1/√DIM */
-static data *make_data(double size)
-{
-    data *d = malloc(sizeof *d);
-    bo_rng rng = bo_rng_make(17, bo_rng_stream("test.advise", 0));
-    double each = size / sqrt(DIM) * pow(DIM, 0.25);
-    for (size_t i = 0; i < HEADS * TOKENS * DIM; i++) d->q[i] = (float)(each * bo_rng_normal(&rng));
-    for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->k[i] = (float)(each * bo_rng_normal(&rng));
-    for (size_t i = 0; i < KEY_HEADS * TOKENS * VALUES; i++) d->v[i] = (float)bo_rng_normal(&rng);
-    return d;
-}
-
-static bo_attention_desc desc_of(bool causal)
-{
-    return (bo_attention_desc){
-        .heads = HEADS, .key_heads = KEY_HEADS, .dim = DIM, .value_dim = VALUES, .causal = causal};
-}
-
-static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
 
 static bo_attention_advice advise(bo_context *context, const data *d, bool causal, double target, size_t most)
 {
@@ -69,118 +42,6 @@ static void statistics_of_the_data(void **state)
 
     d = make_data(20); /* one key takes all */
     assert_true(advise(context, d, false, 0, 64).entropy_share < 0.1);
-    free(d);
-    bo_context_destroy(context);
-}
-
-/* ---- prediction ------------------------------------------------------------------------------------------------ */
-
-/* The survey of this data, as advise makes it. */
-typedef struct surveyed {
-    bo_attention *exact;
-    bo_geometry geometry;
-    bo_survey survey;
-} surveyed;
-
-static void survey(bo_context *context, const data *d, bool causal, surveyed *s)
-{
-    bo_attention_desc desc = desc_of(causal);
-    assert_ok(context, bo_attention_create(context, &desc, &s->exact));
-    assert_ok(context, bo_geometry_make(context, s->exact, &whole, &s->geometry));
-    bo_call call = bo_layout_of(s->exact, &whole, &s->geometry);
-    assert_ok(context, bo_survey_make(context, &call, d->q, d->k, d->v, 256, &s->survey));
-}
-
-static void survey_drop(surveyed *s)
-{
-    bo_survey_free(&s->survey);
-    bo_geometry_free(&s->geometry);
-    bo_attention_destroy(s->exact);
-}
-
-/* The exact answers are those of exact attention at the places they were taken from: all heads, 64 of 300 queries, every
- * key; 1e-5 is float's rounding. */
-static void samples_hold_the_exact_answer(void **state)
-{
-    (void)state;
-    bo_context *context = test_context(2);
-    data *d = make_data(1.5);
-    float *out = malloc(HEADS * TOKENS * VALUES * sizeof *out);
-    for (int causal = 0; causal < 2; causal++) {
-        surveyed s;
-        survey(context, d, causal, &s);
-        bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-        assert_ok(context, bo_attention_forward(context, s.exact, &whole, &in, NULL, NULL, out, NULL));
-        assert_int_equal(s.survey.count, HEADS);
-        for (size_t h = 0; h < HEADS; h++) {
-            const bo_problem *p = &s.survey.problems[h];
-            assert_true(p->queries == 64 && p->keys == TOKENS && p->key_head == h / 2);
-            for (size_t i = 0; i < p->queries; i++) {
-                size_t place = (size_t)(TOKENS * ((double)i + 0.5) / 64);
-                assert_int_equal(p->seen[i], causal ? place + 1 : TOKENS);
-                for (size_t c = 0; c < VALUES; c++)
-                    assert_close(p->exact[i * VALUES + c], (double)out[(h * TOKENS + place) * VALUES + c], 1e-5);
-            }
-        }
-        survey_drop(&s);
-    }
-    free(out);
-    free(d);
-    bo_context_destroy(context);
-}
-
-static bo_attention *candidate(bo_context *context, bo_attention_kind kind, bo_function function, size_t features,
-                               uint64_t seed)
-{
-    bo_attention_desc desc = {.kind = kind, .heads = HEADS, .dim = DIM, .value_dim = VALUES};
-    desc.features = (bo_features_desc){.function = function, .features = features, .seed = seed, .draw = BO_DRAW_IID};
-    if (function == BO_FUNCTION_OPRF) desc.features.pair_norm = 0.7;
-    bo_attention *attention = NULL;
-    assert_ok(context, bo_attention_create(context, &desc, &attention));
-    return attention;
-}
-
-/* Independent draws, norms of 0.6, errors around a twentieth: to first order error² <= floor² + slope/m. What is
- * common to the keys of a query cancels: of positive features the share 1/(1 + exp(0.36)) = 0.41, of the even ones
- * less. 12 seeds of 4 maps are 48 draws, whose squared errors scatter by about √(2/48) = 0.2: from 0.59 - 0.2 to 1 +
- * 0.2 of the prediction. */
-static void errors_are_as_predicted(void **state)
-{
-    (void)state;
-    enum { SEEDS = 12, FEATURES = 512 };
-    bo_context *context = test_context(2);
-    data *d = make_data(0.6);
-    const struct {
-        bo_attention_kind kind;
-        bo_function function;
-        double per_frequency;
-    } maps[] = {{BO_ATTENTION_FAVOR, BO_FUNCTION_POSITIVE, 1},
-                {BO_ATTENTION_FAVOR, BO_FUNCTION_HYPERBOLIC, 2},
-                {BO_ATTENTION_FAVOR, BO_FUNCTION_SINCOS, 2},
-                {BO_ATTENTION_FAVOR, BO_FUNCTION_OPRF, 1},
-                {BO_ATTENTION_RFA, BO_FUNCTION_SINCOS, 2}};
-    for (int causal = 0; causal < 2; causal++) {
-        surveyed s;
-        survey(context, d, causal, &s);
-        for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
-            double measured = 0;
-            bo_verdict verdict;
-            bo_prediction p = {0};
-            for (uint64_t seed = 0; seed < SEEDS; seed++) {
-                bo_attention *a = candidate(context, maps[i].kind, maps[i].function, FEATURES, seed);
-                assert_ok(context, bo_survey_try(&s.survey, a, &verdict));
-                measured += verdict.error * verdict.error / SEEDS;
-                if (seed == 0) assert_ok(context, bo_survey_predict(&s.survey, a, &p));
-                bo_attention_destroy(a);
-            }
-            double predicted = p.floor * p.floor + p.slope * maps[i].per_frequency / FEATURES;
-            if (!(measured > 0.39 * predicted && measured < 1.2 * predicted))
-                fail_msg("%s: error %g, predicted %g", bo_function_name(maps[i].function), sqrt(measured),
-                         sqrt(predicted));
-            assert_true((p.floor > 0.02) == (maps[i].kind == BO_ATTENTION_RFA));
-        }
-        survey_drop(&s);
-    }
     free(d);
     bo_context_destroy(context);
 }
@@ -262,6 +123,43 @@ static void promises_are_kept(void **state)
             bo_attention_destroy(softmax);
         }
     }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* The error is the largest of three draws over every query there is. With a key head for each head, advice tries the very
+ * maps that real attention has with seeds 0, 1 and 2. */
+static void errors_are_the_worst_of_three_draws(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(0.9);
+    bo_attention_desc desc = {.heads = KEY_HEADS, .dim = DIM, .value_dim = VALUES, .causal = true};
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    bo_attention_advice a;
+    assert_ok(context, bo_attention_advise(context, &desc, &whole, d->q, d->k, d->v, 0.15, 4096, &a));
+    size_t looked_at = 0;
+    for (size_t i = 0; i < a.map_count; i++) {
+        double worst = 0;
+        if (!a.maps[i].features || a.maps[i].function == BO_FUNCTION_OPRF)
+            continue; /* whose pair_norm is advice's own */
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            bo_attention *attention;
+            bo_attention_error error;
+            desc.kind = a.maps[i].kind;
+            desc.features =
+                (bo_features_desc){.function = a.maps[i].function, .features = a.maps[i].features, .seed = seed};
+            assert_ok(context, bo_attention_create(context, &desc, &attention));
+            if (desc.kind == BO_ATTENTION_DARK)
+                assert_ok(context, bo_dark_propose(context, attention, &whole, d->q, d->k, NULL));
+            assert_ok(context, bo_attention_compare(context, attention, &whole, &in, NULL, TOKENS, &error));
+            worst = fmax(worst, error.against_softmax);
+            bo_attention_destroy(attention);
+        }
+        assert_close(a.maps[i].error, worst, 1e-4 * worst);
+        looked_at++;
+    }
+    assert_true(looked_at >= 4);
     free(d);
     bo_context_destroy(context);
 }
@@ -475,10 +373,10 @@ static void nonsense_is_refused(void **state)
     assert_fails(context, BO_INVALID, "key_heads",
                  bo_attention_advise(context, &wrong, &whole, d->q, d->k, NULL, 0, 0, &a));
     d->v[3] = INFINITY;
-    assert_fails(context, BO_NUMERIC, "v of sequence 0",
+    assert_fails(context, BO_NUMERIC, "v is inf at sequence 0, head 0, token 0, column 3",
                  bo_attention_advise(context, &desc, &whole, d->q, d->k, d->v, 0, 0, &a));
     d->q[TOKENS * DIM * 3 + 5] = NAN;
-    assert_fails(context, BO_NUMERIC, "q of sequence 0, head 3, token 0",
+    assert_fails(context, BO_NUMERIC, "q is nan at sequence 0, head 3, token 0, column 5",
                  bo_attention_advise(context, &desc, &whole, d->q, d->k, NULL, 0, 0, &a));
     free(d);
     bo_context_destroy(context);
@@ -543,9 +441,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics_of_the_data),
-        cmocka_unit_test(samples_hold_the_exact_answer),
-        cmocka_unit_test(errors_are_as_predicted),
         cmocka_unit_test(promises_are_kept),
+        cmocka_unit_test(errors_are_the_worst_of_three_draws),
         cmocka_unit_test(numbers_out_of_bounds_promise_nothing),
         cmocka_unit_test(best_comes_first),
         cmocka_unit_test(none_is_said_plainly),

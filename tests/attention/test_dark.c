@@ -515,7 +515,7 @@ static void nonsense_is_refused(void **state)
     assert_fails(context, BO_INVALID, "length scales", bo_dark_propose(context, scaled, &whole, d->q, d->q, NULL));
     bo_attention_destroy(scaled);
     d->k[TOKENS * DIM + 17 * DIM + 3] = NAN;
-    assert_fails(context, BO_NUMERIC, "k of sequence 0, head 1, token 17",
+    assert_fails(context, BO_NUMERIC, "k is nan at sequence 0, head 1, token 17, column 3",
                  bo_dark_propose(context, dark, &whole, d->q, d->k, NULL));
     memset(d, 0, sizeof *d);
     assert_fails(context, BO_NUMERIC, "do not vary", bo_dark_whiten(context, dark, &whole, d->q, d->k, 0, m));

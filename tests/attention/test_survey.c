@@ -1,0 +1,122 @@
+/* Samples of attention: what they hold, and the prediction against the measurement. */
+#include "advice.h"
+#include "attention/advise.h"
+
+/* The survey of this data, as advise makes it. */
+typedef struct surveyed {
+    bo_attention *exact;
+    bo_geometry geometry;
+    bo_survey survey;
+} surveyed;
+
+static void survey(bo_context *context, const data *d, bool causal, surveyed *s)
+{
+    bo_attention_desc desc = desc_of(causal);
+    assert_ok(context, bo_attention_create(context, &desc, &s->exact));
+    assert_ok(context, bo_geometry_make(context, s->exact, &whole, &s->geometry));
+    bo_call call = bo_layout_of(s->exact, &whole, &s->geometry);
+    assert_ok(context, bo_survey_make(context, &call, d->q, d->k, d->v, 256, &s->survey));
+}
+
+static void survey_drop(surveyed *s)
+{
+    bo_survey_free(&s->survey);
+    bo_geometry_free(&s->geometry);
+    bo_attention_destroy(s->exact);
+}
+
+/* The exact answers are those of exact attention at the places they were taken from: all heads, 64 of 300 queries, every
+ * key; 1e-5 is float's rounding. */
+static void samples_hold_the_exact_answer(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    data *d = make_data(1.5);
+    float *out = malloc(HEADS * TOKENS * VALUES * sizeof *out);
+    for (int causal = 0; causal < 2; causal++) {
+        surveyed s;
+        survey(context, d, causal, &s);
+        bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+        assert_ok(context, bo_attention_forward(context, s.exact, &whole, &in, NULL, NULL, out, NULL));
+        assert_int_equal(s.survey.count, HEADS);
+        for (size_t h = 0; h < HEADS; h++) {
+            const bo_problem *p = &s.survey.problems[h];
+            assert_true(p->queries == 64 && p->keys == TOKENS && p->key_head == h / 2);
+            for (size_t i = 0; i < p->queries; i++) {
+                size_t place = (size_t)(TOKENS * ((double)i + 0.5) / 64);
+                assert_int_equal(p->seen[i], causal ? place + 1 : TOKENS);
+                for (size_t c = 0; c < VALUES; c++)
+                    assert_close(p->exact[i * VALUES + c], (double)out[(h * TOKENS + place) * VALUES + c], 1e-5);
+            }
+        }
+        survey_drop(&s);
+    }
+    free(out);
+    free(d);
+    bo_context_destroy(context);
+}
+
+static bo_attention *candidate(bo_context *context, bo_attention_kind kind, bo_function function, size_t features,
+                               uint64_t seed)
+{
+    bo_attention_desc desc = {.kind = kind, .heads = HEADS, .dim = DIM, .value_dim = VALUES};
+    desc.features = (bo_features_desc){.function = function, .features = features, .seed = seed, .draw = BO_DRAW_IID};
+    if (function == BO_FUNCTION_OPRF) desc.features.pair_norm = 0.7;
+    bo_attention *attention = NULL;
+    assert_ok(context, bo_attention_create(context, &desc, &attention));
+    return attention;
+}
+
+/* Independent draws, norms of 0.6, errors around a twentieth: to first order error² <= floor² + slope/m. What is
+ * common to the keys of a query cancels: of positive features the share 1/(1 + exp(0.36)) = 0.41, of the even ones
+ * less. 12 seeds of 4 maps are 48 draws, whose squared errors scatter by about √(2/48) = 0.2: from 0.59 - 0.2 to 1 +
+ * 0.2 of the prediction. */
+static void errors_are_as_predicted(void **state)
+{
+    (void)state;
+    enum { SEEDS = 12, FEATURES = 512 };
+    bo_context *context = test_context(2);
+    data *d = make_data(0.6);
+    const struct {
+        bo_attention_kind kind;
+        bo_function function;
+        double per_frequency;
+    } maps[] = {{BO_ATTENTION_FAVOR, BO_FUNCTION_POSITIVE, 1},
+                {BO_ATTENTION_FAVOR, BO_FUNCTION_HYPERBOLIC, 2},
+                {BO_ATTENTION_FAVOR, BO_FUNCTION_SINCOS, 2},
+                {BO_ATTENTION_FAVOR, BO_FUNCTION_OPRF, 1},
+                {BO_ATTENTION_RFA, BO_FUNCTION_SINCOS, 2}};
+    for (int causal = 0; causal < 2; causal++) {
+        surveyed s;
+        survey(context, d, causal, &s);
+        for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+            double measured = 0;
+            bo_verdict verdict;
+            bo_prediction p = {0};
+            for (uint64_t seed = 0; seed < SEEDS; seed++) {
+                bo_attention *a = candidate(context, maps[i].kind, maps[i].function, FEATURES, seed);
+                assert_ok(context, bo_survey_try(&s.survey, a, &verdict));
+                measured += verdict.error * verdict.error / SEEDS;
+                if (seed == 0) assert_ok(context, bo_survey_predict(&s.survey, a, &p));
+                bo_attention_destroy(a);
+            }
+            double predicted = p.floor * p.floor + p.slope * maps[i].per_frequency / FEATURES;
+            if (!(measured > 0.39 * predicted && measured < 1.2 * predicted))
+                fail_msg("%s: error %g, predicted %g", bo_function_name(maps[i].function), sqrt(measured),
+                         sqrt(predicted));
+            assert_true((p.floor > 0.02) == (maps[i].kind == BO_ATTENTION_RFA));
+        }
+        survey_drop(&s);
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_hold_the_exact_answer),
+        cmocka_unit_test(errors_are_as_predicted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
