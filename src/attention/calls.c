@@ -75,15 +75,28 @@ static bo_status prepare_final(bo_context *context, const bo_call *call)
     return BO_OK;
 }
 
-static bo_status run_forward(bo_context *context, bo_call *call)
+/* Each (sequence, key head) is a task. */
+static bo_status one_by_one(bo_context *context, bo_call *call)
 {
     forward_job job = {.call = call};
     BO_TRY(scratch_make(context, call->plan.tasks, call->plan.forward_bytes, "attention's forward pass", &job.scratch));
+    bo_parallel(context, call->plan.tasks, forward_task, &job);
+    bo_free(job.scratch.bytes);
+    return BO_OK;
+}
+
+bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_plan *plan)
+{
+    return attention->engine->together && plan->tasks && plan->tasks < (size_t)bo_context_threads(context);
+}
+
+static bo_status run_forward(bo_context *context, bo_call *call)
+{
     bo_watch watch;
     bo_watch_begin(&watch, context, "attention, forward", watched(call, 1));
     call->watch = &watch;
-    bo_parallel(context, call->plan.tasks, forward_task, &job);
-    bo_free(job.scratch.bytes);
+    BO_TRY((bo_runs_together(context, call->attention, &call->plan) ? call->attention->engine->together
+                                                                    : one_by_one)(context, call));
     if (atomic_load(&watch.stopped)) return BO_CANCELLED;
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     for (size_t s = 0; call->final && s < call->shape->sequences; s++)

@@ -21,6 +21,9 @@ void bo_plan_make(const bo_attention *attention, const bo_sequence *sequences, s
 /* Blocks of scratch for `tasks` tasks: one a thread, or one a task where they are fewer. */
 size_t bo_scratch_count(bo_context *context, size_t tasks);
 
+/* Fewer tasks than threads, and an engine that can use all of them. */
+bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_plan *plan);
+
 /* The tape's pieces, laid out in `bytes` (NULL: only counted into tape_bytes). */
 bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size);
 

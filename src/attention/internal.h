@@ -56,6 +56,7 @@ typedef struct bo_sums {
 } bo_sums;
 /* Bytes of the sums of one key head. */
 size_t bo_sums_bytes(size_t features, size_t value_dim);
+bo_sums bo_sums_in(const bo_attention *attention, char *bytes);
 bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_head);
 void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head);
 void bo_state_add_tokens(void *state, uint64_t tokens);
@@ -129,6 +130,10 @@ struct bo_engine {
                     void *scratch); /* plan.forward_bytes each worker */
     /* Adds to `parameters`: this task's own zeroed gradients of σ (dim), M (rank x dim), then mix (group). */
     void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
+    /* The forward pass of a call with fewer (sequence, key head) pairs than threads, with the same bits, and the bytes it
+     * takes in all. NULL: threads stay idle. */
+    bo_status (*together)(bo_context *context, bo_call *call);
+    size_t (*together_bytes)(const bo_attention *attention, const bo_attention_plan *plan, size_t threads);
     /* States that the tape keeps for one key head of a sequence. NULL: none. */
     size_t (*tape_states)(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
     /* One token for `count` sequences of one key head: inputs as bo_attention_step has them, starting at sequence

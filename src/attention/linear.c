@@ -1,6 +1,7 @@
 /* The engine of the kinds with features: forward and step. */
 #include <math.h>
 #include <string.h>
+#include "linear_forward.h"
 #include "linear_gradient.h"
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
@@ -39,15 +40,10 @@ size_t bo_linear_tape_states(const bo_attention *attention, const bo_attention_p
     return attention->desc.causal && keys ? (keys - 1) / plan->segment : 1;
 }
 
-typedef struct forward_work {
-    bo_linear linear;
-    float *n, *denominator, *top;
-} forward_work;
-
-static forward_work forward_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
-                                 size_t chunk, bo_carver *carver)
+bo_linear_forward bo_linear_forward_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                         size_t chunk, bo_carver *carver)
 {
-    forward_work work = {.linear = bo_linear_make(attention, in, key_head, chunk, carver)};
+    bo_linear_forward work = {.linear = bo_linear_make(attention, in, key_head, chunk, carver)};
     work.n = bo_carve_floats(carver, chunk * attention->desc.value_dim);
     work.denominator = bo_carve_floats(carver, chunk);
     work.top = bo_carve_floats(carver, chunk);
@@ -60,31 +56,23 @@ void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_
     bo_carver forward = {0};
     plan->chunk = choose_chunk(attention, plan);
     plan->segment = bo_linear_segment(plan->chunk, longest ? longest : 1);
-    forward_make(attention, NULL, 0, plan->chunk, &forward);
+    bo_linear_forward_make(attention, NULL, 0, plan->chunk, &forward);
     plan->forward_bytes = forward.bytes;
     plan->backward_bytes = bo_linear_backward_bytes(attention, plan);
 }
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
-/* One key head of one sequence: where its arrays are. */
-typedef struct task {
-    const bo_call *call;
-    const bo_sequence *at;
-    size_t sequence, key_head;
-    bo_rows k, v, gate;
-} task;
-
-static task task_make(const bo_call *call, size_t sequence, size_t key_head)
+bo_linear_task bo_linear_task_make(const bo_call *call, size_t sequence, size_t key_head)
 {
     bo_key_stream stream = bo_stream_of(call, sequence, key_head);
-    return (task){.call = call,
-                  .at = &call->sequences[sequence],
-                  .sequence = sequence,
-                  .key_head = key_head,
-                  .k = stream.k,
-                  .v = stream.v,
-                  .gate = stream.gate};
+    return (bo_linear_task){.call = call,
+                            .at = &call->sequences[sequence],
+                            .sequence = sequence,
+                            .key_head = key_head,
+                            .k = stream.k,
+                            .v = stream.v,
+                            .gate = stream.gate};
 }
 
 /* Asks for the rows of the next chunk while this one is computed: they would otherwise be waited for all at once. */
@@ -95,19 +83,34 @@ static void fetch(bo_rows rows, size_t first, size_t end, size_t width)
         for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(rows.at + t * rows.stride + j, 0, 2);
 }
 
-static bool take_keys(const task *at, bo_linear *linear, size_t first, size_t keys)
+bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys, float *features,
+                        float *log_scale)
 {
     const bo_attention_desc *d = &at->call->attention->desc;
     const float *k = bo_rows_from(at->k, first).at, *v = bo_rows_from(at->v, first).at;
     if (!bo_rows_finite(linear->kernels, keys, d->dim, k, at->k.stride) ||
         !bo_rows_finite(linear->kernels, keys, d->value_dim, v, at->v.stride))
         return false;
-    bo_linear_keys(linear, keys, k, at->k.stride, bo_rows_from(at->gate, first).at, at->gate.stride);
-    return bo_log_scales_fit(keys, linear->lk);
+    bo_linear_features_into(linear, keys, k, at->k.stride, features, log_scale);
+    return bo_log_scales_fit(keys, log_scale);
 }
 
-/* Queries [first, first + queries) of every head of the group against the sums and the chunk's keys. */
-static bool ask(const task *at, forward_work *work, size_t first, size_t queries)
+static bool take_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys)
+{
+    if (!bo_linear_map_keys(at, linear, first, keys, linear->fk, linear->lk)) return false;
+    bo_linear_take(linear, keys, bo_rows_from(at->gate, first).at, at->gate.stride);
+    return true;
+}
+
+void bo_linear_record(const bo_linear_task *at, const bo_linear *linear, size_t first)
+{
+    const bo_call *call = at->call;
+    if (call->tape.top && first && first % call->plan.segment == 0)
+        bo_sums_copy(call->attention, bo_tape_sums(call, at->sequence, at->key_head, first / call->plan.segment - 1),
+                     linear->sums);
+}
+
+bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t first, size_t queries)
 {
     const bo_call *call = at->call;
     const bo_attention *attention = call->attention;
@@ -138,26 +141,24 @@ static bool ask(const task *at, forward_work *work, size_t first, size_t queries
     return true;
 }
 
-static bool forward_causal(const task *at, forward_work *work)
+static bool forward_causal(const bo_linear_task *at, bo_linear_forward *work)
 {
-    size_t chunk = work->linear.chunk, segment = at->call->plan.segment, tokens = at->at->queries;
+    size_t chunk = work->linear.chunk, tokens = at->at->queries;
     for (size_t first = 0; first < tokens; first += chunk) {
         size_t rows = bo_least(chunk, tokens - first);
         if (bo_watch_stops(at->call->watch, rows)) return false;
-        if (at->call->tape.top && first && first % segment == 0)
-            bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, first / segment - 1),
-                         work->linear.sums);
+        bo_linear_record(at, &work->linear, first);
         if (!take_keys(at, &work->linear, first, rows)) return false;
         size_t next = first + rows, end = bo_least(next + chunk, tokens);
         fetch(at->k, next, end, at->call->attention->desc.dim);
-        if (!ask(at, work, first, rows)) return false;
+        if (!bo_linear_ask(at, work, first, rows)) return false;
         fetch(at->v, next, end, at->call->attention->desc.value_dim);
         bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
     return true;
 }
 
-static bool forward_bidirectional(const task *at, forward_work *work)
+static bool forward_bidirectional(const bo_linear_task *at, bo_linear_forward *work)
 {
     size_t chunk = work->linear.chunk;
     for (size_t first = 0; first < at->at->keys; first += chunk) {
@@ -169,7 +170,7 @@ static bool forward_bidirectional(const task *at, forward_work *work)
         bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, 0), work->linear.sums);
     for (size_t first = 0; first < at->at->queries; first += chunk) {
         size_t rows = bo_least(chunk, at->at->queries - first);
-        if (bo_watch_stops(at->call->watch, rows) || !ask(at, work, first, rows)) return false;
+        if (bo_watch_stops(at->call->watch, rows) || !bo_linear_ask(at, work, first, rows)) return false;
     }
     return true;
 }
@@ -178,8 +179,8 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 {
     const bo_attention *attention = call->attention;
     bo_carver carver = {.at = scratch};
-    forward_work work = forward_make(attention, call->in, key_head, call->plan.chunk, &carver);
-    task at = task_make(call, sequence, key_head);
+    bo_linear_forward work = bo_linear_forward_make(attention, call->in, key_head, call->plan.chunk, &carver);
+    bo_linear_task at = bo_linear_task_make(call, sequence, key_head);
     bo_linear_begin(&work.linear, call->initial ? call->initial[sequence] : NULL, key_head);
     if (!(bo_linear_sweeps(call, sequence) ? forward_causal : forward_bidirectional)(&at, &work)) {
         bo_note_stop(call);
@@ -192,6 +193,8 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 const bo_engine bo_engine_linear = {
     .plan = bo_linear_plan,
     .forward = forward,
+    .together = bo_linear_waves,
+    .together_bytes = bo_linear_waves_bytes,
     .backward = bo_linear_backward,
     .tape_states = bo_linear_tape_states,
     .step_bytes = bo_linear_step_bytes,

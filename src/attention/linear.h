@@ -49,6 +49,8 @@ void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t gate_str
 /* Features, exponents of the next `keys` keys. log_gate: one a key with this stride, or NULL. */
 void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate,
                     size_t gate_stride);
+/* The same where fk and lk are there already. */
+void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t gate_stride);
 /* Features (rows x count) and log scales of any rows of q or k; of some queries: fq, lq. */
 void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features,
                              float *log_scale);

@@ -118,6 +118,11 @@ void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_
 void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate, size_t gate_stride)
 {
     bo_linear_features_into(work, keys, k, ldk, work->fk, work->lk);
+    bo_linear_take(work, keys, log_gate, gate_stride);
+}
+
+void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t gate_stride)
+{
     work->keys = keys;
     if (work->weighted && keys) bo_linear_exponents(work, log_gate, gate_stride);
 }

@@ -52,7 +52,10 @@ bo_status bo_attention_plan_for(bo_context *context, const bo_attention *attenti
     *out = geometry.plan;
     out->tape_bytes = geometry.tape_bytes;
     size_t reverse_tasks = bo_parameter_groups(shape->sequences) * attention->desc.key_heads;
-    out->forward_bytes *= bo_scratch_count(context, out->tasks);
+    if (bo_runs_together(context, attention, out))
+        out->forward_bytes = attention->engine->together_bytes(attention, out, (size_t)bo_context_threads(context));
+    else
+        out->forward_bytes *= bo_scratch_count(context, out->tasks);
     out->backward_bytes = out->backward_bytes * bo_scratch_count(context, reverse_tasks) +
                           bo_parameter_bytes(attention, shape->sequences);
     bo_geometry_free(&geometry);

@@ -18,7 +18,7 @@ size_t bo_sums_bytes(size_t features, size_t value_dim)
     return (16 + padded(features) + padded(features * value_dim)) * sizeof(float);
 }
 
-static bo_sums sums_in(const bo_attention *attention, char *bytes)
+bo_sums bo_sums_in(const bo_attention *attention, char *bytes)
 {
     float *at = (float *)bytes;
     return (bo_sums){at, at + 16, at + 16 + padded(attention->count)};
@@ -31,7 +31,7 @@ static char *head_at(const bo_attention *attention, void *state, size_t key_head
 
 bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_head)
 {
-    return sums_in(attention, head_at(attention, state, key_head));
+    return bo_sums_in(attention, head_at(attention, state, key_head));
 }
 
 void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head)
@@ -45,7 +45,7 @@ bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size
     const bo_sequence *at = &call->sequences[sequence];
     size_t each = attention->engine->tape_states(attention, &call->plan, at->queries, at->keys);
     size_t slot = at->tape_start * attention->desc.key_heads + key_head * each + index;
-    return sums_in(attention, call->tape.states + slot * attention->sums_bytes);
+    return bo_sums_in(attention, call->tape.states + slot * attention->sums_bytes);
 }
 
 size_t bo_attention_state_bytes(const bo_attention *attention)

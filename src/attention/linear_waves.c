@@ -1,0 +1,195 @@
+/* Few heads, many threads. A wave of chunks at a time, in three steps: features of the keys, all chunks at once; the sums before
+ * each chunk, one head's after the other; the queries, all chunks at once. Every number is made from the same numbers in the same
+ * order as in linear.c, so that the bits do not tell how many threads there were. Without sweeps (bidirectional) the first two steps
+ * run over all keys, then the third over all queries. */
+#include <string.h>
+#include "linear_forward.h"
+
+enum { WAVE = 32 }; /* chunks */
+
+/* One (sequence, key head) across waves. */
+typedef struct wave_head {
+    bo_linear_task task;
+    bo_linear linear;     /* holds the sums; its fk and lk point into the wave's */
+    float *features, *lk; /* of a wave's keys */
+    char *states;         /* sums before each chunk */
+} wave_head;
+
+typedef struct waves {
+    bo_call *call;
+    wave_head *heads;
+    char *scratch; /* a bo_linear_forward each worker */
+    size_t chunk, first;
+} waves;
+
+static void *states_at(const bo_attention *attention, const wave_head *head, size_t index)
+{
+    return head->states + index * attention->sums_bytes;
+}
+
+static wave_head head_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
+                           bo_carver *carver)
+{
+    wave_head head = {.linear = bo_linear_make(attention, in, key_head, chunk, carver)};
+    head.features = bo_carve_floats(carver, WAVE * chunk * attention->count);
+    head.lk = bo_carve_floats(carver, WAVE * chunk);
+    head.states = bo_carve(carver, WAVE, attention->sums_bytes);
+    return head;
+}
+
+static size_t head_bytes(const bo_attention *attention, size_t chunk)
+{
+    bo_carver carver = {0};
+    head_make(attention, NULL, 0, chunk, &carver);
+    return carver.bytes;
+}
+
+size_t bo_linear_waves_bytes(const bo_attention *attention, const bo_attention_plan *plan, size_t threads)
+{
+    return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan->chunk)) + threads * plan->forward_bytes;
+}
+
+static bool over(const waves *w)
+{
+    return atomic_load(w->call->not_finite) || atomic_load(&w->call->watch->stopped);
+}
+
+static bo_linear_forward worker_of(const waves *w, const wave_head *head, int worker)
+{
+    const bo_call *call = w->call;
+    bo_carver carver = {.at = w->scratch + (size_t)worker * call->plan.forward_bytes};
+    return bo_linear_forward_make(call->attention, call->in, head->task.key_head, w->chunk, &carver);
+}
+
+/* Rows of chunk `index` of the wave among `tokens`. */
+static size_t rows_of(const waves *w, size_t index, size_t tokens)
+{
+    size_t first = w->first + index * w->chunk;
+    return first < tokens ? bo_least(w->chunk, tokens - first) : 0;
+}
+
+/* ---- the steps --------------------------------------------------------------------------------------------------- */
+
+static void map_task(void *arg, size_t index, int worker)
+{
+    const waves *w = arg;
+    const wave_head *head = &w->heads[index / WAVE];
+    size_t chunk = index % WAVE, rows = rows_of(w, chunk, head->task.at->keys), local = chunk * w->chunk;
+    if (rows == 0 || over(w)) return;
+    bo_linear_forward work = worker_of(w, head, worker);
+    if (!bo_linear_map_keys(&head->task, &work.linear, w->first + local, rows,
+                            head->features + local * head->linear.count, head->lk + local))
+        bo_note_stop(w->call);
+}
+
+/* The keys of chunk `index`, whose features are in the wave's buffers. */
+static void take(const waves *w, const wave_head *head, size_t index, size_t rows, bo_linear *linear)
+{
+    bo_rows gate = bo_rows_from(head->task.gate, w->first + index * w->chunk);
+    linear->fk = head->features + index * w->chunk * linear->count;
+    linear->lk = head->lk + index * w->chunk;
+    bo_linear_take(linear, rows, gate.at, gate.stride);
+}
+
+static void sum_task(void *arg, size_t index, int worker)
+{
+    const waves *w = arg;
+    wave_head *head = &w->heads[index];
+    const bo_call *call = w->call;
+    bool sweeps = bo_linear_sweeps(call, head->task.sequence);
+    (void)worker;
+    for (size_t chunk = 0; chunk < WAVE && !over(w); chunk++) {
+        size_t first = w->first + chunk * w->chunk, rows = rows_of(w, chunk, head->task.at->keys);
+        if (rows == 0) return;
+        if (sweeps) bo_linear_record(&head->task, &head->linear, first);
+        bo_sums_copy(call->attention, bo_sums_in(call->attention, states_at(call->attention, head, chunk)),
+                     head->linear.sums);
+        take(w, head, chunk, rows, &head->linear);
+        bo_linear_absorb(&head->linear, bo_rows_from(head->task.v, first).at, head->task.v.stride);
+    }
+}
+
+static void ask_task(void *arg, size_t index, int worker)
+{
+    const waves *w = arg;
+    const wave_head *head = &w->heads[index / WAVE];
+    const bo_call *call = w->call;
+    size_t chunk = index % WAVE, rows = rows_of(w, chunk, head->task.at->queries);
+    if (rows == 0 || over(w) || bo_watch_stops(call->watch, rows)) return;
+    bo_linear_forward work = worker_of(w, head, worker);
+    bool sweeps = bo_linear_sweeps(call, head->task.sequence);
+    work.linear.sums =
+        sweeps ? bo_sums_in(call->attention, states_at(call->attention, head, chunk)) : head->linear.sums;
+    work.linear.keys = 0;
+    work.linear.r[0] = *work.linear.sums.log_scale;
+    if (sweeps) take(w, head, chunk, rows, &work.linear);
+    if (!bo_linear_ask(&head->task, &work, w->first + chunk * w->chunk, rows)) bo_note_stop(call);
+}
+
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
+
+static void run_keys(bo_context *context, waves *w, size_t tasks)
+{
+    bo_parallel(context, tasks * WAVE, map_task, w);
+    if (!over(w)) bo_parallel(context, tasks, sum_task, w);
+}
+
+static void run(bo_context *context, waves *w)
+{
+    const bo_call *call = w->call;
+    size_t tasks = call->plan.tasks, step = WAVE * w->chunk, queries = 0, keys = 0;
+    for (size_t s = 0; s < call->shape->sequences; s++) {
+        queries = bo_most(queries, call->sequences[s].queries);
+        keys = bo_most(keys, call->sequences[s].keys);
+    }
+    bool causal = call->attention->desc.causal;
+    for (w->first = 0; w->first < keys && !over(w); w->first += step) {
+        run_keys(context, w, tasks);
+        if (causal && !over(w)) bo_parallel(context, tasks * WAVE, ask_task, w);
+    }
+    for (size_t i = 0; call->tape.top && i < tasks && !over(w); i++)
+        if (!bo_linear_sweeps(call, w->heads[i].task.sequence))
+            bo_sums_copy(call->attention, bo_tape_sums(call, w->heads[i].task.sequence, w->heads[i].task.key_head, 0),
+                         w->heads[i].linear.sums);
+    if (causal && keys) return;
+    for (w->first = 0; w->first < queries && !over(w); w->first += step)
+        bo_parallel(context, tasks * WAVE, ask_task, w);
+}
+
+static void begin(waves *w, char *memory, size_t each)
+{
+    bo_call *call = w->call;
+    size_t key_heads = call->attention->desc.key_heads;
+    for (size_t i = 0; i < call->plan.tasks; i++) {
+        size_t sequence = i / key_heads, key_head = i % key_heads;
+        bo_carver carver = {.at = memory + i * each};
+        w->heads[i] = head_make(call->attention, call->in, key_head, w->chunk, &carver);
+        w->heads[i].task = bo_linear_task_make(call, sequence, key_head);
+        bo_linear_begin(&w->heads[i].linear, call->initial ? call->initial[sequence] : NULL, key_head);
+    }
+}
+
+bo_status bo_linear_waves(bo_context *context, bo_call *call)
+{
+    const bo_attention *attention = call->attention;
+    size_t tasks = call->plan.tasks, each = head_bytes(attention, call->plan.chunk);
+    waves w = {.call = call, .chunk = call->plan.chunk};
+    w.heads = bo_alloc(context, tasks, sizeof *w.heads, "the heads of a forward pass");
+    char *memory = bo_alloc_raw(context, tasks, each, "waves of attention");
+    w.scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), call->plan.forward_bytes,
+                             "attention's forward pass");
+    bool ready = w.heads && memory && w.scratch;
+    if (ready) {
+        begin(&w, memory, each);
+        run(context, &w);
+        for (size_t i = 0; call->final && i < tasks && !over(&w); i++) {
+            const bo_linear_task *at = &w.heads[i].task;
+            bo_sums_copy(attention, bo_state_sums(attention, call->final[at->sequence], at->key_head),
+                         w.heads[i].linear.sums);
+        }
+    }
+    bo_free(w.heads);
+    bo_free(memory);
+    bo_free(w.scratch);
+    return ready ? BO_OK : BO_MEMORY;
+}
