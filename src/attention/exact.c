@@ -100,24 +100,96 @@ static void record(const bo_exact *work, size_t head, size_t first)
     }
 }
 
-static void forward(const bo_call *call, size_t sequence, size_t key_head, void *scratch)
+/* Queries first … end - 1 of every head of the group; `last`: the keys that none of them sees are looked at too. */
+static void forward_queries(bo_exact *work, size_t first, size_t end, bool last)
 {
-    size_t group = call->attention->group, queries = call->sequences[sequence].queries;
-    bo_exact work = bo_exact_begin(call, sequence, key_head, BO_SOFTMAX_TILE, false, scratch);
-    work.tile.slack = slack;
-    for (size_t first = 0, end; first < queries; first = end) {
-        end = bo_softmax_tile_end(work.keys.old, first, queries);
-        if (bo_watch_stops(call->watch, end - first)) return;
-        bo_exact_load(&work, end);
-        for (size_t head = key_head * group; head < (key_head + 1) * group; head++) {
-            bo_exact_fill(&work, head, first, end);
-            bo_softmax_add_keys(&work.tile, &work.keys);
-            bo_exact_note(call, divide(&work.tile, bo_exact_rows(&work, call->out, work.tile.value_dim, head, first)));
-            if (call->tape.top) record(&work, head, first);
+    const bo_call *call = work->call;
+    size_t group = call->attention->group, next;
+    for (; first < end; first = next) {
+        next = bo_softmax_tile_end(work->keys.old, first, end);
+        if (bo_watch_stops(call->watch, next - first)) return;
+        bo_exact_load(work, next);
+        for (size_t head = work->key_head * group; head < (work->key_head + 1) * group; head++) {
+            bo_exact_fill(work, head, first, next);
+            bo_softmax_add_keys(&work->tile, &work->keys);
+            bo_exact_note(call, divide(&work->tile, bo_exact_rows(work, call->out, work->tile.value_dim, head, first)));
+            if (call->tape.top) record(work, head, first);
         }
     }
-    bo_exact_load(&work, work.keys.count); /* without queries nothing has looked at them yet */
+    if (last) bo_exact_load(work, work->keys.count);
+}
+
+static void forward(const bo_call *call, size_t sequence, size_t key_head, void *scratch)
+{
+    bo_exact work = bo_exact_begin(call, sequence, key_head, BO_SOFTMAX_TILE, false, scratch);
+    work.tile.slack = slack;
+    forward_queries(&work, 0, call->sequences[sequence].queries, true);
     bo_softmax_keep(&work.keys);
+}
+
+/* ---- few heads, many threads: parts of a sequence are tasks ---------------------------------------------------- */
+
+enum {
+    PART = 4 * BO_SOFTMAX_TILE
+}; /* positions; a part transposes its keys anew, which is little beside what it does */
+
+typedef struct parts {
+    const bo_call *call;
+    char *scratch;
+    size_t count; /* of the longest sequence */
+} parts;
+
+static size_t old_tokens(const bo_call *call, size_t sequence)
+{
+    return call->initial ? (size_t)bo_attention_state_tokens(call->initial[sequence]) : 0;
+}
+
+/* Tiles lie where they always lie, so that the bits are the same. */
+static void part_task(void *arg, size_t index, int worker)
+{
+    const parts *job = arg;
+    const bo_call *call = job->call;
+    size_t pair = index / job->count, part = index % job->count, key_heads = call->attention->desc.key_heads;
+    size_t sequence = pair / key_heads, queries = call->sequences[sequence].queries;
+    size_t shift = old_tokens(call, sequence) % PART, begin = part * PART;
+    size_t first = begin > shift ? begin - shift : 0, end = bo_least(begin + PART - shift, queries);
+    bool last = part + 1 == job->count;
+    if ((first >= queries && !last) || atomic_load(&call->watch->stopped)) return;
+    bo_exact work = bo_exact_begin(call, sequence, pair % key_heads, BO_SOFTMAX_TILE, false,
+                                   job->scratch + (size_t)worker * call->plan.forward_bytes);
+    work.tile.slack = slack;
+    forward_queries(&work, bo_least(first, queries), end, last);
+}
+
+/* Only now: parts read what a state in place still holds. */
+static void keep_task(void *arg, size_t index, int worker)
+{
+    const bo_call *call = arg;
+    size_t key_heads = call->attention->desc.key_heads;
+    (void)worker;
+    bo_softmax_keys keys = bo_softmax_keys_of(call, index / key_heads, index % key_heads, (bo_kept){.ring = 0});
+    bo_softmax_keep(&keys);
+}
+
+static bo_status forward_together(bo_context *context, bo_call *call)
+{
+    parts job = {.call = call, .count = 1};
+    for (size_t s = 0; s < call->shape->sequences; s++)
+        job.count = bo_most(job.count, (call->sequences[s].queries + old_tokens(call, s) % PART + PART - 1) / PART);
+    job.scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), call->plan.forward_bytes,
+                               "attention's forward pass");
+    if (!job.scratch) return BO_MEMORY;
+    bo_parallel(context, call->plan.tasks * job.count, part_task, &job);
+    bo_free(job.scratch);
+    if (!atomic_load(call->not_finite) && !atomic_load(&call->watch->stopped))
+        bo_parallel(context, call->plan.tasks, keep_task, call);
+    return BO_OK;
+}
+
+static size_t together_bytes(const bo_attention *attention, const bo_attention_plan *out, size_t threads)
+{
+    (void)attention;
+    return threads * out->forward_bytes;
 }
 
 /* ---- a token at a time ----------------------------------------------------------------------------------------- */
@@ -153,5 +225,10 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     }
 }
 
-const bo_engine bo_engine_exact = {
-    .plan = plan, .forward = forward, .backward = bo_exact_backward, .step_bytes = step_bytes, .step = step};
+const bo_engine bo_engine_exact = {.plan = plan,
+                                   .forward = forward,
+                                   .together = forward_together,
+                                   .together_bytes = together_bytes,
+                                   .backward = bo_exact_backward,
+                                   .step_bytes = step_bytes,
+                                   .step = step};

@@ -1,4 +1,4 @@
-/* Fewer heads than threads: the forward pass goes by waves, and nothing tells: outputs, tapes (through the gradients they give)
+/* Fewer heads than threads: the forward pass goes by waves (exact attention: by parts of a sequence), and nothing tells: outputs, tapes (through the gradients they give)
  * and final states have the bits of one thread. */
 #include <bochner/attention.h>
 #include "../testing.h"
@@ -20,12 +20,16 @@ static const wave_case cases[] = {
      {.kind = BO_ATTENTION_LINEAR, .causal = true, .features = {.kernel = BO_KERNEL_ARCCOS}},
      {LONGEST, 0},
      {0}},
+    {"exact, causal", {.kind = BO_ATTENTION_EXACT, .causal = true}, {1100, 33}, {0}},
+    {"exact, window", {.kind = BO_ATTENTION_EXACT, .causal = true, .window = 70}, {1025, 512}, {0}},
+    {"exact, cross", {.kind = BO_ATTENTION_EXACT}, {600, 0}, {130, 70}},
     {"one wave and no more", {.kind = BO_ATTENTION_FAVOR, .causal = true}, {32 * CHUNK, 32 * CHUNK + 1}, {0}},
 };
 
 typedef struct wave_result {
     float *out, *dq, *dk, *dv;
     unsigned char *states[2];
+    size_t state_bytes;
 } wave_result;
 
 static float *normals(size_t count, uint64_t stream)
@@ -41,7 +45,7 @@ static wave_result run(const wave_case *test, int threads)
     bo_context *context = test_context(threads);
     bo_attention_desc desc = test->desc;
     desc.heads = 2, desc.key_heads = 1, desc.dim = DIM, desc.value_dim = VALUE, desc.chunk = CHUNK;
-    desc.features.features = FEATURES, desc.features.seed = 3;
+    if (desc.kind != BO_ATTENTION_EXACT) desc.features.features = FEATURES, desc.features.seed = 3;
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &desc, &attention));
     bool cross = test->keys[0] != 0;
@@ -57,7 +61,8 @@ static wave_result run(const wave_case *test, int threads)
     wave_result result = {.out = malloc(queries * 2 * VALUE * sizeof(float) + 1),
                           .dq = malloc(queries * 2 * DIM * sizeof(float) + 1),
                           .dk = malloc(keys * DIM * sizeof(float) + 1),
-                          .dv = malloc(keys * VALUE * sizeof(float) + 1)};
+                          .dv = malloc(keys * VALUE * sizeof(float) + 1),
+                          .state_bytes = state_bytes};
     for (int s = 0; s < 2; s++) result.states[s] = aligned_alloc(64, (state_bytes + 63) / 64 * 64);
     void *final[2] = {result.states[0], result.states[1]};
     assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, final, result.out, tape));
@@ -95,8 +100,7 @@ static void waves_leave_no_trace(void **state)
         same(test, "gradients of q", one.dq, many.dq, queries * 2 * DIM * sizeof(float));
         same(test, "gradients of k", one.dk, many.dk, keys * DIM * sizeof(float));
         same(test, "gradients of v", one.dv, many.dv, keys * VALUE * sizeof(float));
-        size_t state_bytes = 64 + (16 + 32 + (FEATURES * VALUE + 15) / 16 * 16) * sizeof(float);
-        for (int s = 0; s < 2; s++) same(test, "states", one.states[s], many.states[s], state_bytes);
+        for (int s = 0; s < 2; s++) same(test, "states", one.states[s], many.states[s], one.state_bytes);
         give_back(one), give_back(many);
     }
 }
