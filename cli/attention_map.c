@@ -100,8 +100,8 @@ static size_t default_features(const bo_features_desc *features, size_t dim)
     return fixed ? 0 : count;
 }
 
-/* E|q + k|² for independent q and k, after the scale: what OPRF is best for. It is unbiased for any other number too, so
- * that M need not be counted in, and arrays with a NaN are left to whoever can say where it is. */
+/* E|q + k|² for independent q and k, after the scale: what OPRF is best for. It is unbiased for any other number
+ * too, so that M need not be counted in, and arrays with a NaN are left to whoever can say where it is. */
 static double pair_norm(const cli_attention_job *job, double scale)
 {
     const size_t dim = job->desc.dim;

@@ -1,5 +1,5 @@
-/* bochner bench attention: speed of attention as ratios to small matrix products, to memory's bandwidth and to PyTorch; the
- * length where linear overtakes exact; memory by counting; decoding. */
+/* bochner bench attention: speed of attention as ratios to small matrix products, to memory's bandwidth and to
+ * PyTorch; the length where linear overtakes exact; memory by counting; decoding. */
 #include "bench_attention.h"
 #include "plot.h"
 #include <bochner/bench.h>

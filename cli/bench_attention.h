@@ -53,7 +53,8 @@ bool attention_decode_part(attention_bench *bench);
 bo_attention_desc attention_favor(const attention_bench *bench, size_t features);
 bo_attention_desc attention_exact(void);
 
-/* Floats aligned to 64 bytes; ends the program where there is no memory. attention_fill makes them unit-variance noise. */
+/* Floats aligned to 64 bytes; ends the program where there is no memory. attention_fill makes them unit-variance
+ * noise. */
 float *attention_floats(size_t count);
 void attention_fill(attention_bench *bench, uint64_t stream, float *out, size_t count);
 
@@ -84,27 +85,29 @@ typedef struct attention_work {
     size_t calls;
 } attention_work;
 
-/* Seconds of a call of each: medians over --repeats rounds in which they take turns, after one call each to warm up. False:
- * a call failed, which was said, or Ctrl-C. */
+/* Seconds of a call of each: medians over --repeats rounds in which they take turns, after one call each to warm up.
+ * False: a call failed, which was said, or Ctrl-C. */
 bool attention_time(attention_bench *bench, attention_work *works, size_t count, double *seconds);
 
-/* Rate of a work of so many operations beside small-GEMM on all cores, measured before and after each sample. Medians. */
+/* Rate of a work of so many operations beside small-GEMM on all cores, measured before and after each sample.
+ * Medians. */
 typedef struct attention_rate {
     double seconds, gflops, yardstick, ratio;
 } attention_rate;
 bool attention_against_small_gemm(attention_bench *bench, attention_work *work, double operations, attention_rate *out);
 bool attention_small_gemm(attention_bench *bench, double *gflops, const char **implementation);
 
-/* Useful operations of a causal forward pass by a count that does not know the chunk: for each token and head 4 d D for the
- * projections of q and k, 4 D d_v for the update of the state and asking it, and 65 (D + d_v) for the chunk's own scores. */
+/* Useful operations of a causal forward pass by a count that does not know the chunk: for each token and head 4 d D
+ * for the projections of q and k, 4 D d_v for the update of the state and asking it, and 65 (D + d_v) for the
+ * chunk's own scores. */
 double attention_linear_operations(size_t tokens, size_t features);
 /* 4 d for each of the N (N + 1) / 2 pairs a head sees. */
 double attention_exact_operations(size_t tokens);
 
 /* ---- where one overtakes the other --------------------------------------------------------------------------- */
 
-/* Lengths are added in ascending order with time / time it is compared with, until that is 1 or less. Between two lengths
- * the logarithm of the ratio is taken to be linear in the logarithm of the length. */
+/* Lengths are added in ascending order with time / time it is compared with, until that is 1 or less. Between two
+ * lengths the logarithm of the ratio is taken to be linear in the logarithm of the length. */
 typedef struct attention_crossing {
     size_t first, last; /* lengths added; 0: none */
     double ratio;       /* at the last */

@@ -142,8 +142,8 @@ static bool measure_bandwidth(attention_bench *bench, size_t features)
 
 /* ---- beside a cache of keys and values --------------------------------------------------------------------------- */
 
-/* A state of features against a cache of `tokens` keys and values, the mean over the steps that are timed; `sequences` of
- * them at a time. */
+/* A state of features against a cache of `tokens` keys and values, the mean over the steps that are timed;
+ * `sequences` of them at a time. */
 static bool measure_point(attention_bench *bench, decoder *linear, decoder *cache, size_t tokens, size_t sequences,
                           attention_crossing *crossing)
 {

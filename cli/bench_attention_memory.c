@@ -70,8 +70,8 @@ static bool count_length(attention_bench *bench, bo_context *context, counter *c
     return ok;
 }
 
-/* The bound is √N states: what keeping every √N-th state and recomputing the rest takes. Beside them a backward pass has
- * scratch that does not grow, so that the longest length is the one to look at. */
+/* The bound is √N states: what keeping every √N-th state and recomputing the rest takes. Beside them a backward pass
+ * has scratch that does not grow, so that the longest length is the one to look at. */
 static void say_counts(attention_bench *bench, size_t features, const counted counts[LENGTHS])
 {
     const counted *first = &counts[0], *last = &counts[LENGTHS - 1];

@@ -127,8 +127,8 @@ static void promises_are_kept(void **state)
     bo_context_destroy(context);
 }
 
-/* The error is the largest of three draws over every query there is. With a key head for each head, advice tries the very
- * maps that real attention has with its seed and the two after. */
+/* The error is the largest of three draws over every query there is. With a key head for each head, advice tries the
+ * very maps that real attention has with its seed and the two after. */
 static void errors_are_the_worst_of_three_draws(void **state)
 {
     (void)state;
@@ -251,8 +251,8 @@ static double promised_window(const bo_attention_advice *a)
     return words ? strtod(words + strlen("has an error of "), NULL) : INFINITY;
 }
 
-/* A window is advised with the error it has, and only where that is much less than the maps': for sharp attention to any
- * key it is not, for attention to the keys just before it is. Another draw scatters. */
+/* A window is advised with the error it has, and only where that is much less than the maps': for sharp attention to
+ * any key it is not, for attention to the keys just before it is. Another draw scatters. */
 static void windows_are_measured(void **state)
 {
     (void)state;

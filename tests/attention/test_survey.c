@@ -25,8 +25,8 @@ static void survey_drop(surveyed *s)
     bo_attention_destroy(s->exact);
 }
 
-/* The exact answers are those of exact attention at the places they were taken from: all heads, 64 of 300 queries, every
- * key; 1e-5 is float's rounding. */
+/* The exact answers are those of exact attention at the places they were taken from: all heads, 64 of 300 queries,
+ * every key; 1e-5 is float's rounding. */
 static void samples_hold_the_exact_answer(void **state)
 {
     (void)state;
