@@ -315,7 +315,7 @@ static inline void judge_compare(const trial *t, const char *what, size_t count,
         double own = 0;
         for (size_t i = row * width; i < (row + 1) * width; i++)
             for (size_t n = 0; n < TRIAL_SHAKES; n++) own = fmax(own, fabs(shaken[n][i] - truth[i]));
-        double tolerance = TRIAL_SLACK * fmax(own, 0.25 * worst) + 0x1p-23 * largest * (4 + sqrt(rounds)) + 1e-30;
+        double tolerance = TRIAL_SLACK * fmax(own, 0.25 * worst) + 0x1p-23 * largest * (4 + sqrt(rounds)) + 1e-20;
         for (size_t i = row * width; i < (row + 1) * width; i++)
             if (!(fabs((double)found[i] - truth[i]) <= tolerance))
                 fail_msg("%s: %s, row %zu of %zu, column %zu: found %.9g, expected %.9g within %.3g", t->desc.name,

@@ -194,7 +194,7 @@ static inline void oracle_units(oracle_head *h, oracle_work *w, oracle_query *qu
 
 /* log of the unit that a clamp is given in: exp(ℓ(q_i) + R_i), or where a window has a larger weight (or the sums
  * have none at all) that. */
-static inline double oracle_unit(const oracle_head *h, const oracle_work *w, const oracle_query *query)
+static inline double oracle_unit(oracle_head *h, const oracle_work *w, const oracle_query *query)
 {
     if (!h->features) return query->window_top;
     size_t last = query->place, skip = 0;
@@ -202,6 +202,7 @@ static inline double oracle_unit(const oracle_head *h, const oracle_work *w, con
     if (h->desc->kind == BO_ATTENTION_HYBRID) skip = h->desc->window;
     if (h->keys && last < h->keys && last >= skip) running = w->running[last - skip];
     if (h->desc->kind == BO_ATTENTION_HYBRID && query->far == 0) return query->window_top;
+    if (running > -INFINITY) running += oracle_shake(&h->noise, fabs(running)); /* a float32, renewed with each token */
     return fmax(w->scale_q[query->row] + running, query->window_top);
 }
 
@@ -237,7 +238,7 @@ static inline double oracle_unsigned(const oracle_head *h, const oracle_work *w,
     return w->weight[j] * sum;
 }
 
-static inline void oracle_denominator(const oracle_head *h, const oracle_work *w, double sum, oracle_query *query)
+static inline void oracle_denominator(oracle_head *h, const oracle_work *w, double sum, oracle_query *query)
 {
     if (h->desc->normaliser == BO_NORMALISER_NONE) {
         query->den = exp(-query->top);
@@ -245,6 +246,9 @@ static inline void oracle_denominator(const oracle_head *h, const oracle_work *w
         return;
     }
     double unit = exp(oracle_unit(h, w, query) - query->top);
+    /* near the smallest float32 that is left of a sum is luck: shaken by its own size, whatever is asked */
+    if (h->noise.size > 0 && h->features && fabs(sum) < 1e-30 * unit)
+        sum *= 1 + oracle_shake(&h->noise, 1 / h->noise.size);
     query->clamped = h->features && sum < h->desc->clamp * unit;
     query->den = query->clamped ? h->desc->clamp * unit : sum;
     query->zero = !(query->den > (double)FLT_MIN * unit);
