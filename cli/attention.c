@@ -110,8 +110,7 @@ static int run(cli_attention_job *job)
     if (!cli_attention_load(job)) return CLI_FAILED;
     if (o->advise) return cli_attention_advise(job);
     if (!prepare(job)) return CLI_FAILED;
-    if (!o->plan && (!compute(job) || !save(job))) return CLI_FAILED;
-    if (o->compare && !compare(job)) return CLI_FAILED;
+    if (!o->plan && (!compute(job) || (o->compare && !compare(job)) || !save(job))) return CLI_FAILED;
     cli_progress_clear(&session->progress);
     if (session->common.json)
         cli_attention_json(job);

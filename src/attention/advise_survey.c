@@ -255,9 +255,10 @@ bo_status bo_window_error(bo_context *context, const bo_call *call, const float 
                                 .scale = d->scale,
                                 .features = *features};
     const char *what = "the beginnings of sequences";
-    beginnings b = {.q = bo_alloc_raw(context, HEADS * KEYS * d->dim, sizeof(float), what),
-                    .k = bo_alloc_raw(context, HEADS * KEYS * d->dim, sizeof(float), what),
-                    .v = bo_alloc_raw(context, HEADS * KEYS * d->value_dim, sizeof(float), what)};
+    size_t most = bo_least(HEADS, d->heads) * bo_least(KEYS, call->queries_total);
+    beginnings b = {.q = bo_alloc_raw(context, most * d->dim, sizeof(float), what),
+                    .k = bo_alloc_raw(context, most * d->dim, sizeof(float), what),
+                    .v = bo_alloc_raw(context, most * d->value_dim, sizeof(float), what)};
     bo_status status = b.q && b.k && b.v ? beginnings_fill(context, call, q, k, v, &b) : BO_MEMORY;
     if (status == BO_OK) status = compare_hybrid(context, &hybrid, &b, error);
     bo_free(b.q);
