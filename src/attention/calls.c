@@ -87,7 +87,9 @@ static bo_status one_by_one(bo_context *context, bo_call *call)
 
 bool bo_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_plan *plan)
 {
-    return attention->engine->together && plan->tasks && plan->tasks < (size_t)bo_context_threads(context);
+    const bo_engine *engine = attention->engine;
+    return engine->together && plan->tasks &&
+           (size_t)bo_context_threads(context) >= engine->together_threads(plan->tasks);
 }
 
 static bo_status run_forward(bo_context *context, bo_call *call)

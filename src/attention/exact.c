@@ -186,6 +186,11 @@ static bo_status forward_together(bo_context *context, bo_call *call)
     return BO_OK;
 }
 
+static size_t together_threads(size_t tasks)
+{
+    return tasks + 1;
+}
+
 static size_t together_bytes(const bo_attention *attention, const bo_attention_plan *out, size_t threads)
 {
     (void)attention;
@@ -228,6 +233,7 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
 const bo_engine bo_engine_exact = {.plan = plan,
                                    .forward = forward,
                                    .together = forward_together,
+                                   .together_threads = together_threads,
                                    .together_bytes = together_bytes,
                                    .backward = bo_exact_backward,
                                    .step_bytes = step_bytes,

@@ -131,8 +131,9 @@ struct bo_engine {
     /* Adds to `parameters`: this task's own zeroed gradients of σ (dim), M (rank x dim), then mix (group). */
     void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
     /* The forward pass of a call with fewer (sequence, key head) pairs than threads, with the same bits, and the bytes it
-     * takes in all. NULL: threads stay idle. */
+     * takes in all; worth it from this many threads on. NULL: threads stay idle. */
     bo_status (*together)(bo_context *context, bo_call *call);
+    size_t (*together_threads)(size_t tasks);
     size_t (*together_bytes)(const bo_attention *attention, const bo_attention_plan *plan, size_t threads);
     /* States that the tape keeps for one key head of a sequence. NULL: none. */
     size_t (*tape_states)(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);

@@ -194,6 +194,7 @@ const bo_engine bo_engine_linear = {
     .plan = bo_linear_plan,
     .forward = forward,
     .together = bo_linear_waves,
+    .together_threads = bo_linear_waves_threads,
     .together_bytes = bo_linear_waves_bytes,
     .backward = bo_linear_backward,
     .tape_states = bo_linear_tape_states,

@@ -32,6 +32,7 @@ void bo_linear_record(const bo_linear_task *task, const bo_linear *linear, size_
 
 /* The whole pass with every thread at work on every head; the same bits. */
 bo_status bo_linear_waves(bo_context *context, bo_call *call);
+size_t bo_linear_waves_threads(size_t tasks);
 size_t bo_linear_waves_bytes(const bo_attention *attention, const bo_attention_plan *plan, size_t threads);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "linear_forward.h"
 
-enum { WAVE = 32 }; /* chunks */
+enum { WAVE = 128 }; /* chunks */
 
 /* One (sequence, key head) across waves. */
 typedef struct wave_head {
@@ -47,6 +47,12 @@ static size_t head_bytes(const bo_attention *attention, size_t chunk)
 size_t bo_linear_waves_bytes(const bo_attention *attention, const bo_attention_plan *plan, size_t threads)
 {
     return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan->chunk)) + threads * plan->forward_bytes;
+}
+
+/* The sums go in order and the steps wait for each other: 8 heads are not faster on 16 threads (measured), 4 are. */
+size_t bo_linear_waves_threads(size_t tasks)
+{
+    return tasks == 1 ? 2 : 4 * tasks;
 }
 
 static bool over(const waves *w)
