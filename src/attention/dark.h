@@ -32,8 +32,6 @@ typedef struct bo_side {
 bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_head, size_t key_heads);
 bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head, size_t key_heads);
 size_t bo_side_rows(const bo_side *side);
-/* What is said of a number that is not finite: array, number, sequence, head, token, column. */
-#define BO_NOT_FINITE "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu; expected a finite number"
 /* At most `most` rows, evenly spaced over all; returns how many. out: rows x dim. */
 size_t bo_side_sample(const bo_side *side, size_t most, float *out);
 

@@ -124,10 +124,7 @@ static bool blame(bo_context *context, const bo_call *call, const char *name, co
                 size_t j = 0;
                 while (j < width && isfinite(row[j])) j++;
                 if (j == width) continue;
-                bo_fail(
-                    context, BO_NUMERIC,
-                    "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu; expected a finite number",
-                    name, (double)row[j], s, h, t, j);
+                bo_fail(context, BO_NUMERIC, BO_NOT_FINITE, name, (double)row[j], s, h, t, j);
                 return true;
             }
         }

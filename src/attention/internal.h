@@ -154,6 +154,9 @@ static inline void bo_note_stop(const bo_call *call)
     if (!call->watch || !atomic_load(&call->watch->stopped)) atomic_store(call->not_finite, true);
 }
 
+/* What is said of a number that is not finite: array, number, sequence, head, token, column. */
+#define BO_NOT_FINITE "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu; expected a finite number"
+
 /* Every float of these rows is finite. */
 bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const float *x, size_t stride);
 
