@@ -4,7 +4,6 @@
 
 static void check(bo_context *context, const trial_desc *desc)
 {
-
     trial t = trial_make(context, desc);
     trial_forward(&t);
     trial_backward(&t);
