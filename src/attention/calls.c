@@ -11,22 +11,24 @@ size_t bo_scratch_count(bo_context *context, size_t tasks)
     return tasks < threads ? tasks : threads;
 }
 
-/* A call's scratch: blocks that tasks running at once do not share. */
+/* A call's scratch: blocks that tasks running at once do not share, one a worker or, where they are fewer, one a task. */
 typedef struct blocks {
     char *bytes;
-    size_t each, tasks, count;
+    size_t each;
+    bool by_task;
 } blocks;
 
-static bo_status scratch_make(bo_context *context, size_t tasks, size_t each, const char *what, blocks *out)
+static bo_status scratch_make(bo_context *context, size_t tasks, size_t workers, size_t each, const char *what,
+                              blocks *out)
 {
-    *out = (blocks){.each = each, .tasks = tasks, .count = bo_scratch_count(context, tasks)};
-    out->bytes = bo_alloc_raw(context, out->count, each, what);
+    *out = (blocks){.each = each, .by_task = tasks <= workers};
+    out->bytes = bo_alloc_raw(context, bo_least(tasks, workers), each, what);
     return out->bytes ? BO_OK : BO_MEMORY;
 }
 
 static void *scratch_of(const blocks *scratch, size_t index, int worker)
 {
-    return scratch->bytes + (scratch->count == scratch->tasks ? index : (size_t)worker) * scratch->each;
+    return scratch->bytes + (scratch->by_task ? index : (size_t)worker) * scratch->each;
 }
 
 /* ---- the tape's stamp ------------------------------------------------------------------------------------------ */
@@ -79,7 +81,8 @@ static bo_status prepare_final(bo_context *context, const bo_call *call)
 static bo_status one_by_one(bo_context *context, bo_call *call)
 {
     forward_job job = {.call = call};
-    BO_TRY(scratch_make(context, call->plan.tasks, call->plan.forward_bytes, "attention's forward pass", &job.scratch));
+    BO_TRY(scratch_make(context, call->plan.tasks, (size_t)bo_context_threads(context), call->plan.forward_bytes,
+                        "attention's forward pass", &job.scratch));
     bo_parallel(context, call->plan.tasks, forward_task, &job);
     bo_free(job.scratch.bytes);
     return BO_OK;
@@ -231,7 +234,8 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     backward_job job = {
         .call = call, .groups = bo_parameter_groups(sequences), .parameter_floats = bo_parameter_floats(attention)};
     size_t tasks = job.groups * attention->desc.key_heads;
-    BO_TRY(scratch_make(context, tasks, call->plan.backward_bytes, "attention's backward pass", &job.scratch));
+    BO_TRY(scratch_make(context, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
+                        "attention's backward pass", &job.scratch));
     bool hybrid = attention->desc.kind == BO_ATTENTION_HYBRID; /* whose two parts pass over the queries one by one */
     bo_watch watch;
     job.parameters =
@@ -350,15 +354,34 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
     return bo_inputs_finite(context, call);
 }
 
+/* Bytes of the states that a step looks at. */
+static size_t step_traffic(const step_job *job)
+{
+    const bo_attention *attention = job->attention;
+    size_t bytes = 0, row = (attention->desc.dim + attention->desc.value_dim) * sizeof(float);
+    for (size_t s = 0; s < job->sequences; s++) {
+        size_t kept = bo_least((size_t)bo_attention_state_tokens(job->states[s]), attention->held);
+        bytes += attention->desc.key_heads * (attention->sums_bytes + kept * row);
+    }
+    return bytes;
+}
+
+/* Waking a thread takes as long as a core needs for this many bytes. */
+enum { ALONE = 1 << 20 };
+
 static bo_status run_step(bo_context *context, step_job *job, const bo_call *call)
 {
     const bo_attention *attention = job->attention;
     size_t rounds = (job->sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK, tasks = rounds * attention->desc.key_heads;
     size_t together = job->sequences < BO_STEP_BLOCK ? job->sequences : BO_STEP_BLOCK;
     BO_TRY(check_step(context, job, call));
-    BO_TRY(scratch_make(context, tasks, attention->engine->step_bytes(attention, together), "a step of attention",
-                        &job->scratch));
-    bo_parallel(context, tasks, step_task, job);
+    bool alone = step_traffic(job) < ALONE;
+    BO_TRY(scratch_make(context, tasks, alone ? 1 : (size_t)bo_context_threads(context),
+                        attention->engine->step_bytes(attention, together), "a step of attention", &job->scratch));
+    if (alone)
+        for (size_t i = 0; i < tasks; i++) step_task(job, i, 0);
+    else
+        bo_parallel(context, tasks, step_task, job);
     bo_free(job->scratch.bytes);
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     for (size_t s = 0; job->in->k && s < job->sequences; s++) bo_state_add_tokens(job->states[s], 1);

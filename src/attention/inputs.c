@@ -201,6 +201,12 @@ static void look_task(void *arg, size_t index, int worker)
 
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call)
 {
-    bo_parallel(context, call->shape->sequences * call->attention->desc.key_heads, look_task, (void *)call);
+    enum { FEW = 1 << 18 }; /* floats that are looked at sooner than a thread wakes */
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t tasks = call->shape->sequences * d->key_heads;
+    if ((call->queries_total * d->heads + call->keys_total * d->key_heads) * (d->dim + d->value_dim) < FEW)
+        for (size_t i = 0; i < tasks; i++) look_task((void *)call, i, 0);
+    else
+        bo_parallel(context, tasks, look_task, (void *)call);
     return atomic_load(call->not_finite) ? bo_inputs_blame(context, call) : BO_OK;
 }
