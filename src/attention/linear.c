@@ -83,12 +83,18 @@ static void fetch(bo_rows rows, size_t first, size_t end, size_t width)
         for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(rows.at + t * rows.stride + j, 0, 2);
 }
 
+/* Log scales hold the norm of the row itself: they are not finite where it is not, and nobody need look at it before. */
+static bool told(const bo_linear *linear)
+{
+    return linear->attention->scaled && bo_front_is_none(&linear->front);
+}
+
 bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys, float *features,
                         float *log_scale)
 {
     const bo_attention_desc *d = &at->call->attention->desc;
     const float *k = bo_rows_from(at->k, first).at, *v = bo_rows_from(at->v, first).at;
-    if (!bo_rows_finite(linear->kernels, keys, d->dim, k, at->k.stride) ||
+    if (!(told(linear) || bo_rows_finite(linear->kernels, keys, d->dim, k, at->k.stride)) ||
         !bo_rows_finite(linear->kernels, keys, d->value_dim, v, at->v.stride))
         return false;
     bo_linear_features_into(linear, keys, k, at->k.stride, features, log_scale);
@@ -122,7 +128,8 @@ bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t fir
         size_t head = at->key_head * attention->group + g;
         bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head);
         bo_rows out = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
-        if (!bo_rows_finite(linear->kernels, queries, d->dim, bo_rows_from(q, first).at, q.stride)) return false;
+        const float *rows = bo_rows_from(q, first).at;
+        if (!told(linear) && !bo_rows_finite(linear->kernels, queries, d->dim, rows, q.stride)) return false;
         bo_linear_features(linear, queries, bo_rows_from(q, first).at, q.stride);
         if (!bo_log_scales_fit(queries, linear->lq)) return false;
         fetch(q, first + queries, bo_least(first + queries + linear->chunk, at->at->queries), d->dim);
