@@ -1,18 +1,18 @@
-/* Few heads, many threads. A wave of chunks at a time, in three steps: features of the keys, all chunks at once; the sums before
- * each chunk, one head's after the other; the queries, all chunks at once. Every number is made from the same numbers in the same
- * order as in linear.c, so that the bits do not tell how many threads there were. Without sweeps (bidirectional) the first two steps
- * run over all keys, then the third over all queries. */
+/* Few heads, many threads. A wave of groups of chunks at a time, in three steps: features of the keys, all groups at once; the sums before
+ * each group, one head's after the other; the queries, all groups at once, each taking its keys in again as it goes. Every number is made
+ * from the same numbers in the same order as in linear.c, so that the bits do not tell how many threads there were. Without sweeps
+ * (bidirectional) the first two steps run over all keys, then the third over all queries. */
 #include <string.h>
 #include "linear_forward.h"
 
-enum { WAVE = 128 }; /* chunks */
+enum { WAVE = 16, GROUP = 8 }; /* groups in a wave, chunks in a group: what a wave keeps stays in the caches */
 
 /* One (sequence, key head) across waves. */
 typedef struct wave_head {
     bo_linear_task task;
     bo_linear linear;     /* holds the sums; its fk and lk point into the wave's */
     float *features, *lk; /* of a wave's keys */
-    char *states;         /* sums before each chunk */
+    char *states;         /* sums before each group */
 } wave_head;
 
 typedef struct waves {
@@ -31,8 +31,8 @@ static wave_head head_make(const bo_attention *attention, const bo_attention_inp
                            bo_carver *carver)
 {
     wave_head head = {.linear = bo_linear_make(attention, in, key_head, chunk, carver)};
-    head.features = bo_carve_floats(carver, WAVE * chunk * attention->count);
-    head.lk = bo_carve_floats(carver, WAVE * chunk);
+    head.features = bo_carve_floats(carver, WAVE * GROUP * chunk * attention->count);
+    head.lk = bo_carve_floats(carver, WAVE * GROUP * chunk);
     head.states = bo_carve(carver, WAVE, attention->sums_bytes);
     return head;
 }
@@ -74,18 +74,22 @@ static size_t rows_of(const waves *w, size_t index, size_t tokens)
     return first < tokens ? bo_least(w->chunk, tokens - first) : 0;
 }
 
-/* ---- the steps --------------------------------------------------------------------------------------------------- */
+/* ---- the steps ------------------------------------------------------------------------------------------------- */
 
 static void map_task(void *arg, size_t index, int worker)
 {
     const waves *w = arg;
     const wave_head *head = &w->heads[index / WAVE];
-    size_t chunk = index % WAVE, rows = rows_of(w, chunk, head->task.at->keys), local = chunk * w->chunk;
-    if (rows == 0 || over(w)) return;
+    size_t first = index % WAVE * GROUP;
+    if (rows_of(w, first, head->task.at->keys) == 0) return;
     bo_linear_forward work = worker_of(w, head, worker);
-    if (!bo_linear_map_keys(&head->task, &work.linear, w->first + local, rows,
-                            head->features + local * head->linear.count, head->lk + local))
-        bo_note_stop(w->call);
+    for (size_t chunk = first; chunk < first + GROUP && !over(w); chunk++) {
+        size_t rows = rows_of(w, chunk, head->task.at->keys), local = chunk * w->chunk;
+        if (rows == 0) return;
+        if (!bo_linear_map_keys(&head->task, &work.linear, w->first + local, rows,
+                                head->features + local * head->linear.count, head->lk + local))
+            bo_note_stop(w->call);
+    }
 }
 
 /* The keys of chunk `index`, whose features are in the wave's buffers. */
@@ -97,39 +101,52 @@ static void take(const waves *w, const wave_head *head, size_t index, size_t row
     bo_linear_take(linear, rows, gate.at, gate.stride);
 }
 
+static void absorb(const waves *w, const wave_head *head, size_t index, bo_linear *linear)
+{
+    bo_rows v = bo_rows_from(head->task.v, w->first + index * w->chunk);
+    bo_linear_absorb(linear, v.at, v.stride);
+}
+
 static void sum_task(void *arg, size_t index, int worker)
 {
     const waves *w = arg;
     wave_head *head = &w->heads[index];
-    const bo_call *call = w->call;
-    bool sweeps = bo_linear_sweeps(call, head->task.sequence);
+    const bo_attention *attention = w->call->attention;
+    bool sweeps = bo_linear_sweeps(w->call, head->task.sequence);
     (void)worker;
-    for (size_t chunk = 0; chunk < WAVE && !over(w); chunk++) {
-        size_t first = w->first + chunk * w->chunk, rows = rows_of(w, chunk, head->task.at->keys);
+    for (size_t chunk = 0; chunk < WAVE * GROUP && !over(w); chunk++) {
+        size_t rows = rows_of(w, chunk, head->task.at->keys);
         if (rows == 0) return;
-        if (sweeps) bo_linear_record(&head->task, &head->linear, first);
-        bo_sums_copy(call->attention, bo_sums_in(call->attention, states_at(call->attention, head, chunk)),
-                     head->linear.sums);
+        if (sweeps) bo_linear_record(&head->task, &head->linear, w->first + chunk * w->chunk);
+        if (sweeps && chunk % GROUP == 0)
+            bo_sums_copy(attention, bo_sums_in(attention, states_at(attention, head, chunk / GROUP)),
+                         head->linear.sums);
         take(w, head, chunk, rows, &head->linear);
-        bo_linear_absorb(&head->linear, bo_rows_from(head->task.v, first).at, head->task.v.stride);
+        absorb(w, head, chunk, &head->linear);
     }
 }
 
+/* A group's sums are its own: they go with it from chunk to chunk. */
 static void ask_task(void *arg, size_t index, int worker)
 {
     const waves *w = arg;
     const wave_head *head = &w->heads[index / WAVE];
     const bo_call *call = w->call;
-    size_t chunk = index % WAVE, rows = rows_of(w, chunk, head->task.at->queries);
-    if (rows == 0 || over(w) || bo_watch_stops(call->watch, rows)) return;
+    size_t group = index % WAVE, tokens = head->task.at->queries;
+    if (rows_of(w, group * GROUP, tokens) == 0) return;
     bo_linear_forward work = worker_of(w, head, worker);
     bool sweeps = bo_linear_sweeps(call, head->task.sequence);
     work.linear.sums =
-        sweeps ? bo_sums_in(call->attention, states_at(call->attention, head, chunk)) : head->linear.sums;
+        sweeps ? bo_sums_in(call->attention, states_at(call->attention, head, group)) : head->linear.sums;
     work.linear.keys = 0;
     work.linear.r[0] = *work.linear.sums.log_scale;
-    if (sweeps) take(w, head, chunk, rows, &work.linear);
-    if (!bo_linear_ask(&head->task, &work, w->first + chunk * w->chunk, rows)) bo_note_stop(call);
+    for (size_t chunk = group * GROUP; chunk < (group + 1) * GROUP && !over(w); chunk++) {
+        size_t rows = rows_of(w, chunk, tokens);
+        if (rows == 0 || bo_watch_stops(call->watch, rows)) return;
+        if (sweeps) take(w, head, chunk, rows, &work.linear);
+        if (!bo_linear_ask(&head->task, &work, w->first + chunk * w->chunk, rows)) bo_note_stop(call);
+        if (sweeps) absorb(w, head, chunk, &work.linear);
+    }
 }
 
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
@@ -143,7 +160,7 @@ static void run_keys(bo_context *context, waves *w, size_t tasks)
 static void run(bo_context *context, waves *w)
 {
     const bo_call *call = w->call;
-    size_t tasks = call->plan.tasks, step = WAVE * w->chunk, queries = 0, keys = 0;
+    size_t tasks = call->plan.tasks, step = WAVE * GROUP * w->chunk, queries = 0, keys = 0;
     for (size_t s = 0; s < call->shape->sequences; s++) {
         queries = bo_most(queries, call->sequences[s].queries);
         keys = bo_most(keys, call->sequences[s].keys);
