@@ -100,6 +100,8 @@ typedef struct bo_draw_definition {
 extern const bo_draw_definition bo_draw_iid, bo_draw_orthogonal, bo_draw_hadamard, bo_draw_simplex, bo_draw_sobol,
     bo_draw_moment;
 
+/* Asks the caller now and then, from row `first` of a long draw, whether to go on. */
+bo_status bo_draw_progress(bo_context *context, const bo_draw_request *request, size_t first, size_t *asked);
 /* scale √V χ_d: the norm of one frequency of a radial spectrum in d dimensions. */
 double bo_radial_norm(const bo_draw_request *request, size_t dim, bo_rng *rng);
 /* Rows of iid standard normals in double, row r from its own stream, so that threads may share the work. */

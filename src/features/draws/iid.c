@@ -3,6 +3,9 @@
 #include <math.h>
 #include "../internal.h"
 
+/* Rows between two questions to the caller: a fraction of a second. */
+enum { SLICE = 1 << 16 };
+
 typedef struct normal_job {
     uint64_t stream_seed, first;
     const char *purpose;
@@ -25,6 +28,13 @@ void bo_fill_normal(bo_context *context, const char *purpose, uint64_t seed, uin
     bo_parallel(context, rows, normal_task, &job);
 }
 
+bo_status bo_draw_progress(bo_context *context, const bo_draw_request *request, size_t first, size_t *asked)
+{
+    if (first - *asked < SLICE) return BO_OK;
+    *asked = first;
+    return bo_progress(context, "drawing frequencies", (double)first, (double)request->count);
+}
+
 /* χ_d = √(2 Gamma(d/2)) */
 double bo_radial_norm(const bo_draw_request *request, size_t dim, bo_rng *rng)
 {
@@ -37,11 +47,13 @@ double bo_radial_norm(const bo_draw_request *request, size_t dim, bo_rng *rng)
 typedef struct iid_job {
     const bo_draw_request *request;
     float *w;
+    size_t first;
 } iid_job;
 
-static void iid_task(void *arg, size_t row, int worker)
+static void iid_task(void *arg, size_t index, int worker)
 {
     const iid_job *job = arg;
+    size_t row = job->first + index;
     const bo_draw_request *request = job->request;
     const bo_spectrum *spectrum = request->spectrum;
     float *w = job->w + row * request->dim;
@@ -58,8 +70,13 @@ static void iid_task(void *arg, size_t row, int worker)
 
 static bo_status draw_iid(bo_context *context, const bo_draw_request *request, float *w)
 {
-    iid_job job = {.request = request, .w = w};
-    bo_parallel(context, request->count, iid_task, &job);
+    size_t asked = 0;
+    for (size_t first = 0; first < request->count; first += SLICE) {
+        iid_job job = {.request = request, .w = w, .first = first};
+        size_t rows = request->count - first < SLICE ? request->count - first : SLICE;
+        BO_TRY(bo_draw_progress(context, request, first, &asked));
+        bo_parallel(context, rows, iid_task, &job);
+    }
     return BO_OK;
 }
 
