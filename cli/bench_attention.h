@@ -97,13 +97,6 @@ typedef struct attention_rate {
 bool attention_against_small_gemm(attention_bench *bench, attention_work *work, double operations, attention_rate *out);
 bool attention_small_gemm(attention_bench *bench, double *gflops, const char **implementation);
 
-/* Useful operations of a causal forward pass by a count that does not know the chunk: for each token and head 4 d D
- * for the projections of q and k, 4 D d_v for the update of the state and asking it, and 65 (D + d_v) for the
- * chunk's own scores. */
-double attention_linear_operations(size_t tokens, size_t features);
-/* 4 d for each of the N (N + 1) / 2 pairs a head sees. */
-double attention_exact_operations(size_t tokens);
-
 /* ---- where one overtakes the other --------------------------------------------------------------------------- */
 
 /* Lengths are added in ascending order with time / time it is compared with, until that is 1 or less. Between two

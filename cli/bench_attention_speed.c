@@ -17,23 +17,23 @@ typedef struct pass {
     bo_attention_desc desc;
     size_t tokens;
     bool gradients;
-    double operations, goal;
+    double goal;
     const char *curve; /* of the picture; NULL: none */
 } pass;
 
-/* What the planner chose, in words. */
-static bool say_plan(attention_bench *bench, const attention_case *what, const pass *p, char *words, size_t room)
+/* The plan, which counts the operations, and what was chosen in words. */
+static bool say_plan(attention_bench *bench, const attention_case *what, const pass *p, bo_attention_plan *plan,
+                     char *words, size_t room)
 {
-    bo_attention_plan plan;
-    bo_status status = bo_attention_plan_for(what->context, what->attention, &what->shape, &plan);
+    bo_status status = bo_attention_plan_for(what->context, what->attention, &what->shape, plan);
     if (status != BO_OK)
         cli_fail_status(bench->run->session, status);
     else if (p->desc.kind == BO_ATTENTION_EXACT)
-        snprintf(words, room, "tiles of %zu queries and %zu keys", plan.query_tile, plan.key_tile);
+        snprintf(words, room, "tiles of %zu queries and %zu keys", plan->query_tile, plan->key_tile);
     else if (p->gradients)
-        snprintf(words, room, "chunks of %zu, states kept every %zu", plan.chunk, plan.segment);
+        snprintf(words, room, "chunks of %zu, states kept every %zu", plan->chunk, plan->segment);
     else
-        snprintf(words, room, "chunks of %zu", plan.chunk);
+        snprintf(words, room, "chunks of %zu", plan->chunk);
     return status == BO_OK;
 }
 
@@ -42,10 +42,11 @@ static bool measure_pass(attention_bench *bench, const pass *p)
     attention_rate rate;
     attention_case what;
     char words[96];
+    bo_attention_plan plan;
     bool ok = attention_case_open(bench, bench->context, &p->desc, p->tokens, p->gradients, &what) &&
-              say_plan(bench, &what, p, words, sizeof words);
+              say_plan(bench, &what, p, &plan, words, sizeof words);
     attention_work work = {bench->context, p->gradients ? attention_case_both : attention_case_forward, &what, 0};
-    ok = ok && attention_against_small_gemm(bench, &work, p->operations, &rate);
+    ok = ok && attention_against_small_gemm(bench, &work, (p->gradients ? 3 : 1) * plan.operations, &rate);
     attention_case_close(&what);
     if (ok && p->curve) attention_curve_add(bench, p->curve, p->tokens, rate.seconds);
     if (ok)
@@ -63,9 +64,7 @@ static bool linear_passes(attention_bench *bench, const char *what, bool gradien
             char name[96], curve[48];
             snprintf(name, sizeof name, "%s, %zu features, N = %zu / small-GEMM", what, count, tokens);
             snprintf(curve, sizeof curve, "linear, %zu features", count);
-            double operations = (gradients ? 3 : 1) * attention_linear_operations(tokens, count);
-            pass p = {name, attention_favor(bench, count), tokens, gradients, operations,
-                      goal, gradients ? NULL : curve};
+            pass p = {name, attention_favor(bench, count), tokens, gradients, goal, gradients ? NULL : curve};
             if (!measure_pass(bench, &p)) return false;
         }
     }
@@ -90,7 +89,7 @@ bool attention_exact_part(attention_bench *bench)
         size_t tokens = lengths->items[i];
         char name[96];
         snprintf(name, sizeof name, "exact forward, N = %zu / small-GEMM", tokens);
-        pass p = {name, attention_exact(), tokens, false, attention_exact_operations(tokens), 0.45, "exact"};
+        pass p = {name, attention_exact(), tokens, false, 0.45, "exact"};
         if (!measure_pass(bench, &p)) return false;
     }
     return true;

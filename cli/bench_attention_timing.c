@@ -217,18 +217,6 @@ bool attention_against_small_gemm(attention_bench *bench, attention_work *work, 
     return true;
 }
 
-double attention_linear_operations(size_t tokens, size_t features)
-{
-    double d = ATTENTION_DIM, r = (double)features;
-    return (double)tokens * ATTENTION_HEADS * (4 * d * r + 4 * r * d + 65 * (r + d));
-}
-
-double attention_exact_operations(size_t tokens)
-{
-    double n = (double)tokens;
-    return ATTENTION_HEADS * 4.0 * ATTENTION_DIM * n * (n + 1) / 2;
-}
-
 void attention_crossing_add(attention_crossing *crossing, size_t tokens, double ratio)
 {
     if (!crossing->last) {

@@ -1,7 +1,6 @@
 /* DARK's parameters from data (Farzam et al., arXiv 2603.04127): M that whitens, and frequencies drawn for the data. */
 #include <math.h>
 #include <string.h>
-#include "../features/internal.h"
 #include "../features/propose.h"
 #include "dark.h"
 
@@ -244,7 +243,7 @@ static bo_status make_laws(bo_context *context, const bo_call *call, const float
 static void copy_factors(const bo_attention *attention, size_t maps, double *out)
 {
     size_t count = attention->desc.dim * attention->desc.dim;
-    for (size_t i = 0; i < maps * count; i++) out[i] = (double)attention->features[i / count]->proposal[i % count];
+    for (size_t i = 0; i < maps * count; i++) out[i] = (double)bo_features_proposal(attention->features[i / count])[i % count];
 }
 
 /* All maps, or none: those that were changed before a failure are changed back. Should even that fail, the new
@@ -252,7 +251,7 @@ static void copy_factors(const bo_attention *attention, size_t maps, double *out
 static bo_status use_laws(bo_context *context, bo_attention *attention, size_t maps, const bo_law *laws)
 {
     size_t count = attention->desc.dim * attention->desc.dim, done = 0;
-    bool again = attention->features[0]->proposal != NULL; /* and so have the others, or none */
+    bool again = bo_features_proposal(attention->features[0]) != NULL; /* and so have the others, or none */
     double *before = bo_alloc_raw(context, again ? maps * count : 0, sizeof *before, "the proposals before");
     if (!before) return BO_MEMORY;
     if (again) copy_factors(attention, maps, before);

@@ -6,23 +6,17 @@
 #include <string.h>
 
 typedef struct step_work {
-    bo_linear linear; /* chunk = sequences at a time; its sums are not used */
-    float *fq, *lq;   /* group x count x features, group x count */
-    float *k, *v;     /* keys and values that leave: count x dim, count x value_dim */
-    float *n;         /* group x value_dim */
+    bo_linear_step_work far;
+    float *k, *v; /* keys and values that leave: count x dim, count x value_dim */
     bo_softmax_tile tile;
 } step_work;
 
 static step_work carve(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t count,
                        bo_carver *carver)
 {
-    const bo_attention_desc *desc = &attention->desc;
-    step_work work = {.linear = bo_linear_make(attention, in, key_head, count, carver)};
-    work.fq = bo_carve_floats(carver, attention->group * count * attention->count);
-    work.lq = bo_carve_floats(carver, attention->group * count);
-    work.k = bo_carve_floats(carver, count * desc->dim);
-    work.v = bo_carve_floats(carver, count * desc->value_dim);
-    work.n = bo_carve_floats(carver, attention->group * desc->value_dim);
+    step_work work = {.far = bo_linear_step_make(attention, in, key_head, count, carver)};
+    work.k = bo_carve_floats(carver, count * attention->desc.dim);
+    work.v = bo_carve_floats(carver, count * attention->desc.value_dim);
     work.tile = bo_softmax_carve(attention, carver);
     return work;
 }
@@ -54,7 +48,7 @@ static void map_rows(const step_at *at, step_work *work)
 {
     const bo_attention *attention = at->attention;
     const bo_attention_desc *desc = &attention->desc;
-    size_t count = at->count, head = at->key_head * attention->group;
+    size_t count = at->count;
     memset(work->k, 0, count * desc->dim * sizeof *work->k);
     for (size_t row = 0; row < count; row++) {
         if (!leaves(at, row)) continue;
@@ -63,12 +57,8 @@ static void map_rows(const step_at *at, step_work *work)
         bo_kept_read(attention->kernels, &kept, (size_t)bo_attention_state_tokens(state) - kept.ring, 1,
                      work->k + row * desc->dim, work->v + row * desc->value_dim);
     }
-    bo_linear_features_into(&work->linear, count, work->k, desc->dim, work->linear.fk, work->linear.lk);
-    for (size_t g = 0; g < attention->group; g++) {
-        const float *q = at->in->q + (at->first * desc->heads + head + g) * desc->dim;
-        bo_linear_features_into(&work->linear, count, q, desc->heads * desc->dim,
-                                work->fq + g * count * attention->count, work->lq + g * count);
-    }
+    bo_linear_features_into(&work->far.linear, count, work->k, desc->dim, work->far.linear.fk, work->far.linear.lk);
+    bo_linear_step_queries(&work->far, at->in, at->first, count, at->key_head);
 }
 
 /* The sums take in the key that leaves, if one does, and answer every query of the group: numerators to work->n. */
@@ -77,8 +67,8 @@ static void step_sums(const step_at *at, step_work *work, size_t row, bo_sums su
     const bo_attention *attention = at->attention;
     size_t features = attention->count;
     const float *v = leaves(at, row) ? work->v + row * attention->desc.value_dim : NULL;
-    bo_sums_step(attention, sums, work->linear.fk + row * features, work->linear.lk[row], v, NULL,
-                 work->fq + row * features, at->count * features, work->n);
+    bo_sums_step(attention, sums, work->far.linear.fk + row * features, work->far.linear.lk[row], v, NULL,
+                 work->far.fq + row * features, at->count * features, work->far.n);
 }
 
 /* Query heads [g, g + tile rows) of the group: the window's part joins the sums'. */
@@ -90,8 +80,8 @@ static bool step_window(const step_at *at, step_work *work, size_t row, size_t g
     bool finite = true;
     for (size_t r = 0; r < work->tile.rows; r++) {
         size_t i = (g + r) * at->count + row;
-        bo_part far = {.numerator = work->n + (g + r) * values, .top = work->lq[i] + *sums.log_scale};
-        far.denominator = (float)attention->kernels->dot(features, work->fq + i * features, sums.z);
+        bo_part far = {.numerator = work->far.n + (g + r) * values, .top = work->far.lq[i] + *sums.log_scale};
+        far.denominator = (float)attention->kernels->dot(features, work->far.fq + i * features, sums.z);
         bo_part_merge(attention, &far, bo_window_part(&work->tile, r, at->in, head + r));
         finite = finite && isfinite(far.denominator);
         bo_normalise(attention, far.denominator, far.numerator, out + r * values);

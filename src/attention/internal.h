@@ -1,10 +1,15 @@
 /* The attention room: a checked call, its geometry, and the engines that compute one (sequence, key head) of it.
  *
- * attention.c   create, destroy, redraw         calls.c    forward, backward, extend, step: check, plan, run the engine's tasks
- * describe.c    descriptor and defaults, names  state.c    the bytes of a state
- * plan.c        chunk, tiles, memory            front.c    what happens to q and k before φ: unit norm, σ/τ, M
- * linear.c …    attention with features         exact.c …  softmax over explicit keys
- * hybrid.c      both, with one denominator      dark.c, compare.c, advise.c, gate.c: see attention.h
+ * describe.c    descriptor and defaults, names      attention.c  create, destroy, redraw
+ * geometry.c    shape to sequences and rows         inputs.c     what arrays and states must be, and whom to blame
+ * plan.c        chunk, tiles, memory                calls.c      forward, backward, extend, step: check, run the tasks
+ * state.c       the bytes of a state                watch.c      progress, and an end on request
+ *
+ * front.c       what happens to q and k before φ    stream.c     keys as the sums take them in
+ * linear.c …    attention with features: a chunk, its gradient, a sequence there and back, a step, waves
+ * softmax.c …   tiles over explicit keys (kept.c: where they lie); exact.c … the engine of it
+ * hybrid.c …    both, with one denominator
+ * gate.c, dark*.c, compare*.c, advise*.c: attention.h's sections on parameters from data and on honesty
  *
  * Log scales. Features come as φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t
  * bounds what the state has absorbed: R_t = max(R_{t-1} + log g_t, ℓ_t + log input weight); S, z are stored relative

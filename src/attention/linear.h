@@ -118,6 +118,17 @@ void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_
 size_t bo_linear_tape_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
 size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
 void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
+/* Work space of a step: features of `count` sequences' tokens together. The linear part's sums are not used. */
+typedef struct bo_linear_step_work {
+    bo_linear linear;
+    float *fq, *lq; /* group x count x features, group x count */
+    float *n;       /* group x value_dim */
+} bo_linear_step_work;
+bo_linear_step_work bo_linear_step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                        size_t count, bo_carver *carver);
+/* Features of the queries of every head of the group. */
+void bo_linear_step_queries(bo_linear_step_work *work, const bo_attention_inputs *in, size_t first, size_t count,
+                            size_t key_head);
 size_t bo_linear_step_bytes(const bo_attention *attention, size_t count);
 void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                     size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);

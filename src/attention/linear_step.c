@@ -4,27 +4,32 @@
 #include <string.h>
 #include "linear.h"
 
-typedef struct step_work {
-    bo_linear linear; /* chunk = sequences at a time; its sums are not used */
-    float *fq;        /* group x count x features */
-    float *lq;        /* group x count */
-    float *n;         /* group x value_dim */
-} step_work;
-
-static step_work step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t count,
-                           bo_carver *carver)
+bo_linear_step_work bo_linear_step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                        size_t count, bo_carver *carver)
 {
-    step_work work = {.linear = bo_linear_make(attention, in, key_head, count, carver)};
+    bo_linear_step_work work = {.linear = bo_linear_make(attention, in, key_head, count, carver)};
     work.fq = bo_carve_floats(carver, attention->group * count * attention->count);
     work.lq = bo_carve_floats(carver, attention->group * count);
     work.n = bo_carve_floats(carver, attention->group * attention->desc.value_dim);
     return work;
 }
 
+void bo_linear_step_queries(bo_linear_step_work *work, const bo_attention_inputs *in, size_t first, size_t count,
+                            size_t key_head)
+{
+    const bo_attention *attention = work->linear.attention;
+    const bo_attention_desc *d = &attention->desc;
+    for (size_t g = 0; g < attention->group; g++) {
+        const float *q = in->q + (first * d->heads + key_head * attention->group + g) * d->dim;
+        bo_linear_features_into(&work->linear, count, q, d->heads * d->dim, work->fq + g * count * attention->count,
+                                work->lq + g * count);
+    }
+}
+
 size_t bo_linear_step_bytes(const bo_attention *attention, size_t count)
 {
     bo_carver carver = {0};
-    step_make(attention, NULL, 0, count, &carver);
+    bo_linear_step_make(attention, NULL, 0, count, &carver);
     return carver.bytes;
 }
 
@@ -46,7 +51,7 @@ void bo_sums_step(const bo_attention *attention, bo_sums sums, float *fk, float 
 }
 
 /* The state takes its token in and answers every query of the group; false where numbers left float. */
-static bool step_one(const bo_attention *attention, step_work *work, size_t row, size_t count, const float *v,
+static bool step_one(const bo_attention *attention, bo_linear_step_work *work, size_t row, size_t count, const float *v,
                      const float *log_gate, bo_sums sums, float *out)
 {
     size_t features = attention->count, values = attention->desc.value_dim;
@@ -74,7 +79,7 @@ bo_token bo_linear_token(const bo_attention *attention, float log_scale, float l
                       .weight = (float)exp(own - (double)next)};
 }
 
-static bool queries_fit(const step_work *work, size_t group, size_t count, size_t row)
+static bool queries_fit(const bo_linear_step_work *work, size_t group, size_t count, size_t row)
 {
     bool fit = true;
     for (size_t g = 0; g < group; g++) fit = fit && bo_log_scales_fit(1, work->lq + g * count + row);
@@ -86,15 +91,13 @@ void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in
 {
     const bo_attention_desc *d = &attention->desc;
     bo_carver carver = {.at = scratch};
-    step_work work = step_make(attention, in, key_head, count, &carver);
+    bo_linear_step_work work = bo_linear_step_make(attention, in, key_head, count, &carver);
     size_t head = key_head * attention->group;
     if (in->k) {
         const float *k = in->k + (first * d->key_heads + key_head) * d->dim;
         bo_linear_features_into(&work.linear, count, k, d->key_heads * d->dim, work.linear.fk, work.linear.lk);
     }
-    for (size_t g = 0; g < attention->group; g++)
-        bo_linear_features_into(&work.linear, count, in->q + (first * d->heads + head + g) * d->dim, d->heads * d->dim,
-                                work.fq + g * count * attention->count, work.lq + g * count);
+    bo_linear_step_queries(&work, in, first, count, key_head);
     for (size_t row = 0; row < count; row++) {
         size_t at = (first + row) * d->key_heads + key_head;
         bo_sums sums = bo_state_sums(attention, states[first + row], key_head);

@@ -199,3 +199,8 @@ bo_status bo_features_propose(bo_context *context, bo_features *features, const 
     if (status == BO_NUMERIC) return bo_fail(context, BO_NUMERIC, "the proposal's factor is singular in float32");
     return status;
 }
+
+const float *bo_features_proposal(const bo_features *features)
+{
+    return features->proposal;
+}

@@ -14,4 +14,7 @@ bo_status bo_features_redraw(bo_context *context, bo_features *features, uint64_
  * again. */
 bo_status bo_features_propose(bo_context *context, bo_features *features, const double *factor);
 
+/* Its R (dim x dim), as far as a float can tell; NULL: no proposal. */
+const float *bo_features_proposal(const bo_features *features);
+
 #endif

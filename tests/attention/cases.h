@@ -188,4 +188,34 @@ static inline void cases_clamps(bo_context *context, case_visitor visit)
         }
 }
 
+/* A test of each subject, and a program of them all: visit every case with `check`. */
+#define CASES_TEST(subject, check)                                                                                     \
+    static void of_##subject(void **state)                                                                             \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        bo_context *context = test_context(2);                                                                         \
+        cases_##subject(context, check);                                                                               \
+        bo_context_destroy(context);                                                                                   \
+    }
+
+#define CASES_RUN(check)                                                                                               \
+    CASES_TEST(kinds, check)                                                                                           \
+    CASES_TEST(lengths, check)                                                                                         \
+    CASES_TEST(widths, check)                                                                                          \
+    CASES_TEST(groups, check)                                                                                          \
+    CASES_TEST(packed, check)                                                                                          \
+    CASES_TEST(cross, check)                                                                                           \
+    CASES_TEST(states, check)                                                                                          \
+    CASES_TEST(norms, check)                                                                                           \
+    CASES_TEST(clamps, check)                                                                                          \
+    int main(void)                                                                                                     \
+    {                                                                                                                  \
+        const struct CMUnitTest tests[] = {                                                                            \
+            cmocka_unit_test(of_kinds),  cmocka_unit_test(of_lengths), cmocka_unit_test(of_widths),                    \
+            cmocka_unit_test(of_groups), cmocka_unit_test(of_packed),  cmocka_unit_test(of_cross),                     \
+            cmocka_unit_test(of_states), cmocka_unit_test(of_norms),   cmocka_unit_test(of_clamps),                    \
+        };                                                                                                             \
+        return cmocka_run_group_tests(tests, NULL, NULL);                                                              \
+    }
+
 #endif

@@ -13,31 +13,4 @@ static void check(bo_context *context, const trial_desc *desc)
     trial_drop(&t);
 }
 
-#define BACKWARD(subject)                                                                                              \
-    static void of_##subject(void **state)                                                                             \
-    {                                                                                                                  \
-        (void)state;                                                                                                   \
-        bo_context *context = test_context(2);                                                                         \
-        cases_##subject(context, check);                                                                               \
-        bo_context_destroy(context);                                                                                   \
-    }
-
-BACKWARD(kinds)
-BACKWARD(lengths)
-BACKWARD(widths)
-BACKWARD(groups)
-BACKWARD(packed)
-BACKWARD(cross)
-BACKWARD(states)
-BACKWARD(norms)
-BACKWARD(clamps)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_kinds),  cmocka_unit_test(of_lengths), cmocka_unit_test(of_widths),
-        cmocka_unit_test(of_groups), cmocka_unit_test(of_packed),  cmocka_unit_test(of_cross),
-        cmocka_unit_test(of_states), cmocka_unit_test(of_norms),   cmocka_unit_test(of_clamps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+CASES_RUN(check)
