@@ -141,6 +141,7 @@ static void ask(task *t, size_t first, size_t rows, const bo_key_rows *keys)
         size_t head = t->window.key_head * attention->group + g;
         bo_rows q = bo_exact_rows(&t->window, call->in->q, dim, head, first);
         bo_linear_features(linear, rows, q.at, q.stride);
+        bo_exact_note(call, bo_log_scales_fit(rows, linear->lq));
         bo_linear_queries(linear, rows, keys->lag, keys->v, keys->ldv, t->work.n, value_dim, t->work.denominator,
                           t->work.top);
         for (size_t at = first, end; at < first + rows; at = end) {
@@ -184,6 +185,7 @@ static bool forward_chunk(task *t, size_t first, size_t rows)
     bo_exact_note(call, finite_queries(&t->window, first, rows));
     if (atomic_load(call->not_finite)) return false;
     if (keys.keys) bo_linear_keys(&t->work.linear, keys.keys, keys.k, keys.ldk, NULL, 0);
+    bo_exact_note(call, bo_log_scales_fit(keys.keys, t->work.linear.lk));
     ask(t, first, rows, &keys);
     bo_linear_absorb(&t->work.linear, keys.v, keys.ldv);
     return true;

@@ -43,8 +43,8 @@ static bool leaves(const step_at *at, size_t row)
     return at->in->k && bo_attention_state_tokens(at->states[at->first + row]) >= at->attention->held;
 }
 
-/* Features of the keys that leave, and of the queries. */
-static void map_rows(const step_at *at, step_work *work)
+/* Features of the keys that leave, and of the queries; false where their log scales are too large. */
+static bool map_rows(const step_at *at, step_work *work)
 {
     const bo_attention *attention = at->attention;
     const bo_attention_desc *desc = &attention->desc;
@@ -59,6 +59,7 @@ static void map_rows(const step_at *at, step_work *work)
     }
     bo_linear_features_into(&work->far.linear, count, work->k, desc->dim, work->far.linear.fk, work->far.linear.lk);
     bo_linear_step_queries(&work->far, at->in, at->first, count, at->key_head);
+    return bo_log_scales_fit(count, work->far.linear.lk) && bo_log_scales_fit(attention->group * count, work->far.lq);
 }
 
 /* The sums take in the key that leaves, if one does, and answer every query of the group: numerators to work->n. */
@@ -116,7 +117,7 @@ void bo_hybrid_step(const bo_attention *attention, const bo_attention_inputs *in
     const step_at at = {attention, in, first, count, key_head, states, out};
     bo_carver carver = {scratch, 0};
     step_work work = carve(attention, in, key_head, count, &carver);
-    map_rows(&at, &work);
+    if (!map_rows(&at, &work)) atomic_store(not_finite, true);
     for (size_t row = 0; row < count; row++) {
         if (!step_one(&at, &work, row)) atomic_store(not_finite, true);
     }

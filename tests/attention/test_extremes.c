@@ -235,12 +235,48 @@ static void keys_beyond_measure_are_refused_at_once(void **unused)
     bo_context_destroy(context);
 }
 
+/* Beyond the window too: features of a key whose log scale has lost its fraction are refused, not dropped. */
+static void far_keys_beyond_measure_are_refused(void **unused)
+{
+    (void)unused;
+    enum { TOKENS = 6, WIDTH = 4 };
+    bo_context *context = test_context(1);
+    bo_attention_desc desc = {.kind = BO_ATTENTION_HYBRID,
+                              .heads = 1,
+                              .dim = WIDTH,
+                              .causal = true,
+                              .window = 2,
+                              .features = {.features = 16, .function = BO_FUNCTION_SINCOS}};
+    bo_attention *attention;
+    assert_ok(context, bo_attention_create(context, &desc, &attention));
+    float q[TOKENS * WIDTH], k[TOKENS * WIDTH], v[TOKENS * WIDTH], out[TOKENS * WIDTH];
+    for (int i = 0; i < TOKENS * WIDTH; i++) q[i] = 0.1f * (float)(i % 5), k[i] = i < WIDTH ? 1e5f : 0.2f, v[i] = 1;
+    bo_attention_shape shape = {.sequences = 1, .tokens = TOKENS};
+    bo_attention_inputs in = {.q = q, .k = k, .v = v};
+    assert_fails(context, BO_NUMERIC, "k of norm 2e+05",
+                 bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+    void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
+    assert_ok(context, bo_attention_state_begin(context, attention, state));
+    for (size_t t = 0; t < 3; t++) { /* with the third token the first leaves the window */
+        bo_attention_inputs token = {.q = q + t * WIDTH, .k = k + t * WIDTH, .v = v + t * WIDTH};
+        bo_status status = bo_attention_step(context, attention, 1, &token, &state, out);
+        assert_int_equal(status, t < 2 ? BO_OK : BO_NUMERIC);
+    }
+    free(state);
+    bo_attention_destroy(attention);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(extreme_arrays_leave_numbers),  cmocka_unit_test(queries_of_any_norm_leave_numbers),
-        cmocka_unit_test(scores_that_rise_are_followed), cmocka_unit_test(faint_windows_are_followed),
-        cmocka_unit_test(log_scales_lose_nothing),       cmocka_unit_test(keys_beyond_measure_are_refused_at_once),
+        cmocka_unit_test(extreme_arrays_leave_numbers),
+        cmocka_unit_test(queries_of_any_norm_leave_numbers),
+        cmocka_unit_test(scores_that_rise_are_followed),
+        cmocka_unit_test(faint_windows_are_followed),
+        cmocka_unit_test(log_scales_lose_nothing),
+        cmocka_unit_test(keys_beyond_measure_are_refused_at_once),
+        cmocka_unit_test(far_keys_beyond_measure_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
