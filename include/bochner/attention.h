@@ -1,5 +1,5 @@
-/* Bochner: attention. Exact softmax attention, and attention with a kernel that is an inner product of features:
- * linear in length, and decoded from a state of fixed size.
+/* Bochner: attention. Exact softmax attention; attention with a kernel that is an inner product of features, linear in
+ * length and decoded from a state of fixed size; and the memories that grew out of it.
  *
  *     bo_attention_desc desc = {.kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .causal = true,
  *                               .features = {.features = 128, .seed = 1}};
@@ -20,16 +20,25 @@
  *   FAVOR    φ(q_i)·φ(k_j), an unbiased estimate of exp(s q_i·k_j) (2009.14794)
  *   DARK     the same of exp(s (M q_i)·(M k_j)) (2603.04127), or of exp(s q_i·k_j) with frequencies drawn for the data
  *   HYBRID   mix · exp(s q_i·k_j) for the `window` latest keys, φ(q_i)·φ(k_j) for those before: one denominator
+ *   LEARNED  φ(W q_i + b)·φ(W' k_j + b'), φ exp(±y), softmax(±y) (Hedgehog, 2402.04347) or max(y, 0) (T2R, 2103.13076)
+ *   POWER    |s q_i·k_j|^p for any real p >= 0, from explicit keys as EXACT
  *
- * With a gate g_t in (0, 1] (causal kinds with a state): a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the
+ * With a gate g_t in (0, 1] (causal kinds with features): a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the
  * input weight 1 - g_j (RFA-Gate) or 1.
+ *
+ * Memories, causal and without a denominator (S_0 = G_0 = H_0 = 0; β_t = 1 and g_t = 1 unless given):
+ *
+ *   GLA      o_t = s S_tᵀ q_t,  S_t = diag(g_t) S_{t-1} + k_t v_tᵀ,  a gate for each channel (2312.06635)
+ *   DELTA    o_t = s S_tᵀ q_t,  S_t = g_t S_{t-1} + β_t k_t (v_t - (g_t S_{t-1})ᵀ k_t)ᵀ  (2406.06484, 2412.06464)
+ *   RIDGE    o_t = G_tᵀ (H_t + Λ)⁻¹ q_t,  H_t = g_t H_{t-1} + β_t k_t k_tᵀ,  G_t = g_t G_{t-1} + β_t k_t v_tᵀ: ridge
+ *            regression of the values on the keys so far (2506.05233)
  *
  * Nothing overflows: exponential features are kept relative to a running maximum, which belongs to the state. Causal
  * means causal: change token t, and every output before t keeps its bits. Results do not depend on the number of
  * threads.
  *
  * Grouped queries. `heads` query heads share `key_heads` heads of keys and values: query head h uses key head h /
- * (heads / key_heads). Features, σ, M, gate and state belong to key heads, mix to query heads. */
+ * (heads / key_heads). Features, gate, β, state and parameters belong to key heads, but mix to query heads. */
 #ifndef BOCHNER_ATTENTION_H
 #define BOCHNER_ATTENTION_H
 
@@ -50,21 +59,38 @@ typedef enum bo_attention_kind {
     BO_ATTENTION_FAVOR = 3,
     BO_ATTENTION_DARK = 4,
     BO_ATTENTION_HYBRID = 5,
-    BO_ATTENTION_COUNT = 6
+    BO_ATTENTION_LEARNED = 6,
+    BO_ATTENTION_POWER = 7,
+    BO_ATTENTION_GLA = 8,
+    BO_ATTENTION_DELTA = 9,
+    BO_ATTENTION_RIDGE = 10,
+    BO_ATTENTION_COUNT = 11
 } bo_attention_kind;
 
 typedef enum bo_gate {
     BO_GATE_NONE = 0,
     BO_GATE_CONVEX = 1, /* S_t = g_t S_{t-1} + (1 - g_t) φ(k_t) v_tᵀ: RFA-Gate; 1 - g_t is never less than 1e-30 */
     BO_GATE_DECAY = 2,  /* S_t = g_t S_{t-1} + φ(k_t) v_tᵀ */
-    BO_GATE_COUNT = 3
+    BO_GATE_FIXED = 3,  /* the same with one g for all tokens of a key head: retention (2307.08621) */
+    BO_GATE_COUNT = 4
 } bo_gate;
 
 typedef enum bo_normaliser {
     BO_NORMALISER_SUM = 0,  /* divide by the sum of the weights */
-    BO_NORMALISER_NONE = 1, /* do not: features of moderate size only (not SOFTMAX), never EXACT or HYBRID */
+    BO_NORMALISER_NONE = 1, /* do not: features without log scales (not SOFTMAX, COSH), not EXACT, POWER, HYBRID */
     BO_NORMALISER_COUNT = 2
 } bo_normaliser;
+
+/* The law that the frequencies of POSITIVE features come from, after the data has been seen (bo_calibration): normal,
+ * with importance weights, so that the estimate of exp(s q·k) stays unbiased. Λ, μ: second moments and means of √s q
+ * and √s k over the data. */
+typedef enum bo_proposal {
+    BO_PROPOSAL_NONE = 0,     /* N(0, I): FAVOR+ */
+    BO_PROPOSAL_OPRF = 1,     /* N(0, c I), c from the mean of |q + k|²: FAVOR++ (2205.15317) */
+    BO_PROPOSAL_SDERF = 2,    /* one c for each principal direction of q + k: FAVOR# (2302.00787) */
+    BO_PROPOSAL_GAUSSIAN = 3, /* N(0, Σ*), the best for Gaussian q and k: DARK (2603.04127) */
+    BO_PROPOSAL_COUNT = 4
+} bo_proposal;
 
 /* Zero means the default, except heads, dim, and features.features where the map does not fix it. */
 typedef struct bo_attention_desc {
@@ -74,14 +100,20 @@ typedef struct bo_attention_desc {
     size_t dim;       /* of a query and a key */
     size_t value_dim; /* 0: dim */
     bool causal;
-    double scale; /* s; 0: 1/√dim. For LINEAR it is features.gamma (0: 1); for RFA see temperature */
+    /* s; 0: 1/√dim. For LINEAR it is features.gamma, and 0 is 1 unless the kernel is one of s q·k: SOFTMAX, LINEAR,
+     * POLYNOMIAL, TAYLOR. RFA has a temperature instead; LEARNED and RIDGE have none. */
+    double scale;
     /* The map; its dim is filled in. LINEAR: as given. RFA: kernel RBF (the default) or ARCCOS. FAVOR, DARK, HYBRID:
-     * kernel SOFTMAX is filled in (HYBRID may name another but RBF), function POSITIVE by default. sampling must be
-     * DRAWN; a sample (rows as the map sees them) serves OPRF only. */
+     * kernel SOFTMAX is filled in (HYBRID may name another but RBF), function POSITIVE by default. LEARNED: COSH (the
+     * default), HEDGEHOG or RECTIFIER; so may HYBRID, then with W and b. sampling OPTIMAL chooses among candidates when
+     * the attention is calibrated; LEVERAGE is refused; a sample (rows as the map sees them) serves OPRF only. */
     bo_features_desc features;
+    /* FAVOR, DARK, HYBRID with POSITIVE features. With a proposal or sampling OPTIMAL the attention must be calibrated
+     * (bo_calibration_apply) before it is used. */
+    bo_proposal proposal;
     bool one_draw; /* all key heads share one draw; else each has its own */
     bo_gate gate;
-    size_t window; /* HYBRID: 0 is 64. EXACT: 0 is none. Causal only */
+    size_t window; /* HYBRID: 0 is 64. EXACT, POWER: 0 is none. Causal only */
     bo_normaliser normaliser;
     /* Least denominator, in units of exp(log scale of the query + running log scale); gradients through a clamped
      * denominator are zero. 0: 1e-3 for signed features, the smallest normal float for non-negative ones. Where even
@@ -89,16 +121,28 @@ typedef struct bo_attention_desc {
      * over the denominator leave 1e36. */
     double clamp;
     double temperature; /* RFA: τ; 0: 1 */
-    size_t rank;        /* DARK: rows of M; 0: dim */
-    size_t capacity;    /* EXACT: most tokens a state holds; 0: 4096. A window needs no more than itself. */
+    size_t rank;        /* DARK, LEARNED: rows of M or W; 0: dim */
+    double power;       /* POWER: p; 0: 2 */
+    bool unit;          /* GLA, DELTA, RIDGE: q and k become x / (|x| + 1e-3) first; DELTA is stable for β|k|² <= 2 */
+    size_t iterations;  /* RIDGE with a gate: most steps of conjugate gradients a query; 0: 2 dim … */
+    double tolerance;   /* … which end sooner where |residual| <= tolerance |q|; 0: 1e-6 */
+    size_t capacity;    /* EXACT, POWER: most tokens a state holds; 0: 4096. A window needs no more than itself. */
     size_t chunk;       /* tokens taken at a time; 0: the planner's choice (bo_attention_plan) */
 } bo_attention_desc;
+
+/* The descriptor that goes by a name, as far as the name says: kind, gate, normaliser, unit, proposal, kernel and
+ * function; the rest is as it was. "exact", "linear", "rfa", "favor", "favor++", "favor#", "dark", "hybrid", "poly",
+ * "taylor", "retention", "hedgehog", "t2r", "power", "gla", "delta", "gated-delta", "ridge", "gated-ridge". False: no
+ * such name. */
+BO_API bool bo_attention_preset(const char *name, bo_attention_desc *desc);
+/* The names in order; NULL after the last. */
+BO_API const char *bo_attention_preset_name(size_t index);
 
 BO_API bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc, bo_attention **out);
 BO_API void bo_attention_destroy(bo_attention *attention); /* NULL is fine */
 /* What was made: the descriptor with defaults filled in. */
 BO_API const bo_attention_desc *bo_attention_describe(const bo_attention *attention);
-/* The map of one key head; NULL for EXACT. Owned by the attention. */
+/* The map of one key head; NULL for the kinds without features. Owned by the attention. */
 BO_API const bo_features *bo_attention_features(const bo_attention *attention, size_t key_head);
 /* Other frequencies of the same law: while training, draw 1, 2, 3, …; draw 0 is the one in use afterwards, and the one
  * create makes. Nobody else may be using the attention meanwhile; states made before no longer fit it. */
@@ -120,14 +164,29 @@ typedef struct bo_attention_shape {
     bo_layout layout;
 } bo_attention_shape;
 
+/* How the systems of RIDGE were solved. Exactly (no gate): residuals are those of the factor, iterations 0. */
+typedef struct bo_solves {
+    uint64_t systems, iterations; /* solved, and steps of conjugate gradients in all */
+    double largest_residual;      /* |(H + Λ)x - q| / |q|, the largest */
+    uint64_t unfinished;          /* systems that `iterations` steps did not bring to the tolerance */
+} bo_solves;
+
 /* Arrays in the shape's layout. log_gate has one number a token and key head: (sequences, key_heads, tokens) or
- * (sequences, tokens, key_heads); log g <= 0. Parameters may be NULL, which is the value in brackets. */
+ * (sequences, tokens, key_heads), for GLA `dim` of them; log g <= 0. Parameters may be NULL, which is the value in
+ * brackets. */
 typedef struct bo_attention_inputs {
     const float *q, *k, *v;
-    const float *log_gate; /* with a gate; NULL without */
-    const float *sigma;    /* RFA: key_heads x dim [1] */
-    const float *m;        /* DARK: key_heads x rank x dim [the first rows of the identity] */
-    const float *mix;      /* HYBRID: heads, each > 0 [1] */
+    const float *log_gate;  /* with a gate CONVEX or DECAY, and for GLA; NULL without */
+    const float *sigma;     /* RFA: key_heads x dim [1] */
+    const float *m;         /* DARK: M, LEARNED: W: key_heads x rank x dim [the first rows of the identity] */
+    const float *mix;       /* HYBRID: heads, each > 0 [1] */
+    const float *beta;      /* DELTA, RIDGE: a number a token and key head, >= 0 [1] */
+    const float *log_decay; /* gate FIXED: log g of each key head, <= 0 [log(1 - 2^-(5 + h)), h modulo 8] */
+    const float *lambda;    /* RIDGE: the diagonal of Λ, key_heads x dim, each > 0 [1] */
+    const float *m_k;       /* LEARNED: W', as m [the same as m] */
+    const float *bias;      /* LEARNED: b, key_heads x rank [0] */
+    const float *bias_k;    /* LEARNED: b', as bias [the same as bias] */
+    bo_solves *solves;      /* RIDGE: where forward and step report; NULL: nowhere */
 } bo_attention_inputs;
 
 /* out: (sequences, heads, tokens, value_dim) or its other layout. `initial` and `final`: a state for each sequence
@@ -143,11 +202,12 @@ BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *a
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
 /* Where gradients go, each overwritten; NULL: not wanted. Shapes as in bo_attention_inputs; d log_gate is with
- * respect to log g (with CONVEX through the input weight too). initial: one array of bo_attention_state_gradient
- * floats a sequence. */
+ * respect to log g (with CONVEX through the input weight too). Where m_k is not given, the gradient of m has both parts;
+ * bias alike. initial: one array of bo_attention_state_gradient floats a sequence. */
 typedef struct bo_attention_gradients {
     float *q, *k, *v, *log_gate, *sigma, *m, *mix;
     float *const *initial;
+    float *beta, *log_decay, *lambda, *m_k, *bias, *bias_k;
 } bo_attention_gradients;
 
 BO_API bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention,
@@ -162,9 +222,10 @@ BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *
 
 /* Floats in the gradient of one state. For the kinds with features: key_heads x features x (value_dim + 1), row i of a
  * head holding dL/dS_i and then dL/dz_i with S and z as bo_attention_state_get gives them and the log scale held fixed.
- * Then, for EXACT and HYBRID, key_heads x held x (dim + value_dim): gradients of the keys and values the state holds,
- * oldest first; held is the window or else the capacity. What one segment's backward writes into `initial` is what the
- * one before takes as d_final. */
+ * Then, for EXACT, POWER and HYBRID, key_heads x held x (dim + value_dim): gradients of the keys and values the state
+ * holds, oldest first; held is the window or else the capacity. For GLA and DELTA key_heads x dim x value_dim: dL/dS. For
+ * RIDGE key_heads x dim x (value_dim + dim): dL/dG (dim x value_dim) of a head and then dL/dH (dim x dim). What one
+ * segment's backward writes into `initial` is what the one before takes as d_final. */
 BO_API size_t bo_attention_state_gradient(const bo_attention *attention);
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
@@ -189,7 +250,8 @@ BO_API bo_status bo_attention_extend(bo_context *context, const bo_attention *at
                                      void *const *states, float *out);
 
 /* The sums a state of the kinds with features holds: Σ_j a_j φ(k_j) v_jᵀ = exp(log_scale) s (features x value_dim) and
- * Σ_j a_j φ(k_j) = exp(log_scale) z (features). */
+ * Σ_j a_j φ(k_j) = exp(log_scale) z (features). Of GLA and DELTA s is S (dim x value_dim), of RIDGE s is G and z is H
+ * (dim x dim); the log scale is 0, and where there is no z it must be NULL. */
 BO_API bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state,
                                         size_t key_head, float *s, float *z, double *log_scale);
 BO_API bo_status bo_attention_state_set(bo_context *context, const bo_attention *attention, void *state,
@@ -220,6 +282,39 @@ BO_API bo_status bo_gate_forward(bo_context *context, size_t tokens, size_t widt
 BO_API bo_status bo_gate_backward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
                                   const float *w, const float *log_gate, const float *dlog_gate, float *dx, float *dw,
                                   float *db);
+
+/* Statistics of q and k from which data-aware frequencies are drawn: proposals, and optimal sampling (2406.18802), which
+ * keeps some of many candidates (features.candidates; drawn from the proposal) with probability proportional to
+ * sqrt(E f(q)² E f(k)²), each with its importance weight. They are constants of the model: taken from data beforehand
+ * or as a moving average over training batches, never within a sequence, so that attention stays causal and unbiased.
+ *
+ *     bo_calibration *seen;
+ *     bo_calibration_create(context, attention, 0.99, &seen);
+ *     for each batch: bo_calibration_add(context, seen, &shape, &in); now and then bo_calibration_apply(…, draw++, …);
+ *     in use: bo_calibration_apply(context, seen, attention, 0, NULL) once, and never again. */
+typedef struct bo_calibration bo_calibration;
+/* momentum in [0, 1): what the statistics so far count for when a batch is added; 0: every row counts alike. */
+BO_API bo_status bo_calibration_create(bo_context *context, const bo_attention *attention, double momentum,
+                                       bo_calibration **out);
+BO_API void bo_calibration_destroy(bo_calibration *calibration); /* NULL is fine */
+/* Takes in a batch: q, k, and the parameters of RFA, DARK and LEARNED; v and the rest are not looked at. */
+BO_API bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
+                                    const bo_attention_inputs *inputs);
+/* What the data promises, for the key head where features do worst. Second moments are of one feature's estimate of
+ * exp(s q·k) over independent q and k of the data, relative to E exp(s q·k)², as logarithms: 0 is perfect, and m
+ * features leave a relative variance of (exp(log_…) - 1) / m. */
+typedef struct bo_calibration_report {
+    uint64_t rows;         /* of q and k, taken in */
+    size_t key_head;
+    double log_isotropic;  /* as drawn from N(0, I) */
+    double log_drawn;      /* as drawn now */
+    double log_floor;      /* the least there is, by optimal sampling: (E sqrt(E f(q)² E f(k)²))² */
+} bo_calibration_report;
+/* Draws the frequencies of every key head anew from the statistics, and makes the attention ready for use. draw as in
+ * bo_attention_redraw. Nobody else may be using the attention meanwhile; states made before no longer fit it. Refused
+ * where no row has been added. out may be NULL. */
+BO_API bo_status bo_calibration_apply(bo_context *context, const bo_calibration *calibration, bo_attention *attention,
+                                      uint64_t draw, bo_calibration_report *out);
 
 /* DARK: M = amount · Λ^-½ for each key head (the symmetric root; with rank < dim a row for each leading direction),
  * Λ the mean of the covariances of q and k, each about its own mean, shrunk by 1% towards its diagonal, to which
@@ -301,10 +396,12 @@ BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_des
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
 BO_API const char *bo_attention_name(bo_attention_kind kind); /* "exact", "linear", …; NULL outside the enum */
-BO_API const char *bo_gate_name(bo_gate gate);                /* "none", "convex", "decay" */
+BO_API const char *bo_gate_name(bo_gate gate);                /* "none", "convex", "decay", "fixed" */
 /* False: no such name (or NULL), and *out is as it was. Case does not matter, and "_" is "-". */
 BO_API bool bo_attention_parse(const char *name, bo_attention_kind *out);
 BO_API bool bo_gate_parse(const char *name, bo_gate *out);
+BO_API const char *bo_proposal_name(bo_proposal proposal); /* "none", "oprf", "sderf", "gaussian" */
+BO_API bool bo_proposal_parse(const char *name, bo_proposal *out);
 
 #ifdef __cplusplus
 }

@@ -43,6 +43,10 @@ typedef struct bo_features bo_features;
  *   POLYNOMIAL         (1 + γ x·y)^degree                       none (exact) or a sketch
  *   TAYLOR             1 + s + s²/2, s = γ x·y                  none (exact)
  *   ELU                φ(x)·φ(y), φ = elu(√γ x) + 1             none: the kernel is defined by its features
+ *   LINEAR             γ x·y                                    none (exact)
+ *   COSH               Σ_j 2 cosh(√γ (x + y)_j)                 none (exact)
+ *   HEDGEHOG           φ(x)·φ(y), φ = softmax([√γ x, -√γ x])    none: defined by its features (2402.04347)
+ *   RECTIFIER          γ Σ_j max(x_j, 0) max(y_j, 0)            none (exact)
  *   CUSTOM             whatever the callback's features make    N(0, I) on √γ x */
 typedef enum bo_kernel {
     BO_KERNEL_RBF = 0,
@@ -58,7 +62,11 @@ typedef enum bo_kernel {
     BO_KERNEL_TAYLOR = 10,
     BO_KERNEL_ELU = 11,
     BO_KERNEL_CUSTOM = 12,
-    BO_KERNEL_COUNT = 13
+    BO_KERNEL_LINEAR = 13,
+    BO_KERNEL_COSH = 14,
+    BO_KERNEL_HEDGEHOG = 15,
+    BO_KERNEL_RECTIFIER = 16,
+    BO_KERNEL_COUNT = 17
 } bo_kernel;
 
 /* u = w·x. m frequencies.
@@ -76,10 +84,16 @@ typedef enum bo_kernel {
  *   TENSORSKETCH FFT of count sketches of [1, x]                      POLYNOMIAL
  *   TAYLOR       [1, x, x⊗x / √2 without repeats]                     TAYLOR; features = 1 + dim + dim(dim+1)/2
  *   CUSTOM       the callback                                         CUSTOM
+ *   SELFTENSOR   y⊗y without repeats, y a sketch of degree p/2        POLYNOMIAL of even degree; features = r(r+1)/2.
+ *                (2310.01655), so that φ(x)·φ(y) >= 0
+ *   IDENTITY     √γ x; features = dim                                 LINEAR
+ *   EXPONENTIAL  [exp(√γ x), exp(-√γ x)]; features = 2 dim            COSH
+ *   HEDGEHOG     softmax of [√γ x, -√γ x]; features = 2 dim           HEDGEHOG
+ *   RECTIFIER    max(√γ x, 0); features = dim                         RECTIFIER
  *
  * ELU and TAYLOR take up to 2^22 columns, POLYNOMIAL and TENSORSKETCH have up to 2^22 features. */
 typedef enum bo_function {
-    BO_FUNCTION_DEFAULT = 0, /* the first that fits the kernel: SINCOS, POSITIVE, RELU, POLYNOMIAL, TAYLOR, ELU */
+    BO_FUNCTION_DEFAULT = 0, /* the first that fits the kernel: SINCOS, POSITIVE, RELU, ELU, POLYNOMIAL, TAYLOR, … */
     BO_FUNCTION_SINCOS = 1,
     BO_FUNCTION_COSBIAS = 2,
     BO_FUNCTION_POSITIVE = 3,
@@ -91,7 +105,12 @@ typedef enum bo_function {
     BO_FUNCTION_TENSORSKETCH = 9,
     BO_FUNCTION_TAYLOR = 10,
     BO_FUNCTION_CUSTOM = 11,
-    BO_FUNCTION_COUNT = 12
+    BO_FUNCTION_SELFTENSOR = 12,
+    BO_FUNCTION_IDENTITY = 13,
+    BO_FUNCTION_EXPONENTIAL = 14,
+    BO_FUNCTION_HEDGEHOG = 15,
+    BO_FUNCTION_RECTIFIER = 16,
+    BO_FUNCTION_COUNT = 17
 } bo_function;
 
 /* How frequencies are coupled. All are unbiased but two, whose bias vanishes as 1/dim and 1/m (docs/features.md):
@@ -133,7 +152,7 @@ typedef struct bo_features_desc {
     double gamma;               /* 0: 1 */
     const float *length_scales; /* dim positive numbers, or NULL: all 1. Copied. */
     double alpha;               /* RATIONAL_QUADRATIC: 0 is 1 */
-    int degree;                 /* POLYNOMIAL, TENSORSKETCH: 0 is 2 */
+    int degree;                 /* kernel POLYNOMIAL: 0 is 2 */
     double pair_norm;           /* OPRF: mean of |x + y|² over pairs (after gamma and length scales); 0: from the sample */
     uint64_t seed;
     /* data-aware sampling and OPRF: rows x dim inputs, read during create only */

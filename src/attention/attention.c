@@ -1,6 +1,8 @@
 /* The object: a map for each key head, and the sizes of its states. */
 #include <float.h>
+#include <math.h>
 #include <string.h>
+#include <unistd.h>
 #include "../base/rng.h"
 #include "../features/fingerprint.h"
 #include "../features/propose.h"
@@ -9,8 +11,21 @@
 
 static const bo_engine *engine_of(bo_attention_kind kind)
 {
-    if (kind == BO_ATTENTION_EXACT) return &bo_engine_exact;
-    return kind == BO_ATTENTION_HYBRID ? &bo_engine_hybrid : &bo_engine_linear;
+    switch (kind) {
+    case BO_ATTENTION_EXACT:
+    case BO_ATTENTION_POWER:
+        return &bo_engine_exact;
+    case BO_ATTENTION_HYBRID:
+        return &bo_engine_hybrid;
+    case BO_ATTENTION_GLA:
+        return NULL;
+    case BO_ATTENTION_DELTA:
+        return NULL;
+    case BO_ATTENTION_RIDGE:
+        return NULL;
+    default:
+        return &bo_engine_linear;
+    }
 }
 
 /* ---- fingerprint ----------------------------------------------------------------------------------------------- */
@@ -24,13 +39,16 @@ static uint64_t mix_in(uint64_t hash, uint64_t value)
 void bo_attention_refresh(bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
-    const size_t sizes[] = {(size_t)d->kind, d->heads,  d->key_heads, d->dim,          d->value_dim,
-                            d->causal,       d->window, d->capacity,  (size_t)d->gate, attention->count};
+    const size_t sizes[] = {(size_t)d->kind, d->heads,    d->key_heads,    d->dim,           d->value_dim, d->causal,
+                            d->window,       d->capacity, (size_t)d->gate, attention->count, d->unit};
+    const double reals[] = {d->scale, d->power};
     uint64_t hash = 0x626f63686e6572;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) hash = mix_in(hash, sizes[i]);
-    uint64_t scale;
-    memcpy(&scale, &d->scale, sizeof scale);
-    hash = mix_in(hash, scale);
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        uint64_t bits;
+        memcpy(&bits, &reals[i], sizeof bits);
+        hash = mix_in(hash, bits);
+    }
     for (size_t h = 0; attention->features && h < (d->one_draw ? 1 : d->key_heads); h++)
         hash = mix_in(hash, bo_features_fingerprint(attention->features[h]));
     attention->fingerprint = hash;
@@ -59,17 +77,22 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
     for (size_t h = 0; h < desc->key_heads; h++) {
         bo_features_desc map = desc->features;
         map.seed = head_seed(desc, h, 0);
+        map.sampling = BO_SAMPLING_DRAWN; /* calibration chooses */
         if (h > 0 && desc->one_draw)
             attention->features[h] = attention->features[0];
         else
             BO_TRY(bo_features_create(context, &map, &attention->features[h]));
     }
     const bo_features *map = attention->features[0];
-    desc->features = *bo_features_describe(map);
+    bo_features_desc made = *bo_features_describe(map);
+    made.sampling = desc->features.sampling;
+    made.candidates = desc->features.candidates;
+    desc->features = made;
     attention->count = desc->features.features;
     attention->scaled = bo_features_scaled(map);
     if (desc->normaliser == BO_NORMALISER_NONE && attention->scaled)
-        return bo_fail(context, BO_INVALID, "attention: features of the softmax kernel need a normaliser, found none");
+        return bo_fail(context, BO_INVALID, "attention: features of kernel %s need a normaliser, found none",
+                       bo_kernel_name(desc->features.kernel));
     if (desc->clamp == 0) desc->clamp = bo_features_nonnegative(map) ? (double)FLT_MIN : 1e-3;
     return BO_OK;
 }
@@ -80,22 +103,42 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
 static bo_status measure_state(bo_context *context, bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
-    attention->held = d->window ? d->window : d->kind == BO_ATTENTION_EXACT ? d->capacity : 0;
-    double floats = (double)d->key_heads * ((double)attention->count * ((double)d->value_dim + 1) +
-                                            ((double)attention->held + 128) * (double)(d->dim + d->value_dim));
-    if (floats * sizeof(float) > 0x1p60)
+    attention->held = d->window ? d->window : bo_is_explicit(d) ? d->capacity : 0;
+    double rows = bo_is_memory(d) ? (double)d->dim : (double)attention->count;
+    double sums = rows * ((double)d->value_dim + (d->kind == BO_ATTENTION_RIDGE ? 3 * rows : 1));
+    double kept = ((double)attention->held + 128) * (double)(d->dim + d->value_dim);
+    if ((double)d->key_heads * (sums + kept) * sizeof(float) > 0x1p60)
         return bo_fail(context, BO_INVALID,
                        "attention: a state of %zu features, %zu values and %zu kept keys is too large",
                        attention->count, d->value_dim, attention->held);
+    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (machine > 0 && sums * sizeof(float) > machine)
+        return bo_fail(context, BO_MEMORY,
+                       "attention: the sums of one key head, %.0f x %zu numbers, take %.1f GB; this machine has %.1f",
+                       rows, d->value_dim, sums * sizeof(float) / 1e9, machine / 1e9);
     if (attention->count) attention->sums_bytes = bo_sums_bytes(attention->count, d->value_dim);
+    if (attention->engine->memory)
+        attention->sums_bytes = bo_padded(attention->engine->memory(attention)) * sizeof(float);
     if (attention->held) attention->kept_bytes = bo_kept_bytes(attention->held, d->dim, d->value_dim);
+    return BO_OK;
+}
+
+/* γ_h = 1 - 2^-(5 + h) (Sun et al. 2023), which is 1 in float32 from h = 19 on: so every eight heads begin anew. */
+static bo_status make_decay(bo_context *context, bo_attention *attention)
+{
+    attention->decay = bo_alloc(context, attention->desc.key_heads, sizeof *attention->decay, "attention's decays");
+    if (!attention->decay) return BO_MEMORY;
+    for (size_t h = 0; h < attention->desc.key_heads; h++)
+        attention->decay[h] = (float)log1p(-ldexp(1, -5 - (int)(h % 8)));
     return BO_OK;
 }
 
 static bo_status build(bo_context *context, bo_attention *attention)
 {
     const bo_attention_desc *desc = &attention->desc;
-    if (desc->kind != BO_ATTENTION_EXACT) BO_TRY(create_maps(context, attention));
+    if (!bo_is_explicit(desc) && !bo_is_memory(desc)) BO_TRY(create_maps(context, attention));
+    if (desc->gate == BO_GATE_FIXED) BO_TRY(make_decay(context, attention));
+    attention->ready = desc->proposal == BO_PROPOSAL_NONE && desc->features.sampling == BO_SAMPLING_DRAWN;
     BO_TRY(measure_state(context, attention));
     bo_attention_refresh(attention);
     return BO_OK;
@@ -112,6 +155,10 @@ bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc
     attention->desc = resolved;
     attention->kernels = bo_context_kernels(context);
     attention->engine = engine_of(resolved.kind);
+    if (!attention->engine) {
+        bo_attention_destroy(attention);
+        return bo_fail(context, BO_UNSUPPORTED, "attention: kind %s has no engine", bo_attention_name(resolved.kind));
+    }
     attention->group = resolved.heads / resolved.key_heads;
     bo_status status = build(context, attention);
     if (status != BO_OK) {
@@ -128,6 +175,7 @@ void bo_attention_destroy(bo_attention *attention)
     size_t maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
     for (size_t h = 0; attention->features && h < maps; h++) bo_features_destroy(attention->features[h]);
     bo_free(attention->features);
+    bo_free(attention->decay);
     bo_free(attention);
 }
 

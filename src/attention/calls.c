@@ -1,7 +1,7 @@
 /* The public calls: check, plan, then run the engine's tasks, one for each key head of each sequence. */
 #include <string.h>
 #include "calls.h"
-#include "front.h"
+#include "parameters.h"
 
 /* ---- scratch --------------------------------------------------------------------------------------------------- */
 
@@ -186,8 +186,7 @@ size_t bo_parameter_groups(size_t sequences)
 
 size_t bo_parameter_floats(const bo_attention *attention)
 {
-    size_t mix = attention->desc.kind == BO_ATTENTION_HYBRID ? attention->group : 0;
-    return (bo_front_parameters(attention) + mix + 15) / 16 * 16;
+    return bo_padded(bo_parameter_offset(attention, BO_PARAMETER_COUNT));
 }
 
 size_t bo_parameter_bytes(const bo_attention *attention, size_t sequences)
@@ -215,10 +214,13 @@ static void backward_task(void *arg, size_t index, int worker)
                                           scratch_of(&job->scratch, index, worker));
 }
 
-/* out[h * count …] = sums over the groups of the floats from `offset` on; nothing without out. */
-static void sum_parameters(const backward_job *job, size_t offset, size_t count, float *out)
+/* The gradient of a parameter is the sum over the groups; nothing where it is not wanted. */
+static void sum_parameter(const backward_job *job, bo_parameter which)
 {
-    size_t key_heads = job->call->attention->desc.key_heads;
+    const bo_attention *attention = job->call->attention;
+    float *out = bo_parameter_gradient(job->call->gradients, which);
+    size_t offset = bo_parameter_offset(attention, which), count = bo_parameter_size(attention, which);
+    size_t key_heads = attention->desc.key_heads;
     for (size_t i = 0; out && i < key_heads * count; i++) {
         double sum = 0;
         for (size_t g = 0; g < job->groups; g++)
@@ -230,7 +232,7 @@ static void sum_parameters(const backward_job *job, size_t offset, size_t count,
 static bo_status run_backward(bo_context *context, bo_call *call)
 {
     const bo_attention *attention = call->attention;
-    size_t sequences = call->shape->sequences, front = bo_front_parameters(attention);
+    size_t sequences = call->shape->sequences;
     backward_job job = {
         .call = call, .groups = bo_parameter_groups(sequences), .parameter_floats = bo_parameter_floats(attention)};
     size_t tasks = job.groups * attention->desc.key_heads;
@@ -244,10 +246,7 @@ static bo_status run_backward(bo_context *context, bo_call *call)
         bo_watch_begin(&watch, context, "attention, backward", watched(call, hybrid ? 2 : 1));
         call->watch = &watch;
         bo_parallel(context, tasks, backward_task, &job);
-        sum_parameters(&job, 0, front, attention->desc.kind == BO_ATTENTION_RFA ? call->gradients->sigma : NULL);
-        sum_parameters(&job, 0, front, attention->desc.kind == BO_ATTENTION_DARK ? call->gradients->m : NULL);
-        if (attention->desc.kind == BO_ATTENTION_HYBRID)
-            sum_parameters(&job, front, attention->group, call->gradients->mix);
+        for (int p = 0; p < BO_PARAMETER_COUNT; p++) sum_parameter(&job, (bo_parameter)p);
     }
     bool ready = job.parameters != NULL;
     bo_free(job.scratch.bytes);
@@ -261,7 +260,6 @@ static bo_status check_gradients(bo_context *context, const bo_call *call, const
 {
     const bo_attention_desc *d = &call->attention->desc;
     const bo_attention_gradients *g = call->gradients;
-    const char *name = bo_attention_name(d->kind);
     if (!g) return bo_fail(context, BO_INVALID, "attention: the gradients are NULL");
     if (call->attention->features && !bo_features_differentiable(call->attention->features[0]))
         return bo_fail(context, BO_UNSUPPORTED, "attention: the custom map has no custom_backward");
@@ -269,14 +267,14 @@ static bo_status check_gradients(bo_context *context, const bo_call *call, const
     if ((call->queries_total && !call->out) || (taped && !call->tape.top))
         return bo_fail(context, BO_INVALID, "attention: backward needs %s of the forward pass",
                        call->tape.top ? "out" : "the tape");
-    if (g->sigma && d->kind != BO_ATTENTION_RFA)
-        return bo_fail(context, BO_INVALID, "attention: the gradient of sigma is kind rfa's, found %s", name);
-    if (g->m && d->kind != BO_ATTENTION_DARK)
-        return bo_fail(context, BO_INVALID, "attention: the gradient of m is kind dark's, found %s", name);
-    if (g->mix && d->kind != BO_ATTENTION_HYBRID)
-        return bo_fail(context, BO_INVALID, "attention: the gradient of mix is kind hybrid's, found %s", name);
-    if (g->log_gate && d->gate == BO_GATE_NONE)
-        return bo_fail(context, BO_INVALID, "attention: the gradient of log_gate is asked for, but the gate is none");
+    BO_TRY(bo_parameter_gradients_check(context, call->attention, g));
+    if (g->log_gate && !bo_gate_width(d))
+        return bo_fail(context, BO_INVALID, "attention: the gradient of log_gate is asked for, but the gate is %s",
+                       bo_gate_name(d->gate));
+    if (g->beta && d->kind != BO_ATTENTION_DELTA && d->kind != BO_ATTENTION_RIDGE)
+        return bo_fail(context, BO_INVALID,
+                       "attention: the gradient of beta is asked for, which belongs to kinds delta and ridge; found %s",
+                       bo_attention_name(d->kind));
     for (size_t s = 0; s < call->shape->sequences; s++) {
         if (call->d_final && !call->d_final[s])
             return bo_fail(context, BO_INVALID, "attention: the gradient of final state %zu is NULL", s);
@@ -341,7 +339,7 @@ static void step_task(void *arg, size_t index, int worker)
 static bo_status check_step(bo_context *context, const step_job *job, const bo_call *call)
 {
     const bo_attention *attention = job->attention;
-    bool asks = !job->in->k, full_matters = attention->desc.kind == BO_ATTENTION_EXACT && !attention->desc.window;
+    bool asks = !job->in->k, full_matters = bo_is_explicit(&attention->desc) && !attention->desc.window;
     BO_TRY(bo_inputs_check(context, attention, job->in, asks, asks ? 0 : job->sequences, false));
     BO_TRY(bo_states_apart(context, job->sequences, NULL, job->states));
     for (size_t s = 0; s < job->sequences; s++) {

@@ -1,45 +1,12 @@
-/* Descriptors: every check that can be made before anything is built, the defaults, and the names. */
+/* Descriptors: every check that can be made before anything is built, and the defaults. */
 #include <float.h>
 #include <math.h>
 #include "internal.h"
 
-static const char *const kind_names[BO_ATTENTION_COUNT] = {"exact", "linear", "rfa", "favor", "dark", "hybrid"};
-static const char *const gate_names[BO_GATE_COUNT] = {"none", "convex", "decay"};
-
-const char *bo_attention_name(bo_attention_kind kind)
-{
-    return (unsigned)kind < BO_ATTENTION_COUNT ? kind_names[kind] : NULL;
-}
-
-const char *bo_gate_name(bo_gate gate)
-{
-    return (unsigned)gate < BO_GATE_COUNT ? gate_names[gate] : NULL;
-}
-
-bool bo_attention_parse(const char *name, bo_attention_kind *out)
-{
-    for (int i = 0; i < BO_ATTENTION_COUNT; i++) {
-        if (!bo_same_name(name, kind_names[i])) continue;
-        *out = (bo_attention_kind)i;
-        return true;
-    }
-    return false;
-}
-
-bool bo_gate_parse(const char *name, bo_gate *out)
-{
-    for (int i = 0; i < BO_GATE_COUNT; i++) {
-        if (!bo_same_name(name, gate_names[i])) continue;
-        *out = (bo_gate)i;
-        return true;
-    }
-    return false;
-}
-
 /* ---- checks ---------------------------------------------------------------------------------------------------- */
 
 /* Sizes beyond this are a mistake, and their products stay far from overflow. */
-enum { MOST_HEADS = 1 << 16, MOST_DIM = 1 << 20, MOST_CHUNK = 1024 };
+enum { MOST_HEADS = 1 << 16, MOST_DIM = 1 << 20, MOST_CHUNK = 1024, MOST_ITERATIONS = 1 << 20 };
 #define MOST_TOKENS ((size_t)1 << 40)
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
@@ -69,33 +36,39 @@ static bo_status resolve_sizes(bo_context *context, bo_attention_desc *d)
     if (d->chunk > MOST_CHUNK) REFUSE("chunk must be at most %d, found %zu", MOST_CHUNK, d->chunk);
     BO_TRY(check_real(context, "scale", d->scale));
     BO_TRY(check_real(context, "clamp", d->clamp));
+    BO_TRY(check_real(context, "tolerance", d->tolerance));
+    BO_TRY(check_real(context, "power", d->power));
     return check_real(context, "temperature", d->temperature);
 }
 
 static bo_status resolve_window(bo_context *context, bo_attention_desc *d)
 {
-    bool exact = d->kind == BO_ATTENTION_EXACT, hybrid = d->kind == BO_ATTENTION_HYBRID;
-    const char *name = kind_names[d->kind];
+    bool keeps = bo_is_explicit(d), hybrid = d->kind == BO_ATTENTION_HYBRID;
+    const char *name = bo_attention_name(d->kind);
     if (hybrid && !d->causal) REFUSE("kind hybrid is causal; found causal = false");
     if (hybrid && !d->window) d->window = 64;
-    if (d->window && !exact && !hybrid)
-        REFUSE("a window of %zu with kind %s: only exact and hybrid have one", d->window, name);
+    if (d->window && !keeps && !hybrid)
+        REFUSE("a window of %zu with kind %s: only exact, power and hybrid have one", d->window, name);
     if (d->window && !d->causal) REFUSE("a window of %zu needs causal attention", d->window);
     if (d->window > MOST_TOKENS) REFUSE("window must be at most %zu, found %zu", MOST_TOKENS, d->window);
-    if (d->capacity && !exact) REFUSE("capacity %zu with kind %s: only exact has one", d->capacity, name);
-    if (exact && !d->capacity) d->capacity = d->window ? d->window : 4096;
+    if (d->capacity && !keeps) REFUSE("capacity %zu with kind %s: only exact and power have one", d->capacity, name);
+    if (keeps && !d->capacity) d->capacity = d->window ? d->window : 4096;
     if (d->capacity > MOST_TOKENS) REFUSE("capacity must be at most %zu, found %zu", MOST_TOKENS, d->capacity);
     return BO_OK;
 }
 
 static bo_status resolve_gate(bo_context *context, bo_attention_desc *d)
 {
-    const char *name = kind_names[d->kind];
+    const char *name = bo_attention_name(d->kind);
     if ((unsigned)d->gate >= BO_GATE_COUNT) REFUSE("no gate with number %d", (int)d->gate);
     if ((unsigned)d->normaliser >= BO_NORMALISER_COUNT) REFUSE("no normaliser with number %d", (int)d->normaliser);
-    bool keeps_keys = d->kind == BO_ATTENTION_EXACT || d->kind == BO_ATTENTION_HYBRID;
-    if (d->gate != BO_GATE_NONE && keeps_keys) REFUSE("kind %s has no gate; found %s", name, gate_names[d->gate]);
-    if (d->gate != BO_GATE_NONE && !d->causal) REFUSE("gate %s needs causal attention", gate_names[d->gate]);
+    bool keeps_keys = bo_is_explicit(d) || d->kind == BO_ATTENTION_HYBRID;
+    if (d->gate != BO_GATE_NONE && keeps_keys) REFUSE("kind %s has no gate; found %s", name, bo_gate_name(d->gate));
+    if (d->gate != BO_GATE_NONE && d->kind == BO_ATTENTION_GLA)
+        REFUSE("kind gla has gates of its own, one a channel; found gate %s", bo_gate_name(d->gate));
+    if (d->gate != BO_GATE_NONE && d->gate != BO_GATE_DECAY && bo_is_memory(d))
+        REFUSE("kind %s has gate none or decay; found %s", name, bo_gate_name(d->gate));
+    if (d->gate != BO_GATE_NONE && !d->causal) REFUSE("gate %s needs causal attention", bo_gate_name(d->gate));
     if (d->normaliser == BO_NORMALISER_NONE && keeps_keys) REFUSE("kind %s is always normalised", name);
     return BO_OK;
 }
@@ -104,7 +77,7 @@ static bo_status resolve_gate(bo_context *context, bo_attention_desc *d)
 static bo_status resolve_softmax_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
-    const char *name = kind_names[d->kind];
+    const char *name = bo_attention_name(d->kind);
     if (!d->scale) d->scale = 1 / sqrt((double)d->dim);
     if (f->kernel == BO_KERNEL_RBF) f->kernel = BO_KERNEL_SOFTMAX;
     if (f->kernel != BO_KERNEL_SOFTMAX && d->kind != BO_ATTENTION_HYBRID)
@@ -116,21 +89,66 @@ static bo_status resolve_softmax_map(bo_context *context, bo_attention_desc *d)
     return BO_OK;
 }
 
+/* A learned map (LEARNED, or HYBRID with one): W and b come with the inputs, so there is nothing to scale. */
+static bo_status resolve_learned_map(bo_context *context, bo_attention_desc *d)
+{
+    bo_features_desc *f = &d->features;
+    if (d->kind == BO_ATTENTION_LEARNED && f->kernel == BO_KERNEL_RBF) f->kernel = BO_KERNEL_COSH;
+    if (!bo_kernel_is_learned(f->kernel))
+        REFUSE("kind learned has kernel cosh, hedgehog or rectifier; found %s",
+               bo_kernel_name(f->kernel) ? bo_kernel_name(f->kernel) : "none");
+    if (d->kind == BO_ATTENTION_LEARNED && d->scale != 0)
+        REFUSE("kind learned has W instead of a scale; found scale = %g", d->scale);
+    if (f->gamma != 0 && f->gamma != 1) REFUSE("a learned map has W instead of gamma; found gamma = %g", f->gamma);
+    if (f->length_scales) REFUSE("a learned map has W instead of length scales");
+    return BO_OK;
+}
+
+/* LINEAR: scale and gamma are one number, 1/√dim by default where the kernel is a function of s q·k. */
+static bo_status resolve_linear_map(bo_context *context, bo_attention_desc *d)
+{
+    bo_features_desc *f = &d->features;
+    bool of_products = f->kernel == BO_KERNEL_SOFTMAX || f->kernel == BO_KERNEL_LINEAR ||
+                       f->kernel == BO_KERNEL_POLYNOMIAL || f->kernel == BO_KERNEL_TAYLOR;
+    if (d->scale != 0 && f->gamma != 0 && d->scale != f->gamma)
+        REFUSE("kind linear: scale and features.gamma are one number; found %g and %g", d->scale, f->gamma);
+    if (d->scale != 0) f->gamma = d->scale;
+    if (f->gamma == 0 && of_products) f->gamma = 1 / sqrt((double)d->dim);
+    return BO_OK;
+}
+
+static bo_status resolve_sampling(bo_context *context, const bo_attention_desc *d)
+{
+    const bo_features_desc *f = &d->features;
+    bool estimates = f->kernel == BO_KERNEL_SOFTMAX || f->kernel == BO_KERNEL_RBF;
+    bool may = (d->kind == BO_ATTENTION_FAVOR || d->kind == BO_ATTENTION_DARK || d->kind == BO_ATTENTION_HYBRID) &&
+               estimates && (f->function == BO_FUNCTION_DEFAULT || f->function == BO_FUNCTION_POSITIVE);
+    if ((unsigned)d->proposal >= BO_PROPOSAL_COUNT) REFUSE("no proposal with number %d", (int)d->proposal);
+    if (d->proposal != BO_PROPOSAL_NONE && !may)
+        REFUSE("proposal %s is for positive features of kinds favor, dark and hybrid; found kind %s, function %s",
+               bo_proposal_name(d->proposal), bo_attention_name(d->kind),
+               bo_function_name(f->function) ? bo_function_name(f->function) : "none");
+    if (f->sampling != BO_SAMPLING_DRAWN && f->sampling != BO_SAMPLING_OPTIMAL)
+        REFUSE("features are drawn or sampled optimally; found %s",
+               bo_sampling_name(f->sampling) ? bo_sampling_name(f->sampling) : "no known sampling");
+    return BO_OK;
+}
+
 static bo_status resolve_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
-    bool rfa = d->kind == BO_ATTENTION_RFA, dark = d->kind == BO_ATTENTION_DARK;
+    bool rfa = d->kind == BO_ATTENTION_RFA, learned = bo_has_learned_map(d);
+    bool ranked = learned || d->kind == BO_ATTENTION_DARK;
     if (d->temperature != 0 && !rfa)
-        REFUSE("temperature %g with kind %s: only rfa has one", d->temperature, kind_names[d->kind]);
-    if (d->rank && !dark) REFUSE("rank %zu with kind %s: only dark has one", d->rank, kind_names[d->kind]);
+        REFUSE("temperature %g with kind %s: only rfa has one", d->temperature, bo_attention_name(d->kind));
+    if (d->rank && !ranked)
+        REFUSE("rank %zu with kind %s: only dark and learned maps have one", d->rank, bo_attention_name(d->kind));
     if (d->rank > d->dim) REFUSE("rank must be at most dim = %zu, found %zu", d->dim, d->rank);
-    if (dark && !d->rank) d->rank = d->dim;
-    if (f->dim && f->dim != (dark ? d->rank : d->dim))
-        REFUSE("features.dim must be %zu (or 0), found %zu", dark ? d->rank : d->dim, f->dim);
-    if (f->sampling != BO_SAMPLING_DRAWN)
-        REFUSE("features are drawn, not sampled by data (bo_dark_propose chooses them for data); found %s",
-               bo_sampling_name(f->sampling) ? bo_sampling_name(f->sampling) : "no known sampling");
-    f->dim = dark ? d->rank : d->dim;
+    if (ranked && !d->rank) d->rank = d->dim;
+    size_t width = ranked ? d->rank : d->dim;
+    if (f->dim && f->dim != width) REFUSE("features.dim must be %zu (or 0), found %zu", width, f->dim);
+    f->dim = width;
+    BO_TRY(resolve_sampling(context, d));
     if (rfa) {
         if (d->scale != 0) REFUSE("kind rfa has a temperature instead of a scale; found scale = %g", d->scale);
         if (f->gamma != 0) REFUSE("kind rfa has a temperature instead of gamma; found gamma = %g", f->gamma);
@@ -142,10 +160,45 @@ static bo_status resolve_map(bo_context *context, bo_attention_desc *d)
         f->gamma = f->kernel == BO_KERNEL_RBF ? inverse / 2 : inverse;
         return BO_OK;
     }
-    if (d->kind != BO_ATTENTION_LINEAR) return resolve_softmax_map(context, d);
-    if (d->scale != 0 && f->gamma != 0 && d->scale != f->gamma)
-        REFUSE("kind linear: scale and features.gamma are one number; found %g and %g", d->scale, f->gamma);
-    if (d->scale != 0) f->gamma = d->scale;
+    if (learned) BO_TRY(resolve_learned_map(context, d));
+    if (d->kind == BO_ATTENTION_LEARNED) return BO_OK;
+    return d->kind == BO_ATTENTION_LINEAR ? resolve_linear_map(context, d) : resolve_softmax_map(context, d);
+}
+
+/* EXACT, POWER and the memories: no map. */
+static bo_status resolve_mapless(bo_context *context, bo_attention_desc *d)
+{
+    const char *name = bo_attention_name(d->kind);
+    bool ridge = d->kind == BO_ATTENTION_RIDGE;
+    if (d->rank || d->temperature != 0) REFUSE("kind %s has neither rank nor temperature", name);
+    if (d->proposal != BO_PROPOSAL_NONE || d->features.sampling != BO_SAMPLING_DRAWN)
+        REFUSE("kind %s has no features to draw; found proposal %s, sampling %s", name,
+               bo_proposal_name(d->proposal) ? bo_proposal_name(d->proposal) : "unknown",
+               bo_sampling_name(d->features.sampling) ? bo_sampling_name(d->features.sampling) : "unknown");
+    if (ridge && d->scale != 0) REFUSE("kind ridge has no scale; found %g", d->scale);
+    if (bo_is_memory(d) && !d->causal) REFUSE("kind %s is causal; found causal = false", name);
+    if (bo_is_memory(d)) d->normaliser = BO_NORMALISER_NONE;
+    if (!d->scale && !ridge) d->scale = 1 / sqrt((double)d->dim);
+    if (d->kind == BO_ATTENTION_POWER && d->power == 0) d->power = 2;
+    d->features = (bo_features_desc){0};
+    return BO_OK;
+}
+
+/* What only some kinds have. */
+static bo_status resolve_rest(bo_context *context, bo_attention_desc *d)
+{
+    const char *name = bo_attention_name(d->kind);
+    bool ridge = d->kind == BO_ATTENTION_RIDGE, iterates = ridge && d->gate != BO_GATE_NONE;
+    if (d->power != 0 && d->kind != BO_ATTENTION_POWER)
+        REFUSE("power %g with kind %s: only power has one", d->power, name);
+    if (d->unit && !bo_is_memory(d)) REFUSE("unit with kind %s: only gla, delta and ridge have it", name);
+    if ((d->iterations || d->tolerance != 0) && !iterates)
+        REFUSE("iterations and tolerance belong to kind ridge with a gate; found kind %s, gate %s", name,
+               bo_gate_name(d->gate));
+    if (d->iterations > MOST_ITERATIONS)
+        REFUSE("iterations must be at most %d, found %zu", MOST_ITERATIONS, d->iterations);
+    if (iterates && !d->iterations) d->iterations = 2 * d->dim;
+    if (iterates && d->tolerance == 0) d->tolerance = 1e-6;
     return BO_OK;
 }
 
@@ -156,13 +209,8 @@ bo_status bo_attention_resolve(bo_context *context, const bo_attention_desc *des
     BO_TRY(resolve_sizes(context, &d));
     BO_TRY(resolve_window(context, &d));
     BO_TRY(resolve_gate(context, &d));
-    if (d.kind == BO_ATTENTION_EXACT) {
-        if (!d.scale) d.scale = 1 / sqrt((double)d.dim);
-        if (d.rank || d.temperature != 0) REFUSE("kind exact has neither rank nor temperature");
-        d.features = (bo_features_desc){0};
-    } else {
-        BO_TRY(resolve_map(context, &d));
-    }
+    BO_TRY(resolve_rest(context, &d));
+    BO_TRY((bo_is_explicit(&d) || bo_is_memory(&d) ? resolve_mapless : resolve_map)(context, &d));
     *out = d;
     return BO_OK;
 }

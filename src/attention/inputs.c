@@ -2,40 +2,44 @@
 #include <math.h>
 #include <stdlib.h>
 #include "calls.h"
+#include "parameters.h"
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
 
-static bo_status check_parameter(bo_context *context, const char *name, const float *values, size_t count,
-                                 bool positive)
-{
-    for (size_t i = 0; values && i < count; i++) {
-        if (!isfinite(values[i]))
-            return bo_fail(context, BO_NUMERIC, "attention: %s[%zu] is %g, expected a finite number", name, i,
-                           (double)values[i]);
-        if (positive && values[i] <= 0) REFUSE("%s[%zu] is %g, expected a positive number", name, i, (double)values[i]);
-    }
-    return BO_OK;
-}
+/* An array of numbers that every token and key head has, each in its range. */
+typedef struct token_array {
+    const char *name, *expected;
+    const float *values;
+    size_t width;
+    float sign; /* sign * value >= 0 */
+} token_array;
 
-static bo_status check_head_gates(bo_context *context, const bo_call *call, size_t sequence, size_t head)
+static bo_status check_head(bo_context *context, const bo_call *call, const token_array *of, size_t sequence,
+                            size_t head)
 {
-    bo_rows rows = bo_rows_at(call, call->in->log_gate, call->attention->desc.key_heads, 1, true, sequence, head);
-    for (size_t t = 0; t < call->sequences[sequence].keys; t++) {
-        float value = rows.at[t * rows.stride];
-        if (isfinite(value) && value <= 0) continue;
-        return bo_fail(context, isfinite(value) ? BO_INVALID : BO_NUMERIC,
-                       "attention: log_gate is %g at sequence %zu, head %zu, token %zu: a gate lies in (0, 1], so its "
-                       "logarithm is "
-                       "finite and at most 0",
-                       (double)value, sequence, head, t);
-    }
+    bo_rows rows = bo_rows_at(call, of->values, call->attention->desc.key_heads, of->width, true, sequence, head);
+    for (size_t t = 0; t < call->sequences[sequence].keys; t++)
+        for (size_t j = 0; j < of->width; j++) {
+            float value = rows.at[t * rows.stride + j];
+            if (isfinite(value) && of->sign * value >= 0) continue;
+            return bo_fail(context, isfinite(value) ? BO_INVALID : BO_NUMERIC,
+                           "attention: %s is %g at sequence %zu, head %zu, token %zu: %s", of->name, (double)value,
+                           sequence, head, t, of->expected);
+        }
     return BO_OK;
 }
 
 bo_status bo_gates_check(bo_context *context, const bo_call *call)
 {
-    for (size_t s = 0; call->in->log_gate && s < call->shape->sequences; s++)
-        for (size_t h = 0; h < call->attention->desc.key_heads; h++) BO_TRY(check_head_gates(context, call, s, h));
+    const bo_attention_desc *d = &call->attention->desc;
+    const token_array arrays[] = {
+        {"log_gate", "a gate lies in (0, 1], so its logarithm is finite and at most 0", call->in->log_gate,
+         bo_gate_width(d), -1},
+        {"beta", "expected a finite number, at least 0", call->in->beta, 1, 1},
+    };
+    for (size_t i = 0; i < 2; i++)
+        for (size_t s = 0; arrays[i].values && s < call->shape->sequences; s++)
+            for (size_t h = 0; h < d->key_heads; h++) BO_TRY(check_head(context, call, &arrays[i], s, h));
     return BO_OK;
 }
 
@@ -47,18 +51,22 @@ bo_status bo_inputs_check(bo_context *context, const bo_attention *attention, co
     if (!in->q && !no_queries) REFUSE("q is NULL");
     if (no_keys && (in->k || in->v)) REFUSE("the shape has no keys, but k or v is given");
     if (!no_keys && keys_total && (!in->k || !in->v)) REFUSE("%s is NULL", in->k ? "v" : "k");
-    if (in->sigma && d->kind != BO_ATTENTION_RFA)
-        REFUSE("sigma belongs to kind rfa, found %s", bo_attention_name(d->kind));
-    if (in->m && d->kind != BO_ATTENTION_DARK) REFUSE("m belongs to kind dark, found %s", bo_attention_name(d->kind));
-    if (in->mix && d->kind != BO_ATTENTION_HYBRID)
-        REFUSE("mix belongs to kind hybrid, found %s", bo_attention_name(d->kind));
-    BO_TRY(check_parameter(context, "sigma", in->sigma, d->key_heads * d->dim, false));
-    BO_TRY(check_parameter(context, "m", in->m, d->key_heads * d->rank * d->dim, false));
-    BO_TRY(check_parameter(context, "mix", in->mix, d->heads, true));
-    if (in->log_gate && d->gate == BO_GATE_NONE) REFUSE("log_gate is given but the gate is none");
+    if (!attention->ready)
+        REFUSE("frequencies with proposal %s and sampling %s come from data: calibrate first (bo_calibration_apply)",
+               bo_proposal_name(d->proposal), bo_sampling_name(d->features.sampling));
+    BO_TRY(bo_parameters_check(context, attention, in));
+    bool beta = d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
+    if (in->beta && !beta) REFUSE("beta belongs to kinds delta and ridge, found %s", bo_attention_name(d->kind));
+    if (in->solves && d->kind != BO_ATTENTION_RIDGE)
+        REFUSE("solves belongs to kind ridge, found %s", bo_attention_name(d->kind));
+    if (in->log_gate && !bo_gate_width(d))
+        REFUSE("log_gate is given but the gate is %s%s", bo_gate_name(d->gate),
+               d->gate == BO_GATE_FIXED ? ", which has log_decay" : "");
     if (in->log_gate && no_keys) REFUSE("log_gate is given without keys");
-    if (!in->log_gate && d->gate != BO_GATE_NONE && keys_total)
-        REFUSE("gate %s needs log_gate, found NULL", bo_gate_name(d->gate));
+    if (in->beta && no_keys) REFUSE("beta is given without keys");
+    if (!in->log_gate && bo_gate_width(d) && keys_total)
+        REFUSE("%s %s needs log_gate, found NULL", d->kind == BO_ATTENTION_GLA ? "kind" : "gate",
+               d->kind == BO_ATTENTION_GLA ? "gla" : bo_gate_name(d->gate));
     return BO_OK;
 }
 
@@ -97,7 +105,7 @@ bo_status bo_states_apart(bo_context *context, size_t count, const void *const *
 bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,
                           size_t count, const void *const *initial, void *const *final)
 {
-    bool full_matters = attention->desc.kind == BO_ATTENTION_EXACT && !attention->desc.window;
+    bool full_matters = bo_is_explicit(&attention->desc) && !attention->desc.window;
     for (size_t s = 0; s < count; s++) {
         if (initial) BO_TRY(bo_attention_state_check(context, attention, initial[s]));
         if (final && !final[s]) REFUSE("the final state of sequence %zu is NULL", s);

@@ -1,6 +1,7 @@
 /* The attention room: a checked call, its geometry, and the engines that compute one (sequence, key head) of it.
  *
- * describe.c    descriptor and defaults, names      attention.c  create, destroy, redraw
+ * describe.c    descriptor and defaults             attention.c  create, destroy, redraw
+ * names.c       names and presets                   parameters.c the table of parameters
  * geometry.c    shape to sequences and rows         inputs.c     what arrays and states must be, and whom to blame
  * plan.c        chunk, tiles, memory                calls.c      forward, backward, extend, step: check, run the tasks
  * state.c       the bytes of a state                watch.c      progress, and an end on request
@@ -9,6 +10,7 @@
  * linear.c …    attention with features: a chunk, its gradient, a sequence there and back, a step, waves
  * softmax.c …   tiles over explicit keys (kept.c: where they lie); exact.c … the engine of it
  * hybrid.c …    both, with one denominator
+ * gla.c …, delta.c …, ridge.c …: the memories
  * gate.c, dark*.c, compare*.c, advise*.c: attention.h's sections on parameters from data and on honesty
  *
  * Log scales. Features come as φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t
@@ -38,10 +40,50 @@ struct bo_attention {
     bool scaled;            /* φ has log scales */
     uint64_t draw;          /* bo_attention_redraw's */
     uint64_t fingerprint;   /* of descriptor and frequencies: a state carries it */
+    float *decay;           /* gate FIXED: the usual log g of each key head; else NULL */
+    bool ready;             /* calibrated, or in no need of it */
     size_t held;            /* keys a state holds: 0, the window, or the capacity */
-    size_t sums_bytes;      /* of one key head in a state: the sums … */
+    size_t sums_bytes;      /* of one key head in a state: the sums, or the engine's own memory … */
     size_t kept_bytes;      /* … and after them the kept keys and values */
 };
+
+/* Kernels whose features are functions of single coordinates, made to follow a learned map. */
+static inline bool bo_kernel_is_learned(bo_kernel kernel)
+{
+    return kernel == BO_KERNEL_COSH || kernel == BO_KERNEL_HEDGEHOG || kernel == BO_KERNEL_RECTIFIER;
+}
+
+/* φ is applied to W x + b with W and b among the inputs. */
+static inline bool bo_has_learned_map(const bo_attention_desc *desc)
+{
+    return desc->kind == BO_ATTENTION_LEARNED ||
+           (desc->kind == BO_ATTENTION_HYBRID && bo_kernel_is_learned(desc->features.kernel));
+}
+
+/* EXACT and POWER: explicit keys and nothing else. */
+static inline bool bo_is_explicit(const bo_attention_desc *desc)
+{
+    return desc->kind == BO_ATTENTION_EXACT || desc->kind == BO_ATTENTION_POWER;
+}
+
+/* GLA, DELTA, RIDGE: a matrix that is no sum of features. */
+static inline bool bo_is_memory(const bo_attention_desc *desc)
+{
+    return desc->kind == BO_ATTENTION_GLA || desc->kind == BO_ATTENTION_DELTA || desc->kind == BO_ATTENTION_RIDGE;
+}
+
+/* log_gate has this many numbers a token and key head; 0: none is taken. */
+static inline size_t bo_gate_width(const bo_attention_desc *desc)
+{
+    if (desc->kind == BO_ATTENTION_GLA) return desc->dim;
+    return desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY ? 1 : 0;
+}
+
+/* log g of a key head with gate FIXED: what is given, or the usual. */
+static inline const float *bo_fixed_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head)
+{
+    return (in->log_decay ? in->log_decay : attention->decay) + key_head;
+}
 
 /* ---- states ---------------------------------------------------------------------------------------------------- */
 
@@ -64,9 +106,18 @@ size_t bo_sums_bytes(size_t features, size_t value_dim);
 bo_sums bo_sums_in(const bo_attention *attention, char *bytes);
 bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_head);
 void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head);
+/* The memory of engines that have one of their own: floats, aligned as the state is. First comes the matrix of dim x
+ * value_dim (S or G), padded to a multiple of 16 floats, and for RIDGE then H (dim x dim), padded alike. */
+float *bo_state_memory(const bo_attention *attention, void *state, size_t key_head);
+static inline size_t bo_padded(size_t floats)
+{
+    return (floats + 15) / 16 * 16;
+}
 void bo_state_add_tokens(void *state, uint64_t tokens);
 /* Where the gradient of a key head's sums begins in the gradient of a state: features rows of value_dim + 1. */
 float *bo_sums_gradient(const bo_attention *attention, const float *gradient, size_t key_head);
+/* The same for engines with a memory of their own. */
+float *bo_memory_gradient(const bo_attention *attention, const float *gradient, size_t key_head);
 
 /* ---- a checked call -------------------------------------------------------------------------------------------- */
 
@@ -119,7 +170,7 @@ typedef struct bo_call {
 } bo_call;
 
 /* Where the rows of (sequence, head) are in an array of `heads` heads of `width` floats; `keys`: it has one row a
- * key, else one a query. Gates have width 1. */
+ * key, else one a query. Gates have width 1 (GLA: dim), β too. */
 bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t width, bool keys, size_t sequence,
                    size_t head);
 
@@ -133,7 +184,7 @@ struct bo_engine {
     void (*plan)(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan);
     void (*forward)(const bo_call *call, size_t sequence, size_t key_head,
                     void *scratch); /* plan.forward_bytes each worker */
-    /* Adds to `parameters`: this task's own zeroed gradients of σ (dim), M (rank x dim), then mix (group). */
+    /* Adds to `parameters`: this task's own zeroed gradients, laid out as parameters.h says. */
     void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
     /* The forward pass of a call with fewer (sequence, key head) pairs than threads, with the same bits, and the bytes it
      * takes in all; worth it from this many threads on. NULL: threads stay idle. */
@@ -142,16 +193,22 @@ struct bo_engine {
     size_t (*together_bytes)(const bo_attention *attention, const bo_attention_plan *plan, size_t threads);
     /* States that the tape keeps for one key head of a sequence. NULL: none. */
     size_t (*tape_states)(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
+    /* Engines whose memory is not bo_sums: floats of one key head in a state (all zeros is the state of nothing), and of
+     * their gradient. NULL: bo_sums, or nothing. */
+    size_t (*memory)(const bo_attention *attention);
+    size_t (*memory_gradient)(const bo_attention *attention);
     /* One token for `count` sequences of one key head: inputs as bo_attention_step has them, starting at sequence
      * `first`. */
     size_t (*step_bytes)(const bo_attention *attention, size_t count);
     void (*step)(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                  size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);
 };
-extern const bo_engine bo_engine_exact, bo_engine_linear, bo_engine_hybrid;
+extern const bo_engine bo_engine_exact, bo_engine_linear, bo_engine_hybrid, bo_engine_gla, bo_engine_delta,
+    bo_engine_ridge;
 
 /* Where the tape keeps state `index` of (sequence, key head). */
 bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size_t index);
+float *bo_tape_memory(const bo_call *call, size_t sequence, size_t key_head, size_t index);
 
 /* A task gives up: because it was told to, or else because it met what is not finite. */
 static inline void bo_note_stop(const bo_call *call)

@@ -8,20 +8,15 @@
 
 enum { MAGIC = 0x53416f42, VERSION = 1 }; /* "BoAS" */
 
-static size_t padded(size_t floats)
-{
-    return (floats + 15) / 16 * 16;
-}
-
 size_t bo_sums_bytes(size_t features, size_t value_dim)
 {
-    return (16 + padded(features) + padded(features * value_dim)) * sizeof(float);
+    return (16 + bo_padded(features) + bo_padded(features * value_dim)) * sizeof(float);
 }
 
 bo_sums bo_sums_in(const bo_attention *attention, char *bytes)
 {
     float *at = (float *)bytes;
-    return (bo_sums){at, at + 16, at + 16 + padded(attention->count)};
+    return (bo_sums){at, at + 16, at + 16 + bo_padded(attention->count)};
 }
 
 static char *head_at(const bo_attention *attention, void *state, size_t key_head)
@@ -39,13 +34,23 @@ void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head)
     return head_at(attention, state, key_head) + attention->sums_bytes;
 }
 
-bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size_t index)
+float *bo_state_memory(const bo_attention *attention, void *state, size_t key_head)
+{
+    return (float *)head_at(attention, state, key_head);
+}
+
+float *bo_tape_memory(const bo_call *call, size_t sequence, size_t key_head, size_t index)
 {
     const bo_attention *attention = call->attention;
     const bo_sequence *at = &call->sequences[sequence];
     size_t each = attention->engine->tape_states(attention, &call->plan, at->queries, at->keys);
     size_t slot = at->tape_start * attention->desc.key_heads + key_head * each + index;
-    return bo_sums_in(attention, call->tape.states + slot * attention->sums_bytes);
+    return (float *)(call->tape.states + slot * attention->sums_bytes);
+}
+
+bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size_t index)
+{
+    return bo_sums_in(call->attention, (char *)bo_tape_memory(call, sequence, key_head, index));
 }
 
 size_t bo_attention_state_bytes(const bo_attention *attention)
@@ -56,6 +61,7 @@ size_t bo_attention_state_bytes(const bo_attention *attention)
 size_t bo_attention_state_gradient(const bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
+    if (attention->engine->memory_gradient) return d->key_heads * attention->engine->memory_gradient(attention);
     return d->key_heads * (attention->count * (d->value_dim + 1) + attention->held * (d->dim + d->value_dim));
 }
 
@@ -120,23 +126,53 @@ float *bo_sums_gradient(const bo_attention *attention, const float *gradient, si
     return (float *)gradient + key_head * attention->count * (attention->desc.value_dim + 1);
 }
 
+float *bo_memory_gradient(const bo_attention *attention, const float *gradient, size_t key_head)
+{
+    return (float *)gradient + key_head * attention->engine->memory_gradient(attention);
+}
+
 static bo_status check_sums(bo_context *context, const bo_attention *attention, const void *state, size_t key_head)
 {
     BO_TRY(bo_attention_state_check(context, attention, state));
-    if (!attention->count) return bo_fail(context, BO_INVALID, "state: kind exact keeps keys and values, not sums");
+    if (bo_is_explicit(&attention->desc))
+        return bo_fail(context, BO_INVALID, "state: kind %s keeps keys and values, not sums",
+                       bo_attention_name(attention->desc.kind));
     if (key_head >= attention->desc.key_heads)
         return bo_fail(context, BO_INVALID, "state: key head %zu of %zu", key_head, attention->desc.key_heads);
     return BO_OK;
+}
+
+/* What state_get gives and state_set takes, as it lies in the state. */
+typedef struct contents {
+    float *s, *z, *log_scale; /* log_scale NULL: there is none */
+    size_t s_floats, z_floats;
+} contents;
+
+static contents contents_of(const bo_attention *attention, void *state, size_t key_head)
+{
+    const bo_attention_desc *d = &attention->desc;
+    if (!attention->engine->memory) {
+        bo_sums sums = bo_state_sums(attention, state, key_head);
+        return (contents){sums.s, sums.z, sums.log_scale, attention->count * d->value_dim, attention->count};
+    }
+    float *memory = bo_state_memory(attention, state, key_head);
+    size_t floats = d->dim * d->value_dim;
+    return (contents){.s = memory,
+                      .z = memory + bo_padded(floats),
+                      .s_floats = floats,
+                      .z_floats = d->kind == BO_ATTENTION_RIDGE ? d->dim * d->dim : 0};
 }
 
 bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state, size_t key_head,
                                  float *s, float *z, double *log_scale)
 {
     BO_TRY(check_sums(context, attention, state, key_head));
-    bo_sums sums = bo_state_sums(attention, (void *)state, key_head);
-    if (s) memcpy(s, sums.s, attention->count * attention->desc.value_dim * sizeof *s);
-    if (z) memcpy(z, sums.z, attention->count * sizeof *z);
-    if (log_scale) *log_scale = (double)*sums.log_scale;
+    contents held = contents_of(attention, (void *)state, key_head);
+    if (z && !held.z_floats)
+        return bo_fail(context, BO_INVALID, "state: kind %s has no z", bo_attention_name(attention->desc.kind));
+    if (s) memcpy(s, held.s, held.s_floats * sizeof *s);
+    if (z) memcpy(z, held.z, held.z_floats * sizeof *z);
+    if (log_scale) *log_scale = held.log_scale ? (double)*held.log_scale : 0;
     return BO_OK;
 }
 
@@ -145,18 +181,19 @@ bo_status bo_attention_state_set(bo_context *context, const bo_attention *attent
 {
     BO_TRY(check_sums(context, attention, state, key_head));
     const bo_kernels *kernels = attention->kernels;
-    size_t count = attention->count, values = count * attention->desc.value_dim;
-    if (!s || !z) return bo_fail(context, BO_INVALID, "state: %s is NULL", s ? "z" : "s");
-    if (!kernels->finite(values, s) || !kernels->finite(count, z))
+    contents held = contents_of(attention, state, key_head);
+    if (!s || !z == (held.z_floats > 0))
+        return bo_fail(context, BO_INVALID, "state: %s is %sNULL", s ? "z" : "s", s && z ? "not " : "");
+    if (!kernels->finite(held.s_floats, s) || (z && !kernels->finite(held.z_floats, z)))
         return bo_fail(context, BO_NUMERIC, "state: the sums hold a number that is not finite");
     if (!attention->scaled && log_scale != 0)
         return bo_fail(context, BO_INVALID, "state: these features have no log scale: expected 0, found %g", log_scale);
     if (isnan(log_scale) || log_scale > 1e30)
         return bo_fail(context, BO_INVALID, "state: log_scale must be finite or -INFINITY, found %g", log_scale);
-    bo_sums sums = bo_state_sums(attention, state, key_head);
-    *sums.log_scale = (float)log_scale;
-    bool nothing = isinf(*sums.log_scale); /* exp(-∞) s is 0 whatever s */
-    for (size_t i = 0; i < values; i++) sums.s[i] = nothing ? 0 : s[i];
-    for (size_t i = 0; i < count; i++) sums.z[i] = nothing ? 0 : z[i];
+    bool nothing = isinf((float)log_scale);                                  /* exp(-∞) s is 0 whatever s */
+    if (attention->engine->memory) memset(held.s, 0, attention->sums_bytes); /* what the engine derived is void */
+    if (held.log_scale) *held.log_scale = (float)log_scale;
+    for (size_t i = 0; i < held.s_floats; i++) held.s[i] = nothing ? 0 : s[i];
+    for (size_t i = 0; i < held.z_floats; i++) held.z[i] = nothing ? 0 : z[i];
     return BO_OK;
 }

@@ -17,6 +17,12 @@ bool bo_features_nonnegative(const bo_features *features)
     return features->function->nonnegative;
 }
 
+bool bo_features_closed(const bo_features *features)
+{
+    bo_function function = features->desc.function;
+    return function == BO_FUNCTION_POLYNOMIAL || function == BO_FUNCTION_TAYLOR || function == BO_FUNCTION_IDENTITY;
+}
+
 bool bo_features_differentiable(const bo_features *features)
 {
     return features->desc.function != BO_FUNCTION_CUSTOM || features->desc.custom_backward;

@@ -7,8 +7,10 @@
 
 /* Log scales may differ from 0: φ of the SOFTMAX kernel. */
 bool bo_features_scaled(const bo_features *features);
-/* No feature is ever negative: POSITIVE, HYPERBOLIC, OPRF, RELU, ELU. */
+/* φ(x)·φ(y) is never negative: POSITIVE, HYPERBOLIC, OPRF, RELU, ELU, SELFTENSOR, EXPONENTIAL, HEDGEHOG, RECTIFIER. */
 bool bo_features_nonnegative(const bo_features *features);
+/* φ(x)·φ(y) is the kernel itself, a short function of γ x·y: POLYNOMIAL, TAYLOR, IDENTITY. */
+bool bo_features_closed(const bo_features *features);
 /* bo_features_block_backward may be called: false for CUSTOM without custom_backward. */
 bool bo_features_differentiable(const bo_features *features);
 

@@ -66,7 +66,7 @@ bo_function bo_function_default(bo_kernel kernel)
     for (int i = 1; i < BO_FUNCTION_COUNT; i++) {
         /* SINCOS also estimates SOFTMAX, but not with positive features; POSITIVE is the default there */
         if (kernel == BO_KERNEL_SOFTMAX && i == BO_FUNCTION_SINCOS) continue;
-        if (functions[i]->kernels & BO_KERNEL_BIT(kernel)) return (bo_function)i;
+        if (functions[i] && functions[i]->kernels & BO_KERNEL_BIT(kernel)) return (bo_function)i;
     }
     return BO_FUNCTION_DEFAULT;
 }

@@ -261,7 +261,7 @@ static void gates_and_random_maps(void **state)
     bo_context *context = test_context(2);
     data *d = make_data(0.5);
     bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v, .log_gate = d->log_gate};
-    for (int gate = 1; gate < BO_GATE_COUNT; gate++) {
+    for (int gate = 1; gate < BO_GATE_FIXED; gate++) {
         bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, true);
         desc.gate = (bo_gate)gate;
         desc.features = (bo_features_desc){.seed = 3, .draw = BO_DRAW_IID};

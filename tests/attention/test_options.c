@@ -30,10 +30,10 @@ static bo_status backward(const trial *t, const bo_attention_gradients *g)
 static void check_single_gradients(trial *t)
 {
     for (size_t which = Q; which < OUT; which++) {
-        float *own[OUT] = {NULL};
+        float *own[TRIAL_ARRAYS] = {NULL};
         if (!t->count[which]) continue;
         own[which] = trial_floats(t->count[which]);
-        bo_attention_gradients g = {own[Q], own[K], own[V], own[LOG_GATE], own[SIGMA], own[M], own[MIX], NULL};
+        bo_attention_gradients g = trial_gradients(own, NULL);
         assert_ok(t->context, backward(t, &g));
         assert_bits(t, trial_names[which], own[which], t->gradient[which], t->count[which]);
         free(own[which]);

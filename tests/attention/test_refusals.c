@@ -12,7 +12,7 @@ typedef struct bad_desc {
 static const bad_desc bad_descs[] = {
     {BO_INVALID, "heads", "found 0", EXACT_(.dim = 8)},
     {BO_INVALID, "dim", "found 0", EXACT_(.heads = 4)},
-    {BO_INVALID, "kind", "6", {.kind = BO_ATTENTION_COUNT, GOOD}},
+    {BO_INVALID, "kind", "11", {.kind = BO_ATTENTION_COUNT, GOOD}},
     {BO_INVALID, "kind", "-1", {.kind = (bo_attention_kind)-1, GOOD}},
     {BO_INVALID, "heads = 4", "found 3", EXACT_(GOOD, .key_heads = 3)},
     {BO_INVALID, "heads = 4", "found 8", EXACT_(GOOD, .key_heads = 8)},

@@ -139,7 +139,13 @@ static inline bo_attention_inputs trial_inputs(const trial *t)
 {
     const float *given[TRIAL_ARRAYS];
     for (size_t i = 0; i < TRIAL_ARRAYS; i++) given[i] = t->count[i] ? t->array[i] : NULL;
-    return (bo_attention_inputs){given[Q], given[K], given[V], given[LOG_GATE], given[SIGMA], given[M], given[MIX]};
+    return (bo_attention_inputs){.q = given[Q],
+                                 .k = given[K],
+                                 .v = given[V],
+                                 .log_gate = given[LOG_GATE],
+                                 .sigma = given[SIGMA],
+                                 .m = given[M],
+                                 .mix = given[MIX]};
 }
 
 static inline void **trial_states(const trial *t)
@@ -247,6 +253,18 @@ static inline void trial_forward(trial *t)
     if (status != BO_OK) fail_msg("%s: forward: %s", t->desc.name, bo_context_error(t->context));
 }
 
+static inline bo_attention_gradients trial_gradients(float *const wanted[TRIAL_ARRAYS], float *const *initial)
+{
+    return (bo_attention_gradients){.q = wanted[Q],
+                                    .k = wanted[K],
+                                    .v = wanted[V],
+                                    .log_gate = wanted[LOG_GATE],
+                                    .sigma = wanted[SIGMA],
+                                    .m = wanted[M],
+                                    .mix = wanted[MIX],
+                                    .initial = initial};
+}
+
 static inline void trial_backward(trial *t)
 {
     float *wanted[TRIAL_ARRAYS];
@@ -256,8 +274,7 @@ static inline void trial_backward(trial *t)
     }
     for (size_t s = 0; s < t->desc.shape.sequences; s++)
         for (size_t j = 0; j < t->gradient_floats; j++) t->d_initial[s][j] = NAN;
-    bo_attention_gradients g = {wanted[Q],     wanted[K], wanted[V],   wanted[LOG_GATE],
-                                wanted[SIGMA], wanted[M], wanted[MIX], t->initial ? t->d_initial : NULL};
+    bo_attention_gradients g = trial_gradients(wanted, t->initial ? t->d_initial : NULL);
     bo_attention_inputs in = trial_inputs(t);
     const float *const *d_final = t->desc.final_gradient ? (const float *const *)t->d_final : NULL;
     bo_status status =

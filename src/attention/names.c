@@ -1,0 +1,125 @@
+/* The names of kinds, gates and proposals, and the descriptors that go by a name. */
+#include "internal.h"
+
+static const char *const kind_names[BO_ATTENTION_COUNT] = {"exact",   "linear", "rfa", "favor", "dark", "hybrid",
+                                                           "learned", "power",  "gla", "delta", "ridge"};
+static const char *const gate_names[BO_GATE_COUNT] = {"none", "convex", "decay", "fixed"};
+static const char *const proposal_names[BO_PROPOSAL_COUNT] = {"none", "oprf", "sderf", "gaussian"};
+
+const char *bo_attention_name(bo_attention_kind kind)
+{
+    return (unsigned)kind < BO_ATTENTION_COUNT ? kind_names[kind] : NULL;
+}
+
+const char *bo_gate_name(bo_gate gate)
+{
+    return (unsigned)gate < BO_GATE_COUNT ? gate_names[gate] : NULL;
+}
+
+const char *bo_proposal_name(bo_proposal proposal)
+{
+    return (unsigned)proposal < BO_PROPOSAL_COUNT ? proposal_names[proposal] : NULL;
+}
+
+/* The index of a name; -1: none has it. */
+static int find_name(const char *name, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (bo_same_name(name, names[i])) return i;
+    return -1;
+}
+
+bool bo_attention_parse(const char *name, bo_attention_kind *out)
+{
+    int found = find_name(name, kind_names, BO_ATTENTION_COUNT);
+    if (found >= 0) *out = (bo_attention_kind)found;
+    return found >= 0;
+}
+
+bool bo_gate_parse(const char *name, bo_gate *out)
+{
+    int found = find_name(name, gate_names, BO_GATE_COUNT);
+    if (found >= 0) *out = (bo_gate)found;
+    return found >= 0;
+}
+
+bool bo_proposal_parse(const char *name, bo_proposal *out)
+{
+    int found = find_name(name, proposal_names, BO_PROPOSAL_COUNT);
+    if (found >= 0) *out = (bo_proposal)found;
+    return found >= 0;
+}
+
+/* ---- presets --------------------------------------------------------------------------------------------------- */
+
+typedef struct preset {
+    const char *name;
+    bo_attention_kind kind;
+    bo_gate gate;
+    bo_normaliser normaliser;
+    bo_proposal proposal;
+    bo_kernel kernel;
+    bo_function function;
+    bool causal, unit; /* causal: it is nothing else */
+} preset;
+
+static const preset presets[] = {
+    {.name = "exact", .kind = BO_ATTENTION_EXACT},
+    {.name = "linear", .kind = BO_ATTENTION_LINEAR, .kernel = BO_KERNEL_ELU},
+    {.name = "rfa", .kind = BO_ATTENTION_RFA},
+    {.name = "favor", .kind = BO_ATTENTION_FAVOR},
+    {.name = "favor++", .kind = BO_ATTENTION_FAVOR, .proposal = BO_PROPOSAL_OPRF},
+    {.name = "favor#", .kind = BO_ATTENTION_FAVOR, .proposal = BO_PROPOSAL_SDERF},
+    {.name = "dark", .kind = BO_ATTENTION_DARK},
+    {.name = "hybrid", .kind = BO_ATTENTION_HYBRID, .causal = true},
+    {.name = "poly", .kind = BO_ATTENTION_LINEAR, .kernel = BO_KERNEL_POLYNOMIAL},
+    {.name = "taylor", .kind = BO_ATTENTION_LINEAR, .kernel = BO_KERNEL_TAYLOR},
+    {.name = "retention",
+     .kind = BO_ATTENTION_LINEAR,
+     .gate = BO_GATE_FIXED,
+     .normaliser = BO_NORMALISER_NONE,
+     .kernel = BO_KERNEL_LINEAR,
+     .causal = true},
+    {.name = "hedgehog", .kind = BO_ATTENTION_LEARNED, .kernel = BO_KERNEL_COSH},
+    {.name = "t2r", .kind = BO_ATTENTION_LEARNED, .kernel = BO_KERNEL_RECTIFIER},
+    {.name = "power", .kind = BO_ATTENTION_POWER},
+    {.name = "gla", .kind = BO_ATTENTION_GLA, .normaliser = BO_NORMALISER_NONE, .causal = true},
+    {.name = "delta", .kind = BO_ATTENTION_DELTA, .normaliser = BO_NORMALISER_NONE, .causal = true, .unit = true},
+    {.name = "gated-delta",
+     .kind = BO_ATTENTION_DELTA,
+     .gate = BO_GATE_DECAY,
+     .normaliser = BO_NORMALISER_NONE,
+     .causal = true,
+     .unit = true},
+    {.name = "ridge", .kind = BO_ATTENTION_RIDGE, .normaliser = BO_NORMALISER_NONE, .causal = true},
+    {.name = "gated-ridge",
+     .kind = BO_ATTENTION_RIDGE,
+     .gate = BO_GATE_DECAY,
+     .normaliser = BO_NORMALISER_NONE,
+     .causal = true},
+};
+
+enum { PRESETS = sizeof presets / sizeof *presets };
+
+const char *bo_attention_preset_name(size_t index)
+{
+    return index < PRESETS ? presets[index].name : NULL;
+}
+
+bool bo_attention_preset(const char *name, bo_attention_desc *desc)
+{
+    for (size_t i = 0; i < PRESETS; i++) {
+        const preset *p = &presets[i];
+        if (!bo_same_name(name, p->name)) continue;
+        desc->kind = p->kind;
+        desc->gate = p->gate;
+        desc->normaliser = p->normaliser;
+        desc->proposal = p->proposal;
+        desc->features.kernel = p->kernel;
+        desc->features.function = p->function;
+        desc->unit = p->unit;
+        if (p->causal) desc->causal = true;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,34 @@
+/* The parameters of attention as a table: whose they are, how many floats, what they must be, and where a task's own
+ * gradients of them lie. Adding one is a line here. */
+#ifndef BO_ATTENTION_PARAMETERS_H
+#define BO_ATTENTION_PARAMETERS_H
+
+#include "internal.h"
+
+/* In the order in which their gradients lie in a task's `parameters`. */
+typedef enum bo_parameter {
+    BO_PARAMETER_SIGMA,
+    BO_PARAMETER_M,
+    BO_PARAMETER_M_K,
+    BO_PARAMETER_BIAS,
+    BO_PARAMETER_BIAS_K,
+    BO_PARAMETER_MIX,
+    BO_PARAMETER_LOG_DECAY,
+    BO_PARAMETER_LAMBDA,
+    BO_PARAMETER_COUNT
+} bo_parameter;
+
+/* Floats of one key head; 0: this attention has no such parameter. */
+size_t bo_parameter_size(const bo_attention *attention, bo_parameter which);
+/* Where its gradient begins in a task's `parameters`. */
+size_t bo_parameter_offset(const bo_attention *attention, bo_parameter which);
+/* The array in inputs or gradients; NULL: not given, not wanted. */
+const float *bo_parameter_in(const bo_attention_inputs *in, bo_parameter which);
+float *bo_parameter_gradient(const bo_attention_gradients *gradients, bo_parameter which);
+/* Every parameter given is this attention's, finite and in its range. */
+bo_status bo_parameters_check(bo_context *context, const bo_attention *attention, const bo_attention_inputs *in);
+/* Every gradient asked for is of a parameter this attention has. */
+bo_status bo_parameter_gradients_check(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_gradients *gradients);
+
+#endif
