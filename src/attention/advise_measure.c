@@ -59,7 +59,8 @@ static void features_task(void *arg, size_t index, int worker)
     size_t count = t->attention->count;
     char *scratch = job->scratch + (size_t)worker * job->per_worker;
     size_t block = bo_features_block_bytes(t->map, ROWS);
-    const float *ready = bo_front_forward(&t->front, rows, job->x + first * dim, dim, (float *)(scratch + block), &ld);
+    const float *ready = bo_front_forward(&t->front, BO_OF_KEYS, rows, job->x + first * dim, dim,
+                                          (float *)(scratch + block), &ld); /* both sides are alike */
     bo_features_block(t->map, rows, ready, ld, job->z + first * count, count, job->log_scale + first, scratch);
 }
 
@@ -104,8 +105,8 @@ static bo_status closed_make(const trial *t, closed *c)
     c->own_k = bo_alloc_raw(context, p->keys * width, sizeof(float), what);
     c->own_logs = bo_alloc_raw(context, softmax ? 0 : p->queries * p->keys, sizeof(double), what);
     if (!c->own_q || !c->own_k || !c->own_logs) return BO_MEMORY;
-    c->q = bo_front_forward(&t->front, p->queries, p->q, dim, c->own_q, &c->ldq);
-    c->k = bo_front_forward(&t->front, p->keys, p->k, dim, c->own_k, &c->ldk);
+    c->q = bo_front_forward(&t->front, BO_OF_QUERIES, p->queries, p->q, dim, c->own_q, &c->ldq);
+    c->k = bo_front_forward(&t->front, BO_OF_KEYS, p->keys, p->k, dim, c->own_k, &c->ldk);
     return softmax ? BO_OK : log_kernels(t, c);
 }
 

@@ -209,7 +209,8 @@ static bo_status run_tile(const head_keys *keys, tile_job *tile)
     for (size_t i = 0; keys->map && i < tile->count; i++) {
         float *to = s->queries + i * width;
         const float *row =
-            bo_front_forward(&keys->front, 1, rows.at + tile->place[i] * rows.stride, desc->dim, to, &ld);
+            bo_front_forward(&keys->front, BO_OF_QUERIES, 1, rows.at + tile->place[i] * rows.stride, desc->dim, to,
+                             &ld);
         if (row != to) memcpy(to, row, width * sizeof *to);
     }
     if (s->matrix)
@@ -251,7 +252,8 @@ static void front_task(void *arg, size_t index, int worker)
     bo_carver carver = {.at = s->scratch + (size_t)worker * s->per_worker};
     workplace at = workplace_at(s, &carver);
     const float *x = keys->k.at + first * keys->k.stride;
-    const float *t = bo_front_forward(&keys->front, rows, x, keys->k.stride, job->t + first * keys->front.width, &ld);
+    const float *t = bo_front_forward(&keys->front, BO_OF_KEYS, rows, x, keys->k.stride,
+                                      job->t + first * keys->front.width, &ld);
     if (index == 0) keys->t = t, keys->ldt = ld;
     if (!s->attention->scaled) return;
     bo_features_block(keys->map, rows, t, ld, at.z, s->attention->count, at.log_scale, at.block);

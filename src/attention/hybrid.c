@@ -239,6 +239,7 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
 
     bo_softmax_keys keys = bo_softmax_keys_of(call, sequence, key_head, (bo_kept){.ring = 0});
     bo_linear_reverse reverse = {.call = call, .sequence = sequence, .key_head = key_head, .add = true};
+    reverse.parameters = parameters;
     reverse.keys = leaving_keys(&keys, early);
     reverse.d_keys = bo_gradient_stream_of(call, sequence, key_head);
     reverse.d_keys.delay = reverse.keys.delay;

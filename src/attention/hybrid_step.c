@@ -57,7 +57,8 @@ static bool map_rows(const step_at *at, step_work *work)
         bo_kept_read(attention->kernels, &kept, (size_t)bo_attention_state_tokens(state) - kept.ring, 1,
                      work->k + row * desc->dim, work->v + row * desc->value_dim);
     }
-    bo_linear_features_into(&work->far.linear, count, work->k, desc->dim, work->far.linear.fk, work->far.linear.lk);
+    bo_linear_features_into(&work->far.linear, BO_OF_KEYS, count, work->k, desc->dim, work->far.linear.fk,
+                            work->far.linear.lk);
     bo_linear_step_queries(&work->far, at->in, at->first, count, at->key_head);
     return bo_log_scales_fit(count, work->far.linear.lk) && bo_log_scales_fit(attention->group * count, work->far.lq);
 }

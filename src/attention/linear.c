@@ -97,7 +97,7 @@ bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t firs
     if (!(told(linear) || bo_rows_finite(linear->kernels, keys, d->dim, k, at->k.stride)) ||
         !bo_rows_finite(linear->kernels, keys, d->value_dim, v, at->v.stride))
         return false;
-    bo_linear_features_into(linear, keys, k, at->k.stride, features, log_scale);
+    bo_linear_features_into(linear, BO_OF_KEYS, keys, k, at->k.stride, features, log_scale);
     return bo_log_scales_fit(keys, log_scale);
 }
 

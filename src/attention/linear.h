@@ -52,7 +52,7 @@ void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, co
 /* The same where fk and lk are there already. */
 void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t gate_stride);
 /* Features (rows x count) and log scales of any rows of q or k; of some queries: fq, lq. */
-void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features,
+void bo_linear_features_into(bo_linear *work, bo_role role, size_t rows, const float *x, size_t ldx, float *features,
                              float *log_scale);
 void bo_linear_features(bo_linear *work, size_t queries, const float *q, size_t ldq);
 /* Numerators n (queries x value_dim) and denominators of queries whose features are in fq, against sums and the chunk's

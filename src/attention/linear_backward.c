@@ -14,6 +14,7 @@ typedef struct back_work {
     float *k, *v;                 /* buffers of the stream: chunk x dim, chunk x value_dim */
     double *own;                  /* f_j·df_j: chunk */
     double carried;               /* gradient of the log gates after the chunk at hand */
+    float *front;                 /* the task's parameters where a gradient of the front's is wanted, else NULL */
 } back_work;
 
 static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
@@ -67,7 +68,7 @@ static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t fi
                                .lddq = dq.stride,
                                .add = at->add};
         if (!bo_rows_finite(call->kernels, rows, d->value_dim, query.dout, dout.stride)) return false;
-        bo_linear_back_queries(&work->back, &query, at->parameters);
+        bo_linear_back_queries(&work->back, &query, work->front);
     }
     return true;
 }
@@ -149,7 +150,7 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
         float *st = work->states + index * size;
         linear->fk = work->features + index * chunk * linear->count;
         linear->lk = work->log_scales + index * chunk;
-        bo_linear_features_into(linear, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
+        bo_linear_features_into(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         restore_chunk(work, &rows, index);
         if (at_token + chunk >= end && !whole) return;
         bo_linear_back_values(back, &rows);
@@ -185,7 +186,7 @@ static bool back_chunk(const bo_linear_reverse *at, back_work *work, size_t firs
     bo_linear_back_keys(back, &rows);
     if (!back_queries(at, work, first, count, rows.lag)) return false;
     if (rows.keys == 0) return true;
-    bo_linear_back_finish(back, &rows, at->parameters, work->own);
+    bo_linear_back_finish(back, &rows, work->front, work->own);
     bo_stream_give(at->call->attention, &at->d_keys, first + rows.lag, rows.keys, back->dx, back->dv);
     if (at->call->attention->desc.gate != BO_GATE_NONE) give_gates(at, work, first, &rows);
     return true;
@@ -244,11 +245,11 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     for (size_t first = 0; first < sequence->keys; first += chunk) {
         bo_key_rows rows = take(at, work, first, bo_least(chunk, sequence->keys - first));
         if (bo_watch_stops(call->watch, rows.keys)) return false;
-        bo_linear_features_into(linear, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
+        bo_linear_features_into(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         linear->keys = rows.keys;
         if (linear->weighted) linear->kernels->exp_shift(rows.keys, linear->lk, -after, linear->weights);
         bo_linear_back_sums(back, &rows);
-        bo_linear_back_finish(back, &rows, at->parameters, work->own);
+        bo_linear_back_finish(back, &rows, work->front, work->own);
         bo_stream_give(call->attention, &at->d_keys, first, rows.keys, back->dx, back->dv);
     }
     /* The initial sums count exp(before - after) of the final ones. */
@@ -265,6 +266,7 @@ void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
     bo_carver carver = {.at = scratch};
     back_work work = back_make(call->attention, call->in, at->key_head, &call->plan, &carver);
     const void *initial = call->initial ? call->initial[at->sequence] : NULL;
+    if (bo_front_wanted(call->gradients)) work.front = at->parameters;
     if (!call->dout && !at->add) zero_queries(at);
     begin_gradient(at, &work);
     bool finite = (bo_linear_sweeps(call, at->sequence) ? reverse_causal : reverse_bidirectional)(at, &work, initial);
@@ -279,6 +281,6 @@ void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, f
                                  .key_head = key_head,
                                  .keys = bo_stream_of(call, sequence, key_head),
                                  .d_keys = bo_gradient_stream_of(call, sequence, key_head),
-                                 .parameters = bo_front_parameters(call->attention) ? parameters : NULL};
+                                 .parameters = parameters};
     bo_linear_reverse_run(&reverse, scratch);
 }

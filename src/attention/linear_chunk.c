@@ -107,17 +107,17 @@ void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t stride)
     bo_linear_weigh(work, work->keys, work->weights);
 }
 
-void bo_linear_features_into(bo_linear *work, size_t rows, const float *x, size_t ldx, float *features,
+void bo_linear_features_into(bo_linear *work, bo_role role, size_t rows, const float *x, size_t ldx, float *features,
                              float *log_scale)
 {
     size_t ldt;
-    const float *t = bo_front_forward(&work->front, rows, x, ldx, work->t, &ldt);
+    const float *t = bo_front_forward(&work->front, role, rows, x, ldx, work->t, &ldt);
     bo_features_block(work->map, rows, t, ldt, features, work->count, log_scale, work->block);
 }
 
 void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate, size_t gate_stride)
 {
-    bo_linear_features_into(work, keys, k, ldk, work->fk, work->lk);
+    bo_linear_features_into(work, BO_OF_KEYS, keys, k, ldk, work->fk, work->lk);
     bo_linear_take(work, keys, log_gate, gate_stride);
 }
 
@@ -129,7 +129,7 @@ void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t 
 
 void bo_linear_features(bo_linear *work, size_t queries, const float *q, size_t ldq)
 {
-    bo_linear_features_into(work, queries, q, ldq, work->fq, work->lq);
+    bo_linear_features_into(work, BO_OF_QUERIES, queries, q, ldq, work->fq, work->lq);
 }
 
 float bo_linear_remains(const bo_linear *work, size_t t)

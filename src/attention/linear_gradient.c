@@ -157,19 +157,19 @@ static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
 }
 
 /* d inputs of the features in `features`, through map and front. */
-static void through_map(bo_linear_back *back, size_t rows, const float *x, size_t ldx, const float *features,
-                        const float *gradient, float *dx, size_t lddx, float *parameters)
+static void through_map(bo_linear_back *back, bo_role role, size_t rows, const float *x, size_t ldx,
+                        const float *features, const float *gradient, float *dx, size_t lddx, float *parameters)
 {
     bo_linear *work = &back->linear;
     size_t ldt, count = work->count;
-    const float *t = bo_front_forward(&work->front, rows, x, ldx, work->t, &ldt);
+    const float *t = bo_front_forward(&work->front, role, rows, x, ldx, work->t, &ldt);
     if (bo_front_is_none(&work->front)) {
         bo_features_block_backward(work->map, rows, t, ldt, features, count, gradient, count, dx, lddx, work->block);
         return;
     }
     bo_features_block_backward(work->map, rows, t, ldt, features, count, gradient, count, back->dt, work->front.width,
                                work->block);
-    bo_front_backward(&work->front, rows, x, ldx, back->dt, dx, lddx, parameters);
+    bo_front_backward(&work->front, role, rows, x, ldx, back->dt, dx, lddx, parameters);
 }
 
 void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters)
@@ -187,7 +187,7 @@ void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, flo
     if (!rows->dq && !parameters) return;
     float *dq = rows->dq && !rows->add ? rows->dq : back->dx;
     size_t lddq = rows->dq && !rows->add ? rows->lddq : dim;
-    through_map(back, rows->rows, rows->q, rows->ldq, work->fq, back->dfq, dq, lddq, parameters);
+    through_map(back, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, work->fq, back->dfq, dq, lddq, parameters);
     for (size_t i = 0; rows->dq && rows->add && i < rows->rows; i++)
         kernels->axpy(dim, 1, back->dx + i * dim, rows->dq + i * rows->lddq);
 }
@@ -199,6 +199,7 @@ void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float 
     size_t count = work->count, values = work->value_dim;
     for (size_t j = 0; work->attention->desc.gate != BO_GATE_NONE && j < rows->keys; j++)
         own[j] = kernels->dot(count, work->fk + j * count, back->dfk + j * count);
-    through_map(back, rows->keys, rows->k, rows->ldk, work->fk, back->dfk, back->dx, work->front.dim, parameters);
+    through_map(back, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, work->fk, back->dfk, back->dx, work->front.dim,
+                parameters);
     kernels->transpose(values, rows->keys, back->dvt, work->chunk, back->dv, values);
 }

@@ -73,7 +73,7 @@ typedef struct bo_linear_reverse {
     bo_key_stream keys;
     bo_gradient_stream d_keys;
     bool add;          /* to dq, which other gradients are in already */
-    float *parameters; /* of the front; NULL: none */
+    float *parameters; /* the task's */
 } bo_linear_reverse;
 void bo_linear_reverse_run(const bo_linear_reverse *reverse, void *scratch);
 

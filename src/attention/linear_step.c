@@ -21,8 +21,8 @@ void bo_linear_step_queries(bo_linear_step_work *work, const bo_attention_inputs
     const bo_attention_desc *d = &attention->desc;
     for (size_t g = 0; g < attention->group; g++) {
         const float *q = in->q + (first * d->heads + key_head * attention->group + g) * d->dim;
-        bo_linear_features_into(&work->linear, count, q, d->heads * d->dim, work->fq + g * count * attention->count,
-                                work->lq + g * count);
+        bo_linear_features_into(&work->linear, BO_OF_QUERIES, count, q, d->heads * d->dim,
+                                work->fq + g * count * attention->count, work->lq + g * count);
     }
 }
 
@@ -95,7 +95,8 @@ void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in
     size_t head = key_head * attention->group;
     if (in->k) {
         const float *k = in->k + (first * d->key_heads + key_head) * d->dim;
-        bo_linear_features_into(&work.linear, count, k, d->key_heads * d->dim, work.linear.fk, work.linear.lk);
+        bo_linear_features_into(&work.linear, BO_OF_KEYS, count, k, d->key_heads * d->dim, work.linear.fk,
+                                work.linear.lk);
     }
     bo_linear_step_queries(&work, in, first, count, key_head);
     for (size_t row = 0; row < count; row++) {
