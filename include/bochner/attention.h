@@ -21,7 +21,7 @@
  *   DARK     the same of exp(s (M q_i)·(M k_j)) (2603.04127), or of exp(s q_i·k_j) with frequencies drawn for the data
  *   HYBRID   mix · exp(s q_i·k_j) for the `window` latest keys, φ(q_i)·φ(k_j) for those before: one denominator
  *   LEARNED  φ(W q_i + b)·φ(W' k_j + b'), φ exp(±y), softmax(±y) (Hedgehog, 2402.04347) or max(y, 0) (T2R, 2103.13076)
- *   POWER    |s q_i·k_j|^p for any real p >= 0, from explicit keys as EXACT
+ *   POWER    |s q_i·k_j|^p for any real p > 0, from explicit keys as EXACT
  *
  * With a gate g_t in (0, 1] (causal kinds with features): a_ij is also multiplied by g_i g_{i-1} … g_{j+1} and by the
  * input weight 1 - g_j (RFA-Gate) or 1.

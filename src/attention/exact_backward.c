@@ -1,5 +1,6 @@
 /* The gradient of softmax over explicit keys, from the tape's denominator: softmax.h has the formulas. */
 #include "exact.h"
+#include "parameters.h"
 #include <math.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ static void backward_tile(bo_exact *work, size_t head, size_t first, size_t end,
 void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
 {
     size_t group = call->attention->group, queries = call->sequences[sequence].queries;
+    size_t mix = bo_parameter_offset(call->attention, BO_PARAMETER_MIX);
     bool mixes = call->gradients->mix != NULL;
     bo_exact work = bo_exact_begin(call, sequence, key_head, BO_SOFTMAX_TILE, true, scratch);
     bo_softmax_begin_slopes(&work.keys);
@@ -72,7 +74,7 @@ void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, fl
             size_t head = key_head * group + g;
             double total = 0.0;
             backward_tile(&work, head, first, end, mixes ? &total : NULL);
-            if (mixes) parameters[g] += (float)(total / (double)mix_of(call, head));
+            if (mixes) parameters[mix + g] += (float)(total / (double)mix_of(call, head));
         }
     }
 }

@@ -1,5 +1,6 @@
 /* Online softmax on a tile of queries: scores of a panel of keys, their maximum, exp, the weighted sum of values. */
 #include "softmax.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@ bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carve
 {
     bo_softmax_tile tile = {
         .kernels = attention->kernels, .dim = attention->desc.dim, .value_dim = attention->desc.value_dim};
+    if (attention->desc.kind == BO_ATTENTION_POWER) tile.power = (float)attention->desc.power;
     tile.q = bo_carve_floats(carver, BO_SOFTMAX_TILE * tile.dim);
     tile.top = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     tile.sum = bo_carve_floats(carver, BO_SOFTMAX_TILE);
@@ -106,7 +108,12 @@ static void weigh(const bo_softmax_tile *tile, const block *b)
         float *scores = tile->scores + i * BO_PANEL;
         span s = seen(tile, b, i, scores);
         if (!s.count) continue;
+        if (tile->power > 0) tile->kernels->log_size(s.count, tile->power, scores + s.from, scores + s.from);
         float top = tile->kernels->max(s.count, scores + s.from);
+        if (top == -INFINITY) { /* powers of 0: nothing to see */
+            memset(scores + s.from, 0, s.count * sizeof *scores);
+            continue;
+        }
         if (top > tile->top[r] + tile->slack) raise_top(tile, r, top);
         tile->sum[r] += tile->kernels->exp_sum(s.count, scores + s.from, -tile->top[r], scores + s.from);
     }
@@ -140,6 +147,8 @@ bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver
     slope.dout = bo_carve_floats(carver, BO_SOFTMAX_TILE * value_dim);
     slope.delta = bo_carve_floats(carver, BO_SOFTMAX_TILE);
     slope.slopes = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
+    if (attention->desc.kind == BO_ATTENTION_POWER)
+        slope.products = bo_carve_floats(carver, BO_SOFTMAX_BLOCK * BO_PANEL);
     slope.key_rows = bo_carve_floats(carver, BO_PANEL * dim);
     slope.value_panel = bo_carve_floats(carver, BO_PANEL * value_dim);
     return slope;
@@ -155,9 +164,16 @@ static void weigh_slopes(const bo_softmax_tile *tile, const bo_softmax_slope *sl
         seen(tile, b, i, slopes);
         weights += s.from;
         slopes += s.from;
+        float *products = slope->products ? slope->products + i * BO_PANEL : NULL;
+        if (products) {
+            memcpy(products, weights, s.count * sizeof *products);
+            tile->kernels->log_size(s.count, tile->power, weights, weights);
+        }
         float sum = tile->kernels->exp_sum(s.count, weights, -tile->top[r], weights);
         if (slope->total) *slope->total += tile->kernels->dot(s.count, weights, slopes) - (double)delta * (double)sum;
         for (size_t j = 0; j < s.count; j++) slopes[j] = weights[j] * (slopes[j] - delta);
+        for (size_t j = 0; products && j < s.count; j++)
+            slopes[j] = fabsf(products[j]) >= FLT_MIN ? slopes[j] * tile->power / products[j] : 0;
     }
 }
 

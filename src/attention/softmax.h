@@ -2,7 +2,7 @@
  * this alone; the hybrid adds features under the same denominator, which is why numerator, sum and top are open to see.
  *
  * Row r of a tile stands for the query at position + r and sees the positions seen_from <= p < seen_end:
- *     weight of key j = exp(q_r·k_j),   numerator_r = Σ_j weight v_j / exp(top_r),   sum_r = Σ_j weight / exp(top_r).
+ *     weight of key j = exp(q_r·k_j) or |q_r·k_j|^p = exp(p log|q_r·k_j|),   numerator_r = Σ_j weight v_j / exp(top_r),   sum_r = Σ_j weight / exp(top_r).
  * A weight that is not seen enters nothing, neither maxima nor sums, and tiles begin at fixed positions: the bits of a
  * row do not depend on later tokens. */
 #ifndef BO_ATTENTION_SOFTMAX_H
@@ -24,6 +24,7 @@ typedef struct bo_softmax_tile {
     size_t rows, position;
     bool causal;      /* false: every row sees every position */
     size_t window;    /* causal: latest positions seen, the row's own included; 0: all */
+    float power;      /* p; 0: the weight is the exponential */
     float slack;      /* scores may exceed top by this much; 0: top is the largest score seen */
     float *q;         /* rows x dim, scale folded in */
     float *top, *sum; /* rows */
@@ -41,13 +42,15 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kept *kept, size_t fir
 /* ---- its gradient ---------------------------------------------------------------------------------------------- */
 
 /* With P_j = weight / denominator, whatever else the denominator holds: dS_j = P_j (dO·v_j - δ), δ = dO·O. Dividing dO
- * and δ by the tape's sum beforehand lets exp(s - top) stand for P. */
+ * and δ by the tape's sum beforehand lets exp(s - top) stand for P. With a power the gradient of a product x = q·k is
+ * dS p / x, 0 where x is. */
 typedef struct bo_softmax_slope {
     float *dout;                   /* rows x value_dim: dO / sum */
     float *delta;                  /* rows: δ / sum */
     bo_rows dq;                    /* dS K is added; the scale is the caller's. NULL: not wanted */
     double *total;                 /* Σ dS is added: the gradient of a log weight on all keys. NULL: not wanted */
     float *slopes;                 /* BO_SOFTMAX_BLOCK x BO_PANEL */
+    float *products;               /* with a power: q·k of the block; else NULL */
     float *key_rows, *value_panel; /* a piece the other way round: BO_PANEL x dim, value_dim x BO_PANEL */
 } bo_softmax_slope;
 

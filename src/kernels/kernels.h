@@ -98,6 +98,9 @@ typedef struct bo_kernels {
     float (*exp_sum)(size_t n, const float *x, float shift, float *y);
     /* y[i] *= exp(x[i] + shift), as exp_below; returns the sum of y, in an order that depends on n alone. */
     float (*exp_weigh)(size_t n, const float *x, float shift, float *y);
+    /* y[i] = a log|x[i]|, |error| <= |a| 3e-7 (1 + |log|x||); -INFINITY where |x| < FLT_MIN (a > 0), INFINITY where x is
+     * not finite. */
+    void (*log_size)(size_t n, float a, const float *x, float *y);
     /* No NaN and no infinity among x. */
     bool (*finite)(size_t n, const float *x);
     /* A token of linear attention: S (rows x n, contiguous) = decay S + f vᵀ, and for each of `queries` queries g:

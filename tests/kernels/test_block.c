@@ -1,6 +1,7 @@
 /* The kernels of blocks in cache, of every instruction set, against plain loops in double: every edge of every size,
  * strides, both orders of A, sums begun from C or from nothing, and that nothing outside the block is written. */
 #include "testing.h"
+#include <float.h>
 #include "kernels/kernels.h"
 
 static const char *const isas[] = {"ref", "avx2", "avx512"};
@@ -240,7 +241,8 @@ static void products_and_their_sums(void **state)
     {
         for (size_t n = 0; n <= LONGEST; n++) {
             double sum = 0.0, size = 0.0;
-            for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)y[i], size += fabs((double)x[i] * (double)y[i]);
+            for (size_t i = 0; i < n; i++)
+                sum += (double)x[i] * (double)y[i], size += fabs((double)x[i] * (double)y[i]);
             assert_close(table->dot_f32(n, x, y), sum, (double)n * 0x1p-24 * size);
         }
     }
@@ -284,6 +286,35 @@ static void exponentials_and_their_sums(void **state)
         assert_true(table->exp_sum(0, ends, 0.0f, copy) == 0.0f && table->exp_weigh(0, ends, 0.0f, copy) == 0.0f);
     }
     free(x), free(weight);
+}
+
+/* a log|x| as promised, over every binade and at the ends. */
+static void logarithms_of_sizes(void **state)
+{
+    (void)state;
+    enum { COUNT = 4096 + 5 };
+    float *x = normals(COUNT, 8), *y = normals(COUNT, 9);
+    for (size_t i = 0; i < COUNT; i++) x[i] = ldexpf(x[i], (int)(i % 240) - 120);
+    for (size_t i = 0; i < 64; i++) x[i] = 1 + ((float)i - 32) * 0x1p-23f; /* log near 0 keeps its digits */
+    FOR_EACH_TABLE(table)
+    {
+        float a = 2.5f;
+        table->log_size(COUNT, a, x, y);
+        for (size_t i = 0; i < COUNT; i++) {
+            double expected = log(fabs((double)x[i]));
+            assert_close(y[i], (double)a * expected, (double)a * 3e-7 * (i < 64 ? fabs(expected) : 1 + fabs(expected)));
+        }
+        float ends[] = {0.0f, -0.0f, 0x1p-149f, 0x0.fffffep-126f, FLT_MIN, INFINITY, -INFINITY, NAN, FLT_MAX}, to[9];
+        table->log_size(9, 1.0f, ends, to);
+        for (size_t i = 0; i < 4; i++) assert_true(to[i] == -INFINITY);
+        assert_close(to[4], log((double)FLT_MIN), 1e-4);
+        for (size_t i = 5; i < 8; i++) assert_true(to[i] == INFINITY);
+        assert_close(to[8], log((double)FLT_MAX), 1e-4);
+        table->log_size(9, 1.0f, ends, ends); /* in place */
+        assert_memory_equal(ends, to, sizeof to);
+        table->log_size(0, 1.0f, NULL, NULL);
+    }
+    free(x), free(y);
 }
 
 /* ---- the state of linear attention ----------------------------------------------------------------------- */
@@ -383,6 +414,7 @@ int main(void)
         cmocka_unit_test(finite_finds_every_other_number),
         cmocka_unit_test(products_and_their_sums),
         cmocka_unit_test(exponentials_and_their_sums),
+        cmocka_unit_test(logarithms_of_sizes),
         cmocka_unit_test(state_step_is_one_token),
         cmocka_unit_test(state_step_answers_each_query_alone),
     };

@@ -176,6 +176,15 @@ static inline v v_flush(v value, v t, float lowest, float highest)
     return _mm256_blendv_ps(_mm256_andnot_ps(low, value), _mm256_set1_ps(__builtin_inff()), high);
 }
 
+/* |x| = m 2^e, 1 <= m < 2, for normal x: m, and e into *exponent. */
+static inline v v_split(v x, v *exponent)
+{
+    vi bits = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
+    *exponent = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(127)));
+    vi mantissa = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffff));
+    return _mm256_castsi256_ps(_mm256_or_si256(mantissa, _mm256_set1_epi32(0x3f800000)));
+}
+
 /* The sum and the largest of the lanes. */
 static inline float v_sum(v x)
 {

@@ -28,6 +28,7 @@ const bo_kernels bo_kernels_avx2 = {
     .max = bo_avx2_max,
     .scale = bo_avx2_scale,
     .dot_f32 = bo_avx2_dot_f32,
+    .log_size = bo_avx2_log_size,
     .exp_below = bo_avx2_exp_below,
     .exp_sum = bo_avx2_exp_sum,
     .exp_weigh = bo_avx2_exp_weigh,

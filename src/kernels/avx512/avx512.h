@@ -40,6 +40,7 @@ void bo_avx512_transpose(size_t rows, size_t columns, const float *a, size_t lda
 float bo_avx512_max(size_t n, const float *x);
 void bo_avx512_scale(size_t n, float a, const float *x, float *y);
 float bo_avx512_dot_f32(size_t n, const float *x, const float *y);
+void bo_avx512_log_size(size_t n, float a, const float *x, float *y);
 void bo_avx512_exp_below(size_t n, const float *x, float shift, float *y);
 float bo_avx512_exp_sum(size_t n, const float *x, float shift, float *y);
 float bo_avx512_exp_weigh(size_t n, const float *x, float shift, float *y);

@@ -158,6 +158,13 @@ static inline v v_flush(v value, v t, float lowest, float highest)
     return _mm512_mask_mov_ps(value, high, _mm512_set1_ps(__builtin_inff()));
 }
 
+/* |x| = m 2^e, 1 <= m < 2, for normal x: m, and e into *exponent. */
+static inline v v_split(v x, v *exponent)
+{
+    *exponent = _mm512_getexp_ps(x);
+    return _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
+}
+
 /* The sum and the largest of the lanes. */
 static inline float v_sum(v x)
 {

@@ -10,6 +10,7 @@
     .cos_shift = bo_avx512_cos_shift, .exp_shift = bo_avx512_exp_shift, .relu = bo_avx512_relu,                        \
     .axpy = bo_avx512_axpy, .dot = bo_avx512_dot, .affine = bo_avx512_affine, .quantize = bo_avx512_quantize,          \
     .hadamard = bo_avx512_hadamard, .multiply = bo_avx512_multiply, .transpose = bo_avx512_transpose,                  \
+    .log_size = bo_avx512_log_size,                                                                                     \
     .max = bo_avx512_max, .scale = bo_avx512_scale, .dot_f32 = bo_avx512_dot_f32, .exp_below = bo_avx512_exp_below,    \
     .exp_sum = bo_avx512_exp_sum, .exp_weigh = bo_avx512_exp_weigh, .finite = bo_avx512_finite,                        \
     .state_step = bo_avx512_state_step

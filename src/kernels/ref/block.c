@@ -43,6 +43,17 @@ float bo_ref_dot_f32(size_t n, const float *x, const float *y)
     return sum;
 }
 
+void bo_ref_log_size(size_t n, float a, const float *x, float *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        float size = fabsf(x[i]);
+        if (!isfinite(size))
+            y[i] = INFINITY;
+        else
+            y[i] = size < FLT_MIN ? -INFINITY : (float)((double)a * log((double)size));
+    }
+}
+
 void bo_ref_exp_below(size_t n, const float *x, float shift, float *y)
 {
     bo_ref_exp_shift(n, x, shift, y);

@@ -13,6 +13,9 @@ enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4, BO_REF_MR
  * 0 and inf. */
 #define BO_EXP_LOWEST  (-0x1.5d589ep6f)
 #define BO_EXP_HIGHEST (0x1.62e42ep6f)
+/* log|x| is taken of normal x: those above the largest number below FLT_MIN, up to FLT_MAX. */
+#define BO_LOG_LOWEST  0x0.fffffep-126f
+#define BO_LOG_HIGHEST 0x1.fffffep+127f
 
 void bo_ref_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
 void bo_ref_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
@@ -37,6 +40,7 @@ void bo_ref_transpose(size_t rows, size_t columns, const float *a, size_t lda, f
 float bo_ref_max(size_t n, const float *x);
 void bo_ref_scale(size_t n, float a, const float *x, float *y);
 float bo_ref_dot_f32(size_t n, const float *x, const float *y);
+void bo_ref_log_size(size_t n, float a, const float *x, float *y);
 void bo_ref_exp_below(size_t n, const float *x, float shift, float *y);
 float bo_ref_exp_sum(size_t n, const float *x, float shift, float *y);
 float bo_ref_exp_weigh(size_t n, const float *x, float shift, float *y);

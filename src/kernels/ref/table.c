@@ -27,6 +27,7 @@ const bo_kernels bo_kernels_ref = {
     .max = bo_ref_max,
     .scale = bo_ref_scale,
     .dot_f32 = bo_ref_dot_f32,
+    .log_size = bo_ref_log_size,
     .exp_below = bo_ref_exp_below,
     .exp_sum = bo_ref_exp_sum,
     .exp_weigh = bo_ref_exp_weigh,

@@ -47,6 +47,40 @@ void ISA(exp_below)(size_t n, const float *x, float shift, float *y)
     if (i < n) v_store_part(y + i, n - i, exp_below_vector(v_load_part(x + i, n - i), more));
 }
 
+/* log|x| = e ln 2 + log(1 + f), |x| = (1 + f) 2^e with 1 + f between √½ and √2; log(1 + f) = f - f²/2 + f³ p(f), p
+ * minimax (error of the whole 6e-9 of it). */
+static inline v log_size_vector(v x)
+{
+    v e, m = v_split(x, &e);
+    e = v_choose_beyond(m, 0x1.6a09e6p+0f, e, v_add(e, v_set(1.0f)));
+    v f = v_sub(v_choose_beyond(m, 0x1.6a09e6p+0f, m, v_mul(m, v_set(0.5f))), v_set(1.0f));
+    v p = v_fma(f, v_set(-0x1.38b576p-4f), v_set(0x1.055b68p-3f));
+    p = v_fma(f, p, v_set(-0x1.0d8542p-3f));
+    p = v_fma(f, p, v_set(0x1.22da1ep-3f));
+    p = v_fma(f, p, v_set(-0x1.547244p-3f));
+    p = v_fma(f, p, v_set(0x1.99a008p-3f));
+    p = v_fma(f, p, v_set(-0x1.000226p-2f));
+    p = v_fma(f, p, v_set(0x1.555554p-2f));
+    v square = v_mul(f, f);
+    v low = v_fma(v_mul(square, f), p, v_fma(e, v_set(-0x1.05c61p-29f), v_mul(square, v_set(-0.5f))));
+    return v_fma(e, v_set(0x1.62e43p-1f), v_add(f, low));
+}
+
+static inline v log_size_bounded(v a, v x)
+{
+    v y = v_mul(a, log_size_vector(x));
+    y = v_choose_beyond(x, BO_LOG_LOWEST, v_set(-__builtin_inff()), y);
+    return v_choose_beyond(x, BO_LOG_HIGHEST, y, v_set(__builtin_inff()));
+}
+
+void ISA(log_size)(size_t n, float a, const float *x, float *y)
+{
+    v factor = v_set(a);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store(y + i, log_size_bounded(factor, v_load(x + i)));
+    if (i < n) v_store_part(y + i, n - i, log_size_bounded(factor, v_load_part(x + i, n - i)));
+}
+
 /* y and its sum, lane by lane and then over the lanes. `weigh`: times what y held. */
 static inline __attribute__((always_inline)) float exp_total(size_t n, const float *x, float shift, float *y,
                                                              bool weigh)
