@@ -348,7 +348,7 @@ BO_API bo_status bo_dark_propose(bo_context *context, bo_attention *attention, c
 
 /* Against exact softmax attention and against the kind's own kernel in closed form (with its gate, window, mix and
  * clamp), in float64, over `queries` evenly spaced queries of each head (0: 128). The scale of softmax is s; 1/√dim
- * for RFA, and for LINEAR unless its kernel is SOFTMAX. */
+ * for RFA, LEARNED and RIDGE, and for LINEAR unless its kernel is SOFTMAX or TAYLOR. */
 typedef struct bo_attention_error {
     size_t queries;         /* of each head */
     double against_softmax; /* |out - exact| / |exact|, Frobenius norms over these queries */

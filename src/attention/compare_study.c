@@ -15,7 +15,7 @@ typedef struct head_keys {
     const bo_study *of;
     size_t sequence, key_head, count;
     bo_rows k, v;
-    const bo_features *map; /* NULL: EXACT */
+    const bo_features *map; /* NULL: explicit keys, or a memory */
     bo_front front;
     const float *t; /* keys after the front */
     size_t ldt;
@@ -64,7 +64,7 @@ static size_t window_begin(const head_keys *keys, size_t place)
 {
     const bo_attention_desc *desc = &keys->of->attention->desc;
     size_t end = seen_end(keys, place);
-    if (desc->kind == BO_ATTENTION_EXACT && !desc->window) return 0;
+    if (bo_is_explicit(desc) && !desc->window) return 0;
     return desc->window == 0 ? end : end > desc->window ? end - desc->window : 0;
 }
 
@@ -93,10 +93,13 @@ static void own_weights(const tile_job *tile, size_t index, double *sign, bo_wei
 {
     const head_keys *keys = tile->keys;
     size_t window = window_begin(keys, tile->place[index]);
+    double power = keys->of->attention->desc.power;
     if (!keys->map) w->first = window;
     for (size_t j = w->first; j < w->end; j++) {
         sign[j] = 1;
-        if (j >= window)
+        if (j >= window && power > 0)
+            w->log[j] = power * log(fabs(w->log[j]));
+        else if (j >= window)
             w->log[j] += log_mix(keys, tile->head);
         else
             w->log[j] =
@@ -267,6 +270,7 @@ static void follow_gates(head_keys *keys)
     const bo_attention *a = s->attention;
     bo_rows gate =
         bo_rows_at(s->call, s->call->in->log_gate, a->desc.key_heads, 1, true, keys->sequence, keys->key_head);
+    if (a->desc.gate == BO_GATE_FIXED) gate = (bo_rows){(float *)bo_fixed_gate(a, s->call->in, keys->key_head), 0};
     double decay = 0, running = a->scaled ? -INFINITY : 0;
     for (size_t j = 0; j < keys->count; j++) {
         float log_gate = gate.at ? gate.at[j * gate.stride] : 0;
