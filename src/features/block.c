@@ -9,7 +9,7 @@
 
 bool bo_features_scaled(const bo_features *features)
 {
-    return features->desc.kernel == BO_KERNEL_SOFTMAX;
+    return bo_kernel_find(features->desc.kernel)->scaled;
 }
 
 bool bo_features_nonnegative(const bo_features *features)
@@ -55,7 +55,7 @@ static size_t carve(const bo_features *f, size_t rows, bool backward, char *scra
     *b = (buffers){0};
     if (f->hadamard.padded) b->project = take(scratch, &used, f->hadamard.padded * one);
     if (backward) b->du = take(scratch, &used, rows * m * one);
-    if (backward && bo_features_scaled(f)) b->push = take(scratch, &used, rows * one);
+    if (backward && m && bo_features_scaled(f)) b->push = take(scratch, &used, rows * one);
     if (in_place) return used;
     b->t = take(scratch, &used, rows * dim * one);
     b->u = take(scratch, &used, rows * m * one);

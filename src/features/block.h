@@ -5,7 +5,7 @@
 
 #include <bochner/features.h>
 
-/* Log scales may differ from 0: φ of the SOFTMAX kernel. */
+/* Log scales may differ from 0: φ of the kernels SOFTMAX and COSH. */
 bool bo_features_scaled(const bo_features *features);
 /* φ(x)·φ(y) is never negative: POSITIVE, HYPERBOLIC, OPRF, RELU, ELU, SELFTENSOR, EXPONENTIAL, HEDGEHOG, RECTIFIER. */
 bool bo_features_nonnegative(const bo_features *features);

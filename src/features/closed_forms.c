@@ -77,20 +77,48 @@ double bo_value_dot(const bo_features_desc *desc, const bo_pair *pair)
     return pair->dot;
 }
 
-static double elu_plus_one(double value)
+double bo_value_cosh(const bo_features_desc *desc, const bo_pair *pair)
 {
-    return value > 0 ? value + 1 : exp(value);
+    (void)desc;
+    return pair->dot * exp(pair->top_x + pair->top_y);
+}
+
+double bo_value_hedgehog(const bo_features_desc *desc, const bo_pair *pair)
+{
+    (void)desc;
+    return pair->dot / (pair->sum_x * pair->sum_y);
+}
+
+double bo_lift(bo_form form, double t, double top, double *other)
+{
+    *other = 0;
+    if (form == BO_FORM_ELU) return t > 0 ? t + 1 : exp(t);
+    if (form == BO_FORM_RECTIFIER) return t < 0 ? 0 : t;
+    if (form != BO_FORM_SIGNS) return t;
+    *other = exp(-t - top);
+    return exp(t - top);
+}
+
+static double largest(const double *factor, const float *x, size_t dim)
+{
+    double top = 0;
+    for (size_t j = 0; j < dim; j++) top = fmax(top, fabs((double)x[j] * factor[j]));
+    return top;
 }
 
 bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const float *x, const float *y)
 {
     bo_form form = bo_kernel_find(desc->kernel)->form;
     bo_pair pair = {.product = 1, .product2 = 1};
+    pair.top_x = largest(factor, x, desc->dim);
+    pair.top_y = largest(factor, y, desc->dim);
     for (size_t j = 0; j < desc->dim; j++) {
-        double a = (double)x[j] * factor[j], b = (double)y[j] * factor[j];
-        if (form == BO_FORM_ELU) a = elu_plus_one(a), b = elu_plus_one(b);
+        double a2, a = bo_lift(form, (double)x[j] * factor[j], pair.top_x, &a2);
+        double b2, b = bo_lift(form, (double)y[j] * factor[j], pair.top_y, &b2);
         double difference = ((double)x[j] - (double)y[j]) * factor[j], g = desc->gamma * difference;
-        pair.dot += a * b;
+        pair.dot += a * b + a2 * b2;
+        pair.sum_x += a + a2;
+        pair.sum_y += b + b2;
         pair.norm_x += a * a;
         pair.norm_y += b * b;
         pair.plus2 += (a + b) * (a + b);

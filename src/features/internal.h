@@ -25,6 +25,8 @@ typedef struct bo_pair {
     double product, product2;   /* Π (1 + γ² (t - t')_j²), and the same of 2(t - t') */
     double plus2;               /* |t + t'|² */
     double quartic;             /* Σ t_j² t'_j² */
+    double top_x, top_y;        /* max |t|, max |t'| */
+    double sum_x, sum_y;        /* Σ of the lifted rows: bo_form */
 } bo_pair;
 
 typedef enum bo_form {
@@ -32,8 +34,11 @@ typedef enum bo_form {
     BO_FORM_DOT,      /* dot, norm_x, norm_y */
     BO_FORM_L1,       /* distance1 */
     BO_FORM_PRODUCT,  /* product */
-    BO_FORM_ELU,      /* dot of elu(t) + 1 */
-    BO_FORM_NONE      /* no closed form */
+    BO_FORM_NONE,     /* no closed form */
+    /* kernels that their features define: rows are lifted first (bo_lift), dot and sums are those of the lifted */
+    BO_FORM_ELU,       /* elu(t) + 1 */
+    BO_FORM_RECTIFIER, /* max(t, 0) */
+    BO_FORM_SIGNS      /* [e^{t - top}, e^{-t - top}]: twice as long */
 } bo_form;
 
 /* The law of w. Radial: w = scale √V g with g standard normal and V > 0 independent of it (V = 1 where
@@ -50,6 +55,7 @@ typedef struct bo_kernel_definition {
     const char *name;
     bo_form form;
     bool shift_invariant;        /* k(x, y) = k(x - y), k(x, x) = 1; otherwise √γ scales the inputs */
+    bool scaled;                 /* grows exponentially: features come with log scales (block.h) */
     const bo_spectrum *spectrum; /* NULL: nothing to draw */
     double (*value)(const bo_features_desc *desc, const bo_pair *pair);
 } bo_kernel_definition;
@@ -69,6 +75,16 @@ double bo_value_arccos(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_polynomial(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_taylor(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_dot(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_cosh(const bo_features_desc *desc, const bo_pair *pair);
+double bo_value_hedgehog(const bo_features_desc *desc, const bo_pair *pair);
+
+/* What a coordinate t of a row with max |t| = top becomes: `other` is its second column where there is one, else 0.
+ * Forms without a lift leave t as it is. */
+double bo_lift(bo_form form, double t, double top, double *other);
+static inline size_t bo_lifted_columns(bo_form form, size_t dim)
+{
+    return form == BO_FORM_SIGNS ? 2 * dim : dim;
+}
 
 /* Everything about a pair of raw rows. */
 bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const float *x, const float *y);
@@ -129,12 +145,12 @@ typedef struct bo_function_definition {
     /* Bytes of scratch for one worker. NULL: none. */
     size_t (*scratch)(const bo_features *features);
     /* The fast path: u stands in the first m columns of each row of z, to be overwritten by the features. x
-     * is the raw input. With log_scale (kernel SOFTMAX only) the features are to be multiplied by exp(log_scale[r]), as
+     * is the raw input. With log_scale (scaled kernels only) the features are to be multiplied by exp(log_scale[r]), as
      * features/block.h has it; without, they are φ itself. NULL: forward_f32. */
     void (*fast)(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
                  float *log_scale);
     /* du (rows x m; maps without frequencies: dt, rows x dim) from z as `fast` left it with log scales held fixed, and
-     * for kernel SOFTMAX the factor push[r] of t_r in dt (else push is NULL). NULL: backward_f32. */
+     * for scaled kernels with frequencies the factor push[r] of t_r in dt (else push is NULL). NULL: backward_f32. */
     void (*fast_backward)(const bo_features *features, size_t rows, const float *z, size_t ldz, const float *dz,
                           size_t lddz, float *du, size_t lddu, float *push);
     /* The definition, in both precisions from one source. u: rows x m, t: rows x dim. */
@@ -156,7 +172,8 @@ typedef struct bo_function_definition {
 
 extern const bo_function_definition bo_function_sincos, bo_function_cosbias, bo_function_positive,
     bo_function_hyperbolic, bo_function_oprf, bo_function_relu, bo_function_elu, bo_function_polynomial,
-    bo_function_tensorsketch, bo_function_taylor, bo_function_custom;
+    bo_function_tensorsketch, bo_function_taylor, bo_function_custom, bo_function_identity, bo_function_exponential,
+    bo_function_hedgehog, bo_function_rectifier;
 
 #define BO_KERNEL_BIT(kernel) (1u << (kernel))
 enum {

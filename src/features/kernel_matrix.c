@@ -5,16 +5,22 @@
 
 enum { TILE = 512 };
 
+typedef struct facts {
+    double norm, top, sum; /* bo_pair's, of one row */
+} facts;
+
 typedef struct side {
     size_t rows, stride;
     const float *x;
-    double *t, *norms; /* TILE x dim scaled rows of the current tile, and their squared norms */
+    double *t;   /* TILE x columns: scaled and lifted rows of the current tile */
+    facts *fact; /* TILE, of these */
 } side;
 
 typedef struct matrix_job {
     const bo_features_desc *desc;
     const bo_kernel_definition *kernel;
     const double *factor, *centre;
+    size_t columns; /* of a lifted row */
     side *left, *right, *filling;
     size_t first_left, first_right, count_right;
     double *k; /* of the whole matrix */
@@ -30,14 +36,20 @@ static void scale_task(void *arg, size_t row, int worker)
     const side *s = job->filling;
     size_t dim = job->desc->dim, first = s == job->left ? job->first_left : job->first_right;
     const float *x = s->x + (first + row) * s->stride;
-    double *t = s->t + row * dim, norm = 0;
+    double *t = s->t + row * job->columns, other;
+    facts fact = {0};
     (void)worker;
     for (size_t j = 0; j < dim; j++) {
         t[j] = ((double)x[j] - job->centre[j]) * job->factor[j];
-        if (job->kernel->form == BO_FORM_ELU) t[j] = t[j] > 0 ? t[j] + 1 : exp(t[j]);
-        norm += t[j] * t[j];
+        fact.top = fmax(fact.top, fabs(t[j]));
     }
-    s->norms[row] = norm;
+    for (size_t j = 0; j < dim; j++) {
+        t[j] = bo_lift(job->kernel->form, t[j], fact.top, &other);
+        if (job->columns > dim) t[dim + j] = other;
+        fact.norm += t[j] * t[j];
+        fact.sum += t[j] + other;
+    }
+    s->fact[row] = fact;
 }
 
 static double direct_distance2(const double *a, const double *b, size_t dim)
@@ -51,11 +63,19 @@ static void value_task(void *arg, size_t row, int worker)
 {
     const matrix_job *job = arg;
     size_t dim = job->desc->dim;
-    const double *t = job->left->t + row * dim;
+    const double *t = job->left->t + row * job->columns;
     double *k = job->k + (job->first_left + row) * job->ldk + job->first_right;
     (void)worker;
+    const facts x = job->left->fact[row];
     for (size_t j = 0; j < job->count_right; j++) {
-        bo_pair pair = {.dot = k[j], .norm_x = job->left->norms[row], .norm_y = job->right->norms[j]};
+        const facts y = job->right->fact[j];
+        bo_pair pair = {.dot = k[j],
+                        .norm_x = x.norm,
+                        .norm_y = y.norm,
+                        .top_x = x.top,
+                        .top_y = y.top,
+                        .sum_x = x.sum,
+                        .sum_y = y.sum};
         if (job->kernel->form == BO_FORM_DISTANCE) {
             /* close pairs again, term by term: exactly 0 for equal rows, and no cancellation */
             pair.distance2 = pair.norm_x + pair.norm_y - 2 * pair.dot;
@@ -68,7 +88,7 @@ static void value_task(void *arg, size_t row, int worker)
 
 static bo_status gram_tiles(bo_context *context, matrix_job *job)
 {
-    size_t dim = job->desc->dim;
+    size_t columns = job->columns;
     for (job->first_left = 0; job->first_left < job->left->rows; job->first_left += TILE) {
         size_t left = job->left->rows - job->first_left < TILE ? job->left->rows - job->first_left : TILE;
         job->filling = job->left;
@@ -78,8 +98,8 @@ static bo_status gram_tiles(bo_context *context, matrix_job *job)
             job->count_right = right = right < TILE ? right : TILE;
             job->filling = job->right;
             bo_parallel(context, right, scale_task, job);
-            BO_TRY(bo_gemm64(context, false, true, left, right, dim, 1, job->left->t, dim, job->right->t, dim, 0,
-                             job->k + job->first_left * job->ldk + job->first_right, job->ldk));
+            BO_TRY(bo_gemm64(context, false, true, left, right, columns, 1, job->left->t, columns, job->right->t,
+                             columns, 0, job->k + job->first_left * job->ldk + job->first_right, job->ldk));
             bo_parallel(context, left, value_task, job);
         }
     }
@@ -173,8 +193,10 @@ static bo_status run_matrix(bo_context *context, matrix_job *job)
 {
     size_t dim = job->desc->dim;
     double *vectors = bo_alloc_raw(context, 2 * dim, sizeof(double), "a kernel matrix");
-    double *tiles = bo_alloc_raw(context, 2 * TILE * (dim + 1), sizeof(double), "tiles of a kernel matrix");
-    bo_status status = vectors && tiles ? BO_OK : BO_MEMORY;
+    job->columns = bo_lifted_columns(job->kernel->form, dim);
+    double *tiles = bo_alloc_raw(context, 2 * TILE * job->columns, sizeof(double), "tiles of a kernel matrix");
+    facts *fact = bo_alloc_raw(context, 2 * TILE, sizeof *fact, "tiles of a kernel matrix");
+    bo_status status = vectors && tiles && fact ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
         double *factor = vectors, *centre = vectors + dim;
         bo_input_factors(job->desc, factor);
@@ -182,14 +204,15 @@ static bo_status run_matrix(bo_context *context, matrix_job *job)
         job->factor = factor;
         job->centre = centre;
         job->left->t = tiles;
-        job->right->t = tiles + TILE * dim;
-        job->left->norms = tiles + 2 * TILE * dim;
-        job->right->norms = job->left->norms + TILE;
+        job->right->t = tiles + TILE * job->columns;
+        job->left->fact = fact;
+        job->right->fact = fact + TILE;
         bool direct = job->kernel->form == BO_FORM_L1 || job->kernel->form == BO_FORM_PRODUCT;
         status = direct ? direct_rows(context, job) : gram_tiles(context, job);
     }
     bo_free(vectors);
     bo_free(tiles);
+    bo_free(fact);
     return status;
 }
 

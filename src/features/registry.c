@@ -2,20 +2,24 @@
 #include "internal.h"
 
 static const bo_kernel_definition kernels[BO_KERNEL_COUNT] = {
-    [BO_KERNEL_RBF] = {"rbf", BO_FORM_DISTANCE, true, &bo_spectrum_gaussian, bo_value_rbf},
-    [BO_KERNEL_LAPLACIAN] = {"laplacian", BO_FORM_L1, true, &bo_spectrum_cauchy, bo_value_laplacian},
-    [BO_KERNEL_CAUCHY] = {"cauchy", BO_FORM_PRODUCT, true, &bo_spectrum_laplace, bo_value_cauchy},
-    [BO_KERNEL_MATERN12] = {"matern12", BO_FORM_DISTANCE, true, &bo_spectrum_student1, bo_value_matern12},
-    [BO_KERNEL_MATERN32] = {"matern32", BO_FORM_DISTANCE, true, &bo_spectrum_student3, bo_value_matern32},
-    [BO_KERNEL_MATERN52] = {"matern52", BO_FORM_DISTANCE, true, &bo_spectrum_student5, bo_value_matern52},
-    [BO_KERNEL_RATIONAL_QUADRATIC] = {"rational-quadratic", BO_FORM_DISTANCE, true, &bo_spectrum_gamma_mixture,
+    [BO_KERNEL_RBF] = {"rbf", BO_FORM_DISTANCE, true, false, &bo_spectrum_gaussian, bo_value_rbf},
+    [BO_KERNEL_LAPLACIAN] = {"laplacian", BO_FORM_L1, true, false, &bo_spectrum_cauchy, bo_value_laplacian},
+    [BO_KERNEL_CAUCHY] = {"cauchy", BO_FORM_PRODUCT, true, false, &bo_spectrum_laplace, bo_value_cauchy},
+    [BO_KERNEL_MATERN12] = {"matern12", BO_FORM_DISTANCE, true, false, &bo_spectrum_student1, bo_value_matern12},
+    [BO_KERNEL_MATERN32] = {"matern32", BO_FORM_DISTANCE, true, false, &bo_spectrum_student3, bo_value_matern32},
+    [BO_KERNEL_MATERN52] = {"matern52", BO_FORM_DISTANCE, true, false, &bo_spectrum_student5, bo_value_matern52},
+    [BO_KERNEL_RATIONAL_QUADRATIC] = {"rational-quadratic", BO_FORM_DISTANCE, true, false, &bo_spectrum_gamma_mixture,
                                       bo_value_rational_quadratic},
-    [BO_KERNEL_SOFTMAX] = {"softmax", BO_FORM_DOT, false, &bo_spectrum_unit, bo_value_softmax},
-    [BO_KERNEL_ARCCOS] = {"arccos", BO_FORM_DOT, false, &bo_spectrum_unit, bo_value_arccos},
-    [BO_KERNEL_POLYNOMIAL] = {"polynomial", BO_FORM_DOT, false, NULL, bo_value_polynomial},
-    [BO_KERNEL_TAYLOR] = {"taylor", BO_FORM_DOT, false, NULL, bo_value_taylor},
-    [BO_KERNEL_ELU] = {"elu", BO_FORM_ELU, false, NULL, bo_value_dot},
-    [BO_KERNEL_CUSTOM] = {"custom", BO_FORM_NONE, false, &bo_spectrum_unit, NULL},
+    [BO_KERNEL_SOFTMAX] = {"softmax", BO_FORM_DOT, false, true, &bo_spectrum_unit, bo_value_softmax},
+    [BO_KERNEL_ARCCOS] = {"arccos", BO_FORM_DOT, false, false, &bo_spectrum_unit, bo_value_arccos},
+    [BO_KERNEL_POLYNOMIAL] = {"polynomial", BO_FORM_DOT, false, false, NULL, bo_value_polynomial},
+    [BO_KERNEL_TAYLOR] = {"taylor", BO_FORM_DOT, false, false, NULL, bo_value_taylor},
+    [BO_KERNEL_ELU] = {"elu", BO_FORM_ELU, false, false, NULL, bo_value_dot},
+    [BO_KERNEL_CUSTOM] = {"custom", BO_FORM_NONE, false, false, &bo_spectrum_unit, NULL},
+    [BO_KERNEL_LINEAR] = {"linear", BO_FORM_DOT, false, false, NULL, bo_value_dot},
+    [BO_KERNEL_COSH] = {"cosh", BO_FORM_SIGNS, false, true, NULL, bo_value_cosh},
+    [BO_KERNEL_HEDGEHOG] = {"hedgehog", BO_FORM_SIGNS, false, false, NULL, bo_value_hedgehog},
+    [BO_KERNEL_RECTIFIER] = {"rectifier", BO_FORM_RECTIFIER, false, false, NULL, bo_value_dot},
 };
 
 static const bo_function_definition *const functions[BO_FUNCTION_COUNT] = {
@@ -30,6 +34,10 @@ static const bo_function_definition *const functions[BO_FUNCTION_COUNT] = {
     [BO_FUNCTION_TENSORSKETCH] = &bo_function_tensorsketch,
     [BO_FUNCTION_TAYLOR] = &bo_function_taylor,
     [BO_FUNCTION_CUSTOM] = &bo_function_custom,
+    [BO_FUNCTION_IDENTITY] = &bo_function_identity,
+    [BO_FUNCTION_EXPONENTIAL] = &bo_function_exponential,
+    [BO_FUNCTION_HEDGEHOG] = &bo_function_hedgehog,
+    [BO_FUNCTION_RECTIFIER] = &bo_function_rectifier,
 };
 
 static const bo_draw_definition *const draws[BO_DRAW_COUNT] = {

@@ -93,6 +93,7 @@ static inline size_t for_each_map(bo_context *context, const float *sample, map_
         for (int function = 1; function < BO_FUNCTION_COUNT; function++)
             for (int draw = 1; draw < BO_DRAW_COUNT; draw++)
                 for (int sampling = 0; sampling < BO_SAMPLING_COUNT; sampling++) {
+                    if (!bo_function_find((bo_function)function)) continue;
                     bo_features_desc desc = map_desc((bo_kernel)kernel, (bo_function)function, (bo_draw)draw,
                                                      (bo_sampling)sampling, sample);
                     bo_status status = bo_features_memory(context, &desc, &bytes);

@@ -81,11 +81,12 @@ static void couplings_do_better(void **state)
 static void exact_maps_have_no_error(void **state)
 {
     (void)state;
-    static const bo_kernel exact[] = {BO_KERNEL_POLYNOMIAL, BO_KERNEL_TAYLOR, BO_KERNEL_ELU};
+    static const bo_kernel exact[] = {BO_KERNEL_POLYNOMIAL, BO_KERNEL_TAYLOR,   BO_KERNEL_ELU,      BO_KERNEL_LINEAR,
+                                      BO_KERNEL_COSH,       BO_KERNEL_HEDGEHOG, BO_KERNEL_RECTIFIER};
     bo_context *context = test_context(1);
     float x[ROWS * DIM];
     test_inputs(12, ROWS * DIM, x);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
         bo_features_desc desc = {.kernel = exact[i], .dim = DIM, .degree = 4};
         bo_features *f;
         bo_features_accuracy accuracy;

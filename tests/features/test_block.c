@@ -70,6 +70,8 @@ static void reference(const bo_features *f, const double *w, const double *t, do
     size_t m = f->frequencies;
     double half = 0;
     for (size_t j = 0; j < DIM; j++) half += 0.5 * t[j] * t[j];
+    if (f->desc.function == BO_FUNCTION_EXPONENTIAL)
+        for (size_t j = 0; j < DIM; j++) z[j] = exp(t[j] - log_scale), z[DIM + j] = exp(-t[j] - log_scale);
     for (size_t i = 0; i < m; i++) {
         double u = 0;
         for (size_t j = 0; j < DIM; j++) u += f->u_scale * w[i * DIM + j] * t[j];
@@ -96,6 +98,8 @@ static void scaled_row(const block *b, size_t r, double *x, double *t)
 static double row_rounding(const bo_features *f, const double *w, const double *t)
 {
     double most = map_rounding(f, w, t, 0, 0);
+    if (!f->frequencies && bo_features_scaled(f)) /* t itself is the exponent */
+        for (size_t j = 0; j < DIM; j++) most = fmax(most, map_rounding(f, w, t, 0, fabs(t[j])));
     for (size_t i = 1; i < f->frequencies; i++) most = fmax(most, map_rounding(f, w, t, i, 0));
     return 2 * most; /* the feature's own, and the shift's */
 }
@@ -125,30 +129,38 @@ static void check_features(bo_context *context, block *b)
             top = fmax(top, fabs(value) * sqrt((double)b->length));
         }
         /* 1/√features: exactly that for the largest exponential, but for what the float log scale rounds off */
-        bool exponential = f->function->exponential;
+        bool exponential = f->function->exponential || f->desc.function == BO_FUNCTION_EXPONENTIAL;
         if (scaled && !(top < (exponential ? 1.1 : 1.5 * sqrt(20)) && top > (exponential ? 0.9 : 0.2)))
             fail_msg("%s: the largest of row %zu is %g", map_name(&f->desc), r, top);
         for (size_t i = b->length; i < b->ldz; i++) assert_true(b->z[r * b->ldz + i] == -7);
     }
 }
 
+/* ∂z_i/∂t_j of scaled maps as two parts, whose sizes bound the rounding: u' W, and what |t|²/2 gives. */
+static void slopes(const bo_features *f, const double *w, const double *t, const double *z, size_t i, size_t j,
+                   double *along, double *across)
+{
+    size_t m = f->frequencies ? f->frequencies : DIM;
+    bool second = i >= m, wave = f->desc.function == BO_FUNCTION_SINCOS;
+    double slope = wave ? (second ? z[i - m] : -z[i + m]) : (second ? -z[i] : z[i]);
+    *along = f->frequencies ? f->u_scale * w[i % m * DIM + j] * slope : i % m == j ? slope : 0;
+    *across = f->frequencies ? t[j] * (wave ? z[i] : -z[i]) : 0;
+}
+
 /* dz/dx of scaled maps: du = ±dz z, dt = s du W ∓ t Σ dz z. */
 static void check_scaled_gradients(bo_context *context, const block *b)
 {
     const bo_features *f = b->f;
-    size_t m = f->frequencies;
-    double w[FREQUENCIES * DIM], x[DIM], t[DIM], z[MOST];
-    assert_ok(context, bo_features_dense_f64(context, f, w));
+    double w[FREQUENCIES * DIM], x[DIM], t[DIM], z[MOST], along, across;
+    if (f->frequencies) assert_ok(context, bo_features_dense_f64(context, f, w));
     for (size_t r = 0; r < ROWS; r++) {
         const float *dz = b->dz + r * b->ldz;
         double dt[DIM] = {0}, size[DIM] = {0};
         scaled_row(b, r, x, t);
         reference(f, w, t, (double)b->log_scale[r], z);
         for (size_t i = 0; i < b->length; i++) {
-            bool second = i >= m, wave = f->desc.function == BO_FUNCTION_SINCOS;
-            double slope = wave ? (second ? z[i - m] : -z[i + m]) : (second ? -z[i] : z[i]), own = wave ? z[i] : -z[i];
             for (size_t j = 0; j < DIM; j++) {
-                double along = f->u_scale * w[i % m * DIM + j] * slope, across = t[j] * own;
+                slopes(f, w, t, z, i, j, &along, &across);
                 dt[j] += (double)dz[i] * (along + across);
                 size[j] += fabs((double)dz[i] * along) + fabs((double)dz[i] * across);
             }

@@ -5,6 +5,7 @@
 static double definition(const bo_features_desc *desc, const double *x, const double *y)
 {
     double g = desc->gamma, d2 = 0, d1 = 0, product = 1, dot = 0, nx = 0, ny = 0, elu = 0, pi = acos(-1);
+    double rectified = 0, cosh_sum = 0, cosh_x = 0, cosh_y = 0;
     for (size_t j = 0; j < desc->dim; j++) {
         double d = x[j] - y[j], a = sqrt(g) * x[j], b = sqrt(g) * y[j];
         d2 += d * d;
@@ -13,6 +14,10 @@ static double definition(const bo_features_desc *desc, const double *x, const do
         dot += x[j] * y[j];
         nx += x[j] * x[j];
         ny += y[j] * y[j];
+        rectified += fmax(a, 0) * fmax(b, 0);
+        cosh_sum += 2 * cosh(a + b);
+        cosh_x += 2 * cosh(a);
+        cosh_y += 2 * cosh(b);
         elu += (a > 0 ? a + 1 : exp(a)) * (b > 0 ? b + 1 : exp(b));
     }
     double d = sqrt(d2), s = g * dot, theta = acos(fmin(1, fmax(-1, dot / sqrt(nx * ny))));
@@ -41,6 +46,14 @@ static double definition(const bo_features_desc *desc, const double *x, const do
         return 1 + s + s * s / 2;
     case BO_KERNEL_ELU:
         return elu;
+    case BO_KERNEL_LINEAR:
+        return s;
+    case BO_KERNEL_COSH:
+        return cosh_sum;
+    case BO_KERNEL_HEDGEHOG:
+        return cosh_sum / (cosh_x * cosh_y);
+    case BO_KERNEL_RECTIFIER:
+        return rectified;
     default:
         return NAN;
     }
@@ -65,9 +78,10 @@ static void matrices_match_their_definition(void **state)
     test_inputs(2, NY * LDY, y);
     for (size_t j = 0; j < D; j++) scales[j] = (float)(0.7 + 0.1 * (double)j);
     memcpy(y, x, D * sizeof *y); /* a pair at distance zero */
-    for (int kernel = 0; kernel < BO_KERNEL_CUSTOM; kernel++) {
+    for (int kernel = 0; kernel < BO_KERNEL_COUNT; kernel++) {
         bo_features_desc desc = {
             .kernel = (bo_kernel)kernel, .dim = D, .gamma = 0.6, .alpha = 1.5, .degree = 3, .length_scales = scales};
+        if (kernel == BO_KERNEL_CUSTOM) continue; /* has none */
         assert_ok(context, bo_kernel_matrix(context, &desc, NX, x, LDX, NY, y, LDY, k, LDK));
         for (size_t i = 0; i < NX; i++)
             for (size_t j = 0; j < NY; j++) {

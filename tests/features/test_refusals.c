@@ -75,6 +75,13 @@ static const refusal refusals[] = {
      {"orthogonal", "polynomial", "no frequencies"}},
     {{.kernel = BO_KERNEL_TAYLOR, .dim = 3, .features = 11}, BO_INVALID, {"exactly 10 features", "found 11"}},
     {{.kernel = BO_KERNEL_ELU, .dim = 3, .features = 4}, BO_INVALID, {"exactly 3 features"}},
+    {{.kernel = BO_KERNEL_LINEAR, .dim = 3, .features = 4}, BO_INVALID, {"identity", "exactly 3 features"}},
+    {{.kernel = BO_KERNEL_COSH, .dim = 3, .features = 3}, BO_INVALID, {"exponential", "exactly 6 features"}},
+    {{.kernel = BO_KERNEL_HEDGEHOG, .dim = 3, .features = 3}, BO_INVALID, {"hedgehog", "exactly 6 features"}},
+    {{.kernel = BO_KERNEL_RECTIFIER, .dim = BO_EXACT_MOST + 1}, BO_INVALID, {"rectifier", "at most dim", "4194305"}},
+    {{.kernel = BO_KERNEL_LINEAR, .function = BO_FUNCTION_RECTIFIER, .dim = 3},
+     BO_UNSUPPORTED,
+     {"rectifier does not estimate kernel linear", "these do: identity"}},
     {{.kernel = BO_KERNEL_POLYNOMIAL, .dim = 4, .degree = 3, .features = 34}, BO_INVALID, {"exactly 35 features"}},
     {{.kernel = BO_KERNEL_POLYNOMIAL, .dim = 1000, .degree = 8}, BO_INVALID, {"degree 8", "dim 1000", "tensorsketch"}},
     {{.kernel = BO_KERNEL_POLYNOMIAL, .dim = 3, .degree = -1}, BO_INVALID, {"degree"}},
@@ -197,6 +204,10 @@ static void defaults_are_filled_in(void **state)
         [BO_KERNEL_TAYLOR] = BO_FUNCTION_TAYLOR,
         [BO_KERNEL_ELU] = BO_FUNCTION_ELU,
         [BO_KERNEL_CUSTOM] = BO_FUNCTION_CUSTOM,
+        [BO_KERNEL_LINEAR] = BO_FUNCTION_IDENTITY,
+        [BO_KERNEL_COSH] = BO_FUNCTION_EXPONENTIAL,
+        [BO_KERNEL_HEDGEHOG] = BO_FUNCTION_HEDGEHOG,
+        [BO_KERNEL_RECTIFIER] = BO_FUNCTION_RECTIFIER,
     };
     for (int k = 0; k < BO_KERNEL_COUNT; k++)
         assert_int_equal(bo_function_default((bo_kernel)k), expected[k] ? expected[k] : BO_FUNCTION_SINCOS);

@@ -42,6 +42,36 @@ static inline void bo_apply_weights(const bo_features *features, float *z)
     for (size_t i = 0; features->weights && i < features->frequencies; i++) z[i] *= features->weights[i];
 }
 
+/* t of a raw row. */
+static inline void bo_scale_row(const bo_features *features, const float *x, float *t)
+{
+    size_t dim = features->desc.dim;
+    if (!features->length_scales)
+        features->kernels->scale(dim, features->slope[0], x, t);
+    else
+        for (size_t j = 0; j < dim; j++) t[j] = features->slope[j] * x[j];
+}
+
+/* out = [t, -t] of a raw row; returns max |t|. */
+static inline float bo_both_signs(const bo_features *features, const float *x, float *out)
+{
+    size_t dim = features->desc.dim;
+    bo_scale_row(features, x, out);
+    features->kernels->scale(dim, -1, out, out + dim);
+    return features->kernels->max(2 * dim, out);
+}
+
+/* Maps of each column by itself: `per` features a column. */
+static inline bo_status bo_count_columns(bo_context *context, const bo_features_desc *desc, size_t per,
+                                         size_t *features)
+{
+    if (desc->dim > BO_EXACT_MOST)
+        return bo_fail(context, BO_INVALID, "function %s has at most dim %d, found %zu",
+                       bo_function_name(desc->function), (int)BO_EXACT_MOST, desc->dim);
+    *features = per * desc->dim;
+    return BO_OK;
+}
+
 /* Where φ = exp(v + common + constant) and `top` is the largest v of a row: what to add to v. With a log scale that
  * is what keeps the features at most exp(constant): it takes top + common, and what a float cannot hold of them
  * (|t|²/2 may be 1e6) stays with the features. */

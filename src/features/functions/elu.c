@@ -68,11 +68,7 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
 
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
-    if (desc->dim > BO_EXACT_MOST)
-        return bo_fail(context, BO_INVALID, "function elu has at most dim %d, found %zu", (int)BO_EXACT_MOST,
-                       desc->dim);
-    *features = desc->dim;
-    return BO_OK;
+    return bo_count_columns(context, desc, 1, features);
 }
 
 const bo_function_definition bo_function_elu = {

@@ -1,0 +1,81 @@
+/* φ = [e^t, e^-t]: φ(x)·φ(y) = Σ_j 2 cosh(t_j + t'_j), features = 2 dim. With a learned projection before it this is
+ * Hedgehog's map without its softmax (Zhang et al. 2024). */
+#ifdef REAL
+
+static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
+                       void *scratch)
+{
+    size_t dim = f->desc.dim;
+    (void)u, (void)scratch;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < dim; j++) {
+            z[r * ldz + j] = exp(t[r * dim + j]);
+            z[r * ldz + dim + j] = exp(-t[r * dim + j]);
+        }
+}
+
+static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
+                        REAL *du, REAL *dt, void *scratch)
+{
+    size_t dim = f->desc.dim;
+    (void)u, (void)du, (void)scratch;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < dim; j++)
+            dt[r * dim + j] += dz[r * lddz + j] * exp(t[r * dim + j]) - dz[r * lddz + dim + j] * exp(-t[r * dim + j]);
+}
+
+#else
+#include "common.h"
+#include <math.h>
+
+#define BO_TEMPLATE "functions/exponential.c"
+#include "../twice.h"
+
+/* The log scale is max |t| and ½ log(features), so that the largest feature is 1/√features. */
+static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
+{
+    size_t width = 2 * f->desc.dim;
+    double constant = -0.5 * log((double)width);
+    for (size_t r = 0; r < rows; r++) {
+        float *row = z + r * ldz;
+        float top = bo_both_signs(f, x + r * ldx, row);
+        if (log_scale) {
+            log_scale[r] = (float)((double)top - constant);
+            f->kernels->exp_below(width, row, -log_scale[r], row);
+        } else {
+            f->kernels->exp_shift(width, row, 0, row);
+        }
+    }
+}
+
+static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
+                          float *dt, size_t lddt, float *push)
+{
+    size_t dim = f->desc.dim;
+    (void)push;
+    for (size_t r = 0; r < rows; r++) {
+        const float *value = z + r * ldz, *slope = dz + r * lddz;
+        float *out = dt + r * lddt;
+        for (size_t j = 0; j < dim; j++) out[j] = slope[j] * value[j] - slope[dim + j] * value[dim + j];
+    }
+}
+
+static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
+{
+    return bo_count_columns(context, desc, 2, features);
+}
+
+const bo_function_definition bo_function_exponential = {
+    .name = "exponential",
+    .kernels = BO_KERNEL_BIT(BO_KERNEL_COSH),
+    .exact = true,
+    .nonnegative = true,
+    .count = count,
+    .fast = fast,
+    .fast_backward = fast_backward,
+    .forward_f32 = forward_f32,
+    .forward_f64 = forward_f64,
+    .backward_f32 = backward_f32,
+    .backward_f64 = backward_f64,
+};
+#endif

@@ -1,0 +1,58 @@
+/* φ = t: γ x·y exactly, features = dim. Linear attention of queries and keys as they are. */
+#ifdef REAL
+
+static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
+                       void *scratch)
+{
+    size_t dim = f->desc.dim;
+    (void)u, (void)scratch;
+    for (size_t r = 0; r < rows; r++) memcpy(z + r * ldz, t + r * dim, dim * sizeof *z);
+}
+
+static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
+                        REAL *du, REAL *dt, void *scratch)
+{
+    size_t dim = f->desc.dim;
+    (void)u, (void)t, (void)du, (void)scratch;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < dim; j++) dt[r * dim + j] += dz[r * lddz + j];
+}
+
+#else
+#include <string.h>
+#include "common.h"
+
+#define BO_TEMPLATE "functions/identity.c"
+#include "../twice.h"
+
+static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
+{
+    (void)log_scale;
+    for (size_t r = 0; r < rows; r++) bo_scale_row(f, x + r * ldx, z + r * ldz);
+}
+
+static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
+                          float *dt, size_t lddt, float *push)
+{
+    (void)z, (void)ldz, (void)push;
+    for (size_t r = 0; r < rows; r++) memcpy(dt + r * lddt, dz + r * lddz, f->desc.dim * sizeof *dt);
+}
+
+static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
+{
+    return bo_count_columns(context, desc, 1, features);
+}
+
+const bo_function_definition bo_function_identity = {
+    .name = "identity",
+    .kernels = BO_KERNEL_BIT(BO_KERNEL_LINEAR),
+    .exact = true,
+    .count = count,
+    .fast = fast,
+    .fast_backward = fast_backward,
+    .forward_f32 = forward_f32,
+    .forward_f64 = forward_f64,
+    .backward_f32 = backward_f32,
+    .backward_f64 = backward_f64,
+};
+#endif
