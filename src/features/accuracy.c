@@ -13,7 +13,7 @@ static double pair_variance(const bo_features *f, const bo_pair *pair, const flo
 double bo_features_variance(const bo_features *features, const float *x, const float *y)
 {
     if (features->function->exact) return 0;
-    if (!features->function->variance || (features->weights && !features->proposal)) return NAN;
+    if (!features->function->variance || bo_features_resampled(features)) return NAN;
     bo_pair pair = bo_pair_make(&features->desc, features->factor, x, y);
     return pair_variance(features, &pair, x, y);
 }
@@ -77,7 +77,7 @@ static bo_status add_pairs(bo_context *context, const bo_features *f, size_t row
 static double predicted_variance(const bo_features *f, const sums *s, double pairs)
 {
     if (f->function->exact) return 0;
-    if (!f->weights || f->proposal) return s->variance / pairs;
+    if (!bo_features_resampled(f)) return s->variance / pairs;
     if (f->desc.sampling != BO_SAMPLING_OPTIMAL) return NAN;
     double m = (double)f->frequencies, diagonal = s->diagonal / pairs;
     double chosen = fmax(0, diagonal * diagonal - s->kernel2 / pairs) / m;

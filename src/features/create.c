@@ -23,6 +23,7 @@ void bo_features_destroy(bo_features *features)
     bo_packed_destroy(features->packed);
     bo_free(features->weights);
     bo_free(features->proposal);
+    bo_free(features->chosen);
     bo_free(features->spread);
     bo_free(features->offset);
     bo_free(features->offset_f32);
@@ -139,9 +140,10 @@ static bo_status pack(bo_context *context, bo_features *features)
 
 static bo_status log_weights(bo_context *context, const bo_features *features, const double *w, double *out)
 {
-    if (features->proposal) return bo_proposal_weights(context, features, w, out);
+    if (features->proposal) BO_TRY(bo_proposal_weights(context, features, w, out));
+    const float *given = features->proposal ? features->chosen : features->weights;
     for (size_t i = 0; i < features->frequencies; i++)
-        out[i] = features->weights ? log((double)features->weights[i]) : 0;
+        out[i] = (features->proposal ? out[i] : 0) + (given ? log((double)given[i]) : 0);
     return BO_OK;
 }
 
@@ -208,8 +210,9 @@ bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, 
     say_what_is_odd(context, &resolved);
     bo_features *features = NULL;
     BO_TRY(bo_features_begin(context, &resolved, &features));
-    bo_status status =
-        needs_selection(&resolved) ? bo_features_select(context, features) : bo_features_draw(context, features);
+    const bo_sample sample = {resolved.sample, resolved.sample_rows, resolved.sample_stride};
+    bo_status status = needs_selection(&resolved) ? bo_features_select(context, features, NULL, &sample, &sample)
+                                                  : bo_features_draw(context, features);
     if (status == BO_OK) status = bo_features_finish(context, features);
     if (status != BO_OK) {
         bo_features_destroy(features);

@@ -56,6 +56,7 @@ bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_tensor 
     add_tensor(tensors, &n, "features.length_scales", BO_F32, dim, 0, f->length_scales);
     add_tensor(tensors, &n, "features.weights", BO_F32, m, 0, f->weights);
     add_tensor(tensors, &n, "features.proposal", BO_F32, dim, dim, f->proposal);
+    add_tensor(tensors, &n, "features.chosen", BO_F32, m, 0, f->chosen);
     add_tensor(tensors, &n, "features.bias", BO_F32, m, 0, f->bias);
     add_tensor(tensors, &n, "features.signs", BO_F32, f->hadamard.blocks * 3, f->hadamard.padded, f->hadamard.signs);
     add_tensor(tensors, &n, "features.norms", BO_F32, m, 0, f->hadamard.norms);
@@ -259,6 +260,8 @@ static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_fea
     if (f->desc.function == BO_FUNCTION_POSITIVE && f->w && f->weights)
         BO_TRY(read_array(context, file, "features.proposal", BO_F32, dim, dim, true, &f->proposal));
     BO_TRY(check_finite(context, file, "features.proposal", f->proposal, f->proposal ? dim * dim : 0, false));
+    if (f->proposal) BO_TRY(read_array(context, file, "features.chosen", BO_F32, m, 0, true, &f->chosen));
+    BO_TRY(check_finite(context, file, "features.chosen", f->chosen, f->chosen ? m : 0, true));
     if (f->desc.function == BO_FUNCTION_COSBIAS)
         BO_TRY(read_array(context, file, "features.bias", BO_F32, m, 0, false, &f->bias));
     BO_TRY(check_finite(context, file, "features.bias", f->bias, m, false));

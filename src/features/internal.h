@@ -14,6 +14,7 @@
 #include "../base/rng.h"
 #include "../kernels/kernels.h"
 #include "../math/linalg.h"
+#include "propose.h"
 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
 
@@ -231,6 +232,7 @@ struct bo_features {
     bo_packed *packed;
     float *weights;    /* one a frequency, multiplies its features; NULL: all 1 */
     float *proposal;   /* dim x dim: R of N(0, R Rᵀ), which w was drawn from; NULL: from the kernel's spectrum */
+    float *chosen;     /* with a proposal and a choice among its candidates: the choice's part of the weights; else NULL */
     double *spread;    /* dim x dim, of a proposal's variance; NULL: it is infinite */
     double log_spread; /* the same variance's factor */
     double *offset;    /* exponential functions: added to u; NULL: 0 */
@@ -256,8 +258,10 @@ bo_status bo_features_begin(bo_context *context, const bo_features_desc *resolve
 bo_status bo_features_finish(bo_context *context, bo_features *features);
 /* Draws frequencies (count of them: candidates may exceed those kept) and the function's parameters. */
 bo_status bo_features_draw(bo_context *context, bo_features *features);
-/* Data-aware choice among candidates: replaces bo_features_draw. */
-bo_status bo_features_select(bo_context *context, bo_features *features);
+/* Data-aware choice among candidates, drawn from the proposal where there is one: replaces bo_features_draw. Leverage
+ * scores look at q alone. */
+bo_status bo_features_select(bo_context *context, bo_features *features, const float *proposal, const bo_sample *q,
+                             const bo_sample *k);
 /* Frequencies as a dense matrix, also for HADAMARD: frequencies x dim. */
 bo_status bo_features_dense_f32(bo_context *context, const bo_features *features, float *w);
 bo_status bo_features_dense_f64(bo_context *context, const bo_features *features, double *w);
@@ -268,6 +272,10 @@ size_t bo_features_forward_bytes(const bo_features *features, size_t rows);
 void bo_features_forward(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
                          float *log_scale, void *scratch);
 
+/* bo_features_draw, then R w₀; proposal NULL: w₀. */
+bo_status bo_proposal_draw(bo_context *context, bo_features *features, const float *proposal);
+/* A copy of R, and room for the weights. */
+bo_status bo_proposal_keep(bo_context *context, bo_features *features, const float *proposal);
 /* What the variance of a proposal needs. */
 bo_status bo_proposal_prepare(bo_context *context, bo_features *features);
 /* Variance of φ(x)·φ(y) over independent draws from the proposal; x and y are raw. */

@@ -9,8 +9,7 @@
 #include "internal.h"
 #include "propose.h"
 
-/* ---- weights and variance
- * --------------------------------------------------------------------------------------------------- */
+/* ---- weights and variance -------------------------------------------------------------------------------------- */
 
 /* L (dim x dim) with L Lᵀ = R Rᵀ. */
 static bo_status factorize(bo_context *context, const bo_features *f, double *l)
@@ -96,7 +95,7 @@ double bo_proposal_variance(const bo_features *features, const bo_pair *pair, co
     return exp(2 * pair->dot) * fmax(0, expm1(excess)) / (double)features->frequencies;
 }
 
-/* ---- a map in place of another --------------------------------------------------------------------------------- */
+/* ---- a map like another ---------------------------------------------------------------------------------------- */
 
 /* w = R w₀ for all frequencies. */
 static bo_status stretch(bo_context *context, bo_features *f)
@@ -115,58 +114,48 @@ static bo_status stretch(bo_context *context, bo_features *f)
     return BO_OK;
 }
 
-static bo_status use_proposal(bo_context *context, bo_features *f, const float *proposal)
+bo_status bo_proposal_keep(bo_context *context, bo_features *features, const float *proposal)
 {
-    size_t count = f->desc.dim * f->desc.dim;
-    f->proposal = bo_alloc_raw(context, count, sizeof(float), "a proposal");
-    f->weights = bo_alloc_raw(context, f->frequencies, sizeof(float), "importance weights");
-    if (!f->proposal || !f->weights) return BO_MEMORY;
-    memcpy(f->proposal, proposal, count * sizeof(float));
-    return stretch(context, f);
-}
-
-/* The contents change places, the owners stay. */
-static void exchange(bo_features *a, bo_features *b)
-{
-    int owners = atomic_load(&a->other_owners), others = atomic_load(&b->other_owners);
-    bo_features kept = *a;
-    *a = *b;
-    *b = kept;
-    atomic_store(&a->other_owners, owners);
-    atomic_store(&b->other_owners, others);
-}
-
-static bo_status remake(bo_context *context, bo_features *features, uint64_t seed, const float *proposal)
-{
-    bo_features_desc desc = features->desc;
-    bo_features *fresh = NULL;
-    desc.seed = seed;
-    BO_TRY(bo_features_begin(context, &desc, &fresh));
-    bo_status status = bo_features_draw(context, fresh);
-    if (status == BO_OK && proposal) status = use_proposal(context, fresh, proposal);
-    if (status == BO_OK) status = bo_features_finish(context, fresh);
-    if (status == BO_OK) exchange(features, fresh);
-    bo_features_destroy(fresh);
-    return status;
-}
-
-static bo_status check_drawn(bo_context *context, const bo_features *features)
-{
-    if (features->weights && !features->proposal)
-        return bo_fail(
-            context, BO_UNSUPPORTED,
-            "frequencies that sampling %s chose cannot be drawn again: the sample they were chosen by is gone",
-            bo_sampling_name(features->desc.sampling));
+    size_t count = features->desc.dim * features->desc.dim;
+    features->proposal = bo_alloc_raw(context, count, sizeof(float), "a proposal");
+    if (!features->weights)
+        features->weights = bo_alloc_raw(context, features->frequencies, sizeof(float), "importance weights");
+    if (!features->proposal || !features->weights) return BO_MEMORY;
+    memcpy(features->proposal, proposal, count * sizeof(float));
     return BO_OK;
 }
 
-bo_status bo_features_redraw(bo_context *context, bo_features *features, uint64_t seed)
+bo_status bo_proposal_draw(bo_context *context, bo_features *features, const float *proposal)
 {
-    BO_TRY(check_drawn(context, features));
-    return remake(context, features, seed, features->proposal);
+    BO_TRY(bo_features_draw(context, features));
+    if (!proposal) return BO_OK;
+    BO_TRY(bo_proposal_keep(context, features, proposal));
+    return stretch(context, features);
 }
 
-static bo_status check_proposal(bo_context *context, const bo_features *features, const double *factor)
+/* As `origin` says, but for the factor. */
+static bo_status make_like(bo_context *context, const bo_features *features, const bo_origin *origin,
+                           const float *proposal, bo_features **out)
+{
+    bo_features_desc desc = features->desc;
+    bool choose = origin->q && !features->function->flat;
+    size_t per = features->frequencies ? desc.features / features->frequencies : 1;
+    desc.seed = origin->seed;
+    if (origin->frequencies) desc.features = per * origin->frequencies;
+    if (!features->function->flat) desc.sampling = choose ? BO_SAMPLING_OPTIMAL : BO_SAMPLING_DRAWN;
+    if (choose) desc.candidates = origin->candidates ? origin->candidates : 8 * (desc.features / per);
+    bo_status status = bo_features_begin(context, &desc, out);
+    if (status == BO_OK)
+        status = choose ? bo_features_select(context, *out, proposal, origin->q, origin->k)
+                        : bo_proposal_draw(context, *out, proposal);
+    if (status == BO_OK) status = bo_features_finish(context, *out);
+    if (status == BO_OK) return BO_OK;
+    bo_features_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+static bo_status check_factor(bo_context *context, const bo_features *features, const double *factor)
 {
     size_t dim = features->desc.dim;
     if (features->desc.kernel != BO_KERNEL_SOFTMAX || features->desc.function != BO_FUNCTION_POSITIVE)
@@ -183,24 +172,110 @@ static bo_status check_proposal(bo_context *context, const bo_features *features
         if (!isfinite((float)factor[i]))
             return bo_fail(context, BO_INVALID, "the proposal's factor, row %zu, column %zu must be finite, found %g",
                            i / dim, i % dim, factor[i]);
-    return check_drawn(context, features);
+    return BO_OK;
+}
+
+bo_status bo_features_check_choice(bo_context *context, const bo_features *features)
+{
+    if (features->function->flat) return BO_OK;
+    if (!features->function->log_energy)
+        return bo_fail(
+            context, BO_UNSUPPORTED, "sampling optimal does not fit function %s: %s", features->function->name,
+            features->frequencies ? "the energy of its features is not known" : "it has no frequencies to choose");
+    if (!features->w)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "sampling optimal does not fit draw %s: its frequencies are one fast transform and cannot be "
+                       "chosen one by one; use orthogonal",
+                       bo_draw_name(features->desc.draw));
+    return BO_OK;
+}
+
+static bo_status check_origin(bo_context *context, const bo_features *features, const bo_origin *origin)
+{
+    size_t kept = origin->frequencies ? origin->frequencies : features->frequencies;
+    if (origin->factor) BO_TRY(check_factor(context, features, origin->factor));
+    if (!origin->q) return BO_OK;
+    if (origin->candidates && origin->candidates < kept)
+        return bo_fail(context, BO_INVALID, "candidates must be at least the %zu frequencies kept, found %zu", kept,
+                       origin->candidates);
+    return bo_features_check_choice(context, features);
+}
+
+bo_status bo_features_like(bo_context *context, const bo_features *features, const bo_origin *origin, bo_features **out)
+{
+    size_t count = origin->factor ? features->desc.dim * features->desc.dim : 0;
+    *out = NULL;
+    BO_TRY(check_origin(context, features, origin));
+    float *proposal = bo_alloc_raw(context, count, sizeof *proposal, "a proposal");
+    if (!proposal) return BO_MEMORY;
+    for (size_t i = 0; i < count; i++) proposal[i] = (float)origin->factor[i];
+    bo_status status = make_like(context, features, origin, count ? proposal : NULL, out);
+    bo_free(proposal);
+    if (status == BO_NUMERIC && count && !origin->q)
+        return bo_fail(context, BO_NUMERIC, "the proposal's factor is singular in float32");
+    return status;
+}
+
+/* ---- in place -------------------------------------------------------------------------------------------------- */
+
+void bo_features_exchange(bo_features *a, bo_features *b)
+{
+    int owners = atomic_load(&a->other_owners), others = atomic_load(&b->other_owners);
+    bo_features kept = *a;
+    *a = *b;
+    *b = kept;
+    atomic_store(&a->other_owners, owners);
+    atomic_store(&b->other_owners, others);
+}
+
+static void become(bo_features *features, bo_features *fresh)
+{
+    bo_features_exchange(features, fresh);
+    bo_features_destroy(fresh);
+}
+
+static bo_status check_drawn(bo_context *context, const bo_features *features)
+{
+    if (bo_features_resampled(features))
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "frequencies that sampling %s chose cannot be drawn again: the sample they were chosen by is gone",
+            bo_sampling_name(features->desc.sampling));
+    return BO_OK;
+}
+
+bo_status bo_features_redraw(bo_context *context, bo_features *features, uint64_t seed)
+{
+    bo_features *fresh;
+    BO_TRY(check_drawn(context, features));
+    BO_TRY(make_like(context, features, &(bo_origin){.seed = seed}, features->proposal, &fresh));
+    become(features, fresh);
+    return BO_OK;
 }
 
 bo_status bo_features_propose(bo_context *context, bo_features *features, const double *factor)
 {
-    size_t count = features->desc.dim * features->desc.dim;
-    BO_TRY(check_proposal(context, features, factor));
-    if (!factor) return remake(context, features, features->desc.seed, NULL);
-    float *proposal = bo_alloc_raw(context, count, sizeof *proposal, "a proposal");
-    if (!proposal) return BO_MEMORY;
-    for (size_t i = 0; i < count; i++) proposal[i] = (float)factor[i];
-    bo_status status = remake(context, features, features->desc.seed, proposal);
-    bo_free(proposal);
-    if (status == BO_NUMERIC) return bo_fail(context, BO_NUMERIC, "the proposal's factor is singular in float32");
-    return status;
+    bo_features *fresh;
+    BO_TRY(check_factor(context, features, factor));
+    BO_TRY(check_drawn(context, features));
+    BO_TRY(bo_features_like(context, features, &(bo_origin){.seed = features->desc.seed, .factor = factor}, &fresh));
+    become(features, fresh);
+    return BO_OK;
 }
+
+/* ---- what a map is ---------------------------------------------------------------------------------------------- */
 
 const float *bo_features_proposal(const bo_features *features)
 {
     return features->proposal;
+}
+
+bool bo_features_resampled(const bo_features *features)
+{
+    return features->weights && (!features->proposal || features->chosen);
+}
+
+bool bo_features_flat(const bo_features *features)
+{
+    return features->function->flat;
 }

@@ -2,8 +2,10 @@
  * probability q_i; a kept frequency's features are multiplied by √(1 / (M q_i)) with M candidates, which leaves
  * E[φ(x)·φ(y)] what it was.
  *
- *   optimal   q_i ~ mean over x of |f_i(x)|² (Sernau, Bonacina, Saurous 2024): minimises the mean squared error of the
- *             kernel over pairs of the data; computed in logarithms, since positive features span many decades
+ *   optimal   q_i ~ sqrt(E|f_i(x)|² E|f_i(y)|²) over the data on either side of the kernel (Sernau, Bonacina, Saurous
+ *             2024, arXiv 2406.18802): minimises the mean squared error of the kernel over pairs of the data; computed in
+ *             logarithms, since positive features span many decades. Candidates that come from a proposal bring its
+ *             weights along: f_i has them
  *   leverage  q_i ~ the ridge leverage scores of the frequency's features, diag(ZᵀZ (ZᵀZ + λI)⁻¹) (Li et al. 2019)
  *
  * A twentieth of the probability is spread evenly, so that no weight exceeds √20 and no frequency that the sample does
@@ -16,60 +18,85 @@ static const double even_share = 0.05;
 
 /* ---- scores -------------------------------------------------------------------------------------------------- */
 
+enum { ROWS = 64 }; /* taken at a time */
+
 typedef struct energy_job {
     const bo_features *candidates;
     const double *u, *half_norms; /* rows x candidates, rows */
     size_t rows;
-    double *log_score; /* running log of the sum over rows */
+    double *log_sum; /* running log of the sum over rows */
 } energy_job;
-
-static double log_add(double a, double b)
-{
-    double high = fmax(a, b), low = fmin(a, b);
-    return low == -INFINITY ? high : high + log1p(exp(low - high));
-}
 
 static void energy_task(void *arg, size_t i, int worker)
 {
     const energy_job *job = arg;
     const bo_features *f = job->candidates;
-    double total = job->log_score[i];
+    double energy[ROWS], top = job->log_sum[i], sum = 0;
     (void)worker;
-    for (size_t r = 0; r < job->rows; r++)
-        total = log_add(total, f->function->log_energy(f, i, job->u[r * f->frequencies + i], job->half_norms[r]));
-    job->log_score[i] = total;
+    for (size_t r = 0; r < job->rows; r++) {
+        energy[r] = f->function->log_energy(f, i, job->u[r * f->frequencies + i], job->half_norms[r]);
+        top = fmax(top, energy[r]);
+    }
+    if (top == -INFINITY) return;
+    for (size_t r = 0; r < job->rows; r++) sum += exp(energy[r] - top);
+    job->log_sum[i] = top + log(exp(job->log_sum[i] - top) + sum);
 }
 
-/* score[i] ~ Σ_x |f_i(x)|², scaled so that the largest is 1 */
-static bo_status optimal_scores(bo_context *context, const bo_features *f, const bo_features_desc *desc, double *score)
+/* Buffers for ROWS rows: t (ROWS x dim), u (ROWS x m), half_norms (ROWS). */
+static bo_status add_energies(bo_context *context, const bo_features *f, const bo_sample *x, const double *w, double *t,
+                              double *log_sum)
 {
-    enum { ROWS = 64 };
-    size_t m = f->frequencies, dim = desc->dim;
-    double *w = bo_alloc_raw(context, m * dim, sizeof *w, "candidate frequencies");
-    double *t = bo_alloc_raw(context, ROWS * (dim + m + 1), sizeof *t, "candidate features");
-    bo_status status = w && t ? bo_features_dense_f64(context, f, w) : BO_MEMORY;
-    for (size_t i = 0; i < m; i++) score[i] = -INFINITY;
-    for (size_t first = 0; status == BO_OK && first < desc->sample_rows; first += ROWS) {
-        size_t rows = desc->sample_rows - first < ROWS ? desc->sample_rows - first : ROWS;
-        double *u = t + ROWS * dim, *half_norms = u + ROWS * m;
+    size_t m = f->frequencies, dim = f->desc.dim;
+    double *u = t + ROWS * dim, *half_norms = u + ROWS * m;
+    for (size_t i = 0; i < m; i++) log_sum[i] = -INFINITY;
+    for (size_t first = 0; first < x->count; first += ROWS) {
+        size_t rows = x->count - first < ROWS ? x->count - first : ROWS;
         for (size_t r = 0; r < rows; r++) {
             half_norms[r] = 0;
             for (size_t j = 0; j < dim; j++) {
-                double value = (double)desc->sample[(first + r) * desc->sample_stride + j] * f->factor[j];
+                double value = (double)x->rows[(first + r) * x->stride + j] * f->factor[j];
                 t[r * dim + j] = value;
                 half_norms[r] += 0.5 * value * value;
             }
         }
-        status = bo_gemm64(context, false, true, rows, m, dim, f->u_scale, t, dim, w, dim, 0, u, m);
-        energy_job job = {f, u, half_norms, rows, score};
-        if (status == BO_OK) bo_parallel(context, m, energy_task, &job);
+        BO_TRY(bo_gemm64(context, false, true, rows, m, dim, f->u_scale, t, dim, w, dim, 0, u, m));
+        energy_job job = {f, u, half_norms, rows, log_sum};
+        bo_parallel(context, m, energy_task, &job);
     }
-    double high = -INFINITY;
-    for (size_t i = 0; i < m; i++) high = fmax(high, score[i]);
-    for (size_t i = 0; i < m; i++) score[i] = high == -INFINITY ? 1 : exp(score[i] - high);
+    return BO_OK;
+}
+
+bo_status bo_features_log_scores(bo_context *context, const bo_features *f, const bo_sample *q, const bo_sample *k,
+                                 double *log_score)
+{
+    size_t m = f->frequencies, dim = f->desc.dim;
+    bool same = q->rows == k->rows && q->count == k->count && q->stride == k->stride;
+    double *w = bo_alloc_raw(context, m * dim, sizeof *w, "candidate frequencies");
+    double *t = bo_alloc_raw(context, ROWS * (dim + m + 1) + m, sizeof *t, "candidate features");
+    double *other = t ? t + ROWS * (dim + m + 1) : NULL;
+    bo_status status = w && t ? bo_features_dense_f64(context, f, w) : BO_MEMORY;
+    if (status == BO_OK) status = add_energies(context, f, q, w, t, log_score);
+    if (status == BO_OK && !same) status = add_energies(context, f, k, w, t, other);
+    double counts = 0.5 * (log((double)q->count) + log((double)k->count));
+    for (size_t i = 0; status == BO_OK && i < m; i++) {
+        if (!same) log_score[i] = 0.5 * (log_score[i] + other[i]);
+        log_score[i] -= counts;
+        if (f->weights && !f->function->exponential) log_score[i] += 2 * log((double)f->weights[i]);
+    }
     bo_free(w);
     bo_free(t);
     return status;
+}
+
+/* score[i] ~ sqrt(Σ_q |f_i|² Σ_k |f_i|²), scaled so that the largest is 1 */
+static bo_status optimal_scores(bo_context *context, const bo_features *f, const bo_sample *q, const bo_sample *k,
+                                double *score)
+{
+    double high = -INFINITY;
+    BO_TRY(bo_features_log_scores(context, f, q, k, score));
+    for (size_t i = 0; i < f->frequencies; i++) high = fmax(high, score[i]);
+    for (size_t i = 0; i < f->frequencies; i++) score[i] = high == -INFINITY ? 1 : exp(score[i] - high);
+    return BO_OK;
 }
 
 /* z_iᵀ (ZZᵀ + λI)⁻¹ z_i = |L⁻¹ z_i|²: the form for few rows. z: rows x columns, overwritten. */
@@ -116,19 +143,20 @@ static bo_status scores_by_columns(bo_context *context, size_t rows, size_t colu
 }
 
 /* A frequency's score is the sum of its features'. */
-static bo_status leverage_scores(bo_context *context, const bo_features *f, const bo_features_desc *desc, double *score)
+static bo_status leverage_scores(bo_context *context, const bo_features *f, const bo_sample *sample, double *score)
 {
-    size_t rows = desc->sample_rows, columns = f->desc.features, m = f->frequencies, dim = desc->dim;
+    size_t rows = sample->count, columns = f->desc.features, m = f->frequencies, dim = f->desc.dim;
+    double lambda = f->desc.leverage_lambda;
     double *x = bo_alloc_raw(context, rows * dim, sizeof *x, "the sample in float64");
     double *z = bo_alloc_raw(context, rows, columns * sizeof *z, "candidate features");
     double *each = bo_alloc_raw(context, columns, sizeof *each, "leverage scores");
     bo_status status = x && z && each ? BO_OK : BO_MEMORY;
     for (size_t r = 0; status == BO_OK && r < rows; r++)
-        for (size_t j = 0; j < dim; j++) x[r * dim + j] = (double)desc->sample[r * desc->sample_stride + j];
+        for (size_t j = 0; j < dim; j++) x[r * dim + j] = (double)sample->rows[r * sample->stride + j];
     if (status == BO_OK) status = bo_features_apply_f64(context, f, rows, x, dim, z, columns);
     if (status == BO_OK)
-        status = rows <= columns ? scores_by_rows(context, rows, columns, desc->leverage_lambda, z, each)
-                                 : scores_by_columns(context, rows, columns, desc->leverage_lambda, z, each);
+        status = rows <= columns ? scores_by_rows(context, rows, columns, lambda, z, each)
+                                 : scores_by_columns(context, rows, columns, lambda, z, each);
     for (size_t i = 0; status == BO_OK && i < m; i++) {
         score[i] = 0;
         for (size_t part = i; part < columns; part += m) score[i] += each[part];
@@ -160,39 +188,53 @@ static void choose(bo_features *features, const bo_features *candidates, const d
     size_t dim = features->desc.dim, kept = features->frequencies, count = candidates->frequencies, i = 0;
     bo_rng rng = bo_rng_make(features->desc.seed, bo_rng_stream("features.choice", 0));
     double offset = bo_rng_uniform(&rng), reached = probability[0];
+    float *weights = features->chosen ? features->chosen : features->weights;
     for (size_t k = 0; k < kept; k++) {
         double tooth = ((double)k + offset) / (double)kept;
         while (reached < tooth && i + 1 < count) reached += probability[++i];
         memcpy(features->w + k * dim, candidates->w + i * dim, dim * sizeof(float));
-        features->weights[k] = (float)sqrt(1 / ((double)count * probability[i]));
+        weights[k] = (float)sqrt(1 / ((double)count * probability[i]));
         if (features->bias) features->bias[k] = candidates->bias[i];
     }
 }
 
-static bo_status make_candidates(bo_context *context, const bo_features *features, bo_features **out)
+static bo_status make_candidates(bo_context *context, const bo_features *features, const float *proposal,
+                                 bo_features **out)
 {
     bo_features_desc desc = features->desc;
     desc.features = desc.candidates * (features->desc.features / features->frequencies);
-    desc.sampling = BO_SAMPLING_DRAWN;
     BO_TRY(bo_features_begin(context, &desc, out));
-    BO_TRY(bo_features_draw(context, *out));
-    return features->function->exponential ? bo_features_finish(context, *out) : BO_OK; /* for OPRF's offsets */
+    BO_TRY(bo_proposal_draw(context, *out, proposal));
+    return features->function->exponential ? bo_features_finish(context, *out) : BO_OK; /* for its offsets */
 }
 
-bo_status bo_features_select(bo_context *context, bo_features *features)
+/* Room for what is kept. */
+static bo_status prepare(bo_context *context, bo_features *features, const float *proposal)
 {
-    const bo_features_desc *desc = &features->desc;
+    size_t kept = features->frequencies;
+    features->w = bo_alloc_raw(context, kept * features->desc.dim, sizeof(float), "frequencies");
+    features->weights = bo_alloc_raw(context, kept, sizeof(float), "importance weights");
+    if (!features->w || !features->weights) return BO_MEMORY;
+    if (proposal) {
+        features->chosen = bo_alloc_raw(context, kept, sizeof(float), "importance weights");
+        if (!features->chosen) return BO_MEMORY;
+        BO_TRY(bo_proposal_keep(context, features, proposal));
+    }
+    return features->function->prepare ? features->function->prepare(context, features) : BO_OK;
+}
+
+bo_status bo_features_select(bo_context *context, bo_features *features, const float *proposal, const bo_sample *q,
+                             const bo_sample *k)
+{
+    size_t count = features->desc.candidates;
     bo_features *candidates = NULL;
-    double *score = bo_alloc_raw(context, desc->candidates, sizeof *score, "scores of candidate frequencies");
-    features->w = bo_alloc_raw(context, features->frequencies * desc->dim, sizeof(float), "frequencies");
-    features->weights = bo_alloc_raw(context, features->frequencies, sizeof(float), "importance weights");
-    bo_status status = score && features->w && features->weights ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = make_candidates(context, features, &candidates);
-    if (status == BO_OK && features->function->prepare) status = features->function->prepare(context, features);
+    double *score = bo_alloc_raw(context, count, sizeof *score, "scores of candidate frequencies");
+    bo_status status = score ? prepare(context, features, proposal) : BO_MEMORY;
+    if (status == BO_OK) status = make_candidates(context, features, proposal, &candidates);
     if (status == BO_OK)
-        status = desc->sampling == BO_SAMPLING_OPTIMAL ? optimal_scores(context, candidates, desc, score)
-                                                       : leverage_scores(context, candidates, desc, score);
-    if (status == BO_OK) status = to_probabilities(context, desc->candidates, score);
+        status = features->desc.sampling == BO_SAMPLING_OPTIMAL ? optimal_scores(context, candidates, q, k, score)
+                                                                : leverage_scores(context, candidates, q, score);
+    if (status == BO_OK) status = to_probabilities(context, count, score);
     if (status == BO_OK) choose(features, candidates, score);
     bo_features_destroy(candidates);
     bo_free(score);
