@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "linear_gradient.h"
+#include "parameters.h"
 
 /* A segment's features and sums. */
 typedef struct back_work {
@@ -14,6 +15,7 @@ typedef struct back_work {
     float *k, *v;                 /* buffers of the stream: chunk x dim, chunk x value_dim */
     double *own;                  /* f_j·df_j: chunk */
     double carried;               /* gradient of the log gates after the chunk at hand */
+    double decay;                 /* gradient of a fixed log gate: the sum over tokens */
     float *front;                 /* the task's parameters where a gradient of the front's is wanted, else NULL */
 } back_work;
 
@@ -169,6 +171,7 @@ static void give_gates(const bo_linear_reverse *at, back_work *work, size_t firs
     bo_rows dgate = bo_rows_at(call, call->gradients->log_gate, d->key_heads, 1, true, at->sequence, at->key_head);
     for (size_t j = rows->keys; j-- > 0;) {
         work->carried += work->back.flow[j] - work->own[j];
+        work->decay += work->carried;
         if (!dgate.at) continue;
         float gate = rows->gate[j * rows->gate_stride];
         double through = d->gate == BO_GATE_CONVEX ? work->own[j] * bo_input_slope(gate) : 0;
@@ -272,6 +275,8 @@ void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
     bool finite = (bo_linear_sweeps(call, at->sequence) ? reverse_causal : reverse_bidirectional)(at, &work, initial);
     if (!finite) bo_note_stop(call);
     end_gradient(at, &work);
+    if (call->attention->desc.gate == BO_GATE_FIXED)
+        at->parameters[bo_parameter_offset(call->attention, BO_PARAMETER_LOG_DECAY)] += (float)work.decay;
 }
 
 void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)

@@ -79,6 +79,13 @@ bo_token bo_linear_token(const bo_attention *attention, float log_scale, float l
                       .weight = (float)exp(own - (double)next)};
 }
 
+/* The log gate of token `at`; NULL without one. */
+static const float *step_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t at)
+{
+    if (attention->desc.gate == BO_GATE_FIXED) return bo_fixed_gate(attention, in, key_head);
+    return in->log_gate ? in->log_gate + at : NULL;
+}
+
 static bool queries_fit(const bo_linear_step_work *work, size_t group, size_t count, size_t row)
 {
     bool fit = true;
@@ -105,7 +112,7 @@ void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in
         bool fit =
             (!in->k || bo_log_scales_fit(1, work.linear.lk + row)) && queries_fit(&work, attention->group, count, row);
         if (!fit || !step_one(attention, &work, row, count, in->k ? in->v + at * d->value_dim : NULL,
-                              in->log_gate ? in->log_gate + at : NULL, sums,
+                              step_gate(attention, in, key_head, at), sums,
                               out + ((first + row) * d->heads + head) * d->value_dim))
             atomic_store(not_finite, true);
     }
