@@ -18,9 +18,9 @@ static const bo_engine *engine_of(bo_attention_kind kind)
     case BO_ATTENTION_HYBRID:
         return &bo_engine_hybrid;
     case BO_ATTENTION_GLA:
-        return NULL;
+        return &bo_engine_gla;
     case BO_ATTENTION_DELTA:
-        return NULL;
+        return &bo_engine_delta;
     case BO_ATTENTION_RIDGE:
         return NULL;
     default:

@@ -1,0 +1,181 @@
+/* The engine of the delta rule: plan, forward and step. */
+#include <math.h>
+#include <string.h>
+#include "delta.h"
+#include "linear.h"
+
+/* ---- plan ------------------------------------------------------------------------------------------------------- */
+
+static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *plan)
+{
+    size_t longest = bo_most(longest_queries, longest_keys);
+    bo_carver forward = {0};
+    plan->chunk = attention->desc.chunk ? attention->desc.chunk : 32;
+    plan->segment = bo_linear_segment(plan->chunk, longest ? longest : 1);
+    bo_delta_make(attention, NULL, 0, plan->chunk, &forward);
+    plan->forward_bytes = forward.bytes;
+    plan->backward_bytes = bo_delta_backward_bytes(attention, plan);
+}
+
+static size_t memory(const bo_attention *attention)
+{
+    return attention->desc.dim * attention->desc.value_dim;
+}
+
+/* ---- forward ---------------------------------------------------------------------------------------------------- */
+
+bo_delta_task bo_delta_task_make(const bo_call *call, size_t sequence, size_t key_head)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    return (bo_delta_task){
+        .call = call,
+        .at = &call->sequences[sequence],
+        .sequence = sequence,
+        .key_head = key_head,
+        .k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, sequence, key_head),
+        .v = bo_rows_at(call, call->in->v, d->key_heads, d->value_dim, true, sequence, key_head),
+        .gate = bo_rows_at(call, call->in->log_gate, d->key_heads, 1, true, sequence, key_head),
+        .beta = bo_rows_at(call, call->in->beta, d->key_heads, 1, true, sequence, key_head),
+    };
+}
+
+/* Every query head of the group, rows [first, first + rows). What is not finite in q, k or v is so in their own
+ * tokens' outputs. */
+static bool ask(const bo_delta_task *at, bo_delta *work, size_t first, size_t rows)
+{
+    const bo_call *call = at->call;
+    const bo_attention_desc *d = &call->attention->desc;
+    for (size_t g = 0; g < call->attention->group; g++) {
+        size_t head = at->key_head * call->attention->group + g;
+        bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head);
+        bo_rows all = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
+        bo_rows out = bo_rows_from(all, first);
+        bo_delta_queries(work, rows, bo_rows_from(q, first).at, q.stride);
+        bo_delta_answer(work, rows, out.at, out.stride);
+        if (!bo_rows_finite(call->kernels, rows, d->value_dim, out.at, out.stride)) return false;
+    }
+    return true;
+}
+
+/* Before the chunk that begins at token `first`: the tape keeps the memory where a segment begins. */
+static void record(const bo_delta_task *at, const bo_delta *work, size_t first)
+{
+    const bo_call *call = at->call;
+    if (call->tape.top && first && first % call->plan.segment == 0)
+        memcpy(bo_tape_memory(call, at->sequence, at->key_head, first / call->plan.segment - 1), work->s,
+               memory(call->attention) * sizeof(float));
+}
+
+static bool forward_rows(const bo_delta_task *at, bo_delta *work)
+{
+    bool asked = at->at->keys == 0;
+    for (size_t first = 0; first < at->at->queries; first += work->chunk) {
+        size_t rows = bo_least(work->chunk, at->at->queries - first);
+        if (bo_watch_stops(at->call->watch, rows)) return false;
+        if (!asked) record(at, work, first);
+        bo_delta_keys(work, at, first, asked ? 0 : rows);
+        if (!asked) bo_delta_solve(work, bo_rows_from(at->v, first).at, at->v.stride);
+        if (!ask(at, work, first, rows)) return false;
+        if (!asked) bo_delta_absorb(work, work->s);
+    }
+    return true;
+}
+
+static void forward(const bo_call *call, size_t sequence, size_t key_head, void *scratch)
+{
+    bo_carver carver = {.at = scratch};
+    size_t floats = memory(call->attention);
+    bo_delta work = bo_delta_make(call->attention, call->in, key_head, call->plan.chunk, &carver);
+    bo_delta_task at = bo_delta_task_make(call, sequence, key_head);
+    bo_delta_begin(&work, call->initial ? call->initial[sequence] : NULL, key_head);
+    if (!forward_rows(&at, &work) || !call->kernels->finite(floats, work.s)) {
+        bo_note_stop(call);
+        return;
+    }
+    if (call->final)
+        memcpy(bo_state_memory(call->attention, call->final[sequence], key_head), work.s, floats * sizeof(float));
+}
+
+/* ---- step ------------------------------------------------------------------------------------------------------- */
+
+/* Keys of `count` sequences (count x dim), queries of the group (group x count x dim) and u (values), one at a time. */
+typedef struct step_work {
+    bo_front front;
+    float *k, *q, *u;
+} step_work;
+
+static step_work step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t count,
+                           bo_carver *carver)
+{
+    size_t rows = count * attention->desc.dim;
+    step_work work = {.front = bo_front_make(attention, in, key_head, carver)};
+    work.k = bo_carve_floats(carver, rows);
+    work.q = bo_carve_floats(carver, attention->group * rows);
+    work.u = bo_carve_floats(carver, attention->desc.value_dim);
+    return work;
+}
+
+size_t bo_delta_step_bytes(const bo_attention *attention, size_t count)
+{
+    bo_carver carver = {0};
+    step_make(attention, NULL, 0, count, &carver);
+    return carver.bytes;
+}
+
+/* Rows after the front, times `factor`. */
+static void take_rows(const bo_front *front, bo_role role, size_t rows, const float *x, size_t ldx, float factor,
+                      float *to)
+{
+    size_t ldt, dim = front->dim;
+    const float *t = bo_front_forward(front, role, rows, x, ldx, to, &ldt);
+    for (size_t i = 0; i < rows; i++) front->kernels->scale(dim, factor, t + i * ldt, to + i * dim);
+}
+
+/* S is read for Sᵀk, then renewed, answering the group's queries in the same pass. */
+static bool step_one(const bo_attention *attention, const step_work *work, const float *k, const float *v,
+                     float log_gate, float beta, float *s, const float *q, size_t ldq, float *out)
+{
+    const bo_kernels *kernels = attention->kernels;
+    size_t dim = attention->desc.dim, values = attention->desc.value_dim;
+    float decay = expf(log_gate);
+    if (v) {
+        kernels->state_step(dim, values, false, 1, NULL, NULL, s, 1, k, dim, work->u, values);
+        for (size_t j = 0; j < values; j++) work->u[j] = beta * (v[j] - decay * work->u[j]);
+    }
+    kernels->state_step(dim, values, v != NULL, decay, k, work->u, s, attention->group, q, ldq, out, values);
+    return kernels->finite(attention->group * values, out); /* S too: 0 times infinity is no number */
+}
+
+void bo_delta_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
+                   size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch)
+{
+    const bo_attention_desc *d = &attention->desc;
+    bo_carver carver = {.at = scratch};
+    step_work work = step_make(attention, in, key_head, count, &carver);
+    size_t head = key_head * attention->group, dim = d->dim;
+    if (in->k)
+        take_rows(&work.front, BO_OF_KEYS, count, in->k + (first * d->key_heads + key_head) * dim, d->key_heads * dim,
+                  1, work.k);
+    for (size_t g = 0; g < attention->group; g++)
+        take_rows(&work.front, BO_OF_QUERIES, count, in->q + (first * d->heads + head + g) * dim, d->heads * dim,
+                  (float)d->scale, work.q + g * count * dim);
+    for (size_t row = 0; row < count; row++) {
+        size_t at = (first + row) * d->key_heads + key_head;
+        if (!step_one(attention, &work, work.k + row * dim, in->k ? in->v + at * d->value_dim : NULL,
+                      bo_log_gate(in->log_gate ? in->log_gate + at : NULL), in->beta ? in->beta[at] : 1,
+                      bo_state_memory(attention, states[first + row], key_head), work.q + row * dim, count * dim,
+                      out + ((first + row) * d->heads + head) * d->value_dim))
+            atomic_store(not_finite, true);
+    }
+}
+
+const bo_engine bo_engine_delta = {
+    .plan = plan,
+    .forward = forward,
+    .backward = bo_delta_backward,
+    .tape_states = bo_linear_tape_states,
+    .memory = memory,
+    .memory_gradient = memory,
+    .step_bytes = bo_delta_step_bytes,
+    .step = bo_delta_step,
+};
