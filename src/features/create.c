@@ -31,6 +31,7 @@ void bo_features_destroy(bo_features *features)
     bo_free(features->hadamard.signs);
     bo_free(features->hadamard.norms);
     bo_sketch_destroy(features->sketch);
+    bo_selftensor_destroy(features->selftensor);
     bo_free(features->monomials);
     bo_free(features);
 }
@@ -176,6 +177,7 @@ static bo_status pack_with_offsets(bo_context *context, bo_features *features)
 bo_status bo_features_finish(bo_context *context, bo_features *features)
 {
     if (features->proposal) BO_TRY(bo_proposal_prepare(context, features));
+    if (features->selftensor) bo_selftensor_finish(features);
     if (features->function->exponential && (features->oprf_a != 0 || features->weights))
         return pack_with_offsets(context, features);
     return features->w ? pack(context, features) : BO_OK;
@@ -243,6 +245,7 @@ bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, 
     if (resolved.function == BO_FUNCTION_POLYNOMIAL) total += resolved.features * sizeof(bo_monomial);
     if (resolved.function == BO_FUNCTION_TENSORSKETCH)
         total += (size_t)resolved.degree * (dim + 1) * (sizeof(int32_t) + sizeof(float));
+    if (resolved.function == BO_FUNCTION_SELFTENSOR) total += 2 * bo_selftensor_count(&resolved) * sizeof(float);
     *bytes = total;
     return BO_OK;
 }

@@ -65,6 +65,9 @@ bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_tensor 
         add_tensor(tensors, &n, "features.sketch_hashes", BO_I32, degree, dim + 1, bo_sketch_hashes(f->sketch));
         add_tensor(tensors, &n, "features.sketch_signs", BO_F32, degree, dim + 1, bo_sketch_signs(f->sketch));
     }
+    if (f->selftensor)
+        add_tensor(tensors, &n, "features.selftensor", BO_F32, bo_selftensor_count(&f->desc), 0,
+                   bo_selftensor_matrices(f->selftensor));
     *count = n;
     return BO_OK;
 }
@@ -179,6 +182,10 @@ static bo_status check_claims(bo_context *context, const bo_tensors *file, const
         BO_TRY(bo_tensors_require(context, file, "features.sketch_hashes", BO_I32, 2, shape, &unused));
         return bo_tensors_require(context, file, "features.sketch_signs", BO_F32, 2, shape, &unused);
     }
+    if (desc->function == BO_FUNCTION_SELFTENSOR) {
+        const size_t count = bo_selftensor_count(desc);
+        return bo_tensors_require(context, file, "features.selftensor", BO_F32, 1, &count, &unused);
+    }
     if (m && desc->draw == BO_DRAW_HADAMARD) {
         hadamard_shape(desc, &blocks, &padded);
         const size_t signs[2] = {blocks * 3, padded};
@@ -247,6 +254,17 @@ static bo_status read_sketch(bo_context *context, const bo_tensors *file, bo_fea
     return check_finite(context, file, "features.sketch_signs", bo_sketch_signs(f->sketch), count, false);
 }
 
+static bo_status read_selftensor(bo_context *context, const bo_tensors *file, bo_features *f)
+{
+    const size_t count = bo_selftensor_count(&f->desc);
+    const bo_tensor *tensor = NULL;
+    BO_TRY(bo_tensors_require(context, file, "features.selftensor", BO_F32, 1, &count, &tensor));
+    BO_TRY(bo_selftensor_create(context, &f->desc, &f->selftensor));
+    float *matrices = bo_selftensor_matrices(f->selftensor);
+    memcpy(matrices, tensor->data, count * sizeof(float));
+    return check_finite(context, file, "features.selftensor", matrices, count, false);
+}
+
 static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_features *f)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
@@ -265,6 +283,7 @@ static bo_status read_arrays(bo_context *context, const bo_tensors *file, bo_fea
     if (f->desc.function == BO_FUNCTION_COSBIAS)
         BO_TRY(read_array(context, file, "features.bias", BO_F32, m, 0, false, &f->bias));
     BO_TRY(check_finite(context, file, "features.bias", f->bias, m, false));
+    if (f->desc.function == BO_FUNCTION_SELFTENSOR) return read_selftensor(context, file, f);
     return f->desc.function == BO_FUNCTION_TENSORSKETCH ? read_sketch(context, file, f) : BO_OK;
 }
 

@@ -31,5 +31,7 @@ uint64_t bo_features_fingerprint(const bo_features *f)
         hash = hash_bytes(hash, bo_sketch_hashes(f->sketch), entries * sizeof(int32_t));
         hash = hash_bytes(hash, bo_sketch_signs(f->sketch), entries * sizeof(float));
     }
+    if (f->selftensor)
+        hash = hash_bytes(hash, bo_selftensor_matrices(f->selftensor), bo_selftensor_count(d) * sizeof(float));
     return hash;
 }

@@ -133,7 +133,7 @@ typedef struct bo_function_definition {
     size_t per_frequency; /* features a frequency; 0: no frequencies */
     bool exact;           /* φ(x)·φ(y) = k(x, y), nothing random */
     bool exponential;     /* features are exp(u + offset + …): weights enter as logarithms, through the offset */
-    bool nonnegative;     /* no feature is ever negative */
+    bool nonnegative;     /* φ(x)·φ(y) is never negative */
     bool flat;            /* every frequency has the same energy whatever the data: as drawn is already optimal */
     /* Maps without frequencies: the length of φ that the descriptor implies; *features 0 means any. */
     bo_status (*count)(bo_context *context, const bo_features_desc *desc, size_t *features);
@@ -174,7 +174,7 @@ typedef struct bo_function_definition {
 extern const bo_function_definition bo_function_sincos, bo_function_cosbias, bo_function_positive,
     bo_function_hyperbolic, bo_function_oprf, bo_function_relu, bo_function_elu, bo_function_polynomial,
     bo_function_tensorsketch, bo_function_taylor, bo_function_custom, bo_function_identity, bo_function_exponential,
-    bo_function_hedgehog, bo_function_rectifier;
+    bo_function_hedgehog, bo_function_rectifier, bo_function_selftensor;
 
 #define BO_KERNEL_BIT(kernel) (1u << (kernel))
 enum {
@@ -200,7 +200,8 @@ typedef struct bo_hadamard {
     float *norms;          /* frequencies */
 } bo_hadamard;
 
-typedef struct bo_sketch bo_sketch; /* functions/tensorsketch.c */
+typedef struct bo_sketch bo_sketch;         /* functions/tensorsketch.c */
+typedef struct bo_selftensor bo_selftensor; /* functions/selftensor.c */
 
 /* A monomial is an earlier one times t[variable] (the first is 1), and a feature is coefficient times
  * monomial. */
@@ -243,6 +244,7 @@ struct bo_features {
     double log_d;   /* OPRF's log D, else 0 */
     bo_hadamard hadamard;
     bo_sketch *sketch;
+    bo_selftensor *selftensor;
     bo_monomial *monomials; /* POLYNOMIAL: one a feature */
 };
 
@@ -298,5 +300,11 @@ bo_status bo_sketch_create(bo_context *context, size_t dim, size_t features, int
 void bo_sketch_destroy(bo_sketch *sketch);
 int32_t *bo_sketch_hashes(bo_sketch *sketch); /* degree x (dim + 1) */
 float *bo_sketch_signs(bo_sketch *sketch);    /* degree x (dim + 1) */
+
+size_t bo_selftensor_count(const bo_features_desc *desc); /* floats of its matrices */
+bo_status bo_selftensor_create(bo_context *context, const bo_features_desc *desc, bo_selftensor **out);
+void bo_selftensor_destroy(bo_selftensor *selftensor);
+float *bo_selftensor_matrices(bo_selftensor *selftensor);
+void bo_selftensor_finish(bo_features *features); /* what follows from its matrices */
 
 #endif

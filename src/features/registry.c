@@ -34,6 +34,7 @@ static const bo_function_definition *const functions[BO_FUNCTION_COUNT] = {
     [BO_FUNCTION_TENSORSKETCH] = &bo_function_tensorsketch,
     [BO_FUNCTION_TAYLOR] = &bo_function_taylor,
     [BO_FUNCTION_CUSTOM] = &bo_function_custom,
+    [BO_FUNCTION_SELFTENSOR] = &bo_function_selftensor,
     [BO_FUNCTION_IDENTITY] = &bo_function_identity,
     [BO_FUNCTION_EXPONENTIAL] = &bo_function_exponential,
     [BO_FUNCTION_HEDGEHOG] = &bo_function_hedgehog,
@@ -74,7 +75,7 @@ bo_function bo_function_default(bo_kernel kernel)
     for (int i = 1; i < BO_FUNCTION_COUNT; i++) {
         /* SINCOS also estimates SOFTMAX, but not with positive features; POSITIVE is the default there */
         if (kernel == BO_KERNEL_SOFTMAX && i == BO_FUNCTION_SINCOS) continue;
-        if (functions[i] && functions[i]->kernels & BO_KERNEL_BIT(kernel)) return (bo_function)i;
+        if (functions[i]->kernels & BO_KERNEL_BIT(kernel)) return (bo_function)i;
     }
     return BO_FUNCTION_DEFAULT;
 }

@@ -48,7 +48,7 @@ static void fitting_functions(bo_kernel kernel, char *text, size_t size)
     size_t used = 0;
     text[0] = 0;
     for (int i = 1; i < BO_FUNCTION_COUNT && used < size; i++)
-        if (bo_function_find((bo_function)i) && bo_function_find((bo_function)i)->kernels & BO_KERNEL_BIT(kernel))
+        if (bo_function_find((bo_function)i)->kernels & BO_KERNEL_BIT(kernel))
             used +=
                 (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", bo_function_name((bo_function)i));
 }

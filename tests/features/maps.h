@@ -48,7 +48,8 @@ static inline bo_features_desc map_desc(bo_kernel kernel, bo_function function, 
 {
     const bo_function_definition *definition = bo_function_find(function);
     size_t features = definition->per_frequency ? definition->per_frequency * FREQUENCIES : 0;
-    if (!definition->per_frequency && !definition->exact) features = 2 * FREQUENCIES;
+    bool squared = function == BO_FUNCTION_SELFTENSOR;
+    if (!definition->per_frequency && !definition->exact) features = squared ? 36 : 2 * FREQUENCIES;
     return (bo_features_desc){.kernel = kernel,
                               .function = function,
                               .draw = draw,
@@ -57,7 +58,7 @@ static inline bo_features_desc map_desc(bo_kernel kernel, bo_function function, 
                               .features = features,
                               .gamma = 0.8,
                               .alpha = 1.5,
-                              .degree = 3,
+                              .degree = squared ? 6 : 3,
                               .seed = 1,
                               .sample = sample,
                               .sample_rows = SAMPLE_ROWS,
@@ -68,12 +69,15 @@ static inline bo_features_desc map_desc(bo_kernel kernel, bo_function function, 
 
 /* How well u of frequency i, in units of what the function makes of it, can be known in float: u is a sum of products,
  * each rounded (d + 2 roundings of at most 2⁻²⁴ Σ|w_j t_j|, the scaled frequency's own included), and the function itself
- * adds a few; `more` is what else its argument contains. w: dense frequencies, t: the scaled input. */
+ * adds a few; `more` is what else its argument contains. w: dense frequencies, t: the scaled input. The self-tensored
+ * sketch of degree h = 3 squares a product of 2h - 2 random sums of up to 8 terms, each of which cancels to about 1/√8 of
+ * its terms' sizes: 8^(h - 1) times what y itself, and twice that what its square, is known to. */
 static inline double map_rounding(const bo_features *f, const double *w, const double *t, size_t i, double more)
 {
     double sum = 1 + more;
     if (f->frequencies)
         for (size_t j = 0; j < DIM; j++) sum += f->u_scale * fabs(w[i * DIM + j] * t[j]);
+    if (f->desc.function == BO_FUNCTION_SELFTENSOR) sum *= 2 * 64;
     if (f->offset) sum += fabs(f->offset[i]);
     if (f->hadamard.padded) { /* the transform sums P terms: Σ|t| at the row's norm */
         double all = 0;
@@ -93,7 +97,6 @@ static inline size_t for_each_map(bo_context *context, const float *sample, map_
         for (int function = 1; function < BO_FUNCTION_COUNT; function++)
             for (int draw = 1; draw < BO_DRAW_COUNT; draw++)
                 for (int sampling = 0; sampling < BO_SAMPLING_COUNT; sampling++) {
-                    if (!bo_function_find((bo_function)function)) continue;
                     bo_features_desc desc = map_desc((bo_kernel)kernel, (bo_function)function, (bo_draw)draw,
                                                      (bo_sampling)sampling, sample);
                     bo_status status = bo_features_memory(context, &desc, &bytes);
