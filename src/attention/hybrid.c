@@ -134,13 +134,11 @@ static void ask(task *t, size_t first, size_t rows, const bo_key_rows *keys)
     const bo_attention *attention = call->attention;
     bo_linear *linear = &t->work.linear;
     size_t dim = attention->desc.dim, value_dim = attention->desc.value_dim;
-    if (linear->keys) {
-        linear->kernels->transpose(linear->keys, linear->count, linear->fk, linear->count, linear->fkt, linear->chunk);
-    }
+    if (linear->keys) bo_linear_transpose(linear);
     for (size_t g = 0; g < attention->group; g++) {
         size_t head = t->window.key_head * attention->group + g;
         bo_rows q = bo_exact_rows(&t->window, call->in->q, dim, head, first);
-        bo_linear_features(linear, rows, q.at, q.stride);
+        bo_linear_map_queries(linear, rows, q.at, q.stride);
         bo_exact_note(call, bo_log_scales_fit(rows, linear->lq));
         bo_linear_queries(linear, rows, keys->lag, keys->v, keys->ldv, t->work.n, value_dim, t->work.denominator,
                           t->work.top);

@@ -57,10 +57,9 @@ static bool map_rows(const step_at *at, step_work *work)
         bo_kept_read(attention->kernels, &kept, (size_t)bo_attention_state_tokens(state) - kept.ring, 1,
                      work->k + row * desc->dim, work->v + row * desc->value_dim);
     }
-    bo_linear_features_into(&work->far.linear, BO_OF_KEYS, count, work->k, desc->dim, work->far.linear.fk,
-                            work->far.linear.lk);
-    bo_linear_step_queries(&work->far, at->in, at->first, count, at->key_head);
-    return bo_log_scales_fit(count, work->far.linear.lk) && bo_log_scales_fit(attention->group * count, work->far.lq);
+    bo_mapper_features(&work->far.mapper, BO_OF_KEYS, count, work->k, desc->dim, work->far.fk, work->far.lk);
+    bo_linear_step_queries(attention, &work->far, at->in, at->first, count, at->key_head);
+    return bo_log_scales_fit(count, work->far.lk) && bo_log_scales_fit(attention->group * count, work->far.lq);
 }
 
 /* The sums take in the key that leaves, if one does, and answer every query of the group: numerators to work->n. */
@@ -69,7 +68,7 @@ static void step_sums(const step_at *at, step_work *work, size_t row, bo_sums su
     const bo_attention *attention = at->attention;
     size_t features = attention->count;
     const float *v = leaves(at, row) ? work->v + row * attention->desc.value_dim : NULL;
-    bo_sums_step(attention, sums, work->far.linear.fk + row * features, work->far.linear.lk[row], v, NULL,
+    bo_sums_step(attention, sums, work->far.fk + row * features, work->far.lk[row], v, NULL,
                  work->far.fq + row * features, at->count * features, work->far.n);
 }
 

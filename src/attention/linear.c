@@ -7,21 +7,23 @@
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
 /* Cycles a token, from counting: within a chunk (C + 16)(D + d_v) operations at 32 a cycle (bands of 16 rows make the
- * triangle a staircase); per chunk the sums are read and written, 8 floats a cycle, and some 1500 cycles go to calls. */
-static double chunk_cost(const bo_attention *attention, size_t chunk)
+ * triangle a staircase; D is the depth of a row); per chunk the sums are read and written, 8 floats a cycle, and some 1500 cycles go to calls. */
+static double chunk_cost(const bo_attention *attention, double depth, size_t chunk)
 {
     double features = (double)attention->count, values = (double)attention->desc.value_dim, tokens = (double)chunk;
-    return (tokens + BO_BAND) * (features + values) / 32 + (features * values / 8 + 1500) / tokens;
+    return (tokens + BO_BAND) * (depth + values) / 32 + (features * values / 8 + 1500) / tokens;
 }
 
-/* The cheapest, but its features, three times over, stay in half of the second cache. */
+/* The cheapest, but its rows, three times over, stay in half of the second cache. */
 static size_t choose_chunk(const bo_attention *attention, const bo_attention_plan *plan)
 {
-    size_t best = 16;
+    size_t best = 16, depth = bo_linear_depth(attention);
     if (attention->desc.chunk) return attention->desc.chunk;
     for (size_t chunk = 32; chunk <= 128; chunk *= 2) {
-        if (3 * chunk * attention->count * sizeof(float) > plan->level2_bytes / 2) break;
-        if (!attention->desc.causal || chunk_cost(attention, chunk) < chunk_cost(attention, best)) best = chunk;
+        if (3 * chunk * depth * sizeof(float) > plan->level2_bytes / 2) break;
+        if (!attention->desc.causal ||
+            chunk_cost(attention, (double)depth, chunk) < chunk_cost(attention, (double)depth, best))
+            best = chunk;
     }
     return best;
 }
@@ -86,10 +88,10 @@ static void fetch(bo_rows rows, size_t first, size_t end, size_t width)
 /* Log scales hold the norm of the row itself: they are not finite where it is not, and nobody need look at it before. */
 static bool told(const bo_linear *linear)
 {
-    return linear->attention->scaled && bo_front_is_none(&linear->front);
+    return linear->attention->scaled && bo_front_is_none(&linear->mapper.front);
 }
 
-bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys, float *features,
+bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys, float *mapped,
                         float *log_scale)
 {
     const bo_attention_desc *d = &at->call->attention->desc;
@@ -97,7 +99,7 @@ bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t firs
     if (!(told(linear) || bo_rows_finite(linear->kernels, keys, d->dim, k, at->k.stride)) ||
         !bo_rows_finite(linear->kernels, keys, d->value_dim, v, at->v.stride))
         return false;
-    bo_linear_features_into(linear, BO_OF_KEYS, keys, k, at->k.stride, features, log_scale);
+    bo_linear_map(linear, BO_OF_KEYS, keys, k, at->k.stride, mapped, log_scale);
     return bo_log_scales_fit(keys, log_scale);
 }
 
@@ -122,15 +124,14 @@ bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t fir
     const bo_attention *attention = call->attention;
     const bo_attention_desc *d = &attention->desc;
     bo_linear *linear = &work->linear;
-    if (linear->keys && queries)
-        linear->kernels->transpose(linear->keys, linear->count, linear->fk, linear->count, linear->fkt, linear->chunk);
+    if (linear->keys && queries) bo_linear_transpose(linear);
     for (size_t g = 0; g < attention->group; g++) {
         size_t head = at->key_head * attention->group + g;
         bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head);
         bo_rows out = bo_rows_at(call, call->out, d->heads, d->value_dim, false, at->sequence, head);
         const float *rows = bo_rows_from(q, first).at;
         if (!told(linear) && !bo_rows_finite(linear->kernels, queries, d->dim, rows, q.stride)) return false;
-        bo_linear_features(linear, queries, bo_rows_from(q, first).at, q.stride);
+        bo_linear_map_queries(linear, queries, rows, q.stride);
         if (!bo_log_scales_fit(queries, linear->lq)) return false;
         fetch(q, first + queries, bo_least(first + queries + linear->chunk, at->at->queries), d->dim);
         bo_linear_queries(linear, queries, 0, bo_rows_from(at->v, first).at, at->v.stride, work->n, d->value_dim,

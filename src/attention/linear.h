@@ -8,59 +8,79 @@
  *     S' = exp(r[0] + b[T] - r[T]) S + Σ_j exp(c[j] + b[T] - r[T]) f_j v_jᵀ
  *
  * and the same for the denominator with v = 1 and z instead of S (Katharopoulos et al. 2020 in chunks; gates as in
- * 2103.02143; running maximum instead of one over the sequence, which would leak the future). */
+ * 2103.02143; running maximum instead of one over the sequence, which would leak the future).
+ *
+ * Where f_i·f_j has a closed form (linear_map.h), a chunk holds rows instead of features; these are made for a panel of
+ * rows at a time, when the sums are asked or take keys in, and stay in the second cache with the sums. */
 #ifndef BO_ATTENTION_LINEAR_H
 #define BO_ATTENTION_LINEAR_H
 
-#include "front.h"
+#include "linear_map.h"
 
 /* Work space of one key head. Invariants: keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false
- * exactly when every exponent above is 0 (no gate, features without log scale). */
+ * exactly when every exponent above is 0 (no gate, features without log scale). With gate FIXED and features without log
+ * scale the exponents do not depend on the chunk: `powers` has them from the beginning, and b, c are not used. */
 typedef struct bo_linear {
     const bo_attention *attention;
     const bo_kernels *kernels;
-    const bo_features *map;
-    bo_front front;
+    bo_mapper mapper;
+    bo_closed closed;
     size_t chunk, count, value_dim;
+    size_t depth; /* of a row of fk and fq: count, where closed the front's width */
+    size_t panel; /* rows whose features are made at a time: chunk, where closed fewer */
     bool weighted;
     bo_sums sums;     /* the state so far: in scratch */
     size_t keys;      /* of the chunk at hand */
-    float *fk, *fkt;  /* features of the keys (chunk x count) and their transpose (count x chunk) */
-    float *fq;        /* of the queries (chunk x count) */
-    float *lk, *lq;   /* their log scales */
+    float *fk, *fkt;  /* features of the keys, where closed their rows (chunk x depth), and the transpose, where closed
+                         times the factors (depth x chunk) */
+    float *fq;        /* of the queries (chunk x depth) */
+    float *features;  /* of a panel: panel x count; NULL unless closed */
+    float *lk, *lq;   /* log scales of the keys and the queries */
     double *b, *c;    /* chunk + 1, chunk */
     float *r;         /* chunk + 1; 0 where not weighted */
+    float *remains;   /* exp(r[0] + b[t] - r[t]), what the sums before are worth after t keys: chunk + 1 */
+    float *powers;    /* log g^(chunk - 1 - i); NULL unless they serve every chunk */
     float *exponents; /* of one row */
     float *weights;   /* of the keys in the sums: exp(c + b[T] - r[T]), 1 where not weighted */
     float *scores;    /* chunk x chunk */
+    float *slopes;    /* f' of the scores where closed and gradients are wanted, else NULL */
     float *values;    /* values times weights: chunk x value_dim */
-    float *t;         /* inputs after the front: chunk x width */
-    void *block;      /* features/block.h's scratch */
 } bo_linear;
 
+/* The depth of its rows. */
+size_t bo_linear_depth(const bo_attention *attention);
 bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
                          bo_carver *carver);
 /* Sums to begin with: those of a state, or nothing where it is NULL. */
 void bo_linear_begin(bo_linear *work, const void *state, size_t key_head);
 void bo_sums_copy(const bo_attention *attention, bo_sums to, bo_sums from);
 
-/* b, r, c and the weights of the chunk's keys, from lk and the sums' log scale. */
-void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t gate_stride);
 /* Features, exponents of the next `keys` keys. log_gate: one a key with this stride, or NULL. */
 void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate,
                     size_t gate_stride);
-/* The same where fk and lk are there already. */
+/* The same where fk and lk are there already: b, r, c, what remains and the weights. */
 void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t gate_stride);
-/* Features (rows x count) and log scales of any rows of q or k; of some queries: fq, lq. */
-void bo_linear_features_into(bo_linear *work, bo_role role, size_t rows, const float *x, size_t ldx, float *features,
-                             float *log_scale);
-void bo_linear_features(bo_linear *work, size_t queries, const float *q, size_t ldq);
+/* The keys at hand transposed (fkt): what queries need. */
+void bo_linear_transpose(const bo_linear *work);
+/* What fk or fq holds of any rows of k or q, and their log scales; of some queries: fq, lq. */
+void bo_linear_map(const bo_linear *work, bo_role role, size_t rows, const float *x, size_t ldx, float *mapped,
+                   float *log_scale);
+void bo_linear_map_queries(bo_linear *work, size_t queries, const float *q, size_t ldq);
+/* Features of rows [first, first + rows) of fk or fq, rows <= panel: where they lie, or made in `features`. */
+const float *bo_linear_features(const bo_linear *work, const float *mapped, size_t first, size_t rows);
 /* Numerators n (queries x value_dim) and denominators of queries whose features are in fq, against sums and the chunk's
- * keys (values v); both are relative to exp(top), top = lq + running log scale (-INFINITY before the first key). */
+ * keys (values v); both are relative to exp(top), top = lq + running log scale (-INFINITY before the first key). Without
+ * a normaliser denominators are 1. */
 void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n,
                        size_t ldn, float *denominator, float *top);
 /* The sums take the chunk's keys in. */
 void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv);
+
+/* The sums have a denominator to give. */
+static inline bool bo_linear_divides(const bo_linear *work)
+{
+    return work->attention->desc.normaliser == BO_NORMALISER_SUM;
+}
 
 /* Scores f_i·f_j of row i for j < visible(i), times exp(c[j] + b[t] - r[t]) where weighted, then zeros; sums (NULL: not
  * wanted) gets each row's sum. Rows are taken in bands that see nearly the same keys. */
@@ -74,9 +94,6 @@ static inline size_t bo_visible(size_t row, size_t lag, size_t keys)
     return count < keys ? count : keys;
 }
 
-/* exp(r[0] + b[t] - r[t]): what the sums before the chunk are worth after t of its keys. */
-float bo_linear_remains(const bo_linear *work, size_t t);
-
 /* Log scales are of a size that leaves exp of their rounding in float: |ℓ| < 2^30. */
 bool bo_log_scales_fit(size_t n, const float *log_scale);
 /* Neither denominator nor numerator has left float. */
@@ -89,6 +106,8 @@ float bo_log_gate(const float *log_gate);
 /* log (1 - g) of a convex gate, never less than log 1e-30; 0 for the others. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
+/* Gate FIXED: `powers` and `remains`, from its log gate. */
+void bo_linear_fix_powers(bo_linear *work, const float *log_gate);
 /* row[j] *= exp(c[j] + b[t] - r[t]) for j < t; returns the row's sum. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row);
 /* d log (1 - g) / d log g of a convex gate: -g / (1 - g), the least 1 - g as above. */
@@ -118,17 +137,18 @@ void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_
 size_t bo_linear_tape_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
 size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
 void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
-/* Work space of a step: features of `count` sequences' tokens together. The linear part's sums are not used. */
+/* Work space of a step: features of `count` sequences' tokens together. */
 typedef struct bo_linear_step_work {
-    bo_linear linear;
+    bo_mapper mapper;
+    float *fk, *lk; /* count x features, count */
     float *fq, *lq; /* group x count x features, group x count */
     float *n;       /* group x value_dim */
 } bo_linear_step_work;
 bo_linear_step_work bo_linear_step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                         size_t count, bo_carver *carver);
 /* Features of the queries of every head of the group. */
-void bo_linear_step_queries(bo_linear_step_work *work, const bo_attention_inputs *in, size_t first, size_t count,
-                            size_t key_head);
+void bo_linear_step_queries(const bo_attention *attention, const bo_linear_step_work *work,
+                            const bo_attention_inputs *in, size_t first, size_t count, size_t key_head);
 size_t bo_linear_step_bytes(const bo_attention *attention, size_t count);
 void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                     size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);

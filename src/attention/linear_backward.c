@@ -10,10 +10,9 @@
 /* A segment's features and sums. */
 typedef struct back_work {
     bo_linear_back back;
-    float *features, *log_scales; /* of a segment's keys: segment x count, segment */
+    float *fk, *log_scales;       /* of a segment's keys: segment x depth, segment */
     float *states, *state_scales; /* S~ᵀ before each of its chunks, and one more; their log scales */
     float *k, *v;                 /* buffers of the stream: chunk x dim, chunk x value_dim */
-    double *own;                  /* f_j·df_j: chunk */
     double carried;               /* gradient of the log gates after the chunk at hand */
     double decay;                 /* gradient of a fixed log gate: the sum over tokens */
     float *front;                 /* the task's parameters where a gradient of the front's is wanted, else NULL */
@@ -24,13 +23,12 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
 {
     size_t chunk = plan->chunk, chunks = attention->desc.causal ? plan->segment / chunk : 1;
     back_work work = {.back = bo_linear_back_make(attention, in, key_head, chunk, carver)};
-    work.features = bo_carve_floats(carver, chunks * chunk * attention->count);
+    work.fk = bo_carve_floats(carver, chunks * chunk * work.back.linear.depth);
     work.log_scales = bo_carve_floats(carver, chunks * chunk);
     work.states = bo_carve_floats(carver, (chunks + 1) * work.back.wide * attention->count);
     work.state_scales = bo_carve_floats(carver, chunks + 1);
     work.k = bo_carve_floats(carver, chunk * attention->desc.dim);
     work.v = bo_carve_floats(carver, chunk * attention->desc.value_dim);
-    work.own = bo_carve(carver, chunk, sizeof(double));
     return work;
 }
 
@@ -125,13 +123,11 @@ static void restore_chunk(back_work *work, const bo_key_rows *rows, size_t index
 {
     bo_linear *linear = &work->back.linear;
     size_t local = index * linear->chunk;
-    linear->keys = rows->keys;
-    linear->fk = work->features + local * linear->count;
+    linear->fk = work->fk + local * linear->depth;
     linear->lk = work->log_scales + local;
     *linear->sums.log_scale = work->state_scales[index];
-    linear->b[0] = 0;
     linear->r[0] = work->state_scales[index];
-    if (linear->weighted && rows->keys) bo_linear_exponents(linear, rows->gate, rows->gate_stride);
+    bo_linear_take(linear, rows->keys, rows->gate, rows->gate_stride);
 }
 
 static bo_key_rows take(const bo_linear_reverse *at, back_work *work, size_t first, size_t rows)
@@ -150,9 +146,9 @@ static void replay(const bo_linear_reverse *at, back_work *work, size_t first, s
     for (size_t at_token = first, index = 0; at_token < end; at_token += chunk, index++) {
         bo_key_rows rows = take(at, work, at_token, bo_least(chunk, end - at_token));
         float *st = work->states + index * size;
-        linear->fk = work->features + index * chunk * linear->count;
+        linear->fk = work->fk + index * chunk * linear->depth;
         linear->lk = work->log_scales + index * chunk;
-        bo_linear_features_into(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
+        bo_linear_map(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         restore_chunk(work, &rows, index);
         if (at_token + chunk >= end && !whole) return;
         bo_linear_back_values(back, &rows);
@@ -170,11 +166,11 @@ static void give_gates(const bo_linear_reverse *at, back_work *work, size_t firs
     const bo_attention_desc *d = &call->attention->desc;
     bo_rows dgate = bo_rows_at(call, call->gradients->log_gate, d->key_heads, 1, true, at->sequence, at->key_head);
     for (size_t j = rows->keys; j-- > 0;) {
-        work->carried += work->back.flow[j] - work->own[j];
+        work->carried += work->back.flow[j] - work->back.own[j];
         work->decay += work->carried;
         if (!dgate.at) continue;
         float gate = rows->gate[j * rows->gate_stride];
-        double through = d->gate == BO_GATE_CONVEX ? work->own[j] * bo_input_slope(gate) : 0;
+        double through = d->gate == BO_GATE_CONVEX ? work->back.own[j] * bo_input_slope(gate) : 0;
         dgate.at[(first + j) * dgate.stride] = (float)(work->carried + through);
     }
 }
@@ -189,7 +185,7 @@ static bool back_chunk(const bo_linear_reverse *at, back_work *work, size_t firs
     bo_linear_back_keys(back, &rows);
     if (!back_queries(at, work, first, count, rows.lag)) return false;
     if (rows.keys == 0) return true;
-    bo_linear_back_finish(back, &rows, work->front, work->own);
+    bo_linear_back_finish(back, &rows, work->front);
     bo_stream_give(at->call->attention, &at->d_keys, first + rows.lag, rows.keys, back->dx, back->dv);
     if (at->call->attention->desc.gate != BO_GATE_NONE) give_gates(at, work, first, &rows);
     return true;
@@ -248,11 +244,11 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     for (size_t first = 0; first < sequence->keys; first += chunk) {
         bo_key_rows rows = take(at, work, first, bo_least(chunk, sequence->keys - first));
         if (bo_watch_stops(call->watch, rows.keys)) return false;
-        bo_linear_features_into(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
+        bo_linear_map(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         linear->keys = rows.keys;
         if (linear->weighted) linear->kernels->exp_shift(rows.keys, linear->lk, -after, linear->weights);
         bo_linear_back_sums(back, &rows);
-        bo_linear_back_finish(back, &rows, work->front, work->own);
+        bo_linear_back_finish(back, &rows, work->front);
         bo_stream_give(call->attention, &at->d_keys, first, rows.keys, back->dx, back->dv);
     }
     /* The initial sums count exp(before - after) of the final ones. */

@@ -4,11 +4,14 @@
 #include <string.h>
 #include "linear.h"
 
-/* Least input weight 1 - g: its logarithm stays finite, and so does the gradient of a gate of exactly 1. */
-static const float least_input = 1e-30f;
+/* Rows whose features are made at a time where scores are closed: deep enough for products near peak, few enough that
+ * the features of a row of thousands stay in the second cache. */
+enum { PANEL = 32 };
 
-/* Log gates below this count as this: sums of them leave double its digits, and nothing is left of the past anyway. */
-static const float least_gate = -1e8f;
+size_t bo_linear_depth(const bo_attention *attention)
+{
+    return bo_closed_used(attention) ? attention->desc.features.dim : attention->count;
+}
 
 bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
                          bo_carver *carver)
@@ -16,31 +19,38 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
     size_t count = attention->count, value_dim = attention->desc.value_dim;
     bo_linear work = {.attention = attention,
                       .kernels = attention->kernels,
-                      .map = attention->features[key_head],
                       .chunk = chunk,
                       .count = count,
                       .value_dim = value_dim,
                       .weighted = attention->scaled || attention->desc.gate != BO_GATE_NONE};
-    work.front = bo_front_make(attention, in, key_head, carver);
+    work.mapper = bo_mapper_make(attention, in, key_head, chunk, carver);
+    work.closed = bo_closed_make(attention, carver);
+    work.depth = bo_linear_depth(attention);
+    work.panel = work.closed.used ? bo_least(chunk, PANEL) : chunk;
+    if (work.closed.used) work.features = bo_carve_floats(carver, work.panel * count);
     work.sums.log_scale = bo_carve_floats(carver, 1);
     work.sums.z = bo_carve_floats(carver, count);
     work.sums.s = bo_carve_floats(carver, count * value_dim);
-    work.fk = bo_carve_floats(carver, chunk * count);
-    work.fkt = bo_carve_floats(carver, count * chunk);
-    work.fq = bo_carve_floats(carver, chunk * count);
+    work.fk = bo_carve_floats(carver, chunk * work.depth);
+    work.fkt = bo_carve_floats(carver, work.depth * chunk);
+    work.fq = bo_carve_floats(carver, chunk * work.depth);
     work.lk = bo_carve_floats(carver, chunk);
     work.lq = bo_carve_floats(carver, chunk);
     work.b = bo_carve(carver, chunk + 1, sizeof(double));
     work.r = bo_carve_floats(carver, chunk + 1);
     work.c = bo_carve(carver, chunk, sizeof(double));
+    work.remains = bo_carve_floats(carver, chunk + 1);
     work.exponents = bo_carve_floats(carver, chunk);
     work.weights = bo_carve_floats(carver, chunk);
     work.scores = bo_carve_floats(carver, chunk * chunk);
     work.values = bo_carve_floats(carver, chunk * value_dim);
-    work.t = bo_carve_floats(carver, chunk * work.front.width);
-    work.block = bo_carve(carver, bo_features_block_bytes(work.map, chunk), 1);
-    for (size_t j = 0; carver->at && j < chunk; j++) work.weights[j] = 1;
-    if (carver->at) memset(work.r, 0, (chunk + 1) * sizeof *work.r);
+    bool fixed = attention->desc.gate == BO_GATE_FIXED && !attention->scaled;
+    if (fixed) work.powers = bo_carve_floats(carver, chunk);
+    if (!carver->at) return work;
+    for (size_t j = 0; j < chunk; j++) work.weights[j] = 1;
+    for (size_t t = 0; t <= chunk; t++) work.remains[t] = 1;
+    memset(work.r, 0, (chunk + 1) * sizeof *work.r);
+    if (fixed) bo_linear_fix_powers(&work, bo_fixed_gate(attention, in, key_head));
     return work;
 }
 
@@ -62,80 +72,60 @@ void bo_linear_begin(bo_linear *work, const void *state, size_t key_head)
         memset(work->sums.z, 0, work->count * sizeof(float));
         memset(work->sums.s, 0, work->count * work->value_dim * sizeof(float));
     }
-    work->b[0] = 0;
     work->r[0] = *work->sums.log_scale;
 }
 
-float bo_log_gate(const float *log_gate)
+void bo_linear_map(const bo_linear *work, bo_role role, size_t rows, const float *x, size_t ldx, float *mapped,
+                   float *log_scale)
 {
-    return log_gate ? fmaxf(*log_gate, least_gate) : 0;
-}
-
-float bo_log_input(const bo_attention *attention, float log_gate)
-{
-    return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), least_input)) : 0;
-}
-
-double bo_input_slope(float log_gate)
-{
-    return -exp((double)log_gate) / fmax(-expm1((double)log_gate), (double)least_input);
-}
-
-/* Sums of gates may be far larger than any exponent that counts, so they cancel in double. */
-float bo_linear_weigh(const bo_linear *work, size_t t, float *row)
-{
-    if (work->attention->desc.gate == BO_GATE_NONE) return work->kernels->exp_weigh(t, work->lk, -work->r[t], row);
-    double after = work->b[t] - (double)work->r[t];
-    for (size_t j = 0; j < t; j++) work->exponents[j] = (float)(work->c[j] + after);
-    return work->kernels->exp_weigh(t, work->exponents, 0, row);
-}
-
-/* b, r, c and the weights of the chunk's keys. */
-void bo_linear_exponents(bo_linear *work, const float *log_gate, size_t stride)
-{
-    bool scaled = work->attention->scaled;
-    work->b[0] = 0;
-    work->r[0] = *work->sums.log_scale;
-    for (size_t j = 0; j < work->keys; j++) {
-        float gate = bo_log_gate(log_gate ? log_gate + j * stride : NULL);
-        double own = (double)work->lk[j] + (double)bo_log_input(work->attention, gate);
-        work->b[j + 1] = work->b[j] + (double)gate;
-        work->r[j + 1] = scaled ? fmaxf(work->r[j] + gate, (float)own) : 0;
-        work->c[j] = own - work->b[j + 1];
+    const bo_mapper *mapper = &work->mapper;
+    size_t width = mapper->front.width, ldt;
+    if (!work->closed.used) {
+        bo_mapper_features(mapper, role, rows, x, ldx, mapped, log_scale);
+        return;
     }
-    for (size_t j = 0; j < work->keys; j++) work->weights[j] = 1;
-    bo_linear_weigh(work, work->keys, work->weights);
-}
-
-void bo_linear_features_into(bo_linear *work, bo_role role, size_t rows, const float *x, size_t ldx, float *features,
-                             float *log_scale)
-{
-    size_t ldt;
-    const float *t = bo_front_forward(&work->front, role, rows, x, ldx, work->t, &ldt);
-    bo_features_block(work->map, rows, t, ldt, features, work->count, log_scale, work->block);
+    const float *t = bo_front_forward(&mapper->front, role, rows, x, ldx, mapped, &ldt);
+    for (size_t r = 0; t != mapped && r < rows; r++) memcpy(mapped + r * width, t + r * ldt, width * sizeof *mapped);
+    memset(log_scale, 0, rows * sizeof *log_scale);
 }
 
 void bo_linear_keys(bo_linear *work, size_t keys, const float *k, size_t ldk, const float *log_gate, size_t gate_stride)
 {
-    bo_linear_features_into(work, BO_OF_KEYS, keys, k, ldk, work->fk, work->lk);
+    bo_linear_map(work, BO_OF_KEYS, keys, k, ldk, work->fk, work->lk);
     bo_linear_take(work, keys, log_gate, gate_stride);
 }
 
-void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t gate_stride)
+void bo_linear_map_queries(bo_linear *work, size_t queries, const float *q, size_t ldq)
 {
-    work->keys = keys;
-    if (work->weighted && keys) bo_linear_exponents(work, log_gate, gate_stride);
+    bo_linear_map(work, BO_OF_QUERIES, queries, q, ldq, work->fq, work->lq);
 }
 
-void bo_linear_features(bo_linear *work, size_t queries, const float *q, size_t ldq)
+const float *bo_linear_features(const bo_linear *work, const float *mapped, size_t first, size_t rows)
 {
-    bo_linear_features_into(work, BO_OF_QUERIES, queries, q, ldq, work->fq, work->lq);
+    const float *from = mapped + first * work->depth;
+    if (!work->closed.used) return from;
+    bo_features_block(work->mapper.map, rows, from, work->depth, work->features, work->count, work->exponents,
+                      work->mapper.block);
+    return work->features;
 }
 
-float bo_linear_remains(const bo_linear *work, size_t t)
+void bo_linear_transpose(const bo_linear *work)
 {
-    if (t == 0 || !work->weighted) return 1;
-    return (float)exp((double)work->r[0] + work->b[t] - (double)work->r[t]);
+    work->kernels->transpose(work->keys, work->depth, work->fk, work->depth, work->fkt, work->chunk);
+    for (size_t j = 0; work->closed.used && j < work->depth; j++) {
+        float *row = work->fkt + j * work->chunk;
+        work->kernels->scale(work->keys, work->closed.factor[j], row, row);
+    }
+}
+
+/* One row of scores: what is seen is weighed, the rest 0; returns the sum where it is wanted. */
+static float finish_scores(const bo_linear *work, size_t row, size_t t, bool wanted)
+{
+    float *scores = work->scores + row * work->chunk, *slopes = work->slopes ? work->slopes + row * work->chunk : NULL;
+    memset(scores + t, 0, (work->keys - t) * sizeof *scores);
+    if (work->closed.used) bo_closed_apply(&work->closed, t, scores, slopes);
+    if (work->weighted) return bo_linear_weigh(work, t, scores);
+    return wanted ? work->kernels->dot_f32(t, scores, work->weights) : 0;
 }
 
 void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums)
@@ -144,20 +134,24 @@ void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *
     for (size_t first = 0; first < queries; first += BO_BAND) {
         size_t rows = queries - first < BO_BAND ? queries - first : BO_BAND;
         size_t width = bo_visible(first + rows - 1, lag, work->keys);
-        kernels->multiply(rows, width, work->count, work->fq + first * work->count, work->count, 1, work->fkt,
+        kernels->multiply(rows, width, work->depth, work->fq + first * work->depth, work->depth, 1, work->fkt,
                           work->chunk, false, work->scores + first * work->chunk, work->chunk);
         for (size_t i = first; i < first + rows; i++) {
-            float *row = work->scores + i * work->chunk;
-            size_t t = bo_visible(i, lag, work->keys);
-            memset(row + t, 0, (work->keys - t) * sizeof *row);
-            if (work->weighted) {
-                float sum = bo_linear_weigh(work, t, row);
-                if (sums) sums[i] = sum;
-            } else if (sums) {
-                sums[i] = kernels->dot_f32(t, row, work->weights);
-            }
+            float sum = finish_scores(work, i, bo_visible(i, lag, work->keys), sums != NULL);
+            if (sums) sums[i] = sum;
         }
     }
+}
+
+/* Products of features (rows x count) with the sums, some features at a time: their part of S stays in the first
+ * cache. */
+static void ask_sums(const bo_linear *work, size_t rows, const float *features, float *n, size_t ldn)
+{
+    enum { FIRST_CACHE = 6 << 10 }; /* floats, of 8192 */
+    size_t count = work->count, values = work->value_dim, step = FIRST_CACHE / values + 1;
+    for (size_t first = 0; first < count; first += step)
+        work->kernels->multiply(rows, values, bo_least(step, count - first), features + first, count, 1,
+                                work->sums.s + first * values, values, first > 0, n, ldn);
 }
 
 void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n,
@@ -165,15 +159,19 @@ void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const 
 {
     const bo_kernels *kernels = work->kernels;
     size_t count = work->count, values = work->value_dim;
-    bo_linear_scores(work, queries, lag, denominator);
-    kernels->multiply(queries, values, count, work->fq, count, 1, work->sums.s, values, false, n, ldn);
-    for (size_t i = 0; i < queries; i++) {
-        size_t t = bo_visible(i, lag, work->keys);
-        float remains = bo_linear_remains(work, t);
-        float before = kernels->dot_f32(count, work->fq + i * count, work->sums.z);
-        if (remains != 1) kernels->scale(values, remains, n + i * ldn, n + i * ldn);
-        denominator[i] += remains * before;
-        top[i] = work->lq[i] + work->r[t];
+    bool divides = bo_linear_divides(work);
+    bo_linear_scores(work, queries, lag, divides ? denominator : NULL);
+    for (size_t first = 0; first < queries; first += work->panel) {
+        size_t end = bo_least(first + work->panel, queries);
+        const float *features = bo_linear_features(work, work->fq, first, end - first);
+        ask_sums(work, end - first, features, n + first * ldn, ldn);
+        for (size_t i = first; i < end; i++, features += count) {
+            size_t t = bo_visible(i, lag, work->keys);
+            float remains = work->remains[t];
+            if (remains != 1) kernels->scale(values, remains, n + i * ldn, n + i * ldn);
+            denominator[i] = divides ? denominator[i] + remains * kernels->dot_f32(count, features, work->sums.z) : 1;
+            top[i] = work->lq[i] + work->r[t];
+        }
     }
     for (size_t first = 0; first < queries; first += BO_BAND) {
         size_t rows = queries - first < BO_BAND ? queries - first : BO_BAND;
@@ -187,8 +185,8 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
     const bo_kernels *kernels = work->kernels;
     size_t count = work->count, values = work->value_dim, keys = work->keys;
     if (keys == 0) return;
-    float remains = bo_linear_remains(work, keys);
     const float *weighed = v;
+    float remains = work->remains[keys];
     size_t stride = ldv;
     if (work->weighted) {
         for (size_t j = 0; j < keys; j++)
@@ -200,10 +198,14 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
         kernels->scale(count, remains, work->sums.z, work->sums.z);
         kernels->scale(count * values, remains, work->sums.s, work->sums.s);
     }
-    kernels->multiply(1, count, keys, work->weights, keys, 1, work->fk, count, true, work->sums.z, count);
-    kernels->multiply(count, values, keys, work->fk, 1, count, weighed, stride, true, work->sums.s, values);
+    for (size_t first = 0; first < keys; first += work->panel) {
+        size_t rows = bo_least(work->panel, keys - first);
+        const float *features = bo_linear_features(work, work->fk, first, rows);
+        kernels->multiply(1, count, rows, work->weights + first, rows, 1, features, count, true, work->sums.z, count);
+        kernels->multiply(count, values, rows, features, 1, count, weighed + first * stride, stride, true, work->sums.s,
+                          values);
+    }
     if (work->weighted) *work->sums.log_scale = work->r[keys];
-    work->b[0] = 0;
     work->r[0] = *work->sums.log_scale;
     work->keys = 0;
 }

@@ -22,8 +22,8 @@ typedef struct bo_linear_forward {
 bo_linear_forward bo_linear_forward_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                          size_t chunk, bo_carver *carver);
 
-/* Features and log scales of keys [first, first + keys); false: numbers that are not finite, or too large. */
-bool bo_linear_map_keys(const bo_linear_task *task, bo_linear *linear, size_t first, size_t keys, float *features,
+/* What fk holds of keys [first, first + keys), and their log scales; false: numbers that are not finite, or too large. */
+bool bo_linear_map_keys(const bo_linear_task *task, bo_linear *linear, size_t first, size_t keys, float *mapped,
                         float *log_scale);
 /* Queries [first, first + queries) of every head of the group against the sums and the chunk's keys. */
 bool bo_linear_ask(const bo_linear_task *task, bo_linear_forward *work, size_t first, size_t queries);

@@ -12,6 +12,22 @@ static const float most_slope = 1e36f;
 /* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
 enum { COLUMNS = 32 };
 
+/* Where features' gradients go, a chunk of them or a panel. */
+static void carve_slopes(bo_linear_back *back, bo_carver *carver)
+{
+    bo_linear *work = &back->linear;
+    size_t chunk = work->chunk, width = work->depth;
+    back->dfq = back->dfk = bo_carve_floats(carver, work->panel * work->count);
+    if (!work->closed.used) {
+        back->dfk = bo_carve_floats(carver, chunk * work->count);
+        return;
+    }
+    work->slopes = bo_carve_floats(carver, chunk * chunk);
+    back->ft = bo_carve_floats(carver, work->count * work->panel);
+    back->direct = bo_carve_floats(carver, chunk * width);
+    back->dtk = bo_carve_floats(carver, chunk * width);
+}
+
 bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                    size_t chunk, bo_carver *carver)
 {
@@ -23,13 +39,13 @@ bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_atten
     back.vt = bo_carve_floats(carver, wide * chunk);
     back.vw = bo_carve_floats(carver, chunk * wide);
     back.p = bo_carve_floats(carver, chunk * chunk);
-    back.dfq = bo_carve_floats(carver, chunk * count);
-    back.dfk = bo_carve_floats(carver, chunk * count);
+    carve_slopes(&back, carver);
     back.dvt = bo_carve_floats(carver, values * chunk);
-    back.dt = bo_carve_floats(carver, chunk * back.linear.front.width);
+    back.dt = bo_carve_floats(carver, chunk * back.linear.mapper.front.width);
     back.dx = bo_carve_floats(carver, chunk * attention->desc.dim);
     back.dv = bo_carve_floats(carver, chunk * values);
     back.flow = bo_carve(carver, chunk, sizeof(double));
+    back.own = bo_carve(carver, chunk, sizeof(double));
     return back;
 }
 
@@ -44,8 +60,12 @@ void bo_linear_advance(const bo_linear_back *back, const float *st, float *next)
 {
     const bo_linear *work = &back->linear;
     size_t count = work->count;
-    work->kernels->scale(back->wide * count, bo_linear_remains(work, work->keys), st, next);
-    work->kernels->multiply(back->wide, count, work->keys, back->vw, 1, back->wide, work->fk, count, true, next, count);
+    work->kernels->scale(back->wide * count, work->remains[work->keys], st, next);
+    for (size_t first = 0; first < work->keys; first += work->panel) {
+        size_t rows = bo_least(work->panel, work->keys - first);
+        work->kernels->multiply(back->wide, count, rows, back->vw + first * back->wide, 1, back->wide,
+                                bo_linear_features(work, work->fk, first, rows), count, true, next, count);
+    }
 }
 
 void bo_linear_back_values(bo_linear_back *back, const bo_key_rows *rows)
@@ -59,17 +79,48 @@ void bo_linear_back_values(bo_linear_back *back, const bo_key_rows *rows)
     }
 }
 
+/* f_i·df_i of some rows, for the gates. */
+static void add_flow(const bo_linear *work, size_t rows, const float *features, const float *slopes, double *flow)
+{
+    size_t count = work->count;
+    for (size_t i = 0; work->attention->desc.gate != BO_GATE_NONE && i < rows; i++)
+        flow[i] += work->kernels->dot(count, features + i * count, slopes + i * count);
+}
+
+/* Closed: a panel of keys, down to dt. */
+static void sums_panel(bo_linear_back *back, size_t first, size_t rows)
+{
+    const bo_linear *work = &back->linear;
+    const bo_kernels *kernels = work->kernels;
+    size_t count = work->count, wide = back->wide, depth = work->depth;
+    const float *features = bo_linear_features(work, work->fk, first, rows);
+    kernels->multiply(rows, count, wide, back->vw + first * wide, wide, 1, back->gt, count, false, back->dfk, count);
+    add_flow(work, rows, features, back->dfk, back->own + first);
+    bo_features_block_backward(work->mapper.map, rows, work->fk + first * depth, depth, features, count, back->dfk,
+                               count, back->dtk + first * depth, depth, work->mapper.block);
+    kernels->transpose(rows, count, features, count, back->ft, rows);
+    kernels->multiply(work->value_dim, rows, count, back->gt, count, 1, back->ft, rows, false, back->dvt + first,
+                      work->chunk);
+}
+
 void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows)
 {
     const bo_linear *work = &back->linear;
     const bo_kernels *kernels = work->kernels;
     size_t count = work->count, values = work->value_dim, keys = rows->keys, chunk = work->chunk, wide = back->wide;
-    kernels->transpose(keys, count, work->fk, count, work->fkt, chunk);
+    memset(back->own, 0, keys * sizeof *back->own);
+    bo_linear_transpose(work);
     kernels->transpose(keys, values, rows->v, rows->ldv, back->vt, chunk);
     for (size_t j = 0; j < keys; j++) back->vt[values * chunk + j] = 1;
     bo_linear_back_values(back, rows);
-    kernels->multiply(keys, count, wide, back->vw, wide, 1, back->gt, count, false, back->dfk, count);
-    kernels->multiply(values, keys, count, back->gt, count, 1, work->fkt, chunk, false, back->dvt, chunk);
+    if (work->closed.used) {
+        memset(back->direct, 0, keys * work->depth * sizeof *back->direct);
+        for (size_t first = 0; first < keys; first += work->panel)
+            sums_panel(back, first, bo_least(work->panel, keys - first));
+    } else {
+        kernels->multiply(keys, count, wide, back->vw, wide, 1, back->gt, count, false, back->dfk, count);
+        kernels->multiply(values, keys, count, back->gt, count, 1, work->fkt, chunk, false, back->dvt, chunk);
+    }
     for (size_t i = 0; work->weighted && i < values; i++)
         for (size_t j = 0; j < keys; j++) back->dvt[i * chunk + j] *= work->weights[j];
 }
@@ -80,7 +131,7 @@ void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows)
     memset(back->flow, 0, work->chunk * sizeof *back->flow);
     if (rows->keys == 0) return;
     bo_linear_back_sums(back, rows);
-    float remains = bo_linear_remains(work, rows->keys);
+    float remains = work->remains[rows->keys];
     if (remains != 1) work->kernels->scale(back->wide * work->count, remains, back->gt, back->gt);
 }
 
@@ -111,15 +162,27 @@ static void output_gradients(bo_linear_back *back, const bo_query_rows *rows)
         float *dn = back->dn + i * wide;
         output_gradient(work, rows->dout + i * rows->lddout, rows->out + i * rows->ldout, work->lq[i] + work->r[t],
                         rows->top[i], rows->sum[i], dn);
-        work->kernels->scale(wide, bo_linear_remains(work, t), dn, back->carried + i * wide);
+        work->kernels->scale(wide, work->remains[t], dn, back->carried + i * wide);
     }
 }
 
-/* P, zero where nothing is seen. */
+/* Gates where scores are closed: what row i owes to f_i·df_i and to f_j·df_j within the chunk is dn~_i·v~_j A_ij. */
+static void share_flow(bo_linear_back *back, size_t row, size_t t, const float *products)
+{
+    const float *scores = back->linear.scores + row * back->linear.chunk;
+    for (size_t j = 0; j < t; j++) {
+        double flow = (double)products[j] * (double)scores[j];
+        back->flow[row] += flow;
+        back->own[j] += flow;
+    }
+}
+
+/* P, zero where nothing is seen; where closed P_ij f'(s_ij). The scores are there. */
 static void value_products(bo_linear_back *back, const bo_query_rows *rows)
 {
     const bo_linear *work = &back->linear;
     const bo_kernels *kernels = work->kernels;
+    bool gated = work->closed.used && work->attention->desc.gate != BO_GATE_NONE;
     for (size_t first = 0; first < rows->rows; first += BO_BAND) {
         size_t band = bo_least(BO_BAND, rows->rows - first),
                width = bo_visible(first + band - 1, rows->lag, work->keys);
@@ -129,77 +192,136 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
             size_t t = bo_visible(i, rows->lag, work->keys);
             float *row = back->p + i * work->chunk;
             memset(row + t, 0, (work->keys - t) * sizeof *row);
+            if (gated) share_flow(back, i, t, row);
             if (work->weighted) bo_linear_weigh(work, t, row);
+            for (size_t j = 0; work->closed.used && j < t; j++) row[j] *= work->slopes[i * work->chunk + j];
         }
     }
 }
 
-/* What queries and keys of the chunk owe each other: df_i, df_j and dv_j through P and A. */
-static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
+/* Keys from j on are seen by rows from j + lag on: to = Pᵀ fq added to the keys' gradients, and Aᵀ dn to dv. */
+static void give_keys(bo_linear_back *back, const bo_query_rows *rows, float *to)
 {
     const bo_linear *work = &back->linear;
     const bo_kernels *kernels = work->kernels;
-    size_t count = work->count, keys = work->keys, chunk = work->chunk;
-    bo_linear_scores(work, rows->rows, rows->lag, NULL);
-    value_products(back, rows);
-    for (size_t first = 0; first < rows->rows; first += BO_BAND) {
-        size_t band = bo_least(BO_BAND, rows->rows - first), width = bo_visible(first + band - 1, rows->lag, keys);
-        kernels->multiply(band, count, width, back->p + first * chunk, chunk, 1, work->fk, count, true,
-                          back->dfq + first * count, count);
-    }
-    for (size_t j = 0; j < keys; j += COLUMNS) { /* keys from j on are seen by rows from j + lag on */
+    size_t depth = work->depth, keys = work->keys, chunk = work->chunk;
+    for (size_t j = 0; j < keys; j += COLUMNS) {
         size_t columns = bo_least(COLUMNS, keys - j), from = j + rows->lag, seen = rows->rows - from;
-        kernels->multiply(columns, count, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * count, count,
-                          true, back->dfk + j * count, count);
+        kernels->multiply(columns, depth, seen, back->p + from * chunk + j, 1, chunk, work->fq + from * depth, depth,
+                          true, to + j * depth, depth);
         kernels->multiply(work->value_dim, columns, seen, back->dn + from * back->wide, 1, back->wide,
                           work->scores + from * chunk + j, chunk, true, back->dvt + j, chunk);
     }
 }
 
-/* d inputs of the features in `features`, through map and front. */
-static void through_map(bo_linear_back *back, bo_role role, size_t rows, const float *x, size_t ldx,
-                        const float *features, const float *gradient, float *dx, size_t lddx, float *parameters)
+/* P fk, added to or written over what the queries get. */
+static void give_queries(bo_linear_back *back, const bo_query_rows *rows, bool add, float *to)
 {
-    bo_linear *work = &back->linear;
-    size_t ldt, count = work->count;
-    const float *t = bo_front_forward(&work->front, role, rows, x, ldx, work->t, &ldt);
-    if (bo_front_is_none(&work->front)) {
-        bo_features_block_backward(work->map, rows, t, ldt, features, count, gradient, count, dx, lddx, work->block);
+    const bo_linear *work = &back->linear;
+    size_t depth = work->depth, chunk = work->chunk;
+    for (size_t first = 0; first < rows->rows; first += BO_BAND) {
+        size_t band = bo_least(BO_BAND, rows->rows - first),
+               width = bo_visible(first + band - 1, rows->lag, work->keys);
+        work->kernels->multiply(band, depth, width, back->p + first * chunk, chunk, 1, work->fk, depth, add,
+                                to + first * depth, depth);
+    }
+}
+
+/* dt += factor ∘ direct */
+static void add_direct(const bo_linear *work, size_t rows, const float *direct, float *dt)
+{
+    size_t depth = work->depth;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < depth; j++) dt[r * depth + j] += work->closed.factor[j] * direct[r * depth + j];
+}
+
+/* What queries and keys of the chunk owe each other: df_i, df_j (where closed dt_i, dt_j) and dv_j through P and A. */
+static void within_chunk(bo_linear_back *back, const bo_query_rows *rows)
+{
+    const bo_linear *work = &back->linear;
+    bool closed = work->closed.used;
+    bo_linear_scores(work, rows->rows, rows->lag, NULL);
+    value_products(back, rows);
+    give_keys(back, rows, closed ? back->direct : back->dfk);
+    if (!closed) {
+        give_queries(back, rows, true, back->dfq);
         return;
     }
-    bo_features_block_backward(work->map, rows, t, ldt, features, count, gradient, count, back->dt, work->front.width,
-                               work->block);
-    bo_front_backward(&work->front, role, rows, x, ldx, back->dt, dx, lddx, parameters);
+    give_queries(back, rows, false, work->mapper.t);
+    add_direct(work, rows->rows, work->mapper.t, back->dt);
+}
+
+/* dt of the features in `features`, through the map; t: the rows after the front. */
+static void through_map(bo_linear_back *back, size_t rows, const float *t, size_t ldt, const float *features,
+                        const float *slopes, float *dt, size_t lddt)
+{
+    const bo_mapper *mapper = &back->linear.mapper;
+    bo_features_block_backward(mapper->map, rows, t, ldt, features, mapper->count, slopes, mapper->count, dt, lddt,
+                               mapper->block);
+}
+
+/* Not closed: d inputs of the features in `features`, through map and front. */
+static void through_front(bo_linear_back *back, bo_role role, size_t rows, const float *x, size_t ldx,
+                          const float *features, const float *slopes, float *dx, size_t lddx, float *parameters)
+{
+    const bo_mapper *mapper = &back->linear.mapper;
+    size_t ldt;
+    const float *t = bo_front_forward(&mapper->front, role, rows, x, ldx, mapper->t, &ldt);
+    if (bo_front_is_none(&mapper->front)) {
+        through_map(back, rows, t, ldt, features, slopes, dx, lddx);
+        return;
+    }
+    through_map(back, rows, t, ldt, features, slopes, back->dt, mapper->front.width);
+    bo_front_backward(&mapper->front, role, rows, x, ldx, back->dt, dx, lddx, parameters);
+}
+
+/* A panel of queries: df_i through the sums before the chunk, and their part of G. Closed: down to dt. */
+static void query_panel(bo_linear_back *back, size_t first, size_t rows)
+{
+    const bo_linear *work = &back->linear;
+    const bo_kernels *kernels = work->kernels;
+    size_t count = work->count, wide = back->wide, depth = work->depth;
+    const float *features = bo_linear_features(work, work->fq, first, rows), *carried = back->carried + first * wide;
+    kernels->multiply(rows, count, wide, carried, wide, 1, back->st, count, false, back->dfq, count);
+    kernels->multiply(wide, count, rows, carried, 1, wide, features, count, true, back->gt, count);
+    if (!work->closed.used) return;
+    add_flow(work, rows, features, back->dfq, back->flow + first);
+    through_map(back, rows, work->fq + first * depth, depth, features, back->dfq, back->dt + first * depth, depth);
 }
 
 void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters)
 {
     bo_linear *work = &back->linear;
-    const bo_kernels *kernels = work->kernels;
-    size_t count = work->count, wide = back->wide, dim = work->front.dim;
-    bo_linear_features(work, rows->rows, rows->q, rows->ldq);
+    const bo_front *front = &work->mapper.front;
+    size_t dim = front->dim;
+    bo_linear_map_queries(work, rows->rows, rows->q, rows->ldq);
     output_gradients(back, rows);
-    kernels->multiply(rows->rows, count, wide, back->carried, wide, 1, back->st, count, false, back->dfq, count);
-    kernels->multiply(wide, count, rows->rows, back->carried, 1, wide, work->fq, count, true, back->gt, count);
+    for (size_t first = 0; first < rows->rows; first += work->panel)
+        query_panel(back, first, bo_least(work->panel, rows->rows - first));
     if (work->keys) within_chunk(back, rows);
-    for (size_t i = 0; work->attention->desc.gate != BO_GATE_NONE && i < rows->rows; i++)
-        back->flow[i] += kernels->dot(count, work->fq + i * count, back->dfq + i * count);
+    if (!work->closed.used) add_flow(work, rows->rows, work->fq, back->dfq, back->flow);
     if (!rows->dq && !parameters) return;
     float *dq = rows->dq && !rows->add ? rows->dq : back->dx;
     size_t lddq = rows->dq && !rows->add ? rows->lddq : dim;
-    through_map(back, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, work->fq, back->dfq, dq, lddq, parameters);
+    if (work->closed.used)
+        bo_front_backward(front, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, back->dt, dq, lddq, parameters);
+    else
+        through_front(back, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, work->fq, back->dfq, dq, lddq, parameters);
     for (size_t i = 0; rows->dq && rows->add && i < rows->rows; i++)
-        kernels->axpy(dim, 1, back->dx + i * dim, rows->dq + i * rows->lddq);
+        work->kernels->axpy(dim, 1, back->dx + i * dim, rows->dq + i * rows->lddq);
 }
 
-void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters, double *own)
+void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters)
 {
     bo_linear *work = &back->linear;
-    const bo_kernels *kernels = work->kernels;
-    size_t count = work->count, values = work->value_dim;
-    for (size_t j = 0; work->attention->desc.gate != BO_GATE_NONE && j < rows->keys; j++)
-        own[j] = kernels->dot(count, work->fk + j * count, back->dfk + j * count);
-    through_map(back, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, work->fk, back->dfk, back->dx, work->front.dim,
-                parameters);
-    kernels->transpose(values, rows->keys, back->dvt, work->chunk, back->dv, values);
+    const bo_front *front = &work->mapper.front;
+    size_t dim = front->dim, values = work->value_dim;
+    if (work->closed.used) {
+        add_direct(work, rows->keys, back->direct, back->dtk);
+        bo_front_backward(front, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, back->dtk, back->dx, dim, parameters);
+    } else {
+        add_flow(work, rows->keys, work->fk, back->dfk, back->own);
+        through_front(back, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, work->fk, back->dfk, back->dx, dim, parameters);
+    }
+    work->kernels->transpose(values, rows->keys, back->dvt, work->chunk, back->dv, values);
 }

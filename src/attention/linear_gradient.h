@@ -8,7 +8,10 @@
  *     dv_j = w_j Gᵀ f_j + Σ_i A_ij dn_i               A_ij = W_ij f_i·f_j
  *     G' = exp(r[0] + b[T] - r[T]) G + Σ_i ρ_i f_i dn~_iᵀ
  *
- * The running log scales are constants: outputs do not depend on them. */
+ * The running log scales are constants: outputs do not depend on them.
+ *
+ * Where scores are closed, f(s) with s of the rows t themselves, the sums over j and i above are not made: P_ij f'(s_ij)
+ * times the other row goes to dt_i and dt_j; what comes through the sums is made a panel of rows at a time. */
 #ifndef BO_ATTENTION_LINEAR_GRADIENT_H
 #define BO_ATTENTION_LINEAR_GRADIENT_H
 
@@ -25,12 +28,15 @@ typedef struct bo_linear_back {
     float *vt;           /* v~ᵀ: wide x chunk */
     float *vw;           /* w_j v~_j: chunk x wide */
     float *p;            /* chunk x chunk */
-    float *dfq, *dfk;    /* chunk x features */
+    float *dfq, *dfk;    /* panel x features; where closed they are one */
+    float *ft;           /* closed: features of a panel, transposed */
+    float *direct;       /* closed: what keys get from the chunk's queries before the factors: chunk x width */
+    float *dtk;          /* closed: what they get through the sums: chunk x width */
     float *dvt;          /* value_dim x chunk */
     float *dt;           /* chunk x the front's width */
     float *dx;           /* chunk x dim */
     float *dv;           /* chunk x value_dim */
-    double *flow;        /* per row: Σ f_i·df_i over the group, then minus f_j·df_j (the gates' gradients) */
+    double *flow, *own;  /* f_i·df_i of each row over the group, f_j·df_j of each key: the gates' gradients */
 } bo_linear_back;
 
 bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
@@ -43,7 +49,7 @@ void bo_linear_advance(const bo_linear_back *back, const float *st, float *next)
 
 /* w_j v~_j of the chunk's keys: vw. */
 void bo_linear_back_values(bo_linear_back *back, const bo_key_rows *rows);
-/* The parts of df_j and dv_j that come through the sums after the chunk; fkt and vt are made. */
+/* The parts of df_j (where closed dt_j) and dv_j that come through the sums after the chunk; fkt and vt are made. */
 void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows);
 /* The same, and Gᵀ is carried over to the chunk's beginning: ready for the queries. */
 void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows);
@@ -60,9 +66,8 @@ typedef struct bo_query_rows {
 } bo_query_rows;
 void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters);
 
-/* After every query head: dk and dv of the chunk's keys, to back->dx and back->dv; f_j·df_j leaves flow (row lag +
- * j). */
-void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters, double *own);
+/* After every query head: dk and dv of the chunk's keys, to back->dx and back->dv. */
+void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters);
 
 /* ---- a sequence ------------------------------------------------------------------------------------------------ */
 

@@ -7,22 +7,23 @@
 bo_linear_step_work bo_linear_step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                         size_t count, bo_carver *carver)
 {
-    bo_linear_step_work work = {.linear = bo_linear_make(attention, in, key_head, count, carver)};
+    bo_linear_step_work work = {.mapper = bo_mapper_make(attention, in, key_head, count, carver)};
+    work.fk = bo_carve_floats(carver, count * attention->count);
+    work.lk = bo_carve_floats(carver, count);
     work.fq = bo_carve_floats(carver, attention->group * count * attention->count);
     work.lq = bo_carve_floats(carver, attention->group * count);
     work.n = bo_carve_floats(carver, attention->group * attention->desc.value_dim);
     return work;
 }
 
-void bo_linear_step_queries(bo_linear_step_work *work, const bo_attention_inputs *in, size_t first, size_t count,
-                            size_t key_head)
+void bo_linear_step_queries(const bo_attention *attention, const bo_linear_step_work *work,
+                            const bo_attention_inputs *in, size_t first, size_t count, size_t key_head)
 {
-    const bo_attention *attention = work->linear.attention;
     const bo_attention_desc *d = &attention->desc;
     for (size_t g = 0; g < attention->group; g++) {
         const float *q = in->q + (first * d->heads + key_head * attention->group + g) * d->dim;
-        bo_linear_features_into(&work->linear, BO_OF_QUERIES, count, q, d->heads * d->dim,
-                                work->fq + g * count * attention->count, work->lq + g * count);
+        bo_mapper_features(&work->mapper, BO_OF_QUERIES, count, q, d->heads * d->dim,
+                           work->fq + g * count * attention->count, work->lq + g * count);
     }
 }
 
@@ -55,8 +56,8 @@ static bool step_one(const bo_attention *attention, bo_linear_step_work *work, s
                      const float *log_gate, bo_sums sums, float *out)
 {
     size_t features = attention->count, values = attention->desc.value_dim;
-    bo_sums_step(attention, sums, work->linear.fk + row * features, work->linear.lk[row], v, log_gate,
-                 work->fq + row * features, count * features, work->n);
+    bo_sums_step(attention, sums, work->fk + row * features, work->lk[row], v, log_gate, work->fq + row * features,
+                 count * features, work->n);
     for (size_t g = 0; g < attention->group; g++) {
         const float *fq = work->fq + (g * count + row) * features;
         float denominator = attention->kernels->dot_f32(features, fq, sums.z);
@@ -102,15 +103,13 @@ void bo_linear_step(const bo_attention *attention, const bo_attention_inputs *in
     size_t head = key_head * attention->group;
     if (in->k) {
         const float *k = in->k + (first * d->key_heads + key_head) * d->dim;
-        bo_linear_features_into(&work.linear, BO_OF_KEYS, count, k, d->key_heads * d->dim, work.linear.fk,
-                                work.linear.lk);
+        bo_mapper_features(&work.mapper, BO_OF_KEYS, count, k, d->key_heads * d->dim, work.fk, work.lk);
     }
-    bo_linear_step_queries(&work, in, first, count, key_head);
+    bo_linear_step_queries(attention, &work, in, first, count, key_head);
     for (size_t row = 0; row < count; row++) {
         size_t at = (first + row) * d->key_heads + key_head;
         bo_sums sums = bo_state_sums(attention, states[first + row], key_head);
-        bool fit =
-            (!in->k || bo_log_scales_fit(1, work.linear.lk + row)) && queries_fit(&work, attention->group, count, row);
+        bool fit = (!in->k || bo_log_scales_fit(1, work.lk + row)) && queries_fit(&work, attention->group, count, row);
         if (!fit || !step_one(attention, &work, row, count, in->k ? in->v + at * d->value_dim : NULL,
                               step_gate(attention, in, key_head, at), sums,
                               out + ((first + row) * d->heads + head) * d->value_dim))

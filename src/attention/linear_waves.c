@@ -10,9 +10,9 @@ enum { WAVE = 16, GROUP = 8 }; /* groups in a wave, chunks in a group: what a wa
 /* One (sequence, key head) across waves. */
 typedef struct wave_head {
     bo_linear_task task;
-    bo_linear linear;     /* holds the sums; its fk and lk point into the wave's */
-    float *features, *lk; /* of a wave's keys */
-    char *states;         /* sums before each group */
+    bo_linear linear; /* holds the sums; its fk and lk point into the wave's */
+    float *fk, *lk;   /* of a wave's keys */
+    char *states;     /* sums before each group */
 } wave_head;
 
 typedef struct waves {
@@ -31,7 +31,7 @@ static wave_head head_make(const bo_attention *attention, const bo_attention_inp
                            bo_carver *carver)
 {
     wave_head head = {.linear = bo_linear_make(attention, in, key_head, chunk, carver)};
-    head.features = bo_carve_floats(carver, WAVE * GROUP * chunk * attention->count);
+    head.fk = bo_carve_floats(carver, WAVE * GROUP * chunk * head.linear.depth);
     head.lk = bo_carve_floats(carver, WAVE * GROUP * chunk);
     head.states = bo_carve(carver, WAVE, attention->sums_bytes);
     return head;
@@ -87,7 +87,7 @@ static void map_task(void *arg, size_t index, int worker)
         size_t rows = rows_of(w, chunk, head->task.at->keys), local = chunk * w->chunk;
         if (rows == 0) return;
         if (!bo_linear_map_keys(&head->task, &work.linear, w->first + local, rows,
-                                head->features + local * head->linear.count, head->lk + local))
+                                head->fk + local * head->linear.depth, head->lk + local))
             bo_note_stop(w->call);
     }
 }
@@ -96,7 +96,7 @@ static void map_task(void *arg, size_t index, int worker)
 static void take(const waves *w, const wave_head *head, size_t index, size_t rows, bo_linear *linear)
 {
     bo_rows gate = bo_rows_from(head->task.gate, w->first + index * w->chunk);
-    linear->fk = head->features + index * w->chunk * linear->count;
+    linear->fk = head->fk + index * w->chunk * linear->depth;
     linear->lk = head->lk + index * w->chunk;
     bo_linear_take(linear, rows, gate.at, gate.stride);
 }
