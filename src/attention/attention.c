@@ -22,7 +22,7 @@ static const bo_engine *engine_of(bo_attention_kind kind)
     case BO_ATTENTION_DELTA:
         return &bo_engine_delta;
     case BO_ATTENTION_RIDGE:
-        return NULL;
+        return &bo_engine_ridge;
     default:
         return &bo_engine_linear;
     }
@@ -58,9 +58,9 @@ void bo_attention_refresh(bo_attention *attention)
 
 /* ---- maps ------------------------------------------------------------------------------------------------------ */
 
-/* The seed of a key head's frequencies in one draw; draw 0 of head 0 has the descriptor's own. */
-static uint64_t head_seed(const bo_attention_desc *desc, size_t key_head, uint64_t draw)
+uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint64_t draw)
 {
+    const bo_attention_desc *desc = &attention->desc;
     if (key_head == 0 && draw == 0) return desc->features.seed;
     bo_rng rng = bo_rng_make(desc->features.seed, bo_rng_stream("attention head", key_head));
     uint64_t seed = bo_rng_bits(&rng);
@@ -76,7 +76,7 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
     if (!attention->features) return BO_MEMORY;
     for (size_t h = 0; h < desc->key_heads; h++) {
         bo_features_desc map = desc->features;
-        map.seed = head_seed(desc, h, 0);
+        map.seed = bo_attention_seed(attention, h, 0);
         map.sampling = BO_SAMPLING_DRAWN; /* calibration chooses */
         if (h > 0 && desc->one_draw)
             attention->features[h] = attention->features[0];
@@ -87,6 +87,8 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
     bo_features_desc made = *bo_features_describe(map);
     made.sampling = desc->features.sampling;
     made.candidates = desc->features.candidates;
+    if (made.sampling == BO_SAMPLING_OPTIMAL) BO_TRY(bo_features_check_choice(context, map));
+    if (desc->proposal != BO_PROPOSAL_NONE) BO_TRY(bo_features_check_proposal(context, map));
     desc->features = made;
     attention->count = desc->features.features;
     attention->scaled = bo_features_scaled(map);
@@ -138,7 +140,8 @@ static bo_status build(bo_context *context, bo_attention *attention)
     const bo_attention_desc *desc = &attention->desc;
     if (!bo_is_explicit(desc) && !bo_is_memory(desc)) BO_TRY(create_maps(context, attention));
     if (desc->gate == BO_GATE_FIXED) BO_TRY(make_decay(context, attention));
-    attention->ready = desc->proposal == BO_PROPOSAL_NONE && desc->features.sampling == BO_SAMPLING_DRAWN;
+    bool chosen = desc->features.sampling == BO_SAMPLING_OPTIMAL && !bo_features_flat(attention->features[0]);
+    attention->ready = desc->proposal == BO_PROPOSAL_NONE && !chosen;
     BO_TRY(measure_state(context, attention));
     bo_attention_refresh(attention);
     return BO_OK;
@@ -192,7 +195,7 @@ const bo_features *bo_attention_features(const bo_attention *attention, size_t k
 static bo_status redraw_maps(bo_context *context, bo_attention *attention, size_t maps, uint64_t draw, size_t *done)
 {
     for (*done = 0; *done < maps; ++*done)
-        BO_TRY(bo_features_redraw(context, attention->features[*done], head_seed(&attention->desc, *done, draw)));
+        BO_TRY(bo_features_redraw(context, attention->features[*done], bo_attention_seed(attention, *done, draw)));
     return BO_OK;
 }
 
@@ -200,6 +203,9 @@ bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint
 {
     if (!attention) return bo_fail(context, BO_INVALID, "attention: the attention to redraw is NULL");
     if (!attention->features) return BO_OK;
+    if (bo_features_resampled(attention->features[0]))
+        return bo_fail(context, BO_INVALID,
+                       "attention: frequencies that were chosen by data are drawn again by bo_calibration_apply");
     size_t done, undone, maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
     bo_status status = redraw_maps(context, attention, maps, draw, &done);
     /* Back to what it was; should even that fail, the new fingerprint keeps old states away. */

@@ -45,6 +45,8 @@ static inline size_t bo_sliver_s8(const bo_micro_s8 *micro, size_t width, size_t
     return BO_S8_HEAD + (bytes + 63) / 64 * 64;
 }
 
+enum { BO_GATED_ROWS = 16 }; /* tokens whose gates are multiplied out pair by pair (gated_gradients) */
+
 typedef struct bo_micro_f64 {
     size_t mr, nr;
     void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
@@ -85,6 +87,13 @@ typedef struct bo_kernels {
                      bool add, float *c, size_t ldc);
     /* b[j * ldb + i] = a[i * lda + j] for i < rows, j < columns */
     void (*transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
+    /* Products without repeats: row i of `out` (n - i numbers, the rows one after the other) is a_i [c t_i, other t_{i+1},
+     * other t_{i+2}, …] with c = diagonal, but head in row 0. out overlaps neither a nor t. */
+    void (*triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float other, float *out);
+    /* From g = dL/dout: da_i += Σ_j g_ij c_ij t_j, dt_j += Σ_i g_ij c_ij a_i. da and dt may be the same array; they overlap
+     * nothing else. */
+    void (*triangle_back)(size_t n, const float *a, const float *t, float head, float diagonal, float other,
+                          const float *g, float *da, float *dt);
     /* The largest x[i]; -INFINITY for n = 0. NaN among them: any of them, or NaN. */
     float (*max)(size_t n, const float *x);
     /* y[i] = a * x[i] */
@@ -108,6 +117,19 @@ typedef struct bo_kernels {
      * false: S is only read, decay, f and v are ignored. */
     void (*state_step)(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
                        size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
+    /* The same with a decay for each row of S. */
+    void (*state_step_gated)(size_t rows, size_t n, bool update, const float *decay, const float *f, const float *v,
+                             float *s, size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
+    /* z[i] = x[i] y[i], or z[i] += x[i] y[i] where `add` */
+    void (*product)(size_t n, const float *x, const float *y, bool add, float *z);
+    /* Scores under a gate for each channel: out(i, j) = Σ_c q_i[c] g_{j+1}[c] … g_i[c] k_j[c] for j <= i < rows, nothing
+     * else is written; rows of q, k, g and out have their strides. Row i has the same bits whatever comes after it. */
+    void (*gated_scores)(size_t rows, size_t n, const float *q, size_t ldq, const float *k, size_t ldk, const float *g,
+                         size_t ldg, float *out, size_t ldo);
+    /* Gradients of Σ_{j<=i} w(i, j) score(i, j), added to dq and dk and, for d log g_t, to dlog: every term of the last
+     * has g_t as a factor. q, g, dq, dk, dlog are rows x n; rows <= BO_GATED_ROWS; w(i, j) for j > i is not read. */
+    void (*gated_gradients)(size_t rows, size_t n, const float *w, size_t ldw, const float *q, const float *k,
+                            size_t ldk, const float *g, float *dq, float *dk, float *dlog);
 } bo_kernels;
 
 /* The table for `isa` ("avx512", "avx2", "ref"), or the best this CPU runs when isa is NULL; NULL when the

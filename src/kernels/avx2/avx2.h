@@ -32,6 +32,9 @@ void bo_avx2_hadamard(size_t n, float *x);
 void bo_avx2_multiply(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
                       size_t ldb, bool add, float *c, size_t ldc);
 void bo_avx2_transpose(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
+void bo_avx2_triangle(size_t n, const float *a, const float *t, float head, float diagonal, float other, float *out);
+void bo_avx2_triangle_back(size_t n, const float *a, const float *t, float head, float diagonal, float other,
+                           const float *g, float *da, float *dt);
 float bo_avx2_max(size_t n, const float *x);
 void bo_avx2_scale(size_t n, float a, const float *x, float *y);
 float bo_avx2_dot_f32(size_t n, const float *x, const float *y);
@@ -42,5 +45,12 @@ float bo_avx2_exp_weigh(size_t n, const float *x, float shift, float *y);
 bool bo_avx2_finite(size_t n, const float *x);
 void bo_avx2_state_step(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
                         size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
+void bo_avx2_state_step_gated(size_t rows, size_t n, bool update, const float *decay, const float *f, const float *v,
+                              float *s, size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
+void bo_avx2_product(size_t n, const float *x, const float *y, bool add, float *z);
+void bo_avx2_gated_scores(size_t rows, size_t n, const float *q, size_t ldq, const float *k, size_t ldk, const float *g,
+                          size_t ldg, float *out, size_t ldo);
+void bo_avx2_gated_gradients(size_t rows, size_t n, const float *w, size_t ldw, const float *q, const float *k,
+                             size_t ldk, const float *g, float *dq, float *dk, float *dlog);
 
 #endif

@@ -25,6 +25,8 @@ const bo_kernels bo_kernels_avx2 = {
     .hadamard = bo_avx2_hadamard,
     .multiply = bo_avx2_multiply,
     .transpose = bo_avx2_transpose,
+    .triangle = bo_avx2_triangle,
+    .triangle_back = bo_avx2_triangle_back,
     .max = bo_avx2_max,
     .scale = bo_avx2_scale,
     .dot_f32 = bo_avx2_dot_f32,
@@ -34,5 +36,9 @@ const bo_kernels bo_kernels_avx2 = {
     .exp_weigh = bo_avx2_exp_weigh,
     .finite = bo_avx2_finite,
     .state_step = bo_avx2_state_step,
+    .state_step_gated = bo_avx2_state_step_gated,
+    .product = bo_avx2_product,
+    .gated_scores = bo_avx2_gated_scores,
+    .gated_gradients = bo_avx2_gated_gradients,
 };
 #endif

@@ -24,6 +24,8 @@ const bo_kernels bo_kernels_ref = {
     .hadamard = bo_ref_hadamard,
     .multiply = bo_ref_multiply,
     .transpose = bo_ref_transpose,
+    .triangle = bo_ref_triangle,
+    .triangle_back = bo_ref_triangle_back,
     .max = bo_ref_max,
     .scale = bo_ref_scale,
     .dot_f32 = bo_ref_dot_f32,
@@ -33,4 +35,8 @@ const bo_kernels bo_kernels_ref = {
     .exp_weigh = bo_ref_exp_weigh,
     .finite = bo_ref_finite,
     .state_step = bo_ref_state_step,
+    .state_step_gated = bo_ref_state_step_gated,
+    .product = bo_ref_product,
+    .gated_scores = bo_ref_gated_scores,
+    .gated_gradients = bo_ref_gated_gradients,
 };

@@ -18,9 +18,11 @@ typedef struct product {
     bool add;
 } product;
 
-/* What may happen to the lines of B on their way into a product: line p = keep line p + factor[p] value, stored. */
+/* What may happen to the lines of B on their way into a product: line p = keep[p * each] line p + factor[p] value,
+ * stored. */
 typedef struct renewal {
-    float keep;
+    const float *keep;
+    size_t each; /* 0: one number for all lines */
     const float *factor, *value;
     float *lines; /* where B lies */
 } renewal;
@@ -70,7 +72,7 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t vecto
     for (size_t p = 0; p < shape->k; p++, a += column, b += ldb) {
         EACH_VECTOR line[j] = load_vector(b, j, vectors, rest);
         if (renewed) {
-            v factor = v_set(renewed->factor[p]), keep = v_set(renewed->keep);
+            v factor = v_set(renewed->factor[p]), keep = v_set(renewed->keep[p * renewed->each]);
             EACH_VECTOR line[j] = v_fma(factor, v_load(renewed->value + j * LANES), v_mul(keep, line[j]));
             EACH_VECTOR v_store(renewed->lines + p * ldb + j * LANES, line[j]);
         }
@@ -235,8 +237,8 @@ static inline void renew(size_t n, v keep, v factor, const float *value, float *
 /* The first queries, as many as a tile has rows, are answered while S is renewed, except in the columns beyond the last
  * full panel; the others right after them. S comes from memory; it is not prefetched here, since the hardware does that
  * better: prefetches of lines 512 bytes to 8 KB ahead only cost time. */
-void ISA(state_step)(size_t rows, size_t n, bool update, float decay, const float *f, const float *value, float *s,
-                     size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
+static void state_pass(size_t rows, size_t n, bool update, const float *keep, size_t each, const float *f,
+                       const float *value, float *s, size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
 {
     const size_t first = queries < TILE_ROWS ? queries : TILE_ROWS;
     const size_t wide = update && first > 0 ? n / PANEL * PANEL : 0;
@@ -245,13 +247,26 @@ void ISA(state_step)(size_t rows, size_t n, bool update, float decay, const floa
         const product shape = {here, ldq, 1, n, ldo, i > 0};
         float *lines = s + i * n;
         for (size_t j = 0; j < wide; j += PANEL) {
-            panel_renewed(first, &shape, &(renewal){decay, f + i, value + j, lines + j}, q + i, out + j);
+            panel_renewed(first, &shape, &(renewal){keep + i * each, each, f + i, value + j, lines + j}, q + i,
+                          out + j);
         }
         for (size_t r = 0; update && r < here; r++) {
-            renew(n - wide, v_set(decay), v_set(f[i + r]), value + wide, lines + r * n + wide);
+            renew(n - wide, v_set(keep[(i + r) * each]), v_set(f[i + r]), value + wide, lines + r * n + wide);
         }
         if (wide < n) ISA(multiply)(first, n - wide, here, q + i, ldq, 1, lines + wide, n, i > 0, out + wide, ldo);
         if (first == queries) continue;
         ISA(multiply)(queries - first, n, here, q + first * ldq + i, ldq, 1, lines, n, i > 0, out + first * ldo, ldo);
     }
+}
+
+void ISA(state_step)(size_t rows, size_t n, bool update, float decay, const float *f, const float *value, float *s,
+                     size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
+{
+    state_pass(rows, n, update, &decay, 0, f, value, s, queries, q, ldq, out, ldo);
+}
+
+void ISA(state_step_gated)(size_t rows, size_t n, bool update, const float *decay, const float *f, const float *value,
+                           float *s, size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
+{
+    state_pass(rows, n, update, decay, 1, f, value, s, queries, q, ldq, out, ldo);
 }

@@ -1,0 +1,251 @@
+/* The engine of gated linear attention: plan, forward, step; gla.h has the formulas. */
+#include <string.h>
+#include "gla.h"
+#include "linear.h"
+
+/* Work space of a forward pass. Invariant: kt holds the chunk's keys so far, decayed to where the next block begins. */
+typedef struct forward_work {
+    bo_gla_block block;
+    size_t chunk;
+    float *s;      /* the state before the chunk: dim x value_dim */
+    float *kt;     /* dim x chunk */
+    float *since;  /* dim: gates since the chunk began */
+    float *q;      /* s q ∘ upto ∘ since: rows x dim */
+    float *scores; /* rows x chunk */
+} forward_work;
+
+static forward_work forward_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                 size_t chunk, bo_carver *carver)
+{
+    size_t dim = attention->desc.dim;
+    forward_work work = {.block = bo_gla_block_make(attention, in, key_head, carver), .chunk = chunk};
+    work.s = bo_carve_floats(carver, dim * attention->desc.value_dim);
+    work.kt = bo_carve_floats(carver, dim * chunk);
+    work.since = bo_carve_floats(carver, dim);
+    work.q = bo_carve_floats(carver, BO_GATED_ROWS * dim);
+    work.scores = bo_carve_floats(carver, BO_GATED_ROWS * chunk);
+    return work;
+}
+
+/* ---- plan ------------------------------------------------------------------------------------------------------ */
+
+/* Small states are cheaply brought up to date block by block; others, which lie further away, less often. */
+static size_t choose_chunk(const bo_attention *attention, const bo_attention_plan *plan)
+{
+    size_t state = attention->desc.dim * attention->desc.value_dim * sizeof(float), chunk = BO_GATED_ROWS;
+    if (attention->desc.chunk) return attention->desc.chunk;
+    if (state > plan->level1_bytes) chunk *= 2;
+    if (state > plan->level2_bytes / 2) chunk *= 2;
+    return chunk;
+}
+
+static void make_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys,
+                      bo_attention_plan *plan)
+{
+    bo_carver carver = {0};
+    plan->chunk = choose_chunk(attention, plan);
+    plan->segment = bo_linear_segment(plan->chunk, bo_most(1, bo_most(longest_queries, longest_keys)));
+    forward_make(attention, NULL, 0, plan->chunk, &carver);
+    plan->forward_bytes = carver.bytes;
+    plan->backward_bytes = bo_gla_backward_bytes(attention, plan);
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------------- */
+
+bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_head)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    return (bo_gla_task){.call = call,
+                         .sequence = sequence,
+                         .key_head = key_head,
+                         .tokens = call->sequences[sequence].queries,
+                         .k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, sequence, key_head),
+                         .v = bo_rows_at(call, call->in->v, d->key_heads, d->value_dim, true, sequence, key_head),
+                         .gate = bo_rows_at(call, call->in->log_gate, d->key_heads, d->dim, true, sequence, key_head)};
+}
+
+/* The block's queries, `done` tokens after the chunk began. False: numbers left float. What is not finite in q, k or v
+ * is not finite in the outputs. */
+static bool ask(const bo_gla_task *at, forward_work *work, size_t first, size_t done)
+{
+    const bo_call *call = at->call;
+    const bo_attention_desc *d = &call->attention->desc;
+    const bo_kernels *kernels = call->kernels;
+    bo_gla_block *block = &work->block;
+    size_t rows = block->rows, dim = block->dim, values = block->value_dim, group = call->attention->group;
+    for (size_t head = at->key_head * group; head < (at->key_head + 1) * group; head++) {
+        bo_rows q = bo_rows_from(bo_rows_at(call, call->in->q, d->heads, dim, false, at->sequence, head), first);
+        bo_rows out = bo_rows_from(bo_rows_at(call, call->out, d->heads, values, false, at->sequence, head), first);
+        const float *asking = block->q_upto;
+        bo_gla_ask(block, q.at, q.stride);
+        if (done) {
+            kernels->multiply(rows, done, dim, block->q_upto, dim, 1, work->kt, work->chunk, false, work->scores,
+                              work->chunk);
+            for (size_t i = 0; i < rows; i++)
+                kernels->product(dim, block->q_upto + i * dim, work->since, false, work->q + i * dim);
+            asking = work->q;
+        }
+        bo_gla_scores(block, work->scores + done, work->chunk);
+        kernels->multiply(rows, values, dim, asking, dim, 1, work->s, values, false, out.at, out.stride);
+        kernels->multiply(rows, values, done + rows, work->scores, work->chunk, 1, bo_rows_from(at->v, first - done).at,
+                          at->v.stride, true, out.at, out.stride);
+        if (!bo_rows_finite(kernels, rows, values, out.at, out.stride)) return false;
+    }
+    return true;
+}
+
+/* The block's keys join those that wait. */
+static void keep(forward_work *work, size_t done)
+{
+    const bo_gla_block *block = &work->block;
+    const bo_kernels *kernels = block->kernels;
+    for (size_t c = 0; done && c < block->dim; c++)
+        kernels->scale(done, block->whole[c], work->kt + c * work->chunk, work->kt + c * work->chunk);
+    kernels->transpose(block->rows, block->dim, block->k_after, block->dim, work->kt + done, work->chunk);
+    if (done)
+        kernels->product(block->dim, work->since, block->whole, false, work->since);
+    else
+        memcpy(work->since, block->whole, block->dim * sizeof *work->since);
+}
+
+static bool forward_chunk(const bo_gla_task *at, forward_work *work, size_t first, size_t tokens)
+{
+    bo_gla_block *block = &work->block;
+    const bo_kernels *kernels = block->kernels;
+    size_t values = block->value_dim;
+    for (size_t done = 0; done < tokens; done += BO_GATED_ROWS) {
+        bo_rows k = bo_rows_from(at->k, first + done), gate = bo_rows_from(at->gate, first + done);
+        bo_gla_take(block, bo_least(BO_GATED_ROWS, tokens - done), k.at, k.stride, gate.at, gate.stride);
+        if (!ask(at, work, first + done, done)) return false;
+        keep(work, done);
+    }
+    bo_gla_decay(block, work->since, work->s);
+    kernels->multiply(block->dim, values, tokens, work->kt, work->chunk, 1, bo_rows_from(at->v, first).at, at->v.stride,
+                      true, work->s, values);
+    return true;
+}
+
+static bool forward_causal(const bo_gla_task *at, forward_work *work)
+{
+    const bo_call *call = at->call;
+    size_t size = work->block.dim * work->block.value_dim;
+    for (size_t first = 0; first < at->tokens; first += work->chunk) {
+        size_t tokens = bo_least(work->chunk, at->tokens - first);
+        if (bo_watch_stops(call->watch, tokens)) return false;
+        if (call->tape.top && first && first % call->plan.segment == 0)
+            memcpy(bo_tape_memory(call, at->sequence, at->key_head, first / call->plan.segment - 1), work->s,
+                   size * sizeof *work->s);
+        if (!forward_chunk(at, work, first, tokens)) return false;
+    }
+    return call->kernels->finite(size, work->s);
+}
+
+/* Without keys: the state answers and stays. */
+static bool forward_asking(const bo_gla_task *at, forward_work *work)
+{
+    const bo_call *call = at->call;
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t group = call->attention->group, values = d->value_dim;
+    for (size_t first = 0; first < at->tokens; first += BO_GATED_ROWS) {
+        size_t rows = bo_least(BO_GATED_ROWS, at->tokens - first);
+        if (bo_watch_stops(call->watch, rows)) return false;
+        for (size_t head = at->key_head * group; head < (at->key_head + 1) * group; head++) {
+            bo_rows q = bo_rows_from(bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head), first);
+            bo_rows out = bo_rows_from(bo_rows_at(call, call->out, d->heads, values, false, at->sequence, head), first);
+            if (!bo_rows_finite(call->kernels, rows, d->dim, q.at, q.stride)) return false;
+            bo_gla_scaled(&work->block, rows, q.at, q.stride, work->q);
+            call->kernels->multiply(rows, values, d->dim, work->q, d->dim, 1, work->s, values, false, out.at,
+                                    out.stride);
+            if (!bo_rows_finite(call->kernels, rows, values, out.at, out.stride)) return false;
+        }
+    }
+    return true;
+}
+
+static void forward(const bo_call *call, size_t sequence, size_t key_head, void *scratch)
+{
+    const bo_attention *attention = call->attention;
+    bo_carver carver = {.at = scratch};
+    forward_work work = forward_make(attention, call->in, key_head, call->plan.chunk, &carver);
+    bo_gla_task at = bo_gla_task_make(call, sequence, key_head);
+    size_t bytes = work.block.dim * work.block.value_dim * sizeof *work.s;
+    if (call->initial)
+        memcpy(work.s, bo_state_memory(attention, (void *)call->initial[sequence], key_head), bytes);
+    else
+        memset(work.s, 0, bytes);
+    if (!(call->sequences[sequence].keys ? forward_causal : forward_asking)(&at, &work)) {
+        bo_note_stop(call);
+        return;
+    }
+    if (call->final) memcpy(bo_state_memory(attention, call->final[sequence], key_head), work.s, bytes);
+}
+
+/* ---- step ------------------------------------------------------------------------------------------------------ */
+
+typedef struct step_work {
+    bo_gla_block block;
+    float *q; /* group x dim */
+} step_work;
+
+static step_work step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                           bo_carver *carver)
+{
+    step_work work = {.block = bo_gla_block_make(attention, in, key_head, carver)};
+    work.q = bo_carve_floats(carver, attention->group * attention->desc.dim);
+    return work;
+}
+
+static size_t step_bytes(const bo_attention *attention, size_t count)
+{
+    bo_carver carver = {0};
+    (void)count;
+    step_make(attention, NULL, 0, &carver);
+    return carver.bytes;
+}
+
+/* One token of one sequence; false where numbers left float. */
+static bool step_one(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,
+                     step_work *work, float *s, float *out)
+{
+    const bo_attention_desc *d = &attention->desc;
+    bo_gla_block *block = &work->block;
+    size_t key = sequence * d->key_heads + key_head, head = sequence * d->heads + key_head * attention->group;
+    out += head * d->value_dim;
+    bo_gla_scaled(block, attention->group, in->q + head * d->dim, d->dim, work->q);
+    if (in->k) {
+        block->k = bo_front_forward(&block->front, BO_OF_KEYS, 1, in->k + key * d->dim, d->dim, block->t, &block->ldk);
+        attention->kernels->exp_below(d->dim, in->log_gate + key * d->dim, 0, block->g);
+    }
+    attention->kernels->state_step_gated(d->dim, d->value_dim, in->k != NULL, block->g, block->k,
+                                         in->v ? in->v + key * d->value_dim : NULL, s, attention->group, work->q,
+                                         d->dim, out, d->value_dim);
+    return attention->kernels->finite(attention->group * d->value_dim, out);
+}
+
+static void step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
+                 size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch)
+{
+    bo_carver carver = {.at = scratch};
+    step_work work = step_make(attention, in, key_head, &carver);
+    for (size_t s = first; s < first + count; s++)
+        if (!step_one(attention, in, s, key_head, &work, bo_state_memory(attention, states[s], key_head), out))
+            atomic_store(not_finite, true);
+}
+
+/* ---- the engine ------------------------------------------------------------------------------------------------ */
+
+static size_t memory(const bo_attention *attention)
+{
+    return attention->desc.dim * attention->desc.value_dim;
+}
+
+const bo_engine bo_engine_gla = {
+    .plan = make_plan,
+    .forward = forward,
+    .backward = bo_gla_backward,
+    .tape_states = bo_linear_tape_states,
+    .memory = memory,
+    .memory_gradient = memory,
+    .step_bytes = step_bytes,
+    .step = step,
+};

@@ -1,0 +1,61 @@
+/* Gated linear attention (2312.06635): o_t = s S_tᵀ q_t, S_t = diag(g_t) S_{t-1} + k_t v_tᵀ, in chunks of blocks.
+ *
+ * A block is at most BO_GATED_ROWS tokens a … e. Within it gates are multiplied one by one (gated_scores of kernels.h);
+ * beyond it only whole products of gates meet:
+ *
+ *     upto_t = g_a … g_t        after_t = g_{t+1} … g_e        whole = g_a … g_e        (for each channel)
+ *
+ * and keys wait as k_j ∘ (gates after j up to where the next block begins), so that what a block's query i sees is
+ *
+ *     o_i = ((s q_i ∘ upto_i)·K̃_j) v_j   summed over keys j of the chunk before the block
+ *         + Σ_c s q_i[c] g_{j+1}[c] … g_i[c] k_j[c] v_j   over those of the block
+ *         + Sᵀ (s q_i ∘ upto_i ∘ since)   with S the state before the chunk, since: gates from there to the block.
+ *
+ * Every factor lies in [0, 1] and none is divided by: any gates will do, also those that are 0 in float. */
+#ifndef BO_ATTENTION_GLA_H
+#define BO_ATTENTION_GLA_H
+
+#include "front.h"
+
+/* A block's gates, keys and queries. */
+typedef struct bo_gla_block {
+    const bo_attention *attention;
+    const bo_kernels *kernels;
+    bo_front front;
+    size_t dim, value_dim, rows;
+    float *g, *upto, *after; /* rows x dim */
+    float *whole;            /* dim */
+    const float *k;          /* after the front, rows with stride ldk */
+    size_t ldk;
+    float *k_after; /* k ∘ after: rows x dim */
+    float *q;       /* s q: rows x dim */
+    float *q_upto;  /* s q ∘ upto */
+    float *t;       /* rows of k after the front */
+} bo_gla_block;
+
+bo_gla_block bo_gla_block_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                               bo_carver *carver);
+/* The next `rows` tokens: their gates and keys. */
+void bo_gla_take(bo_gla_block *block, size_t rows, const float *k, size_t ldk, const float *log_gate, size_t ldg);
+/* s q after the front: rows x dim. */
+void bo_gla_scaled(const bo_gla_block *block, size_t rows, const float *q, size_t ldq, float *out);
+/* q and q_upto of the block's queries in one head. */
+void bo_gla_ask(bo_gla_block *block, const float *q, size_t ldq);
+/* Scores of the block's queries and its own keys, zeros above the diagonal: rows of stride ld. */
+void bo_gla_scores(const bo_gla_block *block, float *scores, size_t ld);
+
+/* Row c of S (dim x value_dim) times decay[c]. */
+void bo_gla_decay(const bo_gla_block *block, const float *decay, float *s);
+
+/* Where a key head of a sequence is. */
+typedef struct bo_gla_task {
+    const bo_call *call;
+    size_t sequence, key_head, tokens;
+    bo_rows k, v, gate;
+} bo_gla_task;
+bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_head);
+
+size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
+void bo_gla_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
+
+#endif

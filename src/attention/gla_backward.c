@@ -1,0 +1,284 @@
+/* The backward pass of gated linear attention. The tape has the states at the segments' beginnings; segments are taken
+ * from the last to the first, the states before each block of one made again on the way forward, gradients on the way
+ * back. G = dL/dS after a block becomes the one before it:
+ *
+ *     dv_j = Gᵀ (k_j ∘ after_j) + Σ_{i>=j} score_ij do_i      dk_j = after_j ∘ G v_j + (pairs of the block)
+ *     dq_i = s (upto_i ∘ S do_i + (pairs of the block))       G' = diag(whole) G + Σ_i (s q_i ∘ upto_i) do_iᵀ
+ *
+ * d log g_t is what flows through g_t: from keys before t to queries from t on. For a gate in a block a … e that is
+ *
+ *     whole ∘ ⟨S, G⟩                    from before a to after e
+ *     Σ_{j<t} k_j ∘ after_j ∘ G v_j     from the block to after e
+ *     Σ_{i>=t} s q_i ∘ upto_i ∘ S do_i  from before a into the block, and pairs within the block.
+ *
+ * Each term has g_t as a factor. The usual suffix sums of q ∘ dq - k ∘ dk are the same numbers, but as differences of
+ * large ones: a closed gate would get their rounding instead of 0. */
+#include <string.h>
+#include "gla.h"
+
+typedef struct back_work {
+    bo_gla_block block;
+    float *states;         /* Sᵀ before each block of a segment: value_dim x dim each */
+    float *g, *gt;         /* G (dim x value_dim), its transpose */
+    float *vt;             /* the block's values: value_dim x rows */
+    float *scores, *w;     /* rows x rows; w_ij = do_i·v_j */
+    float *dq, *dk, *dlog; /* rows x dim */
+    float *dv;             /* rows x value_dim */
+    float *flow;           /* dim */
+} back_work;
+
+static size_t blocks_of(size_t tokens)
+{
+    return (tokens + BO_GATED_ROWS - 1) / BO_GATED_ROWS;
+}
+
+static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                           const bo_attention_plan *plan, bo_carver *carver)
+{
+    enum { ROWS = BO_GATED_ROWS };
+    size_t dim = attention->desc.dim, values = attention->desc.value_dim;
+    back_work work = {.block = bo_gla_block_make(attention, in, key_head, carver)};
+    work.states = bo_carve_floats(carver, blocks_of(plan->segment) * dim * values);
+    work.g = bo_carve_floats(carver, dim * values);
+    work.gt = bo_carve_floats(carver, dim * values);
+    work.vt = bo_carve_floats(carver, values * ROWS);
+    work.scores = bo_carve_floats(carver, ROWS * ROWS);
+    work.w = bo_carve_floats(carver, ROWS * ROWS);
+    work.dq = bo_carve_floats(carver, ROWS * dim);
+    work.dk = bo_carve_floats(carver, ROWS * dim);
+    work.dlog = bo_carve_floats(carver, ROWS * dim);
+    work.dv = bo_carve_floats(carver, ROWS * values);
+    work.flow = bo_carve_floats(carver, dim);
+    return work;
+}
+
+size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan)
+{
+    bo_carver carver = {0};
+    back_make(attention, NULL, 0, plan, &carver);
+    return carver.bytes;
+}
+
+static void take(const bo_gla_task *at, bo_gla_block *block, size_t first, size_t rows)
+{
+    bo_rows k = bo_rows_from(at->k, first), gate = bo_rows_from(at->gate, first);
+    bo_gla_take(block, rows, k.at, k.stride, gate.at, gate.stride);
+}
+
+/* Rows of the group's query head: q, dout, and where dq goes. */
+typedef struct query_rows {
+    bo_rows q, dout, dq;
+} query_rows;
+
+static query_rows queries_at(const bo_gla_task *at, size_t g, size_t first)
+{
+    const bo_call *call = at->call;
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t head = at->key_head * call->attention->group + g;
+    return (query_rows){
+        .q = bo_rows_from(bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head), first),
+        .dout = bo_rows_from(bo_rows_at(call, call->dout, d->heads, d->value_dim, false, at->sequence, head), first),
+        .dq = bo_rows_from(bo_rows_at(call, call->gradients->q, d->heads, d->dim, false, at->sequence, head), first)};
+}
+
+/* dq (rows x dim) of s q becomes the gradient of the rows themselves. False: numbers left float. */
+static bool give_queries(const bo_gla_block *block, size_t rows, const query_rows *at, float *dq)
+{
+    size_t size = rows * block->dim;
+    if (!block->kernels->finite(size, dq)) return false;
+    block->kernels->scale(size, (float)block->attention->desc.scale, dq, dq);
+    if (at->dq.at)
+        bo_front_backward(&block->front, BO_OF_QUERIES, rows, at->q.at, at->q.stride, dq, at->dq.at, at->dq.stride,
+                          NULL);
+    return true;
+}
+
+/* ---- a block --------------------------------------------------------------------------------------------------- */
+
+/* From G: dk, dv, and of the gates what flows on after the block. st: Sᵀ before it. */
+static void back_later(back_work *work, const float *st, const float *v, size_t ldv)
+{
+    const bo_gla_block *block = &work->block;
+    const bo_kernels *kernels = block->kernels;
+    size_t rows = block->rows, dim = block->dim, values = block->value_dim;
+    kernels->transpose(dim, values, work->g, values, work->gt, dim);
+    kernels->multiply(rows, values, dim, block->k_after, dim, 1, work->g, values, false, work->dv, values);
+    kernels->multiply(rows, dim, values, v, ldv, 1, work->gt, dim, false, work->dk, dim);
+    kernels->product(rows * dim, work->dk, block->after, false, work->dk);
+    memset(work->flow, 0, dim * sizeof *work->flow);
+    for (size_t j = 0; j < values; j++) kernels->product(dim, st + j * dim, work->gt + j * dim, true, work->flow);
+    kernels->product(dim, work->flow, block->whole, false, work->dlog);
+    for (size_t t = 1; t < rows; t++) {
+        float *row = work->dlog + t * dim;
+        memcpy(row, row - dim, dim * sizeof *row);
+        kernels->product(dim, block->k + (t - 1) * block->ldk, work->dk + (t - 1) * dim, true, row);
+    }
+}
+
+/* One query head: dq, what it adds to dk, dv, G and the gates' gradients. */
+static bool back_queries(back_work *work, const query_rows *at, const float *st, float *g)
+{
+    bo_gla_block *block = &work->block;
+    const bo_kernels *kernels = block->kernels;
+    size_t rows = block->rows, dim = block->dim, values = block->value_dim, ldo = at->dout.stride;
+    const float *dout = at->dout.at;
+    if (!bo_rows_finite(kernels, rows, values, dout, ldo)) return false;
+    bo_gla_ask(block, at->q.at, at->q.stride);
+    bo_gla_scores(block, work->scores, BO_GATED_ROWS);
+    kernels->multiply(rows, values, rows, work->scores, 1, BO_GATED_ROWS, dout, ldo, true, work->dv, values);
+    kernels->multiply(rows, rows, values, dout, ldo, 1, work->vt, BO_GATED_ROWS, false, work->w, BO_GATED_ROWS);
+    kernels->multiply(rows, dim, values, dout, ldo, 1, st, dim, false, work->dq, dim);
+    kernels->product(rows * dim, work->dq, block->upto, false, work->dq);
+    memset(work->flow, 0, dim * sizeof *work->flow);
+    for (size_t t = rows; t-- > 0;) {
+        kernels->product(dim, block->q + t * dim, work->dq + t * dim, true, work->flow);
+        kernels->axpy(dim, 1, work->flow, work->dlog + t * dim);
+    }
+    kernels->gated_gradients(rows, dim, work->w, BO_GATED_ROWS, block->q, block->k, block->ldk, block->g, work->dq,
+                             work->dk, work->dlog);
+    kernels->multiply(dim, values, rows, block->q_upto, 1, dim, dout, ldo, true, g, values);
+    return give_queries(block, rows, at, work->dq);
+}
+
+static void give_rows(bo_rows to, size_t rows, size_t width, const float *from)
+{
+    for (size_t t = 0; to.at && t < rows; t++) memcpy(to.at + t * to.stride, from + t * width, width * sizeof *from);
+}
+
+/* The block's gradients to where they are wanted. False: numbers left float. */
+static bool give_keys(const bo_gla_task *at, back_work *work, size_t first)
+{
+    const bo_call *call = at->call;
+    const bo_attention_desc *d = &call->attention->desc;
+    const bo_kernels *kernels = call->kernels;
+    const bo_gla_block *block = &work->block;
+    size_t rows = block->rows, dim = block->dim, values = block->value_dim;
+    bo_rows k = bo_rows_from(at->k, first);
+    bo_rows dk = bo_rows_at(call, call->gradients->k, d->key_heads, dim, true, at->sequence, at->key_head);
+    bo_rows dv = bo_rows_at(call, call->gradients->v, d->key_heads, values, true, at->sequence, at->key_head);
+    bo_rows dgate = bo_rows_at(call, call->gradients->log_gate, d->key_heads, dim, true, at->sequence, at->key_head);
+    if (!kernels->finite(rows * dim, work->dk) || !kernels->finite(rows * values, work->dv) ||
+        !kernels->finite(rows * dim, work->dlog))
+        return false;
+    if (dk.at)
+        bo_front_backward(&block->front, BO_OF_KEYS, rows, k.at, k.stride, work->dk, bo_rows_from(dk, first).at,
+                          dk.stride, NULL);
+    give_rows(bo_rows_from(dv, first), rows, values, work->dv);
+    give_rows(bo_rows_from(dgate, first), rows, dim, work->dlog);
+    return true;
+}
+
+static bool back_block(const bo_gla_task *at, back_work *work, size_t first, size_t rows, const float *st)
+{
+    const bo_call *call = at->call;
+    bo_gla_block *block = &work->block;
+    bo_rows v = bo_rows_from(at->v, first);
+    if (bo_watch_stops(call->watch, rows)) return false;
+    take(at, block, first, rows);
+    back_later(work, st, v.at, v.stride);
+    bo_gla_decay(block, block->whole, work->g);
+    call->kernels->transpose(rows, block->value_dim, v.at, v.stride, work->vt, BO_GATED_ROWS);
+    for (size_t g = 0; call->dout && g < call->attention->group; g++) {
+        query_rows query = queries_at(at, g, first);
+        if (!back_queries(work, &query, st, work->g)) return false;
+    }
+    return give_keys(at, work, first);
+}
+
+/* ---- the pass -------------------------------------------------------------------------------------------------- */
+
+/* States before each block of the segment [first, end), from that before the first. */
+static void replay(const bo_gla_task *at, back_work *work, size_t first, size_t end)
+{
+    bo_gla_block *block = &work->block;
+    const bo_kernels *kernels = block->kernels;
+    size_t dim = block->dim, values = block->value_dim, size = dim * values;
+    float *st = work->states;
+    for (size_t start = first; start + BO_GATED_ROWS < end; start += BO_GATED_ROWS, st += size) {
+        bo_rows v = bo_rows_from(at->v, start);
+        take(at, block, start, BO_GATED_ROWS);
+        for (size_t j = 0; j < values; j++)
+            kernels->product(dim, st + j * dim, block->whole, false, st + size + j * dim);
+        kernels->multiply(values, dim, BO_GATED_ROWS, v.at, 1, v.stride, block->k_after, dim, true, st + size, dim);
+    }
+}
+
+/* Sᵀ of a state into the first of the segment's; NULL: the state of nothing. */
+static void begin_states(back_work *work, const float *s)
+{
+    size_t dim = work->block.dim, values = work->block.value_dim;
+    if (s)
+        work->block.kernels->transpose(dim, values, s, values, work->states, dim);
+    else
+        memset(work->states, 0, dim * values * sizeof *work->states);
+}
+
+static bool reverse_causal(const bo_gla_task *at, back_work *work, const float *initial)
+{
+    const bo_call *call = at->call;
+    size_t segment = call->plan.segment, size = work->block.dim * work->block.value_dim;
+    for (size_t segments = (at->tokens + segment - 1) / segment; segments-- > 0;) {
+        size_t first = segments * segment, end = bo_least(first + segment, at->tokens);
+        begin_states(work, segments ? bo_tape_memory(call, at->sequence, at->key_head, segments - 1) : initial);
+        replay(at, work, first, end);
+        for (size_t b = blocks_of(end - first); b-- > 0;) {
+            size_t start = first + b * BO_GATED_ROWS;
+            if (!back_block(at, work, start, bo_least(BO_GATED_ROWS, end - start), work->states + b * size))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Without keys: dq = s S do, and G takes s q doᵀ in. */
+static bool reverse_asking(const bo_gla_task *at, back_work *work, const float *initial)
+{
+    const bo_call *call = at->call;
+    const bo_kernels *kernels = call->kernels;
+    bo_gla_block *block = &work->block;
+    size_t dim = block->dim, values = block->value_dim;
+    begin_states(work, initial);
+    for (size_t first = 0; call->dout && first < at->tokens; first += BO_GATED_ROWS) {
+        size_t rows = bo_least(BO_GATED_ROWS, at->tokens - first);
+        if (bo_watch_stops(call->watch, rows)) return false;
+        for (size_t g = 0; g < call->attention->group; g++) {
+            query_rows query = queries_at(at, g, first);
+            if (!bo_rows_finite(kernels, rows, values, query.dout.at, query.dout.stride)) return false;
+            bo_gla_scaled(block, rows, query.q.at, query.q.stride, block->q);
+            kernels->multiply(rows, dim, values, query.dout.at, query.dout.stride, 1, work->states, dim, false,
+                              work->dq, dim);
+            kernels->multiply(dim, values, rows, block->q, 1, dim, query.dout.at, query.dout.stride, true, work->g,
+                              values);
+            if (!give_queries(block, rows, &query, work->dq)) return false;
+        }
+    }
+    return true;
+}
+
+static void zero_queries(const bo_gla_task *at)
+{
+    for (size_t g = 0; g < at->call->attention->group; g++) {
+        bo_rows dq = queries_at(at, g, 0).dq;
+        for (size_t t = 0; dq.at && t < at->tokens; t++)
+            memset(dq.at + t * dq.stride, 0, at->call->attention->desc.dim * sizeof *dq.at);
+    }
+}
+
+void bo_gla_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
+{
+    const bo_attention *attention = call->attention;
+    bo_carver carver = {.at = scratch};
+    back_work work = back_make(attention, call->in, key_head, &call->plan, &carver);
+    bo_gla_task at = bo_gla_task_make(call, sequence, key_head);
+    size_t bytes = work.block.dim * work.block.value_dim * sizeof(float);
+    const float *initial = call->initial ? bo_state_memory(attention, (void *)call->initial[sequence], key_head) : NULL;
+    (void)parameters;
+    if (call->d_final)
+        memcpy(work.g, bo_memory_gradient(attention, call->d_final[sequence], key_head), bytes);
+    else
+        memset(work.g, 0, bytes);
+    if (!call->dout) zero_queries(&at);
+    if (!(call->sequences[sequence].keys ? reverse_causal : reverse_asking)(&at, &work, initial)) bo_note_stop(call);
+    if (call->gradients->initial)
+        memcpy(bo_memory_gradient(attention, call->gradients->initial[sequence], key_head), work.g, bytes);
+}

@@ -1,0 +1,643 @@
+/* Gated linear attention against its recurrence in double, token by token: outputs, states and every gradient; gates of
+ * every size; steps, splits, threads, causality. */
+#include "testing.h"
+#include <bochner/attention.h>
+
+/* ---- a case ---------------------------------------------------------------------------------------------------- */
+
+typedef enum gates { MILD, SLOW, EXTREME, CLOSED, GATES } gates;
+
+typedef struct model {
+    bo_attention_desc desc;
+    bo_attention_shape shape;
+    gates gates;
+    bool states, dout, no_keys; /* initial and final states take part; gradients of the outputs; queries alone */
+    uint64_t seed;
+} model;
+
+enum { Q, K, V, GATE, OUT, ARRAYS };
+static const char *const names[ARRAYS] = {"q", "k", "v", "log_gate", "out"};
+
+/* Everything of a case. Gradients: of OUT it is dout, given. */
+typedef struct data {
+    model model;
+    size_t total, group, state; /* tokens in all, query heads a key head, floats of the states of a sequence */
+    size_t count[ARRAYS];
+    float *array[ARRAYS], *gradient[ARRAYS];
+    float *s0, *s1, *ds0, *ds1; /* sequences x key_heads x dim x value_dim: initial, final */
+} data;
+
+static size_t tokens_of(const model *m, size_t sequence)
+{
+    return m->shape.lengths ? m->shape.lengths[sequence] : m->shape.tokens;
+}
+
+static size_t start_of(const model *m, size_t sequence)
+{
+    size_t start = 0;
+    for (size_t s = 0; s < sequence; s++) start += tokens_of(m, s);
+    return start;
+}
+
+static bool of_queries(int array)
+{
+    return array == Q || array == OUT;
+}
+
+/* Where row t of (sequence, head) begins. */
+static size_t at(const data *x, int array, size_t sequence, size_t head, size_t t)
+{
+    const bo_attention_desc *d = &x->model.desc;
+    size_t heads = of_queries(array) ? d->heads : d->key_heads, start = start_of(&x->model, sequence);
+    size_t width = array == V || array == OUT ? d->value_dim : d->dim, row = (start + t) * heads + head;
+    if (x->model.shape.layout == BO_LAYOUT_HEADS_FIRST)
+        row = x->model.shape.lengths ? head * x->total + start + t
+                                     : (sequence * heads + head) * x->model.shape.tokens + t;
+    return row * width;
+}
+
+static float *random_floats(size_t count, bo_rng *rng)
+{
+    float *x = malloc((count + 1) * sizeof *x);
+    for (size_t i = 0; i < count; i++) x[i] = (float)bo_rng_normal(rng);
+    return x;
+}
+
+static float random_gate(gates kind, bo_rng *rng)
+{
+    static const float extremes[] = {0, -1e-3f, -30, -1e4f, -1e9f, -0.5f, -3e38f, -5};
+    double u = bo_rng_uniform(rng);
+    switch (kind) {
+    case MILD:
+        return (float)(-0.3 * u);
+    case SLOW:
+        return (float)(-log1p(exp(-bo_rng_normal(rng))) / 16);
+    case EXTREME:
+        return extremes[(size_t)(u * 8)];
+    default:
+        return u < 0.1 ? -1e4f : -0.1f;
+    }
+}
+
+static data make(const model *m)
+{
+    data x = {.model = *m, .total = start_of(m, m->shape.sequences)};
+    bo_attention_desc *d = &x.model.desc;
+    bo_rng rng = bo_rng_make(m->seed, 77);
+    if (!d->key_heads) d->key_heads = d->heads;
+    if (!d->value_dim) d->value_dim = d->dim;
+    d->kind = BO_ATTENTION_GLA;
+    d->causal = true;
+    x.model.shape.no_keys = m->no_keys;
+    x.group = d->heads / d->key_heads;
+    x.state = d->key_heads * d->dim * d->value_dim;
+    for (int a = 0; a < ARRAYS; a++) {
+        size_t heads = of_queries(a) ? d->heads : d->key_heads;
+        x.count[a] = x.total * heads * (a == V || a == OUT ? d->value_dim : d->dim);
+        x.array[a] = random_floats(x.count[a], &rng);
+        x.gradient[a] = random_floats(x.count[a], &rng);
+    }
+    for (size_t i = 0; i < x.count[GATE]; i++) x.array[GATE][i] = random_gate(m->gates, &rng);
+    size_t states = m->shape.sequences * x.state;
+    x.s0 = random_floats(states, &rng), x.s1 = random_floats(states, &rng);
+    x.ds0 = random_floats(states, &rng), x.ds1 = random_floats(states, &rng);
+    return x;
+}
+
+static void drop(data *x)
+{
+    for (int a = 0; a < ARRAYS; a++) free(x->array[a]), free(x->gradient[a]);
+    free(x->s0), free(x->s1), free(x->ds0), free(x->ds1);
+}
+
+/* ---- the recurrence -------------------------------------------------------------------------------------------- */
+
+/* Results in double. `sizes`: of every number taken as its magnitude: a bound of the terms that make up a result. */
+typedef struct truth {
+    bool sizes;
+    double *value[ARRAYS]; /* OUT: outputs; the others: gradients */
+    double *s1, *ds0;
+} truth;
+
+static double term(const truth *r, float x)
+{
+    return r->sizes ? fabs((double)x) : (double)x;
+}
+
+/* x / (|x| + e) where wanted, and its gradient from dy in place. */
+static void to_unit(const data *x, const truth *r, const float *from, double *to)
+{
+    double norm = 0;
+    for (size_t c = 0; c < x->model.desc.dim; c++) norm += (double)from[c] * (double)from[c];
+    for (size_t c = 0; c < x->model.desc.dim; c++)
+        to[c] = term(r, from[c]) / (x->model.desc.unit ? sqrt(norm) + 1e-3 : 1);
+}
+
+static void from_unit(const data *x, const truth *r, const float *from, double *dy)
+{
+    double norm = 0, inner = 0;
+    if (!x->model.desc.unit) return;
+    for (size_t c = 0; c < x->model.desc.dim; c++) {
+        norm += (double)from[c] * (double)from[c];
+        inner += term(r, from[c]) * dy[c];
+    }
+    norm = sqrt(norm);
+    for (size_t c = 0; c < x->model.desc.dim; c++)
+        dy[c] = dy[c] / (norm + 1e-3) +
+                (r->sizes ? 1 : -1) * term(r, from[c]) * inner / (norm * (norm + 1e-3) * (norm + 1e-3));
+}
+
+/* One key head of one sequence: S_t for every t, then R_t = dL/dS_t back from the last. */
+static void recur(const data *x, truth *r, size_t sequence, size_t key_head)
+{
+    const bo_attention_desc *d = &x->model.desc;
+    size_t dim = d->dim, values = d->value_dim, size = dim * values, tokens = tokens_of(&x->model, sequence);
+    size_t state = sequence * x->state + key_head * size;
+    double scale = d->scale > 0 ? d->scale : 1 / sqrt((double)dim);
+    double *s = calloc((tokens + 1) * size, sizeof *s), *back = calloc(size, sizeof *back);
+    double *q = malloc(dim * sizeof *q), *k = malloc(dim * sizeof *k);
+    for (size_t i = 0; x->model.states && i < size; i++) s[i] = term(r, x->s0[state + i]);
+    for (size_t t = 0; t < tokens; t++) {
+        const float *v = x->array[V] + at(x, V, sequence, key_head, t);
+        double *before = s + t * size, *now = before + size;
+        to_unit(x, r, x->array[K] + at(x, K, sequence, key_head, t), k);
+        for (size_t i = 0; i < size; i++) {
+            double gate =
+                x->model.no_keys ? 1 : exp((double)x->array[GATE][at(x, GATE, sequence, key_head, t) + i / values]);
+            now[i] = gate * before[i] + (x->model.no_keys ? 0 : k[i / values] * term(r, v[i % values]));
+        }
+        for (size_t h = key_head * x->group; h < (key_head + 1) * x->group; h++) {
+            double *out = r->value[OUT] + at(x, OUT, sequence, h, t);
+            to_unit(x, r, x->array[Q] + at(x, Q, sequence, h, t), q);
+            for (size_t i = 0; i < size; i++) out[i % values] += scale * q[i / values] * now[i];
+        }
+    }
+    for (size_t i = 0; i < size; i++) r->s1[state + i] = s[tokens * size + i];
+    for (size_t i = 0; x->model.states && i < size; i++) back[i] = term(r, x->ds1[state + i]);
+    for (size_t t = tokens; t-- > 0;) {
+        size_t key = at(x, K, sequence, key_head, t), value = at(x, V, sequence, key_head, t);
+        double *before = s + t * size, *now = before + size;
+        for (size_t h = key_head * x->group; x->model.dout && h < (key_head + 1) * x->group; h++) {
+            double *dq = r->value[Q] + at(x, Q, sequence, h, t);
+            const float *dout = x->gradient[OUT] + at(x, OUT, sequence, h, t);
+            to_unit(x, r, x->array[Q] + at(x, Q, sequence, h, t), q);
+            for (size_t i = 0; i < size; i++) {
+                dq[i / values] += scale * now[i] * term(r, dout[i % values]);
+                back[i] += scale * q[i / values] * term(r, dout[i % values]);
+            }
+            from_unit(x, r, x->array[Q] + at(x, Q, sequence, h, t), dq);
+        }
+        if (x->model.no_keys) continue;
+        to_unit(x, r, x->array[K] + key, k);
+        for (size_t i = 0; i < size; i++) {
+            double gate = exp((double)x->array[GATE][key + i / values]);
+            r->value[K][key + i / values] += back[i] * term(r, x->array[V][value + i % values]);
+            r->value[V][value + i % values] += back[i] * k[i / values];
+            r->value[GATE][key + i / values] += gate * before[i] * back[i];
+            back[i] *= gate;
+        }
+        from_unit(x, r, x->array[K] + key, r->value[K] + key);
+    }
+    for (size_t i = 0; i < size; i++) r->ds0[state + i] = back[i];
+    free(s), free(back), free(q), free(k);
+}
+
+static truth find_truth(const data *x, bool sizes)
+{
+    truth r = {.sizes = sizes};
+    size_t states = x->model.shape.sequences * x->state;
+    for (int a = 0; a < ARRAYS; a++) r.value[a] = calloc(x->count[a] + 1, sizeof(double));
+    r.s1 = calloc(states + 1, sizeof(double)), r.ds0 = calloc(states + 1, sizeof(double));
+    for (size_t s = 0; s < x->model.shape.sequences; s++)
+        for (size_t h = 0; h < x->model.desc.key_heads; h++) recur(x, &r, s, h);
+    return r;
+}
+
+static void drop_truth(truth *r)
+{
+    for (int a = 0; a < ARRAYS; a++) free(r->value[a]);
+    free(r->s1), free(r->ds0);
+}
+
+/* ---- the library ----------------------------------------------------------------------------------------------- */
+
+static void **make_states(bo_context *context, const data *x, const bo_attention *attention, const float *s)
+{
+    const bo_attention_desc *d = &x->model.desc;
+    void **states = calloc(x->model.shape.sequences, sizeof *states);
+    for (size_t i = 0; i < x->model.shape.sequences; i++) {
+        states[i] = malloc(bo_attention_state_bytes(attention));
+        assert_ok(context, bo_attention_state_begin(context, attention, states[i]));
+        for (size_t h = 0; s && h < d->key_heads; h++)
+            assert_ok(context, bo_attention_state_set(context, attention, states[i], h,
+                                                      s + i * x->state + h * d->dim * d->value_dim, NULL, 0));
+    }
+    return states;
+}
+
+static void take_states(bo_context *context, data *x, const bo_attention *attention, void **states, float *s)
+{
+    const bo_attention_desc *d = &x->model.desc;
+    for (size_t i = 0; i < x->model.shape.sequences; i++) {
+        for (size_t h = 0; s && h < d->key_heads; h++)
+            assert_ok(context, bo_attention_state_get(context, attention, states[i], h,
+                                                      s + i * x->state + h * d->dim * d->value_dim, NULL, NULL));
+        free(states[i]);
+    }
+    free(states);
+}
+
+static bo_attention_inputs inputs_of(const data *x)
+{
+    bool keys = !x->model.no_keys;
+    return (bo_attention_inputs){.q = x->array[Q],
+                                 .k = keys ? x->array[K] : NULL,
+                                 .v = keys ? x->array[V] : NULL,
+                                 .log_gate = keys ? x->array[GATE] : NULL};
+}
+
+/* Forward and backward; outputs, final states and gradients are overwritten. */
+static void run(bo_context *context, data *x)
+{
+    const bo_attention_shape *shape = &x->model.shape;
+    bo_attention *attention;
+    assert_ok(context, bo_attention_create(context, &x->model.desc, &attention));
+    assert_int_equal(bo_attention_state_gradient(attention), x->state);
+    bo_attention_inputs in = inputs_of(x);
+    size_t bytes;
+    assert_ok(context, bo_attention_tape_bytes(context, attention, shape, &bytes));
+    void *tape = malloc(bytes);
+    void **initial = make_states(context, x, attention, x->s0), ** final = make_states(context, x, attention, NULL);
+    const void *const *begin = x->model.states ? (const void *const *)initial : NULL;
+    assert_ok(context, bo_attention_forward(context, attention, shape, &in, begin, final, x->array[OUT], tape));
+    float **d0 = malloc((shape->sequences + 1) * sizeof *d0);
+    const float **d1 = malloc((shape->sequences + 1) * sizeof *d1);
+    for (size_t s = 0; s < shape->sequences; s++) d0[s] = x->ds0 + s * x->state, d1[s] = x->ds1 + s * x->state;
+    bo_attention_gradients gradients = {
+        .q = x->gradient[Q], .k = x->gradient[K], .v = x->gradient[V], .log_gate = x->gradient[GATE], .initial = d0};
+    assert_ok(context,
+              bo_attention_backward(context, attention, shape, &in, begin, x->array[OUT], tape,
+                                    x->model.dout ? x->gradient[OUT] : NULL, x->model.states ? d1 : NULL, &gradients));
+    take_states(context, x, attention, initial, NULL);
+    take_states(context, x, attention, final, x->s1);
+    free(d0), free(d1), free(tape);
+    bo_attention_destroy(attention);
+}
+
+/* ---- comparison ------------------------------------------------------------------------------------------------ */
+
+/* Sums of up to dim + value_dim + tokens terms, each with a product of gates of relative error |log| 2^-24 (below
+ * e^-87 they are nothing) and a rounding a gate; to first order (terms + 87 + …) 2^-24 of the terms' magnitudes. */
+static double tolerance(const data *x)
+{
+    const bo_attention_desc *d = &x->model.desc;
+    return (double)(d->dim + d->value_dim + x->total + 200) * 0x1p-24;
+}
+
+static void compare(const data *x, const char *what, size_t count, const float *found, const double *expected,
+                    const double *size)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!(fabs((double)found[i] - expected[i]) <= tolerance(x) * size[i] + 1e-34))
+            fail_msg(
+                "dim %zu, value_dim %zu, chunk %zu, gates %d, seed %llu: %s %zu is %.9g, expected %.9g (terms %.3g)",
+                x->model.desc.dim, x->model.desc.value_dim, x->model.desc.chunk, (int)x->model.gates,
+                (unsigned long long)x->model.seed, what, i, (double)found[i], expected[i], size[i]);
+}
+
+static void check(bo_context *context, const model *m)
+{
+    data x = make(m);
+    run(context, &x);
+    truth expected = find_truth(&x, false), size = find_truth(&x, true);
+    size_t states = m->shape.sequences * x.state;
+    compare(&x, "out", x.count[OUT], x.array[OUT], expected.value[OUT], size.value[OUT]);
+    compare(&x, "final state", states, x.s1, expected.s1, size.s1);
+    for (int a = 0; a < OUT; a++)
+        if (!m->no_keys || a == Q) compare(&x, names[a], x.count[a], x.gradient[a], expected.value[a], size.value[a]);
+    compare(&x, "initial state", states, x.ds0, expected.ds0, size.ds0);
+    drop_truth(&expected), drop_truth(&size);
+    drop(&x);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------------------------- */
+
+/* The loss whose gradients are wanted, from the recurrence alone. */
+static double loss(const data *x)
+{
+    double sum = 0;
+    truth r = find_truth(x, false);
+    for (size_t i = 0; i < x->count[OUT]; i++) sum += r.value[OUT][i] * (double)x->gradient[OUT][i];
+    for (size_t i = 0; i < x->model.shape.sequences * x->state; i++) sum += r.s1[i] * (double)x->ds1[i];
+    drop_truth(&r);
+    return sum;
+}
+
+/* Central differences of the loss in double, a step h (relative where x is large) with error O(h²) + rounding / h; x itself is float, so the step
+ * taken is measured. */
+static double difference(const data *x, float *place)
+{
+    float was = *place, step = 0x1p-9f * fmaxf(1, fabsf(was));
+    *place = was + step;
+    double up = loss(x), high = *place;
+    *place = was - step;
+    double down = loss(x), low = *place;
+    *place = was;
+    return (up - down) / (high - low);
+}
+
+static void the_recurrence_has_these_gradients(void **state)
+{
+    (void)state;
+    for (int unit = 0; unit < 2; unit++)
+        for (int g = 0; g < GATES; g++) {
+            model m = {.desc = {.heads = 2, .key_heads = 1, .dim = 3, .value_dim = 2, .unit = unit},
+                       .shape = {.sequences = 1, .tokens = 4},
+                       .gates = (gates)g,
+                       .states = true,
+                       .dout = true,
+                       .seed = 3};
+            data x = make(&m);
+            truth r = find_truth(&x, false), size = find_truth(&x, true);
+            for (int a = 0; a < OUT; a++)
+                for (size_t i = 0; i < x.count[a]; i++)
+                    assert_close(difference(&x, x.array[a] + i), r.value[a][i], 1e-4 * (1 + size.value[a][i]));
+            for (size_t i = 0; i < x.state; i++)
+                assert_close(difference(&x, x.s0 + i), r.ds0[i], 1e-4 * (1 + size.ds0[i]));
+            drop_truth(&r), drop_truth(&size);
+            drop(&x);
+        }
+}
+
+static void sizes_gates_and_chunks(void **state)
+{
+    (void)state;
+    static const size_t widths[][2] = {{1, 1}, {3, 7}, {17, 5}, {64, 64}, {80, 65}, {16, 130}};
+    static const size_t lengths[] = {1, 2, 15, 16, 17, 33, 47, 150}, chunks[] = {0, 1, 7, 16, 20, 33, 64};
+    bo_context *context = test_context(2);
+    for (size_t w = 0; w < 6; w++)
+        for (size_t l = 0; l < 8; l++)
+            for (int g = 0; g < GATES; g++) {
+                size_t which = w + l + (size_t)g;
+                check(context, &(model){.desc = {.heads = 1,
+                                                 .dim = widths[w][0],
+                                                 .value_dim = widths[w][1],
+                                                 .chunk = chunks[which % 7],
+                                                 .unit = which % 3 == 0,
+                                                 .scale = which % 2 ? 0.7 : 0},
+                                        .shape = {.sequences = 1, .tokens = lengths[l]},
+                                        .gates = (gates)g,
+                                        .states = (l + w) % 2,
+                                        .dout = true,
+                                        .seed = which});
+            }
+    bo_context_destroy(context);
+}
+
+static void groups_layouts_and_packing(void **state)
+{
+    (void)state;
+    static const size_t lengths[][4] = {{0, 1, 5, 40}, {33, 0, 2, 1}, {0, 0, 0, 0}, {1, 1, 1, 70}};
+    static const size_t key_heads[] = {1, 2, 3, 6};
+    bo_context *context = test_context(2);
+    for (size_t n = 0; n < 32; n++) {
+        bo_attention_shape shape = {.sequences = 4, .tokens = 23, .layout = n % 2};
+        if (n % 4 > 1) shape.lengths = lengths[n / 8];
+        check(context, &(model){.desc = {.heads = 6,
+                                         .key_heads = key_heads[n / 4 % 4],
+                                         .dim = 5,
+                                         .value_dim = 3,
+                                         .unit = n % 5 == 0,
+                                         .chunk = n % 3 ? 0 : 40},
+                                .shape = shape,
+                                .gates = (gates)(n % GATES),
+                                .states = n % 3,
+                                .dout = n % 7,
+                                .seed = n});
+    }
+    bo_context_destroy(context);
+}
+
+static void states_are_asked(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0, 1, 20};
+    bo_context *context = test_context(2);
+    for (size_t n = 0; n < 8; n++) {
+        bo_attention_shape shape = {.sequences = 3, .tokens = 21, .layout = n % 2};
+        if (n % 4 > 1) shape.lengths = lengths;
+        check(context, &(model){.desc = {.heads = 4, .key_heads = 2, .dim = 9, .value_dim = 17, .unit = n % 3 == 0},
+                                .shape = shape,
+                                .states = true,
+                                .dout = n < 6,
+                                .no_keys = true,
+                                .seed = n});
+    }
+    bo_context_destroy(context);
+}
+
+/* Blocks of any length, then single tokens, give what one pass gives. */
+static void splits_and_steps(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t n = 0; n < 8; n++) {
+        model m = {.desc = {.heads = 4,
+                            .key_heads = 2,
+                            .dim = n % 2 ? 64 : 7,
+                            .value_dim = n % 2 ? 64 : 5,
+                            .unit = n % 3 == 0},
+                   .shape = {.sequences = 3, .tokens = 60, .layout = BO_LAYOUT_TOKENS_FIRST},
+                   .gates = (gates)(n % GATES),
+                   .seed = n};
+        data x = make(&m);
+        const bo_attention_desc *d = &x.model.desc;
+        bo_attention *attention;
+        assert_ok(context, bo_attention_create(context, d, &attention));
+        void **states = make_states(context, &x, attention, NULL);
+        size_t next = 0, cut = 17 + n;
+        for (size_t t = 0; t < 60; t = next) { /* one block, then tokens, then another block */
+            next = t == 0 ? cut : t < 50 ? t + 1 : 60;
+            size_t tokens = next - t;
+            for (size_t s = 0; s < 3; s++) {
+                bo_attention_shape shape = {.sequences = 1, .tokens = tokens, .layout = BO_LAYOUT_TOKENS_FIRST};
+                bo_attention_inputs in = {.q = x.array[Q] + at(&x, Q, s, 0, t),
+                                          .k = x.array[K] + at(&x, K, s, 0, t),
+                                          .v = x.array[V] + at(&x, V, s, 0, t),
+                                          .log_gate = x.array[GATE] + at(&x, GATE, s, 0, t)};
+                float *out = x.array[OUT] + at(&x, OUT, s, 0, t);
+                if (tokens == 1)
+                    assert_ok(context, bo_attention_step(context, attention, 1, &in, states + s, out));
+                else
+                    assert_ok(context, bo_attention_extend(context, attention, &shape, &in, states + s, out));
+            }
+        }
+        assert_int_equal(bo_attention_state_tokens(states[0]), 60);
+        truth expected = find_truth(&x, false), size = find_truth(&x, true);
+        compare(&x, "out", x.count[OUT], x.array[OUT], expected.value[OUT], size.value[OUT]);
+        take_states(context, &x, attention, states, x.s1);
+        compare(&x, "state", 3 * x.state, x.s1, expected.s1, size.s1);
+        drop_truth(&expected), drop_truth(&size);
+        bo_attention_destroy(attention);
+        drop(&x);
+    }
+    bo_context_destroy(context);
+}
+
+/* Many sequences in one step, and a question that changes nothing. */
+static void steps_of_many_sequences(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(3);
+    model m = {.desc = {.heads = 6, .key_heads = 3, .dim = 40, .value_dim = 70},
+               .shape = {.sequences = 21, .tokens = 1, .layout = BO_LAYOUT_TOKENS_FIRST},
+               .states = true,
+               .gates = EXTREME};
+    data x = make(&m);
+    bo_attention *attention;
+    assert_ok(context, bo_attention_create(context, &x.model.desc, &attention));
+    void **states = make_states(context, &x, attention, x.s0);
+    bo_attention_inputs in = inputs_of(&x);
+    assert_ok(context, bo_attention_step(context, attention, 21, &in, states, x.array[OUT]));
+    truth expected = find_truth(&x, false), size = find_truth(&x, true);
+    compare(&x, "out", x.count[OUT], x.array[OUT], expected.value[OUT], size.value[OUT]);
+    bo_attention_inputs ask = {.q = in.q};
+    memset(x.array[OUT], 0, x.count[OUT] * sizeof(float));
+    assert_ok(context, bo_attention_step(context, attention, 21, &ask, states, x.array[OUT]));
+    compare(&x, "answer", x.count[OUT], x.array[OUT], expected.value[OUT], size.value[OUT]);
+    take_states(context, &x, attention, states, x.s1);
+    compare(&x, "state", 21 * x.state, x.s1, expected.s1, size.s1);
+    drop_truth(&expected), drop_truth(&size);
+    bo_attention_destroy(attention);
+    drop(&x);
+    bo_context_destroy(context);
+}
+
+static void threads_change_no_bit(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {90, 0, 1, 33, 150, 7, 64};
+    static const int threads[] = {1, 2, 5};
+    data x[3];
+    for (size_t i = 0; i < 3; i++) {
+        model m = {.desc = {.heads = 6, .key_heads = 3, .dim = 20, .value_dim = 33},
+                   .shape = {.sequences = 7, .lengths = lengths},
+                   .gates = CLOSED,
+                   .states = true,
+                   .dout = true};
+        bo_context *context = test_context(threads[i]);
+        x[i] = make(&m);
+        run(context, &x[i]);
+        bo_context_destroy(context);
+        for (int a = 0; a < ARRAYS; a++) {
+            assert_memory_equal(x[i].array[a], x[0].array[a], x[0].count[a] * sizeof(float));
+            assert_memory_equal(x[i].gradient[a], x[0].gradient[a], x[0].count[a] * sizeof(float));
+        }
+        assert_memory_equal(x[i].s1, x[0].s1, 7 * x[0].state * sizeof(float));
+        assert_memory_equal(x[i].ds0, x[0].ds0, 7 * x[0].state * sizeof(float));
+    }
+    for (size_t i = 0; i < 3; i++) drop(&x[i]);
+}
+
+/* Another token t, gates and all: outputs before it keep their bits, for every t. */
+static void the_future_changes_no_bit(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    for (size_t n = 0; n < 4; n++) {
+        model m = {.desc = {.heads = 1, .dim = 20, .value_dim = 9, .chunk = n % 2 ? 48 : 0},
+                   .shape = {.sequences = 1, .tokens = 70},
+                   .gates = n < 2 ? EXTREME : MILD,
+                   .seed = n};
+        data x = make(&m), other = make(&m);
+        model another = m;
+        another.seed = 99;
+        another.gates = EXTREME;
+        data noise = make(&another);
+        run(context, &x);
+        for (size_t t = 70; t-- > 0;) {
+            for (int a = 0; a < OUT; a++) {
+                size_t width = x.count[a] / 70;
+                memcpy(other.array[a] + t * width, noise.array[a] + t * width, width * sizeof(float));
+            }
+            run(context, &other);
+            assert_memory_equal(other.array[OUT], x.array[OUT], t * 9 * sizeof(float));
+            assert_memory_not_equal(other.array[OUT] + t * 9, x.array[OUT] + t * 9, 9 * sizeof(float));
+        }
+        drop(&x), drop(&other), drop(&noise);
+    }
+    bo_context_destroy(context);
+}
+
+/* Gates so near to 1 that the rounding of each counts: 4096 tokens at log g = -1e-6, weights to 1e-5 all the same. */
+static void gates_near_one(void **state)
+{
+    (void)state;
+    enum { TOKENS = 4096 };
+    bo_context *context = test_context(1);
+    bo_attention_desc desc = {
+        .kind = BO_ATTENTION_GLA, .heads = 1, .dim = 1, .value_dim = 1, .causal = true, .scale = 1};
+    bo_attention_shape shape = {.sequences = 1, .tokens = TOKENS};
+    float *k = calloc(TOKENS, sizeof *k), *gate = malloc(TOKENS * sizeof *gate), *out = malloc(TOKENS * sizeof *out);
+    float *one = malloc(TOKENS * sizeof *one);
+    for (size_t t = 0; t < TOKENS; t++) gate[t] = -1.03e-6f, one[t] = 1;
+    k[0] = 1;
+    bo_attention *attention;
+    assert_ok(context, bo_attention_create(context, &desc, &attention));
+    bo_attention_inputs in = {.q = one, .k = k, .v = one, .log_gate = gate};
+    assert_ok(context, bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
+    /* 256 blocks, each multiplying by a product rounded once and rounding the state once: 256 · 2^-24 = 1.5e-5 */
+    for (size_t t = 0; t < TOKENS; t++) assert_close(out[t], exp((double)gate[1] * (double)t), 1.6e-5);
+    bo_attention_destroy(attention);
+    free(k), free(gate), free(out), free(one);
+    bo_context_destroy(context);
+}
+
+/* What is not finite, what is no gate, and finite numbers that lead beyond float. */
+static void bad_numbers(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    model m = {.desc = {.heads = 2, .dim = 4, .value_dim = 3}, .shape = {.sequences = 1, .tokens = 30}};
+    data x = make(&m);
+    const bo_attention_shape *shape = &x.model.shape;
+    bo_attention *attention;
+    assert_ok(context, bo_attention_create(context, &x.model.desc, &attention));
+    bo_attention_inputs in = inputs_of(&x);
+    float *out = x.array[OUT];
+    for (int a = 0; a < OUT; a++) {
+        float was = x.array[a][77];
+        x.array[a][77] = a % 2 ? NAN : INFINITY;
+        assert_fails(context, BO_NUMERIC, names[a],
+                     bo_attention_forward(context, attention, shape, &in, NULL, NULL, out, NULL));
+        x.array[a][77] = was;
+    }
+    x.array[GATE][77] = 0.1f;
+    assert_fails(context, BO_INVALID, "log_gate",
+                 bo_attention_forward(context, attention, shape, &in, NULL, NULL, out, NULL));
+    x.array[GATE][77] = -0.1f;
+    for (size_t i = 0; i < 4; i++) x.array[K][76 + i] = 3e38f;
+    for (size_t i = 0; i < 3; i++) x.array[V][57 + i] = 1e30f;
+    assert_fails(context, BO_NUMERIC, "beyond float32",
+                 bo_attention_forward(context, attention, shape, &in, NULL, NULL, out, NULL));
+    bo_attention_destroy(attention);
+    drop(&x);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_recurrence_has_these_gradients),
+        cmocka_unit_test(sizes_gates_and_chunks),
+        cmocka_unit_test(groups_layouts_and_packing),
+        cmocka_unit_test(states_are_asked),
+        cmocka_unit_test(splits_and_steps),
+        cmocka_unit_test(steps_of_many_sequences),
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(the_future_changes_no_bit),
+        cmocka_unit_test(gates_near_one),
+        cmocka_unit_test(bad_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
