@@ -90,8 +90,5 @@ static inline size_t bo_delta_reach(const bo_delta *work, size_t i)
 
 size_t bo_delta_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
 void bo_delta_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
-size_t bo_delta_step_bytes(const bo_attention *attention, size_t count);
-void bo_delta_step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
-                   size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch);
 
 #endif

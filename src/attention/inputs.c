@@ -162,11 +162,40 @@ static void seek_largest(const bo_call *call, const char *name, const float *arr
         }
 }
 
+/* DELTA: where β|k|² is largest. Beyond 2 a key turns the memory over and makes it larger. */
+static culprit seek_unstable(const bo_call *call)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    culprit worst = {.name = "beta |k|²"};
+    for (size_t s = 0; s < call->shape->sequences; s++)
+        for (size_t h = 0; h < d->key_heads; h++) {
+            bo_rows k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, s, h);
+            bo_rows beta = bo_rows_at(call, call->in->beta, d->key_heads, 1, true, s, h);
+            for (size_t t = 0; k.at && t < call->sequences[s].keys; t++) {
+                const float *row = k.at + t * k.stride;
+                double square = d->unit ? 1 : call->kernels->dot(d->dim, row, row);
+                if (beta.at) square *= (double)beta.at[t * beta.stride];
+                if (square > worst.norm) worst = (culprit){worst.name, square, s, h, t};
+            }
+        }
+    return worst;
+}
+
 /* Everything was finite, and still something left float32 on the way: most likely where the inputs are largest. */
 static bo_status blame_largest(bo_context *context, const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
     culprit worst = {.name = "q"};
+    if (d->kind == BO_ATTENTION_DELTA) {
+        culprit unstable = seek_unstable(call);
+        if (unstable.norm > 2)
+            return bo_fail(
+                context, BO_NUMERIC,
+                "attention: numbers beyond float32 came up: %s is %.3g at sequence %zu, head %zu, token %zu; "
+                "the delta rule is stable up to 2%s",
+                unstable.name, unstable.norm, unstable.sequence, unstable.head, unstable.token,
+                d->unit ? "" : " (unit keys: the descriptor's unit)");
+    }
     seek_largest(call, "q", call->in->q, d->heads, d->dim, false, &worst);
     seek_largest(call, "k", call->in->k, d->key_heads, d->dim, true, &worst);
     seek_largest(call, "v", call->in->v, d->key_heads, d->value_dim, true, &worst);
