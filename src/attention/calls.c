@@ -100,6 +100,7 @@ static bo_status run_forward(bo_context *context, bo_call *call)
     bo_watch watch;
     bo_watch_begin(&watch, context, "attention, forward", watched(call, 1));
     call->watch = &watch;
+    if (call->in->solves) *call->in->solves = (bo_solves){0}; /* tasks add to it */
     BO_TRY((bo_runs_together(context, call->attention, &call->plan) ? call->attention->engine->together
                                                                     : one_by_one)(context, call));
     if (atomic_load(&watch.stopped)) return BO_CANCELLED;
@@ -373,6 +374,7 @@ static bo_status run_step(bo_context *context, step_job *job, const bo_call *cal
     size_t rounds = (job->sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK, tasks = rounds * attention->desc.key_heads;
     size_t together = job->sequences < BO_STEP_BLOCK ? job->sequences : BO_STEP_BLOCK;
     BO_TRY(check_step(context, job, call));
+    if (job->in->solves) *job->in->solves = (bo_solves){0};
     bool alone = step_traffic(job) < ALONE;
     BO_TRY(scratch_make(context, tasks, alone ? 1 : (size_t)bo_context_threads(context),
                         attention->engine->step_bytes(attention, together), "a step of attention", &job->scratch));

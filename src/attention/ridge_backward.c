@@ -1,0 +1,354 @@
+/* The backward pass of ridge attention (2506.05233). With x = (H + Λ)⁻¹q and y = (H + Λ)⁻¹ G dout:
+ *
+ *     dq = y        dΛ = -Σ_t x ∘ y
+ *     R_t = g_{t+1} R_{t+1} + x_t [dout_t, -y_t]ᵀ        the gradient of [G, Hᵀ]
+ *     u = R [v, k]        w = Rᵀk        dβ = k·u        dk = β (u + w_k)        dv = β w_v
+ *     d log g_t = Σ_{s>=t} (Σ_j λ_j x_j y_j - β k·u)_s + ⟨G_T, dG_T⟩ + ⟨H_T, dH_T⟩
+ *
+ * (the last as in linear attention, since xᵀ(G dout - H y) = xᵀΛy). Segments are taken from the last to the first: x and y of
+ * all its tokens are made again from the state that the tape kept, then R goes back over its chunks, for which nothing but
+ * x and y is needed. */
+#include <math.h>
+#include <string.h>
+#include "parameters.h"
+#include "ridge.h"
+
+typedef struct back_work {
+    bo_ridge ridge;
+    const bo_call *call;
+    size_t sequence, key_head, segment, wide; /* wide = value_dim + dim */
+    bo_ridge_rows rows;
+    float *x, *y;    /* of a segment's queries: group x segment x dim */
+    float *gt;       /* Gᵀ: value_dim x dim */
+    float *vt;       /* β v, transposed: value_dim x chunk; in the reverse pass [v, k]: wide x chunk */
+    float *pairs;    /* [v, k]: chunk x wide */
+    float *douts;    /* of a chunk's queries of one head: chunk x value_dim, or [dout, -y]: chunk x wide */
+    float *r;        /* R: dim x wide */
+    float *u, *ut;   /* chunk x dim, and transposed */
+    float *w;        /* chunk x wide */
+    float *scores;   /* chunk x chunk */
+    double *flow;    /* xᵀΛy, summed over the group: chunk */
+    double *dlambda; /* dim */
+    double carried;  /* gradient of the log gates after the chunk at hand */
+} back_work;
+
+static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                           const bo_attention_plan *plan, bo_carver *carver)
+{
+    size_t dim = attention->desc.dim, values = attention->desc.value_dim, wide = dim + values, chunk = plan->chunk;
+    back_work work = {.ridge = bo_ridge_make(attention, in, key_head, chunk, carver),
+                      .key_head = key_head,
+                      .segment = plan->segment,
+                      .wide = wide};
+    work.x = bo_carve_floats(carver, attention->group * plan->segment * dim);
+    work.y = bo_carve_floats(carver, attention->group * plan->segment * dim);
+    work.gt = bo_carve_floats(carver, values * dim);
+    work.vt = bo_carve_floats(carver, wide * chunk);
+    work.pairs = bo_carve_floats(carver, chunk * wide);
+    work.douts = bo_carve_floats(carver, chunk * wide);
+    work.r = bo_carve_floats(carver, dim * wide);
+    work.u = bo_carve_floats(carver, chunk * dim);
+    work.ut = bo_carve_floats(carver, chunk * dim);
+    work.w = bo_carve_floats(carver, chunk * wide);
+    work.scores = bo_carve_floats(carver, chunk * chunk);
+    work.flow = bo_carve(carver, chunk, sizeof(double));
+    work.dlambda = bo_carve(carver, dim, sizeof(double));
+    work.ridge.measures = false;
+    return work;
+}
+
+size_t bo_ridge_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan)
+{
+    bo_carver carver = {0};
+    back_make(attention, NULL, 0, plan, &carver);
+    return carver.bytes;
+}
+
+/* Rows of an array of a query head of the group, from token `first` of the sequence on. */
+static bo_rows query_rows(const back_work *work, const float *array, size_t width, size_t member, size_t first)
+{
+    const bo_attention *attention = work->call->attention;
+    return bo_rows_from(bo_rows_at(work->call, array, attention->desc.heads, width, false, work->sequence,
+                                   work->key_head * attention->group + member),
+                        first);
+}
+
+/* x or y of a query head from the segment's token `local` on. */
+static float *kept(const back_work *work, float *of, size_t member, size_t local)
+{
+    return of + (member * work->segment + local) * work->ridge.dim;
+}
+
+/* ---- x and y of a segment -------------------------------------------------------------------------------------- */
+
+/* Where a chunk stands: its first token in the sequence, and in the segment. */
+typedef struct place {
+    back_work *work;
+    size_t first, local;
+} place;
+
+static void keep(const bo_ridge *ridge, double *z, float *to)
+{
+    bo_ridge_factor_back(bo_ridge_factor_of(ridge), z);
+    for (size_t j = 0; j < ridge->dim; j++) to[j] = (float)z[j];
+}
+
+/* A query's x and y from the factor. */
+static void answer(bo_ridge *ridge, size_t member, size_t row, void *context)
+{
+    const place *at = context;
+    back_work *work = at->work;
+    bo_rows dout = query_rows(work, work->call->dout, ridge->value_dim, member, at->first + row);
+    keep(ridge, ridge->asked, kept(work, work->x, member, at->local + row));
+    bo_ridge_factor_pull(bo_ridge_factor_of(ridge), dout.at, ridge->asked);
+    keep(ridge, ridge->asked, kept(work, work->y, member, at->local + row));
+}
+
+/* x and y of one query head by conjugate gradients. */
+static void solve_member(const place *at, size_t member)
+{
+    back_work *work = at->work;
+    bo_ridge *ridge = &work->ridge;
+    size_t dim = ridge->dim, values = ridge->value_dim;
+    bo_rows dout = query_rows(work, work->call->dout, values, member, at->first);
+    bo_ridge_solve(ridge, ridge->q + member * ridge->chunk * dim, kept(work, work->x, member, at->local));
+    for (size_t i = 0; i < ridge->rows; i++) {
+        memcpy(work->douts + i * values, dout.at + i * dout.stride, values * sizeof *work->douts);
+        ridge->active[i] = i;
+    }
+    bo_ridge_sums sums = {.m = work->gt, .at = work->vt, .c = ridge->k, .width = values, .out_width = dim};
+    bo_ridge_product(ridge, &sums, ridge->rows, ridge->active, work->douts, ridge->x, dim);
+    bo_ridge_solve(ridge, ridge->x, kept(work, work->y, member, at->local));
+}
+
+static bool solve_chunk(back_work *work, size_t first, size_t local, size_t rows)
+{
+    const bo_call *call = work->call;
+    bo_ridge *ridge = &work->ridge;
+    size_t group = call->attention->group, values = ridge->value_dim;
+    place at = {work, first, local};
+    if (!bo_ridge_keys(ridge, &work->rows, first, rows)) return false;
+    for (size_t g = 0; g < group; g++) {
+        bo_rows dout = query_rows(work, call->dout, values, g, first);
+        if (!bo_ridge_queries(ridge, g, query_rows(work, call->in->q, ridge->dim, g, 0), first)) return false;
+        if (!bo_rows_finite(call->kernels, rows, values, dout.at, dout.stride)) return false;
+    }
+    if (!ridge->gated) {
+        bo_ridge_sweep(ridge, answer, &at);
+        return true;
+    }
+    bo_ridge_precondition(ridge);
+    call->kernels->transpose(ridge->dim, values, ridge->memory, values, work->gt, ridge->dim);
+    call->kernels->transpose(ridge->keys, values, ridge->vb, values, work->vt, ridge->chunk);
+    for (size_t g = 0; g < group; g++) solve_member(&at, g);
+    return true;
+}
+
+/* The segment [first, end), from the memory at its beginning to that at its end. */
+static bool replay(back_work *work, size_t first, size_t end)
+{
+    bo_ridge *ridge = &work->ridge;
+    for (size_t token = first; token < end; token += ridge->chunk) {
+        size_t rows = bo_least(ridge->chunk, end - token);
+        if (bo_watch_stops(work->call->watch, 0)) return false;
+        if (work->call->dout ? !solve_chunk(work, token, token - first, rows)
+                             : !bo_ridge_keys(ridge, &work->rows, token, rows))
+            return false;
+        bo_ridge_absorb(ridge);
+    }
+    return true;
+}
+
+/* ---- back over a chunk ----------------------------------------------------------------------------------------- */
+
+/* scores_ij = exp(b_i - b_j) a_i·c_j for j <= i, else 0; a is rows x width, ct width x chunk. */
+static void score(const back_work *work, size_t width, const float *a, const float *ct)
+{
+    const bo_ridge *ridge = &work->ridge;
+    size_t chunk = ridge->chunk, keys = ridge->keys;
+    ridge->kernels->multiply(ridge->rows, keys, width, a, width, 1, ct, chunk, false, work->scores, chunk);
+    for (size_t i = 0; i < ridge->rows; i++)
+        for (size_t j = 0; j < keys; j++)
+            work->scores[i * chunk + j] = j > i ? 0 : work->scores[i * chunk + j] * ridge->reach[i * chunk + j];
+}
+
+/* [v, k], its transpose, and what later tokens make of them: u_j = exp(b_T - b_j) R [v, k], w_j alike with Rᵀk. */
+static void begin_chunk(back_work *work)
+{
+    bo_ridge *ridge = &work->ridge;
+    const bo_kernels *kernels = ridge->kernels;
+    size_t dim = ridge->dim, values = ridge->value_dim, wide = work->wide, keys = ridge->keys, chunk = ridge->chunk;
+    memset(work->flow, 0, chunk * sizeof *work->flow);
+    if (!keys) return;
+    const float *reach = ridge->reach + (keys - 1) * chunk;
+    for (size_t j = 0; j < keys; j++) {
+        memcpy(work->pairs + j * wide, ridge->v + j * values, values * sizeof *work->pairs);
+        memcpy(work->pairs + j * wide + values, ridge->k + j * dim, dim * sizeof *work->pairs);
+    }
+    kernels->transpose(keys, wide, work->pairs, wide, work->vt, chunk);
+    kernels->multiply(dim, keys, wide, work->r, wide, 1, work->vt, chunk, false, work->ut, chunk);
+    kernels->transpose(dim, keys, work->ut, chunk, work->u, dim);
+    kernels->multiply(keys, wide, dim, ridge->k, dim, 1, work->r, wide, false, work->w, wide);
+    for (size_t j = 0; j < keys; j++) {
+        kernels->scale(dim, reach[j], work->u + j * dim, work->u + j * dim);
+        kernels->scale(wide, reach[j], work->w + j * wide, work->w + j * wide);
+    }
+    kernels->scale(dim * wide, ridge->remains[keys - 1], work->r, work->r);
+}
+
+/* [dout, -y] of one query head; on the way dΛ and the gates' flow. */
+static void begin_member(back_work *work, size_t member, size_t first, const float *x, const float *y)
+{
+    const bo_ridge *ridge = &work->ridge;
+    size_t dim = ridge->dim, values = ridge->value_dim;
+    bo_rows dout = query_rows(work, work->call->dout, values, member, first);
+    for (size_t i = 0; i < ridge->rows; i++) {
+        float *row = work->douts + i * work->wide;
+        memcpy(row, dout.at + i * dout.stride, values * sizeof *row);
+        for (size_t j = 0; j < dim; j++) {
+            double product = (double)x[i * dim + j] * (double)y[i * dim + j];
+            row[values + j] = -y[i * dim + j];
+            work->dlambda[j] -= product;
+            work->flow[i] += (double)ridge->lambda[j] * product;
+        }
+    }
+}
+
+static void back_member(back_work *work, size_t member, size_t first, size_t local)
+{
+    bo_ridge *ridge = &work->ridge;
+    const bo_kernels *kernels = ridge->kernels;
+    size_t dim = ridge->dim, wide = work->wide, rows = ridge->rows, keys = ridge->keys, chunk = ridge->chunk;
+    float *x = kept(work, work->x, member, local), *y = kept(work, work->y, member, local);
+    bo_rows q = query_rows(work, work->call->in->q, dim, member, first);
+    bo_rows dq = query_rows(work, work->call->gradients->q, dim, member, first);
+    begin_member(work, member, first, x, y);
+    if (dq.at) bo_front_backward(&ridge->front, BO_OF_QUERIES, rows, q.at, q.stride, y, dq.at, dq.stride, NULL);
+    if (keys) {
+        score(work, wide, work->douts, work->vt);
+        kernels->multiply(keys, dim, rows, work->scores, 1, chunk, x, dim, true, work->u, dim);
+        score(work, dim, x, ridge->kt);
+        kernels->multiply(keys, wide, rows, work->scores, 1, chunk, work->douts, wide, true, work->w, wide);
+    }
+    for (size_t i = 0; ridge->gated && i < rows; i++) kernels->scale(dim, ridge->remains[i], x + i * dim, x + i * dim);
+    kernels->multiply(dim, wide, rows, x, 1, dim, work->douts, wide, true, work->r, wide);
+}
+
+/* What the chunk's keys get from u and w. */
+static void give_keys(back_work *work, size_t first)
+{
+    const bo_call *call = work->call;
+    const bo_attention_desc *d = &call->attention->desc;
+    const bo_attention_gradients *to = call->gradients;
+    bo_ridge *ridge = &work->ridge;
+    size_t dim = ridge->dim, values = ridge->value_dim, sequence = work->sequence, head = work->key_head;
+    bo_rows dk = bo_rows_from(bo_rows_at(call, to->k, d->key_heads, dim, true, sequence, head), first);
+    bo_rows dv = bo_rows_from(bo_rows_at(call, to->v, d->key_heads, values, true, sequence, head), first);
+    bo_rows dbeta = bo_rows_from(bo_rows_at(call, to->beta, d->key_heads, 1, true, sequence, head), first);
+    bo_rows dgate = bo_rows_from(bo_rows_at(call, to->log_gate, d->key_heads, 1, true, sequence, head), first);
+    for (size_t j = ridge->keys; j-- > 0;) {
+        float beta = ridge->beta[j], *u = work->u + j * dim;
+        const float *w = work->w + j * work->wide;
+        double along = ridge->kernels->dot(dim, ridge->k + j * dim, u);
+        work->carried += work->flow[j] - (double)beta * along;
+        if (dbeta.at) dbeta.at[j * dbeta.stride] = (float)along;
+        if (dgate.at) dgate.at[j * dgate.stride] = (float)work->carried;
+        if (dv.at) ridge->kernels->scale(values, beta, w, dv.at + j * dv.stride);
+        for (size_t i = 0; i < dim; i++) u[i] = beta * (u[i] + w[values + i]);
+    }
+    bo_rows k = bo_rows_from(work->rows.k, first);
+    if (dk.at && k.at)
+        bo_front_backward(&ridge->front, BO_OF_KEYS, ridge->keys, k.at, k.stride, work->u, dk.at, dk.stride, NULL);
+}
+
+static bool back_chunk(back_work *work, size_t first, size_t local, size_t rows)
+{
+    if (bo_watch_stops(work->call->watch, rows) || !bo_ridge_keys(&work->ridge, &work->rows, first, rows)) return false;
+    begin_chunk(work);
+    for (size_t g = 0; work->call->dout && g < work->call->attention->group; g++) back_member(work, g, first, local);
+    give_keys(work, first);
+    return true;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------------------------- */
+
+/* dG as it is, dH transposed. */
+static void begin_gradient(back_work *work)
+{
+    const bo_attention *attention = work->call->attention;
+    const bo_ridge *ridge = &work->ridge;
+    size_t dim = ridge->dim, values = ridge->value_dim;
+    memset(work->r, 0, dim * work->wide * sizeof *work->r);
+    memset(work->dlambda, 0, dim * sizeof *work->dlambda);
+    if (!work->call->d_final) return;
+    const float *from = bo_memory_gradient(attention, work->call->d_final[work->sequence], work->key_head);
+    for (size_t i = 0; i < dim; i++) memcpy(work->r + i * work->wide, from + i * values, values * sizeof *from);
+    ridge->kernels->transpose(dim, dim, from + dim * values, dim, work->r + values, work->wide);
+}
+
+static void end_gradient(back_work *work, float *parameters)
+{
+    const bo_attention *attention = work->call->attention;
+    const bo_ridge *ridge = &work->ridge;
+    size_t dim = ridge->dim, values = ridge->value_dim;
+    float *dlambda = parameters + bo_parameter_offset(attention, BO_PARAMETER_LAMBDA);
+    for (size_t j = 0; j < dim; j++) dlambda[j] += (float)work->dlambda[j];
+    if (!work->call->gradients->initial) return;
+    float *to = bo_memory_gradient(attention, work->call->gradients->initial[work->sequence], work->key_head);
+    for (size_t i = 0; i < dim; i++) memcpy(to + i * values, work->r + i * work->wide, values * sizeof *to);
+    ridge->kernels->transpose(dim, dim, work->r + values, work->wide, to + dim * values, dim);
+}
+
+/* ⟨G_T, dG_T⟩ + ⟨H_T, dH_T⟩, H being symmetric. */
+static double final_product(const back_work *work)
+{
+    const bo_ridge *ridge = &work->ridge;
+    size_t dim = ridge->dim, values = ridge->value_dim;
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++)
+        sum += ridge->kernels->dot(values, ridge->memory + i * values, work->r + i * work->wide) +
+               ridge->kernels->dot(dim, bo_ridge_h(ridge) + i * dim, work->r + i * work->wide + values);
+    return sum;
+}
+
+static bool reverse(back_work *work, const float *initial)
+{
+    const bo_call *call = work->call;
+    bo_ridge *ridge = &work->ridge;
+    size_t tokens = call->sequences[work->sequence].queries, segment = work->segment, chunk = ridge->chunk;
+    for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
+        size_t first = segments * segment, end = bo_least(first + segment, tokens);
+        bool taped = segments && work->rows.k.at; /* without keys the memory stays what it was */
+        bo_ridge_begin(ridge, taped ? bo_tape_memory(call, work->sequence, work->key_head, segments - 1) : initial);
+        if (!replay(work, first, end)) return false;
+        if (end == tokens) work->carried = final_product(work);
+        for (size_t chunks = (end - first + chunk - 1) / chunk; chunks-- > 0;) {
+            size_t local = chunks * chunk;
+            if (!back_chunk(work, first + local, local, bo_least(chunk, end - first - local))) return false;
+        }
+    }
+    return true;
+}
+
+static void zero_queries(const back_work *work)
+{
+    for (size_t g = 0; g < work->call->attention->group; g++) {
+        bo_rows dq = query_rows(work, work->call->gradients->q, work->ridge.dim, g, 0);
+        for (size_t t = 0; dq.at && t < work->call->sequences[work->sequence].queries; t++)
+            memset(dq.at + t * dq.stride, 0, work->ridge.dim * sizeof *dq.at);
+    }
+}
+
+void bo_ridge_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
+{
+    bo_carver carver = {.at = scratch};
+    back_work work = back_make(call->attention, call->in, key_head, &call->plan, &carver);
+    void *initial = call->initial ? (void *)call->initial[sequence] : NULL;
+    work.call = call;
+    work.sequence = sequence;
+    work.rows = bo_ridge_rows_at(call, sequence, key_head);
+    if (!call->dout) zero_queries(&work);
+    begin_gradient(&work);
+    if (!reverse(&work, initial ? bo_state_memory(call->attention, initial, key_head) : NULL)) bo_note_stop(call);
+    end_gradient(&work, parameters);
+}

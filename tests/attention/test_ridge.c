@@ -1,0 +1,251 @@
+/* Ridge attention against float64: outputs, states and all gradients. Tolerances: without a gate the systems are solved in
+ * float64, and some hundred float32 products of numbers of order one leave 1e-5 of an array's largest number room for a
+ * hundred roundings; with a gate the residual, 1e-6 of the right-hand side, times a condition number of some tens. */
+#include "ridge.h"
+
+static const char *const names[ARRAYS] = {"q", "k", "v", "log_gate", "beta", "lambda", "initial"};
+
+static bo_attention *attention_of(bo_context *context, const problem *p)
+{
+    bo_attention_desc desc = {.kind = BO_ATTENTION_RIDGE,
+                              .heads = p->heads,
+                              .key_heads = p->key_heads,
+                              .dim = p->dim,
+                              .value_dim = p->values,
+                              .causal = true,
+                              .gate = p->gated ? BO_GATE_DECAY : BO_GATE_NONE,
+                              .unit = p->unit,
+                              .chunk = p->chunk};
+    bo_attention *attention;
+    assert_ok(context, bo_attention_create(context, &desc, &attention));
+    return attention;
+}
+
+static bo_attention_shape shape_of(const problem *p)
+{
+    return (bo_attention_shape){.sequences = p->sequences,
+                                .tokens = p->lengths[0],
+                                .lengths = p->packed ? p->lengths : NULL,
+                                .layout = p->tokens_first ? BO_LAYOUT_TOKENS_FIRST : BO_LAYOUT_HEADS_FIRST};
+}
+
+/* A problem in float32, as the library takes it. */
+typedef struct run {
+    const data *d;
+    bo_context *context;
+    bo_attention *attention;
+    bo_attention_shape shape;
+    float *in[ARRAYS], *out;
+    bo_attention_inputs inputs;
+    void *initial[MOST_SEQUENCES], *final[MOST_SEQUENCES];
+    bo_solves solves;
+} run;
+
+static void set_states(run *r, const float *from)
+{
+    const problem *p = r->d->p;
+    for (size_t n = 0; n < p->sequences * p->key_heads; n++) {
+        void *state = r->initial[n / p->key_heads];
+        const float *s = from + n * head_floats(p);
+        if (n % p->key_heads == 0) assert_ok(r->context, bo_attention_state_begin(r->context, r->attention, state));
+        if (p->carried)
+            assert_ok(r->context, bo_attention_state_set(r->context, r->attention, state, n % p->key_heads, s,
+                                                         s + p->dim * p->values, 0));
+    }
+}
+
+static run *run_make(bo_context *context, const data *d)
+{
+    run *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    r->d = d, r->context = context;
+    r->attention = attention_of(context, d->p), r->shape = shape_of(d->p);
+    for (int a = 0; a < ARRAYS; a++) r->in[a] = d->count[a] ? floats_of(d->count[a], d->in[a]) : NULL;
+    r->inputs = (bo_attention_inputs){.q = r->in[Q],
+                                      .k = r->in[K],
+                                      .v = r->in[V],
+                                      .log_gate = r->in[GATE],
+                                      .beta = r->in[BETA],
+                                      .lambda = r->in[LAMBDA],
+                                      .solves = &r->solves};
+    r->out = floats_of(d->outs, NULL);
+    for (size_t s = 0; s < d->p->sequences; s++) {
+        r->initial[s] = calloc(1, bo_attention_state_bytes(r->attention));
+        r->final[s] = calloc(1, bo_attention_state_bytes(r->attention));
+    }
+    set_states(r, r->in[START]);
+    return r;
+}
+
+static void run_free(run *r)
+{
+    for (int a = 0; a < ARRAYS; a++) free(r->in[a]);
+    for (size_t s = 0; s < MOST_SEQUENCES; s++) free(r->initial[s]), free(r->final[s]);
+    bo_attention_destroy(r->attention);
+    free(r->out);
+    free(r);
+}
+
+static void run_forward(run *r, void *tape)
+{
+    assert_ok(r->context, bo_attention_forward(r->context, r->attention, &r->shape, &r->inputs,
+                                               (const void *const *)r->initial, r->final, r->out, tape));
+}
+
+/* Every number within `tolerance` of the array's largest (or of 1e-3, where all are less). */
+static void compare(const char *name, const char *what, size_t count, const float *found, const double *expected,
+                    double tolerance)
+{
+    double largest = 1e-3, worst = 0;
+    size_t where = 0;
+    for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs(expected[i]));
+    for (size_t i = 0; i < count; i++) {
+        double error = fabs((double)found[i] - expected[i]);
+        if (!(error <= worst)) worst = error, where = i;
+    }
+    if (!(worst <= tolerance * largest))
+        fail_msg("%s: %s[%zu] = %.9g, expected %.9g within %.3g", name, what, where, (double)found[where],
+                 expected[where], tolerance * largest);
+}
+
+static float *final_sums(const run *r)
+{
+    const problem *p = r->d->p;
+    float *all = floats_of(p->sequences * p->key_heads * head_floats(p), NULL);
+    for (size_t n = 0; n < p->sequences * p->key_heads; n++) {
+        float *s = all + n * head_floats(p);
+        assert_ok(r->context, bo_attention_state_get(r->context, r->attention, r->final[n / p->key_heads],
+                                                     n % p->key_heads, s, s + p->dim * p->values, NULL));
+    }
+    return all;
+}
+
+/* ---- outputs and gradients ------------------------------------------------------------------------------------- */
+
+static void check_gradients(run *r, const void *tape, double tolerance)
+{
+    const data *d = r->d;
+    const problem *p = d->p;
+    size_t states = p->sequences * p->key_heads * head_floats(p), each = p->key_heads * head_floats(p);
+    float *found[ARRAYS], *dout = floats_of(d->outs, d->dout), *dfinal = floats_of(states, d->dfinal);
+    float *initial[MOST_SEQUENCES];
+    const float *final[MOST_SEQUENCES];
+    for (int a = 0; a < ARRAYS; a++) found[a] = d->count[a] ? floats_of(d->count[a], NULL) : NULL;
+    for (size_t s = 0; s < p->sequences; s++) {
+        initial[s] = found[START] + (p->carried ? s * each : 0);
+        final[s] = dfinal + s * each;
+    }
+    bo_attention_gradients to = {.q = found[Q],
+                                 .k = found[K],
+                                 .v = found[V],
+                                 .log_gate = found[GATE],
+                                 .beta = found[BETA],
+                                 .lambda = found[LAMBDA],
+                                 .initial = p->carried ? initial : NULL};
+    assert_ok(r->context,
+              bo_attention_backward(r->context, r->attention, &r->shape, &r->inputs, (const void *const *)r->initial,
+                                    r->out, tape, dout, p->carried ? final : NULL, &to));
+    for (int a = 0; a < ARRAYS; a++) {
+        double *expected = doubles(d->count[a]);
+        for (size_t i = 0; i < d->count[a]; i++) expected[i] = difference(d, a, i);
+        compare(p->name, names[a], d->count[a], found[a], expected, tolerance);
+        free(expected), free(found[a]);
+    }
+    free(dout), free(dfinal);
+}
+
+static void check(bo_context *context, const problem *p, double tolerance)
+{
+    data d = make(p);
+    run *r = run_make(context, &d);
+    size_t bytes;
+    assert_ok(context, bo_attention_tape_bytes(context, r->attention, &r->shape, &bytes));
+    void *tape = malloc(bytes ? bytes : 1);
+    run_forward(r, tape);
+    recur(&d, 1);
+    compare(p->name, "out", d.outs, r->out, d.out, tolerance);
+    float *final = final_sums(r);
+    compare(p->name, "final", p->sequences * p->key_heads * head_floats(p), final, d.final, tolerance);
+    check_gradients(r, tape, tolerance);
+    free(final), free(tape);
+    run_free(r);
+    discard(&d);
+}
+
+static const problem problems[] = {
+    {"one token", 1, 1, 1, 1, 1, {1}, .lambda = 1},
+    {"plain", 2, 2, 5, 3, 2, {23, 23}, .chunk = 4},
+    {"groups", 6, 2, 4, 5, 1, {17}, .chunk = 8, .weighed = true, .lambda = 0.3, .tokens_first = true},
+    {"packed, carried", 2, 1, 7, 2, 3, {9, 1, 14}, .packed = true, .carried = true, .lambda = 2, .chunk = 3},
+    {"unit, weighed", 1, 1, 6, 6, 1, {30}, .unit = true, .weighed = true, .lambda = 0.5},
+    {"gated", 2, 2, 5, 3, 2, {23, 23}, .chunk = 4, .gated = true, .gates = 0.5},
+    {"gated groups", 4, 2, 4, 5, 1, {17}, .chunk = 8, .gated = true, .gates = 1, .weighed = true, .lambda = 0.5},
+    {"gated, packed, carried",
+     2,
+     1,
+     7,
+     2,
+     3,
+     {9, 1, 14},
+     .packed = true,
+     .carried = true,
+     .gated = true,
+     .gates = 0.1,
+     .lambda = 2,
+     .chunk = 3,
+     .tokens_first = true},
+    {"gated, unit, one chunk",
+     1,
+     1,
+     6,
+     9,
+     1,
+     {40},
+     .gated = true,
+     .gates = 0.3,
+     .unit = true,
+     .weighed = true,
+     .carried = true},
+    {"gates of all sizes", 1, 1, 3, 4, 1, {40}, .chunk = 16, .gated = true, .gates = 60, .lambda = 1},
+};
+
+static void test_against_float64(void **state)
+{
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        check(context, &problems[i], problems[i].gated ? 1e-5 : 3e-6);
+    bo_context_destroy(context);
+    (void)state;
+}
+
+/* Wider than a vector and than a chunk; outputs only, differences would take long. */
+static void test_widths(void **state)
+{
+    static const problem wide[] = {
+        {"dim 64", 2, 1, 64, 64, 1, {150}, .lambda = 0.5},
+        {"dim 33", 1, 1, 33, 17, 1, {70}, .chunk = 16, .weighed = true},
+        {"dim 64, gated", 2, 1, 64, 64, 1, {150}, .lambda = 0.5, .gated = true, .gates = 0.02},
+        {"dim 33, gated", 1, 1, 33, 17, 1, {70}, .chunk = 16, .weighed = true, .gated = true, .gates = 0.2},
+    };
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        data d = make(&wide[i]);
+        run *r = run_make(context, &d);
+        run_forward(r, NULL);
+        recur(&d, 1);
+        compare(wide[i].name, "out", d.outs, r->out, d.out, 1e-5);
+        run_free(r);
+        discard(&d);
+    }
+    bo_context_destroy(context);
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_float64),
+        cmocka_unit_test(test_widths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
