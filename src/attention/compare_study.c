@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
+#include "../features/propose.h"
 #include "compare.h"
 #include "linear.h"
 
@@ -144,6 +145,18 @@ static double log_difference(double a, double x, double b, double y)
     return high + log(fabs(a * exp(x - high) - b * exp(y - high)));
 }
 
+/* Of pair p, the query and row p + 1: by the formula, or for frequencies chosen among candidates as these frequencies and
+ * the candidates' formula tell it. */
+static double log_variance(const bo_features *map, size_t width, size_t count, size_t p, const workplace *at,
+                           double log_unit)
+{
+    const float *x = at->rows, *y = at->rows + (p + 1) * width;
+    if (!bo_features_resampled(map)) return log(bo_features_variance(map, x, y));
+    const double parts[] = {log_unit + log(bo_features_choice_variance(map, at->z, at->z + (p + 1) * count)),
+                            log(bo_features_candidate_variance(map, x, y))};
+    return bo_log_sum(2, parts);
+}
+
 /* Some of the keys seen through features, and the query's own row first: features, closed form, variance. Leaves the
  * query's log scale in log_scale[0]. */
 static void look_at_pairs(const tile_job *tile, size_t index, const workplace *at, bo_finding *found)
@@ -165,7 +178,7 @@ static void look_at_pairs(const tile_job *tile, size_t index, const workplace *a
         double scale = (double)at->log_scale[0] + (double)at->log_scale[p + 1];
         found->log_kernel[p] = expected;
         found->log_error[p] = log_difference(value, scale, sign, expected);
-        found->log_variance[p] = log(bo_features_variance(keys->map, at->rows, at->rows + (p + 1) * width));
+        found->log_variance[p] = log_variance(keys->map, width, a->count, p, at, 2 * scale);
     }
 }
 

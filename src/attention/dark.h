@@ -4,6 +4,7 @@
 #define BO_ATTENTION_DARK_H
 
 #include "calls.h"
+#include "front.h"
 
 /* A call that has its layout and nothing else: enough for bo_rows_at. */
 static inline bo_call bo_layout_of(const bo_attention *attention, const bo_attention_shape *shape,
@@ -27,22 +28,28 @@ typedef struct bo_side {
     size_t heads;     /* of the array */
     size_t first, count, dim;
     bool keys;
+    const bo_front *fronts; /* one a key head: rows are taken as they leave it; NULL: as they are */
+    size_t width;           /* of a row then */
 } bo_side;
 
 bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_head, size_t key_heads);
 bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head, size_t key_heads);
 size_t bo_side_rows(const bo_side *side);
-/* At most `most` rows, evenly spaced over all; returns how many. out: rows x dim. */
+/* At most `most` rows, evenly spaced over all; returns how many. out: rows x width. */
 size_t bo_side_sample(const bo_side *side, size_t most, float *out);
+/* `wanted` rows, evenly spaced over all, the first at `offset` (in [0, 1)) of such a space: where they are more than there
+ * are rows, rows come again. There is a row. */
+void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *out);
 
 /* ---- moments --------------------------------------------------------------------------------------------------- */
 
 /* Of √scale x over the rows x of a side. */
 typedef struct bo_second_moments {
-    double *mean;   /* dim */
-    double *second; /* dim x dim, symmetric: the mean of x xᵀ */
+    double *mean;   /* width */
+    double *second; /* width x width, symmetric: the mean of x xᵀ */
 } bo_second_moments;
 
+bo_status bo_second_moments_alloc(bo_context *context, size_t width, bo_second_moments *out); /* zeros */
 /* BO_NUMERIC, naming the place, where a row is not finite. Freed by bo_second_moments_free, also after failure. */
 bo_status bo_second_moments_measure(bo_context *context, const bo_side *side, double scale, bo_second_moments *out);
 void bo_second_moments_free(bo_second_moments *moments);
@@ -75,6 +82,10 @@ typedef struct bo_law {
 #define BO_LEAST_PRECISION 0.05
 /* Up to this mean_share data counts as centred, which the law takes it to be. */
 #define BO_CENTRED_SHARE 0.2
+
+/* The symmetric factor R (dim x dim) of a proposal's N(0, R Rᵀ) for data with these moments (of √s q and √s k). */
+bo_status bo_proposal_root(bo_context *context, bo_proposal proposal, size_t dim, const bo_second_moments *q,
+                           const bo_second_moments *k, double *root);
 
 bo_status bo_law_make(bo_context *context, size_t dim, const double *lambda_q, const double *lambda_k, bo_law *out);
 void bo_law_free(bo_law *law);

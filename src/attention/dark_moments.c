@@ -4,6 +4,8 @@
 #include "../math/linalg.h"
 #include "dark.h"
 
+enum { BLOCK = 256 }; /* rows that go through a front at a time */
+
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
 
 bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_head, size_t key_heads)
@@ -15,7 +17,8 @@ bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_he
                      .heads = a->desc.heads,
                      .first = first_key_head * a->group,
                      .count = key_heads * a->group,
-                     .dim = a->desc.dim};
+                     .dim = a->desc.dim,
+                     .width = a->desc.dim};
 }
 
 bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head, size_t key_heads)
@@ -27,7 +30,8 @@ bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head,
                      .first = first_key_head,
                      .count = key_heads,
                      .dim = call->attention->desc.dim,
-                     .keys = true};
+                     .keys = true,
+                     .width = call->attention->desc.dim};
 }
 
 size_t bo_side_rows(const bo_side *side)
@@ -46,21 +50,39 @@ static bo_rows rows_of(const bo_side *side, size_t sequence, size_t head)
     return bo_rows_at(side->call, side->array, side->heads, side->dim, side->keys, sequence, head);
 }
 
-size_t bo_side_sample(const bo_side *side, size_t most, float *out)
+/* Rows of a head after its front: themselves, or made in t (rows x width). */
+static const float *through_front(const bo_side *side, size_t head, size_t rows, const float *x, size_t ldx, float *t,
+                                  size_t *ldt)
 {
-    size_t total = bo_side_rows(side), wanted = total < most ? total : most, taken = 0, before = 0;
+    *ldt = ldx;
+    if (!side->fronts) return x;
+    const bo_front *front = side->fronts + (side->keys ? head : head / side->call->attention->group);
+    return bo_front_forward(front, side->keys ? BO_OF_KEYS : BO_OF_QUERIES, rows, x, ldx, t, ldt);
+}
+
+void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *out)
+{
+    size_t total = bo_side_rows(side), taken = 0, before = 0, ld;
     for (size_t s = 0; s < side->call->shape->sequences; s++)
         for (size_t h = side->first; h < side->first + side->count; h++) {
             bo_rows rows = rows_of(side, s, h);
             size_t tokens = tokens_of(side, s);
             for (; taken < wanted; taken++) {
-                size_t at = (size_t)((double)total * ((double)taken + 0.5) / (double)wanted) - before;
+                size_t at = (size_t)((double)total * ((double)taken + offset) / (double)wanted) - before;
                 if (at >= tokens) break;
-                memcpy(out + taken * side->dim, rows.at + at * rows.stride, side->dim * sizeof *out);
+                float *to = out + taken * side->width;
+                const float *row = through_front(side, h, 1, rows.at + at * rows.stride, side->dim, to, &ld);
+                if (row != to) memcpy(to, row, side->width * sizeof *out);
             }
             before += tokens;
         }
-    return taken;
+}
+
+size_t bo_side_sample(const bo_side *side, size_t most, float *out)
+{
+    size_t wanted = bo_least(bo_side_rows(side), most);
+    bo_side_spread(side, wanted, 0.5, out);
+    return wanted;
 }
 
 /* ---- moments --------------------------------------------------------------------------------------------------- */
@@ -87,32 +109,46 @@ static bo_status blame(bo_context *context, const bo_side *side)
     return bo_fail(context, BO_NUMERIC, "the second moments of %s are not finite", side->name);
 }
 
-static bo_status add_rows(bo_context *context, const bo_side *side, bo_second_moments *m)
+/* Adds x and x xᵀ of rows after the front; t: BLOCK x width. */
+static bo_status add_rows(bo_context *context, const bo_side *side, float *t, bo_second_moments *m)
 {
+    size_t width = side->width, ld;
     for (size_t s = 0; s < side->call->shape->sequences; s++)
         for (size_t h = side->first; h < side->first + side->count; h++) {
             bo_rows rows = rows_of(side, s, h);
-            size_t tokens = tokens_of(side, s), dim = side->dim;
-            BO_TRY(bo_gram(context, dim, tokens, rows.at, rows.stride, m->second, dim, true));
-            for (size_t t = 0; t < tokens; t++)
-                for (size_t j = 0; j < dim; j++) m->mean[j] += (double)rows.at[t * rows.stride + j];
+            size_t tokens = tokens_of(side, s), step = side->fronts ? BLOCK : tokens;
+            for (size_t first = 0; first < tokens; first += step) {
+                size_t count = bo_least(step, tokens - first);
+                const float *x = through_front(side, h, count, rows.at + first * rows.stride, rows.stride, t, &ld);
+                BO_TRY(bo_gram(context, width, count, x, ld, m->second, width, true));
+                for (size_t r = 0; r < count; r++)
+                    for (size_t j = 0; j < width; j++) m->mean[j] += (double)x[r * ld + j];
+            }
         }
     return BO_OK;
 }
 
+bo_status bo_second_moments_alloc(bo_context *context, size_t width, bo_second_moments *out)
+{
+    out->mean = bo_alloc(context, width, sizeof *out->mean, "moments of rows");
+    out->second = bo_alloc(context, width, width * sizeof *out->second, "moments of rows");
+    return out->mean && out->second ? BO_OK : BO_MEMORY;
+}
+
 bo_status bo_second_moments_measure(bo_context *context, const bo_side *side, double scale, bo_second_moments *out)
 {
-    size_t dim = side->dim, rows = bo_side_rows(side);
+    size_t width = side->width, rows = bo_side_rows(side);
     *out = (bo_second_moments){0};
     if (rows == 0) return bo_fail(context, BO_INVALID, "moments of %s: there are no rows", side->name);
-    out->mean = bo_alloc(context, dim, sizeof *out->mean, "moments of rows");
-    out->second = bo_alloc(context, dim, dim * sizeof *out->second, "moments of rows");
-    if (!out->mean || !out->second) return BO_MEMORY;
-    BO_TRY(add_rows(context, side, out));
-    bo_symmetrize(context, dim, out->second, dim);
-    if (!isfinite(bo_second_moments_norm(dim, out))) return blame(context, side);
-    for (size_t j = 0; j < dim; j++) out->mean[j] *= sqrt(scale) / (double)rows;
-    for (size_t i = 0; i < dim * dim; i++) out->second[i] *= scale / (double)rows;
+    BO_TRY(bo_second_moments_alloc(context, width, out));
+    float *t = bo_alloc_raw(context, side->fronts ? BLOCK * width : 0, sizeof *t, "moments of rows");
+    bo_status status = t ? add_rows(context, side, t, out) : BO_MEMORY;
+    bo_free(t);
+    if (status != BO_OK) return status;
+    bo_symmetrize(context, width, out->second, width);
+    if (!isfinite(bo_second_moments_norm(width, out))) return blame(context, side);
+    for (size_t j = 0; j < width; j++) out->mean[j] *= sqrt(scale) / (double)rows;
+    for (size_t i = 0; i < width * width; i++) out->second[i] *= scale / (double)rows;
     return BO_OK;
 }
 

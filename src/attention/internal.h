@@ -11,7 +11,8 @@
  * softmax.c …   tiles over explicit keys (kept.c: where they lie); exact.c … the engine of it
  * hybrid.c …    both, with one denominator
  * gla.c …, delta.c …, ridge.c …: the memories
- * gate.c, dark*.c, compare*.c, advise*.c: attention.h's sections on parameters from data and on honesty
+ * gate.c, calibration*.c, proposals.c, dark*.c, compare*.c, advise*.c: attention.h's sections on parameters from data and
+ *               on honesty
  *
  * Log scales. Features come as φ(x) = exp(ℓ) z with z of moderate size (features/block.h). A running log scale R_t
  * bounds what the state has absorbed: R_t = max(R_{t-1} + log g_t, ℓ_t + log input weight); S, z are stored relative
@@ -224,6 +225,8 @@ bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const 
 
 /* The descriptor checked and filled in; only its features are resolved later, by bo_features_create. */
 bo_status bo_attention_resolve(bo_context *context, const bo_attention_desc *desc, bo_attention_desc *out);
+/* The seed of a key head's frequencies in one draw; draw 0 of head 0 has the descriptor's own. */
+uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint64_t draw);
 /* After the frequencies changed: states made before no longer fit. */
 void bo_attention_refresh(bo_attention *attention);
 

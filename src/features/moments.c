@@ -61,16 +61,18 @@ static bo_status log_mean_pairs(bo_context *context, size_t dim, const turned *x
 }
 
 /* The second moment of a pair is exp(spread + 2|A(t + t')|² - |t|² - |t'|²): propose.c, with A = I for N(0, I). */
-bo_status bo_features_log_second(bo_context *context, const bo_features *f, const bo_sample *q, const bo_sample *k,
-                                 double *log_second)
+bo_status bo_features_log_second(bo_context *context, const bo_features *f, bool proposed, const bo_sample *q,
+                                 const bo_sample *k, double *log_second)
 {
     turned x = {0}, y = {0};
+    bool stretched = proposed && f->proposal;
     *log_second = INFINITY;
-    if (f->proposal && !f->spread) return BO_OK;
-    bo_status status = turn(context, f, q, f->spread, &x);
-    if (status == BO_OK) status = turn(context, f, k, f->spread, &y);
+    if (stretched && !f->spread) return BO_OK;
+    const double *by = stretched ? f->spread : NULL;
+    bo_status status = turn(context, f, q, by, &x);
+    if (status == BO_OK) status = turn(context, f, k, by, &y);
     if (status == BO_OK) status = log_mean_pairs(context, f->desc.dim, &x, &y, 4, true, log_second);
-    if (status == BO_OK && f->proposal) *log_second += f->log_spread;
+    if (status == BO_OK && stretched) *log_second += f->log_spread;
     turned_free(&x);
     turned_free(&y);
     return status;

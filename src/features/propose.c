@@ -155,9 +155,8 @@ static bo_status make_like(bo_context *context, const bo_features *features, con
     return status;
 }
 
-static bo_status check_factor(bo_context *context, const bo_features *features, const double *factor)
+bo_status bo_features_check_proposal(bo_context *context, const bo_features *features)
 {
-    size_t dim = features->desc.dim;
     if (features->desc.kernel != BO_KERNEL_SOFTMAX || features->desc.function != BO_FUNCTION_POSITIVE)
         return bo_fail(context, BO_UNSUPPORTED,
                        "a proposal is for function positive of kernel softmax, found function %s of kernel %s",
@@ -168,6 +167,13 @@ static bo_status check_factor(bo_context *context, const bo_features *features, 
             "a proposal does not fit draw %s: its frequencies are one fast transform and cannot be stretched; "
             "use orthogonal",
             bo_draw_name(features->desc.draw));
+    return BO_OK;
+}
+
+static bo_status check_factor(bo_context *context, const bo_features *features, const double *factor)
+{
+    size_t dim = features->desc.dim;
+    BO_TRY(bo_features_check_proposal(context, features));
     for (size_t i = 0; factor && i < dim * dim; i++)
         if (!isfinite((float)factor[i]))
             return bo_fail(context, BO_INVALID, "the proposal's factor, row %zu, column %zu must be finite, found %g",

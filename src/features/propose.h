@@ -42,19 +42,22 @@ const float *bo_features_proposal(const bo_features *features);
 bool bo_features_resampled(const bo_features *features);
 /* Sampling OPTIMAL leaves frequencies as drawn: every one has the same energy whatever the data. */
 bool bo_features_flat(const bo_features *features);
-/* Sampling OPTIMAL fits this map; if not, the reason is told as BO_UNSUPPORTED. */
+/* Sampling OPTIMAL, or a proposal, fits this map; if not, the reason is told as BO_UNSUPPORTED. */
 bo_status bo_features_check_choice(bo_context *context, const bo_features *features);
+bo_status bo_features_check_proposal(bo_context *context, const bo_features *features);
 
-/* log of sqrt(E|f_i(q)|² E|f_i(k)|²) for each frequency i, means over the rows; f_i(x)·f_i(y) with its weight is one
- * frequency's estimate of the kernel. */
+/* For each frequency i, whose estimate of the kernel is f_i(x)·f_i(y), weight included: log E|f_i(x)|² over the rows, and
+ * log sqrt(E|f_i(q)|² E|f_i(k)|²). */
+bo_status bo_features_log_energies(bo_context *context, const bo_features *features, const bo_sample *x,
+                                   double *log_mean);
 bo_status bo_features_log_scores(bo_context *context, const bo_features *features, const bo_sample *q,
                                  const bo_sample *k, double *log_score);
 /* log E k(q, k)² over independent rows. */
 bo_status bo_features_log_square(bo_context *context, const bo_features *features, const bo_sample *q,
                                  const bo_sample *k, double *log_square);
-/* log E[estimate²] for one frequency of N(0, R Rᵀ) with R the map's proposal (or I), over independent rows of q and k, by
- * the formula for each pair. POSITIVE features; INFINITY where 2 R Rᵀ > I does not hold. */
-bo_status bo_features_log_second(bo_context *context, const bo_features *features, const bo_sample *q,
+/* log E[estimate²] for one frequency of N(0, I), or of the map's proposal where `proposed`, over independent rows of q
+ * and k, by the formula for each pair. POSITIVE features; INFINITY where the proposal does not have 2 R Rᵀ > I. */
+bo_status bo_features_log_second(bo_context *context, const bo_features *features, bool proposed, const bo_sample *q,
                                  const bo_sample *k, double *log_second);
 /* Variance of φ(x)·φ(y) from the features zx, zy of resampled frequencies themselves, in their unit: that of the choice
  * among candidates. What the candidates add is bo_features_candidate_variance. */

@@ -66,25 +66,32 @@ static bo_status add_energies(bo_context *context, const bo_features *f, const b
     return BO_OK;
 }
 
-bo_status bo_features_log_scores(bo_context *context, const bo_features *f, const bo_sample *q, const bo_sample *k,
-                                 double *log_score)
+bo_status bo_features_log_energies(bo_context *context, const bo_features *f, const bo_sample *x, double *log_mean)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
-    bool same = q->rows == k->rows && q->count == k->count && q->stride == k->stride;
     double *w = bo_alloc_raw(context, m * dim, sizeof *w, "candidate frequencies");
-    double *t = bo_alloc_raw(context, ROWS * (dim + m + 1) + m, sizeof *t, "candidate features");
-    double *other = t ? t + ROWS * (dim + m + 1) : NULL;
+    double *t = bo_alloc_raw(context, ROWS * (dim + m + 1), sizeof *t, "candidate features");
     bo_status status = w && t ? bo_features_dense_f64(context, f, w) : BO_MEMORY;
-    if (status == BO_OK) status = add_energies(context, f, q, w, t, log_score);
-    if (status == BO_OK && !same) status = add_energies(context, f, k, w, t, other);
-    double counts = 0.5 * (log((double)q->count) + log((double)k->count));
+    if (status == BO_OK) status = add_energies(context, f, x, w, t, log_mean);
     for (size_t i = 0; status == BO_OK && i < m; i++) {
-        if (!same) log_score[i] = 0.5 * (log_score[i] + other[i]);
-        log_score[i] -= counts;
-        if (f->weights && !f->function->exponential) log_score[i] += 2 * log((double)f->weights[i]);
+        log_mean[i] -= log((double)x->count);
+        if (f->weights && !f->function->exponential) log_mean[i] += 2 * log((double)f->weights[i]);
     }
     bo_free(w);
     bo_free(t);
+    return status;
+}
+
+bo_status bo_features_log_scores(bo_context *context, const bo_features *f, const bo_sample *q, const bo_sample *k,
+                                 double *log_score)
+{
+    size_t m = f->frequencies;
+    BO_TRY(bo_features_log_energies(context, f, q, log_score));
+    if (q->rows == k->rows && q->count == k->count && q->stride == k->stride) return BO_OK;
+    double *other = bo_alloc_raw(context, m, sizeof *other, "scores of candidate frequencies");
+    bo_status status = other ? bo_features_log_energies(context, f, k, other) : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < m; i++) log_score[i] = 0.5 * (log_score[i] + other[i]);
+    bo_free(other);
     return status;
 }
 
