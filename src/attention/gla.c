@@ -78,6 +78,7 @@ static bool ask(const bo_gla_task *at, forward_work *work, size_t first, size_t 
         bo_rows out = bo_rows_from(bo_rows_at(call, call->out, d->heads, values, false, at->sequence, head), first);
         const float *asking = block->q_upto;
         bo_gla_ask(block, q.at, q.stride);
+        bo_gla_fetch(q, rows, at->tokens - first, dim);
         if (done) {
             kernels->multiply(rows, done, dim, block->q_upto, dim, 1, work->kt, work->chunk, false, work->scores,
                               work->chunk);
@@ -116,8 +117,12 @@ static bool forward_chunk(const bo_gla_task *at, forward_work *work, size_t firs
     for (size_t done = 0; done < tokens; done += BO_GATED_ROWS) {
         bo_rows k = bo_rows_from(at->k, first + done), gate = bo_rows_from(at->gate, first + done);
         bo_gla_take(block, bo_least(BO_GATED_ROWS, tokens - done), k.at, k.stride, gate.at, gate.stride);
+        size_t left = at->tokens - first - done;
+        bo_gla_fetch(gate, block->rows, left, block->dim);
         if (!ask(at, work, first + done, done)) return false;
+        bo_gla_fetch(k, block->rows, left, block->dim);
         keep(work, done);
+        bo_gla_fetch(bo_rows_from(at->v, first + done), block->rows, left, values);
     }
     bo_gla_decay(block, work->since, work->s);
     kernels->multiply(block->dim, values, tokens, work->kt, work->chunk, 1, bo_rows_from(at->v, first).at, at->v.stride,

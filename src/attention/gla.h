@@ -55,6 +55,9 @@ typedef struct bo_gla_task {
 } bo_gla_task;
 bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_head);
 
+/* Asks for a block's rows from `first` on while another is computed: they would otherwise be waited for one by one. */
+void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width);
+
 size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
 void bo_gla_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 

@@ -65,6 +65,14 @@ static void take(const bo_gla_task *at, bo_gla_block *block, size_t first, size_
     bo_gla_take(block, rows, k.at, k.stride, gate.at, gate.stride);
 }
 
+/* The block that is `rows` tokens long from `first` on will be next. */
+static void expect(const bo_gla_task *at, const bo_gla_block *block, size_t first, size_t rows)
+{
+    bo_gla_fetch(at->k, first, first + rows, block->dim);
+    bo_gla_fetch(at->gate, first, first + rows, block->dim);
+    bo_gla_fetch(at->v, first, first + rows, block->value_dim);
+}
+
 /* Rows of the group's query head: q, dout, and where dq goes. */
 typedef struct query_rows {
     bo_rows q, dout, dq;
@@ -175,11 +183,17 @@ static bool back_block(const bo_gla_task *at, back_work *work, size_t first, siz
     bo_rows v = bo_rows_from(at->v, first);
     if (bo_watch_stops(call->watch, rows)) return false;
     take(at, block, first, rows);
+    if (first >= BO_GATED_ROWS) expect(at, block, first - BO_GATED_ROWS, BO_GATED_ROWS);
     back_later(work, st, v.at, v.stride);
     bo_gla_decay(block, block->whole, work->g);
     call->kernels->transpose(rows, block->value_dim, v.at, v.stride, work->vt, BO_GATED_ROWS);
     for (size_t g = 0; call->dout && g < call->attention->group; g++) {
         query_rows query = queries_at(at, g, first);
+        if (first >= BO_GATED_ROWS) {
+            query_rows next = queries_at(at, g, first - BO_GATED_ROWS);
+            bo_gla_fetch(next.q, 0, BO_GATED_ROWS, block->dim);
+            bo_gla_fetch(next.dout, 0, BO_GATED_ROWS, block->value_dim);
+        }
         if (!back_queries(work, &query, st, work->g)) return false;
     }
     return give_keys(at, work, first);
@@ -197,6 +211,7 @@ static void replay(const bo_gla_task *at, back_work *work, size_t first, size_t 
     for (size_t start = first; start + BO_GATED_ROWS < end; start += BO_GATED_ROWS, st += size) {
         bo_rows v = bo_rows_from(at->v, start);
         take(at, block, start, BO_GATED_ROWS);
+        expect(at, block, start + BO_GATED_ROWS, bo_least(BO_GATED_ROWS, end - start - BO_GATED_ROWS));
         for (size_t j = 0; j < values; j++)
             kernels->product(dim, st + j * dim, block->whole, false, st + size + j * dim);
         kernels->multiply(values, dim, BO_GATED_ROWS, v.at, 1, v.stride, block->k_after, dim, true, st + size, dim);

@@ -79,3 +79,10 @@ void bo_gla_decay(const bo_gla_block *block, const float *decay, float *s)
     size_t values = block->value_dim;
     for (size_t c = 0; c < block->dim; c++) block->kernels->scale(values, decay[c], s + c * values, s + c * values);
 }
+
+void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width)
+{
+    enum { LINE = 16 }; /* floats in a cache line */
+    for (size_t t = first; t < bo_least(first + BO_GATED_ROWS, end); t++)
+        for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(rows.at + t * rows.stride + j, 0, 2);
+}

@@ -14,11 +14,18 @@ typedef struct token_array {
     float sign; /* sign * value >= 0 */
 } token_array;
 
+/* A gate for each channel is as much to look at as q: with vectors. False: look closely. */
+static bool wide_row_fits(const bo_kernels *kernels, const token_array *of, const float *row)
+{
+    return of->sign < 0 && of->width > 1 && kernels->finite(of->width, row) && kernels->max(of->width, row) <= 0;
+}
+
 static bo_status check_head(bo_context *context, const bo_call *call, const token_array *of, size_t sequence,
                             size_t head)
 {
     bo_rows rows = bo_rows_at(call, of->values, call->attention->desc.key_heads, of->width, true, sequence, head);
-    for (size_t t = 0; t < call->sequences[sequence].keys; t++)
+    for (size_t t = 0; t < call->sequences[sequence].keys; t++) {
+        if (wide_row_fits(call->kernels, of, rows.at + t * rows.stride)) continue;
         for (size_t j = 0; j < of->width; j++) {
             float value = rows.at[t * rows.stride + j];
             if (isfinite(value) && of->sign * value >= 0) continue;
@@ -26,6 +33,7 @@ static bo_status check_head(bo_context *context, const bo_call *call, const toke
                            "attention: %s is %g at sequence %zu, head %zu, token %zu: %s", of->name, (double)value,
                            sequence, head, t, of->expected);
         }
+    }
     return BO_OK;
 }
 
