@@ -91,7 +91,10 @@ static void scale_inputs(const bo_features *f, size_t rows, const float *x, size
 {
     size_t dim = f->desc.dim;
     for (size_t r = 0; r < rows; r++)
-        for (size_t j = 0; j < dim; j++) t[r * dim + j] = x[r * ldx + j] * (float)f->factor[j];
+        if (!f->length_scales)
+            f->kernels->scale(dim, (float)f->input_scale, x + r * ldx, t + r * dim);
+        else
+            for (size_t j = 0; j < dim; j++) t[r * dim + j] = x[r * ldx + j] * (float)f->factor[j];
 }
 
 static void forward_rows(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,

@@ -32,7 +32,7 @@ void bo_features_destroy(bo_features *features)
     bo_free(features->hadamard.norms);
     bo_sketch_destroy(features->sketch);
     bo_selftensor_destroy(features->selftensor);
-    bo_free(features->monomials);
+    bo_free(features->runs);
     bo_free(features);
 }
 
@@ -242,7 +242,7 @@ bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, 
     bool chosen = needs_selection(&resolved), exponential = bo_function_find(resolved.function)->exponential;
     if (chosen) total += m * sizeof(float);
     if (resolved.function == BO_FUNCTION_OPRF || (chosen && exponential)) total += m * (sizeof(float) + sizeof(double));
-    if (resolved.function == BO_FUNCTION_POLYNOMIAL) total += resolved.features * sizeof(bo_monomial);
+    if (resolved.function == BO_FUNCTION_POLYNOMIAL) total += bo_polynomial_runs(&resolved) * sizeof(bo_run);
     if (resolved.function == BO_FUNCTION_TENSORSKETCH)
         total += (size_t)resolved.degree * (dim + 1) * (sizeof(int32_t) + sizeof(float));
     if (resolved.function == BO_FUNCTION_SELFTENSOR) total += 2 * bo_selftensor_count(&resolved) * sizeof(float);

@@ -203,12 +203,17 @@ typedef struct bo_hadamard {
 typedef struct bo_sketch bo_sketch;         /* functions/tensorsketch.c */
 typedef struct bo_selftensor bo_selftensor; /* functions/selftensor.c */
 
-/* A monomial is an earlier one times t[variable] (the first is 1), and a feature is coefficient times
- * monomial. */
-typedef struct bo_monomial {
-    uint32_t parent, variable;
-    double coefficient;
-} bo_monomial;
+/* Of products without repeats: bo_kernels.triangle. */
+typedef struct bo_factors {
+    double head, diagonal, other;
+} bo_factors;
+
+/* Features that are products of the features `parents`, `parents` + 1, … with t[variable], t[variable + 1], …, without
+ * repeats: functions/polynomial.c. */
+typedef struct bo_run {
+    uint32_t parents, children, variable;
+    bo_factors factors;
+} bo_run;
 
 /* Columns and features of maps without frequencies, whose sizes nothing in a file bears out: at most tens of megabytes. */
 enum { BO_EXACT_MOST = 1 << 22 };
@@ -245,7 +250,7 @@ struct bo_features {
     bo_hadamard hadamard;
     bo_sketch *sketch;
     bo_selftensor *selftensor;
-    bo_monomial *monomials; /* POLYNOMIAL: one a feature */
+    bo_run *runs; /* POLYNOMIAL */
 };
 
 /* Checks everything there is to check about a descriptor and fills in the defaults. The length scales and the
@@ -300,6 +305,8 @@ bo_status bo_sketch_create(bo_context *context, size_t dim, size_t features, int
 void bo_sketch_destroy(bo_sketch *sketch);
 int32_t *bo_sketch_hashes(bo_sketch *sketch); /* degree x (dim + 1) */
 float *bo_sketch_signs(bo_sketch *sketch);    /* degree x (dim + 1) */
+
+size_t bo_polynomial_runs(const bo_features_desc *desc); /* how many bo_run its features are made in */
 
 size_t bo_selftensor_count(const bo_features_desc *desc); /* floats of its matrices */
 bo_status bo_selftensor_create(bo_context *context, const bo_features_desc *desc, bo_selftensor **out);

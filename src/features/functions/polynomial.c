@@ -1,98 +1,132 @@
 /* Every monomial of degree <= p with the root of its multinomial coefficient: φ(x)·φ(y) = (1 + t·t')^p
  * exactly, since (1 + s)^p = Σ p!/(k₀! k₁! … k_d!) Π (t_j t'_j)^{k_j} over k₀ + k₁ + … + k_d = p. C(d + p, p)
- * features. */
+ * features.
+ *
+ * Degree by degree, variables in ascending order: a feature is one of a degree less, its parent, times the last of its
+ * variables. The squared coefficient of multiplying by a variable for the n-th time at total degree k is (p - k + 1) / n.
+ * The children v·t_j, v·t_{j+1}, … of one feature v stand together, and so do their children: a run is these products
+ * of two times n numbers without repeats, and there is one for each monomial of degree <= p - 2. */
 #ifdef REAL
 
-static void R(monomials)(const bo_features *f, const REAL *t, REAL *mono)
+/* Features up to those of run `end` from those of degree 0 and 1. */
+static void R(monomials)(const bo_features *f, size_t end, const REAL *t, REAL *z)
 {
-    mono[0] = 1;
-    for (size_t i = 1; i < f->desc.features; i++) mono[i] = mono[f->monomials[i].parent] * t[f->monomials[i].variable];
+    const REAL root = (REAL)sqrt((double)f->desc.degree);
+    z[0] = 1;
+    for (size_t j = 0; j < f->desc.dim; j++) z[1 + j] = root * t[j];
+    for (const bo_run *run = f->runs; run < f->runs + end; run++)
+        R(bo_products)
+        (f, f->desc.dim - run->variable, z + run->parents, t + run->variable, run->factors, z + run->children);
 }
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
                        void *scratch)
 {
-    REAL *mono = scratch;
-    (void)u;
-    for (size_t r = 0; r < rows; r++) {
-        R(monomials)(f, t + r * f->desc.dim, mono);
-        for (size_t i = 0; i < f->desc.features; i++) z[r * ldz + i] = (REAL)f->monomials[i].coefficient * mono[i];
-    }
+    size_t runs = bo_polynomial_runs(&f->desc);
+    (void)u, (void)scratch;
+    for (size_t r = 0; r < rows; r++) R(monomials)(f, runs, t + r * f->desc.dim, z + r * ldz);
 }
 
-/* Backwards through the products: a monomial's gradient is complete when its children, which all come later,
- * are. */
+/* Backwards through the products: a parent's gradient is complete when its children, which all come later, are. Those of
+ * the highest degree have none. */
 static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
                         REAL *du, REAL *dt, void *scratch)
 {
-    size_t count = f->desc.features, dim = f->desc.dim;
-    REAL *mono = scratch, *grad = mono + count;
+    size_t dim = f->desc.dim, lower = parents(&f->desc), runs = bo_polynomial_runs(&f->desc),
+           inner = inner_runs(&f->desc);
+    const REAL root = (REAL)sqrt((double)f->desc.degree);
+    REAL *mono = scratch, *grad = mono + lower;
     (void)u, (void)du;
-    for (size_t r = 0; r < rows; r++) {
-        R(monomials)(f, t + r * dim, mono);
-        for (size_t i = 0; i < count; i++) grad[i] = (REAL)f->monomials[i].coefficient * dz[r * lddz + i];
-        for (size_t i = count - 1; i > 0; i--) {
-            size_t parent = f->monomials[i].parent, variable = f->monomials[i].variable;
-            grad[parent] += grad[i] * t[r * dim + variable];
-            dt[r * dim + variable] += grad[i] * mono[parent];
-        }
+    for (size_t r = 0; r < rows; r++, t += dim, dz += lddz, dt += dim) {
+        R(monomials)(f, inner, t, mono);
+        memcpy(grad, dz, lower * sizeof *grad);
+        for (const bo_run *run = f->runs + runs; run-- > f->runs;)
+            R(bo_products_back)
+            (f, dim - run->variable, mono + run->parents, t + run->variable, run->factors,
+             (run->children < lower ? grad : dz) + run->children, grad + run->parents, dt + run->variable);
+        for (size_t j = 0; j < dim; j++) dt[j] += root * grad[1 + j];
     }
 }
 
 #else
+#include <math.h>
+#include <string.h>
 #include "common.h"
+#include "products.h"
+
+/* C(dim + degree, degree), or more than BO_EXACT_MOST; 0 for a negative degree. */
+static size_t monomials_up_to(size_t dim, int degree)
+{
+    double total = degree < 0 ? 0 : 1;
+    for (int k = 1; k <= degree && total <= BO_EXACT_MOST; k++) total = total * ((double)dim + k) / k;
+    return (size_t)(total + 0.5);
+}
+
+size_t bo_polynomial_runs(const bo_features_desc *desc)
+{
+    return monomials_up_to(desc->dim, desc->degree - 2);
+}
+
+/* Runs whose children have children. */
+static size_t inner_runs(const bo_features_desc *desc)
+{
+    return monomials_up_to(desc->dim, desc->degree - 3);
+}
+
+/* Features of less than the highest degree, and those of degree 1, which R(monomials) writes in any case. */
+static size_t parents(const bo_features_desc *desc)
+{
+    return monomials_up_to(desc->dim, desc->degree > 1 ? desc->degree - 1 : 1);
+}
 
 #define BO_TEMPLATE "functions/polynomial.c"
 #include "../twice.h"
 
 static size_t scratch(const bo_features *f)
 {
-    return 2 * f->desc.features * sizeof(double);
+    return 2 * parents(&f->desc) * sizeof(double);
 }
 
-/* C(d + p, p) */
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
-    const double limit = BO_EXACT_MOST;
-    double total = 1;
-    for (int k = 1; k <= desc->degree; k++) {
-        total = total * ((double)desc->dim + k) / k;
-        if (total > limit)
-            return bo_fail(context, BO_INVALID,
-                           "the exact polynomial of degree %d in dim %zu has more than %.0f features; use tensorsketch",
-                           desc->degree, desc->dim, limit);
-    }
-    *features = (size_t)(total + 0.5);
+    *features = monomials_up_to(desc->dim, desc->degree);
+    if (*features > BO_EXACT_MOST)
+        return bo_fail(context, BO_INVALID,
+                       "the exact polynomial of degree %d in dim %zu has more than %d features; use tensorsketch",
+                       desc->degree, desc->dim, (int)BO_EXACT_MOST);
     return BO_OK;
 }
 
-/* Degree by degree, variables in ascending order: each monomial is made once, from its first variables. The
- * squared coefficient of multiplying by a variable for the n-th time at total degree k is (p - k + 1) / n. */
+/* Of the monomials that runs begin with: the last variable, how often it occurs, the degree. */
+typedef struct monomial {
+    uint32_t variable, repeats, degree;
+} monomial;
+
+static void fill_runs(const bo_features *f, size_t runs, monomial *of)
+{
+    size_t dim = f->desc.dim, child = 1, grandchild = 1 + dim;
+    of[0] = (monomial){0};
+    for (size_t q = 0; q < runs; q++) {
+        size_t n = dim - of[q].variable;
+        double left = (double)f->desc.degree - of[q].degree - 1; /* p - k + 1, k the grandchildren's degree */
+        bo_factors factors = {sqrt(left / (of[q].repeats + 2)), sqrt(left / 2), sqrt(left)};
+        f->runs[q] = (bo_run){(uint32_t)child, (uint32_t)grandchild, of[q].variable, factors};
+        for (size_t j = 0; j < n && child + j < runs; j++)
+            of[child + j] = (monomial){of[q].variable + (uint32_t)j, j ? 1 : of[q].repeats + 1, of[q].degree + 1};
+        child += n;
+        grandchild += n * (n + 1) / 2;
+    }
+}
+
 static bo_status derive(bo_context *context, bo_features *f)
 {
-    size_t dim = f->desc.dim, total = f->desc.features, made = 1, first = 0;
-    f->monomials = bo_alloc(context, total, sizeof *f->monomials, "the table of monomials");
-    unsigned *repeats = bo_alloc(context, total, sizeof *repeats, "the table of monomials");
-    if (!f->monomials || !repeats) {
-        bo_free(repeats);
-        return BO_MEMORY;
-    }
-    f->monomials[0] = (bo_monomial){.coefficient = 1};
-    for (int k = 1; k <= f->desc.degree; k++) {
-        size_t end = made;
-        for (size_t parent = first; parent < end; parent++) {
-            bo_monomial from = f->monomials[parent];
-            for (size_t j = from.variable; j < dim; j++, made++) {
-                repeats[made] = k > 1 && j == from.variable ? repeats[parent] + 1 : 1;
-                double ratio = (double)(f->desc.degree - k + 1) / repeats[made];
-                f->monomials[made] = (bo_monomial){(uint32_t)parent, (uint32_t)j, from.coefficient * ratio};
-            }
-        }
-        first = end;
-    }
-    for (size_t i = 0; i < total; i++) f->monomials[i].coefficient = sqrt(f->monomials[i].coefficient);
-    bo_free(repeats);
-    return BO_OK;
+    size_t runs = bo_polynomial_runs(&f->desc);
+    if (runs == 0) return BO_OK;
+    f->runs = bo_alloc_raw(context, runs, sizeof *f->runs, "the table of monomials");
+    monomial *of = bo_alloc_raw(context, runs, sizeof *of, "the table of monomials");
+    if (f->runs && of) fill_runs(f, runs, of);
+    bo_free(of);
+    return f->runs && of ? BO_OK : BO_MEMORY;
 }
 
 const bo_function_definition bo_function_polynomial = {

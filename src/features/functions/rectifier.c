@@ -43,7 +43,10 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     for (size_t r = 0; r < rows; r++) {
         const float *value = z + r * ldz, *slope = dz + r * lddz;
         float *out = dt + r * lddt;
-        for (size_t j = 0; j < f->desc.dim; j++) out[j] = value[j] > 0 ? slope[j] : 0;
+        for (size_t j = 0; j < f->desc.dim; j++) {
+            float given = slope[j];
+            out[j] = value[j] > 0 ? given : 0;
+        }
     }
 }
 

@@ -66,7 +66,7 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
         R(sketch)(f, count, t + first * f->desc.dim, items, product);
         for (size_t i = 0; i < count; i++) {
             const REAL *y = items + (i + 1) * line - r;
-            R(bo_products)(f, r, y, y, bo_square, z + (first + i) * ldz);
+            R(bo_products)(f, r, y, y, square, z + (first + i) * ldz);
         }
     }
 }
@@ -85,7 +85,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
             const REAL *y = items + (i + 1) * line - r;
             REAL *dy = grad + (i + 1) * line - r;
             memset(dy, 0, r * sizeof *dy);
-            R(bo_products_back)(f, r, y, y, bo_square, dz + (first + i) * lddz, dy, dy);
+            R(bo_products_back)(f, r, y, y, square, dz + (first + i) * lddz, dy, dy);
         }
         R(sketch_back)(f, count, items, grad, product);
         R(times)(f, count, dim, s->half * r, grad, line, s->turned, true, dt + first * dim, dim);
@@ -97,6 +97,9 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #include <string.h>
 #include "common.h"
 #include "products.h"
+
+/* (y·y')² = Σ_i (y_i y'_i)² + 2 Σ_{i<j} y_i y_j y'_i y'_j */
+static const bo_factors square = {1, 1, 1.41421356237309504880};
 
 enum { GROUP = 16 }; /* rows at a time: their items stay in the nearest cache */
 

@@ -5,17 +5,13 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
                        void *scratch)
 {
     size_t dim = f->desc.dim;
-    const REAL half = (REAL)0.70710678118654752440;
     (void)u, (void)scratch;
     for (size_t r = 0; r < rows; r++) {
         const REAL *row = t + r * dim;
         REAL *out = z + r * ldz;
-        *out++ = 1;
-        for (size_t j = 0; j < dim; j++) *out++ = row[j];
-        for (size_t i = 0; i < dim; i++) {
-            *out++ = half * row[i] * row[i];
-            for (size_t j = i + 1; j < dim; j++) *out++ = row[i] * row[j];
-        }
+        out[0] = 1;
+        memcpy(out + 1, row, dim * sizeof *out);
+        R(bo_products)(f, dim, row, row, half_square, out + 1 + dim);
     }
 }
 
@@ -23,47 +19,25 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
                         REAL *du, REAL *dt, void *scratch)
 {
     size_t dim = f->desc.dim;
-    const REAL twice = (REAL)1.41421356237309504880;
     (void)u, (void)du, (void)scratch;
     for (size_t r = 0; r < rows; r++) {
         const REAL *row = t + r * dim, *in = dz + r * lddz + 1;
         REAL *grad = dt + r * dim;
-        for (size_t j = 0; j < dim; j++) grad[j] += *in++;
-        for (size_t i = 0; i < dim; i++) {
-            grad[i] += twice * row[i] * *in++;
-            for (size_t j = i + 1; j < dim; j++, in++) {
-                grad[i] += row[j] * *in;
-                grad[j] += row[i] * *in;
-            }
-        }
+        for (size_t j = 0; j < dim; j++) grad[j] += in[j];
+        R(bo_products_back)(f, dim, row, row, half_square, in + dim, grad, grad);
     }
 }
 
 #else
 #include <string.h>
 #include "common.h"
+#include "products.h"
+
+/* s²/2 = Σ_i (t_i t'_i)²/2 + Σ_{i<j} t_i t_j t'_i t'_j */
+static const bo_factors half_square = {0.70710678118654752440, 0.70710678118654752440, 1};
 
 #define BO_TEMPLATE "functions/taylor.c"
 #include "../twice.h"
-
-/* t stands among the features. Row i of the products: Σ_j dz_ij t_j for t_i, dz_ij t_i for t_j. */
-static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
-                          float *dt, size_t lddt, float *push)
-{
-    size_t dim = f->desc.dim;
-    const float twice = 1.41421356237309504880f;
-    (void)push;
-    for (size_t r = 0; r < rows; r++) {
-        const float *t = z + r * ldz + 1, *in = dz + r * lddz + 1;
-        float *out = dt + r * lddt;
-        memcpy(out, in, dim * sizeof *out);
-        in += dim;
-        for (size_t i = 0; i < dim; in += dim - i, i++) {
-            out[i] += twice * t[i] * in[0] + f->kernels->dot_f32(dim - i - 1, t + i + 1, in + 1);
-            f->kernels->axpy(dim - i - 1, t[i], in + 1, out + i + 1);
-        }
-    }
-}
 
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
@@ -80,7 +54,6 @@ const bo_function_definition bo_function_taylor = {
     .kernels = BO_KERNEL_BIT(BO_KERNEL_TAYLOR),
     .exact = true,
     .count = count,
-    .fast_backward = fast_backward,
     .forward_f32 = forward_f32,
     .forward_f64 = forward_f64,
     .backward_f32 = backward_f32,

@@ -1,0 +1,100 @@
+/* Products without repeats and their gradients, of every instruction set, against plain loops in double: every size up to
+ * several tiles, arrays of exactly their size, one array for both gradients. */
+#include "testing.h"
+#include "kernels/kernels.h"
+
+enum { MOST = 83, ENTRIES = MOST * (MOST + 1) / 2 };
+static const float head = 0.3f, diagonal = 0.7f, other = 1.4f;
+
+static void normals(size_t count, uint64_t seed, float *x)
+{
+    bo_rng rng = bo_rng_make(seed, 3);
+    for (size_t i = 0; i < count; i++) x[i] = (float)bo_rng_normal(&rng);
+}
+
+/* A copy that the sanitizer sees the end of. */
+static float *exactly(size_t count, const float *x)
+{
+    float *copy = malloc(count * sizeof *copy + 1);
+    memcpy(copy, x, count * sizeof *copy);
+    return copy;
+}
+
+static double factor(size_t i, size_t j)
+{
+    return (double)(j > i ? other : i ? diagonal : head);
+}
+
+static void check_forward(const bo_kernels *table, size_t n, const float *a, const float *t)
+{
+    size_t entries = n * (n + 1) / 2, at = 0;
+    float *out = malloc((entries + 1) * sizeof *out);
+    out[entries] = -77;
+    table->triangle(n, a, t, head, diagonal, other, out);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i; j < n; j++, at++) {
+            double expected = factor(i, j) * (double)a[i] * (double)t[j];
+            if (!(fabs((double)out[at] - expected) <= 2.01 * 0x1p-24 * fabs(expected))) /* two products */
+                fail_msg("%s, n = %zu: (%zu, %zu) is %.9g, expected %.9g", table->isa, n, i, j, (double)out[at],
+                         expected);
+        }
+    assert_true(out[entries] == -77);
+    free(out);
+}
+
+/* da and dt begin with `start`. A sum of n terms of three factors and the start: n + 4 roundings of the terms' sizes, twice
+ * for the diagonal, which is taken from the others' factor. */
+static void check_backward(const bo_kernels *table, size_t n, const float *a, const float *t, const float *g,
+                           const float *start, bool one)
+{
+    double da[MOST], dt[MOST], size_a[MOST], size_t_[MOST];
+    float *found_a = exactly(n, start), *found_t = one ? found_a : exactly(n, start);
+    for (size_t i = 0; i < n; i++) {
+        da[i] = dt[i] = (double)start[i];
+        size_a[i] = size_t_[i] = fabs((double)start[i]);
+    }
+    for (size_t i = 0, at = 0; i < n; i++)
+        for (size_t j = i; j < n; j++, at++) {
+            double across = factor(i, j) * (double)g[at] * (double)t[j],
+                   down = factor(i, j) * (double)g[at] * (double)a[i];
+            double more = (double)other / factor(i, j);
+            da[i] += across, size_a[i] += (1 + 2 * more) * fabs(across);
+            dt[j] += down, size_t_[j] += (1 + 2 * more) * fabs(down);
+        }
+    table->triangle_back(n, a, t, head, diagonal, other, g, found_a, found_t);
+    for (size_t i = 0; i < n; i++) {
+        double limit = (double)(n + 4) * 0x1p-24;
+        double expected = one ? da[i] + dt[i] - (double)start[i] : da[i], size = size_a[i] + (one ? size_t_[i] : 0);
+        if (!(fabs((double)found_a[i] - expected) <= limit * size))
+            fail_msg("%s, n = %zu: da[%zu] is %.9g, expected %.9g", table->isa, n, i, (double)found_a[i], expected);
+        if (!one && !(fabs((double)found_t[i] - dt[i]) <= limit * size_t_[i]))
+            fail_msg("%s, n = %zu: dt[%zu] is %.9g, expected %.9g", table->isa, n, i, (double)found_t[i], dt[i]);
+    }
+    free(found_a);
+    if (!one) free(found_t);
+}
+
+static void products_without_repeats(void **state)
+{
+    (void)state;
+    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    float *g = malloc(ENTRIES * sizeof *g), a[MOST], t[MOST], start[MOST];
+    normals(MOST, 1, a), normals(MOST, 2, t), normals(MOST, 3, start), normals(ENTRIES, 4, g);
+    for (size_t i = 0; i < 3; i++) {
+        const bo_kernels *table = bo_kernels_find(isas[i]);
+        for (size_t n = 0; table && n <= MOST; n++) {
+            float *own_a = exactly(n, a), *own_t = exactly(n, t), *own_g = exactly(n * (n + 1) / 2, g);
+            check_forward(table, n, own_a, own_t);
+            check_backward(table, n, own_a, own_t, own_g, start, false);
+            check_backward(table, n, own_a, own_t, own_g, start, true);
+            free(own_a), free(own_t), free(own_g);
+        }
+    }
+    free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_without_repeats)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
