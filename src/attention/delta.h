@@ -15,8 +15,8 @@
 
 #include "front.h"
 
-/* Work space of one key head. Invariants: keys <= chunk; k … beta are of the chunk's keys; without a gate remains and
- * weights are 1, and decay is not there. */
+/* Work space of one key head. Invariants: keys <= chunk; k … beta are of the chunk's keys; without a gate remains is 1,
+ * and nobody asks for decay and weights. */
 typedef struct bo_delta {
     const bo_attention *attention;
     const bo_kernels *kernels;
@@ -68,7 +68,7 @@ void bo_delta_weigh(bo_delta *work);
 void bo_delta_queries(bo_delta *work, size_t queries, const float *q, size_t ldq);
 /* o (queries x values) of these. */
 void bo_delta_answer(const bo_delta *work, size_t queries, float *out, size_t ldout);
-/* to = the memory after the chunk; it may be work->s. */
+/* to = the memory after the chunk, which has keys; it may be work->s. */
 void bo_delta_absorb(const bo_delta *work, float *to);
 
 /* out_ij = x_i·y_j, where yt (depth x chunk) is the transpose of y, for all j that the band of i sees. */

@@ -29,7 +29,7 @@ bo_delta bo_delta_make(const bo_attention *attention, const bo_attention_inputs 
     work.q = bo_carve_floats(carver, chunk * dim);
     work.scores = bo_carve_floats(carver, chunk * chunk);
     work.t = bo_carve_floats(carver, chunk * dim);
-    for (size_t i = 0; carver->at && i < chunk; i++) work.remains[i] = work.weights[i] = 1;
+    for (size_t i = 0; carver->at && i < chunk; i++) work.remains[i] = 1;
     return work;
 }
 
@@ -132,7 +132,7 @@ void bo_delta_absorb(const bo_delta *work, float *to)
     const bo_kernels *kernels = work->kernels;
     size_t values = work->values, keys = work->keys, size = work->dim * values;
     if (work->gated)
-        kernels->scale(size, keys ? work->remains[keys - 1] : 1, work->s, to);
+        kernels->scale(size, work->remains[keys - 1], work->s, to);
     else if (to != work->s)
         memcpy(to, work->s, size * sizeof *to);
     for (size_t j = 0; work->gated && j < keys; j++)

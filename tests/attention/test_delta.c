@@ -81,8 +81,8 @@ static void test_long(void **state)
 
 static void extreme_gates(const data *d)
 {
-    static const float sizes[] = {0, -1e-3F, -0.1F, -30, -0.5F, -1e9F, 0, -0.01F, -1e4F};
-    for (size_t i = 0; i < d->count[GATE]; i++) d->in[GATE][i] = (double)sizes[(i * 7 + i / 9) % 9];
+    static const float sizes[] = {0, -1e-3F, -0.1F, -30, -0.5F, -1e9F, -0.7F, -3e38F, -0.01F, -1e4F, -0.3F};
+    for (size_t i = 0; i < d->count[GATE]; i++) d->in[GATE][i] = (double)sizes[i * 7 % 11];
 }
 
 /* da = ⟨dL/d(g S), g S⟩ is at most g times what it would be with g = 1: nothing else may be left of it. */

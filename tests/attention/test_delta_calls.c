@@ -143,6 +143,21 @@ static void test_divergence(void **state)
     bo_context_destroy(context);
 }
 
+/* k vᵀ leaves float, which a query of zeros does not see. */
+static void test_final_overflow(void **state)
+{
+    (void)state;
+    static const problem one = {"one", 1, 1, 2, 2, 1, {1}, .norm = 1};
+    bo_context *context = test_context(1);
+    data d = make(&one);
+    answers a = ready(context, &d);
+    for (size_t i = 0; i < 2; i++) a.in[Q][i] = 0, a.in[K][i] = a.in[V][i] = 1e20F;
+    assert_fails(context, BO_NUMERIC, "numbers beyond float32", forward(context, &d, &a));
+    drop(&d, &a);
+    discard(&d);
+    bo_context_destroy(context);
+}
+
 static void test_not_finite(void **state)
 {
     (void)state;
@@ -167,8 +182,9 @@ static void test_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_splits),    cmocka_unit_test(test_step_batch), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_causality), cmocka_unit_test(test_divergence), cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_splits),     cmocka_unit_test(test_step_batch), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_causality),  cmocka_unit_test(test_divergence), cmocka_unit_test(test_final_overflow),
+        cmocka_unit_test(test_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
