@@ -85,13 +85,14 @@ typedef enum bo_kernel {
  *   TAYLOR       [1, x, x⊗x / √2 without repeats]                     TAYLOR; features = 1 + dim + dim(dim+1)/2
  *   CUSTOM       the callback                                         CUSTOM
  *   SELFTENSOR   y⊗y without repeats, y a sketch of degree p/2        POLYNOMIAL of even degree; features = r(r+1)/2.
- *                (2310.01655), so that φ(x)·φ(y) >= 0
+ *                (2310.01655), so that φ(x)·φ(y) >= 0: above k on average, by the variance of the sketch, of order 1/r
  *   IDENTITY     √γ x; features = dim                                 LINEAR
  *   EXPONENTIAL  [exp(√γ x), exp(-√γ x)]; features = 2 dim            COSH
  *   HEDGEHOG     softmax of [√γ x, -√γ x]; features = 2 dim           HEDGEHOG
  *   RECTIFIER    max(√γ x, 0); features = dim                         RECTIFIER
  *
- * ELU and TAYLOR take up to 2^22 columns, POLYNOMIAL and TENSORSKETCH have up to 2^22 features. */
+ * ELU, TAYLOR and the last four take up to 2^22 columns; POLYNOMIAL, TENSORSKETCH and SELFTENSOR have up to 2^22
+ * features. */
 typedef enum bo_function {
     BO_FUNCTION_DEFAULT = 0, /* the first that fits the kernel: SINCOS, POSITIVE, RELU, ELU, POLYNOMIAL, TAYLOR, … */
     BO_FUNCTION_SINCOS = 1,

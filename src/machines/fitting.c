@@ -29,8 +29,8 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     enum { SOBOL_DIMENSIONS = 12 };
     if (map.draw == BO_DRAW_DEFAULT && map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && dim <= SOBOL_DIMENSIONS)
         map.draw = BO_DRAW_SOBOL;
-    bool exact = map.kernel == BO_KERNEL_TAYLOR || map.kernel == BO_KERNEL_ELU ||
-                 (map.kernel == BO_KERNEL_POLYNOMIAL && map.function != BO_FUNCTION_TENSORSKETCH);
+    bool sketch = map.function == BO_FUNCTION_TENSORSKETCH || map.function == BO_FUNCTION_SELFTENSOR;
+    bool exact = map.kernel >= BO_KERNEL_POLYNOMIAL && map.kernel != BO_KERNEL_CUSTOM && !sketch;
     if (map.features == 0 && !exact) map.features = BO_DEFAULT_FEATURES;
     return map;
 }

@@ -149,6 +149,13 @@ static void claims_cost_nothing(void **state)
         {"polynomial", "tensorsketch", "iid", "3", "200000003"},
         {"polynomial", "tensorsketch", "iid", "3", "4000037"},
         {"polynomial", "tensorsketch", "iid", "100000000", "8"},
+        {"polynomial", "selftensor", "iid", "100000000", "10"},
+        {"polynomial", "selftensor", "iid", "3", "4191960"},
+        {"polynomial", "selftensor", "iid", "3", "200010000"},
+        {"linear", "identity", "iid", "100000000", "100000000"},
+        {"cosh", "exponential", "iid", "100000000", "200000000"},
+        {"hedgehog", "hedgehog", "iid", "100000000", "200000000"},
+        {"rectifier", "rectifier", "iid", "100000000", "100000000"},
     };
     for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
         counting counter = {0};
@@ -212,6 +219,30 @@ static void hostile_hashes_are_refused(void **state)
     bo_context_destroy(context);
 }
 
+/* A matrix that is not finite would make every feature NaN. */
+static void poisoned_sketches_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_features_desc desc = {
+        .kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_SELFTENSOR, .dim = 3, .features = 6};
+    bo_features *f, *loaded;
+    bo_tensor tensors[BO_FEATURES_TENSORS];
+    size_t count;
+    char *json;
+    void *owned;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    bo_selftensor_matrices(f->selftensor)[7] = INFINITY;
+    assert_ok(context, bo_features_pack(context, f, tensors, &count, &json, &owned));
+    write_altered(context, json, NULL, NULL, tensors, count);
+    assert_fails(context, BO_FORMAT, "entry 7", bo_features_load(context, path, &loaded));
+    write_altered(context, json, "\"degree\": 2", "\"degree\": 6", tensors, count);
+    assert_fails(context, BO_FORMAT, "features.selftensor", bo_features_load(context, path, &loaded));
+    bo_free(json);
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +251,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(claims_cost_nothing, make_path, remove_path),
         cmocka_unit_test_setup_teardown(long_sketches_are_refused, make_path, remove_path),
         cmocka_unit_test_setup_teardown(hostile_hashes_are_refused, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(poisoned_sketches_are_refused, make_path, remove_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

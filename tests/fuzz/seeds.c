@@ -64,6 +64,10 @@ static void write_maps(seeds *s)
     write_map(s, "polynomial", (bo_features_desc){.kernel = BO_KERNEL_POLYNOMIAL});
     write_map(s, "taylor", (bo_features_desc){.kernel = BO_KERNEL_TAYLOR});
     write_map(s, "elu", (bo_features_desc){.kernel = BO_KERNEL_ELU});
+    write_map(s, "hedgehog", (bo_features_desc){.kernel = BO_KERNEL_HEDGEHOG});
+    write_map(s, "selftensor",
+              (bo_features_desc){
+                  .features = 6, .kernel = BO_KERNEL_POLYNOMIAL, .degree = 6, .function = BO_FUNCTION_SELFTENSOR});
 }
 
 static void write_machine(seeds *s, const char *name, bo_machine_desc desc, size_t classes, const bo_schema *schema)

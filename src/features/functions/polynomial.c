@@ -14,9 +14,8 @@ static void R(monomials)(const bo_features *f, size_t end, const REAL *t, REAL *
     const REAL root = (REAL)sqrt((double)f->desc.degree);
     z[0] = 1;
     for (size_t j = 0; j < f->desc.dim; j++) z[1 + j] = root * t[j];
-    for (const bo_run *run = f->runs; run < f->runs + end; run++)
-        R(bo_products)
-        (f, f->desc.dim - run->variable, z + run->parents, t + run->variable, run->factors, z + run->children);
+    for (const bo_run *run = f->runs; run < f->runs + end; run++) R(bo_products)
+    (f, f->desc.dim - run->variable, z + run->parents, t + run->variable, run->factors, z + run->children);
 }
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -40,10 +39,9 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
     for (size_t r = 0; r < rows; r++, t += dim, dz += lddz, dt += dim) {
         R(monomials)(f, inner, t, mono);
         memcpy(grad, dz, lower * sizeof *grad);
-        for (const bo_run *run = f->runs + runs; run-- > f->runs;)
-            R(bo_products_back)
-            (f, dim - run->variable, mono + run->parents, t + run->variable, run->factors,
-             (run->children < lower ? grad : dz) + run->children, grad + run->parents, dt + run->variable);
+        for (const bo_run *run = f->runs + runs; run-- > f->runs;) R(bo_products_back)
+        (f, dim - run->variable, mono + run->parents, t + run->variable, run->factors,
+         (run->children < lower ? grad : dz) + run->children, grad + run->parents, dt + run->variable);
         for (size_t j = 0; j < dim; j++) dt[j] += root * grad[1 + j];
     }
 }
@@ -54,29 +52,29 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #include "common.h"
 #include "products.h"
 
-/* C(dim + degree, degree), or more than BO_EXACT_MOST; 0 for a negative degree. */
-static size_t monomials_up_to(size_t dim, int degree)
+/* C(dim + degree, degree), a whole number as long as it is of use here; 0 for a negative degree. */
+static double monomials_up_to(size_t dim, int degree)
 {
     double total = degree < 0 ? 0 : 1;
-    for (int k = 1; k <= degree && total <= BO_EXACT_MOST; k++) total = total * ((double)dim + k) / k;
-    return (size_t)(total + 0.5);
+    for (int k = 1; k <= degree; k++) total = total * ((double)dim + k) / k;
+    return floor(total + 0.5);
 }
 
 size_t bo_polynomial_runs(const bo_features_desc *desc)
 {
-    return monomials_up_to(desc->dim, desc->degree - 2);
+    return (size_t)monomials_up_to(desc->dim, desc->degree - 2);
 }
 
 /* Runs whose children have children. */
 static size_t inner_runs(const bo_features_desc *desc)
 {
-    return monomials_up_to(desc->dim, desc->degree - 3);
+    return (size_t)monomials_up_to(desc->dim, desc->degree - 3);
 }
 
 /* Features of less than the highest degree, and those of degree 1, which R(monomials) writes in any case. */
 static size_t parents(const bo_features_desc *desc)
 {
-    return monomials_up_to(desc->dim, desc->degree > 1 ? desc->degree - 1 : 1);
+    return (size_t)monomials_up_to(desc->dim, desc->degree > 1 ? desc->degree - 1 : 1);
 }
 
 #define BO_TEMPLATE "functions/polynomial.c"
@@ -89,11 +87,14 @@ static size_t scratch(const bo_features *f)
 
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {
-    *features = monomials_up_to(desc->dim, desc->degree);
-    if (*features > BO_EXACT_MOST)
-        return bo_fail(context, BO_INVALID,
-                       "the exact polynomial of degree %d in dim %zu has more than %d features; use tensorsketch",
-                       desc->degree, desc->dim, (int)BO_EXACT_MOST);
+    double total = monomials_up_to(desc->dim, desc->degree);
+    if (total > BO_EXACT_MOST)
+        return bo_fail(
+            context, BO_INVALID,
+            "the exact polynomial of degree %d in dim %zu has %.4g features, %d are the most; use tensorsketch "
+            "or selftensor",
+            desc->degree, desc->dim, total, (int)BO_EXACT_MOST);
+    *features = (size_t)total;
     return BO_OK;
 }
 
