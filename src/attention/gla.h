@@ -55,7 +55,8 @@ typedef struct bo_gla_task {
 } bo_gla_task;
 bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_head);
 
-/* Asks for a block's rows from `first` on while another is computed: they would otherwise be waited for one by one. */
+/* Asks for a block's rows from `first` on while another is computed: they would otherwise be waited for one by one.
+ * Nothing where there are none. */
 void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width);
 
 size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);

@@ -153,26 +153,36 @@ static void give_rows(bo_rows to, size_t rows, size_t width, const float *from)
     for (size_t t = 0; to.at && t < rows; t++) memcpy(to.at + t * to.stride, from + t * width, width * sizeof *from);
 }
 
-/* The block's gradients to where they are wanted. False: numbers left float. */
-static bool give_keys(const bo_gla_task *at, back_work *work, size_t first)
+/* Where the gradients of the block's keys, values and gates are wanted. */
+typedef struct key_gradients {
+    bo_rows k, v, gate;
+} key_gradients;
+
+static key_gradients gradients_at(const bo_gla_task *at, size_t first)
 {
     const bo_call *call = at->call;
     const bo_attention_desc *d = &call->attention->desc;
-    const bo_kernels *kernels = call->kernels;
+    const bo_attention_gradients *to = call->gradients;
+    size_t sequence = at->sequence, head = at->key_head;
+    return (key_gradients){
+        .k = bo_rows_from(bo_rows_at(call, to->k, d->key_heads, d->dim, true, sequence, head), first),
+        .v = bo_rows_from(bo_rows_at(call, to->v, d->key_heads, d->value_dim, true, sequence, head), first),
+        .gate = bo_rows_from(bo_rows_at(call, to->log_gate, d->key_heads, d->dim, true, sequence, head), first)};
+}
+
+/* False: numbers left float. */
+static bool give_keys(const back_work *work, bo_rows k, const key_gradients *to)
+{
     const bo_gla_block *block = &work->block;
+    const bo_kernels *kernels = block->kernels;
     size_t rows = block->rows, dim = block->dim, values = block->value_dim;
-    bo_rows k = bo_rows_from(at->k, first);
-    bo_rows dk = bo_rows_at(call, call->gradients->k, d->key_heads, dim, true, at->sequence, at->key_head);
-    bo_rows dv = bo_rows_at(call, call->gradients->v, d->key_heads, values, true, at->sequence, at->key_head);
-    bo_rows dgate = bo_rows_at(call, call->gradients->log_gate, d->key_heads, dim, true, at->sequence, at->key_head);
     if (!kernels->finite(rows * dim, work->dk) || !kernels->finite(rows * values, work->dv) ||
         !kernels->finite(rows * dim, work->dlog))
         return false;
-    if (dk.at)
-        bo_front_backward(&block->front, BO_OF_KEYS, rows, k.at, k.stride, work->dk, bo_rows_from(dk, first).at,
-                          dk.stride, NULL);
-    give_rows(bo_rows_from(dv, first), rows, values, work->dv);
-    give_rows(bo_rows_from(dgate, first), rows, dim, work->dlog);
+    if (to->k.at)
+        bo_front_backward(&block->front, BO_OF_KEYS, rows, k.at, k.stride, work->dk, to->k.at, to->k.stride, NULL);
+    give_rows(to->v, rows, values, work->dv);
+    give_rows(to->gate, rows, dim, work->dlog);
     return true;
 }
 
@@ -181,22 +191,25 @@ static bool back_block(const bo_gla_task *at, back_work *work, size_t first, siz
     const bo_call *call = at->call;
     bo_gla_block *block = &work->block;
     bo_rows v = bo_rows_from(at->v, first);
+    key_gradients to = gradients_at(at, first);
     if (bo_watch_stops(call->watch, rows)) return false;
     take(at, block, first, rows);
     if (first >= BO_GATED_ROWS) expect(at, block, first - BO_GATED_ROWS, BO_GATED_ROWS);
     back_later(work, st, v.at, v.stride);
+    bo_gla_fetch(to.k, 0, rows, block->dim);
+    bo_gla_fetch(to.gate, 0, rows, block->dim);
     bo_gla_decay(block, block->whole, work->g);
     call->kernels->transpose(rows, block->value_dim, v.at, v.stride, work->vt, BO_GATED_ROWS);
+    bo_gla_fetch(to.v, 0, rows, block->value_dim);
     for (size_t g = 0; call->dout && g < call->attention->group; g++) {
-        query_rows query = queries_at(at, g, first);
-        if (first >= BO_GATED_ROWS) {
-            query_rows next = queries_at(at, g, first - BO_GATED_ROWS);
-            bo_gla_fetch(next.q, 0, BO_GATED_ROWS, block->dim);
-            bo_gla_fetch(next.dout, 0, BO_GATED_ROWS, block->value_dim);
-        }
+        query_rows query = queries_at(at, g, first), next = {0};
+        if (first >= BO_GATED_ROWS) next = queries_at(at, g, first - BO_GATED_ROWS);
+        bo_gla_fetch(next.q, 0, BO_GATED_ROWS, block->dim);
+        bo_gla_fetch(next.dout, 0, BO_GATED_ROWS, block->value_dim);
+        bo_gla_fetch(query.dq, 0, rows, block->dim);
         if (!back_queries(work, &query, st, work->g)) return false;
     }
-    return give_keys(at, work, first);
+    return give_keys(work, bo_rows_from(at->k, first), &to);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------------------------- */

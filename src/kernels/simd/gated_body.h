@@ -87,47 +87,89 @@ void ISA(gated_scores)(size_t rows, size_t n, const float *q, size_t ldq, const 
     }
 }
 
-/* Gradients of a vector of channels. Sums are taken by Horner's rule: multiplied by the next gate, then added to. */
-static inline __attribute__((always_inline)) void gradients_vector(size_t rest, size_t rows, const float *w, size_t ldw,
-                                                                   const float *q, const float *k, size_t ldk,
-                                                                   const float *g, size_t ld, float *dq, float *dk,
-                                                                   float *dlog)
+/* The operands of gated_gradients that stay the same; see kernels.h. */
+typedef struct gated {
+    size_t rows, ldw, ldk, ld;
+    const float *w, *q, *k, *g;
+    float *dq, *dk, *dlog;
+} gated;
+
+/* Gradients of a vector of channels, by Horner's rule: sums are multiplied by the next gate, then added to. Rows are
+ * taken two at a time (count = 2), which share the loads of keys and gates; count and rest = LANES are known when
+ * compiling. */
+
+/* dq of rows i and i + 1, and what flows into them through the gates before. */
+static inline __attribute__((always_inline)) void pull(size_t count, size_t rest, const gated *x, size_t i, size_t c)
 {
-    v past[BO_GATED_ROWS]; /* Σ_{j'<=j} w_ij' g_{j'+1} … g_j k_j' */
-    for (size_t i = 0; i < rows; i++) {
-        v sum = v_set(0.0f), flow = load_some(q + i * ld, rest);
-        for (size_t j = 0; j <= i; j++) {
-            v own = v_mul(v_set(w[i * ldw + j]), load_some(k + j * ldk, rest));
-            past[j] = sum = v_fma(sum, load_some(g + j * ld, rest), own);
-        }
-        store_some(dq + i * ld, rest, v_add(load_some(dq + i * ld, rest), sum));
-        for (size_t t = i; t > 0; t--) {
-            flow = v_mul(flow, load_some(g + t * ld, rest));
-            store_some(dlog + t * ld, rest, v_fma(flow, past[t - 1], load_some(dlog + t * ld, rest)));
+    v past[2][BO_GATED_ROWS]; /* Σ_{j'<=j} w_ij' g_{j'+1} … g_j k_j' */
+    v sum[2] = {v_set(0.0f), v_set(0.0f)}, flow[2] = {load_some(x->q + i * x->ld + c, rest), v_set(0.0f)};
+    const float *w = x->w + i * x->ldw;
+    for (size_t j = 0; j <= i; j++) {
+        v key = load_some(x->k + j * x->ldk + c, rest), gate = load_some(x->g + j * x->ld + c, rest);
+        UNROLLED for (size_t r = 0; r < count; r++)
+        {
+            past[r][j] = sum[r] = v_fma(sum[r], gate, v_mul(v_set(w[r * x->ldw + j]), key));
         }
     }
-    for (size_t j = 0; j < rows; j++) {
-        v sum = v_set(0.0f);
-        for (size_t i = rows; i-- > j;) {
-            if (i + 1 < rows) sum = v_mul(sum, load_some(g + (i + 1) * ld, rest));
-            sum = v_fma(v_set(w[i * ldw + j]), load_some(q + i * ld, rest), sum);
+    if (count == 2) { /* the later row's own key and gate */
+        size_t own = (i + 1) * x->ld + c;
+        v key = load_some(x->k + (i + 1) * x->ldk + c, rest), gate = load_some(x->g + own, rest);
+        flow[1] = v_mul(load_some(x->q + own, rest), gate);
+        store_some(x->dlog + own, rest, v_fma(flow[1], sum[1], load_some(x->dlog + own, rest)));
+        sum[1] = v_fma(sum[1], gate, v_mul(v_set(w[x->ldw + i + 1]), key));
+        store_some(x->dq + own, rest, v_add(load_some(x->dq + own, rest), sum[1]));
+    }
+    store_some(x->dq + i * x->ld + c, rest, v_add(load_some(x->dq + i * x->ld + c, rest), sum[0]));
+    for (size_t t = i; t > 0; t--) {
+        v gate = load_some(x->g + t * x->ld + c, rest), through = load_some(x->dlog + t * x->ld + c, rest);
+        UNROLLED for (size_t r = 0; r < count; r++)
+        {
+            flow[r] = v_mul(flow[r], gate);
+            through = v_fma(flow[r], past[r][t - 1], through);
         }
-        store_some(dk + j * ld, rest, v_add(load_some(dk + j * ld, rest), sum));
+        store_some(x->dlog + t * x->ld + c, rest, through);
     }
 }
 
-static __attribute__((noinline)) void gradients_whole(size_t rows, const float *w, size_t ldw, const float *q,
-                                                      const float *k, size_t ldk, const float *g, size_t ld, float *dq,
-                                                      float *dk, float *dlog)
+/* dk of rows j - 1 and, where count = 2, j - 2. */
+static inline __attribute__((always_inline)) void push(size_t count, size_t rest, const gated *x, size_t j, size_t c)
 {
-    gradients_vector(LANES, rows, w, ldw, q, k, ldk, g, ld, dq, dk, dlog);
+    v sum[2] = {v_set(0.0f), v_set(0.0f)};
+    for (size_t i = x->rows; i-- > j - 1;) {
+        v query = load_some(x->q + i * x->ld + c, rest);
+        v gate = i + 1 < x->rows ? load_some(x->g + (i + 1) * x->ld + c, rest) : v_set(0.0f);
+        UNROLLED for (size_t r = 0; r < count; r++)
+        {
+            sum[r] = v_fma(sum[r], gate, v_mul(v_set(x->w[i * x->ldw + j - 1 - r]), query));
+        }
+    }
+    float *dk = x->dk + (j - 1) * x->ld + c;
+    store_some(dk, rest, v_add(load_some(dk, rest), sum[0]));
+    if (count == 1) return;
+    v own = v_mul(v_set(x->w[(j - 2) * x->ldw + j - 2]), load_some(x->q + (j - 2) * x->ld + c, rest));
+    sum[1] = v_fma(sum[1], load_some(x->g + (j - 1) * x->ld + c, rest), own);
+    store_some(dk - x->ld, rest, v_add(load_some(dk - x->ld, rest), sum[1]));
+}
+
+static inline __attribute__((always_inline)) void gradients_vector(size_t rest, const gated *x, size_t c)
+{
+    size_t i = 0, j = x->rows;
+    for (; i + 2 <= x->rows; i += 2) pull(2, rest, x, i, c);
+    if (i < x->rows) pull(1, rest, x, i, c);
+    for (; j >= 2; j -= 2) push(2, rest, x, j, c);
+    if (j > 0) push(1, rest, x, j, c);
+}
+
+static __attribute__((noinline)) void gradients_whole(const gated *x, size_t c)
+{
+    gradients_vector(LANES, x, c);
 }
 
 void ISA(gated_gradients)(size_t rows, size_t n, const float *w, size_t ldw, const float *q, const float *k, size_t ldk,
                           const float *g, float *dq, float *dk, float *dlog)
 {
+    const gated all = {rows, ldw, ldk, n, w, q, k, g, dq, dk, dlog};
     size_t c = 0;
-    for (; c + LANES <= n; c += LANES)
-        gradients_whole(rows, w, ldw, q + c, k + c, ldk, g + c, n, dq + c, dk + c, dlog + c);
-    if (c < n) gradients_vector(n - c, rows, w, ldw, q + c, k + c, ldk, g + c, n, dq + c, dk + c, dlog + c);
+    for (; c + LANES <= n; c += LANES) gradients_whole(&all, c);
+    if (c < n) gradients_vector(n - c, &all, c);
 }
