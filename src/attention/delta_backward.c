@@ -1,5 +1,5 @@
-/* The backward pass of a sequence: the tape has the memory at the segments' beginnings; segments are taken from the last
- * to the first, the memory before each chunk of one and what was learnt in it made again on the way forward, the
+/* The backward pass of a sequence: the tape has the memory at the segments' beginnings; segments are taken from the
+ * last to the first, the memory before each chunk of one and what was learnt in it made again on the way forward, the
  * gradient on the way back. So memory is that of √N states. */
 #include <string.h>
 #include "delta_gradient.h"
@@ -35,7 +35,7 @@ static void go_to(back_work *work, size_t index)
     delta->x = work->wrong + index * delta->chunk * delta->values;
 }
 
-/* ---- a chunk ------------------------------------------------------------------------------------------------------ */
+/* ---- a chunk ---------------------------------------------------------------------------------------------------- */
 
 /* dx of some rows from dt, with respect to rows after the front. */
 static void give_rows(const bo_delta *delta, bo_role role, size_t first, size_t rows, bo_rows x, const float *dt,
@@ -99,7 +99,7 @@ static bool back_chunk(const bo_delta_task *at, back_work *work, size_t first, s
     return true;
 }
 
-/* ---- a sequence --------------------------------------------------------------------------------------------------- */
+/* ---- a sequence ------------------------------------------------------------------------------------------------- */
 
 /* The memory before each chunk of the segment [first, end), and x. */
 static void replay(const bo_delta_task *at, back_work *work, size_t first, size_t end)

@@ -91,7 +91,7 @@ void bo_delta_keys(bo_delta *work, const bo_delta_task *task, size_t first, size
     for (size_t i = 0; i < keys; i++) bo_delta_decay_row(work, i, i, -1, work->products + i * work->chunk);
 }
 
-/* ---- what is learnt ----------------------------------------------------------------------------------------------- */
+/* ---- what is learnt --------------------------------------------------------------------------------------------- */
 
 static void weigh_row(const bo_delta *work, size_t i)
 {
@@ -141,7 +141,7 @@ void bo_delta_absorb(const bo_delta *work, float *to)
                       true, to, values);
 }
 
-/* ---- queries ------------------------------------------------------------------------------------------------------ */
+/* ---- queries ---------------------------------------------------------------------------------------------------- */
 
 void bo_delta_queries(bo_delta *work, size_t queries, const float *q, size_t ldq)
 {

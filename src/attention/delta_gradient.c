@@ -23,7 +23,7 @@ bo_delta_back bo_delta_back_make(const bo_attention *attention, const bo_attenti
     return back;
 }
 
-/* ---- the memory --------------------------------------------------------------------------------------------------- */
+/* ---- the memory ------------------------------------------------------------------------------------------------- */
 
 /* Gᵀk_j and G u_j, weighed; the gates' part of them. */
 static void back_learnt(bo_delta_back *back)
@@ -59,7 +59,7 @@ void bo_delta_back_memory(bo_delta_back *back)
     memset(back->from_s, 0, work->chunk * sizeof *back->from_s);
 }
 
-/* ---- queries ------------------------------------------------------------------------------------------------------ */
+/* ---- queries ---------------------------------------------------------------------------------------------------- */
 
 /* dx (rows x dim) += pairs k, and dk += pairsᵀ x. */
 static void through_pairs(bo_delta_back *back, const float *x, size_t ldx, float *dx)
@@ -121,7 +121,7 @@ void bo_delta_back_queries(bo_delta_back *back, size_t queries, const float *dou
     if (work->keys) within_chunk(back, dout, lddout);
 }
 
-/* ---- keys --------------------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------------------------- */
 
 /* du and y from the last row to the first. */
 static void solve(bo_delta_back *back)
@@ -174,7 +174,7 @@ void bo_delta_back_keys(bo_delta_back *back)
     through_pairs(back, work->k, work->ldk, back->dk);
 }
 
-/* ---- β and gates -------------------------------------------------------------------------------------------------- */
+/* ---- β and gates ------------------------------------------------------------------------------------------------ */
 
 void bo_delta_back_beta(const bo_delta_back *back, float *dbeta, size_t stride)
 {

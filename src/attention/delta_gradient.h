@@ -1,16 +1,16 @@
 /* The backward pass of a chunk of the delta rule. With the letters of delta.h, G the gradient of the memory after the
  * chunk and dA_ij = do_i·u_j, sums over i also going over the query heads of the group:
  *
- *     du_j = exp(b_T - b_j) Gᵀk_j + Σ_{i>=j} A_ij do_i - Σ_{i>j} P_ij y_i      y_i = β_i du_i: solved from the last row on
+ *     du_j = exp(b_T - b_j) Gᵀk_j + Σ_{i>=j} A_ij do_i - Σ_{i>j} P_ij y_i      y_i = β_i du_i: solved from the last on
  *     dβ_i = du_i·x_i                    dv_i = y_i
  *     s⁻¹ dq_i = exp(b_i) S do_i + Σ_{j<=i} D_ij dA_ij k_j
  *     dk_j = exp(b_T - b_j) G u_j - exp(b_j) S y_j + Σ_{i>=j} D_ij dA_ij s q_i + Σ_{i>j} N_ij k_i + Σ_{i<j} N_ji k_i
  *                                        N_ij = -D_ij y_i·u_j
  *     G' = exp(b_T) G + Σ_i exp(b_i) (s q_i do_iᵀ - k_i y_iᵀ)
  *
- * A log gate a_t is in b_i for i >= t, so in every term that leads from before token t (a key j < t, or S) to t or after
- * (a query or key i >= t, or S'). Its gradient is the sum Z of all these terms and of no others: nothing has to cancel
- * where a gate is closed.
+ * A log gate a_t is in b_i for i >= t, so in every term that leads from before token t (a key j < t, or S) to t or
+ * after (a query or key i >= t, or S'). Its gradient is the sum of these terms Z and of no others: nothing has to
+ * cancel where a gate is closed.
  *
  *     da_t = Σ_{i>=t} Σ_{j<t} Z_ij      Z_ij = A_ij dA_ij - P_ij y_i·u_j,  from S: exp(b_i) (s q_i·S do_i - k_i·S y_i),
  *                                       to S': exp(b_T - b_j) u_j·Gᵀk_j,  from S to S': exp(b_T) ⟨S, G⟩ */

@@ -1,6 +1,6 @@
 /* The delta rule token by token in float64, slopes of it by central differences, and the same problem put to the
- * library. Tolerances: sums of some hundred float32 products of numbers of order one, so 1e-5 of the largest number of an
- * array leaves room for a hundred roundings; differences over 2e-5 of a smooth float64 function add 1e-8 of it. */
+ * library. Tolerances: sums of some hundred float32 products of numbers of order one, so 1e-5 of the largest number of
+ * an array leaves room for a hundred roundings; differences over 2e-5 of a smooth float64 function add 1e-8 of it. */
 #ifndef BO_TEST_ATTENTION_DELTA_H
 #define BO_TEST_ATTENTION_DELTA_H
 
@@ -95,7 +95,7 @@ static inline void discard(data *d)
     free(d->dout), free(d->out), free(d->dfinal), free(d->final);
 }
 
-/* ---- the recurrence ------------------------------------------------------------------------------------------------- */
+/* ---- the recurrence --------------------------------------------------------------------------------------------- */
 
 static inline void unit_row(const problem *p, const double *x, double *to)
 {
@@ -169,7 +169,7 @@ static inline double slope(const data *d, int array, size_t i)
     return (up - down) / (2 * h);
 }
 
-/* ---- the library ---------------------------------------------------------------------------------------------------- */
+/* ---- the library ------------------------------------------------------------------------------------------------ */
 
 typedef struct answers {
     bo_attention *attention;
@@ -281,7 +281,7 @@ static inline void drop(const data *d, answers *a)
     free(a->out), free(a->dout), free(a->dfinal), free(a->tape);
 }
 
-/* ---- against the recurrence ------------------------------------------------------------------------------------------ */
+/* ---- against the recurrence ------------------------------------------------------------------------------------- */
 
 static inline double largest(const double *x, size_t count)
 {

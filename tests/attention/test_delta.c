@@ -57,7 +57,7 @@ static void test_recurrence(void **state)
     bo_context_destroy(context);
 }
 
-/* Many tokens, the planner's chunk, outputs only: reflections (β|k|² = 2) keep what they meet, and so do their errors. */
+/* Many tokens, the planner's chunk, outputs only: reflections (β|k|² = 2) neither grow nor forget, nor do errors. */
 static void test_long(void **state)
 {
     (void)state;
