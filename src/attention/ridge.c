@@ -46,11 +46,9 @@ static void measure_factor(bo_ridge *work, size_t member)
 {
     size_t dim = work->dim;
     const float *q = work->q + (member * work->chunk + work->rows - 1) * dim, *h = bo_ridge_h(work);
-    double *x = work->asked, residual = 0, norm = work->kernels->dot(dim, q, q);
+    double *x = work->block.asked, residual = 0, norm = work->kernels->dot(dim, q, q);
     for (size_t j = 0; j < dim; j++) x[j] = (double)q[j];
-    memset(x + dim, 0, work->value_dim * sizeof *x);
-    bo_ridge_factor_ask(bo_ridge_factor_of(work), x);
-    bo_ridge_factor_back(bo_ridge_factor_of(work), x);
+    bo_ridge_factor_solve(bo_ridge_factor_of(work), x);
     for (size_t i = 0; i < dim; i++) {
         double left = (double)work->lambda[i] * x[i] - (double)q[i];
         for (size_t j = 0; j < dim; j++) left += (double)h[i * dim + j] * x[j];
@@ -67,15 +65,8 @@ typedef struct outputs {
     size_t row, head; /* strides */
 } outputs;
 
-static void answer(bo_ridge *work, size_t member, size_t row, void *context)
-{
-    const outputs *out = context;
-    float *to = out->at + member * out->head + row * out->row;
-    for (size_t j = 0; j < work->value_dim; j++) to[j] = (float)-work->asked[work->dim + j];
-}
-
 /* Answers the queries in work->q and takes the chunk's keys in; false: numbers left float. */
-static bool run_chunk(bo_ridge *work, outputs *out)
+static bool run_chunk(bo_ridge *work, const outputs *out)
 {
     size_t group = work->attention->group;
     if (work->gated) {
@@ -87,7 +78,15 @@ static bool run_chunk(bo_ridge *work, outputs *out)
             bo_ridge_product(work, &sums, work->rows, work->active, work->x, out->at + g * out->head, out->row);
         }
     } else {
-        bo_ridge_sweep(work, answer, out);
+        bo_ridge_sweep sweep = {.factor = bo_ridge_factor_of(work),
+                                .block = &work->block,
+                                .values = true,
+                                .asked = work->q,
+                                .out = out->at,
+                                .tail = work->value_dim,
+                                .row = out->row,
+                                .side = out->head};
+        bo_ridge_sweep_run(work, &sweep);
         work->solves.systems += group * work->rows;
     }
     bo_ridge_absorb(work);

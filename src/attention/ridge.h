@@ -17,27 +17,33 @@
 
 /* ---- the factor ------------------------------------------------------------------------------------------------ */
 
-/* H + Λ = UᵀU and Γ = U⁻ᵀG, in double: (H + Λ)⁻¹ = U⁻¹U⁻ᵀ and o = Γᵀ U⁻ᵀ q. Row i holds U_ii … U_i,dim-1, then Γ_i; rows lie
- * one after the other. */
+/* H + Λ = UᵀU, and beside U a tail T = U⁻ᵀM, in double: of M = G (then o = Tᵀ U⁻ᵀ q) or of the identity (then Tᵀ U⁻ᵀ q is
+ * (H + Λ)⁻¹ q). Rows of [U T], one after the other, of `width` columns less those far enough before the diagonal. */
 typedef struct bo_ridge_factor {
-    size_t dim, value_dim;
+    size_t dim, width;
     double *rows;
 } bo_ridge_factor;
 
-static inline size_t bo_ridge_factor_numbers(size_t dim, size_t value_dim)
-{
-    return dim * (dim + 1) / 2 + dim * value_dim;
-}
-/* From sums: the symmetric part of H counts. */
-void bo_ridge_factor_fit(bo_ridge_factor factor, const float *g, const float *h, const float *lambda);
-/* Takes in √β [k, v] (dim + value_dim numbers, destroyed). */
-void bo_ridge_factor_take(bo_ridge_factor factor, double *token);
-/* [q, 0] becomes [U⁻ᵀq, -o]. */
-void bo_ridge_factor_ask(bo_ridge_factor factor, double *asked);
-/* z = Γ dout. */
-void bo_ridge_factor_pull(bo_ridge_factor factor, const float *dout, double *z);
-/* z becomes U⁻¹z. */
-void bo_ridge_factor_back(bo_ridge_factor factor, double *z);
+size_t bo_ridge_width(size_t dim, size_t tail);
+size_t bo_ridge_factor_numbers(size_t dim, size_t width);
+/* From sums; the symmetric part of H counts. */
+void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda);
+/* The same U with the tail of the identity. */
+void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from);
+/* x becomes (H + Λ)⁻¹ x. */
+void bo_ridge_factor_solve(bo_ridge_factor factor, double *x);
+
+/* Some tokens √β [k, v] (destroyed), and `sides` right-hand sides [q, 0] of each, which become [0, -Tᵀ U⁻ᵀ q] with the factor
+ * as it is after that token. */
+enum { BO_RIDGE_BLOCK = 8 };
+typedef struct bo_ridge_block {
+    size_t width, sides;
+    double *tokens;    /* BO_RIDGE_BLOCK x width */
+    double *asked;     /* BO_RIDGE_BLOCK x sides x width */
+    double *c, *s, *z; /* rotations of a row; what of it the sides take */
+} bo_ridge_block;
+bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver);
+void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, const bo_ridge_block *block, size_t count);
 
 /* ---- a chunk --------------------------------------------------------------------------------------------------- */
 
@@ -66,8 +72,7 @@ typedef struct bo_ridge {
     float *z;              /* dim */
     double *rz, *goal;     /* chunk */
     size_t *active;        /* chunk; also 0, 1, 2, … */
-    double *token;         /* dim + value_dim */
-    double *asked;         /* dim + value_dim */
+    bo_ridge_block block;  /* without a gate */
     bool measures;         /* residuals are wanted */
     bo_solves solves;      /* so far */
 } bo_ridge;
@@ -110,16 +115,23 @@ void bo_ridge_product(const bo_ridge *work, const bo_ridge_sums *sums, size_t co
                       const float *p, float *out, size_t ldo);
 bo_ridge_sums bo_ridge_sums_g(const bo_ridge *work);
 
-/* x (rows x dim) of right-hand sides q (rows x dim), by conjugate gradients; counts in work->solves. */
+/* Without a gate: the chunk's tokens go into a factor, and right-hand sides are answered on the way. */
+typedef struct bo_ridge_sweep {
+    bo_ridge_factor factor;
+    const bo_ridge_block *block;
+    bool values;        /* tokens bring their v into the tail */
+    const float *asked; /* block->sides x chunk x dim */
+    float *out;         /* Tᵀ U⁻ᵀ q of row i and side a: tail floats at out + a * side + i * row */
+    size_t tail, row, side;
+} bo_ridge_sweep;
+void bo_ridge_sweep_run(const bo_ridge *work, const bo_ridge_sweep *sweep);
+
+/* With a gate: x (rows x dim) of right-hand sides q (rows x dim), by conjugate gradients; counts in work->solves. After
+ * bo_ridge_precondition. */
 void bo_ridge_precondition(bo_ridge *work);
 void bo_ridge_solve(bo_ridge *work, const float *q, float *x);
 
 /* ---- the engine ------------------------------------------------------------------------------------------------ */
-
-/* Every query of the chunk at hand, without a gate: tokens are taken into the factor one by one. `answer` is called
- * for each row and query head, member by member of the group, with [U⁻ᵀq, -o] in work->asked. */
-typedef void bo_ridge_answer(bo_ridge *work, size_t member, size_t row, void *context);
-void bo_ridge_sweep(bo_ridge *work, bo_ridge_answer *answer, void *context);
 
 size_t bo_ridge_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
 void bo_ridge_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);

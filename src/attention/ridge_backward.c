@@ -18,7 +18,10 @@ typedef struct back_work {
     const bo_call *call;
     size_t sequence, key_head, segment, wide; /* wide = value_dim + dim */
     bo_ridge_rows rows;
-    float *x, *y;    /* of a segment's queries: group x segment x dim */
+    float *x, *y;           /* of a segment's queries: group x segment x dim, y right after x */
+    float *sides;           /* q, then G dout, of each query head of a chunk: 2 group x chunk x dim */
+    bo_ridge_factor factor; /* without a gate: with the tail of the identity */
+    bo_ridge_block block;
     float *gt;       /* Gᵀ: value_dim x dim */
     float *vt;       /* β v, transposed: value_dim x chunk; in the reverse pass [v, k]: wide x chunk */
     float *pairs;    /* [v, k]: chunk x wide */
@@ -32,6 +35,14 @@ typedef struct back_work {
     double carried;  /* gradient of the log gates after the chunk at hand */
 } back_work;
 
+static void carve_factor(back_work *work, bo_carver *carver)
+{
+    size_t dim = work->ridge.dim, width = bo_ridge_width(dim, dim);
+    work->factor = (bo_ridge_factor){.dim = dim, .width = width};
+    work->factor.rows = bo_carve(carver, bo_ridge_factor_numbers(dim, width), sizeof(double));
+    work->block = bo_ridge_block_make(width, 2 * work->ridge.attention->group, carver);
+}
+
 static back_work back_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                            const bo_attention_plan *plan, bo_carver *carver)
 {
@@ -40,8 +51,10 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
                       .key_head = key_head,
                       .segment = plan->segment,
                       .wide = wide};
-    work.x = bo_carve_floats(carver, attention->group * plan->segment * dim);
-    work.y = bo_carve_floats(carver, attention->group * plan->segment * dim);
+    work.x = bo_carve_floats(carver, 2 * attention->group * plan->segment * dim);
+    work.y = work.x ? work.x + attention->group * plan->segment * dim : NULL;
+    work.sides = bo_carve_floats(carver, 2 * attention->group * chunk * dim);
+    if (!work.ridge.gated) carve_factor(&work, carver);
     work.gt = bo_carve_floats(carver, values * dim);
     work.vt = bo_carve_floats(carver, wide * chunk);
     work.pairs = bo_carve_floats(carver, chunk * wide);
@@ -81,66 +94,57 @@ static float *kept(const back_work *work, float *of, size_t member, size_t local
 
 /* ---- x and y of a segment -------------------------------------------------------------------------------------- */
 
-/* Where a chunk stands: its first token in the sequence, and in the segment. */
-typedef struct place {
-    back_work *work;
-    size_t first, local;
-} place;
-
-static void keep(const bo_ridge *ridge, double *z, float *to)
+/* G_i dout_i of one query head's rows. */
+static void pull(back_work *work, size_t member, size_t first, float *to)
 {
-    bo_ridge_factor_back(bo_ridge_factor_of(ridge), z);
-    for (size_t j = 0; j < ridge->dim; j++) to[j] = (float)z[j];
-}
-
-/* A query's x and y from the factor. */
-static void answer(bo_ridge *ridge, size_t member, size_t row, void *context)
-{
-    const place *at = context;
-    back_work *work = at->work;
-    bo_rows dout = query_rows(work, work->call->dout, ridge->value_dim, member, at->first + row);
-    keep(ridge, ridge->asked, kept(work, work->x, member, at->local + row));
-    bo_ridge_factor_pull(bo_ridge_factor_of(ridge), dout.at, ridge->asked);
-    keep(ridge, ridge->asked, kept(work, work->y, member, at->local + row));
-}
-
-/* x and y of one query head by conjugate gradients. */
-static void solve_member(const place *at, size_t member)
-{
-    back_work *work = at->work;
     bo_ridge *ridge = &work->ridge;
-    size_t dim = ridge->dim, values = ridge->value_dim;
-    bo_rows dout = query_rows(work, work->call->dout, values, member, at->first);
-    bo_ridge_solve(ridge, ridge->q + member * ridge->chunk * dim, kept(work, work->x, member, at->local));
+    size_t values = ridge->value_dim;
+    bo_rows dout = query_rows(work, work->call->dout, values, member, first);
     for (size_t i = 0; i < ridge->rows; i++) {
         memcpy(work->douts + i * values, dout.at + i * dout.stride, values * sizeof *work->douts);
         ridge->active[i] = i;
     }
-    bo_ridge_sums sums = {.m = work->gt, .at = work->vt, .c = ridge->k, .width = values, .out_width = dim};
-    bo_ridge_product(ridge, &sums, ridge->rows, ridge->active, work->douts, ridge->x, dim);
-    bo_ridge_solve(ridge, ridge->x, kept(work, work->y, member, at->local));
+    bo_ridge_sums sums = {.m = work->gt, .at = work->vt, .c = ridge->k, .width = values, .out_width = ridge->dim};
+    bo_ridge_product(ridge, &sums, ridge->rows, ridge->active, work->douts, to, ridge->dim);
+}
+
+/* Right-hand sides of x, and of y, for every query head; false: numbers that are not finite. */
+static bool take_sides(back_work *work, size_t first)
+{
+    const bo_call *call = work->call;
+    bo_ridge *ridge = &work->ridge;
+    size_t group = call->attention->group, dim = ridge->dim, values = ridge->value_dim, each = ridge->chunk * dim;
+    call->kernels->transpose(dim, values, ridge->memory, values, work->gt, dim);
+    call->kernels->transpose(ridge->keys, values, ridge->vb, values, work->vt, ridge->chunk);
+    for (size_t g = 0; g < group; g++) {
+        bo_rows dout = query_rows(work, call->dout, values, g, first);
+        if (!bo_ridge_queries(ridge, g, query_rows(work, call->in->q, dim, g, 0), first)) return false;
+        if (!bo_rows_finite(call->kernels, ridge->rows, values, dout.at, dout.stride)) return false;
+        memcpy(work->sides + g * each, ridge->q + g * each, each * sizeof *work->sides);
+        pull(work, g, first, work->sides + (group + g) * each);
+    }
+    return true;
 }
 
 static bool solve_chunk(back_work *work, size_t first, size_t local, size_t rows)
 {
-    const bo_call *call = work->call;
     bo_ridge *ridge = &work->ridge;
-    size_t group = call->attention->group, values = ridge->value_dim;
-    place at = {work, first, local};
-    if (!bo_ridge_keys(ridge, &work->rows, first, rows)) return false;
-    for (size_t g = 0; g < group; g++) {
-        bo_rows dout = query_rows(work, call->dout, values, g, first);
-        if (!bo_ridge_queries(ridge, g, query_rows(work, call->in->q, ridge->dim, g, 0), first)) return false;
-        if (!bo_rows_finite(call->kernels, rows, values, dout.at, dout.stride)) return false;
-    }
+    size_t sides = 2 * work->call->attention->group, dim = ridge->dim;
+    if (!bo_ridge_keys(ridge, &work->rows, first, rows) || !take_sides(work, first)) return false;
     if (!ridge->gated) {
-        bo_ridge_sweep(ridge, answer, &at);
+        bo_ridge_sweep sweep = {.factor = work->factor,
+                                .block = &work->block,
+                                .asked = work->sides,
+                                .out = kept(work, work->x, 0, local),
+                                .tail = dim,
+                                .row = dim,
+                                .side = work->segment * dim};
+        bo_ridge_sweep_run(ridge, &sweep);
         return true;
     }
     bo_ridge_precondition(ridge);
-    call->kernels->transpose(ridge->dim, values, ridge->memory, values, work->gt, ridge->dim);
-    call->kernels->transpose(ridge->keys, values, ridge->vb, values, work->vt, ridge->chunk);
-    for (size_t g = 0; g < group; g++) solve_member(&at, g);
+    for (size_t a = 0; a < sides; a++)
+        bo_ridge_solve(ridge, work->sides + a * ridge->chunk * dim, kept(work, work->x, a, local));
     return true;
 }
 
@@ -320,6 +324,7 @@ static bool reverse(back_work *work, const float *initial)
         size_t first = segments * segment, end = bo_least(first + segment, tokens);
         bool taped = segments && work->rows.k.at; /* without keys the memory stays what it was */
         bo_ridge_begin(ridge, taped ? bo_tape_memory(call, work->sequence, work->key_head, segments - 1) : initial);
+        if (!ridge->gated) bo_ridge_factor_invert(work->factor, bo_ridge_factor_of(ridge));
         if (!replay(work, first, end)) return false;
         if (end == tokens) work->carried = final_product(work);
         for (size_t chunks = (end - first + chunk - 1) / chunk; chunks-- > 0;) {

@@ -8,7 +8,8 @@
 
 static size_t factor_floats(const bo_attention_desc *d)
 {
-    return bo_padded(bo_ridge_factor_numbers(d->dim, d->value_dim) * (sizeof(double) / sizeof(float)));
+    return bo_padded(bo_ridge_factor_numbers(d->dim, bo_ridge_width(d->dim, d->value_dim)) *
+                     (sizeof(double) / sizeof(float)));
 }
 
 static size_t sums_floats(const bo_attention_desc *d)
@@ -24,8 +25,9 @@ size_t bo_ridge_memory(const bo_attention *attention)
 
 bo_ridge_factor bo_ridge_factor_of(const bo_ridge *work)
 {
-    return (bo_ridge_factor){work->dim, work->value_dim,
-                             (double *)(work->memory + sums_floats(&work->attention->desc))};
+    return (bo_ridge_factor){.dim = work->dim,
+                             .width = bo_ridge_width(work->dim, work->value_dim),
+                             .rows = (double *)(work->memory + sums_floats(&work->attention->desc))};
 }
 
 void bo_ridge_begin(bo_ridge *work, const float *memory)
@@ -43,7 +45,7 @@ void bo_ridge_refit(bo_ridge *work)
     if (work->gated) return;
     float *fitted = work->memory + sums_floats(&work->attention->desc) + factor_floats(&work->attention->desc);
     if (memcmp(fitted, work->lambda, work->dim * sizeof *fitted) == 0) return;
-    bo_ridge_factor_fit(bo_ridge_factor_of(work), work->memory, bo_ridge_h(work), work->lambda);
+    bo_ridge_factor_fit(bo_ridge_factor_of(work), work->value_dim, work->memory, bo_ridge_h(work), work->lambda);
     memcpy(fitted, work->lambda, work->dim * sizeof *fitted);
 }
 
@@ -88,9 +90,10 @@ bo_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs 
     work.scores = bo_carve_floats(carver, chunk * chunk);
     work.x = bo_carve_floats(carver, chunk * dim);
     work.active = bo_carve(carver, chunk, sizeof(size_t));
-    work.token = bo_carve(carver, dim + values, sizeof(double));
-    work.asked = bo_carve(carver, dim + values, sizeof(double));
-    carve_solver(&work, carver);
+    if (work.gated)
+        carve_solver(&work, carver);
+    else
+        work.block = bo_ridge_block_make(bo_ridge_width(dim, values), attention->group, carver);
     work.measures = in && in->solves;
     for (size_t j = 0; carver->at && j < dim; j++) work.lambda[j] = in->lambda ? in->lambda[key_head * dim + j] : 1;
     return work;
@@ -181,26 +184,42 @@ void bo_ridge_absorb(bo_ridge *work)
 
 /* ---- without a gate -------------------------------------------------------------------------------------------- */
 
-static void take_token(const bo_ridge *work, bo_ridge_factor factor, size_t row)
+/* a [x, y], then zeros; without y where it is NULL. */
+static void widen(size_t n, double a, const float *x, size_t m, const float *y, size_t width, double *to)
 {
-    double root = sqrt((double)work->beta[row]);
-    for (size_t j = 0; j < work->dim; j++) work->token[j] = root * (double)work->k[row * work->dim + j];
-    for (size_t j = 0; j < work->value_dim; j++)
-        work->token[work->dim + j] = root * (double)work->v[row * work->value_dim + j];
-    bo_ridge_factor_take(factor, work->token);
+    memset(to + n, 0, (width - n) * sizeof *to);
+    for (size_t j = 0; j < n; j++) to[j] = a * (double)x[j];
+    for (size_t j = 0; y && j < m; j++) to[n + j] = a * (double)y[j];
 }
 
-void bo_ridge_sweep(bo_ridge *work, bo_ridge_answer *answer, void *context)
+/* Tokens [first, first + count) of the chunk and their right-hand sides. */
+static void fill_block(const bo_ridge *work, const bo_ridge_sweep *sweep, size_t first, size_t count)
 {
-    bo_ridge_factor factor = bo_ridge_factor_of(work);
-    for (size_t i = 0; i < work->rows; i++) {
-        if (i < work->keys) take_token(work, factor, i);
-        for (size_t g = 0; g < work->attention->group; g++) {
-            const float *q = work->q + (g * work->chunk + i) * work->dim;
-            for (size_t j = 0; j < work->dim; j++) work->asked[j] = (double)q[j];
-            memset(work->asked + work->dim, 0, work->value_dim * sizeof *work->asked);
-            bo_ridge_factor_ask(factor, work->asked);
-            answer(work, g, i, context);
+    const bo_ridge_block *block = sweep->block;
+    size_t dim = work->dim, values = work->value_dim, width = block->width;
+    memset(block->tokens, 0, count * width * sizeof *block->tokens);
+    for (size_t t = 0; t < count; t++) {
+        size_t row = first + t;
+        if (row < work->keys)
+            widen(dim, sqrt((double)work->beta[row]), work->k + row * dim, values,
+                  sweep->values ? work->v + row * values : NULL, width, block->tokens + t * width);
+        for (size_t a = 0; a < block->sides; a++)
+            widen(dim, 1, sweep->asked + (a * work->chunk + row) * dim, 0, NULL, width,
+                  block->asked + (t * block->sides + a) * width);
+    }
+}
+
+void bo_ridge_sweep_run(const bo_ridge *work, const bo_ridge_sweep *sweep)
+{
+    const bo_ridge_block *block = sweep->block;
+    for (size_t first = 0; first < work->rows; first += BO_RIDGE_BLOCK) {
+        size_t count = bo_least(BO_RIDGE_BLOCK, work->rows - first);
+        fill_block(work, sweep, first, count);
+        bo_ridge_factor_take(sweep->factor, work->kernels, block, count);
+        for (size_t n = 0; n < count * block->sides; n++) {
+            const double *answer = block->asked + n * block->width + work->dim;
+            float *to = sweep->out + n % block->sides * sweep->side + (first + n / block->sides) * sweep->row;
+            for (size_t j = 0; j < sweep->tail; j++) to[j] = (float)-answer[j];
         }
     }
 }

@@ -1,111 +1,149 @@
-/* The factor of H + Λ, updated with every token by Givens rotations: recursive least squares by QR, which never subtracts
- * and so keeps what double has for any number of tokens. [U Γ] and a token √β [k v] are rotated into one another until the
- * token's first dim numbers are 0:
+/* The factor of H + Λ, which takes tokens in by Givens rotations: recursive least squares by QR, which never subtracts and so
+ * keeps what double has for any number of tokens. The rows of [U T] and a token √β [k v] are rotated into one another until
+ * the token's first dim numbers are 0:
  *
- *     UᵀU + β k kᵀ = U'ᵀU'        UᵀΓ + β k vᵀ = U'ᵀΓ'
- */
+ *     UᵀU + β k kᵀ = U'ᵀU'        UᵀT + β k vᵀ = U'ᵀT'
+ *
+ * Tokens are taken in blocks, row by row: the lengths of a row after each token of the block are roots of sums of squares, so
+ * that all rotations of a row are known at once. */
 #include <math.h>
+#include <string.h>
 #include "ridge.h"
 
-/* ---- rows of double -------------------------------------------------------------------------------------------- */
+/* Columns before the diagonal's group of LANES are not there. */
+enum { LANES = 8 };
 
-/* y -= a x */
-static void take_away(size_t n, double a, const double *restrict x, double *restrict y)
+static size_t first_column(size_t row)
 {
-    for (size_t i = 0; i < n; i++) y[i] -= a * x[i];
+    return row / LANES * LANES;
 }
 
-/* Four sums, so that they can go side by side. */
-static double dot(size_t n, const double *x, const double *y)
+size_t bo_ridge_width(size_t dim, size_t tail)
 {
-    double sums[4] = {0};
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (size_t j = 0; j < 4; j++) sums[j] += x[i + j] * y[i + j];
-    for (; i < n; i++) sums[0] += x[i] * y[i];
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return (dim + tail + LANES - 1) / LANES * LANES;
 }
 
-static void rotate(size_t n, double c, double s, double *restrict x, double *restrict y)
+/* Where row i begins: before it are i rows, less the first columns of all groups of rows before. */
+static size_t row_start(size_t width, size_t i)
 {
-    for (size_t i = 0; i < n; i++) {
-        double a = x[i], b = y[i];
-        x[i] = c * a + s * b;
-        y[i] = c * b - s * a;
-    }
+    size_t group = i / LANES;
+    return i * width - LANES * group * (LANES * (group - (group > 0)) / 2 + i % LANES);
 }
 
-/* ---- the factor ------------------------------------------------------------------------------------------------ */
-
-/* Numbers in row i. */
-static size_t row_length(bo_ridge_factor factor, size_t i)
+size_t bo_ridge_factor_numbers(size_t dim, size_t width)
 {
-    return factor.dim - i + factor.value_dim;
+    return row_start(width, dim);
 }
 
+/* Column j of row i at [j]. */
 static double *row_at(bo_ridge_factor factor, size_t i)
 {
-    return factor.rows + i * (factor.dim + factor.value_dim) - i * (i - (i > 0)) / 2;
+    return factor.rows + row_start(factor.width, i) - first_column(i);
 }
 
-static void begin_rows(bo_ridge_factor factor, const float *g, const float *h, const float *lambda)
+/* ---- from sums ------------------------------------------------------------------------------------------------- */
+
+static void begin_rows(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda)
 {
-    size_t dim = factor.dim, values = factor.value_dim;
+    size_t dim = factor.dim;
     for (size_t i = 0; i < dim; i++) {
         double *row = row_at(factor, i);
-        for (size_t j = i; j < dim; j++) row[j - i] = ((double)h[i * dim + j] + (double)h[j * dim + i]) / 2;
-        row[0] += (double)lambda[i];
-        for (size_t j = 0; j < values; j++) row[dim - i + j] = (double)g[i * values + j];
+        for (size_t j = i; j < dim; j++) row[j] = ((double)h[i * dim + j] + (double)h[j * dim + i]) / 2;
+        row[i] += (double)lambda[i];
+        for (size_t j = 0; j < values; j++) row[dim + j] = (double)g[i * values + j];
     }
 }
 
-void bo_ridge_factor_fit(bo_ridge_factor factor, const float *g, const float *h, const float *lambda)
+/* Row i, ready, is taken from columns [from, width) of the rows below. */
+static void eliminate(bo_ridge_factor factor, size_t i, size_t from)
 {
-    begin_rows(factor, g, h, lambda);
+    const double *row = row_at(factor, i);
+    for (size_t j = i + 1; j < factor.dim; j++) {
+        double *below = row_at(factor, j), share = row[j];
+        for (size_t c = from > j ? from : j; c < factor.width; c++) below[c] -= share * row[c];
+    }
+}
+
+void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda)
+{
+    memset(factor.rows, 0, bo_ridge_factor_numbers(factor.dim, factor.width) * sizeof *factor.rows);
+    begin_rows(factor, values, g, h, lambda);
     for (size_t i = 0; i < factor.dim; i++) {
         double *row = row_at(factor, i);
         /* H >= 0, so no pivot of H + Λ is less than that of Λ, however H was rounded. */
-        double pivot = sqrt(fmax(row[0], (double)lambda[i]));
-        row[0] = pivot;
-        for (size_t j = 1; j < row_length(factor, i); j++) row[j] /= pivot;
-        for (size_t j = i + 1; j < factor.dim; j++)
-            take_away(row_length(factor, j), row[j - i], row + (j - i), row_at(factor, j));
+        double pivot = sqrt(fmax(row[i], (double)lambda[i]));
+        row[i] = pivot;
+        for (size_t j = i + 1; j < factor.width; j++) row[j] /= pivot;
+        eliminate(factor, i, i + 1);
     }
 }
 
-void bo_ridge_factor_take(bo_ridge_factor factor, double *token)
+void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from)
 {
-    double *row = factor.rows;
-    for (size_t i = 0; i < factor.dim; row += row_length(factor, i++)) {
-        if (token[i] == 0) continue;
-        double length = sqrt(row[0] * row[0] + token[i] * token[i]), c = row[0] / length, s = token[i] / length;
-        row[0] = length;
-        rotate(row_length(factor, i) - 1, c, s, row + 1, token + i + 1);
+    size_t dim = factor.dim;
+    memset(factor.rows, 0, bo_ridge_factor_numbers(dim, factor.width) * sizeof *factor.rows);
+    for (size_t i = 0; i < dim; i++) {
+        memcpy(row_at(factor, i) + i, row_at(from, i) + i, (dim - i) * sizeof(double));
+        row_at(factor, i)[dim + i] = 1;
+    }
+    for (size_t i = 0; i < dim; i++) {
+        double *row = row_at(factor, i);
+        for (size_t j = dim; j < factor.width; j++) row[j] /= row[i];
+        eliminate(factor, i, dim);
     }
 }
 
-void bo_ridge_factor_ask(bo_ridge_factor factor, double *asked)
-{
-    const double *row = factor.rows;
-    for (size_t i = 0; i < factor.dim; row += row_length(factor, i++)) {
-        asked[i] /= row[0];
-        take_away(row_length(factor, i) - 1, asked[i], row + 1, asked + i + 1);
-    }
-}
-
-void bo_ridge_factor_pull(bo_ridge_factor factor, const float *dout, double *z)
+void bo_ridge_factor_solve(bo_ridge_factor factor, double *x)
 {
     for (size_t i = 0; i < factor.dim; i++) {
-        const double *row = row_at(factor, i) + factor.dim - i;
-        z[i] = 0;
-        for (size_t j = 0; j < factor.value_dim; j++) z[i] += row[j] * (double)dout[j];
+        const double *row = row_at(factor, i);
+        x[i] /= row[i];
+        for (size_t j = i + 1; j < factor.dim; j++) x[j] -= x[i] * row[j];
+    }
+    for (size_t i = factor.dim; i-- > 0;) {
+        const double *row = row_at(factor, i);
+        for (size_t j = i + 1; j < factor.dim; j++) x[i] -= row[j] * x[j];
+        x[i] /= row[i];
     }
 }
 
-void bo_ridge_factor_back(bo_ridge_factor factor, double *z)
+/* ---- tokens ---------------------------------------------------------------------------------------------------- */
+
+bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver)
 {
-    for (size_t i = factor.dim; i-- > 0;) {
-        const double *row = row_at(factor, i);
-        z[i] = (z[i] - dot(factor.dim - i - 1, row + 1, z + i + 1)) / row[0];
+    bo_ridge_block block = {.width = width, .sides = sides};
+    block.tokens = bo_carve(carver, BO_RIDGE_BLOCK * width, sizeof(double));
+    block.asked = bo_carve(carver, BO_RIDGE_BLOCK * sides * width, sizeof(double));
+    block.c = bo_carve(carver, BO_RIDGE_BLOCK, sizeof(double));
+    block.s = bo_carve(carver, BO_RIDGE_BLOCK, sizeof(double));
+    block.z = bo_carve(carver, BO_RIDGE_BLOCK * sides, sizeof(double));
+    return block;
+}
+
+/* c, s and z of row i for every token of the block; returns the length of its first number afterwards. */
+static double turn(const bo_ridge_block *block, size_t count, size_t i, double length)
+{
+    size_t width = block->width, sides = block->sides;
+    double squares = length * length;
+    for (size_t t = 0; t < count; t++) {
+        double x = block->tokens[t * width + i], before = length;
+        squares += x * x;
+        length = sqrt(squares);
+        double inverse = 1 / length;
+        block->c[t] = before * inverse;
+        block->s[t] = x * inverse;
+        for (size_t a = t * sides; a < (t + 1) * sides; a++) block->z[a] = block->asked[a * width + i] * inverse;
+    }
+    return length;
+}
+
+void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, const bo_ridge_block *block, size_t count)
+{
+    for (size_t i = 0; i < factor.dim; i++) {
+        size_t first = first_column(i);
+        double *row = row_at(factor, i), length = turn(block, count, i, row[i]);
+        kernels->rotate(factor.width - first, count, block->c, block->s, row + first, block->tokens + first,
+                        block->width, block->sides, block->z, block->asked + first, block->width);
+        row[i] = length;
     }
 }

@@ -130,6 +130,11 @@ typedef struct bo_kernels {
      * has g_t as a factor. q, g, dq, dk, dlog are rows x n; rows <= BO_GATED_ROWS; w(i, j) for j > i is not read. */
     void (*gated_gradients)(size_t rows, size_t n, const float *w, size_t ldw, const float *q, const float *k,
                             size_t ldk, const float *g, float *dq, float *dk, float *dlog);
+    /* `count` rows y are rotated into one row of doubles, one after the other, t = 0, 1, …: (row, y_t) becomes (c_t row + s_t
+     * y_t, c_t y_t - s_t row), and then w -= z row for each of the `asked` rows w of that y (w and z: count x asked). n is a
+     * multiple of 8; ldy and ldw are strides. */
+    void (*rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
+                   size_t asked, const double *z, double *w, size_t ldw);
 } bo_kernels;
 
 /* The table for `isa` ("avx512", "avx2", "ref"), or the best this CPU runs when isa is NULL; NULL when the

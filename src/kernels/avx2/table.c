@@ -40,5 +40,6 @@ const bo_kernels bo_kernels_avx2 = {
     .product = bo_avx2_product,
     .gated_scores = bo_avx2_gated_scores,
     .gated_gradients = bo_avx2_gated_gradients,
+    .rotate = bo_avx2_rotate,
 };
 #endif

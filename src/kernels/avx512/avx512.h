@@ -57,5 +57,7 @@ void bo_avx512_gated_scores(size_t rows, size_t n, const float *q, size_t ldq, c
                             const float *g, size_t ldg, float *out, size_t ldo);
 void bo_avx512_gated_gradients(size_t rows, size_t n, const float *w, size_t ldw, const float *q, const float *k,
                                size_t ldk, const float *g, float *dq, float *dk, float *dlog);
+void bo_avx512_rotate(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
+                      size_t asked, const double *z, double *w, size_t ldw);
 
 #endif

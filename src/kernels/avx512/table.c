@@ -15,7 +15,7 @@
     .max = bo_avx512_max, .scale = bo_avx512_scale, .dot_f32 = bo_avx512_dot_f32, .exp_below = bo_avx512_exp_below,    \
     .exp_sum = bo_avx512_exp_sum, .exp_weigh = bo_avx512_exp_weigh, .finite = bo_avx512_finite,                        \
     .state_step = bo_avx512_state_step, .state_step_gated = bo_avx512_state_step_gated, .product = bo_avx512_product,   \
-    .gated_scores = bo_avx512_gated_scores, .gated_gradients = bo_avx512_gated_gradients
+    .gated_scores = bo_avx512_gated_scores, .gated_gradients = bo_avx512_gated_gradients, .rotate = bo_avx512_rotate
 
 const bo_kernels bo_kernels_avx512 = {
     SHARED,

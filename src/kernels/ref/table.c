@@ -39,4 +39,5 @@ const bo_kernels bo_kernels_ref = {
     .product = bo_ref_product,
     .gated_scores = bo_ref_gated_scores,
     .gated_gradients = bo_ref_gated_gradients,
+    .rotate = bo_ref_rotate,
 };

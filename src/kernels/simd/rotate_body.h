@@ -1,0 +1,37 @@
+/* Rotations of rows of double (kernels.h), for any instruction set: vectors of 8 doubles are what the compiler makes of
+ * them. The includer defines ISA(name). */
+
+enum { WIDE = 8, TILE = 4 };
+typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
+
+/* `vectors` <= TILE vectors of columns, whose part of the row stays in registers. */
+static inline __attribute__((always_inline)) void rotate_tile(size_t vectors, size_t count, const double *c,
+                                                              const double *s, double *row, double *y, size_t ldy,
+                                                              size_t asked, const double *z, double *w, size_t ldw)
+{
+    wide a[TILE];
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++) a[i] = *(const wide *)(row + WIDE * i);
+    for (size_t t = 0; t < count; t++, y += ldy) {
+        _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++)
+        {
+            wide b = *(const wide *)(y + WIDE * i), next = c[t] * a[i] + s[t] * b;
+            *(wide *)(y + WIDE * i) = c[t] * b - s[t] * a[i];
+            a[i] = next;
+        }
+        for (size_t g = 0; g < asked; g++, z++, w += ldw) _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++)
+            {
+                wide *at = (wide *)(w + WIDE * i);
+                *at = *at - *z * a[i];
+            }
+    }
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < vectors; i++) * (wide *)(row + WIDE * i) = a[i];
+}
+
+void ISA(rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
+                 size_t asked, const double *z, double *w, size_t ldw)
+{
+    size_t j = 0;
+    for (; j + TILE * WIDE <= n; j += TILE * WIDE)
+        rotate_tile(TILE, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+    for (; j < n; j += WIDE) rotate_tile(1, count, c, s, row + j, y + j, ldy, asked, z, w + j, ldw);
+}
