@@ -120,18 +120,23 @@ bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver
     return block;
 }
 
-/* c, s and z of row i for every token of the block; returns the length of its first number afterwards. */
+/* c, s and z of row i for every token of the block; returns the length of its first number afterwards. A token that is 0
+ * there leaves every bit of the row as it was. */
 static double turn(const bo_ridge_block *block, size_t count, size_t i, double length)
 {
     size_t width = block->width, sides = block->sides;
-    double squares = length * length;
+    double squares = length * length, inverse = 1 / length;
     for (size_t t = 0; t < count; t++) {
-        double x = block->tokens[t * width + i], before = length;
-        squares += x * x;
-        length = sqrt(squares);
-        double inverse = 1 / length;
-        block->c[t] = before * inverse;
-        block->s[t] = x * inverse;
+        double x = block->tokens[t * width + i];
+        block->c[t] = 1, block->s[t] = 0;
+        if (x != 0) {
+            double before = length;
+            squares += x * x;
+            length = sqrt(squares);
+            inverse = 1 / length;
+            block->c[t] = before * inverse;
+            block->s[t] = x * inverse;
+        }
         for (size_t a = t * sides; a < (t + 1) * sides; a++) block->z[a] = block->asked[a * width + i] * inverse;
     }
     return length;

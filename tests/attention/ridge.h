@@ -232,4 +232,121 @@ static inline double difference(const data *d, int array, size_t index)
     return (after - before) / (2 * step);
 }
 
+/* ---- the library ----------------------------------------------------------------------------------------------- */
+
+static inline bo_attention *attention_of(bo_context *context, const problem *p)
+{
+    bo_attention_desc desc = {.kind = BO_ATTENTION_RIDGE,
+                              .heads = p->heads,
+                              .key_heads = p->key_heads,
+                              .dim = p->dim,
+                              .value_dim = p->values,
+                              .causal = true,
+                              .gate = p->gated ? BO_GATE_DECAY : BO_GATE_NONE,
+                              .unit = p->unit,
+                              .chunk = p->chunk};
+    bo_attention *attention;
+    assert_ok(context, bo_attention_create(context, &desc, &attention));
+    return attention;
+}
+
+static inline bo_attention_shape shape_of(const problem *p)
+{
+    return (bo_attention_shape){.sequences = p->sequences,
+                                .tokens = p->lengths[0],
+                                .lengths = p->packed ? p->lengths : NULL,
+                                .layout = p->tokens_first ? BO_LAYOUT_TOKENS_FIRST : BO_LAYOUT_HEADS_FIRST};
+}
+
+/* A problem in float32, as the library takes it. */
+typedef struct run {
+    const data *d;
+    bo_context *context;
+    bo_attention *attention;
+    bo_attention_shape shape;
+    float *in[ARRAYS], *out;
+    bo_attention_inputs inputs;
+    void *initial[MOST_SEQUENCES], *final[MOST_SEQUENCES];
+    bo_solves solves;
+} run;
+
+static inline void set_states(run *r, const float *from)
+{
+    const problem *p = r->d->p;
+    for (size_t n = 0; n < p->sequences * p->key_heads; n++) {
+        void *state = r->initial[n / p->key_heads];
+        const float *s = from + n * head_floats(p);
+        if (n % p->key_heads == 0) assert_ok(r->context, bo_attention_state_begin(r->context, r->attention, state));
+        if (p->carried)
+            assert_ok(r->context, bo_attention_state_set(r->context, r->attention, state, n % p->key_heads, s,
+                                                         s + p->dim * p->values, 0));
+    }
+}
+
+static inline run *run_make(bo_context *context, const data *d)
+{
+    run *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    r->d = d, r->context = context;
+    r->attention = attention_of(context, d->p), r->shape = shape_of(d->p);
+    for (int a = 0; a < ARRAYS; a++) r->in[a] = d->count[a] ? floats_of(d->count[a], d->in[a]) : NULL;
+    r->inputs = (bo_attention_inputs){.q = r->in[Q],
+                                      .k = r->in[K],
+                                      .v = r->in[V],
+                                      .log_gate = r->in[GATE],
+                                      .beta = r->in[BETA],
+                                      .lambda = r->in[LAMBDA],
+                                      .solves = &r->solves};
+    r->out = floats_of(d->outs, NULL);
+    for (size_t s = 0; s < d->p->sequences; s++) {
+        r->initial[s] = calloc(1, bo_attention_state_bytes(r->attention));
+        r->final[s] = calloc(1, bo_attention_state_bytes(r->attention));
+    }
+    set_states(r, r->in[START]);
+    return r;
+}
+
+static inline void run_free(run *r)
+{
+    for (int a = 0; a < ARRAYS; a++) free(r->in[a]);
+    for (size_t s = 0; s < MOST_SEQUENCES; s++) free(r->initial[s]), free(r->final[s]);
+    bo_attention_destroy(r->attention);
+    free(r->out);
+    free(r);
+}
+
+static inline void run_forward(run *r, void *tape)
+{
+    assert_ok(r->context, bo_attention_forward(r->context, r->attention, &r->shape, &r->inputs,
+                                               (const void *const *)r->initial, r->final, r->out, tape));
+}
+
+/* Every number within `tolerance` of the array's largest (or of 1e-3, where all are less). */
+static inline void compare(const char *name, const char *what, size_t count, const float *found, const double *expected,
+                           double tolerance)
+{
+    double largest = 1e-3, worst = 0;
+    size_t where = 0;
+    for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs(expected[i]));
+    for (size_t i = 0; i < count; i++) {
+        double error = fabs((double)found[i] - expected[i]);
+        if (!(error <= worst)) worst = error, where = i;
+    }
+    if (!(worst <= tolerance * largest))
+        fail_msg("%s: %s[%zu] = %.9g, expected %.9g within %.3g", name, what, where, (double)found[where],
+                 expected[where], tolerance * largest);
+}
+
+static inline float *final_sums(const run *r)
+{
+    const problem *p = r->d->p;
+    float *all = floats_of(p->sequences * p->key_heads * head_floats(p), NULL);
+    for (size_t n = 0; n < p->sequences * p->key_heads; n++) {
+        float *s = all + n * head_floats(p);
+        assert_ok(r->context, bo_attention_state_get(r->context, r->attention, r->final[n / p->key_heads],
+                                                     n % p->key_heads, s, s + p->dim * p->values, NULL));
+    }
+    return all;
+}
+
 #endif

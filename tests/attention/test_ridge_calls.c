@@ -1,0 +1,309 @@
+/* Ridge attention as it is called: in pieces and token by token, from states, for a long time, with numbers of any size, on
+ * any number of threads; what it reports and what it refuses. */
+#include "ridge.h"
+
+static const problem plain = {"plain", 4, 2, 9, 5, 2, {70, 70}, .weighed = true, .lambda = 0.5, .chunk = 16};
+static const problem gated = {
+    "gated", 4, 2, 9, 5, 2, {70, 70}, .weighed = true, .lambda = 0.5, .chunk = 16, .gated = true, .gates = 0.2};
+
+/* ---- pieces ---------------------------------------------------------------------------------------------------- */
+
+/* Inputs of tokens [first, first + count) with tokens first, one sequence. */
+static bo_attention_inputs inputs_from(const run *r, size_t first)
+{
+    const problem *p = r->d->p;
+    bo_attention_inputs in = r->inputs;
+    in.q += first * p->heads * p->dim;
+    in.k += first * p->key_heads * p->dim;
+    in.v += first * p->key_heads * p->values;
+    if (in.log_gate) in.log_gate += first * p->key_heads;
+    if (in.beta) in.beta += first * p->key_heads;
+    return in;
+}
+
+/* Tokens [first, first + count) go into final[0], as a block or, `steps`, one by one. */
+static void advance(run *r, size_t first, size_t count, bool steps)
+{
+    size_t row = r->d->p->heads * r->d->p->values;
+    for (size_t t = first; t < first + count; t += steps ? 1 : count) {
+        bo_attention_inputs in = inputs_from(r, t);
+        bo_attention_shape shape = r->shape;
+        shape.tokens = count;
+        if (steps)
+            assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &in, r->final, r->out + t * row));
+        else
+            assert_ok(r->context,
+                      bo_attention_extend(r->context, r->attention, &shape, &in, r->final, r->out + t * row));
+    }
+}
+
+static void begin_final(run *r)
+{
+    for (size_t s = 0; s < r->d->p->sequences; s++)
+        memcpy(r->final[s], r->initial[s], bo_attention_state_bytes(r->attention));
+}
+
+static void test_pieces(void **state)
+{
+    bo_context *context = test_context(1);
+    for (int gates = 0; gates < 2; gates++) {
+        problem p = gates ? gated : plain;
+        p.sequences = 1, p.tokens_first = true, p.carried = true;
+        data d = make(&p);
+        run *r = run_make(context, &d);
+        begin_final(r);
+        advance(r, 0, 5, true);
+        advance(r, 5, 20, false);
+        advance(r, 25, 1, false);
+        advance(r, 26, 30, true);
+        advance(r, 56, 14, false);
+        recur(&d, 1);
+        compare(p.name, "out in pieces", d.outs, r->out, d.out, 1e-5);
+        float *final = final_sums(r);
+        compare(p.name, "final in pieces", p.key_heads * head_floats(&p), final, d.final, 1e-5);
+        assert_int_equal(bo_attention_state_tokens(r->final[0]), 70);
+        free(final);
+        run_free(r);
+        discard(&d);
+    }
+    bo_context_destroy(context);
+    (void)state;
+}
+
+/* Queries alone: the last token's, asked of the state after it. */
+static void test_asking(void **state)
+{
+    bo_context *context = test_context(1);
+    for (int gates = 0; gates < 2; gates++) {
+        problem p = gates ? gated : plain;
+        p.sequences = 1, p.tokens_first = true;
+        data d = make(&p);
+        run *r = run_make(context, &d);
+        run_forward(r, NULL);
+        size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
+        char *before = malloc(bytes);
+        memcpy(before, r->final[0], bytes);
+        bo_attention_inputs in = {.q = r->in[Q] + 69 * p.heads * p.dim, .lambda = r->in[LAMBDA]};
+        bo_attention_shape shape = {.sequences = 1, .tokens = 1, .no_keys = true, .layout = BO_LAYOUT_TOKENS_FIRST};
+        float *found = floats_of(outs, NULL);
+        recur(&d, 1);
+        assert_ok(context, bo_attention_step(context, r->attention, 1, &in, r->final, found));
+        compare(p.name, "step without a key", outs, found, d.out + 69 * outs, 1e-5);
+        assert_ok(context, bo_attention_forward(context, r->attention, &shape, &in, (const void *const *)r->final, NULL,
+                                                found, NULL));
+        compare(p.name, "forward without keys", outs, found, d.out + 69 * outs, 1e-5);
+        assert_memory_equal(before, r->final[0], bytes);
+        free(before), free(found);
+        run_free(r);
+        discard(&d);
+    }
+    bo_context_destroy(context);
+    (void)state;
+}
+
+/* A state made with one Λ and used with another answers as one that was made with the other. */
+static void test_other_lambda(void **state)
+{
+    bo_context *context = test_context(1);
+    problem p = plain;
+    p.sequences = 1, p.tokens_first = true;
+    data d = make(&p);
+    run *r = run_make(context, &d);
+    begin_final(r);
+    r->inputs.lambda = NULL;
+    advance(r, 0, 30, false);
+    advance(r, 30, 3, true);
+    r->inputs.lambda = r->in[LAMBDA];
+    advance(r, 33, 3, true);
+    r->inputs.lambda = NULL;
+    advance(r, 36, 4, true);
+    r->inputs.lambda = r->in[LAMBDA];
+    advance(r, 40, 30, false);
+    recur(&d, 1);
+    size_t row = p.heads * p.values;
+    compare(p.name, "steps with another lambda", 3 * row, r->out + 33 * row, d.out + 33 * row, 1e-5);
+    compare(p.name, "a block with another lambda", 30 * row, r->out + 40 * row, d.out + 40 * row, 1e-5);
+    run_free(r);
+    discard(&d);
+    bo_context_destroy(context);
+    (void)state;
+}
+
+/* ---- long, large and small ------------------------------------------------------------------------------------- */
+
+/* Every thousandth of 10^5 tokens, keys with a common part (a condition of some hundreds), equals refitting: without a gate
+ * U takes each token in double, so that only G dout and outputs are rounded to float32. */
+static void test_long(void **state)
+{
+    static const problem p = {"long", 1, 1, 16, 4, 1, {100000}, .lambda = 0.01, .tilt = 3, .tokens_first = true};
+    enum { STRIDE = 1000 };
+    bo_context *context = test_context(1);
+    data d = make(&p);
+    run *r = run_make(context, &d);
+    recur(&d, STRIDE);
+    for (int steps = 0; steps < 2; steps++) {
+        begin_final(r);
+        if (steps)
+            advance(r, 0, p.lengths[0], true);
+        else
+            run_forward(r, NULL);
+        for (size_t t = 0; t < p.lengths[0]; t += STRIDE)
+            compare(p.name, steps ? "out of steps" : "out", p.values, r->out + t * p.values, d.out + t * p.values,
+                    1e-6);
+    }
+    assert_true(r->solves.largest_residual < 1e-3); /* of the state's H, sums of 10^5 floats */
+    run_free(r);
+    discard(&d);
+    bo_context_destroy(context);
+    (void)state;
+}
+
+static void check_outputs(bo_context *context, const data *d, const char *what, double tolerance)
+{
+    run *r = run_make(context, d);
+    run_forward(r, NULL);
+    recur(d, 1);
+    compare(d->p->name, what, d->outs, r->out, d->out, tolerance);
+    run_free(r);
+}
+
+/* Λ from 1e-12 to 1e12, keys and β that are 0; without a gate, in double, all of it is exact. */
+static void test_extremes(void **state)
+{
+    bo_context *context = test_context(1);
+    problem p = plain;
+    data d = make(&p);
+    for (size_t i = 0; i < d.count[LAMBDA]; i++) d.in[LAMBDA][i] = (double)(float)pow(10, (double)(i % 9) * 3 - 12);
+    for (size_t i = 0; i < d.count[K]; i++)
+        if (i / p.dim % 5 == 0) d.in[K][i] = 0;
+    check_outputs(context, &d, "out with lambdas of all sizes", 1e-5);
+    for (size_t i = 0; i < d.count[LAMBDA]; i++) d.in[LAMBDA][i] = (double)1e-8f;
+    check_outputs(context, &d, "out with tiny lambdas", 1e-5);
+    discard(&d);
+    p = gated;
+    p.chunk = 0;
+    d = make(&p);
+    for (size_t i = 0; i < d.count[LAMBDA]; i++) d.in[LAMBDA][i] = (double)(float)pow(10, (double)(i % 9) - 1);
+    for (size_t i = 0; i < d.count[GATE]; i += 7) d.in[GATE][i] = i % 3 ? -30 : (double)-1e9f;
+    check_outputs(context, &d, "out with gates that forget", 1e-5);
+    for (size_t i = 0; i < d.count[Q]; i++)
+        if (i / p.dim % 5 == 0) d.in[Q][i] = 0;
+    for (size_t i = 0; i < d.count[K]; i++) d.in[K][i] = 0;
+    check_outputs(context, &d, "out of nothing", 0);
+    discard(&d);
+    bo_context_destroy(context);
+    (void)state;
+}
+
+/* ---- bits ------------------------------------------------------------------------------------------------------ */
+
+static void test_threads_and_causality(void **state)
+{
+    static const int threads[] = {1, 2, 5};
+    for (int gates = 0; gates < 2; gates++) {
+        problem p = gates ? gated : plain;
+        p.tokens_first = true, p.weighed = false; /* a β of 0 would hide its token */
+        data d = make(&p);
+        float *first = NULL;
+        size_t row = p.heads * p.values;
+        for (size_t n = 0; n < 3; n++) {
+            bo_context *context = test_context(threads[n]);
+            run *r = run_make(context, &d);
+            run_forward(r, NULL);
+            if (!first) {
+                first = floats_of(d.outs, NULL);
+                memcpy(first, r->out, d.outs * sizeof *first);
+            }
+            assert_memory_equal(first, r->out, d.outs * sizeof *first);
+            for (size_t t = 0; t < p.lengths[0]; t += 13) {
+                r->in[K][t * p.key_heads * p.dim] += 100;
+                r->in[V][t * p.key_heads * p.values] -= 3;
+                run_forward(r, NULL);
+                assert_memory_equal(first, r->out, t * row * sizeof *first);
+                assert_memory_not_equal(first + t * row, r->out + t * row, row * sizeof *first);
+                r->in[K][t * p.key_heads * p.dim] = (float)d.in[K][t * p.key_heads * p.dim];
+                r->in[V][t * p.key_heads * p.values] = (float)d.in[V][t * p.key_heads * p.values];
+            }
+            run_free(r);
+            bo_context_destroy(context);
+        }
+        free(first);
+        discard(&d);
+    }
+    (void)state;
+}
+
+/* ---- the report and refusals ----------------------------------------------------------------------------------- */
+
+static void test_report(void **state)
+{
+    bo_context *context = test_context(2);
+    data d = make(&plain);
+    run *r = run_make(context, &d);
+    run_forward(r, NULL);
+    assert_int_equal(r->solves.systems, 2 * 70 * 4);
+    assert_int_equal(r->solves.iterations, 0);
+    assert_int_equal(r->solves.unfinished, 0);
+    assert_true(r->solves.largest_residual > 0 && r->solves.largest_residual < 1e-5);
+    run_free(r);
+    discard(&d);
+    d = make(&gated);
+    r = run_make(context, &d);
+    run_forward(r, NULL);
+    assert_int_equal(r->solves.systems, 2 * 70 * 4);
+    assert_true(r->solves.iterations > r->solves.systems && r->solves.iterations < 9 * 2 * r->solves.systems);
+    assert_int_equal(r->solves.unfinished, 0);
+    assert_true(r->solves.largest_residual < 1e-5);
+    bo_attention_desc desc = *bo_attention_describe(r->attention);
+    desc.iterations = 1;
+    bo_attention_destroy(r->attention);
+    assert_ok(context, bo_attention_create(context, &desc, &r->attention));
+    set_states(r, NULL);
+    run_forward(r, NULL);
+    assert_int_equal(r->solves.iterations, r->solves.systems);
+    assert_true(r->solves.unfinished > r->solves.systems / 2 && r->solves.largest_residual > 1e-3);
+    run_free(r);
+    discard(&d);
+    bo_context_destroy(context);
+    (void)state;
+}
+
+static void test_refusals(void **state)
+{
+    bo_context *context = test_context(1);
+    data d = make(&plain);
+    run *r = run_make(context, &d);
+#define FORWARD bo_attention_forward(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, NULL)
+    r->in[LAMBDA][4] = 0;
+    assert_fails(context, BO_INVALID, "lambda[4] is 0", FORWARD);
+    r->in[LAMBDA][4] = -1;
+    assert_fails(context, BO_INVALID, "lambda[4] is -1", FORWARD);
+    r->in[LAMBDA][4] = 1;
+    r->in[BETA][3] = -0.5f;
+    assert_fails(context, BO_INVALID, "beta is -0.5", FORWARD);
+    r->in[BETA][3] = 0;
+    r->in[K][5] = INFINITY;
+    assert_fails(context, BO_NUMERIC, "k is inf", FORWARD);
+    r->in[K][5] = 1e30f, r->in[BETA][0] = 1;
+    assert_fails(context, BO_NUMERIC, "beyond float32", FORWARD);
+    r->in[K][5] = 0;
+    r->in[Q][5] = NAN;
+    assert_fails(context, BO_NUMERIC, "q is nan", FORWARD);
+    r->in[Q][5] = 0;
+    assert_ok(context, FORWARD);
+#undef FORWARD
+    run_free(r);
+    discard(&d);
+    bo_context_destroy(context);
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces), cmocka_unit_test(test_asking),   cmocka_unit_test(test_other_lambda),
+        cmocka_unit_test(test_long),   cmocka_unit_test(test_extremes), cmocka_unit_test(test_threads_and_causality),
+        cmocka_unit_test(test_report), cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
