@@ -1,6 +1,6 @@
 /* Ridge attention as it is called: in pieces and token by token, from states, for a long time, with numbers of any size, on
  * any number of threads; what it reports and what it refuses. */
-#include "ridge.h"
+#include "ridge_problem.h"
 
 static const problem plain = {"plain", 4, 2, 9, 5, 2, {70, 70}, .weighed = true, .lambda = 0.5, .chunk = 16};
 static const problem gated = {
