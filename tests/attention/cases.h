@@ -9,9 +9,28 @@ typedef void (*case_visitor)(bo_context *context, const trial_desc *desc);
 
 /* A few that between them go through every engine, scaled and moderate features, gates and windows. */
 static const char *const case_engines[] = {
-    "exact",         "exact in a window", "linear elu",       "favor",
-    "favor, convex", "rfa-gate",          "dark of low rank", "favor sin/cos, convex",
-    "hybrid",        "hybrid of elu",
+    "exact",
+    "exact in a window",
+    "linear elu",
+    "favor",
+    "favor, convex",
+    "rfa-gate",
+    "dark of low rank",
+    "favor sin/cos, convex",
+    "hybrid",
+    "hybrid of elu",
+    "retention",
+    "t2r of low rank",
+    "hedgehog, convex",
+    "hybrid of hedgehog",
+    "power",
+    "power of 3.7 in a window",
+    "linear polynomial",
+    "gated delta",
+    "delta of plain keys",
+    "gla",
+    "ridge",
+    "gated ridge of unit keys",
 };
 enum { CASE_ENGINES = sizeof case_engines / sizeof *case_engines };
 
@@ -44,7 +63,7 @@ static inline void cases_lengths(bo_context *context, case_visitor visit)
             for (size_t chunk = 0; chunk <= 16; chunk += 16) {
                 const kind_of *kind = kind_named(case_engines[i]);
                 bool causal = kind->causal_only || n % 4;
-                if (chunk && kind->kind == BO_ATTENTION_EXACT) continue;
+                if (chunk && kind_is_explicit(kind)) continue;
                 trial_desc desc = {.name = CASE_NAME("%s, %zu tokens, chunk %zu", kind->name, lengths[n], chunk),
                                    .attention = kind_desc(kind, 1, 1, 4, 3, causal, 8),
                                    .shape = {.sequences = 1, .tokens = lengths[n]},
@@ -65,6 +84,7 @@ static inline void cases_widths(bo_context *context, case_visitor visit)
             const kind_of *kind = kind_named(case_engines[i]);
             size_t dim = widths[n][0], value = widths[n][1], features = widths[n][2];
             if (kind->function == BO_FUNCTION_POSITIVE) features -= n % 2; /* also odd numbers of them */
+            if (kind_grows(kind) && dim > 17) dim = 17;
             trial_desc desc = {
                 .name = CASE_NAME("%s, dim %zu, value_dim %zu, %zu features", kind->name, dim, value, features),
                 .attention = kind_desc(kind, 2, 1, dim, value, true, features),
@@ -87,6 +107,7 @@ static inline void cases_groups(bo_context *context, case_visitor visit)
                                          .tokens = 19,
                                          .layout = n < 4 ? BO_LAYOUT_HEADS_FIRST : BO_LAYOUT_TOKENS_FIRST},
                                .no_parameters = n % 2,
+                               .one_map = n % 3 == 2,
                                .seed = n};
             desc.attention.one_draw = n % 3 == 0;
             visit(context, &desc);
@@ -145,7 +166,7 @@ static inline void cases_states(bo_context *context, case_visitor visit)
                                .past = pasts[n],
                                .final_gradient = true,
                                .seed = i + 7 * n};
-            if (kinds[i].kind == BO_ATTENTION_EXACT && !kinds[i].window) desc.attention.capacity = 128;
+            if (kind_is_explicit(&kinds[i]) && !kinds[i].window) desc.attention.capacity = 128;
             visit(context, &desc);
             desc.name = CASE_NAME("%s, asked after %zu tokens", kinds[i].name, pasts[n]);
             desc.shape.no_keys = true;
@@ -166,7 +187,7 @@ static inline void cases_norms(bo_context *context, case_visitor visit)
                                .past = n ? 9 : 0,
                                .final_gradient = n == 1,
                                .seed = i};
-            if (n && kind_fixes_features(&kinds[i]) && kinds[i].function != BO_FUNCTION_ELU) continue; /* thousands */
+            if (n && kind_grows(&kinds[i])) continue; /* thousands of features */
             visit(context, &desc);
         }
 }
@@ -177,7 +198,7 @@ static inline void cases_clamps(bo_context *context, case_visitor visit)
     static const double clamps[] = {1e-2, 0.3, 20};
     char name[128];
     for (size_t i = 0; i < KINDS; i++)
-        for (size_t n = 0; kinds[i].kind != BO_ATTENTION_EXACT && n < 3; n++) {
+        for (size_t n = 0; kind_has_map(&kinds[i]) && n < 3; n++) {
             trial_desc desc = {.name = CASE_NAME("%s, clamp %g", kinds[i].name, clamps[n]),
                                .attention = kind_desc(&kinds[i], 2, 1, 4, 3, n != 1, 8),
                                .shape = {.sequences = 1, .tokens = 37},

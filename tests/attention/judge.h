@@ -2,85 +2,9 @@
 #ifndef BO_TEST_ATTENTION_JUDGE_H
 #define BO_TEST_ATTENTION_JUDGE_H
 
-#include "trial.h"
+#include "judge_memory.h"
 
-/* ---- from the call's layout to one head and back --------------------------------------------------------------- */
-
-/* Where row `token` of (sequence, head) begins in an array of `heads` heads. */
-static inline size_t trial_at(const trial *t, size_t heads, size_t width, bool keys, size_t s, size_t head,
-                              size_t token)
-{
-    const size_t *starts = keys ? t->key_start : t->query_start, *lengths = keys ? t->keys : t->queries;
-    size_t total = keys ? t->keys_total : t->queries_total;
-    if (t->desc.shape.layout == BO_LAYOUT_TOKENS_FIRST) return ((starts[s] + token) * heads + head) * width;
-    if (t->desc.shape.lengths) return (head * total + starts[s] + token) * width;
-    return (starts[s] * heads + head * lengths[s] + token) * width;
-}
-
-/* Keys that the oracle sees one by one although a state held them. */
-static inline size_t trial_kept(const trial *t)
-{
-    size_t past = t->desc.past;
-    if (t->d->kind == BO_ATTENTION_EXACT) return past;
-    if (t->d->kind == BO_ATTENTION_HYBRID) return past < t->d->window ? past : t->d->window;
-    return 0;
-}
-
-static inline size_t trial_features(const trial *t)
-{
-    const bo_features *map = bo_attention_features(t->attention, 0);
-    return map ? bo_features_describe(map)->features : 0;
-}
-
-typedef struct judge_head {
-    oracle_head head;
-    size_t sequence, key_head, kept, features;
-    double *owned[32];
-    size_t owned_count;
-} judge_head;
-
-static inline double *judge_array(judge_head *j, size_t count)
-{
-    assert_true(j->owned_count < 32);
-    return j->owned[j->owned_count++] = oracle_zeros(count);
-}
-
-/* Rows of one head, in double; the kept ones of the past first. */
-static inline double *judge_rows(judge_head *j, const trial *t, const float *array, size_t width, const float *past)
-{
-    size_t keys = t->keys[j->sequence], kh = t->d->key_heads, all = t->desc.past;
-    double *rows = judge_array(j, (j->kept + keys) * width);
-    for (size_t r = 0; r < j->kept; r++) {
-        size_t from = ((j->sequence * kh + j->key_head) * all + all - j->kept + r) * width;
-        for (size_t c = 0; c < width; c++) rows[r * width + c] = (double)past[from + c];
-    }
-    for (size_t r = 0; r < keys; r++) {
-        size_t from = trial_at(t, kh, width, true, j->sequence, j->key_head, r);
-        for (size_t c = 0; c < width; c++) rows[(j->kept + r) * width + c] = (double)array[from + c];
-    }
-    return rows;
-}
-
-/* The group's queries (or their gradients). */
-static inline double *judge_queries(judge_head *j, const trial *t, const float *array, size_t width)
-{
-    size_t queries = t->queries[j->sequence], group = t->d->heads / t->d->key_heads;
-    double *rows = judge_array(j, group * queries * width);
-    for (size_t g = 0; g < group; g++)
-        for (size_t r = 0; r < queries; r++) {
-            size_t from = trial_at(t, t->d->heads, width, false, j->sequence, j->key_head * group + g, r);
-            for (size_t c = 0; c < width; c++) rows[(g * queries + r) * width + c] = (double)array[from + c];
-        }
-    return rows;
-}
-
-static inline double *judge_parameters(judge_head *j, const trial *t, trial_array which, size_t width)
-{
-    if (!t->count[which]) return NULL;
-    double *values = judge_array(j, width);
-    for (size_t i = 0; i < width; i++) values[i] = (double)t->array[which][j->key_head * width + i];
-    return values;
-}
+/* ---- attention with weights ------------------------------------------------------------------------------------ */
 
 /* The sums of a state; false where it has absorbed nothing. */
 static inline bool judge_state(judge_head *j, const trial *t, const void *state, double **s, double **z,
@@ -89,93 +13,87 @@ static inline bool judge_state(judge_head *j, const trial *t, const void *state,
     size_t values = j->features * t->d->value_dim;
     float *s32 = trial_floats(values), *z32 = trial_floats(j->features);
     assert_ok(t->context, bo_attention_state_get(t->context, t->attention, state, j->key_head, s32, z32, log_scale));
-    *s = judge_array(j, values), *z = judge_array(j, j->features);
-    for (size_t i = 0; i < values; i++) (*s)[i] = (double)s32[i];
-    for (size_t i = 0; i < j->features; i++) (*z)[i] = (double)z32[i];
+    *s = judge_doubles(j, values, s32), *z = judge_doubles(j, j->features, z32);
     free(s32);
     free(z32);
     return *log_scale > -INFINITY;
 }
 
-static inline void judge_initial(judge_head *j, const trial *t)
+static inline void judge_initial(judge_head *j, const trial *t, oracle_head *h)
 {
     double *s, *z, log_scale;
     if (!t->initial || !j->features) return;
     if (!judge_state(j, t, t->initial[j->sequence], &s, &z, &log_scale)) return;
-    j->head.s0 = s, j->head.z0 = z, j->head.log0 = log_scale;
-    j->head.ds0 = judge_array(j, j->features * t->d->value_dim), j->head.dz0 = judge_array(j, j->features);
+    h->s0 = s, h->z0 = z, h->log0 = log_scale;
+    h->ds0 = judge_array(j, j->features * t->d->value_dim), h->dz0 = judge_array(j, j->features);
 }
 
 /* The sums' part of d_final, and where the final sums go. */
-static inline void judge_final(judge_head *j, const trial *t)
+static inline void judge_final(judge_head *j, const trial *t, oracle_head *h)
 {
     double *s, *z;
     size_t width = t->d->value_dim + 1;
-    if (!j->features || !judge_state(j, t, t->final[j->sequence], &s, &z, &j->head.log_final)) return;
-    j->head.s_final = s, j->head.z_final = z;
+    if (!j->features || !judge_state(j, t, t->final[j->sequence], &s, &z, &h->log_final)) return;
+    h->s_final = s, h->z_final = z;
     double *ds = judge_array(j, j->features * t->d->value_dim), *dz = judge_array(j, j->features);
     const float *from = t->d_final[j->sequence] + j->key_head * j->features * width;
     for (size_t f = 0; f < j->features; f++) {
         for (size_t c = 0; c + 1 < width; c++) ds[f * (width - 1) + c] = (double)from[f * width + c];
         dz[f] = (double)from[f * width + width - 1];
     }
-    j->head.ds_final = ds, j->head.dz_final = dz;
+    h->ds_final = ds, h->dz_final = dz;
 }
 
-static inline judge_head judge_head_make(const trial *t, size_t sequence, size_t key_head, oracle_noise noise)
+/* The gate of every key: as given, or one number for all. */
+static inline const double *judge_gates(judge_head *j, const trial *t)
+{
+    if (t->d->gate == BO_GATE_NONE || t->desc.shape.no_keys) return NULL;
+    if (t->d->gate != BO_GATE_FIXED) return judge_rows(j, t, LOG_GATE);
+    size_t keys = t->keys[j->sequence];
+    double *gates = judge_array(j, keys), usual = log1p(-pow(2, -5 - (double)(j->key_head % 8)));
+    for (size_t i = 0; i < keys; i++) gates[i] = t->count[LOG_DECAY] ? (double)t->array[LOG_DECAY][j->key_head] : usual;
+    return gates;
+}
+
+static inline void judge_head_parameters(judge_head *j, const trial *t, oracle_head *h, const trial_answer *a)
+{
+    h->sigma = judge_parameter(j, t, SIGMA), h->dsigma = judge_parameter_gradient(j, t, a, SIGMA);
+    h->m = judge_parameter(j, t, M), h->dm = judge_parameter_gradient(j, t, a, M);
+    h->m_k = judge_parameter(j, t, M_K), h->dm_k = judge_parameter_gradient(j, t, a, M_K);
+    h->bias = judge_parameter(j, t, BIAS), h->dbias = judge_parameter_gradient(j, t, a, BIAS);
+    h->bias_k = judge_parameter(j, t, BIAS_K), h->dbias_k = judge_parameter_gradient(j, t, a, BIAS_K);
+    h->mix = judge_parameter(j, t, MIX), h->dmix = judge_parameter_gradient(j, t, a, MIX);
+}
+
+static inline oracle_head judge_oracle(judge_head *j, const trial *t, const trial_answer *a)
 {
     const bo_attention_desc *d = t->d;
-    size_t group = d->heads / d->key_heads;
-    judge_head j = {.sequence = sequence, .key_head = key_head, .kept = trial_kept(t), .features = trial_features(t)};
-    j.head = (oracle_head){.context = t->context,
-                           .desc = d,
-                           .features = bo_attention_features(t->attention, key_head),
-                           .group = group,
-                           .queries = t->queries[sequence],
-                           .keys = j.kept + t->keys[sequence],
-                           .asks = t->desc.shape.no_keys,
-                           .noise = noise};
-    oracle_head *h = &j.head;
-    h->q = judge_queries(&j, t, t->array[Q], d->dim);
-    h->dout = judge_queries(&j, t, t->gradient[OUT], d->value_dim);
-    h->k = judge_rows(&j, t, t->array[K], d->dim, t->past_k);
-    h->v = judge_rows(&j, t, t->array[V], d->value_dim, t->past_v);
-    if (d->gate && !h->asks) h->log_gate = judge_rows(&j, t, t->array[LOG_GATE], 1, t->past_gate);
-    h->sigma = judge_parameters(&j, t, SIGMA, d->dim);
-    h->m = judge_parameters(&j, t, M, d->rank * d->dim);
-    h->mix = judge_parameters(&j, t, MIX, group);
-    h->out = judge_array(&j, group * h->queries * d->value_dim);
-    h->dq = judge_array(&j, group * h->queries * d->dim), h->dk = judge_array(&j, h->keys * d->dim);
-    h->dv = judge_array(&j, h->keys * d->value_dim), h->dlog_gate = judge_array(&j, h->keys);
-    judge_initial(&j, t);
-    judge_final(&j, t);
-    return j;
+    oracle_head h = {.context = t->context,
+                     .desc = d,
+                     .features = bo_attention_features(t->attention, j->key_head),
+                     .group = j->group,
+                     .queries = j->queries,
+                     .keys = j->kept + t->keys[j->sequence],
+                     .asks = t->desc.shape.no_keys};
+    h.q = judge_queries(j, t, t->array[Q], d->dim);
+    h.dout = judge_queries(j, t, t->gradient[OUT], d->value_dim);
+    h.k = judge_rows(j, t, K), h.v = judge_rows(j, t, V);
+    h.log_gate = judge_gates(j, t);
+    judge_head_parameters(j, t, &h, a);
+    h.out = judge_array(j, j->group * j->queries * d->value_dim);
+    h.dq = judge_array(j, j->group * j->queries * d->dim), h.dk = judge_array(j, h.keys * d->dim);
+    h.dv = judge_array(j, h.keys * d->value_dim), h.dlog_gate = judge_array(j, h.keys);
+    judge_initial(j, t, &h);
+    judge_final(j, t, &h);
+    if (t->desc.forward_only) h.dq = NULL;
+    return h;
 }
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-static inline void judge_put_rows(const judge_head *j, const trial *t, const double *rows, size_t width, double *array)
-{
-    for (size_t r = 0; r < t->keys[j->sequence]; r++) {
-        size_t to = trial_at(t, t->d->key_heads, width, true, j->sequence, j->key_head, r);
-        for (size_t c = 0; c < width; c++) array[to + c] = rows[(j->kept + r) * width + c];
-    }
-}
-
-static inline void judge_put_queries(const judge_head *j, const trial *t, const double *rows, size_t width,
-                                     double *array)
-{
-    for (size_t g = 0; g < j->head.group; g++)
-        for (size_t r = 0; r < j->head.queries; r++) {
-            size_t head = j->key_head * j->head.group + g;
-            size_t to = trial_at(t, t->d->heads, width, false, j->sequence, head, r);
-            for (size_t c = 0; c < width; c++) array[to + c] = rows[(g * j->head.queries + r) * width + c];
-        }
-}
-
 static inline size_t trial_held(const trial *t)
 {
-    if (t->d->kind != BO_ATTENTION_EXACT && t->d->kind != BO_ATTENTION_HYBRID) return 0;
+    if (!oracle_explicit(t->d) && t->d->kind != BO_ATTENTION_HYBRID) return 0;
     return t->d->window ? t->d->window : t->d->capacity;
 }
 
@@ -187,45 +105,45 @@ static inline size_t judge_kept_at(const judge_head *j, const trial *t)
 }
 
 /* Gradients of the keys that the final state keeps go straight to those keys. */
-static inline void judge_kept_final(judge_head *j, const trial *t)
+static inline void judge_kept_final(const judge_head *j, const trial *t, oracle_head *h)
 {
-    size_t dim = t->d->dim, value = t->d->value_dim, all = j->head.keys, held = trial_held(t);
+    size_t dim = t->d->dim, value = t->d->value_dim, all = h->keys, held = trial_held(t);
     size_t total = t->desc.past + t->keys[j->sequence], count = total < held ? total : held;
     const float *from = t->d_final[j->sequence] + judge_kept_at(j, t);
     for (size_t r = 0; r < count; r++) {
         const float *row = from + r * (dim + value);
-        for (size_t c = 0; c < dim; c++) j->head.dk[(all - count + r) * dim + c] += (double)row[c];
-        for (size_t c = 0; c < value; c++) j->head.dv[(all - count + r) * value + c] += (double)row[dim + c];
+        for (size_t c = 0; c < dim; c++) h->dk[(all - count + r) * dim + c] += (double)row[c];
+        for (size_t c = 0; c < value; c++) h->dv[(all - count + r) * value + c] += (double)row[dim + c];
     }
 }
 
-static inline void judge_put_initial(const judge_head *j, const trial *t, double *out)
+static inline void judge_put_initial(const judge_head *j, const trial *t, const oracle_head *h, double *out)
 {
     size_t dim = t->d->dim, value = t->d->value_dim, held = trial_held(t);
     double *to = out + j->key_head * j->features * (value + 1);
     /* sums that hold nothing yet have no scale, so their gradient has no meaning: finite is all that is asked of it */
     const float *found = t->d_initial[j->sequence] + j->key_head * j->features * (value + 1);
-    for (size_t i = 0; !j->head.s0 && i < j->features * (value + 1); i++) to[i] = (double)found[i];
-    for (size_t f = 0; j->head.s0 && f < j->features; f++) {
-        for (size_t c = 0; c < value; c++) to[f * (value + 1) + c] = j->head.ds0[f * value + c];
-        to[f * (value + 1) + value] = j->head.dz0[f];
+    for (size_t i = 0; !h->s0 && i < j->features * (value + 1); i++) to[i] = (double)found[i];
+    for (size_t f = 0; h->s0 && f < j->features; f++) {
+        for (size_t c = 0; c < value; c++) to[f * (value + 1) + c] = h->ds0[f * value + c];
+        to[f * (value + 1) + value] = h->dz0[f];
     }
     size_t count = t->desc.past < held ? t->desc.past : held;
     to = out + judge_kept_at(j, t);
     for (size_t r = 0; r < count; r++) {
         size_t from = j->kept - count + r;
-        for (size_t c = 0; c < dim; c++) to[r * (dim + value) + c] = j->head.dk[from * dim + c];
-        for (size_t c = 0; c < value; c++) to[r * (dim + value) + dim + c] = j->head.dv[from * value + c];
+        for (size_t c = 0; c < dim; c++) to[r * (dim + value) + c] = h->dk[from * dim + c];
+        for (size_t c = 0; c < value; c++) to[r * (dim + value) + dim + c] = h->dv[from * value + c];
     }
 }
 
-static inline void judge_put_sums(const judge_head *j, const trial *t, double *sums)
+static inline void judge_put_sums(const judge_head *j, const trial *t, const oracle_head *h, double *sums)
 {
     size_t value = t->d->value_dim, width = value + 1;
     double *to = sums + (j->sequence * t->d->key_heads + j->key_head) * j->features * width;
-    for (size_t f = 0; j->head.s_final && f < j->features; f++) {
-        for (size_t c = 0; c < value; c++) to[f * width + c] = j->head.s_final[f * value + c];
-        to[f * width + value] = j->head.z_final[f];
+    for (size_t f = 0; h->s_final && f < j->features; f++) {
+        for (size_t c = 0; c < value; c++) to[f * width + c] = h->s_final[f * value + c];
+        to[f * width + value] = h->z_final[f];
     }
 }
 
@@ -235,7 +153,7 @@ static inline trial_answer judge_answer_make(const trial *t)
     size_t n = t->desc.shape.sequences;
     for (size_t i = 0; i < OUT; i++) a.gradient[i] = oracle_zeros(t->count[i]);
     a.initial = oracle_zeros(n * t->gradient_floats);
-    a.sums = oracle_zeros(n * t->d->key_heads * trial_features(t) * (t->d->value_dim + 1));
+    a.sums = oracle_zeros(n * t->d->key_heads * trial_sums(t));
     return a;
 }
 
@@ -247,30 +165,34 @@ static inline void judge_answer_drop(trial_answer *a)
     for (size_t i = 0; i < OUT; i++) free(a->gradient[i]);
 }
 
-static inline void judge_put_gradients(const judge_head *j, const trial *t, trial_answer *a, size_t sequence)
+static inline void judge_put_gradients(const judge_head *j, const trial *t, const oracle_head *h, trial_answer *a)
 {
-    judge_put_queries(j, t, j->head.dq, t->d->dim, a->gradient[Q]);
-    judge_put_rows(j, t, j->head.dk, t->d->dim, a->gradient[K]);
-    judge_put_rows(j, t, j->head.dv, t->d->value_dim, a->gradient[V]);
-    if (t->count[LOG_GATE]) judge_put_rows(j, t, j->head.dlog_gate, 1, a->gradient[LOG_GATE]);
-    if (t->initial) judge_put_initial(j, t, a->initial + sequence * t->gradient_floats);
+    judge_put_queries(j, t, h->dq, t->d->dim, a->gradient[Q]);
+    judge_put_rows(j, t, h->dk, K, a->gradient[K]);
+    judge_put_rows(j, t, h->dv, V, a->gradient[V]);
+    if (t->count[LOG_GATE]) judge_put_rows(j, t, h->dlog_gate, LOG_GATE, a->gradient[LOG_GATE]);
+    for (size_t i = 0; t->count[LOG_DECAY] && h->log_gate && i < h->keys; i++)
+        a->gradient[LOG_DECAY][j->key_head] += h->dlog_gate[i];
+    if (t->initial) judge_put_initial(j, t, h, a->initial + j->sequence * t->gradient_floats);
 }
 
-static inline void judge_one(const trial *t, size_t s, size_t key_head, oracle_noise *noise, trial_answer *a)
+static inline void judge_weights(const trial *t, judge_head *j, oracle_noise *noise, trial_answer *a)
 {
-    judge_head j = judge_head_make(t, s, key_head, *noise);
-    size_t group = j.head.group;
-    if (t->count[SIGMA]) j.head.dsigma = a->gradient[SIGMA] + key_head * t->d->dim;
-    if (t->count[M]) j.head.dm = a->gradient[M] + key_head * t->d->rank * t->d->dim;
-    if (t->count[MIX]) j.head.dmix = a->gradient[MIX] + key_head * group;
-    if (t->desc.forward_only) j.head.dq = NULL;
-    oracle_compute(&j.head);
-    if (t->desc.final_gradient) judge_kept_final(&j, t);
-    judge_put_queries(&j, t, j.head.out, t->d->value_dim, a->out);
-    judge_put_sums(&j, t, a->sums);
-    if (!t->desc.forward_only) judge_put_gradients(&j, t, a, s);
-    *noise = j.head.noise;
-    for (size_t i = 0; i < j.owned_count; i++) free(j.owned[i]);
+    oracle_head h = judge_oracle(j, t, a);
+    h.noise = *noise;
+    oracle_compute(&h);
+    if (t->desc.final_gradient) judge_kept_final(j, t, &h);
+    judge_put_queries(j, t, h.out, t->d->value_dim, a->out);
+    judge_put_sums(j, t, &h, a->sums);
+    if (!t->desc.forward_only) judge_put_gradients(j, t, &h, a);
+    *noise = h.noise;
+}
+
+static inline void judge_one(const trial *t, size_t sequence, size_t key_head, oracle_noise *noise, trial_answer *a)
+{
+    judge_head j = judge_head_make(t, sequence, key_head);
+    (trial_is_memory(t->d) ? judge_memory : judge_weights)(t, &j, noise, a);
+    judge_head_drop(&j);
 }
 
 static inline trial_answer judge_answer(const trial *t, double size, uint64_t seed)
@@ -323,11 +245,36 @@ static inline void judge_compare(const trial *t, const char *what, size_t count,
     }
 }
 
-static inline size_t judge_width(const trial *t, trial_array which)
+/* S and z side by side, as gradients of states have them. */
+static inline float *judge_sums(const trial *t, const void *state, size_t key_head)
 {
-    static const trial_array single[] = {LOG_GATE, MIX};
-    if (which == single[0] || which == single[1]) return 1;
-    return which == V || which == OUT ? t->d->value_dim : t->d->dim;
+    size_t features = trial_features(t), width = t->d->value_dim + 1;
+    float *s = trial_floats(features * width), *z = trial_floats(features), *rows = trial_floats(features * width);
+    double log_scale;
+    assert_ok(t->context, bo_attention_state_get(t->context, t->attention, state, key_head, s, z, &log_scale));
+    for (size_t f = 0; f < features; f++) {
+        for (size_t c = 0; c + 1 < width; c++) rows[f * width + c] = s[f * (width - 1) + c];
+        rows[f * width + width - 1] = z[f];
+    }
+    free(s);
+    free(z);
+    return rows;
+}
+
+static inline void judge_final_states(const trial *t, const judge_verdict *v)
+{
+    const double *shaken[TRIAL_SHAKES];
+    size_t sums = trial_sums(t), heads = t->d->key_heads, matrix = t->d->dim * t->d->value_dim;
+    size_t width = trial_is_memory(t->d) ? t->d->value_dim : t->d->value_dim + 1;
+    for (size_t i = 0; sums && i < t->desc.shape.sequences * heads; i++) {
+        size_t at = i * sums, first = trial_is_memory(t->d) ? matrix : sums;
+        float *found = (trial_is_memory(t->d) ? judge_matrices : judge_sums)(t, t->final[i / heads], i % heads);
+        for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v->shaken[n].sums + at;
+        judge_compare(t, "final sums", first, width, found, v->truth.sums + at, shaken);
+        for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] += first;
+        judge_compare(t, "final H", sums - first, t->d->dim, found + first, v->truth.sums + at + first, shaken);
+        free(found);
+    }
 }
 
 static inline void judge_forward(const trial *t, const judge_verdict *v)
@@ -335,24 +282,7 @@ static inline void judge_forward(const trial *t, const judge_verdict *v)
     const double *shaken[TRIAL_SHAKES];
     for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v->shaken[n].out;
     judge_compare(t, "out", t->count[OUT], t->d->value_dim, t->array[OUT], v->truth.out, shaken);
-    size_t features = trial_features(t), width = t->d->value_dim + 1, heads = t->d->key_heads;
-    if (!features) return;
-    float *s = trial_floats(features * width), *z = trial_floats(features), *row = trial_floats(features * width);
-    for (size_t i = 0; i < t->desc.shape.sequences * heads; i++) {
-        double log_scale;
-        size_t at = i * features * width;
-        assert_ok(t->context,
-                  bo_attention_state_get(t->context, t->attention, t->final[i / heads], i % heads, s, z, &log_scale));
-        for (size_t f = 0; f < features; f++) {
-            for (size_t c = 0; c + 1 < width; c++) row[f * width + c] = s[f * (width - 1) + c];
-            row[f * width + width - 1] = z[f];
-        }
-        for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v->shaken[n].sums + at;
-        judge_compare(t, "final sums", features * width, width, row, v->truth.sums + at, shaken);
-    }
-    free(s);
-    free(z);
-    free(row);
+    judge_final_states(t, v);
 }
 
 static inline void judge_backward(const trial *t, const judge_verdict *v)
@@ -362,11 +292,12 @@ static inline void judge_backward(const trial *t, const judge_verdict *v)
         char what[32];
         snprintf(what, sizeof what, "gradient of %s", trial_names[i]);
         for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v->shaken[n].gradient[i];
-        judge_compare(t, what, t->count[i], judge_width(t, (trial_array)i), t->gradient[i], v->truth.gradient[i],
+        judge_compare(t, what, t->count[i], trial_width(t->d, (trial_array)i), t->gradient[i], v->truth.gradient[i],
                       shaken);
     }
     for (size_t s = 0; t->initial && s < t->desc.shape.sequences; s++) {
-        size_t at = s * t->gradient_floats;
+        size_t at = s * t->gradient_floats, heads = trial_is_memory(t->d) ? t->d->key_heads : 0;
+        for (size_t h = 0; h < heads; h++) judge_symmetrise(t, t->d_initial[s] + h * trial_sums(t));
         for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v->shaken[n].initial + at;
         judge_compare(t, "gradient of the initial state", t->gradient_floats, 1, t->d_initial[s], v->truth.initial + at,
                       shaken);

@@ -1,6 +1,6 @@
 /* φ in double, by the formulas of features.h and nothing else: φ(x) = exp(c) z with a c for each row, so that
  * exponential maps do not leave double's range where |x| = 30. Maps of moderate size come from the float64
- * reference, whose own truth the room of features tests. Also what attention does to queries and keys before φ. */
+ * reference, whose own truth the room of features tests. */
 #ifndef BO_TEST_ATTENTION_ORACLE_FEATURES_H
 #define BO_TEST_ATTENTION_ORACLE_FEATURES_H
 
@@ -59,8 +59,26 @@ typedef struct oracle_map {
     const bo_features_desc *desc;
     size_t dim, count, m; /* of x; length of φ; frequencies */
     double *w;            /* m x dim, gamma folded in; NULL where the map is not of the softmax kernel */
+    double *log_weight;   /* m: of the importance weights */
     double a, b, log_d;   /* OPRF's; 0, 1, 0 */
 } oracle_map;
+
+/* The weights themselves, or where a float32 cannot tell them the map at 0, where an exponential one is nothing else. */
+static inline double *oracle_log_weights(const oracle_map *map)
+{
+    const float *weights = bo_features_weights(map->features);
+    double *logs = oracle_zeros(map->m), *origin = oracle_zeros(map->dim), *phi = oracle_zeros(map->count);
+    if (weights)
+        assert_ok(map->context,
+                  bo_features_apply_f64(map->context, map->features, 1, origin, map->dim, phi, map->count));
+    for (size_t i = 0; weights && i < map->m; i++) {
+        bool told = weights[i] > 1e-37F && weights[i] < 1e37F;
+        logs[i] = told ? log((double)weights[i]) : log(phi[i]) + 0.5 * log((double)map->m);
+    }
+    free(origin);
+    free(phi);
+    return logs;
+}
 
 static inline oracle_map oracle_map_make(bo_context *context, const bo_features *features)
 {
@@ -78,6 +96,7 @@ static inline oracle_map oracle_map_make(bo_context *context, const bo_features 
     map.w = oracle_zeros(map.m * map.dim);
     for (size_t i = 0; i < map.m * map.dim; i++) map.w[i] = (double)w[i];
     free(w);
+    map.log_weight = oracle_log_weights(&map);
     if (desc->function == BO_FUNCTION_OPRF) { /* Likhosherstov et al. 2022: the A of least variance at |x + y|² */
         double d = (double)map.dim, z2 = desc->pair_norm;
         double rho = (sqrt((2 * z2 + d) * (2 * z2 + d) + 8 * d * z2) - 2 * z2 - d) / (4 * z2);
@@ -91,18 +110,13 @@ static inline oracle_map oracle_map_make(bo_context *context, const bo_features 
 static inline void oracle_map_drop(oracle_map *map)
 {
     free(map->w);
-    map->w = NULL;
+    free(map->log_weight);
+    map->w = map->log_weight = NULL;
 }
 
 static inline double oracle_length(const oracle_map *map, size_t j)
 {
     return map->desc->length_scales ? (double)map->desc->length_scales[j] : 1;
-}
-
-static inline double oracle_weight(const oracle_map *map, size_t i)
-{
-    const float *weights = bo_features_weights(map->features);
-    return weights ? (double)weights[i] : 1;
 }
 
 /* |√γ x|²/2 */
@@ -135,7 +149,7 @@ static inline double oracle_log_features(const oracle_map *map, const double *x,
     for (size_t i = 0; i < map->m; i++) {
         const double *w = map->w + i * map->dim;
         double magnitude = 0, u = map->b * oracle_project(map, i, x, &magnitude);
-        double constant = shift + map->a * oracle_dot(map->dim, w, w) / map->desc->gamma + log(oracle_weight(map, i));
+        double constant = shift + map->a * oracle_dot(map->dim, w, w) / map->desc->gamma + map->log_weight[i];
         log_phi[i] = u + constant;
         if (both) log_phi[map->m + i] = -u + constant;
         most = fmax(most, magnitude);
@@ -158,9 +172,41 @@ static inline void oracle_circular(const oracle_map *map, const double *x, doubl
     for (size_t i = 0; i < map->m; i++) {
         double magnitude = 0, u = oracle_project(map, i, x, &magnitude);
         u += oracle_shake(noise, 1 + magnitude);
-        z[i] = scale * oracle_weight(map, i) * cos(u) / sqrt((double)map->m);
-        z[map->m + i] = scale * oracle_weight(map, i) * sin(u) / sqrt((double)map->m);
+        z[i] = scale * exp(map->log_weight[i]) * cos(u) / sqrt((double)map->m);
+        z[map->m + i] = scale * exp(map->log_weight[i]) * sin(u) / sqrt((double)map->m);
     }
+}
+
+/* u = √γ x and -u, which COSH and HEDGEHOG take the exponentials of. */
+static inline double oracle_both_signs(const oracle_map *map, const double *x, double *u)
+{
+    double largest = 0;
+    for (size_t j = 0; j < map->dim; j++) {
+        u[j] = sqrt(map->desc->gamma) * x[j] / oracle_length(map, j);
+        u[map->dim + j] = -u[j];
+        largest = fmax(largest, fabs(u[j]));
+    }
+    return largest;
+}
+
+/* exp(±u), with their largest taken out; HEDGEHOG divides by their sum. */
+static inline void oracle_signed_exponentials(const oracle_map *map, const double *x, double *c, double *z,
+                                              oracle_noise *noise)
+{
+    double largest = oracle_both_signs(map, x, z), sum = 0;
+    *c = largest;
+    for (size_t f = 0; f < map->count; f++) {
+        z[f] = exp(z[f] - largest) * (1 + oracle_shake(noise, 1 + fmin(largest, 100)));
+        sum += z[f];
+    }
+    if (map->desc->kernel == BO_KERNEL_COSH) return;
+    *c = 0;
+    for (size_t f = 0; f < map->count; f++) z[f] /= sum;
+}
+
+static inline bool oracle_has_both_signs(const oracle_map *map)
+{
+    return map->desc->kernel == BO_KERNEL_COSH || map->desc->kernel == BO_KERNEL_HEDGEHOG;
 }
 
 /* A map whose features are of moderate size: from the room of features, in float64 (a callback's in float32). */
@@ -168,7 +214,7 @@ static inline void oracle_moderate(const oracle_map *map, size_t rows, const dou
 {
     size_t count = rows * map->count;
     if (map->desc->kernel == BO_KERNEL_CUSTOM) {
-        float *narrow = malloc((rows * map->dim + 1) * sizeof *narrow), *out = malloc((count + 1) * sizeof *out);
+        float *narrow = calloc(rows * map->dim + 1, sizeof *narrow), *out = calloc(count + 1, sizeof *out);
         for (size_t i = 0; i < rows * map->dim; i++) narrow[i] = (float)x[i];
         assert_ok(map->context,
                   bo_features_apply(map->context, map->features, rows, narrow, map->dim, out, map->count));
@@ -185,14 +231,13 @@ static inline void oracle_moderate(const oracle_map *map, size_t rows, const dou
 static inline void oracle_phi(const oracle_map *map, size_t rows, const double *x, double *c, double *z,
                               oracle_noise *noise)
 {
-    if (map->desc->kernel != BO_KERNEL_SOFTMAX) {
-        for (size_t r = 0; r < rows; r++) c[r] = 0;
-        oracle_moderate(map, rows, x, z, noise);
-        return;
-    }
-    bool circular = map->desc->function == BO_FUNCTION_SINCOS;
-    for (size_t r = 0; r < rows; r++)
-        (circular ? oracle_circular : oracle_exponential)(map, x + r * map->dim, c + r, z + r * map->count, noise);
+    void (*row)(const oracle_map *, const double *, double *, double *, oracle_noise *) = NULL;
+    if (oracle_has_both_signs(map)) row = oracle_signed_exponentials;
+    if (map->desc->kernel == BO_KERNEL_SOFTMAX)
+        row = map->desc->function == BO_FUNCTION_SINCOS ? oracle_circular : oracle_exponential;
+    for (size_t r = 0; r < rows; r++) c[r] = 0;
+    if (!row) oracle_moderate(map, rows, x, z, noise);
+    for (size_t r = 0; row && r < rows; r++) row(map, x + r * map->dim, c + r, z + r * map->count, noise);
 }
 
 /* dx from dz = exp(c) dL/dφ: u enters with `du`, and |√γ x|²/2 with `dhalf`. */
@@ -218,6 +263,17 @@ static inline void oracle_softmax_backward(const oracle_map *map, const double *
         dx[j] += dhalf * map->desc->gamma * x[j] / (oracle_length(map, j) * oracle_length(map, j));
 }
 
+/* d exp(±u) = ±exp(±u) du; a softmax also loses what all of it gains. */
+static inline void oracle_both_signs_backward(const oracle_map *map, const double *z, const double *dz, double *dx)
+{
+    double all = map->desc->kernel == BO_KERNEL_HEDGEHOG ? oracle_dot(map->count, z, dz) : 0;
+    for (size_t j = 0; j < map->dim; j++) {
+        size_t k = map->dim + j;
+        double du = z[j] * (dz[j] - all) - z[k] * (dz[k] - all);
+        dx[j] = sqrt(map->desc->gamma) * du / oracle_length(map, j);
+    }
+}
+
 static inline void oracle_custom_backward(const oracle_map *map, size_t rows, const double *x, const double *dz,
                                           double *dx)
 {
@@ -239,6 +295,9 @@ static inline void oracle_phi_backward(const oracle_map *map, size_t rows, const
     if (map->desc->kernel == BO_KERNEL_SOFTMAX) {
         for (size_t r = 0; r < rows; r++)
             oracle_softmax_backward(map, x + r * map->dim, z + r * map->count, dz + r * map->count, dx + r * map->dim);
+    } else if (oracle_has_both_signs(map)) {
+        for (size_t r = 0; r < rows; r++)
+            oracle_both_signs_backward(map, z + r * map->count, dz + r * map->count, dx + r * map->dim);
     } else if (map->desc->kernel == BO_KERNEL_CUSTOM) {
         oracle_custom_backward(map, rows, x, dz, dx);
     } else if (rows) {
@@ -261,64 +320,6 @@ static inline void oracle_log_scales(const oracle_map *map, size_t rows, const d
     free(x32);
     free(z);
     free(scratch);
-}
-
-/* ---- before φ -------------------------------------------------------------------------------------------------- */
-
-/* y = σ∘x̂ with x̂ = x / (|x| + 1e-3) (RFA), M x (DARK), x (the others). sigma and m NULL: 1, the identity's rows.
- * RFA's temperature is in its frequencies: N(0, I / τ²). */
-typedef struct oracle_front {
-    const bo_attention_desc *desc;
-    const double *sigma, *m;
-    size_t dim, width; /* of x and of y */
-} oracle_front;
-
-static inline oracle_front oracle_front_make(const bo_attention_desc *desc, const double *sigma, const double *m)
-{
-    size_t width = desc->kind == BO_ATTENTION_DARK && desc->rank ? desc->rank : desc->dim;
-    return (oracle_front){desc, sigma, m, desc->dim, width};
-}
-
-static inline double oracle_m(const oracle_front *front, size_t row, size_t column)
-{
-    return front->m ? front->m[row * front->dim + column] : row == column;
-}
-
-static inline void oracle_front_apply(const oracle_front *front, const double *x, double *y)
-{
-    double reach = sqrt(oracle_dot(front->dim, x, x)) + 1e-3;
-    for (size_t i = 0; i < front->width; i++) {
-        y[i] = x[i];
-        if (front->desc->kind == BO_ATTENTION_RFA) y[i] = (front->sigma ? front->sigma[i] : 1) * x[i] / reach;
-        if (front->desc->kind == BO_ATTENTION_DARK) {
-            y[i] = 0;
-            for (size_t j = 0; j < front->dim; j++) y[i] += oracle_m(front, i, j) * x[j];
-        }
-    }
-}
-
-/* Adds to dx, and to dsigma or dm where they are wanted. */
-static inline void oracle_front_backward(const oracle_front *front, const double *x, const double *dy, double *dx,
-                                         double *dsigma, double *dm)
-{
-    if (front->desc->kind == BO_ATTENTION_RFA) {
-        double norm = sqrt(oracle_dot(front->dim, x, x)), reach = norm + 1e-3, along = 0;
-        for (size_t j = 0; j < front->dim; j++) {
-            double inner = dy[j] * (front->sigma ? front->sigma[j] : 1);
-            if (dsigma) dsigma[j] += dy[j] * x[j] / reach;
-            dx[j] += inner / reach;
-            along += inner * x[j];
-        }
-        for (size_t j = 0; norm > 0 && j < front->dim; j++) dx[j] -= x[j] * along / (norm * reach * reach);
-    } else if (front->desc->kind == BO_ATTENTION_DARK) {
-        for (size_t i = 0; i < front->width; i++)
-            for (size_t j = 0; j < front->dim; j++) {
-                dx[j] += oracle_m(front, i, j) * dy[i];
-                if (dm) dm[i * front->dim + j] += dy[i] * x[j];
-            }
-    } else {
-        for (size_t j = 0; j < front->dim; j++) dx[j] += dy[j];
-    }
 }
 
 #endif

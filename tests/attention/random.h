@@ -31,6 +31,13 @@ static inline size_t random_length(bo_rng *rng)
     return 1 + (size_t)bo_rng_below(rng, 60);
 }
 
+/* Kinds whose scale is not their map's. */
+static inline bool random_scales(const kind_of *kind)
+{
+    if (kind->kind == BO_ATTENTION_RIDGE) return false;
+    return !kind_has_map(kind) || (kind->kernel == BO_KERNEL_SOFTMAX && kind->kind != BO_ATTENTION_LINEAR);
+}
+
 static inline void random_attention(bo_rng *rng, random_case *c)
 {
     static const size_t widths[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64, 65};
@@ -41,17 +48,19 @@ static inline void random_attention(bo_rng *rng, random_case *c)
     size_t dim = random_of(rng, widths, sizeof widths / sizeof *widths),
            features = 2 + 2 * (size_t)bo_rng_below(rng, 40);
     size_t value = random_of(rng, widths, sizeof widths / sizeof *widths);
-    bool fixed = kind_fixes_features(kind) && kind->function != BO_FUNCTION_ELU;
-    if (fixed && dim > 9) dim = 9; /* features grow as its square */
+    if (kind_grows(kind) && dim > 9) dim = kind->degree > 2 ? 5 : 9;
     bo_attention_desc *d = &c->desc.attention;
     *d = kind_desc(kind, key_heads * group, key_heads, dim, value, random_chance(rng, 0.7), features);
-    if (kind->kind != BO_ATTENTION_EXACT && random_chance(rng, 0.5)) d->chunk = random_of(rng, chunks, 11);
+    if (!kind_is_explicit(kind) && random_chance(rng, 0.5)) d->chunk = random_of(rng, chunks, 11);
     if (kind->window && random_chance(rng, 0.7)) d->window = random_of(rng, windows, 11);
     if (random_chance(rng, 0.2)) d->value_dim = 0;
-    if (d->kind != BO_ATTENTION_EXACT && random_chance(rng, 0.2)) d->clamp = pow(10, 1 - 4 * bo_rng_uniform(rng));
-    if (kind->kernel == BO_KERNEL_SOFTMAX && kind->kind != BO_ATTENTION_LINEAR && random_chance(rng, 0.3))
-        d->scale = 0.05 + bo_rng_uniform(rng);
-    if (d->kind == BO_ATTENTION_DARK && random_chance(rng, 0.5)) d->rank = 1 + (size_t)bo_rng_below(rng, dim);
+    if (kind_has_map(kind) && random_chance(rng, 0.2)) d->clamp = pow(10, 1 - 4 * bo_rng_uniform(rng));
+    if (random_scales(kind) && random_chance(rng, 0.3)) d->scale = 0.05 + bo_rng_uniform(rng);
+    if (trial_takes(d, M) && random_chance(rng, 0.5)) d->rank = 1 + (size_t)bo_rng_below(rng, dim);
+    if (d->kind == BO_ATTENTION_POWER && random_chance(rng, 0.7)) d->power = 0.3 + 4 * bo_rng_uniform(rng);
+    if (kind_is_memory(kind) && random_chance(rng, 0.5)) d->unit = !d->unit;
+    if (d->kind == BO_ATTENTION_RIDGE && d->gate && random_chance(rng, 0.3))
+        d->tolerance = pow(10, -3 - 3 * bo_rng_uniform(rng));
     if (d->kind == BO_ATTENTION_LINEAR && d->features.kernel != BO_KERNEL_CUSTOM && random_chance(rng, 0.2)) {
         for (size_t i = 0; i < 128; i++) c->length_scales[i] = (float)(0.5 + bo_rng_uniform(rng));
         d->features.length_scales = c->length_scales;
@@ -90,10 +99,11 @@ static inline random_case *random_case_make(uint64_t seed)
     trial_desc *d = &c->desc;
     if (random_chance(&rng, 0.4)) d->past = random_length(&rng);
     d->shape.no_keys = d->past && random_chance(&rng, 0.15);
-    if (d->attention.kind == BO_ATTENTION_EXACT && !d->attention.window) d->attention.capacity = 400;
+    if (oracle_explicit(&d->attention) && !d->attention.window) d->attention.capacity = 400;
     d->norm = random_chance(&rng, 0.15) ? 30 * bo_rng_uniform(&rng) : 0.3 + 3 * bo_rng_uniform(&rng);
     d->final_gradient = random_chance(&rng, 0.5);
     d->no_parameters = random_chance(&rng, 0.2);
+    d->one_map = random_chance(&rng, 0.3);
     d->seed = seed;
     size_t used = strlen(c->name);
     snprintf(c->name + used, sizeof c->name - used,

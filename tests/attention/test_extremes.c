@@ -25,6 +25,14 @@ static const extreme extremes[] = {
     {"sigma of 1000", SIGMA, true, 1000},
     {"m of 0", M, true, 0},
     {"m of 10", M, true, 10},
+    {"m_k of 0", M_K, true, 0},
+    {"bias of 40", BIAS, true, 40},
+    {"bias_k of -40", BIAS_K, true, -40},
+    {"beta of 0", BETA, true, 0},
+    {"lambda of 1e-10", LAMBDA, true, 1e-10F},
+    {"lambda of 1e10", LAMBDA, true, 1e10F},
+    {"decays of 1", LOG_DECAY, true, 0},
+    {"decays of e^-1000", LOG_DECAY, true, -1000},
 };
 
 /* Every number that was written is one. */

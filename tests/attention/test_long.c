@@ -4,40 +4,47 @@
 enum { TOKENS = 100000, LAST = 4, WIDTH = 4, VALUE = 3, FEATURES = 8 };
 
 static const char *const names[] = {
-    "linear elu",    "linear rbf, decay, not divided", "rfa",  "rfa-gate", "favor",
-    "favor, convex", "favor sin/cos, convex",          "dark", "hybrid",   "exact in a window"};
+    "linear elu",
+    "linear rbf, decay, not divided",
+    "rfa",
+    "rfa-gate",
+    "favor",
+    "favor, convex",
+    "favor sin/cos, convex",
+    "dark",
+    "hybrid",
+    "exact in a window",
+    "retention",
+    "hedgehog",
+    "hybrid of t2r",
+    "gated delta",
+    "delta of plain keys",
+    "gla",
+    "ridge",
+    "gated ridge",
+};
 
 /* The last few queries of the oracle, which sees every key. */
 static double *last_outputs(const trial *t)
 {
-    double *q = oracle_zeros(LAST * WIDTH), *k = oracle_zeros(TOKENS * WIDTH), *v = oracle_zeros(TOKENS * VALUE);
-    double *gate = oracle_zeros(TOKENS), *out = oracle_zeros(LAST * VALUE), sigma[WIDTH], m[WIDTH * WIDTH], mix[1];
-    for (size_t i = 0; i < LAST * WIDTH; i++) q[i] = (double)t->array[Q][t->count[Q] - LAST * WIDTH + i];
-    for (size_t i = 0; i < t->count[K]; i++) k[i] = (double)t->array[K][i];
-    for (size_t i = 0; i < t->count[V]; i++) v[i] = (double)t->array[V][i];
-    for (size_t i = 0; i < t->count[LOG_GATE]; i++) gate[i] = (double)t->array[LOG_GATE][i];
-    for (size_t i = 0; i < t->count[SIGMA]; i++) sigma[i] = (double)t->array[SIGMA][i];
-    for (size_t i = 0; i < t->count[M]; i++) m[i] = (double)t->array[M][i];
-    for (size_t i = 0; i < t->count[MIX]; i++) mix[i] = (double)t->array[MIX][i];
-    oracle_head head = {.context = t->context,
-                        .desc = t->d,
-                        .features = bo_attention_features(t->attention, 0),
-                        .group = 1,
-                        .queries = LAST,
-                        .keys = TOKENS,
-                        .q = q,
-                        .k = k,
-                        .v = v,
-                        .log_gate = t->count[LOG_GATE] ? gate : NULL,
-                        .sigma = t->count[SIGMA] ? sigma : NULL,
-                        .m = t->count[M] ? m : NULL,
-                        .mix = t->count[MIX] ? mix : NULL,
-                        .out = out};
-    oracle_compute(&head);
-    free(q);
-    free(k);
-    free(v);
-    free(gate);
+    trial_answer answer = judge_answer_make(t);
+    judge_head j = judge_head_make(t, 0, 0);
+    double *out = oracle_zeros(LAST * VALUE), *from;
+    if (trial_is_memory(t->d)) {
+        memory_head head = judge_memory_make(&j, t, &answer);
+        memory_compute(&head);
+        from = head.out + (TOKENS - LAST) * VALUE;
+    } else {
+        oracle_head head = judge_oracle(&j, t, &answer);
+        head.q += (TOKENS - LAST) * WIDTH;
+        head.queries = LAST;
+        head.s_final = NULL;
+        oracle_compute(&head);
+        from = head.out;
+    }
+    memcpy(out, from, LAST * VALUE * sizeof *out);
+    judge_head_drop(&j);
+    judge_answer_drop(&answer);
     return out;
 }
 
@@ -49,7 +56,8 @@ static void step_through(const trial *t, float *out)
     for (size_t i = 0; i < TOKENS; i++) {
         assert_ok(t->context, bo_attention_step(t->context, t->attention, 1, &in, &state, out + i * VALUE));
         in.q += WIDTH, in.k += WIDTH, in.v += VALUE;
-        if (in.log_gate) in.log_gate++;
+        if (in.log_gate) in.log_gate += trial_width(t->d, LOG_GATE);
+        if (in.beta) in.beta++;
     }
     assert_int_equal(bo_attention_state_tokens(state), TOKENS);
     free(state);

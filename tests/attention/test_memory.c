@@ -17,6 +17,7 @@ static bo_status use(bo_context *context, const trial *t)
     bo_status status = bo_attention_create(context, &t->desc.attention, &attention);
     if (status == BO_OK) status = bo_attention_redraw(context, attention, 3);
     if (status == BO_OK) status = bo_attention_redraw(context, attention, 0);
+    if (status == BO_OK) status = trial_calibrate(context, t, attention);
     if (status == BO_OK) status = bo_attention_plan_for(context, attention, shape, &plan);
     if (status == BO_OK) status = bo_attention_tape_bytes(context, attention, shape, &bytes);
     void *tape = aligned_alloc(64, bytes / 64 * 64 + 64);

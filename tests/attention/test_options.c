@@ -74,12 +74,15 @@ static void no_output_gradient_is_a_zero_one(void **state)
         trial_backward(&t);
         float *own[OUT];
         for (size_t which = Q; which < OUT; which++) own[which] = trial_floats(t.count[which]);
-        bo_attention_gradients g = {
-            .q = own[Q], .k = own[K], .v = own[V], .log_gate = t.count[LOG_GATE] ? own[LOG_GATE] : NULL};
+        bo_attention_gradients g = {.q = own[Q],
+                                    .k = own[K],
+                                    .v = own[V],
+                                    .log_gate = t.count[LOG_GATE] ? own[LOG_GATE] : NULL,
+                                    .beta = t.count[BETA] ? own[BETA] : NULL};
         bo_attention_inputs in = trial_inputs(&t);
         assert_ok(context, bo_attention_backward(context, t.attention, &desc.shape, &in, (const void *const *)t.initial,
                                                  t.array[OUT], t.tape, NULL, (const float *const *)t.d_final, &g));
-        for (size_t which = Q; which <= LOG_GATE; which++)
+        for (size_t which = Q; which <= BETA; which++)
             for (size_t j = 0; j < t.count[which]; j++)
                 if (!(own[which][j] == t.gradient[which][j])) /* 0 and -0 are the same */
                     fail_msg("%s: %s without dout: %g, not %g", desc.name, trial_names[which], (double)own[which][j],
@@ -136,10 +139,10 @@ static void layouts_say_the_same(void **state)
         trial a = trial_make(context, &desc);
         desc.shape.layout = BO_LAYOUT_TOKENS_FIRST;
         trial b = trial_make(context, &desc);
-        static const trial_array per_token[] = {Q, K, V, LOG_GATE};
-        for (size_t n = 0; n < 4; n++) {
+        static const trial_array per_token[] = {Q, K, V, LOG_GATE, BETA};
+        for (size_t n = 0; n < 5; n++) {
             trial_array which = per_token[n];
-            size_t width = judge_width(&a, which), heads = which == Q ? a.d->heads : a.d->key_heads;
+            size_t width = trial_width(a.d, which), heads = which == Q ? a.d->heads : a.d->key_heads;
             for (size_t row = 0; row * width < a.count[which]; row++) {
                 size_t s = row / heads / 75, h = row / 75 % heads, token = row % 75;
                 memcpy(b.array[which] + trial_at(&b, heads, width, which != Q, s, h, token),
@@ -212,9 +215,10 @@ static void attentions_and_states_are_shared(void **state)
 static void parameters_collect_from_every_sequence(void **state)
 {
     (void)state;
-    static const char *const names[] = {"rfa-gate", "dark of low rank", "hybrid"};
+    static const char *const names[] = {"rfa-gate",         "dark of low rank", "hybrid",
+                                        "hedgehog, convex", "retention",        "gated ridge"};
     bo_context *context = test_context(3);
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 12; i++) {
         trial_desc desc = {.name = names[i / 2],
                            .attention = kind_desc(kind_named(names[i / 2]), 2, 1, 3, 2, true, 6),
                            .shape = {.sequences = i % 2 ? 65 : 131, .tokens = 8},

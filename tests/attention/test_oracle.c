@@ -13,6 +13,8 @@ typedef struct case_of {
     bool causal, initial;
     double clamp;
     size_t window, rank, past;
+    double power;
+    bool one_map; /* keys have no W and b of their own */
 } case_of;
 
 static const case_of cases[] = {
@@ -36,13 +38,29 @@ static const case_of cases[] = {
     {"linear relu, clamped", BO_ATTENTION_LINEAR, BO_KERNEL_ARCCOS, BO_FUNCTION_RELU, .causal = true, .clamp = 0.3},
     {"hybrid", BO_ATTENTION_HYBRID, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, .causal = true, .window = 2, .past = PAST,
      .initial = true},
+    {.name = "power", .kind = BO_ATTENTION_POWER, .power = 2},
+    {.name = "power, causal", .kind = BO_ATTENTION_POWER, .power = 3.3, .causal = true, .past = PAST},
+    {.name = "power, window", .kind = BO_ATTENTION_POWER, .power = 1.6, .causal = true, .window = 2},
+    {"linear cosh", BO_ATTENTION_LINEAR, BO_KERNEL_COSH, BO_FUNCTION_EXPONENTIAL, .causal = true, .initial = true},
+    {"hedgehog", BO_ATTENTION_LEARNED, BO_KERNEL_COSH, BO_FUNCTION_EXPONENTIAL, BO_GATE_CONVEX, .causal = true,
+     .initial = true, .rank = DIM},
+    {"hedgehog, one map", BO_ATTENTION_LEARNED, BO_KERNEL_COSH, BO_FUNCTION_EXPONENTIAL, .rank = 2, .one_map = true},
+    {"hedgehog by softmax", BO_ATTENTION_LEARNED, BO_KERNEL_HEDGEHOG, BO_FUNCTION_HEDGEHOG, .causal = true,
+     .rank = DIM},
+    {"t2r", BO_ATTENTION_LEARNED, BO_KERNEL_RECTIFIER, BO_FUNCTION_RECTIFIER, .causal = true, .rank = DIM},
+    {"t2r, not divided", BO_ATTENTION_LEARNED, BO_KERNEL_RECTIFIER, BO_FUNCTION_RECTIFIER, BO_GATE_DECAY,
+     BO_NORMALISER_NONE, .causal = true, .rank = 2, .one_map = true},
+    {"hybrid of hedgehog", BO_ATTENTION_HYBRID, BO_KERNEL_COSH, BO_FUNCTION_EXPONENTIAL, .causal = true, .window = 2,
+     .past = PAST, .initial = true, .rank = DIM},
+    {"hybrid of t2r", BO_ATTENTION_HYBRID, BO_KERNEL_RECTIFIER, BO_FUNCTION_RECTIFIER, .causal = true, .window = 1,
+     .rank = 2},
     {"hybrid of another kernel", BO_ATTENTION_HYBRID, BO_KERNEL_ELU, BO_FUNCTION_ELU, .causal = true, .window = 1},
 };
 
 /* Every number that the loss depends on, one after the other, so that they can be perturbed by index. */
 typedef struct numbers {
     double q[GROUP * QUERIES * DIM], k[(QUERIES + PAST) * DIM], v[(QUERIES + PAST) * VALUE], log_gate[QUERIES + PAST];
-    double sigma[DIM], m[DIM * DIM], mix[GROUP], s0[16 * VALUE], z0[16];
+    double sigma[DIM], m[DIM * DIM], mix[GROUP], s0[16 * VALUE], z0[16], m_k[DIM * DIM], bias[DIM], bias_k[DIM];
 } numbers;
 
 typedef struct problem {
@@ -72,6 +90,9 @@ static void fill_problem(problem *p)
     for (size_t i = 0; i < GROUP; i++) in->mix[i] = 0.5 + (double)i;
     fill(&rng, in->s0, 16 * VALUE, 0, 0.4);
     for (size_t i = 0; i < 16; i++) in->z0[i] = 0.2 + 0.3 * bo_rng_uniform(&rng);
+    fill(&rng, in->m_k, DIM * DIM, 0.2, 0.6);
+    fill(&rng, in->bias, DIM, 0.4, 0.3);
+    fill(&rng, in->bias_k, DIM, 0.4, 0.3);
     fill(&rng, p->dout, GROUP * QUERIES * VALUE, 0, 1);
     fill(&rng, p->ds_final, 16 * VALUE, 0, 0.3);
     fill(&rng, p->dz_final, 16, 0, 0.3);
@@ -80,7 +101,7 @@ static void fill_problem(problem *p)
 static void point_head(problem *p, const case_of *c)
 {
     numbers *in = &p->in, *d = &p->gradient;
-    bool sums = p->features != NULL, past = c->initial;
+    bool sums = p->features != NULL, past = c->initial, learned = oracle_learned(&p->desc);
     p->head = (oracle_head){.desc = &p->desc,
                             .features = p->features,
                             .group = GROUP,
@@ -93,6 +114,9 @@ static void point_head(problem *p, const case_of *c)
                             .sigma = in->sigma,
                             .m = in->m,
                             .mix = in->mix,
+                            .bias = learned ? in->bias : NULL,
+                            .m_k = learned && !c->one_map ? in->m_k : NULL,
+                            .bias_k = learned && !c->one_map ? in->bias_k : NULL,
                             .s0 = past ? in->s0 : NULL,
                             .z0 = past ? in->z0 : NULL,
                             .log0 = 0.2,
@@ -106,6 +130,9 @@ static void point_head(problem *p, const case_of *c)
                             .dsigma = d->sigma,
                             .dm = d->m,
                             .dmix = d->mix,
+                            .dbias = learned ? d->bias : NULL,
+                            .dm_k = d->m_k,
+                            .dbias_k = d->bias_k,
                             .ds0 = past ? d->s0 : NULL,
                             .dz0 = past ? d->z0 : NULL};
     if (!sums) return;
@@ -128,9 +155,12 @@ static void make_problem(bo_context *context, const case_of *c, problem *p)
                                   .normaliser = c->normaliser,
                                   .clamp = c->clamp,
                                   .temperature = 0.8,
-                                  .rank = c->rank};
+                                  .rank = c->rank,
+                                  .power = c->power,
+                                  .features = {.kernel = c->kernel}};
     if (p->desc.clamp == 0) p->desc.clamp = 1e-30;
-    bool exact = c->function == BO_FUNCTION_ELU || c->function == BO_FUNCTION_TAYLOR;
+    bool exact =
+        c->function == BO_FUNCTION_ELU || c->function == BO_FUNCTION_TAYLOR || c->function >= BO_FUNCTION_IDENTITY;
     bo_features_desc map = {.kernel = c->kernel,
                             .function = c->function,
                             .dim = c->rank ? c->rank : DIM,
@@ -138,7 +168,7 @@ static void make_problem(bo_context *context, const case_of *c, problem *p)
                             .gamma = 0.6,
                             .pair_norm = 1.5,
                             .seed = 3};
-    if (c->kind != BO_ATTENTION_EXACT) assert_ok(context, bo_features_create(context, &map, &p->features));
+    if (!oracle_explicit(&p->desc)) assert_ok(context, bo_features_create(context, &map, &p->features));
     fill_problem(p);
     point_head(p, c);
     p->head.context = context;

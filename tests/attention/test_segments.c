@@ -11,16 +11,6 @@ typedef struct chain {
     void *tapes[MOST];
 } chain;
 
-static bo_attention_inputs piece(const trial *t, size_t first)
-{
-    bo_attention_inputs in = trial_inputs(t);
-    in.q += first * HEADS * WIDTH;
-    in.k += first * KEY_HEADS * WIDTH;
-    in.v += first * KEY_HEADS * VALUE;
-    if (in.log_gate) in.log_gate += first * KEY_HEADS;
-    return in;
-}
-
 static bo_attention_shape piece_shape(const chain *c, size_t segment)
 {
     size_t tokens = c->first[segment + 1] - c->first[segment];
@@ -38,7 +28,7 @@ static void chain_forward(trial *t, chain *c)
     assert_ok(t->context, bo_attention_state_begin(t->context, t->attention, c->states[0]));
     for (size_t i = 0; i < c->count; i++) {
         size_t bytes;
-        bo_attention_inputs in = piece(t, c->first[i]);
+        bo_attention_inputs in = trial_inputs_from(t, c->first[i]);
         bo_attention_shape shape = piece_shape(c, i);
         assert_ok(t->context, bo_attention_tape_bytes(t->context, t->attention, &shape, &bytes));
         c->tapes[i] = aligned(bytes);
@@ -49,34 +39,26 @@ static void chain_forward(trial *t, chain *c)
     }
 }
 
-/* Parameters' gradients are sums over the segments. */
-static void add_parameters(trial *t, float *const *own)
-{
-    static const trial_array parameters[] = {SIGMA, M, MIX};
-    for (size_t p = 0; p < 3; p++)
-        for (size_t i = 0; i < t->count[parameters[p]]; i++) t->gradient[parameters[p]][i] += own[p][i];
-}
-
+/* Rows of a token lie together; gradients of parameters are sums over the segments. */
 static void segment_backward(trial *t, const chain *c, size_t i, const float *d_final, float *d_initial)
 {
     size_t at = c->first[i];
-    bo_attention_inputs in = piece(t, at);
+    bo_attention_inputs in = trial_inputs_from(t, at);
     bo_attention_shape shape = piece_shape(c, i);
-    float *own[] = {trial_floats(t->count[SIGMA]), trial_floats(t->count[M]), trial_floats(t->count[MIX])};
-    bo_attention_gradients g = {.q = t->gradient[Q] + at * HEADS * WIDTH,
-                                .k = t->gradient[K] + at * KEY_HEADS * WIDTH,
-                                .v = t->gradient[V] + at * KEY_HEADS * VALUE,
-                                .log_gate = t->count[LOG_GATE] ? t->gradient[LOG_GATE] + at * KEY_HEADS : NULL,
-                                .sigma = t->count[SIGMA] ? own[0] : NULL,
-                                .m = t->count[M] ? own[1] : NULL,
-                                .mix = t->count[MIX] ? own[2] : NULL,
-                                .initial = &d_initial};
+    float *wanted[TRIAL_ARRAYS] = {NULL};
+    for (size_t a = Q; a < OUT; a++) {
+        size_t row = (a == Q ? HEADS : KEY_HEADS) * trial_width(t->d, (trial_array)a);
+        if (t->count[a]) wanted[a] = a < SIGMA ? t->gradient[a] + at * row : trial_floats(t->count[a]);
+    }
+    bo_attention_gradients g = trial_gradients(wanted, &d_initial);
     const void *initial[] = {c->states[i]};
     assert_ok(t->context,
               bo_attention_backward(t->context, t->attention, &shape, &in, initial, t->array[OUT] + at * HEADS * VALUE,
                                     c->tapes[i], t->gradient[OUT] + at * HEADS * VALUE, &d_final, &g));
-    add_parameters(t, own);
-    for (size_t p = 0; p < 3; p++) free(own[p]);
+    for (size_t a = SIGMA; a < OUT; a++) {
+        for (size_t n = 0; n < t->count[a]; n++) t->gradient[a][n] += wanted[a][n];
+        free(wanted[a]);
+    }
 }
 
 static void chain_backward(trial *t, const chain *c)
@@ -98,7 +80,7 @@ static void check_chain(bo_context *context, const kind_of *kind, chain c)
                        .shape = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST},
                        .final_gradient = true,
                        .seed = 4};
-    if (kind->kind == BO_ATTENTION_EXACT && !kind->window) desc.attention.capacity = TOKENS;
+    if (kind_is_explicit(kind) && !kind->window) desc.attention.capacity = TOKENS;
     trial t = trial_make(context, &desc);
     chain_forward(&t, &c);
     chain_backward(&t, &c);
@@ -143,7 +125,8 @@ static void check_sums(bo_context *context, const kind_of *kind, double log_scal
           *z2 = trial_floats(features);
     bo_rng rng = bo_rng_make(6, 6);
     for (size_t i = 0; i < 2 * KEY_HEADS; i++) {
-        double found, scale = kind->kernel == BO_KERNEL_SOFTMAX ? log_scale : 0;
+        bool scaled = kind->kernel == BO_KERNEL_SOFTMAX || kind->kernel == BO_KERNEL_COSH;
+        double found, scale = scaled ? log_scale : 0;
         trial_normal(&rng, s, features * VALUE, 1);
         for (size_t f = 0; f < features; f++) z[f] = (float)(0.5 + bo_rng_uniform(&rng));
         void *state = t.initial[i / KEY_HEADS];
@@ -172,7 +155,7 @@ static void any_sums_may_be_set(void **unused)
     static const double scales[] = {0, -40, 300};
     bo_context *context = test_context(2);
     for (size_t i = 0; i < KINDS; i++)
-        for (size_t n = 0; n < 3 && kinds[i].kind != BO_ATTENTION_EXACT; n++) check_sums(context, &kinds[i], scales[n]);
+        for (size_t n = 0; n < 3 && kind_has_map(&kinds[i]); n++) check_sums(context, &kinds[i], scales[n]);
     bo_context_destroy(context);
 }
 

@@ -15,17 +15,6 @@ static trial make(bo_context *context, const kind_of *kind, bool forward_only)
     return trial_make(context, &desc);
 }
 
-/* Tokens first … of the inputs, as a segment of their own. */
-static bo_attention_inputs piece(const trial *t, size_t first)
-{
-    bo_attention_inputs in = trial_inputs(t);
-    in.q += first * HEADS * WIDTH;
-    in.k += first * KEY_HEADS * WIDTH;
-    in.v += first * KEY_HEADS * VALUE;
-    if (in.log_gate) in.log_gate += first * KEY_HEADS;
-    return in;
-}
-
 static bo_attention_shape piece_shape(size_t tokens)
 {
     return (bo_attention_shape){.sequences = 1, .tokens = tokens, .layout = BO_LAYOUT_TOKENS_FIRST};
@@ -40,7 +29,7 @@ static void *state_new(const trial *t)
 
 static void extend(const trial *t, size_t first, size_t tokens, void *state, float *out)
 {
-    bo_attention_inputs in = piece(t, first);
+    bo_attention_inputs in = trial_inputs_from(t, first);
     bo_attention_shape shape = piece_shape(tokens);
     assert_ok(t->context,
               bo_attention_extend(t->context, t->attention, &shape, &in, &state, out + first * HEADS * VALUE));
@@ -48,7 +37,7 @@ static void extend(const trial *t, size_t first, size_t tokens, void *state, flo
 
 static void step(const trial *t, size_t at, void *state, float *out)
 {
-    bo_attention_inputs in = piece(t, at);
+    bo_attention_inputs in = trial_inputs_from(t, at);
     assert_ok(t->context, bo_attention_step(t->context, t->attention, 1, &in, &state, out + at * HEADS * VALUE));
 }
 
@@ -159,7 +148,7 @@ static void initial_states_stay_as_they_are(void **unused)
         extend(&t, 0, 37, initial, one);
         memcpy(before, initial, bytes);
         memcpy(two, one, out_bytes);
-        bo_attention_inputs in = piece(&t, 37);
+        bo_attention_inputs in = trial_inputs_from(&t, 37);
         bo_attention_shape shape = piece_shape(TOKENS - 37);
         const void *from[] = {initial};
         memset(final, 0x77, bytes);
@@ -193,8 +182,8 @@ static void asking_changes_nothing(void **unused)
         float *out = trial_floats(t.count[OUT]);
         extend(&t, 0, TOKENS, state, out);
         memcpy(before, state, bytes);
-        bo_attention_inputs in = piece(&t, TOKENS - 1);
-        in.k = in.v = in.log_gate = NULL;
+        bo_attention_inputs in = trial_inputs_from(&t, TOKENS - 1);
+        in.k = in.v = in.log_gate = in.beta = NULL;
         float *last = out + (TOKENS - 1) * HEADS * VALUE;
         memset(last, 0, HEADS * VALUE * sizeof *last);
         assert_ok(context, bo_attention_step(context, t.attention, 1, &in, &state, last));
@@ -231,10 +220,10 @@ static void steps_of_many_are_steps_of_each(void **unused)
             extend(&t, 0, s, states[s], one); /* each somewhere else */
             memcpy(alone[s], states[s], bytes);
         }
-        bo_attention_inputs in = piece(&t, 20); /* sequence s takes token 20 + s */
+        bo_attention_inputs in = trial_inputs_from(&t, 20); /* sequence s takes token 20 + s */
         assert_ok(context, bo_attention_step(context, t.attention, MANY, &in, states, one));
         for (size_t s = 0; s < MANY; s++) {
-            bo_attention_inputs own = piece(&t, 20 + s);
+            bo_attention_inputs own = trial_inputs_from(&t, 20 + s);
             float *out = two + s * HEADS * VALUE;
             assert_ok(context, bo_attention_step(context, t.attention, 1, &own, &alone[s], out));
             if (memcmp(out, one + s * HEADS * VALUE, HEADS * VALUE * sizeof *out))
@@ -255,7 +244,7 @@ static void steps_of_many_are_steps_of_each(void **unused)
 
 static void use_spoilt(const trial *t, void *state)
 {
-    bo_attention_inputs in = piece(t, 0);
+    bo_attention_inputs in = trial_inputs_from(t, 0);
     bo_attention_shape shape = piece_shape(9);
     float *out = trial_floats(t->count[OUT]);
     const void *from[] = {state};

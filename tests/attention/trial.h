@@ -11,11 +11,28 @@
 #include "oracle.h"
 
 #define TRIAL_NOISE 0x1p-21
-enum { TRIAL_SLACK = 12, TRIAL_SHAKES = 2, TRIAL_ARRAYS = 8 };
+enum { TRIAL_SLACK = 12, TRIAL_SHAKES = 2, TRIAL_ARRAYS = 14 };
 
-/* The arrays of a call, the same for inputs, outputs and gradients. */
-typedef enum trial_array { Q, K, V, LOG_GATE, SIGMA, M, MIX, OUT } trial_array;
-static const char *const trial_names[TRIAL_ARRAYS] = {"q", "k", "v", "log_gate", "sigma", "m", "mix", "out"};
+/* The arrays of a call, the same for inputs, outputs and gradients. Those before SIGMA have a row for each token,
+ * those from there on belong to heads. */
+typedef enum trial_array {
+    Q,
+    K,
+    V,
+    LOG_GATE,
+    BETA,
+    SIGMA,
+    M,
+    M_K,
+    BIAS,
+    BIAS_K,
+    MIX,
+    LOG_DECAY,
+    LAMBDA,
+    OUT
+} trial_array;
+static const char *const trial_names[TRIAL_ARRAYS] = {
+    "q", "k", "v", "log_gate", "beta", "sigma", "m", "m_k", "bias", "bias_k", "mix", "log_decay", "lambda", "out"};
 
 typedef struct trial_desc {
     const char *name;
@@ -24,7 +41,8 @@ typedef struct trial_desc {
     size_t past;         /* tokens that the initial states have absorbed; 0: no initial states */
     double norm;         /* of queries and keys; 0: 1.5 */
     bool final_gradient; /* a gradient flows into the final states */
-    bool no_parameters;  /* sigma, m, mix are NULL */
+    bool no_parameters;  /* beta and everything from sigma on are NULL */
+    bool one_map;        /* m_k and bias_k are NULL: those of the queries serve the keys too */
     bool forward_only;   /* the oracle need not know gradients */
     uint64_t seed;
 } trial_desc;
@@ -33,7 +51,7 @@ typedef struct trial_desc {
 typedef struct trial_answer {
     double *out, *gradient[TRIAL_ARRAYS];
     double *initial; /* sequences x state_gradient */
-    double *sums;    /* sequences x key_heads x features x (value_dim + 1), in units of the final states' log scales */
+    double *sums;    /* sequences x key_heads x trial_sums, in units of the final states' log scales */
 } trial_answer;
 
 typedef struct trial {
@@ -43,10 +61,11 @@ typedef struct trial {
     const bo_attention_desc *d;
     size_t *queries, *keys, *query_start, *key_start; /* one a sequence */
     size_t queries_total, keys_total;
-    size_t count[TRIAL_ARRAYS];         /* of each array; 0: there is none */
-    float *array[TRIAL_ARRAYS];         /* inputs, and out as the library left it */
-    float *gradient[TRIAL_ARRAYS];      /* as the library left it; [OUT] is dout, given */
-    float *past_k, *past_v, *past_gate; /* sequences x key_heads x past x … */
+    size_t count[TRIAL_ARRAYS];    /* of each array; 0: there is none */
+    float *array[TRIAL_ARRAYS];    /* inputs, and out as the library left it */
+    float *gradient[TRIAL_ARRAYS]; /* as the library left it; [OUT] is dout, given */
+    float *past[SIGMA];            /* k, v, log_gate, beta: sequences x key_heads x past x … */
+    bo_solves solves;              /* RIDGE: of the forward pass */
     void **initial, **final;
     float **d_final, **d_initial;
     void *tape;
@@ -80,18 +99,81 @@ static inline void trial_lengths(trial *t)
     t->keys_total = t->key_start[shape->sequences];
 }
 
-static inline void trial_counts(trial *t)
+static inline bool trial_is_memory(const bo_attention_desc *d)
+{
+    return d->kind == BO_ATTENTION_GLA || d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
+}
+
+/* Floats of one row of an array: of one token and head, of one head's vector, of one row of a head's matrix. */
+static inline size_t trial_width(const bo_attention_desc *d, trial_array which)
+{
+    switch (which) {
+    case V:
+    case OUT:
+        return d->value_dim;
+    case LOG_GATE:
+        return d->kind == BO_ATTENTION_GLA ? d->dim : 1;
+    case BETA:
+    case MIX:
+    case LOG_DECAY:
+        return 1;
+    case BIAS:
+    case BIAS_K:
+        return d->rank;
+    case Q:
+    case K:
+    case SIGMA:
+    case M:
+    case M_K:
+    case LAMBDA:
+        break;
+    }
+    return d->dim;
+}
+
+/* Whether attention of this kind takes the array at all. */
+static inline bool trial_takes(const bo_attention_desc *d, trial_array which)
+{
+    bool learned = oracle_learned(d);
+    switch (which) {
+    case LOG_GATE:
+        return d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY || d->kind == BO_ATTENTION_GLA;
+    case BETA:
+        return d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
+    case SIGMA:
+        return d->kind == BO_ATTENTION_RFA;
+    case M:
+        return learned || d->kind == BO_ATTENTION_DARK;
+    case M_K:
+    case BIAS:
+    case BIAS_K:
+        return learned;
+    case MIX:
+        return d->kind == BO_ATTENTION_HYBRID;
+    case LOG_DECAY:
+        return d->gate == BO_GATE_FIXED;
+    case LAMBDA:
+        return d->kind == BO_ATTENTION_RIDGE;
+    case Q:
+    case K:
+    case V:
+    case OUT:
+        break;
+    }
+    return true;
+}
+
+static inline size_t trial_count(const trial *t, trial_array which)
 {
     const bo_attention_desc *d = t->d;
-    bool parameters = !t->desc.no_parameters, keys = !t->desc.shape.no_keys;
-    t->count[Q] = t->queries_total * d->heads * d->dim;
-    t->count[K] = t->keys_total * d->key_heads * d->dim;
-    t->count[V] = t->keys_total * d->key_heads * d->value_dim;
-    t->count[LOG_GATE] = d->gate && keys ? t->keys_total * d->key_heads : 0;
-    t->count[SIGMA] = parameters && d->kind == BO_ATTENTION_RFA ? d->key_heads * d->dim : 0;
-    t->count[M] = parameters && d->kind == BO_ATTENTION_DARK ? d->key_heads * d->rank * d->dim : 0;
-    t->count[MIX] = parameters && d->kind == BO_ATTENTION_HYBRID ? d->heads : 0;
-    t->count[OUT] = t->queries_total * d->heads * d->value_dim;
+    size_t width = trial_width(d, which);
+    if (!trial_takes(d, which)) return 0;
+    if ((which >= SIGMA || which == BETA) && which != OUT && t->desc.no_parameters) return 0;
+    if ((which == M_K || which == BIAS_K) && t->desc.one_map) return 0;
+    if (which == Q || which == OUT) return t->queries_total * d->heads * width;
+    if (which < SIGMA) return t->keys_total * d->key_heads * width;
+    if (which == M || which == M_K) width *= d->rank;
+    return (which == MIX ? d->heads : d->key_heads) * width;
 }
 
 static inline void trial_normal(bo_rng *rng, float *array, size_t count, double deviation)
@@ -113,25 +195,62 @@ static inline void trial_gates(bo_rng *rng, float *gate, size_t count)
     }
 }
 
+/* DELTA is stable for β|k|² <= 2, and the other kinds for any β >= 0. Some tokens are let pass: β = 0. */
+static inline void trial_betas(bo_rng *rng, const bo_attention_desc *d, const float *k, float *beta, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        double square = 1;
+        for (size_t c = 0; c < d->dim && !d->unit; c++) square += pow((double)k[i * d->dim + c], 2);
+        beta[i] = (float)(1.9 * bo_rng_uniform(rng));
+        if (d->kind == BO_ATTENTION_DELTA) beta[i] /= (float)square;
+        if (bo_rng_uniform(rng) < 0.05) beta[i] = 0;
+    }
+}
+
+/* Near the identity's first rows. */
+static inline void trial_matrices(bo_rng *rng, const bo_attention_desc *d, float *m, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool diagonal = i / d->dim % d->rank == i % d->dim;
+        m[i] = (float)(diagonal + 0.4 / sqrt((double)d->dim) * bo_rng_normal(rng));
+    }
+}
+
+static inline void trial_parameters(bo_rng *rng, trial *t)
+{
+    for (size_t i = 0; i < t->count[SIGMA]; i++) t->array[SIGMA][i] = (float)(0.6 + bo_rng_uniform(rng));
+    trial_matrices(rng, t->d, t->array[M], t->count[M]);
+    for (size_t i = 0; i < t->count[MIX]; i++) t->array[MIX][i] = (float)(0.3 + 2 * bo_rng_uniform(rng));
+    trial_matrices(rng, t->d, t->array[M_K], t->count[M_K]);
+    trial_normal(rng, t->array[BIAS], t->count[BIAS], 0.4);
+    trial_normal(rng, t->array[BIAS_K], t->count[BIAS_K], 0.4);
+    for (size_t i = 0; i < t->count[LAMBDA]; i++) t->array[LAMBDA][i] = (float)(0.4 + bo_rng_uniform(rng));
+    for (size_t i = 0; i < t->count[LOG_DECAY]; i++) /* from 1 to e^-2 */
+        t->array[LOG_DECAY][i] = (float)(-2 * fmax(0, pow(bo_rng_uniform(rng), 4) - 1e-3));
+}
+
+/* Of a coordinate of q and k. Keys that DELTA takes as they are with β = 1 are short enough for it. */
+static inline double trial_deviation(const trial *t)
+{
+    double norm = t->desc.norm > 0 ? t->desc.norm : 1.5;
+    if (t->d->kind == BO_ATTENTION_DELTA && !t->d->unit && t->desc.no_parameters) norm = fmin(norm, 0.7);
+    return norm / sqrt((double)t->d->dim);
+}
+
 static inline void trial_fill(trial *t)
 {
-    const bo_attention_desc *d = t->d;
     bo_rng rng = bo_rng_make(t->desc.seed, bo_rng_stream("test.trial", 0));
-    double deviation = (t->desc.norm > 0 ? t->desc.norm : 1.5) / sqrt((double)d->dim);
     for (size_t i = 0; i < TRIAL_ARRAYS; i++) {
+        t->count[i] = trial_count(t, (trial_array)i);
         t->array[i] = trial_floats(t->count[i]);
         t->gradient[i] = trial_floats(t->count[i]);
     }
-    trial_normal(&rng, t->array[Q], t->count[Q], deviation);
-    trial_normal(&rng, t->array[K], t->count[K], deviation);
+    trial_normal(&rng, t->array[Q], t->count[Q], trial_deviation(t));
+    trial_normal(&rng, t->array[K], t->count[K], trial_deviation(t));
     trial_normal(&rng, t->array[V], t->count[V], 1);
     trial_gates(&rng, t->array[LOG_GATE], t->count[LOG_GATE]);
-    for (size_t i = 0; i < t->count[SIGMA]; i++) t->array[SIGMA][i] = (float)(0.6 + bo_rng_uniform(&rng));
-    for (size_t i = 0; i < t->count[M]; i++) {
-        bool diagonal = i / d->dim % d->rank == i % d->dim;
-        t->array[M][i] = (float)(diagonal + 0.4 / sqrt((double)d->dim) * bo_rng_normal(&rng));
-    }
-    for (size_t i = 0; i < t->count[MIX]; i++) t->array[MIX][i] = (float)(0.3 + 2 * bo_rng_uniform(&rng));
+    trial_parameters(&rng, t);
+    trial_betas(&rng, t->d, t->array[K], t->array[BETA], t->count[BETA]);
     trial_normal(&rng, t->gradient[OUT], t->count[OUT], 1);
 }
 
@@ -145,7 +264,49 @@ static inline bo_attention_inputs trial_inputs(const trial *t)
                                  .log_gate = given[LOG_GATE],
                                  .sigma = given[SIGMA],
                                  .m = given[M],
-                                 .mix = given[MIX]};
+                                 .mix = given[MIX],
+                                 .beta = given[BETA],
+                                 .log_decay = given[LOG_DECAY],
+                                 .lambda = given[LAMBDA],
+                                 .m_k = given[M_K],
+                                 .bias = given[BIAS],
+                                 .bias_k = given[BIAS_K]};
+}
+
+/* The inputs from a token on, of one sequence with tokens first. */
+static inline bo_attention_inputs trial_inputs_from(const trial *t, size_t first)
+{
+    const bo_attention_desc *d = t->d;
+    bo_attention_inputs in = trial_inputs(t);
+    in.q += first * d->heads * d->dim;
+    in.k += first * d->key_heads * d->dim;
+    in.v += first * d->key_heads * d->value_dim;
+    if (in.log_gate) in.log_gate += first * d->key_heads * trial_width(d, LOG_GATE);
+    if (in.beta) in.beta += first * d->key_heads;
+    return in;
+}
+
+/* Attention that must see data before it is used sees queries and keys like the trial's. */
+static inline bo_status trial_calibrate(bo_context *context, const trial *t, bo_attention *attention)
+{
+    enum { ROWS = 50 };
+    const bo_attention_desc *d = bo_attention_describe(attention);
+    if (!d->proposal && d->features.sampling != BO_SAMPLING_OPTIMAL) return BO_OK;
+    float *q = trial_floats(d->heads * ROWS * d->dim), *k = trial_floats(d->key_heads * ROWS * d->dim);
+    bo_rng rng = bo_rng_make(t->desc.seed, bo_rng_stream("test.trial.calibration", 0));
+    trial_normal(&rng, q, d->heads * ROWS * d->dim, trial_deviation(t));
+    trial_normal(&rng, k, d->key_heads * ROWS * d->dim, trial_deviation(t));
+    bo_attention_shape shape = {.sequences = 1, .tokens = ROWS};
+    bo_attention_inputs in = trial_inputs(t);
+    in.q = q, in.k = k;
+    bo_calibration *seen = NULL;
+    bo_status status = bo_calibration_create(context, attention, 0, &seen);
+    if (status == BO_OK) status = bo_calibration_add(context, seen, &shape, &in);
+    if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, 0, NULL);
+    bo_calibration_destroy(seen);
+    free(q);
+    free(k);
+    return status;
 }
 
 static inline void **trial_states(const trial *t)
@@ -160,25 +321,33 @@ static inline void **trial_states(const trial *t)
     return states;
 }
 
+/* Rows of past tokens like those of the call. */
+static inline void trial_fill_past(trial *t)
+{
+    const bo_attention_desc *d = t->d;
+    size_t rows = t->desc.shape.sequences * d->key_heads * t->desc.past;
+    bo_rng rng = bo_rng_make(t->desc.seed, bo_rng_stream("test.trial.past", 0));
+    for (size_t i = K; i <= BETA; i++) t->past[i] = trial_floats(rows * trial_width(d, (trial_array)i));
+    trial_normal(&rng, t->past[K], rows * d->dim, trial_deviation(t));
+    trial_normal(&rng, t->past[V], rows * d->value_dim, 1);
+    trial_gates(&rng, t->past[LOG_GATE], rows * trial_width(d, LOG_GATE));
+    trial_betas(&rng, d, t->past[K], t->past[BETA], rows);
+}
+
 /* States that have absorbed `past` tokens. */
 static inline void trial_begin(trial *t)
 {
     const bo_attention_desc *d = t->d;
-    size_t rows = t->desc.shape.sequences * d->key_heads * t->desc.past;
     size_t queries = t->desc.shape.sequences * d->heads * t->desc.past;
-    bo_rng rng = bo_rng_make(t->desc.seed, bo_rng_stream("test.trial.past", 0));
-    double deviation = (t->desc.norm > 0 ? t->desc.norm : 1.5) / sqrt((double)d->dim);
-    t->past_k = trial_floats(rows * d->dim), t->past_v = trial_floats(rows * d->value_dim);
-    t->past_gate = trial_floats(rows);
-    trial_normal(&rng, t->past_k, rows * d->dim, deviation);
-    trial_normal(&rng, t->past_v, rows * d->value_dim, 1);
-    trial_gates(&rng, t->past_gate, rows);
+    trial_fill_past(t);
     if (!t->desc.past) return;
     t->initial = trial_states(t);
     bo_attention_shape shape = {.sequences = t->desc.shape.sequences, .tokens = t->desc.past};
     bo_attention_inputs in = trial_inputs(t);
     float *q = trial_floats(queries * d->dim), *out = trial_floats(queries * d->value_dim);
-    in.q = q, in.k = t->past_k, in.v = t->past_v, in.log_gate = d->gate ? t->past_gate : NULL;
+    in.q = q, in.k = t->past[K], in.v = t->past[V];
+    in.log_gate = trial_takes(d, LOG_GATE) ? t->past[LOG_GATE] : NULL;
+    in.beta = trial_takes(d, BETA) && !t->desc.no_parameters ? t->past[BETA] : NULL;
     assert_ok(t->context, bo_attention_extend(t->context, t->attention, &shape, &in, t->initial, out));
     free(q);
     free(out);
@@ -209,8 +378,9 @@ static inline trial trial_make(bo_context *context, const trial_desc *desc)
     t.d = bo_attention_describe(t.attention);
     t.gradient_floats = bo_attention_state_gradient(t.attention);
     trial_lengths(&t);
-    trial_counts(&t);
     trial_fill(&t);
+    status = trial_calibrate(context, &t, t.attention);
+    if (status != BO_OK) fail_msg("%s: calibration: %s", desc->name, bo_context_error(context));
     trial_begin(&t);
     t.final = trial_states(&t);
     trial_final_gradients(&t);
@@ -230,7 +400,8 @@ static inline void trial_drop(trial *t)
         free(t->array[i]);
         free(t->gradient[i]);
     }
-    void *single[] = {t->queries, t->keys, t->query_start, t->key_start, t->past_k, t->past_v, t->past_gate, t->tape};
+    void *single[] = {t->queries, t->keys, t->query_start, t->key_start, t->tape};
+    for (size_t i = 0; i < SIGMA; i++) free(t->past[i]);
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) free(single[i]);
     trial_free_each(t->initial, n);
     trial_free_each(t->final, n);
@@ -248,6 +419,7 @@ static inline void trial_forward(trial *t)
     free(t->tape);
     t->tape = aligned_alloc(64, (bytes + 127) / 64 * 64);
     bo_attention_inputs in = trial_inputs(t);
+    if (t->d->kind == BO_ATTENTION_RIDGE) in.solves = &t->solves;
     bo_status status = bo_attention_forward(t->context, t->attention, &t->desc.shape, &in,
                                             (const void *const *)t->initial, t->final, t->array[OUT], t->tape);
     if (status != BO_OK) fail_msg("%s: forward: %s", t->desc.name, bo_context_error(t->context));
@@ -262,7 +434,13 @@ static inline bo_attention_gradients trial_gradients(float *const wanted[TRIAL_A
                                     .sigma = wanted[SIGMA],
                                     .m = wanted[M],
                                     .mix = wanted[MIX],
-                                    .initial = initial};
+                                    .initial = initial,
+                                    .beta = wanted[BETA],
+                                    .log_decay = wanted[LOG_DECAY],
+                                    .lambda = wanted[LAMBDA],
+                                    .m_k = wanted[M_K],
+                                    .bias = wanted[BIAS],
+                                    .bias_k = wanted[BIAS_K]};
 }
 
 static inline void trial_backward(trial *t)

@@ -1,0 +1,144 @@
+/* From a trial's layout to one key head and back. */
+#ifndef BO_TEST_ATTENTION_JUDGE_HEAD_H
+#define BO_TEST_ATTENTION_JUDGE_HEAD_H
+
+#include "trial.h"
+
+/* Where row `token` of (sequence, head) begins in an array of `heads` heads. */
+static inline size_t trial_at(const trial *t, size_t heads, size_t width, bool keys, size_t s, size_t head,
+                              size_t token)
+{
+    const size_t *starts = keys ? t->key_start : t->query_start, *lengths = keys ? t->keys : t->queries;
+    size_t total = keys ? t->keys_total : t->queries_total;
+    if (t->desc.shape.layout == BO_LAYOUT_TOKENS_FIRST) return ((starts[s] + token) * heads + head) * width;
+    if (t->desc.shape.lengths) return (head * total + starts[s] + token) * width;
+    return (starts[s] * heads + head * lengths[s] + token) * width;
+}
+
+/* Keys that the oracle sees one by one although a state held them. */
+static inline size_t trial_kept(const trial *t)
+{
+    size_t past = t->desc.past;
+    if (oracle_explicit(t->d)) return past;
+    if (t->d->kind == BO_ATTENTION_HYBRID) return past < t->d->window ? past : t->d->window;
+    return 0;
+}
+
+static inline size_t trial_features(const trial *t)
+{
+    const bo_features *map = bo_attention_features(t->attention, 0);
+    return map ? bo_features_describe(map)->features : 0;
+}
+
+/* Floats of what a state holds for one key head, kept keys aside: S and z, or a memory's matrices. */
+static inline size_t trial_sums(const trial *t)
+{
+    size_t value = t->d->value_dim, dim = t->d->dim;
+    if (!trial_is_memory(t->d)) return trial_features(t) * (value + 1);
+    return dim * (t->d->kind == BO_ATTENTION_RIDGE ? value + dim : value);
+}
+
+/* One key head of one sequence. */
+typedef struct judge_head {
+    size_t sequence, key_head, group, queries;
+    size_t kept, features; /* 0 for the memories */
+    double *owned[40];
+    size_t owned_count;
+} judge_head;
+
+static inline judge_head judge_head_make(const trial *t, size_t sequence, size_t key_head)
+{
+    return (judge_head){.sequence = sequence,
+                        .key_head = key_head,
+                        .group = t->d->heads / t->d->key_heads,
+                        .queries = t->queries[sequence],
+                        .kept = trial_kept(t),
+                        .features = trial_features(t)};
+}
+
+static inline void judge_head_drop(judge_head *j)
+{
+    for (size_t i = 0; i < j->owned_count; i++) free(j->owned[i]);
+}
+
+static inline double *judge_array(judge_head *j, size_t count)
+{
+    assert_true(j->owned_count < 40);
+    return j->owned[j->owned_count++] = oracle_zeros(count);
+}
+
+/* The same numbers in double. */
+static inline double *judge_doubles(judge_head *j, size_t count, const float *from)
+{
+    double *values = judge_array(j, count);
+    for (size_t i = 0; i < count; i++) values[i] = (double)from[i];
+    return values;
+}
+
+/* Rows of one head, in double; the kept ones of the past first. */
+static inline double *judge_rows(judge_head *j, const trial *t, trial_array which)
+{
+    const float *array = t->array[which], *past = t->past[which];
+    size_t keys = t->keys[j->sequence], kh = t->d->key_heads, all = t->desc.past, width = trial_width(t->d, which);
+    double *rows = judge_array(j, (j->kept + keys) * width);
+    for (size_t r = 0; r < j->kept; r++) {
+        size_t from = ((j->sequence * kh + j->key_head) * all + all - j->kept + r) * width;
+        for (size_t c = 0; c < width; c++) rows[r * width + c] = (double)past[from + c];
+    }
+    for (size_t r = 0; r < keys; r++) {
+        size_t from = trial_at(t, kh, width, true, j->sequence, j->key_head, r);
+        for (size_t c = 0; c < width; c++) rows[(j->kept + r) * width + c] = (double)array[from + c];
+    }
+    return rows;
+}
+
+/* The group's queries (or their gradients). */
+static inline double *judge_queries(judge_head *j, const trial *t, const float *array, size_t width)
+{
+    double *rows = judge_array(j, j->group * j->queries * width);
+    for (size_t g = 0; g < j->group; g++)
+        for (size_t r = 0; r < j->queries; r++) {
+            size_t from = trial_at(t, t->d->heads, width, false, j->sequence, j->key_head * j->group + g, r);
+            for (size_t c = 0; c < width; c++) rows[(g * j->queries + r) * width + c] = (double)array[from + c];
+        }
+    return rows;
+}
+
+/* This head's part of a parameter; NULL where it is not given. */
+static inline double *judge_parameter(judge_head *j, const trial *t, trial_array which)
+{
+    size_t width = t->count[which] / t->d->key_heads;
+    return width ? judge_doubles(j, width, t->array[which] + j->key_head * width) : NULL;
+}
+
+/* Where its gradient is added up; NULL where there is none. */
+static inline double *judge_parameter_gradient(const judge_head *j, const trial *t, const trial_answer *a,
+                                               trial_array which)
+{
+    return t->count[which] ? a->gradient[which] + j->key_head * (t->count[which] / t->d->key_heads) : NULL;
+}
+
+/* ---- back ------------------------------------------------------------------------------------------------------ */
+
+static inline void judge_put_rows(const judge_head *j, const trial *t, const double *rows, trial_array which,
+                                  double *array)
+{
+    size_t width = trial_width(t->d, which);
+    for (size_t r = 0; r < t->keys[j->sequence]; r++) {
+        size_t to = trial_at(t, t->d->key_heads, width, true, j->sequence, j->key_head, r);
+        for (size_t c = 0; c < width; c++) array[to + c] = rows[(j->kept + r) * width + c];
+    }
+}
+
+static inline void judge_put_queries(const judge_head *j, const trial *t, const double *rows, size_t width,
+                                     double *array)
+{
+    for (size_t g = 0; g < j->group; g++)
+        for (size_t r = 0; r < j->queries; r++) {
+            size_t head = j->key_head * j->group + g;
+            size_t to = trial_at(t, t->d->heads, width, false, j->sequence, head, r);
+            for (size_t c = 0; c < width; c++) array[to + c] = rows[(g * j->queries + r) * width + c];
+        }
+}
+
+#endif
