@@ -14,8 +14,11 @@ static void R(monomials)(const bo_features *f, size_t end, const REAL *t, REAL *
     const REAL root = (REAL)sqrt((double)f->desc.degree);
     z[0] = 1;
     for (size_t j = 0; j < f->desc.dim; j++) z[1 + j] = root * t[j];
-    for (const bo_run *run = f->runs; run < f->runs + end; run++) R(bo_products)
-    (f, f->desc.dim - run->variable, z + run->parents, t + run->variable, run->factors, z + run->children);
+    for (size_t q = 0; q < end; q++) {
+        bo_run run = f->runs[q];
+        size_t n = f->desc.dim - run.variable;
+        R(bo_products)(f, n, z + run.parents, t + run.variable, run.factors, z + run.children);
+    }
 }
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -31,17 +34,20 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
 static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
                         REAL *du, REAL *dt, void *scratch)
 {
-    size_t dim = f->desc.dim, lower = parents(&f->desc), runs = bo_polynomial_runs(&f->desc),
-           inner = inner_runs(&f->desc);
+    size_t dim = f->desc.dim, runs = bo_polynomial_runs(&f->desc);
+    size_t inner = inner_runs(&f->desc), lower = parents(&f->desc);
     const REAL root = (REAL)sqrt((double)f->desc.degree);
     REAL *mono = scratch, *grad = mono + lower;
     (void)u, (void)du;
     for (size_t r = 0; r < rows; r++, t += dim, dz += lddz, dt += dim) {
         R(monomials)(f, inner, t, mono);
         memcpy(grad, dz, lower * sizeof *grad);
-        for (const bo_run *run = f->runs + runs; run-- > f->runs;) R(bo_products_back)
-        (f, dim - run->variable, mono + run->parents, t + run->variable, run->factors,
-         (run->children < lower ? grad : dz) + run->children, grad + run->parents, dt + run->variable);
+        for (size_t q = runs; q-- > 0;) {
+            bo_run run = f->runs[q];
+            size_t n = dim - run.variable, p = run.parents, v = run.variable;
+            const REAL *in = (run.children < lower ? grad : dz) + run.children;
+            R(bo_products_back)(f, n, mono + p, t + v, run.factors, in, grad + p, dt + v);
+        }
         for (size_t j = 0; j < dim; j++) dt[j] += root * grad[1 + j];
     }
 }
