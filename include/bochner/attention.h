@@ -164,7 +164,9 @@ typedef struct bo_attention_shape {
     bo_layout layout;
 } bo_attention_shape;
 
-/* How the systems of RIDGE were solved. Exactly (no gate): residuals are those of the factor, iterations 0. */
+/* How the systems of RIDGE were solved. Residuals are computed anew from x: with a gate those of all systems; without, where
+ * a factor of H + Λ gives x and nothing is iterated, those of the last query of every chunk, and of every step, in the
+ * state's own H: how far it and the factor have drifted apart. */
 typedef struct bo_solves {
     uint64_t systems, iterations; /* solved, and steps of conjugate gradients in all */
     double largest_residual;      /* |(H + Λ)x - q| / |q|, the largest */
@@ -300,19 +302,21 @@ BO_API void bo_calibration_destroy(bo_calibration *calibration); /* NULL is fine
 /* Takes in a batch: q, k, and the parameters of RFA, DARK and LEARNED; v and the rest are not looked at. */
 BO_API bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
                                     const bo_attention_inputs *inputs);
-/* What the data promises, for the key head where features do worst. Second moments are of one feature's estimate of
- * exp(s q·k) over independent q and k of the data, relative to E exp(s q·k)², as logarithms: 0 is perfect, and m
- * features leave a relative variance of (exp(log_…) - 1) / m. */
+/* What the data promises, for the key head where frequencies do worst. Second moments are of one frequency's estimate of
+ * the kernel over independent q and k of the data, relative to E k(q, k)², as logarithms: 0 is perfect, and m independent
+ * frequencies leave a relative variance of (exp(log_…) - 1) / m; couplings (orthogonal, …) less. Measured on some hundred
+ * rows that the calibration keeps, which for norms beyond 2 or so see too few of the pairs that matter. */
 typedef struct bo_calibration_report {
     uint64_t rows;         /* of q and k, taken in */
     size_t key_head;
-    double log_isotropic;  /* as drawn from N(0, I) */
-    double log_drawn;      /* as drawn now */
+    double log_isotropic;  /* as drawn from the kernel's spectrum, N(0, I) */
+    double log_drawn;      /* as drawn now; of chosen ones with what the candidates add, which fade as they grow in number */
     double log_floor;      /* the least there is, by optimal sampling: (E sqrt(E f(q)² E f(k)²))² */
 } bo_calibration_report;
 /* Draws the frequencies of every key head anew from the statistics, and makes the attention ready for use. draw as in
- * bo_attention_redraw. Nobody else may be using the attention meanwhile; states made before no longer fit it. Refused
- * where no row has been added. out may be NULL. */
+ * bo_attention_redraw, which takes other frequencies of the same proposal but cannot choose among candidates. Trigonometric
+ * features are optimal as drawn, and stay so. Nobody else may be using the attention meanwhile; states made before no
+ * longer fit it. Refused where no row has been added. On failure the attention is as it was. out may be NULL. */
 BO_API bo_status bo_calibration_apply(bo_context *context, const bo_calibration *calibration, bo_attention *attention,
                                       uint64_t draw, bo_calibration_report *out);
 

@@ -115,21 +115,36 @@ static bo_status average(bo_context *context, const bo_features *map, const bo_s
     return status;
 }
 
-static bo_status judge_positive(bo_context *context, const bo_features *map, bo_features *many, const bo_sample *q,
-                                const bo_sample *k, bo_calibration_report *out)
+/* What a frequency that was chosen among candidates of a law adds up to, relative to E k²: the second moment of the choice,
+ * and the variance of the candidates as far as they are not many. */
+static double log_chosen(const bo_features *map, double log_choice, double log_law)
 {
+    double share = (double)bo_features_frequencies(map) / (double)bo_features_describe(map)->candidates;
+    return log(exp(fmax(0, log_choice)) + share * expm1(fmax(0, log_law)));
+}
+
+static bo_status judge_positive(bo_context *context, const bo_features *map, bo_features *many, const bo_sample *q,
+                                const bo_sample *k, double square, bo_calibration_report *out)
+{
+    double choice;
     BO_TRY(least_of_positive(context, many, q, k, &out->log_floor));
     BO_TRY(bo_features_log_second(context, map, false, q, k, &out->log_isotropic));
-    if (bo_features_resampled(map)) return average(context, map, q, k, &out->log_drawn, NULL);
-    return bo_features_log_second(context, map, true, q, k, &out->log_drawn);
+    BO_TRY(bo_features_log_second(context, map, true, q, k, &out->log_drawn));
+    if (!bo_features_resampled(map)) return BO_OK;
+    BO_TRY(average(context, map, q, k, &choice, NULL));
+    out->log_drawn = square + log_chosen(map, choice - square, out->log_drawn - square);
+    return BO_OK;
 }
 
 /* Many frequencies of the kernel's spectrum tell the first and the last. */
 static bo_status judge_other(bo_context *context, const bo_features *map, const bo_features *many, const bo_sample *q,
-                             const bo_sample *k, bo_calibration_report *out)
+                             const bo_sample *k, double square, bo_calibration_report *out)
 {
+    double choice;
     BO_TRY(average(context, many, q, k, &out->log_isotropic, &out->log_floor));
-    return average(context, map, q, k, &out->log_drawn, NULL);
+    BO_TRY(average(context, map, q, k, &choice, NULL));
+    out->log_drawn = square + log_chosen(map, choice - square, out->log_isotropic - square);
+    return BO_OK;
 }
 
 /* Every frequency has the same energy, so that there is nothing to choose: the variance of one, over pairs. */
@@ -161,8 +176,8 @@ bo_status bo_calibration_judge(bo_context *context, const bo_calibration *calibr
     bo_features *many;
     bool positive = bo_features_describe(map)->function == BO_FUNCTION_POSITIVE;
     BO_TRY(bo_features_like(context, map, &origin, &many));
-    bo_status status =
-        positive ? judge_positive(context, map, many, &q, &k, out) : judge_other(context, map, many, &q, &k, out);
+    bo_status status = positive ? judge_positive(context, map, many, &q, &k, square, out)
+                                : judge_other(context, map, many, &q, &k, square, out);
     bo_features_destroy(many);
     out->log_isotropic -= square;
     out->log_drawn -= square;

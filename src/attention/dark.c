@@ -239,30 +239,24 @@ static bo_status make_laws(bo_context *context, const bo_call *call, const float
     return BO_OK;
 }
 
-/* The factors that the frequencies of these maps were stretched by until now: maps x dim x dim. */
-static void copy_factors(const bo_attention *attention, size_t maps, double *out)
-{
-    size_t count = attention->desc.dim * attention->desc.dim;
-    for (size_t i = 0; i < maps * count; i++) out[i] = (double)bo_features_proposal(attention->features[i / count])[i % count];
-}
-
-/* All maps, or none: those that were changed before a failure are changed back. Should even that fail, the new
- * fingerprint keeps old states away. */
+/* All maps, or none. */
 static bo_status use_laws(bo_context *context, bo_attention *attention, size_t maps, const bo_law *laws)
 {
-    size_t count = attention->desc.dim * attention->desc.dim, done = 0;
-    bool again = bo_features_proposal(attention->features[0]) != NULL; /* and so have the others, or none */
-    double *before = bo_alloc_raw(context, again ? maps * count : 0, sizeof *before, "the proposals before");
-    if (!before) return BO_MEMORY;
-    if (again) copy_factors(attention, maps, before);
-    bo_status status = BO_OK;
-    for (; status == BO_OK && done < maps; done += status == BO_OK)
-        status = bo_features_propose(context, attention->features[done], laws[done].root);
-    for (size_t h = 0; status != BO_OK && h < done; h++)
-        bo_features_propose(context, attention->features[h], again ? before + h * count : NULL);
+    bo_features **fresh = bo_alloc(context, maps, sizeof *fresh, "maps of a proposal");
+    bo_status status = fresh ? BO_OK : BO_MEMORY;
+    for (size_t h = 0; status == BO_OK && h < maps; h++) {
+        bo_origin origin = {.seed = bo_features_describe(attention->features[h])->seed, .factor = laws[h].root};
+        status = bo_features_like(context, attention->features[h], &origin, &fresh[h]);
+    }
+    for (size_t h = 0; fresh && h < maps; h++) {
+        if (status == BO_OK) bo_features_exchange(attention->features[h], fresh[h]);
+        bo_features_destroy(fresh[h]);
+    }
+    bo_free(fresh);
+    if (status != BO_OK) return status;
+    attention->ready = true;
     bo_attention_refresh(attention);
-    bo_free(before);
-    return status;
+    return BO_OK;
 }
 
 static void warn(bo_context *context, const bo_dark_report *r)
@@ -294,6 +288,11 @@ static bo_status check_proposal(bo_context *context, const bo_attention *attenti
                        desc->dim, desc->features.dim);
     if (bo_features_describe(attention->features[0])->length_scales)
         return bo_fail(context, BO_INVALID, "a proposal is for features without length scales");
+    if (desc->features.sampling != BO_SAMPLING_DRAWN ||
+        (desc->proposal != BO_PROPOSAL_NONE && desc->proposal != BO_PROPOSAL_GAUSSIAN))
+        return bo_fail(context, BO_INVALID,
+                       "this is proposal gaussian, sampling drawn; found %s, %s, which bo_calibration_apply draws",
+                       bo_proposal_name(desc->proposal), bo_sampling_name(desc->features.sampling));
     return BO_OK;
 }
 

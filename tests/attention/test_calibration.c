@@ -1,0 +1,554 @@
+/* Calibration: the statistics by their plain formulas, unbiased estimates from every law, attention that stays causal and
+ * frozen, and everything that is refused. */
+#include <bochner/attention.h>
+#include "attention/calibration.h"
+#include "base/counting.h"
+
+enum { HEADS = 4, KEY_HEADS = 2, TOKENS = 90, DIM = 5, VALUES = 3 };
+
+typedef struct data {
+    float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM], v[KEY_HEADS * TOKENS * VALUES];
+} data;
+
+/* Anisotropic, with means, key head 1 larger. */
+static data *make_data(uint64_t seed, double size)
+{
+    data *d = malloc(sizeof *d);
+    bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.calibration", 0));
+    for (size_t i = 0; i < HEADS * TOKENS * DIM; i++)
+        d->q[i] = (float)(size * (0.1 + (double)(1 + i % DIM) / DIM * bo_rng_normal(&rng)));
+    for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++)
+        d->k[i] = (float)(size * (i < TOKENS * DIM ? 0.8 : 1) * ((double)(DIM - i % DIM) / DIM * bo_rng_normal(&rng)));
+    for (size_t i = 0; i < KEY_HEADS * TOKENS * VALUES; i++) d->v[i] = (float)bo_rng_normal(&rng);
+    return d;
+}
+
+static bo_attention_inputs inputs_of(const data *d)
+{
+    return (bo_attention_inputs){.q = d->q, .k = d->k, .v = d->v};
+}
+
+static bo_attention_desc desc_of(bo_attention_kind kind, bo_proposal proposal, bo_sampling sampling)
+{
+    bo_attention_desc desc = {.kind = kind,
+                              .heads = HEADS,
+                              .key_heads = KEY_HEADS,
+                              .dim = DIM,
+                              .value_dim = VALUES,
+                              .causal = true,
+                              .proposal = proposal};
+    if (kind != BO_ATTENTION_RFA && kind != BO_ATTENTION_LINEAR) desc.scale = 0.6;
+    desc.features = (bo_features_desc){.features = 16, .sampling = sampling, .seed = 3};
+    return desc;
+}
+
+static bo_attention *make(bo_context *context, const bo_attention_desc *desc)
+{
+    bo_attention *attention = NULL;
+    assert_ok(context, bo_attention_create(context, desc, &attention));
+    return attention;
+}
+
+static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+
+/* ---- statistics ------------------------------------------------------------------------------------------------- */
+
+/* Mean and second moments of the rows that a law sees of the first tokens of a batch. */
+static void plain_moments(const data *d, size_t tokens, bool keys, size_t laws, size_t law, double *mean,
+                          double *second)
+{
+    size_t heads = (keys ? KEY_HEADS : HEADS) / laws;
+    double rows = (double)(heads * tokens);
+    memset(mean, 0, DIM * sizeof *mean);
+    memset(second, 0, DIM * DIM * sizeof *second);
+    for (size_t r = 0; r < heads * tokens; r++) {
+        size_t row = (law * heads + r / tokens) * TOKENS + r % tokens;
+        const float *x = (keys ? d->k : d->q) + row * DIM;
+        for (size_t i = 0; i < DIM * DIM; i++) second[i] += (double)x[i / DIM] * (double)x[i % DIM] / rows;
+        for (size_t i = 0; i < DIM; i++) mean[i] += (double)x[i] / rows;
+    }
+}
+
+/* The first tokens of every head, tokens first. */
+static void add_batch(bo_context *context, bo_calibration *c, const data *d, size_t tokens)
+{
+    float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM];
+    bo_attention_inputs in = {.q = q, .k = k};
+    bo_attention_shape shape = {.sequences = 1, .tokens = tokens, .layout = BO_LAYOUT_TOKENS_FIRST};
+    for (size_t t = 0; t < tokens; t++) {
+        for (size_t h = 0; h < HEADS; h++)
+            memcpy(q + (t * HEADS + h) * DIM, d->q + (h * TOKENS + t) * DIM, DIM * sizeof *q);
+        for (size_t h = 0; h < KEY_HEADS; h++)
+            memcpy(k + (t * KEY_HEADS + h) * DIM, d->k + (h * TOKENS + t) * DIM, DIM * sizeof *k);
+    }
+    assert_ok(context, bo_calibration_add(context, c, &shape, &in));
+}
+
+/* Three batches of 90, 30 and 90 tokens: with momentum μ S = μ² S₁ + μ (1 - μ) S₂ + (1 - μ) S₃, without (90 S₁ + 30 S₂ +
+ * 90 S₃) / 210. */
+static void moving_averages_are_the_plain_ones(void **state)
+{
+    (void)state;
+    const size_t tokens[3] = {TOKENS, TOKENS / 3, TOKENS};
+    const double weights[2][3] = {{3 / 7.0, 1 / 7.0, 3 / 7.0}, {0.49, 0.21, 0.3}};
+    bo_context *context = test_context(2);
+    data *batches[3] = {make_data(1, 1), make_data(2, 1.5), make_data(3, 0.7)};
+    for (int i = 0; i < 4; i++) {
+        int one_draw = i / 2, with = i % 2;
+        size_t laws = one_draw ? 1 : KEY_HEADS;
+        bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_DRAWN);
+        desc.one_draw = one_draw;
+        bo_attention *attention = make(context, &desc);
+        bo_calibration *c;
+        assert_ok(context, bo_calibration_create(context, attention, with ? 0.7 : 0, &c));
+        for (int b = 0; b < 3; b++) add_batch(context, c, batches[b], tokens[b]);
+        assert_int_equal(c->laws, laws);
+        for (size_t side = 0; side < 2 * laws; side++) {
+            double mean[3][DIM], second[3][DIM * DIM];
+            const bo_seen *seen = &c->seen[side];
+            for (int b = 0; b < 3; b++)
+                plain_moments(batches[b], tokens[b], side % 2, laws, side / 2, mean[b], second[b]);
+            const double *w = weights[with];
+            for (size_t j = 0; j < DIM; j++)
+                assert_close(seen->moments.mean[j], w[0] * mean[0][j] + w[1] * mean[1][j] + w[2] * mean[2][j], 1e-12);
+            for (size_t j = 0; j < DIM * DIM; j++)
+                assert_close(seen->moments.second[j], w[0] * second[0][j] + w[1] * second[1][j] + w[2] * second[2][j],
+                             1e-12);
+        }
+        bo_calibration_destroy(c);
+        bo_attention_destroy(attention);
+    }
+    for (int b = 0; b < 3; b++) free(batches[b]);
+    bo_context_destroy(context);
+}
+
+/* Batch b has only rows of (b, b, …): the kept rows tell which batch they are of. Shares of 512 rows scatter by at most
+ * one row a batch (the choice of slots is even), and by chance which rows of the earlier ones give way: 5 σ of a
+ * binomial. */
+static void kept_rows_have_the_batches_weights(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
+    bo_attention *attention = make(context, &desc);
+    data *d = make_data(1, 1);
+    bo_attention_inputs in = inputs_of(d);
+    for (int with = 0; with < 2; with++) {
+        const double expected[2][4] = {{0.25, 0.25, 0.25, 0.25}, {0.064, 0.096, 0.24, 0.6}};
+        size_t found[4] = {0};
+        bo_calibration *c;
+        assert_ok(context, bo_calibration_create(context, attention, with ? 0.4 : 0, &c));
+        for (int b = 0; b < 4; b++) {
+            for (size_t i = 0; i < HEADS * TOKENS * DIM; i++) d->q[i] = (float)b;
+            for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->k[i] = (float)b;
+            assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+        }
+        for (size_t i = 0; i < 2 * KEY_HEADS; i++)
+            for (size_t r = 0; r < BO_KEPT_ROWS; r++) {
+                size_t batch = (size_t)c->seen[i].kept[r * DIM];
+                for (size_t j = 0; j < DIM; j++) assert_true(c->seen[i].kept[r * DIM + j] == (float)batch);
+                found[batch]++;
+            }
+        for (size_t b = 0; b < 4; b++) {
+            double n = 2 * KEY_HEADS * BO_KEPT_ROWS, p = expected[with][b];
+            assert_close((double)found[b] / n, p, 5 * sqrt(p * (1 - p) / n));
+        }
+        bo_calibration_destroy(c);
+    }
+    free(d);
+    bo_attention_destroy(attention);
+    bo_context_destroy(context);
+}
+
+/* RFA sees rows of norm about 1 times σ, DARK sees M x. */
+static void rows_are_those_after_the_front(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    data *d = make_data(5, 1);
+    bo_attention_inputs in = inputs_of(d);
+    float sigma[KEY_HEADS * DIM], m[KEY_HEADS * 2 * DIM];
+    for (size_t i = 0; i < KEY_HEADS * DIM; i++) sigma[i] = 2;
+    for (size_t i = 0; i < KEY_HEADS * 2 * DIM; i++) m[i] = (float)i / 10;
+    bo_attention_desc desc = desc_of(BO_ATTENTION_RFA, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
+    desc.features.kernel = BO_KERNEL_ARCCOS;
+    bo_attention *rfa = make(context, &desc);
+    bo_calibration *c;
+    in.sigma = sigma;
+    assert_ok(context, bo_calibration_create(context, rfa, 0, &c));
+    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+    for (size_t i = 0; i < 2 * KEY_HEADS; i++)
+        for (size_t r = 0; r < BO_KEPT_ROWS; r++) {
+            double norm = 0;
+            for (size_t j = 0; j < DIM; j++) norm += pow((double)c->seen[i].kept[r * DIM + j], 2);
+            assert_close(sqrt(norm), 2, 0.02);
+        }
+    bo_calibration_destroy(c);
+    bo_attention_destroy(rfa);
+
+    desc = desc_of(BO_ATTENTION_DARK, BO_PROPOSAL_SDERF, BO_SAMPLING_DRAWN);
+    desc.rank = 2;
+    bo_attention *dark = make(context, &desc);
+    in.sigma = NULL;
+    in.m = m;
+    assert_ok(context, bo_calibration_create(context, dark, 0, &c));
+    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+    double expected = 0; /* E (Mk)₀ (Mk)₁ of key head 1 */
+    for (size_t t = 0; t < TOKENS; t++) {
+        double y[2] = {0};
+        for (size_t i = 0; i < 2; i++)
+            for (size_t j = 0; j < DIM; j++)
+                y[i] += (double)m[(2 + i) * DIM + j] * (double)d->k[(TOKENS + t) * DIM + j];
+        expected += y[0] * y[1] / TOKENS;
+    }
+    assert_close(c->seen[3].moments.second[1], expected, 1e-5 * fabs(expected)); /* M x is in float */
+    assert_ok(context, bo_calibration_apply(context, c, dark, 0, NULL));
+    bo_calibration_destroy(c);
+    bo_attention_destroy(dark);
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* ---- laws ------------------------------------------------------------------------------------------------------- */
+
+/* FAVOR++ and FAVOR# have the least second moment at the pairs that they are made for: one pair of rows is all the data,
+ * and scaling R up or down in any direction makes it larger. */
+static void proposals_are_the_best_of_their_kind(void **state)
+{
+    (void)state;
+    const float pair[2][3] = {{0.9F, -0.2F, 0.4F}, {0.5F, 0.3F, -0.1F}};
+    bo_context *context = test_context(1);
+    bo_features_desc desc = {.kernel = BO_KERNEL_SOFTMAX, .dim = 3, .features = 8, .seed = 1};
+    bo_sample q = {pair[0], 1, 3}, k = {pair[1], 1, 3};
+    bo_features *map;
+    assert_ok(context, bo_features_create(context, &desc, &map));
+    double second[2][9], root[9], at_best, other;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < 9; j++) second[i][j] = (double)pair[i][j / 3] * (double)pair[i][j % 3];
+    double mean[2][3] = {{(double)pair[0][0], (double)pair[0][1], (double)pair[0][2]},
+                         {(double)pair[1][0], (double)pair[1][1], (double)pair[1][2]}};
+    bo_second_moments mq = {mean[0], second[0]}, mk = {mean[1], second[1]};
+    double isotropic;
+    assert_ok(context, bo_features_log_second(context, map, false, &q, &k, &isotropic));
+    for (int p = BO_PROPOSAL_OPRF; p <= BO_PROPOSAL_SDERF; p++) {
+        double before = isotropic;
+        assert_ok(context, bo_proposal_root(context, (bo_proposal)p, 3, &mq, &mk, root));
+        assert_ok(context, bo_features_propose(context, map, root));
+        assert_ok(context, bo_features_log_second(context, map, true, &q, &k, &at_best));
+        assert_true(at_best < before);
+        isotropic = at_best; /* FAVOR# is better still */
+        for (int sign = -1; sign < 2; sign += 2)
+            for (size_t direction = 0; direction < (p == BO_PROPOSAL_OPRF ? 1 : 4); direction++) {
+                double bent[9];
+                for (size_t i = 0; i < 9; i++) {
+                    bool here = direction == 3 || p == BO_PROPOSAL_OPRF || i % 3 == direction;
+                    bent[i] = root[i] * (here ? 1 + 0.05 * sign : 1);
+                }
+                assert_ok(context, bo_features_propose(context, map, bent));
+                assert_ok(context, bo_features_log_second(context, map, true, &q, &k, &other));
+                assert_true(other > at_best + 1e-5);
+            }
+    }
+    bo_features_destroy(map);
+    bo_context_destroy(context);
+}
+
+static double product(bo_context *context, const bo_features *map, const float *x, const float *y)
+{
+    float zx[64], zy[64];
+    size_t length = bo_features_describe(map)->features;
+    double sum = 0;
+    assert_ok(context, bo_features_apply(context, map, 1, x, DIM, zx, length));
+    assert_ok(context, bo_features_apply(context, map, 1, y, DIM, zy, length));
+    for (size_t i = 0; i < length; i++) sum += (double)zx[i] * (double)zy[i];
+    return sum;
+}
+
+/* Over draws, φ(x)·φ(y) has the kernel's value as its mean, whatever the data was: five standard errors, measured. */
+static void estimates_stay_unbiased(void **state)
+{
+    (void)state;
+    enum { DRAWS = 500 };
+    bo_context *context = test_context(1);
+    data *d = make_data(7, 0.7);
+    const struct {
+        bo_attention_kind kind;
+        bo_kernel kernel;
+        bo_function function;
+        bo_proposal proposal;
+        bo_sampling sampling;
+    } cases[] = {
+        {BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN},
+        {BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_PROPOSAL_SDERF, BO_SAMPLING_DRAWN},
+        {BO_ATTENTION_HYBRID, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_DRAWN},
+        {BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL},
+        {BO_ATTENTION_DARK, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_OPTIMAL},
+        {BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_HYPERBOLIC, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL},
+        {BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_FUNCTION_SINCOS, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL},
+        {BO_ATTENTION_LINEAR, BO_KERNEL_ARCCOS, BO_FUNCTION_RELU, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bo_attention_desc desc = desc_of(cases[i].kind, cases[i].proposal, cases[i].sampling);
+        desc.features.kernel = cases[i].kernel;
+        desc.features.function = cases[i].function;
+        desc.features.features = 8;
+        desc.features.candidates = cases[i].sampling == BO_SAMPLING_OPTIMAL ? 24 : 0;
+        desc.one_draw = true;
+        bo_attention *attention = make(context, &desc);
+        bo_calibration *c;
+        bo_attention_inputs in = inputs_of(d);
+        const float *x = d->q + 3 * DIM, *y = d->k + 11 * DIM;
+        double sum = 0, squares = 0, expected;
+        assert_ok(context, bo_calibration_create(context, attention, 0, &c));
+        assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+        for (uint64_t draw = 0; draw < DRAWS; draw++) {
+            assert_ok(context, bo_calibration_apply(context, c, attention, draw, NULL));
+            double value = product(context, bo_attention_features(attention, 0), x, y);
+            sum += value;
+            squares += value * value;
+        }
+        assert_ok(context, bo_kernel_matrix(context, bo_features_describe(bo_attention_features(attention, 0)), 1, x,
+                                            DIM, 1, y, DIM, &expected, 1));
+        double mean = sum / DRAWS, error = sqrt((squares / DRAWS - mean * mean) / DRAWS);
+        if (!(fabs(mean - expected) <= 5 * error && error < 0.1 * fabs(expected)))
+            fail_msg("case %zu: mean %g, expected %g within 5 times %g", i, mean, expected, error);
+        bo_calibration_destroy(c);
+        bo_attention_destroy(attention);
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* ---- in use ----------------------------------------------------------------------------------------------------- */
+
+/* What was calibrated computes the same twice; a token changes nothing before it; the draw tells frequencies apart; states
+ * of before no longer fit. */
+static void calibrated_attention_is_causal_and_frozen(void **state)
+{
+    (void)state;
+    enum { AT = 40 };
+    bo_context *context = test_context(2);
+    data *d = make_data(9, 0.8);
+    bo_attention_inputs in = inputs_of(d);
+    float *out[3];
+    size_t floats = HEADS * TOKENS * VALUES;
+    for (size_t i = 0; i < 3; i++) out[i] = malloc(floats * sizeof(float));
+    for (int p = 0; p < BO_PROPOSAL_COUNT; p++)
+        for (int s = BO_SAMPLING_DRAWN; s <= BO_SAMPLING_OPTIMAL; s++) {
+            if (!p && !s) continue;
+            bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, (bo_proposal)p, (bo_sampling)s);
+            bo_attention *attention = make(context, &desc);
+            bo_calibration *c;
+            void *bytes = malloc(bo_attention_state_bytes(attention));
+            assert_ok(context, bo_calibration_create(context, attention, 0.9, &c));
+            assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+            assert_fails(context, BO_INVALID, "calibrate first",
+                         bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
+            assert_ok(context, bo_calibration_apply(context, c, attention, 1, NULL));
+            assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
+            assert_ok(context, bo_attention_state_begin(context, attention, bytes));
+            assert_ok(context, bo_calibration_apply(context, c, attention, 0, NULL));
+            assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
+            assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[0], NULL));
+            assert_true(memcmp(out[0], out[1], floats * sizeof(float)) != 0);
+            assert_ok(context, bo_calibration_add(context, c, &whole, &in)); /* which changes no attention */
+            assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[1], NULL));
+            assert_memory_equal(out[0], out[1], floats * sizeof(float));
+            if (s == BO_SAMPLING_OPTIMAL)
+                assert_fails(context, BO_INVALID, "bo_calibration_apply", bo_attention_redraw(context, attention, 5));
+            else
+                assert_ok(context, bo_attention_redraw(context, attention, 0));
+            float kept[2] = {d->q[AT * DIM], d->k[AT * DIM]};
+            d->q[AT * DIM] = 7, d->k[AT * DIM] = -9;
+            assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out[2], NULL));
+            d->q[AT * DIM] = kept[0], d->k[AT * DIM] = kept[1];
+            for (size_t h = 0; h < HEADS; h++)
+                assert_memory_equal(out[2] + h * TOKENS * VALUES, out[0] + h * TOKENS * VALUES,
+                                    AT * VALUES * sizeof(float));
+            assert_true(memcmp(out[2], out[0], floats * sizeof(float)) != 0);
+            free(bytes);
+            bo_calibration_destroy(c);
+            bo_attention_destroy(attention);
+        }
+    for (size_t i = 0; i < 3; i++) free(out[i]);
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* The same frequencies and the same report for any number of threads. */
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    data *d = make_data(11, 0.8);
+    bo_attention_inputs in = inputs_of(d);
+    bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_SDERF, BO_SAMPLING_OPTIMAL);
+    bo_calibration_report report[2];
+    float w[2][KEY_HEADS * 16 * DIM];
+    memset(report, 0, sizeof report);
+    for (int i = 0; i < 2; i++) {
+        bo_context *context = test_context(i ? 5 : 1);
+        bo_attention *attention = make(context, &desc);
+        bo_calibration *c;
+        assert_ok(context, bo_calibration_create(context, attention, 0, &c));
+        assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+        assert_ok(context, bo_calibration_apply(context, c, attention, 4, &report[i]));
+        for (size_t h = 0; h < KEY_HEADS; h++)
+            assert_ok(context,
+                      bo_features_get_frequencies(context, bo_attention_features(attention, h), w[i] + h * 16 * DIM));
+        bo_calibration_destroy(c);
+        bo_attention_destroy(attention);
+        bo_context_destroy(context);
+    }
+    assert_memory_equal(w[0], w[1], sizeof w[0]);
+    assert_memory_equal(&report[0], &report[1], sizeof report[0]);
+    free(d);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+static void nonsense_is_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    data *d = make_data(1, 1);
+    bo_attention_inputs in = inputs_of(d), no_k = {.q = d->q};
+    bo_attention_shape none = {.sequences = 1}, no_keys = {.sequences = 1, .tokens = 3, .no_keys = true};
+    bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
+    bo_attention *attention = make(context, &desc);
+    bo_calibration *c, *unused;
+    const double wrong[] = {-0.1, 1, 2, NAN};
+    for (size_t i = 0; i < 4; i++)
+        assert_fails(context, BO_INVALID, "momentum", bo_calibration_create(context, attention, wrong[i], &unused));
+    assert_fails(context, BO_INVALID, "attention is NULL", bo_calibration_create(context, NULL, 0, &unused));
+    assert_null(unused);
+    assert_ok(context, bo_calibration_create(context, attention, 0, &c));
+    assert_fails(context, BO_INVALID, "calibration without data: no row of q",
+                 bo_calibration_apply(context, c, attention, 0, NULL));
+    assert_ok(context, bo_calibration_add(context, c, &none, &in)); /* no rows: nothing learned */
+    assert_fails(context, BO_INVALID, "calibration without data", bo_calibration_apply(context, c, attention, 0, NULL));
+    assert_fails(context, BO_INVALID, "shape is NULL", bo_calibration_add(context, c, NULL, &in));
+    assert_fails(context, BO_INVALID, "inputs are NULL", bo_calibration_add(context, c, &whole, NULL));
+    assert_fails(context, BO_INVALID, "keys are NULL", bo_calibration_add(context, c, &whole, &no_k));
+    assert_fails(context, BO_INVALID, "needs keys", bo_calibration_add(context, c, &no_keys, &in));
+    assert_fails(context, BO_INVALID, "NULL", bo_calibration_add(context, NULL, &whole, &in));
+    assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, NULL, attention, 0, NULL));
+    assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, c, NULL, 0, NULL));
+    in.sigma = d->q;
+    assert_fails(context, BO_INVALID, "sigma", bo_calibration_add(context, c, &whole, &in));
+    in.sigma = NULL;
+    d->k[TOKENS * DIM + 7 * DIM + 2] = INFINITY;
+    assert_fails(context, BO_NUMERIC, "k is inf at sequence 0, head 1, token 7, column 2",
+                 bo_calibration_add(context, c, &whole, &in));
+    for (size_t i = 0; i < 2 * KEY_HEADS; i++) assert_int_equal(c->seen[i].rows, 0); /* as it was */
+    d->k[TOKENS * DIM + 7 * DIM + 2] = 1;
+    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+
+    const struct {
+        bo_attention_kind kind;
+        size_t heads, key_heads, dim;
+        bool one_draw;
+        const char *words;
+    } others[] = {{BO_ATTENTION_HYBRID, HEADS, KEY_HEADS, DIM, false, "kind favor, the attention is hybrid"},
+                  {BO_ATTENTION_FAVOR, 2, 2, DIM, false, "heads = 4, the attention has 2"},
+                  {BO_ATTENTION_FAVOR, HEADS, 1, DIM, false, "key_heads = 2, the attention has 1"},
+                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, 6, false, "dim = 5, the attention has 6"},
+                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, DIM, true, "one_draw = 0, the attention has 1"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        bo_attention_desc other = desc_of(others[i].kind, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
+        other.heads = others[i].heads, other.key_heads = others[i].key_heads, other.dim = others[i].dim;
+        other.one_draw = others[i].one_draw;
+        bo_attention *b = make(context, &other);
+        assert_fails(context, BO_INVALID, others[i].words, bo_calibration_apply(context, c, b, 0, NULL));
+        bo_attention_destroy(b);
+    }
+    bo_calibration_destroy(c);
+    bo_attention_destroy(attention);
+
+    desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_NONE, BO_SAMPLING_DRAWN);
+    attention = make(context, &desc);
+    assert_fails(context, BO_INVALID, "do not depend on data", bo_calibration_create(context, attention, 0, &c));
+    bo_attention_destroy(attention);
+    desc = (bo_attention_desc){.heads = 1, .dim = DIM};
+    attention = make(context, &desc);
+    assert_fails(context, BO_INVALID, "kind exact has no frequencies",
+                 bo_calibration_create(context, attention, 0, &c));
+    bo_attention_destroy(attention);
+
+    desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
+    desc.features.draw = BO_DRAW_HADAMARD;
+    assert_fails(context, BO_UNSUPPORTED, "hadamard", bo_attention_create(context, &desc, &attention));
+    desc = desc_of(BO_ATTENTION_LINEAR, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
+    desc.features.kernel = BO_KERNEL_TAYLOR;
+    desc.features.features = 0;
+    assert_fails(context, BO_UNSUPPORTED, "no frequencies to choose", bo_attention_create(context, &desc, &attention));
+    desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
+    desc.features.candidates = 8;
+    attention = make(context, &desc);
+    assert_ok(context, bo_calibration_create(context, attention, 0, &c));
+    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
+    assert_fails(context, BO_INVALID, "at least the 16", bo_calibration_apply(context, c, attention, 0, NULL));
+    bo_calibration_destroy(c);
+    bo_attention_destroy(attention);
+    bo_attention_destroy(NULL);
+    bo_calibration_destroy(NULL);
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* Whichever allocation fails, nothing leaks, and a state of before still fits. */
+static void any_allocation_may_fail(void **state)
+{
+    (void)state;
+    counting counter = {.once = true};
+    bo_context *context = counting_context(&counter, 1);
+    data *d = make_data(1, 0.8);
+    bo_attention_inputs in = inputs_of(d);
+    bo_attention_shape few = {.sequences = 1, .tokens = 4};
+    bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_SDERF, BO_SAMPLING_OPTIMAL);
+    desc.one_draw = true;
+    size_t before = counter.live;
+    bo_attention *attention = make(context, &desc);
+    void *bytes = malloc(bo_attention_state_bytes(attention));
+    assert_ok(context, bo_attention_state_begin(context, attention, bytes));
+    for (size_t at = 1, failed = 0;; at++, failed++) {
+        bo_calibration *c = NULL;
+        bo_calibration_report report;
+        size_t live = counter.live;
+        counter.calls = 0;
+        counter.fail_at = at;
+        bo_status status = bo_calibration_create(context, attention, 0, &c);
+        if (status == BO_OK) status = bo_calibration_add(context, c, &few, &in);
+        if (status == BO_OK) status = bo_calibration_apply(context, c, attention, 0, &report);
+        counter.fail_at = 0;
+        bo_calibration_destroy(c);
+        if (status == BO_OK) {
+            assert_true(failed > 80);
+            break;
+        }
+        assert_int_equal(status, BO_MEMORY);
+        assert_int_equal(counter.live, live);
+        assert_ok(context, bo_attention_state_check(context, attention, bytes));
+    }
+    assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
+    free(bytes);
+    bo_attention_destroy(attention);
+    assert_int_equal(counter.live, before);
+    free(d);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(moving_averages_are_the_plain_ones),
+        cmocka_unit_test(kept_rows_have_the_batches_weights),
+        cmocka_unit_test(rows_are_those_after_the_front),
+        cmocka_unit_test(proposals_are_the_best_of_their_kind),
+        cmocka_unit_test(estimates_stay_unbiased),
+        cmocka_unit_test(calibrated_attention_is_causal_and_frozen),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(any_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
