@@ -77,12 +77,6 @@ double bo_value_dot(const bo_features_desc *desc, const bo_pair *pair)
     return pair->dot;
 }
 
-double bo_value_cosh(const bo_features_desc *desc, const bo_pair *pair)
-{
-    (void)desc;
-    return pair->dot * exp(pair->top_x + pair->top_y);
-}
-
 double bo_value_hedgehog(const bo_features_desc *desc, const bo_pair *pair)
 {
     (void)desc;
@@ -110,13 +104,12 @@ bo_pair bo_pair_make(const bo_features_desc *desc, const double *factor, const f
 {
     bo_form form = bo_kernel_find(desc->kernel)->form;
     bo_pair pair = {.product = 1, .product2 = 1};
-    pair.top_x = largest(factor, x, desc->dim);
-    pair.top_y = largest(factor, y, desc->dim);
+    double top_x = largest(factor, x, desc->dim), top_y = largest(factor, y, desc->dim);
     for (size_t j = 0; j < desc->dim; j++) {
-        double a2, a = bo_lift(form, (double)x[j] * factor[j], pair.top_x, &a2);
-        double b2, b = bo_lift(form, (double)y[j] * factor[j], pair.top_y, &b2);
+        double a2, a = bo_lift(form, (double)x[j] * factor[j], top_x, &a2);
+        double b2, b = bo_lift(form, (double)y[j] * factor[j], top_y, &b2);
         double difference = ((double)x[j] - (double)y[j]) * factor[j], g = desc->gamma * difference;
-        pair.dot += a * b + a2 * b2;
+        pair.dot += form == BO_FORM_COSH ? 2 * cosh(a + b) : a * b + a2 * b2;
         pair.sum_x += a + a2;
         pair.sum_y += b + b2;
         pair.norm_x += a * a;

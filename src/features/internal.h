@@ -26,7 +26,6 @@ typedef struct bo_pair {
     double product, product2;   /* Π (1 + γ² (t - t')_j²), and the same of 2(t - t') */
     double plus2;               /* |t + t'|² */
     double quartic;             /* Σ t_j² t'_j² */
-    double top_x, top_y;        /* max |t|, max |t'| */
     double sum_x, sum_y;        /* Σ of the lifted rows: bo_form */
 } bo_pair;
 
@@ -35,6 +34,7 @@ typedef enum bo_form {
     BO_FORM_DOT,      /* dot, norm_x, norm_y */
     BO_FORM_L1,       /* distance1 */
     BO_FORM_PRODUCT,  /* product */
+    BO_FORM_COSH,     /* dot, which is Σ 2 cosh(t_j + t'_j) here */
     BO_FORM_NONE,     /* no closed form */
     /* kernels that their features define: rows are lifted first (bo_lift), dot and sums are those of the lifted */
     BO_FORM_ELU,       /* elu(t) + 1 */
@@ -76,7 +76,6 @@ double bo_value_arccos(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_polynomial(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_taylor(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_dot(const bo_features_desc *desc, const bo_pair *pair);
-double bo_value_cosh(const bo_features_desc *desc, const bo_pair *pair);
 double bo_value_hedgehog(const bo_features_desc *desc, const bo_pair *pair);
 
 /* What a coordinate t of a row with max |t| = top becomes: `other` is its second column where there is one, else 0.

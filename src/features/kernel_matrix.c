@@ -6,7 +6,7 @@
 enum { TILE = 512 };
 
 typedef struct facts {
-    double norm, top, sum; /* bo_pair's, of one row */
+    double norm, sum; /* bo_pair's, of one row */
 } facts;
 
 typedef struct side {
@@ -36,15 +36,15 @@ static void scale_task(void *arg, size_t row, int worker)
     const side *s = job->filling;
     size_t dim = job->desc->dim, first = s == job->left ? job->first_left : job->first_right;
     const float *x = s->x + (first + row) * s->stride;
-    double *t = s->t + row * job->columns, other;
+    double *t = s->t + row * job->columns, other, top = 0;
     facts fact = {0};
     (void)worker;
     for (size_t j = 0; j < dim; j++) {
         t[j] = ((double)x[j] - job->centre[j]) * job->factor[j];
-        fact.top = fmax(fact.top, fabs(t[j]));
+        top = fmax(top, fabs(t[j]));
     }
     for (size_t j = 0; j < dim; j++) {
-        t[j] = bo_lift(job->kernel->form, t[j], fact.top, &other);
+        t[j] = bo_lift(job->kernel->form, t[j], top, &other);
         if (job->columns > dim) t[dim + j] = other;
         fact.norm += t[j] * t[j];
         fact.sum += t[j] + other;
@@ -69,13 +69,7 @@ static void value_task(void *arg, size_t row, int worker)
     const facts x = job->left->fact[row];
     for (size_t j = 0; j < job->count_right; j++) {
         const facts y = job->right->fact[j];
-        bo_pair pair = {.dot = k[j],
-                        .norm_x = x.norm,
-                        .norm_y = y.norm,
-                        .top_x = x.top,
-                        .top_y = y.top,
-                        .sum_x = x.sum,
-                        .sum_y = y.sum};
+        bo_pair pair = {.dot = k[j], .norm_x = x.norm, .norm_y = y.norm, .sum_x = x.sum, .sum_y = y.sum};
         if (job->kernel->form == BO_FORM_DISTANCE) {
             /* close pairs again, term by term: exactly 0 for equal rows, and no cancellation */
             pair.distance2 = pair.norm_x + pair.norm_y - 2 * pair.dot;
@@ -142,6 +136,14 @@ static double product(const float *x, const float *y, const double *factor, doub
     return lanes[0] * lanes[1] * lanes[2] * lanes[3];
 }
 
+/* Not by features, whose exponents may be out of range where their sum is not. */
+static double cosh_sum(const float *x, const float *y, const double *factor, size_t dim)
+{
+    double sum = 0;
+    for (size_t j = 0; j < dim; j++) sum += 2 * cosh(((double)x[j] + (double)y[j]) * factor[j]);
+    return sum;
+}
+
 typedef struct direct_job {
     const matrix_job *job;
     const float *factor;
@@ -159,6 +161,8 @@ static void direct_task(void *arg, size_t row, int worker)
         bo_pair pair = {0};
         if (job->kernel->form == BO_FORM_L1)
             pair.distance1 = distance1(x, y, direct->factor, desc->dim);
+        else if (job->kernel->form == BO_FORM_COSH)
+            pair.dot = cosh_sum(x, y, job->factor, desc->dim);
         else
             pair.product = product(x, y, job->factor, desc->gamma, desc->dim);
         job->k[row * job->ldk + j] = job->kernel->value(desc, &pair);
@@ -207,7 +211,8 @@ static bo_status run_matrix(bo_context *context, matrix_job *job)
         job->right->t = tiles + TILE * job->columns;
         job->left->fact = fact;
         job->right->fact = fact + TILE;
-        bool direct = job->kernel->form == BO_FORM_L1 || job->kernel->form == BO_FORM_PRODUCT;
+        bo_form form = job->kernel->form;
+        bool direct = form == BO_FORM_L1 || form == BO_FORM_PRODUCT || form == BO_FORM_COSH;
         status = direct ? direct_rows(context, job) : gram_tiles(context, job);
     }
     bo_free(vectors);

@@ -17,7 +17,7 @@ static const bo_kernel_definition kernels[BO_KERNEL_COUNT] = {
     [BO_KERNEL_ELU] = {"elu", BO_FORM_ELU, false, false, NULL, bo_value_dot},
     [BO_KERNEL_CUSTOM] = {"custom", BO_FORM_NONE, false, false, &bo_spectrum_unit, NULL},
     [BO_KERNEL_LINEAR] = {"linear", BO_FORM_DOT, false, false, NULL, bo_value_dot},
-    [BO_KERNEL_COSH] = {"cosh", BO_FORM_SIGNS, false, true, NULL, bo_value_cosh},
+    [BO_KERNEL_COSH] = {"cosh", BO_FORM_COSH, false, true, NULL, bo_value_dot},
     [BO_KERNEL_HEDGEHOG] = {"hedgehog", BO_FORM_SIGNS, false, false, NULL, bo_value_hedgehog},
     [BO_KERNEL_RECTIFIER] = {"rectifier", BO_FORM_RECTIFIER, false, false, NULL, bo_value_dot},
 };

@@ -148,11 +148,30 @@ static void threads_do_not_change_a_bit(void **state)
     free(other);
 }
 
+/* e^800 is beyond a double; what the kernels make of it is not. */
+static void large_exponents_cancel(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float x[2] = {800, -799}, y[2] = {-800, 799.5f};
+    double k;
+    bo_features_desc desc = {.kernel = BO_KERNEL_COSH, .dim = 2};
+    assert_ok(context, bo_kernel_matrix(context, &desc, 1, x, 2, 1, y, 2, &k, 1));
+    assert_close(k, 2 + 2 * cosh(0.5), 1e-12);
+    desc.kernel = BO_KERNEL_HEDGEHOG; /* e^800 and e^799 of each row count: of x + x, of x - y */
+    assert_ok(context, bo_kernel_matrix(context, &desc, 1, x, 2, 1, x, 2, &k, 1));
+    assert_close(k, (1 + exp(-2)) / ((1 + exp(-1)) * (1 + exp(-1))), 1e-12);
+    assert_ok(context, bo_kernel_matrix(context, &desc, 1, x, 2, 1, y, 2, &k, 1));
+    assert_close(k, 0, 0);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matrices_match_their_definition),
         cmocka_unit_test(far_inputs_keep_their_digits),
+        cmocka_unit_test(large_exponents_cancel),
         cmocka_unit_test(threads_do_not_change_a_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
