@@ -230,6 +230,14 @@ static void sum_parameter(const backward_job *job, bo_parameter which)
     }
 }
 
+/* Without dout nothing depends on the queries; the tasks leave them alone. */
+static void zero_queries(const bo_call *call)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    if (call->gradients->q)
+        memset(call->gradients->q, 0, call->queries_total * d->heads * d->dim * sizeof *call->gradients->q);
+}
+
 static bo_status run_backward(bo_context *context, bo_call *call)
 {
     const bo_attention *attention = call->attention;
@@ -246,6 +254,7 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     if (job.parameters) {
         bo_watch_begin(&watch, context, "attention, backward", watched(call, hybrid ? 2 : 1));
         call->watch = &watch;
+        if (!call->dout) zero_queries(call);
         bo_parallel(context, tasks, backward_task, &job);
         for (int p = 0; p < BO_PARAMETER_COUNT; p++) sum_parameter(&job, (bo_parameter)p);
     }

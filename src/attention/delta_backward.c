@@ -137,18 +137,6 @@ static bool reverse(const bo_delta_task *at, back_work *work)
     return true;
 }
 
-/* Without dout. */
-static void zero_queries(const bo_delta_task *at)
-{
-    const bo_call *call = at->call;
-    const bo_attention_desc *d = &call->attention->desc;
-    for (size_t g = 0; g < call->attention->group; g++) {
-        bo_rows dq = bo_rows_at(call, call->gradients->q, d->heads, d->dim, false, at->sequence,
-                                at->key_head * call->attention->group + g);
-        for (size_t t = 0; dq.at && t < at->at->queries; t++) memset(dq.at + t * dq.stride, 0, d->dim * sizeof *dq.at);
-    }
-}
-
 void bo_delta_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
 {
     (void)parameters;
@@ -162,7 +150,6 @@ void bo_delta_backward(const bo_call *call, size_t sequence, size_t key_head, fl
         memcpy(g, bo_memory_gradient(attention, call->d_final[sequence], key_head), floats * sizeof *g);
     else
         memset(g, 0, floats * sizeof *g);
-    if (!call->dout) zero_queries(&at);
     if (!reverse(&at, &work) || !call->kernels->finite(floats, g)) {
         bo_note_stop(call);
         return;

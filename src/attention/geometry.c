@@ -109,6 +109,13 @@ bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t
     return (bo_rows){(float *)array + row * width, width};
 }
 
+void bo_rows_fetch(bo_rows rows, size_t first, size_t end, size_t width)
+{
+    enum { LINE = 16 }; /* floats in a cache line */
+    for (size_t t = first; rows.at && t < end; t++)
+        for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(rows.at + t * rows.stride + j, 0, 2);
+}
+
 bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const float *x, size_t stride)
 {
     if (stride == width) return kernels->finite(rows * width, x);

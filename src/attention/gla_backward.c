@@ -283,15 +283,6 @@ static bool reverse_asking(const bo_gla_task *at, back_work *work, const float *
     return true;
 }
 
-static void zero_queries(const bo_gla_task *at)
-{
-    for (size_t g = 0; g < at->call->attention->group; g++) {
-        bo_rows dq = queries_at(at, g, 0).dq;
-        for (size_t t = 0; dq.at && t < at->tokens; t++)
-            memset(dq.at + t * dq.stride, 0, at->call->attention->desc.dim * sizeof *dq.at);
-    }
-}
-
 void bo_gla_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
 {
     const bo_attention *attention = call->attention;
@@ -305,7 +296,6 @@ void bo_gla_backward(const bo_call *call, size_t sequence, size_t key_head, floa
         memcpy(work.g, bo_memory_gradient(attention, call->d_final[sequence], key_head), bytes);
     else
         memset(work.g, 0, bytes);
-    if (!call->dout) zero_queries(&at);
     if (!(call->sequences[sequence].keys ? reverse_causal : reverse_asking)(&at, &work, initial)) bo_note_stop(call);
     if (call->gradients->initial)
         memcpy(bo_memory_gradient(attention, call->gradients->initial[sequence], key_head), work.g, bytes);

@@ -82,7 +82,5 @@ void bo_gla_decay(const bo_gla_block *block, const float *decay, float *s)
 
 void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width)
 {
-    enum { LINE = 16 }; /* floats in a cache line */
-    for (size_t t = first; rows.at && t < bo_least(first + BO_GATED_ROWS, end); t++)
-        for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(rows.at + t * rows.stride + j, 0, 2);
+    bo_rows_fetch(rows, first, bo_least(first + BO_GATED_ROWS, end), width);
 }

@@ -220,6 +220,9 @@ static inline void bo_note_stop(const bo_call *call)
 /* What is said of a number that is not finite: array, number, sequence, head, token, column. */
 #define BO_NOT_FINITE "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu; expected a finite number"
 
+/* Asks for rows first … end - 1 while others are computed: they would otherwise be waited for one by one. Nothing where
+ * there are none. */
+void bo_rows_fetch(bo_rows rows, size_t first, size_t end, size_t width);
 /* Every float of these rows is finite. */
 bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const float *x, size_t stride);
 
