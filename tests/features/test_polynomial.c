@@ -151,11 +151,43 @@ static void exact_features_give_the_kernel(void **state)
     bo_context_destroy(context);
 }
 
+static double gram(const double *z, size_t length, size_t i, size_t j)
+{
+    double sum = 0;
+    for (size_t k = 0; k < length; k++) sum += z[i * length + k] * z[j * length + k];
+    return sum;
+}
+
+/* φ(x)·φ(x') is the square of y·y'. For p = 2, y is affine in x: half way between two inputs, |y|² is a quarter of
+ * |y₁|² + |y₂|² + 2 y₁·y₂, and all four of these are roots of products of features. */
+static void selftensor_squares(void **state)
+{
+    (void)state;
+    enum { D = 5, LENGTH = 28 };
+    bo_context *context = test_context(1);
+    bo_features_desc desc = {
+        .kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_SELFTENSOR, .dim = D, .features = LENGTH, .degree = 2};
+    bo_features *f;
+    double x[3 * D], z[3 * LENGTH];
+    for (size_t j = 0; j < D; j++) { /* near each other, so that y₁·y₂ > 0 */
+        x[j] = 0.3 * (double)j - 0.5;
+        x[D + j] = x[j] + 0.1;
+        x[2 * D + j] = (x[j] + x[D + j]) / 2;
+    }
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    assert_ok(context, bo_features_apply_f64(context, f, 3, x, D, z, LENGTH));
+    double expected = sqrt(gram(z, LENGTH, 0, 0)) + sqrt(gram(z, LENGTH, 1, 1)) + 2 * sqrt(gram(z, LENGTH, 0, 1));
+    assert_close(sqrt(gram(z, LENGTH, 2, 2)), expected / 4, 1e-13 * expected);
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_agree_with_float64),
         cmocka_unit_test(exact_features_give_the_kernel),
+        cmocka_unit_test(selftensor_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
