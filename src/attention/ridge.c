@@ -6,14 +6,18 @@
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
-enum {
-    CHUNK = 64
-}; /* products within a chunk, 2 CHUNK dim, are then no more than those with the sums, 2 dim², for dim >= 64 */
+/* With a gate every step of conjugate gradients multiplies within the chunk, some dim (chunk + 16) operations a product and
+ * row, besides 2 dim² with the sums: few tokens are best. Without, only G and H take a chunk in at a time. */
+static size_t choose_chunk(const bo_attention_desc *d)
+{
+    if (d->chunk) return d->chunk;
+    return d->gate == BO_GATE_NONE ? 64 : 32;
+}
 
 static void plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys, bo_attention_plan *out)
 {
     bo_carver forward = {0};
-    out->chunk = attention->desc.chunk ? attention->desc.chunk : CHUNK;
+    out->chunk = choose_chunk(&attention->desc);
     out->segment = bo_linear_segment(out->chunk, bo_most(bo_most(longest_queries, longest_keys), 1));
     bo_ridge_make(attention, NULL, 0, out->chunk, &forward);
     out->forward_bytes = forward.bytes;

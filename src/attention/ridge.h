@@ -71,6 +71,7 @@ typedef struct bo_ridge {
     float *inverse;        /* 1 / diagonal of H_i + Λ: chunk x dim */
     float *z;              /* dim */
     double *rz, *goal;     /* chunk */
+    double *diagonal;      /* of H after the row at hand: dim */
     size_t *active;        /* chunk; also 0, 1, 2, … */
     bo_ridge_block block;  /* without a gate */
     bool measures;         /* residuals are wanted */

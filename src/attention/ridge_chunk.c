@@ -62,6 +62,7 @@ static void carve_solver(bo_ridge *work, bo_carver *carver)
     work->z = bo_carve_floats(carver, dim);
     work->rz = bo_carve(carver, chunk, sizeof(double));
     work->goal = bo_carve(carver, chunk, sizeof(double));
+    work->diagonal = bo_carve(carver, dim, sizeof(double));
 }
 
 bo_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,

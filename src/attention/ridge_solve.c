@@ -11,13 +11,14 @@ void bo_ridge_precondition(bo_ridge *work)
 {
     size_t dim = work->dim;
     const float *h = bo_ridge_h(work);
-    for (size_t j = 0; j < dim; j++) {
-        double sum = (double)h[j * dim + j];
-        for (size_t i = 0; i < work->rows; i++) {
+    for (size_t j = 0; j < dim; j++) work->diagonal[j] = (double)h[j * dim + j];
+    for (size_t i = 0; i < work->rows; i++) {
+        double gate = exp(work->b[i + 1] - work->b[i]);
+        for (size_t j = 0; j < dim; j++) {
+            size_t at = i * dim + j;
             if (i < work->keys)
-                sum = exp(work->b[i + 1] - work->b[i]) * sum +
-                      (double)work->kb[i * dim + j] * (double)work->k[i * dim + j];
-            work->inverse[i * dim + j] = (float)(1 / fmax(sum + (double)work->lambda[j], least_diagonal));
+                work->diagonal[j] = gate * work->diagonal[j] + (double)work->kb[at] * (double)work->k[at];
+            work->inverse[at] = (float)(1 / fmax(work->diagonal[j] + (double)work->lambda[j], least_diagonal));
         }
     }
 }
