@@ -37,7 +37,7 @@ typedef struct memory_work {
     double *dq, *dk;   /* of the q and k above */
     double *a, *x, *y; /* a system and its solutions */
     double *u;         /* DELTA: v - Aᵀ k, A the faded state */
-    double *wander;    /* GLA: what gradients of gates are off by when summed up from the end, by channel */
+    double *wander;    /* what gradients of gates are off by when summed up from the end, by channel */
 } memory_work;
 
 /* ---- preparation ----------------------------------------------------------------------------------------------- */
@@ -150,12 +150,17 @@ static inline void memory_eliminate(const memory_work *w, const double *b, doubl
     free(a);
 }
 
+/* Units of noise that a solution with the residual allowed for is off by. */
+static inline double memory_units(const memory_head *h)
+{
+    return h->noise.size > 0 ? 1 + h->residual / h->noise.size : 0;
+}
+
 /* With noise, as well as a float32 solution with this residual solves it. */
 static inline void memory_solve(memory_head *h, const memory_work *w, const double *b, double *x)
 {
     double size = sqrt(oracle_dot(w->dim, b, b) / (double)w->dim), *shaken = oracle_zeros(w->dim);
-    double units = h->noise.size > 0 ? 1 + h->residual / h->noise.size : 0;
-    for (size_t i = 0; i < w->dim; i++) shaken[i] = b[i] + oracle_shake(&h->noise, units * size);
+    for (size_t i = 0; i < w->dim; i++) shaken[i] = b[i] + oracle_shake(&h->noise, memory_units(h) * size);
     memory_eliminate(w, shaken, x);
     free(shaken);
 }
@@ -227,7 +232,7 @@ static inline void memory_answer_backward(memory_head *h, memory_work *w, size_t
         }
     }
     for (size_t i = 0; i < w->dim; i++) {
-        w->wander[i] += oracle_shake(&h->noise, fabs(dx[i] * w->q[row * w->dim + i]));
+        w->wander[i] += oracle_shake(&h->noise, memory_units(h) * fabs(dx[i] * w->q[row * w->dim + i]));
         for (size_t c = 0; c < w->value; c++)
             w->ds[i * w->value + c] += scale * x[i] * dout[c] * (1 + oracle_shake(&h->noise, 2));
     }

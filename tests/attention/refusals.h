@@ -30,6 +30,26 @@
     {                                                                                                                  \
         .kind = BO_ATTENTION_DARK, .features.features = 16, __VA_ARGS__                                                \
     }
+#define POWER_(...)                                                                                                    \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_POWER, __VA_ARGS__                                                                        \
+    }
+#define GLA_(...)                                                                                                      \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_GLA, .causal = true, __VA_ARGS__                                                          \
+    }
+#define DELTA_(...)                                                                                                    \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_DELTA, .causal = true, __VA_ARGS__                                                        \
+    }
+#define RIDGE_(...)                                                                                                    \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_RIDGE, .causal = true, __VA_ARGS__                                                        \
+    }
+#define LEARNED_(...)                                                                                                  \
+    {                                                                                                                  \
+        .kind = BO_ATTENTION_LEARNED, __VA_ARGS__                                                                      \
+    }
 
 enum { TOKENS = 5 };
 

@@ -9,6 +9,8 @@ typedef struct bad_desc {
     bo_attention_desc desc;
 } bad_desc;
 
+static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+
 static const bad_desc bad_descs[] = {
     {BO_INVALID, "heads", "found 0", EXACT_(.dim = 8)},
     {BO_INVALID, "dim", "found 0", EXACT_(.heads = 4)},
@@ -39,7 +41,7 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "gate", "exact", EXACT_(GOOD, .gate = BO_GATE_DECAY, .causal = true)},
     {BO_INVALID, "gate", "hybrid", HYBRID_(GOOD, .gate = BO_GATE_CONVEX, .causal = true)},
     {BO_INVALID, "gate decay", "causal", FAVOR_(GOOD, .gate = BO_GATE_DECAY)},
-    {BO_INVALID, "gate", "3", FAVOR_(GOOD, .gate = BO_GATE_COUNT)},
+    {BO_INVALID, "gate", "4", FAVOR_(GOOD, .gate = BO_GATE_COUNT)},
     {BO_INVALID, "normaliser", "2", FAVOR_(GOOD, .normaliser = BO_NORMALISER_COUNT)},
     {BO_INVALID, "softmax", "normaliser", FAVOR_(GOOD, .normaliser = BO_NORMALISER_NONE)},
     {BO_INVALID, "exact", "normalised", EXACT_(GOOD, .normaliser = BO_NORMALISER_NONE)},
@@ -59,6 +61,61 @@ static const bad_desc bad_descs[] = {
     {BO_INVALID, "features", "found 0", {.kind = BO_ATTENTION_FAVOR, GOOD}},
     {BO_INVALID, "exactly 8", "found 16", LINEAR_(GOOD, .features.kernel = BO_KERNEL_ELU)},
     {BO_INVALID, "kernel", "99", LINEAR_(GOOD, .features.kernel = (bo_kernel)99)},
+    /* the powers of |q·k|, polynomials */
+    {BO_INVALID, "power", "-1", POWER_(GOOD, .power = -1)},
+    {BO_INVALID, "power", "nan", POWER_(GOOD, .power = NAN)},
+    {BO_INVALID, "power", "inf", POWER_(GOOD, .power = INFINITY)},
+    {BO_INVALID, "power 3", "exact", EXACT_(GOOD, .power = 3)},
+    {BO_INVALID, "window of 5", "causal", POWER_(GOOD, .window = 5)},
+    {BO_INVALID, "gate", "power", POWER_(GOOD, .gate = BO_GATE_FIXED, .causal = true)},
+    {BO_INVALID, "power", "normalised", POWER_(GOOD, .normaliser = BO_NORMALISER_NONE)},
+    {BO_INVALID, "power", "proposal oprf", POWER_(GOOD, .proposal = BO_PROPOSAL_OPRF)},
+    {BO_INVALID,
+     "degree",
+     "-1",
+     {.kind = BO_ATTENTION_LINEAR, GOOD, .features = {.kernel = BO_KERNEL_POLYNOMIAL, .degree = -1}}},
+    {BO_INVALID,
+     "even",
+     "3",
+     {.kind = BO_ATTENTION_LINEAR,
+      GOOD,
+      .features = {.kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_SELFTENSOR, .degree = 3, .features = 10}}},
+    /* learned maps */
+    {BO_INVALID, "learned", "elu", LEARNED_(GOOD, .features.kernel = BO_KERNEL_ELU)},
+    {BO_INVALID, "scale", "learned", LEARNED_(GOOD, .scale = 2)},
+    {BO_INVALID, "gamma", "3", LEARNED_(GOOD, .features.gamma = 3)},
+    {BO_INVALID, "length scales", "learned", LEARNED_(GOOD, .features.length_scales = ones)},
+    {BO_INVALID, "dim = 8", "found 9", LEARNED_(GOOD, .rank = 9)},
+    {BO_INVALID, "must be 2", "found 8", LEARNED_(GOOD, .rank = 2, .features.dim = 8)},
+    {BO_INVALID, "exactly 16", "found 8", LEARNED_(GOOD, .features.features = 8)},
+    {BO_INVALID, "cosh", "normaliser", LEARNED_(GOOD, .normaliser = BO_NORMALISER_NONE)},
+    {BO_INVALID, "gate fixed", "causal", LEARNED_(GOOD, .gate = BO_GATE_FIXED)},
+    {BO_INVALID, "temperature 2", "learned", LEARNED_(GOOD, .temperature = 2)},
+    {BO_INVALID, "rank 2", "hybrid", HYBRID_(GOOD, .causal = true, .rank = 2)},
+    /* the memories */
+    {BO_INVALID, "gla", "causal", {.kind = BO_ATTENTION_GLA, GOOD}},
+    {BO_INVALID, "delta", "causal", {.kind = BO_ATTENTION_DELTA, GOOD}},
+    {BO_INVALID, "ridge", "causal", {.kind = BO_ATTENTION_RIDGE, GOOD}},
+    {BO_INVALID, "gla", "decay", GLA_(GOOD, .gate = BO_GATE_DECAY)},
+    {BO_INVALID, "delta", "convex", DELTA_(GOOD, .gate = BO_GATE_CONVEX)},
+    {BO_INVALID, "ridge", "fixed", RIDGE_(GOOD, .gate = BO_GATE_FIXED)},
+    {BO_INVALID, "scale", "ridge", RIDGE_(GOOD, .scale = 2)},
+    {BO_INVALID, "window of 5", "delta", DELTA_(GOOD, .window = 5)},
+    {BO_INVALID, "capacity 9", "ridge", RIDGE_(GOOD, .capacity = 9)},
+    {BO_INVALID, "gla", "rank", GLA_(GOOD, .rank = 3)},
+    {BO_INVALID, "delta", "temperature", DELTA_(GOOD, .temperature = 3)},
+    {BO_INVALID, "unit", "favor", FAVOR_(GOOD, .unit = true)},
+    {BO_INVALID, "iterations", "gate none", RIDGE_(GOOD, .iterations = 3)},
+    {BO_INVALID, "tolerance", "delta", DELTA_(GOOD, .tolerance = 1e-3)},
+    {BO_INVALID, "tolerance", "-1", RIDGE_(GOOD, .gate = BO_GATE_DECAY, .tolerance = -1)},
+    {BO_INVALID, "iterations", "18446744073709551615", RIDGE_(GOOD, .gate = BO_GATE_DECAY, .iterations = SIZE_MAX)},
+    /* frequencies from data */
+    {BO_INVALID, "proposal", "4", FAVOR_(GOOD, .proposal = BO_PROPOSAL_COUNT)},
+    {BO_INVALID, "proposal", "-1", FAVOR_(GOOD, .proposal = (bo_proposal)-1)},
+    {BO_INVALID, "proposal sderf", "rfa", RFA_(GOOD, .proposal = BO_PROPOSAL_SDERF)},
+    {BO_INVALID, "proposal oprf", "sincos",
+     FAVOR_(GOOD, .proposal = BO_PROPOSAL_OPRF, .features.function = BO_FUNCTION_SINCOS)},
+    {BO_INVALID, "proposal gaussian", "learned", LEARNED_(GOOD, .proposal = BO_PROPOSAL_GAUSSIAN)},
 };
 
 static void bad_descriptors_are_refused(void **state)
@@ -106,6 +163,16 @@ static void sizes_beyond_memory_are_refused(void **state)
                  bo_attention_create(context, &many, &attention)); /* 2^44 x 8 floats */
     many.features.features = SIZE_MAX / 2;
     assert_fails(context, BO_INVALID, "9223372036854775807", bo_attention_create(context, &many, &attention));
+    /* C(dim + p, p) features: more than there may be, or with value_dim columns more than any machine holds */
+    bo_attention_desc poly = {
+        .kind = BO_ATTENTION_LINEAR, .heads = 1, .dim = 1 << 20, .features.kernel = BO_KERNEL_POLYNOMIAL};
+    assert_fails(context, BO_INVALID, "1048576", bo_attention_create(context, &poly, &attention));
+    poly.dim = 64, poly.features.degree = 30;
+    assert_fails(context, BO_INVALID, "4194304", bo_attention_create(context, &poly, &attention));
+    poly.dim = 2800, poly.value_dim = 1 << 20, poly.features.degree = 2;
+    assert_fails(context, BO_MEMORY, "3924201 x 1048576", bo_attention_create(context, &poly, &attention));
+    bo_attention_desc square = {.kind = BO_ATTENTION_RIDGE, .heads = 1, .dim = 1 << 20, .value_dim = 1, .causal = true};
+    assert_fails(context, BO_MEMORY, "1048576", bo_attention_create(context, &square, &attention));
     assert_null(attention);
     bo_context_destroy(context);
 }
@@ -187,7 +254,14 @@ static void numbers_that_are_none_are_refused(void **state)
                                               LINEAR_(GOOD, .causal = true),
                                               FAVOR_(GOOD),
                                               FAVOR_(GOOD, .causal = true),
-                                              HYBRID_(GOOD, .causal = true, .window = 2)};
+                                              HYBRID_(GOOD, .causal = true, .window = 2),
+                                              LEARNED_(GOOD),
+                                              POWER_(GOOD, .causal = true),
+                                              GLA_(GOOD),
+                                              DELTA_(GOOD, .unit = true),
+                                              DELTA_(GOOD, .gate = BO_GATE_DECAY),
+                                              RIDGE_(GOOD),
+                                              RIDGE_(GOOD, .gate = BO_GATE_DECAY, .unit = true)};
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     bo_context *context = test_context(2);
     for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
@@ -216,9 +290,10 @@ static void numbers_that_are_none_are_refused(void **state)
 static void keys_without_queries_are_looked_at(void **state)
 {
     (void)state;
-    static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 64), LINEAR_(GOOD), FAVOR_(GOOD)};
+    static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 64), LINEAR_(GOOD), FAVOR_(GOOD),
+                                              POWER_(GOOD, .capacity = 64), LEARNED_(GOOD)};
     bo_context *context = test_context(1);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 5; i++)
         for (size_t which = K; which <= V; which++) {
             trial t = make(context, descs[i], TOKENS);
             size_t bytes = bo_attention_state_bytes(t.attention);
@@ -272,10 +347,13 @@ static void bad_parameters_are_refused(void **state)
 static void steps_refuse_too(void **state)
 {
     (void)state;
-    static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 2), FAVOR_(GOOD, .causal = true),
-                                              HYBRID_(GOOD, .causal = true)};
+    static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 2),        FAVOR_(GOOD, .causal = true),
+                                              HYBRID_(GOOD, .causal = true),      LEARNED_(GOOD, .causal = true),
+                                              POWER_(GOOD, .capacity = 2),        GLA_(GOOD),
+                                              DELTA_(GOOD, .unit = true),         RIDGE_(GOOD),
+                                              RIDGE_(GOOD, .gate = BO_GATE_DECAY)};
     bo_context *context = test_context(1);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
         trial t = make(context, descs[i], 0);
         bo_attention_inputs in = trial_inputs(&t);
         bo_status (*step)(bo_context *, const bo_attention *, size_t, const bo_attention_inputs *, void *const *,
@@ -309,6 +387,11 @@ static void names_go_both_ways(void **state)
         assert_true(bo_attention_parse(bo_attention_name((bo_attention_kind)i), &kind));
         assert_int_equal(kind, i);
     }
+    for (int i = 0; i < BO_PROPOSAL_COUNT; i++) {
+        bo_proposal proposal = BO_PROPOSAL_COUNT;
+        assert_true(bo_proposal_parse(bo_proposal_name((bo_proposal)i), &proposal));
+        assert_int_equal(proposal, i);
+    }
     for (int i = 0; i < BO_GATE_COUNT; i++) {
         bo_gate gate = BO_GATE_COUNT;
         assert_true(bo_gate_parse(bo_gate_name((bo_gate)i), &gate));
@@ -324,6 +407,10 @@ static void names_go_both_ways(void **state)
     assert_null(bo_attention_name(BO_ATTENTION_COUNT));
     assert_null(bo_attention_name((bo_attention_kind)-1));
     assert_null(bo_gate_name(BO_GATE_COUNT));
+    bo_proposal proposal = BO_PROPOSAL_SDERF;
+    assert_true(bo_proposal_parse("OPRF", &proposal) && proposal == BO_PROPOSAL_OPRF);
+    assert_false(bo_proposal_parse("favor", &proposal) || bo_proposal_parse(NULL, &proposal));
+    assert_null(bo_proposal_name(BO_PROPOSAL_COUNT));
 }
 
 int main(void)

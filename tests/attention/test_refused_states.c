@@ -58,6 +58,38 @@ static const bo_attention_desc hybrids[] = {
     FAVOR_(GOOD, .causal = true),
 };
 
+static const bo_attention_desc powers[] = {
+    POWER_(GOOD, .causal = true, .capacity = 64),
+    POWER_(GOOD, .causal = true, .capacity = 64, .power = 3),
+    EXACT_(GOOD, .causal = true, .capacity = 64),
+};
+static const bo_attention_desc memories[] = {
+    DELTA_(GOOD),
+    DELTA_(GOOD, .unit = true),
+    DELTA_(GOOD, .gate = BO_GATE_DECAY),
+    DELTA_(GOOD, .scale = 0.9),
+    DELTA_(GOOD, .key_heads = 2),
+    DELTA_(GOOD, .value_dim = 5),
+    GLA_(GOOD),
+    RIDGE_(GOOD),
+    LINEAR_(GOOD, .causal = true),
+};
+static const bo_attention_desc ridges[] = {
+    RIDGE_(GOOD),
+    RIDGE_(GOOD, .gate = BO_GATE_DECAY),
+    RIDGE_(GOOD, .unit = true),
+    RIDGE_(GOOD, .value_dim = 5),
+    DELTA_(GOOD, .value_dim = 24),
+};
+static const bo_attention_desc learned[] = {
+    LEARNED_(GOOD, .causal = true),
+    LEARNED_(GOOD, .causal = true, .features.kernel = BO_KERNEL_HEDGEHOG),
+    LEARNED_(GOOD, .causal = true, .gate = BO_GATE_FIXED),
+    LEARNED_(GOOD, .causal = true, .gate = BO_GATE_DECAY),
+    LEARNED_(GOOD, .causal = true, .rank = 7),
+    {.kind = BO_ATTENTION_LINEAR, GOOD, .causal = true, .features.kernel = BO_KERNEL_COSH},
+};
+
 static void check_foreign(const bo_attention_desc *descs, size_t count)
 {
     bo_context *context = test_context(1);
@@ -86,6 +118,10 @@ static void foreign_states_are_refused(void **state)
     check_foreign(favors, sizeof favors / sizeof *favors);
     check_foreign(exacts, sizeof exacts / sizeof *exacts);
     check_foreign(hybrids, sizeof hybrids / sizeof *hybrids);
+    check_foreign(powers, sizeof powers / sizeof *powers);
+    check_foreign(memories, sizeof memories / sizeof *memories);
+    check_foreign(ridges, sizeof ridges / sizeof *ridges);
+    check_foreign(learned, sizeof learned / sizeof *learned);
 }
 
 static void states_of_another_draw_are_refused(void **state)
@@ -99,6 +135,59 @@ static void states_of_another_draw_are_refused(void **state)
     assert_ok(context, bo_attention_redraw(context, t.attention, 0));
     assert_ok(context, bo_attention_state_check(context, t.attention, t.initial[0]));
     trial_drop(&t);
+    bo_context_destroy(context);
+}
+
+/* Frequencies drawn for other data are other frequencies. */
+static void states_of_another_calibration_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    trial_desc desc = {.name = "calibrated",
+                       .attention = FAVOR_(GOOD, .causal = true, .proposal = BO_PROPOSAL_SDERF),
+                       .shape = {.sequences = 1, .tokens = TOKENS},
+                       .past = TOKENS,
+                       .seed = 1};
+    trial one = trial_make(context, &desc), same = trial_make(context, &desc);
+    desc.seed = 2;
+    trial other = trial_make(context, &desc);
+    assert_ok(context, bo_attention_state_check(context, same.attention, one.initial[0]));
+    assert_fails(context, BO_INVALID, "another", bo_attention_state_check(context, other.attention, one.initial[0]));
+    trial_drop(&one);
+    trial_drop(&same);
+    trial_drop(&other);
+    bo_context_destroy(context);
+}
+
+/* What a memory's state holds: S alone, or G and H; no log scale. */
+static void matrices_of_other_kinds_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float s[64] = {0}, z[64] = {0};
+    double scale;
+    trial delta = make(context, (bo_attention_desc)DELTA_(GOOD), 0),
+          ridge = make(context, (bo_attention_desc)RIDGE_(GOOD), 0);
+    trial power = make(context, (bo_attention_desc)POWER_(GOOD, .causal = true), 0);
+    void *of_delta = delta.final[0], *of_ridge = ridge.final[0];
+    assert_fails(context, BO_INVALID, "z", bo_attention_state_get(context, delta.attention, of_delta, 0, s, z, &scale));
+    assert_fails(context, BO_INVALID, "z", bo_attention_state_set(context, delta.attention, of_delta, 0, s, z, 0));
+    assert_fails(context, BO_INVALID, "z is NULL",
+                 bo_attention_state_set(context, ridge.attention, of_ridge, 0, s, NULL, 0));
+    assert_fails(context, BO_INVALID, "expected 0, found 1",
+                 bo_attention_state_set(context, ridge.attention, of_ridge, 0, s, z, 1));
+    assert_fails(context, BO_INVALID, "head 4 of 4",
+                 bo_attention_state_set(context, ridge.attention, of_ridge, 4, s, z, 0));
+    assert_fails(context, BO_INVALID, "power",
+                 bo_attention_state_get(context, power.attention, power.final[0], 0, s, z, &scale));
+    s[9] = NAN;
+    assert_fails(context, BO_NUMERIC, "finite",
+                 bo_attention_state_set(context, delta.attention, of_delta, 0, s, NULL, 0));
+    s[9] = 0, z[1] = INFINITY;
+    assert_fails(context, BO_NUMERIC, "finite", bo_attention_state_set(context, ridge.attention, of_ridge, 0, s, z, 0));
+    trial_drop(&delta);
+    trial_drop(&ridge);
+    trial_drop(&power);
     bo_context_destroy(context);
 }
 
@@ -247,6 +336,8 @@ int main(void)
         cmocka_unit_test(full_caches_are_refused),
         cmocka_unit_test(foreign_states_are_refused),
         cmocka_unit_test(states_of_another_draw_are_refused),
+        cmocka_unit_test(states_of_another_calibration_are_refused),
+        cmocka_unit_test(matrices_of_other_kinds_are_refused),
         cmocka_unit_test(shared_states_are_refused),
         cmocka_unit_test(bytes_that_are_no_state_are_refused),
         cmocka_unit_test(backward_refuses_what_it_cannot_do),
