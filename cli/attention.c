@@ -2,16 +2,36 @@
 #include "attention.h"
 #include "output.h"
 #include "paths.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- the run -------------------------------------------------------------------------------------------- */
 
-/* M by whitening, or frequencies drawn for these queries and keys. */
+/* Frequencies from the calibration's arrays, or else from q and k themselves. */
+static bool calibrate(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    bo_calibration *seen = NULL;
+    bo_attention_shape shape;
+    bo_attention_inputs inputs;
+    if (!cli_attention_calibration(job, &shape, &inputs)) return false;
+    if (job->desc.causal && !job->options->given[CLI_CALIBRATE_Q])
+        cli_warn(job->session, "the frequencies are drawn for all of these queries and keys, later tokens included: "
+                               "causal use has them from other data (--calibrate-q, --calibrate-k)");
+    bo_status status = bo_calibration_create(context, job->attention, 0, &seen);
+    if (status == BO_OK) status = bo_calibration_add(context, seen, &shape, &inputs);
+    if (status == BO_OK) status = bo_calibration_apply(context, seen, job->attention, 0, &job->calibration);
+    bo_calibration_destroy(seen);
+    return cli_attention_ok(job, status);
+}
+
+/* M by whitening, or frequencies drawn for data. */
 static bool fit_to_data(cli_attention_job *job)
 {
     bo_context *context = job->session->context;
     const bo_attention_desc *d = bo_attention_describe(job->attention);
+    if (cli_attention_calibrates(d)) return calibrate(job);
     if (job->options->propose)
         return cli_attention_ok(
             job, bo_dark_propose(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, &job->dark));
@@ -27,6 +47,7 @@ static bool prepare(cli_attention_job *job)
     bo_context *context = job->session->context;
     if (!cli_attention_parameters(job)) return false;
     cli_attention_describe(job);
+    if (job->desc.kind == BO_ATTENTION_RIDGE) job->inputs.solves = &job->solves;
     if (!cli_attention_ok(job, bo_attention_create(context, &job->desc, &job->attention))) return false;
     if (!cli_attention_ok(job, bo_attention_plan_for(context, job->attention, &job->shape, &job->plan))) return false;
     cli_attention_say(job);
@@ -54,16 +75,20 @@ static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_
     return found;
 }
 
+/* Where there is a denominator; without one, 0 is a number like any other. */
 static void warn_of_zeros(cli_attention_job *job)
 {
-    const size_t heads = bo_attention_describe(job->attention)->heads, sequences = job->shape.sequences;
-    for (size_t i = 0; i < sequences * heads; i++) job->zeros += zeros_of_head(job, i / heads, i % heads);
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    const size_t heads = d->heads, sequences = job->shape.sequences;
+    const bool exponential = d->features.kernel == BO_KERNEL_SOFTMAX || d->features.kernel == BO_KERNEL_COSH;
+    for (size_t i = 0; d->normaliser == BO_NORMALISER_SUM && i < sequences * heads; i++)
+        job->zeros += zeros_of_head(job, i / heads, i % heads);
     if (job->zeros)
-        cli_warn(
-            job->session,
-            "%s of %s queries give every key they see the weight 0 in float32, and their output is 0: norms are too "
-            "large for these features (--advise measures them)",
-            cli_count(job->zeros).s, cli_count(sequences * heads * job->shape.tokens).s);
+        cli_warn(job->session,
+                 "%s of %s queries give every key they see the weight 0 in float32, and their output is 0: %s",
+                 cli_count(job->zeros).s, cli_count(sequences * heads * job->shape.tokens).s,
+                 exponential ? "norms are too large for these features (--advise measures them)"
+                             : "they have nothing in common with these keys");
 }
 
 static bool compute(cli_attention_job *job)
@@ -96,8 +121,7 @@ static bool compare(cli_attention_job *job)
 static bool save(cli_attention_job *job)
 {
     if (!job->options->out) return true;
-    bo_array array = *job->q.array;
-    array.shape[array.rank - 1] = job->desc.value_dim;
+    bo_array array = cli_attention_shape_of_output(job);
     array.values = job->out;
     return cli_attention_ok(job, bo_array_save(job->session->context, &array, job->options->out));
 }
@@ -123,17 +147,16 @@ static int run(cli_attention_job *job)
 
 static int check_files(const cli_attention_options *o)
 {
-    if (!o->q || !o->k || !(o->v || o->advise))
-        return cli_wrong_use("attention", "expected --q, --k%s; found no --%s", o->advise ? "" : " and --v",
-                             !o->q   ? "q"
-                             : !o->k ? "k"
-                                     : "v");
+    for (int i = CLI_Q; i <= (o->advise ? CLI_K : CLI_V); i++)
+        if (!o->given[i])
+            return cli_wrong_use("attention", "expected --q, --k%s; found no --%s", o->advise ? "" : " and --v",
+                                 cli_attention_option((cli_attention_source)i));
     if (o->out && !cli_ends_with(o->out, ".npy"))
         return cli_wrong_use("attention", "--out: expected a name ending in .npy, found '%s'", o->out);
     const cli_path outputs[] = {{"out", o->out}};
-    const cli_path inputs[] = {
-        {"q", o->q},         {"k", o->k}, {"v", o->v},    {"gate", o->gate}, {"log-gate", o->log_gate},
-        {"sigma", o->sigma}, {"m", o->m}, {"mix", o->mix}};
+    cli_path inputs[CLI_SOURCES];
+    for (int i = 0; i < CLI_SOURCES; i++)
+        inputs[i] = (cli_path){cli_attention_option((cli_attention_source)i), o->given[i]};
     const char *standard = NULL;
     for (size_t i = 0; i < CLI_COUNT_OF(inputs); i++) {
         if (!inputs[i].path || strcmp(inputs[i].path, "-") != 0) continue;
@@ -154,15 +177,10 @@ static int attention(const cli_attention_options *o, const cli_common *common, c
     if (status != CLI_DONE) return status;
     cli_session session;
     if (!cli_session_open(&session, "attention", common, false)) return CLI_FAILED;
-    cli_attention_job job = {.session = &session,
-                             .options = o,
-                             .q = {"q", o->q, NULL},
-                             .k = {"k", o->k, NULL},
-                             .v = {"v", o->v, NULL},
-                             .gate = {o->gate ? "gate" : "log-gate", o->gate ? o->gate : o->log_gate, NULL},
-                             .sigma = {"sigma", o->sigma, NULL},
-                             .m = {"m", o->m, NULL},
-                             .mix = {"mix", o->mix, NULL}};
+    cli_attention_job job = {.session = &session, .options = o};
+    for (int i = 0; i < CLI_SOURCES; i++)
+        job.files[i] =
+            (cli_attention_file){.option = cli_attention_option((cli_attention_source)i), .path = o->given[i]};
     status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     cli_attention_close(&job);
@@ -175,38 +193,53 @@ int cli_attention(int argc, char **argv)
     cli_attention_options o = {.kind = -1,
                                .gate_input = -1,
                                .map = -1,
+                               .sampling = -1,
+                               .proposal = -1,
                                .normaliser = -1,
+                               .degree = NAN,
                                .features = CLI_NOT_GIVEN,
-                               .degree = CLI_NOT_GIVEN,
                                .window = CLI_NOT_GIVEN,
                                .rank = CLI_NOT_GIVEN,
+                               .iterations = CLI_NOT_GIVEN,
                                .chunk = CLI_NOT_GIVEN,
                                .most = CLI_NOT_GIVEN};
     const cli_option options[] = {
         {CLI_SECTION, "Arrays (.npy)", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "q", "FILE",
-         "queries: (heads, tokens, width) or (batch, heads, tokens, width); (tokens, width) is one head", &o.q, NULL, 0,
-         0},
+         "queries: (heads, tokens, width) or (batch, heads, tokens, width); (tokens, width) is one head",
+         &o.given[CLI_Q], NULL, 0, 0},
         {CLI_TEXT, "k", "FILE", "keys, of as many heads or of fewer that divide them; without --causal of any length",
-         &o.k, NULL, 0, 0},
-        {CLI_TEXT, "v", "FILE", "values, one a key", &o.v, NULL, 0, 0},
-        {CLI_TEXT, "gate", "FILE", "gates in (0, 1], one a key: what was seen before is multiplied by it", &o.gate,
-         NULL, 0, 0},
-        {CLI_TEXT, "log-gate", "FILE", "their logarithms instead", &o.log_gate, NULL, 0, 0},
+         &o.given[CLI_K], NULL, 0, 0},
+        {CLI_TEXT, "v", "FILE", "values, one a key", &o.given[CLI_V], NULL, 0, 0},
+        {CLI_TEXT, "gate", "FILE",
+         "gates in (0, 1], one a key: what was seen before is multiplied by it; gla: one a key and column",
+         &o.given[CLI_GATE], NULL, 0, 0},
+        {CLI_TEXT, "log-gate", "FILE", "their logarithms instead", &o.given[CLI_LOG_GATE], NULL, 0, 0},
         {CLI_CHOICE, "gate-input", "HOW",
          "weight of a key as it comes in: 1 - gate (rfa-gate unless given) or 1 (the others)", &o.gate_input,
          cli_attention_gate_choice, 0, 0},
+        {CLI_TEXT, "beta", "FILE", "delta, ridge: weights of the keys, at least 0, one a key; 1 unless given",
+         &o.given[CLI_BETA], NULL, 0, 0},
         {CLI_SECTION, "Attention", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "kind", "KIND", "what is computed", &o.kind, cli_attention_kind_choice, 0, 0},
-        {CLI_FLAG, "causal", NULL, "a query sees the keys up to its own", &o.causal, NULL, 0, 0},
-        {CLI_REAL_OR_AUTO, "scale", "S|auto",
-         "of q.k; 1/sqrt(width) for softmax and its estimates and for taylor, 1 for other maps", &o.scale, NULL, 0, 0},
+        {CLI_FLAG, "causal", NULL,
+         "a query sees the keys up to its own; hybrid, retention, gla, delta and ridge always do so", &o.causal, NULL,
+         0, 0},
+        {CLI_REAL_OR_AUTO, "scale", "S|auto", "of q.k; 1/sqrt(width), but 1 for maps that are not functions of q.k",
+         &o.scale, NULL, 0, 0},
+        {CLI_REAL, "degree", "P",
+         "poly: of (1 + s q.k)^P, a whole number; power: of |s q.k|^P, any number above 0; 2 unless given", &o.degree,
+         NULL, 0, 0},
+        {CLI_TEXT, "decay", "G|LIST|FILE",
+         "retention, and others with features: one gate in (0, 1] for all tokens, or one a key head; of retention "
+         "1 - 2^-5, 1 - 2^-6, ... unless given",
+         &o.given[CLI_DECAY], NULL, 0, 0},
         {CLI_COUNT, "window", "W",
-         "hybrid: the latest keys that are exact, 64 unless given; exact: the latest keys a query sees, all unless "
-         "given",
+         "hybrid: the latest keys that are exact, 64 unless given; exact, power: the latest keys a query sees, all "
+         "unless given",
          &o.window, NULL, 1, 0},
-        {CLI_CHOICE, "normaliser", "N", "divide by the sum of the weights unless given", &o.normaliser,
-         cli_attention_normaliser_choice, 0, 0},
+        {CLI_CHOICE, "normaliser", "N", "divide by the sum of the weights unless given; retention does not",
+         &o.normaliser, cli_attention_normaliser_choice, 0, 0},
         {CLI_REAL_OR_AUTO, "clamp", "X|auto", "least denominator", &o.clamp, NULL, 0, 0},
         {CLI_SECTION, "Features", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "map", "MAP",
@@ -217,22 +250,47 @@ int cli_attention(int argc, char **argv)
          &o.features, NULL, 1, 0},
         {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
         {CLI_FLAG, "one-draw", NULL, "all heads share their frequencies", &o.one_draw, NULL, 0, 0},
-        {CLI_COUNT, "degree", "P", "of polynomial maps; 2 unless given", &o.degree, NULL, 1, 64},
+        {CLI_CHOICE, "proposal", "LAW",
+         "favor, dark, hybrid: the law that frequencies are drawn from, fitted to data, with weights; oprf is favor++, "
+         "sderf favor#",
+         &o.proposal, cli_attention_proposal_choice, 0, 0},
+        {CLI_CHOICE, "sampling", "S", "optimal: of many frequencies those that matter to the data, with weights",
+         &o.sampling, cli_attention_sampling_choice, 0, 0},
+        {CLI_TEXT, "calibrate-q", "FILE", "the data that a law or optimal sampling is for; q unless given",
+         &o.given[CLI_CALIBRATE_Q], NULL, 0, 0},
+        {CLI_TEXT, "calibrate-k", "FILE", "its keys; k unless given", &o.given[CLI_CALIBRATE_K], NULL, 0, 0},
         {CLI_REAL_OR_AUTO, "alpha", "X|auto", "of rational-quadratic; 1 unless given", &o.alpha, NULL, 0, 0},
         {CLI_SECTION, "Parameters of a kind", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_REAL_OR_AUTO, "temperature", "X|auto",
          "rfa: queries and keys of unit norm are divided by it; 1 unless given", &o.temperature, NULL, 0, 0},
-        {CLI_TEXT, "sigma", "FILE", "rfa: (key heads, width), what they are multiplied by; 1 unless given", &o.sigma,
-         NULL, 0, 0},
+        {CLI_TEXT, "sigma", "FILE", "rfa: (key heads, width), what they are multiplied by; 1 unless given",
+         &o.given[CLI_SIGMA], NULL, 0, 0},
         {CLI_TEXT, "m", "FILE", "dark: (key heads, rank, width), the M of exp(s Mq.Mk); the identity unless given",
-         &o.m, NULL, 0, 0},
-        {CLI_COUNT, "rank", "R", "dark: rows of M; width unless given", &o.rank, NULL, 1, 0},
+         &o.given[CLI_M], NULL, 0, 0},
+        {CLI_TEXT, "w", "FILE",
+         "hedgehog, t2r: (key heads, rank, width), the W of the map of Wx + b; the identity unless given",
+         &o.given[CLI_W], NULL, 0, 0},
+        {CLI_TEXT, "w-k", "FILE", "W of the keys; that of the queries unless given", &o.given[CLI_W_K], NULL, 0, 0},
+        {CLI_TEXT, "bias", "FILE", "hedgehog, t2r: (key heads, rank), b; 0 unless given", &o.given[CLI_BIAS], NULL, 0,
+         0},
+        {CLI_TEXT, "bias-k", "FILE", "b of the keys; that of the queries unless given", &o.given[CLI_BIAS_K], NULL, 0,
+         0},
+        {CLI_COUNT, "rank", "R", "dark, hedgehog, t2r: rows of M or W; width unless given", &o.rank, NULL, 1, 0},
         {CLI_FLAG, "whiten", NULL, "dark: M that whitens these queries and keys", &o.whiten, NULL, 0, 0},
         {CLI_FLAG, "propose", NULL,
-         "favor, dark: frequencies drawn for these queries and keys, with weights: an estimate of plain softmax still",
+         "favor, dark: as --proposal gaussian on these queries and keys, with a report on what its theory takes for "
+         "granted",
          &o.propose, NULL, 0, 0},
-        {CLI_TEXT, "mix", "X|FILE", "hybrid: weight of the window, a number or (heads,); 1 unless given", &o.mix, NULL,
-         0, 0},
+        {CLI_TEXT, "mix", "X|FILE", "hybrid: weight of the window, a number or (heads,); 1 unless given",
+         &o.given[CLI_MIX], NULL, 0, 0},
+        {CLI_FLAG, "unit", NULL, "gla, ridge: queries and keys of unit norm, as delta has them", &o.unit, NULL, 0, 0},
+        {CLI_FLAG, "no-unit", NULL, "delta: queries and keys as they are", &o.no_unit, NULL, 0, 0},
+        {CLI_TEXT, "lambda", "X|FILE", "ridge: a number above 0 or (key heads, width), the ridge; 1 unless given",
+         &o.given[CLI_LAMBDA], NULL, 0, 0},
+        {CLI_COUNT, "iterations", "N", "gated-ridge: most steps of a solve; 2 widths unless given", &o.iterations, NULL,
+         1, 1 << 20},
+        {CLI_REAL_OR_AUTO, "tolerance", "X|auto", "gated-ridge: residual to reach; 1e-6 unless given", &o.tolerance,
+         NULL, 0, 0},
         {CLI_COUNT, "chunk", "C", "tokens taken at a time, 1 to 1024; from shape and caches unless given", &o.chunk,
          NULL, 1, 1024},
         {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
@@ -254,11 +312,12 @@ int cli_attention(int argc, char **argv)
     const cli_usage usage = {
         "attention",
         "--q Q.npy --k K.npy --v V.npy --kind KIND [options]   or   --advise --q Q.npy --k K.npy",
-        "Attention of arrays: exact softmax, or a kernel that is an inner product of features, in time that grows with "
-        "the length and not with its square; and how far the two are apart.",
+        "Attention of arrays: exact softmax; a kernel that is an inner product of features, in time that grows with "
+        "the length and not with its square, and how far the two are apart; and the memories that grew out of it.",
         "  bochner features train.csv --features 32 --out Q.npy\n"
         "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
         "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"
+        "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind retention --decay 0.97\n"
         "  bochner attention --advise --q Q.npy --k Q.npy --most 256\n",
         options,
         CLI_COUNT_OF(options)};

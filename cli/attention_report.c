@@ -1,38 +1,32 @@
-/* What attention will do and what it did, for people and as JSON. */
+/* What attention will do and what it did, for people. */
 #include "attention.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-static const bo_features_desc *map_of(const cli_attention_job *job)
+const bo_features_desc *cli_attention_map(const cli_attention_job *job)
 {
     const bo_features *map = bo_attention_features(job->attention, 0);
     return map ? bo_features_describe(map) : NULL;
 }
 
-/* The map has frequencies. */
-static bool drawn(const cli_attention_job *job)
+double cli_attention_scale(const cli_attention_job *job)
 {
-    const bo_features *map = bo_attention_features(job->attention, 0);
-    return map && bo_features_frequencies(map) > 0;
-}
-
-/* s of exp(s q·k), or γ of the map; a kind without either has none. */
-static double scale_of(const cli_attention_job *job)
-{
-    const bo_features_desc *map = map_of(job);
+    const bo_features_desc *map = cli_attention_map(job);
     const bo_attention_desc *d = bo_attention_describe(job->attention);
-    if (d->kind == BO_ATTENTION_RFA) return NAN;
+    if (d->kind == BO_ATTENTION_RFA || d->kind == BO_ATTENTION_LEARNED || d->kind == BO_ATTENTION_RIDGE) return NAN;
     return map && d->kind != BO_ATTENTION_HYBRID ? map->gamma : d->scale;
 }
 
-static double tokens_per_second(const cli_attention_job *job)
+double cli_attention_rate(const cli_attention_job *job)
 {
     return (double)(job->shape.sequences * job->shape.tokens) / job->seconds;
 }
 
-static bo_array output_shape(const cli_attention_job *job)
+bo_array cli_attention_shape_of_output(const cli_attention_job *job)
 {
-    bo_array shape = *job->q.array;
+    bo_array shape = *job->files[CLI_Q].array;
     shape.shape[shape.rank - 1] = job->desc.value_dim;
     return shape;
 }
@@ -42,51 +36,81 @@ static bo_array output_shape(const cli_attention_job *job)
 static void say_input(cli_attention_job *job)
 {
     char q[BO_ARRAY_TEXT], k[BO_ARRAY_TEXT], v[BO_ARRAY_TEXT];
-    cli_say(job->session, "Input       q %s, k %s, v %s", bo_array_shape(job->q.array, q),
-            bo_array_shape(job->k.array, k), bo_array_shape(job->v.array, v));
+    cli_say(job->session, "Input       q %s, k %s, v %s", bo_array_shape(job->files[CLI_Q].array, q),
+            bo_array_shape(job->files[CLI_K].array, k), bo_array_shape(job->files[CLI_V].array, v));
+}
+
+/* One more thing to a list of them, ", causal". */
+static void append(char *text, size_t room, const char *format, ...) BO_PRINTF(3, 4);
+static void append(char *text, size_t room, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list words;
+    va_start(words, format);
+    vsnprintf(text + used, room - used, format, words);
+    va_end(words);
 }
 
 /* ", causal, window of 64, gate decay, not normalised": what was asked beyond the kind. */
-static const char *manner(const bo_attention_desc *d, char *out, size_t room)
+static const char *manner(const cli_attention_job *job, char *out, size_t room)
 {
-    size_t used = (size_t)snprintf(out, room, "%s", d->causal ? ", causal" : "");
-    if (d->window) used += (size_t)snprintf(out + used, room - used, ", window of %s keys", cli_count(d->window).s);
-    if (d->gate != BO_GATE_NONE) used += (size_t)snprintf(out + used, room - used, ", %s gate", bo_gate_name(d->gate));
-    if (d->normaliser == BO_NORMALISER_NONE) snprintf(out + used, room - used, ", not normalised");
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    const bool sums = cli_attention_map(job) != NULL;
+    const double scale = cli_attention_scale(job);
+    out[0] = 0;
+    if (d->causal) append(out, room, ", causal");
+    if (d->window) append(out, room, ", window of %s keys", cli_count(d->window).s);
+    if (d->gate != BO_GATE_NONE) append(out, room, ", %s gate", bo_gate_name(d->gate));
+    if (d->normaliser == BO_NORMALISER_NONE && sums) append(out, room, ", not normalised");
+    if (d->unit) append(out, room, ", unit norms");
+    if (d->kind == BO_ATTENTION_RFA) append(out, room, ", temperature %s", cli_significant(d->temperature, 4).s);
+    if (!isnan(scale)) append(out, room, ", scale %s", cli_significant(scale, 4).s);
+    if (d->kind == BO_ATTENTION_POWER) append(out, room, ", degree %s", cli_significant(d->power, 6).s);
+    return out;
+}
+
+/* "; 256 features of the softmax kernel (positive, orthogonal, proposal oprf)". */
+static const char *map_words(const cli_attention_job *job, char *out, size_t room)
+{
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    const bo_features_desc *map = cli_attention_map(job);
+    out[0] = 0;
+    if (!map) return out;
+    append(out, room, "; %s features of the %s kernel", cli_count(map->features).s, bo_kernel_name(map->kernel));
+    if (map->kernel == BO_KERNEL_POLYNOMIAL) append(out, room, " of degree %d", map->degree);
+    if (!cli_attention_draws(map)) return out;
+    append(out, room, " (%s", bo_function_name(map->function));
+    if (bo_features_frequencies(bo_attention_features(job->attention, 0)))
+        append(out, room, ", %s", bo_draw_name(map->draw));
+    if (d->proposal != BO_PROPOSAL_NONE) append(out, room, ", proposal %s", bo_proposal_name(d->proposal));
+    if (d->features.sampling == BO_SAMPLING_OPTIMAL) append(out, room, ", sampled optimally");
+    append(out, room, ")");
     return out;
 }
 
 static void say_attention(cli_attention_job *job)
 {
-    const bo_attention_desc *d = bo_attention_describe(job->attention);
-    const bo_features_desc *map = map_of(job);
-    const char *kind = cli_attention_kind_choice(job->options->kind);
-    const double scale = scale_of(job);
-    char how[160];
-    manner(d, how, sizeof how);
-    const cli_word number = cli_significant(isnan(scale) ? d->temperature : scale, 4);
-    const char *word = isnan(scale) ? "temperature" : "scale";
-    if (!map)
-        cli_say(job->session, "Attention   %s%s, %s %s", kind, how, word, number.s);
-    else if (!drawn(job))
-        cli_say(job->session, "Attention   %s%s, %s %s; %s features of the %s kernel", kind, how, word, number.s,
-                cli_count(map->features).s, bo_kernel_name(map->kernel));
-    else
-        cli_say(job->session, "Attention   %s%s, %s %s; %s features of the %s kernel (%s, %s)", kind, how, word,
-                number.s, cli_count(map->features).s, bo_kernel_name(map->kernel), bo_function_name(map->function),
-                bo_draw_name(map->draw));
+    char how[200], map[200];
+    cli_say(job->session, "Attention   %s%s%s", cli_attention_kind_choice(job->options->kind),
+            manner(job, how, sizeof how), map_words(job, map, sizeof map));
+}
+
+/* Exact attention and powers have tiles instead. */
+static bool in_chunks(const cli_attention_job *job)
+{
+    const bo_attention_kind kind = bo_attention_describe(job->attention)->kind;
+    return kind != BO_ATTENTION_EXACT && kind != BO_ATTENTION_POWER;
 }
 
 /* Tokens at a time, by the kind. */
 static const char *pieces(const cli_attention_job *job, char *out, size_t room)
 {
     const bo_attention_plan *p = &job->plan;
-    size_t used = 0;
     out[0] = 0;
-    if (map_of(job)) used = (size_t)snprintf(out, room, "chunks of %s tokens", cli_count(p->chunk).s);
+    if (in_chunks(job)) append(out, room, "chunks of %s tokens", cli_count(p->chunk).s);
     if (p->query_tile)
-        snprintf(out + used, room - used, "%stiles of %s queries x %s keys", used ? ", " : "",
-                 cli_count(p->query_tile).s, cli_count(p->key_tile).s);
+        append(out, room, "%stiles of %s queries x %s keys", out[0] ? ", " : "", cli_count(p->query_tile).s,
+               cli_count(p->key_tile).s);
     return out;
 }
 
@@ -116,7 +140,7 @@ static void print_plan(const cli_attention_job *job)
     printf("  %-34s%s\n", "memory, forward", cli_bytes((double)p->forward_bytes).s);
     printf("  %-34s%s\n", "memory, backward", cli_bytes((double)p->backward_bytes).s);
     printf("  %-34s%s\n", "tape between them", cli_bytes((double)p->tape_bytes).s);
-    if (map_of(job)) printf("  %-34s%s\n", "tokens between states on the tape", cli_count(p->segment).s);
+    if (in_chunks(job)) printf("  %-34s%s\n", "tokens between states on the tape", cli_count(p->segment).s);
     printf("  %-34s%s\n", "a state", cli_bytes((double)bo_attention_state_bytes(job->attention)).s);
     printf("  %-34s%s, %s\n", "caches it was made for", cli_bytes((double)p->level1_bytes).s,
            cli_bytes((double)p->level2_bytes).s);
@@ -147,6 +171,35 @@ static void print_dark(const bo_dark_report *dark)
     print_figure("log of the gain", dark->log_gain, isnan(dark->log_gain) ? "not known: both infinite" : "infinite");
 }
 
+/* The error of the kernel over independent q and k, relative, that a second moment leaves to so many frequencies. */
+static void print_promise(const char *name, double log_moment, size_t frequencies)
+{
+    print_figure(name, sqrt(expm1(log_moment) / (double)frequencies), isnan(log_moment) ? "not known" : "infinite");
+}
+
+static void print_calibration(const cli_attention_job *job)
+{
+    const bo_calibration_report *c = &job->calibration;
+    const size_t frequencies = bo_features_frequencies(bo_attention_features(job->attention, 0));
+    printf("Calibration with %s rows of %s; key head %zu is the hardest\n", cli_count((size_t)c->rows).s,
+           job->options->given[CLI_CALIBRATE_Q] ? job->options->given[CLI_CALIBRATE_Q]
+                                                : "these queries and keys themselves",
+           c->key_head);
+    printf("  error of the kernel promised to %s frequencies\n", cli_count(frequencies).s);
+    print_promise("  drawn from N(0, I)", c->log_isotropic, frequencies);
+    print_promise("  as they are drawn", c->log_drawn, frequencies);
+    print_promise("  the least there is", c->log_floor, frequencies);
+}
+
+static void print_solves(const bo_solves *s)
+{
+    const double systems = s->systems ? (double)s->systems : 1;
+    printf("Solves      %s systems%s\n", cli_count((size_t)s->systems).s, s->iterations ? "" : ", exactly");
+    if (s->iterations) print_figure("steps a system, mean", (double)s->iterations / systems, "not known");
+    print_figure("largest residual", s->largest_residual, "not known");
+    if (s->iterations) printf("  %-34s%s\n", "systems left unfinished", cli_count((size_t)s->unfinished).s);
+}
+
 /* Short passes are told in milliseconds. */
 static cli_word duration(double seconds)
 {
@@ -161,8 +214,8 @@ static void print_error(const cli_attention_job *job)
     const bo_attention_error *e = &job->error;
     printf("Accuracy    relative errors, over %s queries of each head\n", cli_count(e->queries).s);
     print_figure("output against exact softmax", e->against_softmax, "not known");
-    print_figure("output against its own kernel", e->against_kernel, "not known");
-    if (map_of(job)) {
+    print_figure("output against its own kernel", e->against_kernel, "no closed form");
+    if (cli_attention_map(job)) {
         print_figure("kernel, root mean square", e->kernel_rms, "not known");
         print_figure("error of the kernel", e->kernel_error, "not known");
         print_figure("predicted by the variance", e->kernel_predicted, "not known");
@@ -181,119 +234,12 @@ void cli_attention_print(const cli_attention_job *job)
         return;
     }
     if (o->propose) print_dark(&job->dark);
+    if (cli_attention_calibrates(&job->desc)) print_calibration(job);
+    if (job->inputs.solves) print_solves(&job->solves);
     printf("Time        %s, %s tokens a second\n", duration(job->seconds).s,
-           cli_count((size_t)tokens_per_second(job)).s);
+           cli_count((size_t)cli_attention_rate(job)).s);
     if (o->compare) print_error(job);
-    const bo_array shape = output_shape(job);
+    const bo_array shape = cli_attention_shape_of_output(job);
     char text[BO_ARRAY_TEXT];
     if (o->out) printf("Output      %s: %s, float32\n", o->out, bo_array_shape(&shape, text));
-}
-
-/* ---- after, as JSON ------------------------------------------------------------------------------------- */
-
-static void json_shape(cli_json *json, const char *key, const bo_array *array)
-{
-    cli_json_array(json, key);
-    for (size_t i = 0; i < array->rank; i++) cli_json_count(json, NULL, array->shape[i]);
-    cli_json_end(json);
-}
-
-static void json_descriptor(cli_json *json, const cli_attention_job *job)
-{
-    const bo_attention_desc *d = bo_attention_describe(job->attention);
-    const bo_features_desc *map = map_of(job);
-    cli_json_text(json, "kind", cli_attention_kind_choice(job->options->kind));
-    cli_json_count(json, "sequences", job->shape.sequences);
-    cli_json_count(json, "heads", d->heads);
-    cli_json_count(json, "key_heads", d->key_heads);
-    cli_json_count(json, "tokens", job->shape.tokens);
-    cli_json_count(json, "key_tokens", job->shape.key_tokens);
-    cli_json_count(json, "dim", d->dim);
-    cli_json_count(json, "value_dim", d->value_dim);
-    cli_json_flag(json, "causal", d->causal);
-    cli_json_number(json, "scale", scale_of(job));
-    if (d->kind == BO_ATTENTION_RFA) cli_json_number(json, "temperature", d->temperature);
-    if (d->kind == BO_ATTENTION_DARK) cli_json_count(json, "rank", d->rank);
-    if (d->window) cli_json_count(json, "window", d->window);
-    cli_json_text(json, "gate", bo_gate_name(d->gate));
-    cli_json_text(json, "normaliser", cli_attention_normaliser_choice((int)d->normaliser));
-    if (!map) return;
-    cli_json_text(json, "kernel", bo_kernel_name(map->kernel));
-    cli_json_text(json, "function", bo_function_name(map->function));
-    if (drawn(job)) cli_json_text(json, "draw", bo_draw_name(map->draw));
-    cli_json_count(json, "features", map->features);
-    cli_json_flag(json, "one_draw", d->one_draw);
-}
-
-static void json_plan(cli_json *json, const cli_attention_job *job)
-{
-    const bo_attention_plan *p = &job->plan;
-    cli_json_object(json, "plan");
-    cli_json_count(json, "chunk", p->chunk);
-    cli_json_count(json, "segment", p->segment);
-    cli_json_count(json, "query_tile", p->query_tile);
-    cli_json_count(json, "key_tile", p->key_tile);
-    cli_json_count(json, "tasks", p->tasks);
-    cli_json_count(json, "forward_bytes", p->forward_bytes);
-    cli_json_count(json, "backward_bytes", p->backward_bytes);
-    cli_json_count(json, "tape_bytes", p->tape_bytes);
-    cli_json_count(json, "state_bytes", bo_attention_state_bytes(job->attention));
-    cli_json_count(json, "level1_bytes", p->level1_bytes);
-    cli_json_count(json, "level2_bytes", p->level2_bytes);
-    cli_json_number(json, "operations", p->operations);
-    cli_json_end(json);
-}
-
-static void json_dark(cli_json *json, const bo_dark_report *dark)
-{
-    cli_json_object(json, "proposal");
-    cli_json_count(json, "key_head", dark->key_head);
-    cli_json_number(json, "largest", dark->largest);
-    cli_json_number(json, "smallest", dark->smallest);
-    cli_json_number(json, "mean_share", dark->mean_share);
-    cli_json_number(json, "mismatch", dark->mismatch);
-    cli_json_number(json, "normality", dark->normality);
-    cli_json_flag(json, "isotropic_finite", dark->isotropic_finite);
-    cli_json_flag(json, "proposal_finite", dark->proposal_finite);
-    cli_json_count(json, "clipped", dark->clipped);
-    cli_json_number(json, "log_gain", dark->log_gain);
-    cli_json_end(json);
-}
-
-static void json_error(cli_json *json, const bo_attention_error *e)
-{
-    cli_json_object(json, "compare");
-    cli_json_count(json, "queries", e->queries);
-    cli_json_number(json, "against_softmax", e->against_softmax);
-    cli_json_number(json, "against_kernel", e->against_kernel);
-    cli_json_number(json, "kernel_rms", e->kernel_rms);
-    cli_json_number(json, "kernel_error", e->kernel_error);
-    cli_json_number(json, "kernel_predicted", e->kernel_predicted);
-    cli_json_number(json, "kind_seconds", e->kind_seconds);
-    cli_json_number(json, "softmax_seconds", e->softmax_seconds);
-    cli_json_count(json, "kind_bytes", e->kind_bytes);
-    cli_json_count(json, "softmax_bytes", e->softmax_bytes);
-    cli_json_end(json);
-}
-
-void cli_attention_json(const cli_attention_job *job)
-{
-    const cli_attention_options *o = job->options;
-    cli_json json = {.out = stdout};
-    cli_json_object(&json, NULL);
-    json_descriptor(&json, job);
-    json_plan(&json, job);
-    if (!o->plan) {
-        const bo_array shape = output_shape(job);
-        cli_json_number(&json, "seconds", job->seconds);
-        cli_json_number(&json, "tokens_per_second", tokens_per_second(job));
-        cli_json_text(&json, "out", o->out);
-        json_shape(&json, "shape", &shape);
-        cli_json_count(&json, "zero_outputs", job->zeros);
-        if (o->propose) json_dark(&json, &job->dark);
-        if (o->compare) json_error(&json, &job->error);
-    }
-    cli_json_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
-    cli_json_text(&json, "isa", bo_context_isa(job->session->context));
-    cli_json_end(&json);
 }

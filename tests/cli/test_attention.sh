@@ -1,75 +1,7 @@
 # Attention of arrays: against an oracle in awk, kinds against each other, errors against what compare says, bad input.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# Two pools of numbers: about normal, and in (0, 1]. The features of degree 1 are 1 and the numbers themselves.
-awk 'BEGIN { srand(3); for (i = 0; i < 400; i++) { for (j = 0; j < 16; j++) { x = -6; for (n = 0; n < 12; n++) x += rand();
-    printf "%.5f ", 0.9 * x } print "" } }' >normal.txt
-awk 'BEGIN { srand(4); for (i = 0; i < 200; i++) { for (j = 0; j < 4; j++) printf "%.5f ", 0.5 + rand() / 2; print "" } }' >gates.txt
-for pool in normal gates; do
-    succeeds "$BOCHNER" features $pool.txt --kernel polynomial --degree 1 --gamma 1 --out $pool.npy
-done
-
-count_of() { # count_of SHAPE: "2, 3, 4" has 24 numbers
-    echo "$1" | awk -F, '{ n = 1; for (i = 1; i <= NF; i++) if ($i != "") n *= $i; print n }'
-}
-# piece POOL SHAPE FIRST: an array of this shape from the pool's numbers, the first one given.
-piece() {
-    head -c 10 "$1.npy"
-    printf '%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }"
-    tail -c +$((129 + 4 * $3)) "$1.npy" | head -c $((4 * $(count_of "$2")))
-}
-# numbers FILE COLUMNS: a row a line. Headers of the arrays here are 128 bytes long.
-numbers() {
-    od -A n -v -t f4 -w$((4 * $2)) -j 128 "$1"
-}
-# distance A B: |a - b| / |b| of two arrays.
-distance() {
-    numbers "$1" 1 >a.txt
-    numbers "$2" 1 >b.txt
-    paste a.txt b.txt | awk 'NF != 2 { bad = 1 } { d += ($1 - $2) ^ 2; n += $2 ^ 2 } END { print bad || NR == 0 ? 9 : sqrt(d / n) }'
-}
-
-# oracle WEIGHT Q K V HEADS KEY_HEADS N KEYS D [GATES HOW]: attention with a weight for each pair, in double precision, one
-# sequence; causal when CAUSAL is 1, with a window of WINDOW keys when that is not 0. Width of values: D. A first token whose
-# gate is 1 is its own answer.
-CAUSAL=0
-WINDOW=0
-oracle() {
-    { numbers "$2" "$9"; numbers "$3" "$9"; numbers "$4" "$9"; [ $# -lt 10 ] || numbers "${10}" 1; } |
-        awk -v weight="$1" -v H="$5" -v HK="$6" -v N="$7" -v M="$8" -v D="$9" -v causal=$CAUSAL -v window=$WINDOW -v how="${11:-}" '
-        function phi(x) { return x > 0 ? x + 1 : exp(x) }
-        function pair(r, c,   t, j) {
-            t = 0
-            for (j = 1; j <= D; j++) t += weight == "elu" ? phi(x[r, j]) * phi(x[c, j]) : x[r, j] * x[c, j]
-            if (weight == "softmax") return exp(t / sqrt(D))
-            if (weight == "taylor") return 1 + t / sqrt(D) + t * t / (2 * D)
-            if (weight == "polynomial") return (1 + t) ^ 2
-            return t
-        }
-        { for (j = 1; j <= D; j++) x[NR, j] = $j }
-        END { keys = H * N; values = keys + HK * M; gates = values + HK * M
-            for (h = 0; h < H; h++) { kh = int(h / (H / HK))
-                for (i = 1; i <= N; i++) { z = 0; for (j = 1; j <= D; j++) o[j] = 0; product = 1
-                    for (c = causal ? i : M; c >= 1; c--) {
-                        if (window && c <= i - window) break
-                        a = pair(h * N + i, keys + kh * M + c) * product
-                        if (how == "convex") a *= x[gates + kh * M + c, 1] < 1 ? 1 - x[gates + kh * M + c, 1] : 1e-30
-                        if (how != "") product *= x[gates + kh * M + c, 1]
-                        z += a; for (j = 1; j <= D; j++) o[j] += a * x[values + kh * M + c, j] }
-                    for (j = 1; j <= D; j++) printf "%.9g\n", z == 0 ? 0 : o[j] / z } } }'
-}
-# agrees FILE WHAT: the output in FILE is the one on standard input. Sums of at most 100 terms in float32, each rounded to
-# 6e-8 and none larger than the sum of the weights: 2e-5 is beyond any of them.
-agrees() {
-    cat >wanted.txt
-    numbers "$1" 1 >got.txt
-    distance_text=$(paste got.txt wanted.txt | awk 'NF != 2 { bad = 1 } { d += ($1 - $2) ^ 2; n += $2 ^ 2 }
-        END { print bad || NR == 0 ? 9 : sqrt(d / n) }')
-    expect "$2: relative error" "$distance_text" '<' 2e-5
-}
-attend() {
-    succeeds "$BOCHNER" attention "$@"
-}
+. "$BOCHNER_SOURCE/tests/cli/arrays.sh"
 
 piece normal "2, 37, 5" 0 >Q.npy
 piece normal "2, 37, 5" 400 >K.npy
@@ -247,19 +179,6 @@ zeros=$(numbers O.npy 5 | awk '$1 == 0 && $2 == 0 && $3 == 0 && $4 == 0 && $5 ==
 grep -q "warning: $zeros of 74 queries give every key" err || complain "no warning of outputs that are 0: $(cat err)"
 
 # ---- bad input ---------------------------------------------------------------------------------------------------------
-# refused WORDS OPTIONS...: fails with these words and writes nothing. wrong: the same, as wrong use.
-refused() {
-    words=$1
-    shift
-    rm -f bad.npy
-    fails 1 "$words" "$BOCHNER" attention "$@" --out bad.npy
-    [ -e bad.npy ] && complain "an output was written though it failed: $*"
-}
-wrong() {
-    words=$1
-    shift
-    fails 2 "$words" "$BOCHNER" attention "$@"
-}
 piece normal "2, 37, 4" 0 >narrow.npy
 piece normal "3, 37, 5" 0 >three.npy
 piece normal "2, 36, 5" 0 >short.npy
@@ -300,22 +219,22 @@ refused "cut.npy|truncated|(2, 37, 5)" --q Q.npy --k cut.npy --v V.npy --kind ex
 wrong "--kind|rfa-gate" --q Q.npy --k K.npy --v V.npy
 wrong "no --v" --q Q.npy --k K.npy --kind exact
 wrong "expected one of|'favour'|did you mean favor" --q Q.npy --k K.npy --v V.npy --kind favour
+refused "--causal|short.npy" --q Q.npy --k short.npy --v short.npy --kind hybrid
 wrong "--map|'positve'|did you mean positive" --q Q.npy --k K.npy --v V.npy --kind favor --map positve
 wrong "--window|found '0'" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 0
 wrong "--window|18446744073709551615" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 18446744073709551615
-wrong "--window is for kind exact, hybrid; found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --window 3
+wrong "--window is for kind exact, hybrid, power; found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --window 3
 wrong "--features is for|found kind exact" --q Q.npy --k K.npy --v V.npy --kind exact --features 3
 wrong "a gate needs --causal" --q Q.npy --k K.npy --v V.npy --gate G.npy --kind linear
 wrong "rfa-gate needs --gate" --q Q.npy --k K.npy --v V.npy --kind rfa-gate --causal
 wrong "not both" --q Q.npy --k K.npy --v V.npy --kind rfa --gate G.npy --log-gate G.npy --causal
-wrong "hybrid needs --causal" --q Q.npy --k K.npy --v V.npy --kind hybrid
 wrong "trig or relu|elu" --q Q.npy --k K.npy --v V.npy --kind rfa --map elu
 wrong "estimates softmax|rbf" --q Q.npy --k K.npy --v V.npy --kind favor --map rbf
 wrong "one of --m, --whiten" --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy --whiten
 wrong ".npy|O.csv" --q Q.npy --k K.npy --v V.npy --kind exact --out O.csv
 wrong "would replace a file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind exact --out K.npy
 wrong "--target is for --advise" --q Q.npy --k K.npy --v V.npy --kind exact --target 0.1
-wrong "--normaliser none is for kind linear, rfa; found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --normaliser none
+wrong "--normaliser none is for kind linear, rfa,|found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --normaliser none
 wrong "softmax kernel need a normaliser" --q Q.npy --k K.npy --v V.npy --kind linear --map positive --normaliser none
 wrong "--clamp has no meaning" --q Q.npy --k K.npy --v V.npy --kind linear --normaliser none --clamp 3
 wrong "--draw has no meaning for the elu map" --q Q.npy --k K.npy --v V.npy --kind linear --draw iid

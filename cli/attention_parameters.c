@@ -1,0 +1,207 @@
+/* Gates and parameters of attention: numbers, or files held against the keys. */
+#include "attention.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- shapes and ranges ---------------------------------------------------------------------------------- */
+
+/* The array has this shape, or the same without its first dimension where that is 1. */
+static bool check_shape(cli_attention_job *job, const cli_attention_file *file, bo_array expected, const char *words)
+{
+    const bo_array *array = file->array;
+    if (!cli_attention_numbers(job, file)) return false;
+    const size_t cut = expected.rank > 1 && expected.shape[0] == 1 && array->rank + 1 == expected.rank;
+    if (array->rank + cut == expected.rank &&
+        memcmp(array->shape, expected.shape + cut, array->rank * sizeof *array->shape) == 0)
+        return true;
+    char found[BO_ARRAY_TEXT], wanted[BO_ARRAY_TEXT], keys[BO_ARRAY_TEXT];
+    cli_fail(job->session, "--%s %s: expected %s = %s, found shape %s (--k %s has shape %s)", file->option, file->path,
+             words, bo_array_shape(&expected, wanted), bo_array_shape(array, found), job->files[CLI_K].path,
+             bo_array_shape(job->files[CLI_K].array, keys));
+    return false;
+}
+
+typedef struct range {
+    double least, most;
+    bool without_least; /* least itself is outside */
+    const char *words;
+} range;
+
+static const range GATES = {0, 1, true, "gates above 0 and at most 1"},
+                   LOG_GATES = {-HUGE_VAL, 0, true, "logarithms of gates, finite and at most 0"},
+                   DECAYS = {0, 1, true, "decays above 0 and at most 1"},
+                   POSITIVE = {0, HUGE_VAL, true, "numbers above 0"},
+                   NOT_NEGATIVE = {0, HUGE_VAL, false, "finite numbers, at least 0"};
+
+static bool check_range(cli_attention_job *job, const cli_attention_file *file, const range *of)
+{
+    const bo_array *array = file->array;
+    size_t at = 0;
+    for (; at < array->count; at++) {
+        const double value = array->values[at];
+        if (!isfinite(value) || value > of->most || value < of->least || (of->without_least && value == of->least))
+            break;
+    }
+    if (at == array->count) return true;
+    bo_array place = {.rank = array->rank};
+    char text[BO_ARRAY_TEXT];
+    const double found = array->values[at];
+    for (size_t i = array->rank; i-- > 0; at /= array->shape[i]) place.shape[i] = at % array->shape[i];
+    cli_fail(job->session, "--%s %s: expected %s, found %g at %s", file->option, file->path, of->words, found,
+             bo_array_shape(&place, text));
+    return false;
+}
+
+static void take_logarithms(float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) values[i] = (float)log(values[i]);
+}
+
+/* An array of one shape; *out: its numbers, or as it was where no file is given. */
+static bool read_array(cli_attention_job *job, cli_attention_source source, bo_array expected, const char *words,
+                       const range *of, const float **out)
+{
+    cli_attention_file *file = &job->files[source];
+    if (!cli_attention_read(job, source)) return false;
+    if (!file->array) return true;
+    if (!check_shape(job, file, expected, words) || (of && !check_range(job, file, of))) return false;
+    *out = file->array->values;
+    return true;
+}
+
+/* ---- one a token ---------------------------------------------------------------------------------------- */
+
+/* Gates and β have the keys' shape without their width; the gates of GLA, one a channel, the keys' own. */
+static bool read_tokens(cli_attention_job *job, cli_attention_source source, const range *of, const float **out)
+{
+    const bool channels = cli_attention_chosen(job->options).kind == BO_ATTENTION_GLA;
+    bo_array expected = *job->files[CLI_K].array;
+    if (!channels) expected.rank--;
+    return read_array(job, source, expected,
+                      channels ? "the shape of the keys" : "the shape of the keys without their width", of, out);
+}
+
+static bool read_gates(cli_attention_job *job)
+{
+    const bo_array *gates = NULL;
+    if (!read_tokens(job, CLI_LOG_GATE, &LOG_GATES, &job->inputs.log_gate) ||
+        !read_tokens(job, CLI_GATE, &GATES, &job->inputs.log_gate))
+        return false;
+    gates = job->files[CLI_GATE].array;
+    if (gates) take_logarithms(gates->values, gates->count);
+    return read_tokens(job, CLI_BETA, &NOT_NEGATIVE, &job->inputs.beta);
+}
+
+/* ---- one a head ----------------------------------------------------------------------------------------- */
+
+size_t cli_attention_list(const char *text, double *out, size_t most)
+{
+    for (size_t count = 0;;) {
+        char *end;
+        const double number = strtod(text, &end);
+        if (end == text || (*end != ',' && *end != 0)) return 0;
+        if (count < most) out[count] = number;
+        count++;
+        if (*end == 0) return count;
+        text = end + 1;
+    }
+}
+
+/* Numbers on the command line: one for all, or a list of as many as there are. *given: whether it was that. */
+static bool read_list(cli_attention_job *job, cli_attention_source source, size_t count, const char *what, bool *given)
+{
+    cli_attention_file *file = &job->files[source];
+    const char *text = job->options->given[source];
+    double *numbers = cli_allocate(count, sizeof *numbers, file->option);
+    const size_t found = text ? cli_attention_list(text, numbers, count) : 0;
+    *given = found > 0;
+    if (found == 1 || found == count) {
+        file->own = cli_allocate(count, sizeof(float), file->option);
+        for (size_t i = 0; i < count; i++) file->own[i] = (float)numbers[found == 1 ? 0 : i];
+    }
+    free(numbers);
+    if (found <= 1 || found == count) return true;
+    cli_fail(job->session, "--%s: expected one number, or one a %s, %zu; found %zu", file->option, what, count, found);
+    return false;
+}
+
+/* The decay of each key head: its logarithm takes its place. */
+static bool read_decay(cli_attention_job *job)
+{
+    const size_t heads = job->desc.key_heads;
+    cli_attention_file *file = &job->files[CLI_DECAY];
+    bool given;
+    if (!read_list(job, CLI_DECAY, heads, "key head", &given)) return false;
+    if (!given && !read_array(job, CLI_DECAY, (bo_array){.rank = 1, .shape = {heads}}, "(key heads,)", &DECAYS,
+                              &job->inputs.log_decay))
+        return false;
+    float *values = file->own ? file->own : file->array ? file->array->values : NULL;
+    if (values) take_logarithms(values, heads);
+    job->inputs.log_decay = values;
+    return true;
+}
+
+/* The ridge: a number, or the diagonal of Λ. */
+static bool read_lambda(cli_attention_job *job)
+{
+    const size_t heads = job->desc.key_heads, dim = job->desc.dim;
+    cli_attention_file *file = &job->files[CLI_LAMBDA];
+    bool given;
+    if (!read_list(job, CLI_LAMBDA, heads * dim, "key head and column", &given)) return false;
+    job->inputs.lambda = file->own;
+    return given || read_array(job, CLI_LAMBDA, (bo_array){.rank = 2, .shape = {heads, dim}}, "(key heads, width)",
+                               &POSITIVE, &job->inputs.lambda);
+}
+
+static bool read_mix(cli_attention_job *job)
+{
+    const size_t heads = job->desc.heads;
+    bool given;
+    if (!read_list(job, CLI_MIX, heads, "head", &given)) return false;
+    job->inputs.mix = job->files[CLI_MIX].own;
+    return given ||
+           read_array(job, CLI_MIX, (bo_array){.rank = 1, .shape = {heads}}, "(heads,)", NULL, &job->inputs.mix);
+}
+
+/* ---- maps ----------------------------------------------------------------------------------------------- */
+
+/* The first file of several that have the rank says it; --rank, if given, must say the same. */
+static void find_rank(cli_attention_job *job, cli_attention_source source, size_t from_end)
+{
+    const bo_array *array = job->files[source].array;
+    if (job->desc.rank == 0 && array && array->rank > from_end)
+        job->desc.rank = array->shape[array->rank - 1 - from_end];
+}
+
+/* M of dark, W and b of the learned maps. */
+static bool read_maps(cli_attention_job *job)
+{
+    static const struct {
+        cli_attention_source source;
+        bool matrix;
+    } table[] = {{CLI_M, true}, {CLI_W, true}, {CLI_W_K, true}, {CLI_BIAS, false}, {CLI_BIAS_K, false}};
+    const float **const places[] = {&job->inputs.m, &job->inputs.m, &job->inputs.m_k, &job->inputs.bias,
+                                    &job->inputs.bias_k};
+    if (job->options->rank != CLI_NOT_GIVEN) job->desc.rank = job->options->rank;
+    for (size_t i = 0; i < CLI_COUNT_OF(table); i++) {
+        const cli_attention_file *file = &job->files[table[i].source];
+        if (!cli_attention_read(job, table[i].source)) return false;
+        if (!file->array) continue;
+        find_rank(job, table[i].source, table[i].matrix ? 1 : 0);
+        const bo_array matrix = {.rank = 3, .shape = {job->desc.key_heads, job->desc.rank, job->desc.dim}},
+                       vector = {.rank = 2, .shape = {job->desc.key_heads, job->desc.rank}};
+        if (!check_shape(job, file, table[i].matrix ? matrix : vector,
+                         table[i].matrix ? "(key heads, rank, width)" : "(key heads, rank)"))
+            return false;
+        *places[i] = file->array->values;
+    }
+    return true;
+}
+
+bool cli_attention_parameters(cli_attention_job *job)
+{
+    const bo_array sigma = {.rank = 2, .shape = {job->desc.key_heads, job->desc.dim}};
+    return read_gates(job) && read_array(job, CLI_SIGMA, sigma, "(key heads, width)", NULL, &job->inputs.sigma) &&
+           read_maps(job) && read_decay(job) && read_lambda(job) && read_mix(job);
+}

@@ -1,0 +1,251 @@
+# The family of attention from the command line: every kind runs, polynomials, powers and memories against oracles in awk,
+# learned maps, frequencies drawn for data, what is reported, bad input.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+. "$BOCHNER_SOURCE/tests/cli/arrays.sh"
+
+# memory KIND Q K V HEADS KEY_HEADS N D GATES COLUMNS BETAS: o = s S'q of gla and delta, o = G'(H + L)^-1 q of ridge, with a
+# gate for each key (COLUMNS 1) or column of it (COLUMNS D), in double precision. GATES may be a list of decays, one a key
+# head; BETAS "-": 1. UNIT=1: x / (|x| + 1e-3). RIDGE: the ridge.
+UNIT=0
+RIDGE=1
+memory() {
+    { numbers "$2" "$8"; numbers "$3" "$8"; numbers "$4" "$8"; [ ! -e "$9" ] || numbers "$9" "${10}"; [ "${11}" = - ] || numbers "${11}" 1; } |
+        awk -v kind="$1" -v H="$5" -v HK="$6" -v N="$7" -v D="$8" -v list="$([ -e "$9" ] || echo "$9")" -v columns="${10}" \
+            -v betas="${11}" -v unit=$UNIT -v ridge=$RIDGE '
+        { for (j = 1; j <= NF; j++) x[NR, j] = $j }
+        function normalise(row,   j, n) { for (j = 1; j <= D; j++) n += x[row, j] ^ 2
+            for (j = 1; j <= D; j++) x[row, j] /= sqrt(n) + 1e-3 }
+        function solve(row,   i, j, l, f) { # y = (h + ridge)^-1 q by elimination; h is positive definite
+            for (i = 1; i <= D; i++) { y[i] = x[row, i]; for (j = 1; j <= D; j++) a[i, j] = h[i, j] + (i == j) * ridge }
+            for (l = 1; l <= D; l++) for (i = l + 1; i <= D; i++) { f = a[i, l] / a[l, l]; y[i] -= f * y[l]
+                for (j = l; j <= D; j++) a[i, j] -= f * a[l, j] }
+            for (i = D; i >= 1; i--) { for (j = i + 1; j <= D; j++) y[i] -= a[i, j] * y[j]; y[i] /= a[i, i] } }
+        END { keys = H * N; values = keys + HK * N; gates = values + HK * N; after = gates + (list == "" ? HK * N : 0)
+            split(list, decay, ","); scale = kind == "ridge" ? 1 : 1 / sqrt(D)
+            if (unit) for (i = 1; i <= values; i++) normalise(i)
+            for (head = 0; head < H; head++) { kh = int(head / (H / HK))
+                for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) { s[i, j] = 0; h[i, j] = 0 }
+                for (t = 1; t <= N; t++) { k = keys + kh * N + t; v = values + kh * N + t; g = gates + kh * N + t
+                    b = betas == "-" ? 1 : x[after + kh * N + t, 1]
+                    for (i = 1; i <= D; i++) { w = list != "" ? decay[kh + 1] : x[g, columns == 1 ? 1 : i]
+                        for (j = 1; j <= D; j++) { s[i, j] *= w; h[i, j] = w * h[i, j] + b * x[k, i] * x[k, j] } }
+                    for (j = 1; j <= D; j++) { e[j] = x[v, j]
+                        if (kind == "delta") for (i = 1; i <= D; i++) e[j] -= s[i, j] * x[k, i] }
+                    for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) s[i, j] += b * x[k, i] * e[j]
+                    if (kind == "ridge") solve(head * N + t); else for (i = 1; i <= D; i++) y[i] = x[head * N + t, i]
+                    for (j = 1; j <= D; j++) { o = 0; for (i = 1; i <= D; i++) o += s[i, j] * y[i]; printf "%.9g\n", scale * o } } } }'
+}
+
+piece normal "2, 37, 5" 0 >Q.npy
+piece normal "2, 37, 5" 400 >K.npy
+piece normal "2, 37, 5" 800 >V.npy
+piece normal "4, 37, 5" 1200 >Q4.npy
+piece gates "2, 37" 3 >G.npy
+piece gates "2, 37, 5" 100 >G5.npy
+piece gates "2, 37" 50 >B.npy
+piece gates "2" 7 >decays.npy
+arrays="--q Q.npy --k K.npy --v V.npy"
+grouped="--q Q4.npy --k K.npy --v V.npy"
+
+# ---- every kind of the help runs, plans and compares --------------------------------------------------------------------
+succeeds "$BOCHNER" attention --help
+kinds=$(tr -s ' \n' '  ' <out | sed 's/.*what is computed: //; s/ --causal .*//; s/,//g')
+[ "$(echo "$kinds" | wc -w)" -ge 20 ] || complain "kinds of the help: $kinds"
+for kind in $kinds; do
+    gate=
+    case $kind in rfa-gate | gated-*) gate="--gate G.npy" ;; gla) gate="--gate G5.npy" ;; esac
+    # shellcheck disable=SC2086
+    attend $arrays --kind "$kind" $gate --causal --compare --out O.npy --json
+    [ "$(field out kind)" = "$kind" ] || complain "kind $kind is $(field out kind)"
+    numbers O.npy 1 | awk '{ if ($1 - $1 != 0) exit 1 } END { if (NR != 370) exit 1 }' || complain "$kind: the output is $(numbers O.npy 5 | head -2)"
+    expect "$kind: error against softmax" "$(field out against_softmax)" '>=' 0
+    # shellcheck disable=SC2086
+    attend $arrays --kind "$kind" $gate --causal --plan
+    expect "$kind: operations" "$(sed -n 's/.*operations of the forward pass *//p' out)" '>' 0
+done
+
+# ---- polynomials and powers ---------------------------------------------------------------------------------------------
+for CAUSAL in 0 1; do
+    flag=$([ "$CAUSAL" = 1 ] && echo --causal)
+    # shellcheck disable=SC2086
+    attend $grouped --kind poly $flag --out O.npy
+    oracle polynomial Q4.npy K.npy V.npy 4 2 37 37 5 | agrees O.npy "poly $flag"
+    # shellcheck disable=SC2086
+    attend $grouped --kind taylor $flag --out O.npy
+    oracle taylor Q4.npy K.npy V.npy 4 2 37 37 5 | agrees O.npy "taylor $flag"
+    for DEGREE in 0.5 2 3; do
+        # shellcheck disable=SC2086
+        attend $grouped --kind power --degree "$DEGREE" $flag --out O.npy
+        oracle power Q4.npy K.npy V.npy 4 2 37 37 5 | agrees O.npy "power $DEGREE $flag"
+    done
+done
+# shellcheck disable=SC2086
+{
+    attend $arrays --kind poly --degree 3 --json
+    [ "$(field out degree)" = 3 ] && [ "$(field out features)" = 56 ] || complain "poly of degree 3: $(field out degree), $(field out features)"
+    attend $arrays --kind poly --map tensorsketch --features 64 --json
+    [ "$(field out function)" = tensorsketch ] && [ "$(field out features)" = 64 ] || complain "poly by a sketch: $(cat out)"
+    attend $arrays --kind poly --map selftensor --json
+    [ "$(field out features)" = 21 ] || complain "features of selftensor: $(field out features)"
+    attend $arrays --kind linear --map elu --causal --decay 0.9 --json
+    [ "$(field out gate)" = fixed ] || complain "--decay makes the gate $(field out gate)"
+}
+
+# ---- memories ------------------------------------------------------------------------------------------------------------
+# shellcheck disable=SC2086
+{
+    attend $grouped --kind retention --out O.npy
+    memory gla Q4.npy K.npy V.npy 4 2 37 5 0.96875,0.984375 1 - | agrees O.npy "retention, its own decays"
+    attend $grouped --kind retention --decay 0.8 --out O.npy
+    memory gla Q4.npy K.npy V.npy 4 2 37 5 0.8,0.8 1 - | agrees O.npy "retention, one decay"
+    attend $grouped --kind retention --decay 0.8,1 --out O.npy
+    memory gla Q4.npy K.npy V.npy 4 2 37 5 0.8,1 1 - | agrees O.npy "retention, two decays"
+    attend $arrays --kind retention --decay decays.npy --out O.npy
+    memory gla Q.npy K.npy V.npy 2 2 37 5 "$(numbers decays.npy 1 | tr -s ' \n' ' ,')" 1 - | agrees O.npy "retention, decays of a file"
+    attend $grouped --kind retention --gate G.npy --out O.npy
+    memory gla Q4.npy K.npy V.npy 4 2 37 5 G.npy 1 - | agrees O.npy "retention with gates of the data"
+    attend $grouped --kind gla --gate G5.npy --out O.npy
+    memory gla Q4.npy K.npy V.npy 4 2 37 5 G5.npy 5 - | agrees O.npy gla
+    attend $grouped --kind delta --beta B.npy --no-unit --scale 0.2 --out O2.npy
+    UNIT=1
+    attend $grouped --kind delta --out O.npy
+    memory delta Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O.npy delta
+    compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "--no-unit, --beta and --scale change nothing"
+    attend $grouped --kind delta --beta B.npy --out O.npy
+    memory delta Q4.npy K.npy V.npy 4 2 37 5 1,1 1 B.npy | agrees O.npy "delta, beta"
+    attend $grouped --kind gated-delta --gate G.npy --beta B.npy --out O.npy
+    memory delta Q4.npy K.npy V.npy 4 2 37 5 G.npy 1 B.npy | agrees O.npy "gated-delta, beta"
+    attend $grouped --kind delta --gate G.npy --beta B.npy --out O2.npy
+    cmp -s O.npy O2.npy || complain "delta with a gate is not gated-delta"
+    UNIT=0
+    attend $grouped --kind ridge --out O.npy
+    memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O.npy ridge
+    grep -q "^Solves .*exactly" out || complain "no report of the solves: $(cat out)"
+    RIDGE=0.25
+    attend $grouped --kind ridge --lambda 0.25 --beta B.npy --out O.npy
+    memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 B.npy | agrees O.npy "ridge, lambda, beta"
+    attend $grouped --kind gated-ridge --lambda 0.25 --gate G.npy --beta B.npy --out O.npy
+    memory ridge Q4.npy K.npy V.npy 4 2 37 5 G.npy 1 B.npy | agrees O.npy "gated-ridge, lambda, beta"
+    for words in "^Solves .*148 systems" "steps a system" "largest residual" "left unfinished"; do
+        grep -q "$words" out || complain "the report of the solves lacks '$words': $(cat out)"
+    done
+    attend $grouped --kind gated-ridge --gate G.npy --json
+    [ "$(field out systems)" = 148 ] && [ "$(field out unfinished)" = 0 ] || complain "solves as JSON: $(cat out)"
+    expect "residual" "$(field out largest_residual)" '<' 1e-5
+    attend $grouped --kind gated-ridge --gate G.npy --iterations 1 --json
+    expect "unfinished after one step" "$(field out unfinished)" '>' 0
+    attend $grouped --kind delta --compare
+    grep -q "its own kernel *no closed form" out || complain "delta has a closed form: $(cat out)"
+}
+
+# ---- learned maps --------------------------------------------------------------------------------------------------------
+{
+    piece normal "2, 5, 5" 0 | head -c 128
+    # shellcheck disable=SC2059
+    printf "$(awk 'BEGIN { for (h = 0; h < 2; h++) for (i = 0; i < 25; i++) printf "%s", i % 6 ? "\\000\\000\\000\\000" : "\\000\\000\\200\\077" }')"
+} >identity.npy
+piece normal "2, 3, 5" 50 >W.npy
+piece normal "2, 3" 90 >bias.npy
+# shellcheck disable=SC2086
+for kind in hedgehog t2r; do
+    attend $arrays --kind $kind --causal --out O.npy
+    attend $arrays --kind $kind --w identity.npy --causal --out O2.npy
+    expect "$kind: W = 1 from a file" "$(distance O2.npy O.npy)" '<' 1e-5
+    attend $arrays --kind $kind --w W.npy --causal --out O.npy --json
+    [ "$(field out rank)" = 3 ] || complain "$kind: the rank of W.npy is 3, found $(field out rank)"
+    attend $arrays --kind $kind --w W.npy --w-k W.npy --bias bias.npy --causal --out O2.npy
+    compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "$kind: --bias changes nothing"
+    attend $arrays --kind $kind --w W.npy --bias bias.npy --bias-k bias.npy --causal --out O.npy
+    expect "$kind: W and b of the keys are those of the queries" "$(distance O2.npy O.npy)" '<' 1e-5
+done
+# shellcheck disable=SC2086
+attend $arrays --kind hybrid --map hedgehog --w W.npy --window 4 --out O.npy --json
+[ "$(field out function)" = hedgehog ] && [ "$(field out rank)" = 3 ] || complain "a hybrid with a learned map: $(cat out)"
+
+# ---- frequencies drawn for data -------------------------------------------------------------------------------------------
+piece normal "2, 90, 5" 2000 >CQ.npy
+piece normal "2, 90, 5" 3000 >CK.npy
+# shellcheck disable=SC2086
+{
+    attend $arrays --kind favor --features 64 --causal --out favor.npy
+    for how in "favor++" "favor#" "favor --proposal gaussian" "favor --sampling optimal" "dark --proposal oprf" \
+        "hybrid --window 3 --proposal sderf" "favor++ --sampling optimal"; do
+        attend $arrays --kind $how --features 64 --causal --out O.npy
+        grep -q "warning: the frequencies are drawn for all" err || complain "$how: no warning: $(cat err)"
+        grep -q "^Calibration with .* rows of these queries and keys themselves" out || complain "$how does not report: $(cat out)"
+        compare "$(distance O.npy favor.npy)" '>' 1e-3 || complain "$how changes nothing"
+    done
+    attend $arrays --kind favor++ --features 64 --causal --calibrate-q CQ.npy --calibrate-k CK.npy --out O2.npy --json
+    grep -q "warning" err && complain "a warning though the calibration is other data: $(cat err)"
+    [ "$(field out proposal)" = oprf ] && [ "$(field out q)" = CQ.npy ] || complain "calibration as JSON: $(cat out)"
+    expect "the floor" "$(field out log_floor)" '<=' "$(field out log_isotropic)"
+    attend $arrays --kind favor --proposal oprf --features 64 --causal --calibrate-q CQ.npy --calibrate-k CK.npy --out O.npy
+    cmp -s O.npy O2.npy || complain "--proposal oprf is not favor++"
+    attend $arrays --kind favor++ --proposal none --features 64 --causal --out O.npy
+    cmp -s O.npy favor.npy || complain "favor++ without its proposal is not favor"
+    # Not causal: the keys may all be looked at, and nothing is said.
+    attend $arrays --kind favor++ --features 64
+    grep -q "warning" err && complain "a warning without --causal: $(cat err)"
+}
+
+# ---- bad input -------------------------------------------------------------------------------------------------------------
+piece normal "2, 37" 0 >signed.npy
+piece normal "2, 37, 4" 0 >narrow.npy
+piece normal "2, 0, 5" 0 >none.npy
+piece normal "3, 90, 5" 0 >three.npy
+piece normal "3" 0 >three_decays.npy
+piece normal "2, 5" 0 >lambda.npy
+# shellcheck disable=SC2086
+{
+    wrong "--degree|whole number p from 1 to 64|-1" $arrays --kind poly --degree -1
+    wrong "--degree|whole number p from 1 to 64|2.5|kind power" $arrays --kind poly --degree 2.5
+    wrong "--degree|above 0|-0.5" $arrays --kind power --degree -0.5
+    wrong "--degree|polynomial maps|kind linear" $arrays --kind linear --degree 2
+    refused "degree 60|4194304" $arrays --kind poly --degree 60
+    for decay in 0 1.5 -0.5 nan 0.5,1.5; do
+        wrong "--decay: expected numbers above 0 and at most 1, found ${decay#*,}" $arrays --kind retention --decay $decay
+    done
+    refused "--decay|one a key head, 2|found 3" $arrays --kind retention --decay 0.5,0.6,0.7
+    refused "--decay three_decays.npy|(key heads,) = (2,)|(3,)" $arrays --kind retention --decay three_decays.npy
+    refused "--decay lambda.npy|(2,)|(2, 5)" $arrays --kind retention --decay lambda.npy
+    wrong "--decay is for kind|found kind gla" $arrays --kind gla --gate G5.npy --decay 0.5
+    wrong "not both" $arrays --kind retention --decay 0.5 --gate G.npy
+    wrong "a gate needs --causal" $arrays --kind linear --decay 0.5
+    for lambda in 0 -1; do
+        wrong "--lambda: expected a number above 0, found $lambda" $arrays --kind ridge --lambda $lambda
+    done
+    refused "--lambda lambda.npy|above 0|at (" $arrays --kind ridge --lambda lambda.npy
+    refused "--lambda signed.npy|(key heads, width) = (2, 5)|(2, 37)" $arrays --kind ridge --lambda signed.npy
+    wrong "gla needs --gate|in the shape of the keys" $arrays --kind gla
+    for kind in gated-delta gated-ridge; do
+        wrong "$kind needs --gate|in the shape of the keys without their width" $arrays --kind $kind
+    done
+    refused "--gate G.npy|the shape of the keys = (2, 37, 5)|(2, 37)" $arrays --kind gla --gate G.npy
+    refused "--gate G5.npy|without their width = (2, 37)|(2, 37, 5)" $arrays --kind gated-delta --gate G5.npy
+    refused "--gate V.npy|above 0 and at most 1|at (" $arrays --kind gla --gate V.npy
+    refused "--beta signed.npy|at least 0|at (" $arrays --kind delta --beta signed.npy
+    refused "--beta V.npy|(2, 37)" $arrays --kind delta --beta V.npy
+    wrong "--beta is for kind delta, gated-delta, ridge, gated-ridge; found kind gla" $arrays --kind gla --gate G5.npy --beta B.npy
+    refused "--w bias.npy|(key heads, rank, width)|(2, 3)" $arrays --kind t2r --w bias.npy
+    refused "--w-k identity.npy|(2, 3, 5)|(2, 5, 5)" $arrays --kind t2r --w W.npy --w-k identity.npy
+    refused "--bias lambda.npy|(key heads, rank) = (2, 3)|(2, 5)" $arrays --kind t2r --w W.npy --bias lambda.npy
+    wrong "--w is for|learned map" $arrays --kind hybrid --w W.npy
+    wrong "--w is for kind|found kind favor" $arrays --kind favor --w W.npy
+    wrong "exponential, hedgehog or rectifier|elu" $arrays --kind hedgehog --map elu
+    wrong "--unit or --no-unit" $arrays --kind delta --unit --no-unit
+    wrong "--unit is for kind gla|found kind linear" $arrays --kind linear --unit
+    wrong "--iterations|gated-ridge" $arrays --kind ridge --iterations 3
+    wrong "--scale is for kind|found kind ridge" $arrays --kind ridge --scale 2
+    wrong "--proposal|did you mean oprf" $arrays --kind favor --proposal opfr
+    wrong "--sampling|expected one of drawn, optimal|leverage" $arrays --kind favor --sampling leverage
+    wrong "--sampling optimal has no meaning for the elu map" $arrays --kind linear --sampling optimal
+    refused "proposal oprf is for positive features" $arrays --kind favor --map trig --proposal oprf
+    wrong "go together|no --calibrate-k" $arrays --kind favor++ --calibrate-q CQ.npy
+    wrong "--calibrate-q has no meaning" $arrays --kind favor --calibrate-q CQ.npy --calibrate-k CK.npy
+    wrong "--propose" $arrays --kind favor++ --propose
+    refused "--calibrate-q none.npy|no numbers|(2, 0, 5)" $arrays --kind favor++ --calibrate-q none.npy --calibrate-k CK.npy
+    refused "calibration must have as many heads|three.npy|(3, 90, 5)|Q.npy" $arrays --kind favor++ --calibrate-q three.npy --calibrate-k three.npy
+    refused "calibration must be as wide|narrow.npy" $arrays --kind favor++ --calibrate-q narrow.npy --calibrate-k narrow.npy
+    wrong "did you mean retention" $arrays --kind retntion
+}
+finish
