@@ -16,25 +16,31 @@ typedef struct attention_list {
 } attention_list;
 
 typedef struct attention_options {
-    const char *lengths_text, *features_text, *plot;
+    const char *lengths_text, *features_text, *plot, *plot_laws;
     attention_list lengths, features; /* from the texts */
     size_t tokens, sequences, repeats;
 } attention_options;
 
-/* Seconds of a forward pass by length: a line of the picture. */
+/* A line of a picture. */
 typedef struct attention_curve {
     char name[48];
-    double tokens[ATTENTION_LIST], seconds[ATTENTION_LIST];
+    double x[ATTENTION_LIST], y[ATTENTION_LIST];
     size_t count;
 } attention_curve;
+
+typedef struct attention_picture {
+    attention_curve curves[ATTENTION_LIST + 1];
+    size_t count;
+} attention_picture;
 
 typedef struct attention_bench {
     bench_run *run;
     bo_context *context;
     const attention_options *options;
-    float *noise;                               /* of mean 0 and variance 1; NULL until it is needed */
-    attention_curve curves[ATTENTION_LIST + 1]; /* one a number of features, and exact attention's */
-    size_t curve_count;
+    float *noise; /* of mean 0 and variance 1; NULL until it is needed */
+    attention_picture
+        times; /* of a forward pass by length: a curve for each number of features, and exact attention's */
+    attention_picture laws; /* error of the output by features */
 } attention_bench;
 
 /* Each returns false after saying why it could not go on. */
@@ -46,6 +52,9 @@ bool attention_crossover_part(attention_bench *bench);
 bool attention_flat_part(attention_bench *bench);
 bool attention_memory_part(attention_bench *bench);
 bool attention_decode_part(attention_bench *bench);
+bool attention_family_part(attention_bench *bench);
+bool attention_gates_part(attention_bench *bench);
+bool attention_laws_part(attention_bench *bench);
 
 /* ---- arrays and shapes ----------------------------------------------------------------------------------- */
 
@@ -58,12 +67,22 @@ bo_attention_desc attention_exact(void);
 float *attention_floats(size_t count);
 void attention_fill(attention_bench *bench, uint64_t stream, float *out, size_t count);
 
+/* What a kind takes beside q, k and v, for so many rows of each head; NULL: it does not. log g from -1 to 0, β in (0, 1),
+ * W with rows of norm 1 or so. */
+typedef struct attention_extras {
+    float *log_gate, *beta, *w;
+} attention_extras;
+attention_extras attention_some_extras(attention_bench *bench, const bo_attention_desc *desc, size_t rows);
+void attention_drop_extras(attention_extras *extras);
+void attention_add_extras(const attention_extras *extras, bo_attention_inputs *inputs);
+
 /* One sequence of a shape, its attention, inputs and room for outputs; with `gradients` also for the backward pass. */
 typedef struct attention_case {
     bo_context *context;
     bo_attention *attention;
     bo_attention_shape shape;
-    float *q, *k, *v, *log_gate, *out, *dout, *dq, *dk, *dv;
+    float *q, *k, *v, *out, *dout, *dq, *dk, *dv;
+    attention_extras extras, dextras;
     void *tape;
 } attention_case;
 
@@ -72,8 +91,27 @@ bool attention_case_open(attention_bench *bench, bo_context *context, const bo_a
                          bool gradients, attention_case *out);
 void attention_case_close(attention_case *what);
 bo_status attention_case_forward(void *what);  /* without a tape */
-bo_status attention_case_backward(void *what); /* for q, k and v, after attention_case_both */
+bo_status attention_case_backward(void *what); /* for every input, after attention_case_both */
 bo_status attention_case_both(void *what);     /* forward with a tape, and backward */
+
+/* `first` is a state that has absorbed a prompt; `states` are `count` copies of it. */
+typedef struct attention_decoder {
+    bo_context *context;
+    bo_attention *attention;
+    size_t bytes, count; /* of a state, and how many */
+    char *first, *room;
+    void **states;
+    float *q, *k, *v, *out; /* count x heads x dim */
+    attention_extras extras;
+} attention_decoder;
+
+/* False: after a message. Close it in either case. */
+bool attention_decoder_open(attention_bench *bench, const bo_attention_desc *desc, size_t prompt,
+                            attention_decoder *out);
+void attention_decoder_fork(attention_bench *bench, attention_decoder *decoder, size_t count);
+bo_status attention_decoder_step(void *what);            /* one token of every copy */
+void attention_decoder_drop(attention_decoder *decoder); /* the copies */
+void attention_decoder_close(attention_decoder *decoder);
 
 /* ---- times ------------------------------------------------------------------------------------------------- */
 
@@ -85,9 +123,12 @@ typedef struct attention_work {
     size_t calls;
 } attention_work;
 
+double attention_median(double *values, size_t count); /* which are put in order */
+
 /* Seconds of a call of each: medians over --repeats rounds in which they take turns, after one call each to warm up.
- * False: a call failed, which was said, or Ctrl-C. */
-bool attention_time(attention_bench *bench, attention_work *works, size_t count, double *seconds);
+ * ratios: to the first of the same round, medians too; NULL: not wanted. False: a call failed, which was said, or
+ * Ctrl-C. */
+bool attention_time(attention_bench *bench, attention_work *works, size_t count, double *seconds, double *ratios);
 
 /* Rate of a work of so many operations beside small-GEMM on all cores, measured before and after each sample.
  * Medians. */
@@ -110,8 +151,8 @@ void attention_crossing_add(attention_crossing *crossing, size_t tokens, double 
 
 /* ---- the picture ----------------------------------------------------------------------------------------------- */
 
-void attention_curve_add(attention_bench *bench, const char *name, size_t tokens, double seconds);
-/* Forward time by length, both on logarithmic axes. The exit status. */
+void attention_curve_add(attention_picture *picture, const char *name, double x, double y);
+/* The pictures that --plot and --plot-laws ask for, on logarithmic axes. The exit status. */
 int attention_plot(attention_bench *bench);
 
 #endif

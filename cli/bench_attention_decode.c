@@ -2,8 +2,6 @@
 #include "bench_attention.h"
 #include <bochner/bench.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     CURVE_LEAST = 64,
@@ -13,99 +11,6 @@ enum {
     FILLED = 64,        /* tokens that the linear states have absorbed */
 };
 static const double MOST_STATE_BYTES = 4294967296.0; /* of all sequences together */
-
-/* ---- sequences ----------------------------------------------------------------------------------------------- */
-
-/* `first` is a state that has absorbed the prompt; `states` are `count` copies of it. */
-typedef struct decoder {
-    bo_context *context;
-    bo_attention *attention;
-    size_t bytes, count; /* of a state, and how many */
-    char *first, *room;
-    void **states;
-    float *q, *k, *v, *out; /* count x heads x dim */
-} decoder;
-
-static void drop_sequences(decoder *d)
-{
-    free(d->room);
-    free(d->states);
-    free(d->q);
-    free(d->k);
-    free(d->v);
-    free(d->out);
-    d->room = NULL;
-    d->states = NULL;
-    d->q = d->k = d->v = d->out = NULL;
-}
-
-static void close_decoder(decoder *d)
-{
-    drop_sequences(d);
-    free(d->first);
-    bo_attention_destroy(d->attention);
-    *d = (decoder){0};
-}
-
-static void *state_room(size_t bytes)
-{
-    return attention_floats(bytes / sizeof(float) + 16);
-}
-
-static bo_status absorb(decoder *d, attention_bench *bench, size_t tokens)
-{
-    size_t count = ATTENTION_HEADS * tokens * ATTENTION_DIM;
-    float *q = attention_floats(4 * count), *k = q + count, *v = k + count, *out = v + count;
-    attention_fill(bench, 11, q, 3 * count);
-    bo_attention_shape shape = {.sequences = 1, .tokens = tokens};
-    bo_attention_inputs in = {.q = q, .k = k, .v = v};
-    void *state = d->first;
-    bo_status status = bo_attention_extend(d->context, d->attention, &shape, &in, &state, out);
-    free(q);
-    return status;
-}
-
-static bool open_decoder(attention_bench *bench, const bo_attention_desc *desc, size_t prompt, decoder *out)
-{
-    *out = (decoder){.context = bench->context};
-    bo_status status = bo_attention_create(bench->context, desc, &out->attention);
-    if (status == BO_OK) {
-        out->bytes = (bo_attention_state_bytes(out->attention) + 63) / 64 * 64;
-        out->first = state_room(out->bytes);
-        status = bo_attention_state_begin(bench->context, out->attention, out->first);
-    }
-    if (status == BO_OK) status = absorb(out, bench, prompt);
-    if (status != BO_OK) cli_fail_status(bench->run->session, status);
-    return status == BO_OK;
-}
-
-/* A state is plain bytes: a copy is a fork. */
-static void fork_sequences(attention_bench *bench, decoder *d, size_t count)
-{
-    drop_sequences(d);
-    size_t floats = count * ATTENTION_HEADS * ATTENTION_DIM;
-    d->count = count;
-    d->room = state_room(count * d->bytes);
-    d->states = cli_allocate(count, sizeof(void *), "states");
-    for (size_t i = 0; i < count; i++) {
-        d->states[i] = d->room + i * d->bytes;
-        memcpy(d->states[i], d->first, d->bytes);
-    }
-    d->q = attention_floats(floats);
-    d->k = attention_floats(floats);
-    d->v = attention_floats(floats);
-    d->out = attention_floats(floats);
-    attention_fill(bench, 12, d->q, floats);
-    attention_fill(bench, 13, d->k, floats);
-    attention_fill(bench, 14, d->v, floats);
-}
-
-static bo_status step(void *what)
-{
-    decoder *d = what;
-    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-    return bo_attention_step(d->context, d->attention, d->count, &in, d->states, d->out);
-}
 
 /* ---- bandwidth ----------------------------------------------------------------------------------------------- */
 
@@ -119,12 +24,12 @@ static bool triad(attention_bench *bench, double *gigabytes)
 static bool measure_bandwidth(attention_bench *bench, size_t features)
 {
     bo_attention_desc desc = attention_favor(bench, features);
-    decoder d;
+    attention_decoder d;
     double seconds, before = NAN, after = NAN;
-    bool ok = open_decoder(bench, &desc, FILLED, &d);
-    if (ok) fork_sequences(bench, &d, bench->options->sequences);
-    attention_work work = {bench->context, step, &d, 0};
-    ok = ok && triad(bench, &before) && attention_time(bench, &work, 1, &seconds) && triad(bench, &after);
+    bool ok = attention_decoder_open(bench, &desc, FILLED, &d);
+    if (ok) attention_decoder_fork(bench, &d, bench->options->sequences);
+    attention_work work = {bench->context, attention_decoder_step, &d, 0};
+    ok = ok && triad(bench, &before) && attention_time(bench, &work, 1, &seconds, NULL) && triad(bench, &after);
     if (ok) {
         double bytes = 2.0 * (double)d.bytes * (double)d.count, rate = 1e-9 * bytes / seconds;
         char name[96];
@@ -136,7 +41,7 @@ static bool measure_bandwidth(attention_bench *bench, size_t features)
             "its 3 arrays counted, the fetch of a before it is written not",
             1e3 * seconds, cli_bytes(bytes / 2).s, rate, (before + after) / 2);
     }
-    close_decoder(&d);
+    attention_decoder_close(&d);
     return ok;
 }
 
@@ -144,16 +49,17 @@ static bool measure_bandwidth(attention_bench *bench, size_t features)
 
 /* A state of features against a cache of `tokens` keys and values, the mean over the steps that are timed;
  * `sequences` of them at a time. */
-static bool measure_point(attention_bench *bench, decoder *linear, decoder *cache, size_t tokens, size_t sequences,
-                          attention_crossing *crossing)
+static bool measure_point(attention_bench *bench, attention_decoder *linear, attention_decoder *cache, size_t tokens,
+                          size_t sequences, attention_crossing *crossing)
 {
-    fork_sequences(bench, linear, sequences);
-    fork_sequences(bench, cache, sequences);
-    attention_work works[] = {{bench->context, step, linear, STEPS}, {bench->context, step, cache, STEPS}};
+    attention_decoder_fork(bench, linear, sequences);
+    attention_decoder_fork(bench, cache, sequences);
+    attention_work works[] = {{bench->context, attention_decoder_step, linear, STEPS},
+                              {bench->context, attention_decoder_step, cache, STEPS}};
     double seconds[2];
-    bool ok = attention_time(bench, works, CLI_COUNT_OF(works), seconds);
-    drop_sequences(linear);
-    drop_sequences(cache);
+    bool ok = attention_time(bench, works, CLI_COUNT_OF(works), seconds, NULL);
+    attention_decoder_drop(linear);
+    attention_decoder_drop(cache);
     if (!ok) return false;
     char name[96];
     snprintf(name, sizeof name, "decode, batch %zu, %zu tokens, cache / state", sequences, tokens);
@@ -164,19 +70,19 @@ static bool measure_point(attention_bench *bench, decoder *linear, decoder *cach
     return true;
 }
 
-static bool measure_length(attention_bench *bench, decoder *linear, size_t tokens, const size_t *batches,
+static bool measure_length(attention_bench *bench, attention_decoder *linear, size_t tokens, const size_t *batches,
                            attention_crossing *crossings)
 {
     size_t steps = 1 + STEPS * bench->options->repeats, prompt = tokens > steps / 2 ? tokens - steps / 2 : 1;
     bo_attention_desc desc = attention_exact();
     desc.capacity = prompt + steps;
-    decoder cache;
-    bool ok = open_decoder(bench, &desc, prompt, &cache);
+    attention_decoder cache;
+    bool ok = attention_decoder_open(bench, &desc, prompt, &cache);
     for (size_t i = 0; ok && i < BATCHES; i++) {
         bool fits = (double)batches[i] * (double)(cache.bytes + linear->bytes) <= MOST_STATE_BYTES;
         if (batches[i] && fits) ok = measure_point(bench, linear, &cache, tokens, batches[i], &crossings[i]);
     }
-    close_decoder(&cache);
+    attention_decoder_close(&cache);
     return ok;
 }
 
@@ -204,12 +110,12 @@ static bool measure_curve(attention_bench *bench)
     const size_t batches[BATCHES] = {1, sequences > 16 ? 16 : 0, sequences > 1 ? sequences : 0};
     attention_crossing crossings[BATCHES] = {{.at = INFINITY}, {.at = INFINITY}, {.at = INFINITY}};
     bo_attention_desc desc = attention_favor(bench, features);
-    decoder linear;
-    bool ok = open_decoder(bench, &desc, FILLED, &linear);
+    attention_decoder linear;
+    bool ok = attention_decoder_open(bench, &desc, FILLED, &linear);
     for (size_t tokens = CURVE_LEAST; ok && tokens <= CURVE_MOST && tokens <= longest; tokens *= 2)
         ok = measure_length(bench, &linear, tokens, batches, crossings);
     for (size_t i = 0; ok && i < BATCHES; i++) say_break_even(bench, features, batches[i], &crossings[i]);
-    close_decoder(&linear);
+    attention_decoder_close(&linear);
     return ok;
 }
 

@@ -59,7 +59,7 @@ static bool time_beside_exact(attention_bench *bench, const bo_attention_desc *d
               attention_case_open(bench, bench->context, &softmax, tokens, false, &exact);
     attention_work works[] = {{bench->context, attention_case_forward, &linear, 0},
                               {bench->context, attention_case_forward, &exact, 0}};
-    ok = ok && attention_time(bench, works, CLI_COUNT_OF(works), seconds);
+    ok = ok && attention_time(bench, works, CLI_COUNT_OF(works), seconds, NULL);
     attention_case_close(&linear);
     attention_case_close(&exact);
     return ok;
@@ -134,7 +134,7 @@ static bool measure_flat(attention_bench *bench, attention_case *longest, size_t
         cases[i].shape.tokens = lengths[i];
         works[i] = (attention_work){bench->context, attention_case_forward, &cases[i], 0};
     }
-    if (!attention_time(bench, works, count, seconds)) return false;
+    if (!attention_time(bench, works, count, seconds, NULL)) return false;
     char name[96], each[160];
     for (size_t i = 0, at = 0; i < count; i++) {
         double token = seconds[i] / (double)lengths[i];

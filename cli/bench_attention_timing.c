@@ -68,12 +68,56 @@ bo_attention_desc attention_exact(void)
         .kind = BO_ATTENTION_EXACT, .heads = ATTENTION_HEADS, .dim = ATTENTION_DIM, .causal = true};
 }
 
-/* log g from -1 to 0. */
-static float *some_gates(attention_bench *bench, size_t count)
+/* Floats of each for so many rows of each head; 0: the kind does not take it. */
+typedef struct extra_sizes {
+    size_t log_gate, beta, w;
+} extra_sizes;
+
+static extra_sizes sizes_of(const bo_attention_desc *desc, size_t rows)
 {
-    float *gates = filled(bench, 5, count);
-    for (size_t i = 0; i < count; i++) gates[i] = -0.1f * fminf(fabsf(gates[i]), 10.0f);
-    return gates;
+    const size_t all = desc->heads * rows, rank = desc->rank ? desc->rank : desc->dim;
+    const bool gated = desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY;
+    const bool weighted = desc->kind == BO_ATTENTION_DELTA || desc->kind == BO_ATTENTION_RIDGE;
+    return (extra_sizes){.log_gate = desc->kind == BO_ATTENTION_GLA ? all * desc->dim
+                                     : gated                        ? all
+                                                                    : 0,
+                         .beta = weighted ? all : 0,
+                         .w = desc->kind == BO_ATTENTION_LEARNED ? desc->heads * rank * desc->dim : 0};
+}
+
+attention_extras attention_some_extras(attention_bench *bench, const bo_attention_desc *desc, size_t rows)
+{
+    const extra_sizes sizes = sizes_of(desc, rows);
+    attention_extras extras = {.log_gate = sizes.log_gate ? filled(bench, 5, sizes.log_gate) : NULL,
+                               .beta = sizes.beta ? filled(bench, 6, sizes.beta) : NULL,
+                               .w = sizes.w ? filled(bench, 7, sizes.w) : NULL};
+    for (size_t i = 0; i < sizes.log_gate; i++) extras.log_gate[i] = -0.1f * fminf(fabsf(extras.log_gate[i]), 10.0f);
+    for (size_t i = 0; i < sizes.beta; i++) extras.beta[i] = 1 / (1 + expf(extras.beta[i]));
+    for (size_t i = 0; i < sizes.w; i++) extras.w[i] /= sqrtf((float)desc->dim);
+    return extras;
+}
+
+static attention_extras room_for_extras(const bo_attention_desc *desc, size_t rows)
+{
+    const extra_sizes sizes = sizes_of(desc, rows);
+    return (attention_extras){.log_gate = sizes.log_gate ? attention_floats(sizes.log_gate) : NULL,
+                              .beta = sizes.beta ? attention_floats(sizes.beta) : NULL,
+                              .w = sizes.w ? attention_floats(sizes.w) : NULL};
+}
+
+void attention_drop_extras(attention_extras *extras)
+{
+    free(extras->log_gate);
+    free(extras->beta);
+    free(extras->w);
+    *extras = (attention_extras){0};
+}
+
+void attention_add_extras(const attention_extras *extras, bo_attention_inputs *inputs)
+{
+    inputs->log_gate = extras->log_gate;
+    inputs->beta = extras->beta;
+    inputs->m = extras->w;
 }
 
 bool attention_case_open(attention_bench *bench, bo_context *context, const bo_attention_desc *desc, size_t tokens,
@@ -92,12 +136,13 @@ bool attention_case_open(attention_bench *bench, bo_context *context, const bo_a
     out->k = filled(bench, 2, count);
     out->v = filled(bench, 3, count);
     out->out = attention_floats(count);
-    if (desc->gate != BO_GATE_NONE) out->log_gate = some_gates(bench, desc->heads * tokens);
+    out->extras = attention_some_extras(bench, desc, tokens);
     if (!gradients) return true;
     out->dout = filled(bench, 4, count);
     out->dq = attention_floats(count);
     out->dk = attention_floats(count);
     out->dv = attention_floats(count);
+    out->dextras = room_for_extras(desc, tokens);
     out->tape = attention_floats(tape_bytes / sizeof(float) + 1);
     return true;
 }
@@ -105,15 +150,24 @@ bool attention_case_open(attention_bench *bench, bo_context *context, const bo_a
 void attention_case_close(attention_case *what)
 {
     bo_attention_destroy(what->attention);
-    float *const arrays[] = {what->q,    what->k,  what->v,  what->log_gate, what->out,
-                             what->dout, what->dq, what->dk, what->dv,       what->tape};
+    float *const arrays[] = {what->q,  what->k,  what->v,  what->out, what->dout,
+                             what->dq, what->dk, what->dv, what->tape};
+    attention_drop_extras(&what->extras);
+    attention_drop_extras(&what->dextras);
     for (size_t i = 0; i < CLI_COUNT_OF(arrays); i++) free(arrays[i]);
     *what = (attention_case){0};
 }
 
+static bo_attention_inputs inputs(const attention_case *c)
+{
+    bo_attention_inputs in = {.q = c->q, .k = c->k, .v = c->v};
+    attention_add_extras(&c->extras, &in);
+    return in;
+}
+
 static bo_status forward(const attention_case *c, void *tape)
 {
-    bo_attention_inputs in = {.q = c->q, .k = c->k, .v = c->v, .log_gate = c->log_gate};
+    bo_attention_inputs in = inputs(c);
     return bo_attention_forward(c->context, c->attention, &c->shape, &in, NULL, NULL, c->out, tape);
 }
 
@@ -125,8 +179,13 @@ bo_status attention_case_forward(void *what)
 bo_status attention_case_backward(void *what)
 {
     const attention_case *c = what;
-    bo_attention_inputs in = {.q = c->q, .k = c->k, .v = c->v, .log_gate = c->log_gate};
-    bo_attention_gradients gradients = {.q = c->dq, .k = c->dk, .v = c->dv};
+    bo_attention_inputs in = inputs(c);
+    bo_attention_gradients gradients = {.q = c->dq,
+                                        .k = c->dk,
+                                        .v = c->dv,
+                                        .log_gate = c->dextras.log_gate,
+                                        .beta = c->dextras.beta,
+                                        .m = c->dextras.w};
     return bo_attention_backward(c->context, c->attention, &c->shape, &in, NULL, c->out, c->tape, c->dout, NULL,
                                  &gradients);
 }
@@ -146,7 +205,7 @@ static int ascending(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static double median(double *values, size_t count)
+double attention_median(double *values, size_t count)
 {
     qsort(values, count, sizeof *values, ascending);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
@@ -177,16 +236,20 @@ static bool warm_up(attention_bench *bench, attention_work *work)
     return true;
 }
 
-bool attention_time(attention_bench *bench, attention_work *works, size_t count, double *seconds)
+bool attention_time(attention_bench *bench, attention_work *works, size_t count, double *seconds, double *ratios)
 {
     size_t repeats = bench->options->repeats;
-    double *samples = cli_allocate(count * repeats, sizeof(double), "times");
+    double *samples = cli_allocate((count + 1) * repeats, sizeof(double), "times"), *shares = samples + count * repeats;
     bool ok = true;
     for (size_t i = 0; ok && i < count; i++) ok = warm_up(bench, &works[i]);
     for (size_t r = 0; ok && r < repeats; r++)
         for (size_t i = 0; ok && i < count; i++)
             ok = sample(bench, &works[i], works[i].calls, &samples[i * repeats + r]);
-    for (size_t i = 0; ok && i < count; i++) seconds[i] = median(samples + i * repeats, repeats);
+    for (size_t i = 0; ok && ratios && i < count; i++) { /* before samples are put in order */
+        for (size_t r = 0; r < repeats; r++) shares[r] = samples[i * repeats + r] / samples[r];
+        ratios[i] = attention_median(shares, repeats);
+    }
+    for (size_t i = 0; ok && i < count; i++) seconds[i] = attention_median(samples + i * repeats, repeats);
     free(samples);
     return ok;
 }
@@ -210,10 +273,10 @@ bool attention_against_small_gemm(attention_bench *bench, attention_work *work, 
         yards[r] = (before + after) / 2;
         ratios[r] = 1e-9 * operations / seconds[r] / yards[r];
     }
-    out->seconds = median(seconds, repeats);
+    out->seconds = attention_median(seconds, repeats);
     out->gflops = 1e-9 * operations / out->seconds;
-    out->yardstick = median(yards, repeats);
-    out->ratio = median(ratios, repeats);
+    out->yardstick = attention_median(yards, repeats);
+    out->ratio = attention_median(ratios, repeats);
     return true;
 }
 
