@@ -10,6 +10,10 @@
  * and the same for the denominator with v = 1 and z instead of S (Katharopoulos et al. 2020 in chunks; gates as in
  * 2103.02143; running maximum instead of one over the sequence, which would leak the future).
  *
+ * Where features have no log scale (r = 0) and gates leave at least e^-8 of what was before the chunk, the weights come
+ * apart: n_i = exp(b[t]) (Sᵀ f_i + Σ_{j<t} (f_i·f_j) exp(c[j]) v_j), and forward takes exponentials of keys and of rows
+ * instead of pairs.
+ *
  * Where f_i·f_j has a closed form (linear_map.h), a chunk holds rows instead of features; these are made for a panel of
  * rows at a time, when the sums are asked or take keys in, and stay in the second cache with the sums. */
 #ifndef BO_ATTENTION_LINEAR_H
@@ -19,7 +23,7 @@
 
 /* Work space of one key head. Invariants: keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false
  * exactly when every exponent above is 0 (no gate, features without log scale). With gate FIXED and features without log
- * scale the exponents do not depend on the chunk: `powers` has them from the beginning, and b, c are not used. */
+ * scale they are the same for every chunk: `settled`. */
 typedef struct bo_linear {
     const bo_attention *attention;
     const bo_kernels *kernels;
@@ -28,23 +32,25 @@ typedef struct bo_linear {
     size_t chunk, count, value_dim;
     size_t depth; /* of a row of fk and fq: count, where closed the front's width */
     size_t panel; /* rows whose features are made at a time: chunk, where closed fewer */
-    bool weighted;
-    bo_sums sums;     /* the state so far: in scratch */
-    size_t keys;      /* of the chunk at hand */
-    float *fk, *fkt;  /* features of the keys, where closed their rows (chunk x depth), and the transpose, where closed
+    bool weighted, settled;
+    bo_sums sums;    /* the state so far: in scratch */
+    size_t keys;     /* of the chunk at hand */
+    float *fk, *fkt; /* features of the keys, where closed their rows (chunk x depth), and the transpose, where closed
                          times the factors (depth x chunk) */
-    float *fq;        /* of the queries (chunk x depth) */
-    float *features;  /* of a panel: panel x count; NULL unless closed */
-    float *lk, *lq;   /* log scales of the keys and the queries */
-    double *b, *c;    /* chunk + 1, chunk */
-    float *r;         /* chunk + 1; 0 where not weighted */
-    float *remains;   /* exp(r[0] + b[t] - r[t]), what the sums before are worth after t keys: chunk + 1 */
-    float *powers;    /* log g^(chunk - 1 - i); NULL unless they serve every chunk */
-    float *exponents; /* of one row */
-    float *weights;   /* of the keys in the sums: exp(c + b[T] - r[T]), 1 where not weighted */
-    float *scores;    /* chunk x chunk */
-    float *slopes;    /* f' of the scores where closed and gradients are wanted, else NULL */
-    float *values;    /* values times weights: chunk x value_dim */
+    float *fq;       /* of the queries (chunk x depth) */
+    float *features; /* of a panel: panel x count; NULL unless closed */
+    float *lk, *lq;  /* log scales of the keys and the queries */
+    double *b, *c;   /* chunk + 1, chunk and up to a multiple of 16 */
+    float *r;        /* chunk + 1; 0 where not weighted */
+    float *remains;  /* exp(r[0] + b[t] - r[t]), what the sums before are worth after t keys: chunk + 1 */
+    float *apart;    /* exp(c[j]) of the first `mild` keys, 1 where not weighted */
+    size_t mild;     /* rows that see no more keys than this take weights apart; all where not weighted */
+    bool whole;      /* never apart, as backward wants it */
+    float *factors;  /* room for a number a row */
+    float *weights;  /* of the keys in the sums: exp(c + b[T] - r[T]), 1 where not weighted */
+    float *scores;   /* chunk x chunk */
+    float *slopes;   /* f' of the scores where closed and gradients are wanted, else NULL */
+    float *values;   /* values times weights: chunk x value_dim */
 } bo_linear;
 
 /* The depth of its rows. */
@@ -82,8 +88,9 @@ static inline bool bo_linear_divides(const bo_linear *work)
     return work->attention->desc.normaliser == BO_NORMALISER_SUM;
 }
 
-/* Scores f_i·f_j of row i for j < visible(i), times exp(c[j] + b[t] - r[t]) where weighted, then zeros; sums (NULL: not
- * wanted) gets each row's sum. Rows are taken in bands that see nearly the same keys. */
+/* Scores f_i·f_j of row i for j < visible(i), times exp(c[j] + b[t] - r[t]) unless the weights come apart, then zeros;
+ * sums (NULL: not wanted) gets each row's sum, apart Σ_j (f_i·f_j) exp(c[j]). Rows are taken in bands that see nearly the
+ * same keys. */
 enum { BO_BAND = 16 };
 void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums);
 
@@ -106,8 +113,8 @@ float bo_log_gate(const float *log_gate);
 /* log (1 - g) of a convex gate, never less than log 1e-30; 0 for the others. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
-/* Gate FIXED: `powers` and `remains`, from its log gate. */
-void bo_linear_fix_powers(bo_linear *work, const float *log_gate);
+/* Settles b, c and what remains for every chunk, from the gate of all tokens. */
+void bo_linear_settle(bo_linear *work, const float *log_gate);
 /* row[j] *= exp(c[j] + b[t] - r[t]) for j < t; returns the row's sum. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row);
 /* d log (1 - g) / d log g of a convex gate: -g / (1 - g), the least 1 - g as above. */

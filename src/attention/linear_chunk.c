@@ -22,6 +22,7 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
                       .chunk = chunk,
                       .count = count,
                       .value_dim = value_dim,
+                      .mild = chunk,
                       .weighted = attention->scaled || attention->desc.gate != BO_GATE_NONE};
     work.mapper = bo_mapper_make(attention, in, key_head, chunk, carver);
     work.closed = bo_closed_make(attention, carver);
@@ -38,19 +39,19 @@ bo_linear bo_linear_make(const bo_attention *attention, const bo_attention_input
     work.lq = bo_carve_floats(carver, chunk);
     work.b = bo_carve(carver, chunk + 1, sizeof(double));
     work.r = bo_carve_floats(carver, chunk + 1);
-    work.c = bo_carve(carver, chunk, sizeof(double));
+    work.c = bo_carve(carver, bo_padded(chunk), sizeof(double));
     work.remains = bo_carve_floats(carver, chunk + 1);
-    work.exponents = bo_carve_floats(carver, chunk);
+    work.apart = bo_carve_floats(carver, chunk);
+    work.factors = bo_carve_floats(carver, chunk);
     work.weights = bo_carve_floats(carver, chunk);
     work.scores = bo_carve_floats(carver, chunk * chunk);
     work.values = bo_carve_floats(carver, chunk * value_dim);
-    bool fixed = attention->desc.gate == BO_GATE_FIXED && !attention->scaled;
-    if (fixed) work.powers = bo_carve_floats(carver, chunk);
     if (!carver->at) return work;
-    for (size_t j = 0; j < chunk; j++) work.weights[j] = 1;
+    for (size_t j = 0; j < chunk; j++) work.weights[j] = work.apart[j] = 1;
     for (size_t t = 0; t <= chunk; t++) work.remains[t] = 1;
     memset(work.r, 0, (chunk + 1) * sizeof *work.r);
-    if (fixed) bo_linear_fix_powers(&work, bo_fixed_gate(attention, in, key_head));
+    if (attention->desc.gate == BO_GATE_FIXED && !attention->scaled)
+        bo_linear_settle(&work, bo_fixed_gate(attention, in, key_head));
     return work;
 }
 
@@ -104,7 +105,7 @@ const float *bo_linear_features(const bo_linear *work, const float *mapped, size
 {
     const float *from = mapped + first * work->depth;
     if (!work->closed.used) return from;
-    bo_features_block(work->mapper.map, rows, from, work->depth, work->features, work->count, work->exponents,
+    bo_features_block(work->mapper.map, rows, from, work->depth, work->features, work->count, work->factors,
                       work->mapper.block);
     return work->features;
 }
@@ -118,14 +119,14 @@ void bo_linear_transpose(const bo_linear *work)
     }
 }
 
-/* One row of scores: what is seen is weighed, the rest 0; returns the sum where it is wanted. */
+/* One row of scores: what is seen is weighed unless apart, the rest 0; returns the sum where it is wanted. */
 static float finish_scores(const bo_linear *work, size_t row, size_t t, bool wanted)
 {
     float *scores = work->scores + row * work->chunk, *slopes = work->slopes ? work->slopes + row * work->chunk : NULL;
     memset(scores + t, 0, (work->keys - t) * sizeof *scores);
     if (work->closed.used) bo_closed_apply(&work->closed, t, scores, slopes);
-    if (work->weighted) return bo_linear_weigh(work, t, scores);
-    return wanted ? work->kernels->dot_f32(t, scores, work->weights) : 0;
+    if (t > work->mild) return bo_linear_weigh(work, t, scores);
+    return wanted ? work->kernels->dot_f32(t, scores, work->apart) : 0;
 }
 
 void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums)
@@ -154,30 +155,57 @@ static void ask_sums(const bo_linear *work, size_t rows, const float *features, 
                                 work->sums.s + first * values, values, first > 0, n, ldn);
 }
 
-void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n,
-                       size_t ldn, float *denominator, float *top)
+/* n += scores v for rows [first, end). */
+static void add_within(const bo_linear *work, size_t first, size_t end, size_t lag, const float *v, size_t ldv,
+                       float *n, size_t ldn)
 {
-    const bo_kernels *kernels = work->kernels;
-    size_t count = work->count, values = work->value_dim;
-    bool divides = bo_linear_divides(work);
-    bo_linear_scores(work, queries, lag, divides ? denominator : NULL);
+    for (size_t at = first; at < end; at += BO_BAND) {
+        size_t rows = bo_least(BO_BAND, end - at);
+        work->kernels->multiply(rows, work->value_dim, bo_visible(at + rows - 1, lag, work->keys),
+                                work->scores + at * work->chunk, work->chunk, 1, v, ldv, true, n + at * ldn, ldn);
+    }
+}
+
+/* n = Sᵀ f of each row, and zᵀ f to `before` (NULL: not wanted). */
+static void ask_before(const bo_linear *work, size_t queries, float *n, size_t ldn, float *before)
+{
     for (size_t first = 0; first < queries; first += work->panel) {
         size_t end = bo_least(first + work->panel, queries);
         const float *features = bo_linear_features(work, work->fq, first, end - first);
         ask_sums(work, end - first, features, n + first * ldn, ldn);
-        for (size_t i = first; i < end; i++, features += count) {
-            size_t t = bo_visible(i, lag, work->keys);
-            float remains = work->remains[t];
-            if (remains != 1) kernels->scale(values, remains, n + i * ldn, n + i * ldn);
-            denominator[i] = divides ? denominator[i] + remains * kernels->dot_f32(count, features, work->sums.z) : 1;
-            top[i] = work->lq[i] + work->r[t];
-        }
+        for (size_t i = first; before && i < end; i++, features += work->count)
+            before[i] = work->kernels->dot_f32(work->count, features, work->sums.z);
     }
-    for (size_t first = 0; first < queries; first += BO_BAND) {
-        size_t rows = queries - first < BO_BAND ? queries - first : BO_BAND;
-        kernels->multiply(rows, values, bo_visible(first + rows - 1, lag, work->keys),
-                          work->scores + first * work->chunk, work->chunk, 1, v, ldv, true, n + first * ldn, ldn);
+}
+
+/* Denominators and tops of the rows, which hold Σ_j of the scores and zᵀ f before, and what remains at each to factors;
+ * the first `mild` rows take weights apart. */
+static void finish_rows(const bo_linear *work, size_t queries, size_t lag, size_t mild, float *denominator, float *top)
+{
+    bool divides = bo_linear_divides(work);
+    for (size_t i = 0; i < queries; i++) {
+        size_t t = bo_visible(i, lag, work->keys);
+        float remains = work->remains[t], within = denominator[i], before = top[i];
+        denominator[i] = i < mild ? remains * (within + before) : within + remains * before;
+        if (!divides) denominator[i] = 1;
+        work->factors[i] = remains;
+        top[i] = work->lq[i] + work->r[t];
     }
+}
+
+void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n,
+                       size_t ldn, float *denominator, float *top)
+{
+    const bo_kernels *kernels = work->kernels;
+    size_t values = work->value_dim, mild = work->mild < work->keys ? bo_least(work->mild + lag, queries) : queries;
+    bool divides = bo_linear_divides(work), apart = work->weighted && mild && work->keys;
+    bo_linear_scores(work, queries, lag, divides ? denominator : NULL);
+    ask_before(work, queries, n, ldn, divides ? top : NULL);
+    if (apart) kernels->scale_rows(bo_least(work->mild, work->keys), values, work->apart, v, ldv, work->values, values);
+    add_within(work, 0, mild, lag, apart ? work->values : v, apart ? values : ldv, n, ldn);
+    finish_rows(work, queries, lag, mild, denominator, top);
+    if (work->weighted) kernels->scale_rows(queries, values, work->factors, n, ldn, n, ldn);
+    add_within(work, mild, queries, lag, v, ldv, n, ldn);
 }
 
 void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
@@ -189,21 +217,16 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv)
     float remains = work->remains[keys];
     size_t stride = ldv;
     if (work->weighted) {
-        for (size_t j = 0; j < keys; j++)
-            kernels->scale(values, work->weights[j], v + j * ldv, work->values + j * values);
+        kernels->scale_rows(keys, values, work->weights, v, ldv, work->values, values);
         weighed = work->values;
         stride = values;
     }
-    if (remains != 1) {
-        kernels->scale(count, remains, work->sums.z, work->sums.z);
-        kernels->scale(count * values, remains, work->sums.s, work->sums.s);
-    }
-    for (size_t first = 0; first < keys; first += work->panel) {
+    for (size_t first = 0; first < keys; first += work->panel, remains = 1) {
         size_t rows = bo_least(work->panel, keys - first);
         const float *features = bo_linear_features(work, work->fk, first, rows);
-        kernels->multiply(1, count, rows, work->weights + first, rows, 1, features, count, true, work->sums.z, count);
-        kernels->multiply(count, values, rows, features, 1, count, weighed + first * stride, stride, true, work->sums.s,
-                          values);
+        kernels->renew(1, count, rows, work->weights + first, rows, 1, features, count, remains, work->sums.z, count);
+        kernels->renew(count, values, rows, features, 1, count, weighed + first * stride, stride, remains, work->sums.s,
+                       values);
     }
     if (work->weighted) *work->sums.log_scale = work->r[keys];
     work->r[0] = *work->sums.log_scale;

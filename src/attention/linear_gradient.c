@@ -33,6 +33,8 @@ bo_linear_back bo_linear_back_make(const bo_attention *attention, const bo_atten
 {
     size_t count = attention->count, values = attention->desc.value_dim, wide = values + 1;
     bo_linear_back back = {.linear = bo_linear_make(attention, in, key_head, chunk, carver), .wide = wide};
+    back.linear.whole = true;
+    if (back.linear.weighted) back.linear.mild = 0;
     back.gt = bo_carve_floats(carver, wide * count);
     back.dn = bo_carve_floats(carver, chunk * wide);
     back.carried = bo_carve_floats(carver, chunk * wide);

@@ -28,20 +28,31 @@ double bo_input_slope(float log_gate)
 /* Sums of gates may be far larger than any exponent that counts, so they cancel in double. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row)
 {
-    const bo_kernels *kernels = work->kernels;
-    if (work->powers) return kernels->exp_weigh(t, work->powers + work->chunk - t, 0, row);
-    if (work->attention->desc.gate == BO_GATE_NONE) return kernels->exp_weigh(t, work->lk, -work->r[t], row);
-    double after = work->b[t] - (double)work->r[t];
-    for (size_t j = 0; j < t; j++) work->exponents[j] = (float)(work->c[j] + after);
-    return kernels->exp_weigh(t, work->exponents, 0, row);
+    if (work->attention->desc.gate == BO_GATE_NONE) return work->kernels->exp_weigh(t, work->lk, -work->r[t], row);
+    return work->kernels->exp_weigh_wide(t, work->c, work->b[t] - (double)work->r[t], row);
 }
 
-/* The same for every chunk: log g^(chunk - 1 - i), and what remains. */
-void bo_linear_fix_powers(bo_linear *work, const float *log_gate)
+/* How many of the first keys leave enough of what was before, a rule that asks no later key; exp(c) of those. */
+static void find_apart(bo_linear *work, size_t keys)
+{
+    const double least = -8; /* exponents of this size cost float no more than three of its bits */
+    work->mild = 0;
+    if (work->attention->scaled || work->whole) return;
+    while (work->mild < keys && work->b[work->mild + 1] >= least) work->mild++;
+    for (size_t j = 0; j < work->mild; j++) work->apart[j] = (float)work->c[j];
+    work->kernels->exp_shift(work->mild, work->apart, 0, work->apart);
+}
+
+void bo_linear_settle(bo_linear *work, const float *log_gate)
 {
     double gate = (double)bo_log_gate(log_gate);
-    for (size_t i = 0; i < work->chunk; i++) work->powers[i] = (float)((double)(work->chunk - 1 - i) * gate);
-    for (size_t t = 0; t <= work->chunk; t++) work->remains[t] = (float)exp((double)t * gate);
+    work->settled = true;
+    for (size_t t = 0; t <= work->chunk; t++) {
+        work->b[t] = (double)t * gate;
+        work->remains[t] = (float)exp(work->b[t]);
+    }
+    for (size_t j = 0; j < work->chunk; j++) work->c[j] = -work->b[j + 1];
+    find_apart(work, work->chunk);
 }
 
 /* What is left of the sums after t keys, for the queries as exp_below has it. What the sums themselves are multiplied
@@ -72,11 +83,16 @@ void bo_linear_take(bo_linear *work, size_t keys, const float *log_gate, size_t 
 {
     work->keys = keys;
     if (!work->weighted || keys == 0) return;
-    if (!work->powers) {
+    if (!work->settled) {
         work->b[0] = 0;
         work->r[0] = *work->sums.log_scale;
         find_exponents(work, log_gate, gate_stride);
         find_remains(work);
+        find_apart(work, keys);
+    }
+    if (keys <= work->mild) {
+        work->kernels->scale(keys, work->remains[keys], work->apart, work->weights);
+        return;
     }
     for (size_t j = 0; j < keys; j++) work->weights[j] = 1;
     bo_linear_weigh(work, keys, work->weights);

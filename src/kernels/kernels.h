@@ -85,6 +85,9 @@ typedef struct bo_kernels {
      * k = 0 is fine. C overlaps neither A nor B. */
     void (*multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                      bool add, float *c, size_t ldc);
+    /* C = keep C + A B: each sum begins with keep * C(i, j), else as multiply. */
+    void (*renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
+                  float keep, float *c, size_t ldc);
     /* b[j * ldb + i] = a[i * lda + j] for i < rows, j < columns */
     void (*transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
     /* Products without repeats: row i of `out` (n - i numbers, the rows one after the other) is a_i [c t_i, other t_{i+1},
@@ -98,6 +101,8 @@ typedef struct bo_kernels {
     float (*max)(size_t n, const float *x);
     /* y[i] = a * x[i] */
     void (*scale)(size_t n, float a, const float *x, float *y);
+    /* y_r = a[r] x_r for rows of n floats: x_r = x + r * ldx, y_r = y + r * ldy */
+    void (*scale_rows)(size_t rows, size_t n, const float *a, const float *x, size_t ldx, float *y, size_t ldy);
     /* sum of x[i] * y[i] in float32, in an order that depends on n alone */
     float (*dot_f32)(size_t n, const float *x, const float *y);
     /* y[i] = exp(x[i] + shift) for what is at most 0 (a little more does no harm): |error| <= 2e-7, 0 below -87.3 and for
@@ -107,6 +112,9 @@ typedef struct bo_kernels {
     float (*exp_sum)(size_t n, const float *x, float shift, float *y);
     /* y[i] *= exp(x[i] + shift), as exp_below; returns the sum of y, in an order that depends on n alone. */
     float (*exp_weigh)(size_t n, const float *x, float shift, float *y);
+    /* The same with exponents that may cancel: x[i] + shift is rounded to float once. x has room for a multiple of 16
+     * numbers, which are read but for nothing. */
+    float (*exp_weigh_wide)(size_t n, const double *x, double shift, float *y);
     /* y[i] = a log|x[i]|, |error| <= |a| 3e-7 (1 + |log|x||); -INFINITY where |x| < FLT_MIN (a > 0), INFINITY where x is
      * not finite. */
     void (*log_size)(size_t n, float a, const float *x, float *y);

@@ -205,6 +205,11 @@ static inline d d_set(double x)
     return _mm256_set1_pd(x);
 }
 
+static inline d d_load(const double *p)
+{
+    return _mm256_loadu_pd(p);
+}
+
 static inline d d_low(v x)
 {
     return _mm256_cvtps_pd(_mm256_castps256_ps128(x));

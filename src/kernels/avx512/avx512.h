@@ -42,11 +42,15 @@ void bo_avx512_triangle_back(size_t n, const float *a, const float *t, float hea
                              const float *g, float *da, float *dt);
 float bo_avx512_max(size_t n, const float *x);
 void bo_avx512_scale(size_t n, float a, const float *x, float *y);
+void bo_avx512_scale_rows(size_t rows, size_t n, const float *a, const float *x, size_t ldx, float *y, size_t ldy);
+void bo_avx512_renew(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
+                     size_t ldb, float keep, float *c, size_t ldc);
 float bo_avx512_dot_f32(size_t n, const float *x, const float *y);
 void bo_avx512_log_size(size_t n, float a, const float *x, float *y);
 void bo_avx512_exp_below(size_t n, const float *x, float shift, float *y);
 float bo_avx512_exp_sum(size_t n, const float *x, float shift, float *y);
 float bo_avx512_exp_weigh(size_t n, const float *x, float shift, float *y);
+float bo_avx512_exp_weigh_wide(size_t n, const double *x, double shift, float *y);
 bool bo_avx512_finite(size_t n, const float *x);
 void bo_avx512_state_step(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
                           size_t queries, const float *q, size_t ldq, float *out, size_t ldo);

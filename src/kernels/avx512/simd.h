@@ -181,6 +181,11 @@ static inline d d_set(double x)
     return _mm512_set1_pd(x);
 }
 
+static inline d d_load(const double *p)
+{
+    return _mm512_loadu_pd(p);
+}
+
 static inline d d_low(v x)
 {
     return _mm512_cvtps_pd(_mm512_castps512_ps256(x));

@@ -17,6 +17,13 @@ void bo_ref_multiply(size_t m, size_t n, size_t k, const float *a, size_t row, s
     }
 }
 
+void bo_ref_renew(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
+                  float keep, float *c, size_t ldc)
+{
+    for (size_t i = 0; i < m; i++) bo_ref_scale(n, keep, c + i * ldc, c + i * ldc);
+    bo_ref_multiply(m, n, k, a, row, column, b, ldb, true, c, ldc);
+}
+
 void bo_ref_transpose(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb)
 {
     for (size_t i = 0; i < rows; i++) {
@@ -34,6 +41,11 @@ float bo_ref_max(size_t n, const float *x)
 void bo_ref_scale(size_t n, float a, const float *x, float *y)
 {
     for (size_t i = 0; i < n; i++) y[i] = a * x[i];
+}
+
+void bo_ref_scale_rows(size_t rows, size_t n, const float *a, const float *x, size_t ldx, float *y, size_t ldy)
+{
+    for (size_t r = 0; r < rows; r++) bo_ref_scale(n, a[r], x + r * ldx, y + r * ldy);
 }
 
 float bo_ref_dot_f32(size_t n, const float *x, const float *y)
@@ -75,6 +87,16 @@ float bo_ref_exp_weigh(size_t n, const float *x, float shift, float *y)
         bo_ref_exp_shift(1, x + i, shift, &weight);
         y[i] *= weight;
         sum += (double)y[i];
+    }
+    return (float)sum;
+}
+
+float bo_ref_exp_weigh_wide(size_t n, const double *x, double shift, float *y)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        float exponent = (float)(x[i] + shift);
+        sum += (double)bo_ref_exp_weigh(1, &exponent, 0.0f, y + i);
     }
     return (float)sum;
 }

@@ -16,6 +16,7 @@ enum { TILE_ROWS = 6, PANEL = TILE_VECTORS * LANES /* columns of C at a time */ 
 typedef struct product {
     size_t k, row, column, ldb, ldc;
     bool add;
+    float keep; /* of C where added to */
 } product;
 
 /* What may happen to the lines of B on their way into a product: line p = keep[p * each] line p + factor[p] value,
@@ -69,6 +70,7 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t vecto
     const size_t row = shape->row, column = shape->column, ldb = shape->ldb, ldc = shape->ldc;
     v sum[TILE_ROWS][TILE_VECTORS], line[TILE_VECTORS];
     EACH_ROW EACH_VECTOR sum[i][j] = shape->add ? load_vector(c + i * ldc, j, vectors, rest) : v_set(0.0f);
+    if (shape->keep != 1.0f) EACH_ROW EACH_VECTOR sum[i][j] = v_mul(v_set(shape->keep), sum[i][j]);
     for (size_t p = 0; p < shape->k; p++, a += column, b += ldb) {
         EACH_VECTOR line[j] = load_vector(b, j, vectors, rest);
         if (renewed) {
@@ -157,16 +159,26 @@ static __attribute__((noinline)) void panel_narrow(size_t m, size_t vectors, siz
     }
 }
 
+static void multiply_by(size_t m, size_t n, const product *shape, const float *a, const float *b, float *c)
+{
+    size_t j = 0;
+    for (; j + PANEL <= n; j += PANEL) panel_full(m, shape, a, b + j, c + j);
+    if (j < n) {
+        size_t vectors = (n - j + LANES - 1) / LANES;
+        panel_narrow(m, vectors, n - j - (vectors - 1) * LANES, shape, a, b + j, c + j);
+    }
+}
+
 void ISA(multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                    bool add, float *c, size_t ldc)
 {
-    const product shape = {k, row, column, ldb, ldc, add};
-    size_t j = 0;
-    for (; j + PANEL <= n; j += PANEL) panel_full(m, &shape, a, b + j, c + j);
-    if (j < n) {
-        size_t vectors = (n - j + LANES - 1) / LANES;
-        panel_narrow(m, vectors, n - j - (vectors - 1) * LANES, &shape, a, b + j, c + j);
-    }
+    multiply_by(m, n, &(product){k, row, column, ldb, ldc, add, 1.0f}, a, b, c);
+}
+
+void ISA(renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
+                float keep, float *c, size_t ldc)
+{
+    multiply_by(m, n, &(product){k, row, column, ldb, ldc, true, keep}, a, b, c);
 }
 
 /* A block of LANES x LANES numbers, of which rows x columns exist. */
@@ -244,7 +256,7 @@ static void state_pass(size_t rows, size_t n, bool update, const float *keep, si
     const size_t wide = update && first > 0 ? n / PANEL * PANEL : 0;
     for (size_t i = 0; i == 0 || i < rows; i += STATE_ROWS) {
         const size_t here = rows - i < STATE_ROWS ? rows - i : STATE_ROWS;
-        const product shape = {here, ldq, 1, n, ldo, i > 0};
+        const product shape = {here, ldq, 1, n, ldo, i > 0, 1.0f};
         float *lines = s + i * n;
         for (size_t j = 0; j < wide; j += PANEL) {
             panel_renewed(first, &shape, &(renewal){keep + i * each, each, f + i, value + j, lines + j}, q + i,

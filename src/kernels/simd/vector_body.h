@@ -112,6 +112,26 @@ float ISA(exp_weigh)(size_t n, const float *x, float shift, float *y)
     return exp_total(n, x, shift, y, true);
 }
 
+float ISA(exp_weigh_wide)(size_t n, const double *x, double shift, float *y)
+{
+    d more = d_set(shift);
+    v sum = v_set(0.0f);
+    for (size_t i = 0; i < n; i += LANES) {
+        d low = d_add(d_load(x + i), more), high = d_add(d_load(x + i + LANES / 2), more);
+        v weight = exp_below_vector(d_join(low, high), v_set(0.0f));
+        if (n - i >= LANES) {
+            weight = v_mul(weight, v_load(y + i));
+            v_store(y + i, weight);
+            sum = v_add(sum, weight);
+        } else {
+            weight = v_mul(weight, v_load_part(y + i, n - i));
+            v_store_part(y + i, n - i, weight);
+            sum = v_add(sum, v_part(n - i, weight, v_set(0.0f)));
+        }
+    }
+    return v_sum(sum);
+}
+
 float ISA(dot_f32)(size_t n, const float *x, const float *y)
 {
     v first = v_set(0.0f), second = first;
@@ -158,6 +178,16 @@ bool ISA(finite)(size_t n, const float *x)
     for (; i + LANES <= n; i += LANES) first = v_fma(zero, v_load(x + i), first);
     if (i < n) second = v_fma(zero, v_load_part(x + i, n - i), second);
     return !v_any_beyond(v_add(first, second), 0.0f);
+}
+
+void ISA(scale_rows)(size_t rows, size_t n, const float *a, const float *x, size_t ldx, float *y, size_t ldy)
+{
+    for (size_t r = 0; r < rows; r++, x += ldx, y += ldy) {
+        v factor = v_set(a[r]);
+        size_t i = 0;
+        for (; i + LANES <= n; i += LANES) v_store(y + i, v_mul(factor, v_load(x + i)));
+        if (i < n) v_store_part(y + i, n - i, v_mul(factor, v_load_part(x + i, n - i)));
+    }
 }
 
 void ISA(relu)(size_t n, float scale, const float *x, float *y)
