@@ -76,7 +76,7 @@ static bool run_chunk(bo_ridge *work, const outputs *out)
     if (work->gated) {
         bo_ridge_precondition(work);
         for (size_t g = 0; g < group; g++) {
-            bo_ridge_solve(work, work->q + g * work->chunk * work->dim, work->x);
+            bo_ridge_iterate(work, work->q + g * work->chunk * work->dim, work->x);
             for (size_t i = 0; i < work->rows; i++) work->active[i] = i;
             bo_ridge_sums sums = bo_ridge_sums_g(work);
             bo_ridge_product(work, &sums, work->rows, work->active, work->x, out->at + g * out->head, out->row);

@@ -130,7 +130,7 @@ void bo_ridge_sweep_run(const bo_ridge *work, const bo_ridge_sweep *sweep);
 /* With a gate: x (rows x dim) of right-hand sides q (rows x dim), by conjugate gradients; counts in work->solves. After
  * bo_ridge_precondition. */
 void bo_ridge_precondition(bo_ridge *work);
-void bo_ridge_solve(bo_ridge *work, const float *q, float *x);
+void bo_ridge_iterate(bo_ridge *work, const float *q, float *x);
 
 /* ---- the engine ------------------------------------------------------------------------------------------------ */
 

@@ -144,7 +144,7 @@ static bool solve_chunk(back_work *work, size_t first, size_t local, size_t rows
     }
     bo_ridge_precondition(ridge);
     for (size_t a = 0; a < sides; a++)
-        bo_ridge_solve(ridge, work->sides + a * ridge->chunk * dim, kept(work, work->x, a, local));
+        bo_ridge_iterate(ridge, work->sides + a * ridge->chunk * dim, kept(work, work->x, a, local));
     return true;
 }
 

@@ -43,13 +43,16 @@ static double *row_at(bo_ridge_factor factor, size_t i)
 
 /* ---- from sums ------------------------------------------------------------------------------------------------- */
 
-static void begin_rows(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda)
+/* H + Λ and M, the diagonal of H raised by a share of itself. */
+static void begin_rows(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda,
+                       double raise)
 {
     size_t dim = factor.dim;
+    memset(factor.rows, 0, bo_ridge_factor_numbers(dim, factor.width) * sizeof *factor.rows);
     for (size_t i = 0; i < dim; i++) {
         double *row = row_at(factor, i);
         for (size_t j = i; j < dim; j++) row[j] = ((double)h[i * dim + j] + (double)h[j * dim + i]) / 2;
-        row[i] += (double)lambda[i];
+        row[i] += (double)lambda[i] + raise * fabs(row[i]);
         for (size_t j = 0; j < values; j++) row[dim + j] = (double)g[i * values + j];
     }
 }
@@ -64,18 +67,31 @@ static void eliminate(bo_ridge_factor factor, size_t i, size_t from)
     }
 }
 
-void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda)
+/* Rows that begin_rows left become the factor. False: a pivot was less than that of Λ alone, which no H >= 0 can do. */
+static bool factorise(bo_ridge_factor factor, const float *lambda)
 {
-    memset(factor.rows, 0, bo_ridge_factor_numbers(factor.dim, factor.width) * sizeof *factor.rows);
-    begin_rows(factor, values, g, h, lambda);
+    bool definite = true;
     for (size_t i = 0; i < factor.dim; i++) {
-        double *row = row_at(factor, i);
-        /* H >= 0, so no pivot of H + Λ is less than that of Λ, however H was rounded. */
-        double pivot = sqrt(fmax(row[i], (double)lambda[i]));
+        double *row = row_at(factor, i), least = (double)lambda[i];
+        definite = definite && row[i] >= least / 2;
+        double pivot = sqrt(fmax(row[i], least));
         row[i] = pivot;
         for (size_t j = i + 1; j < factor.width; j++) row[j] /= pivot;
         eliminate(factor, i, i + 1);
     }
+    return definite;
+}
+
+/* Rounding to float32 moves H by no more than dim 2^-24 of its diagonal, as a quadratic form: where that made H + Λ
+ * indefinite, as much is given back. */
+void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda)
+{
+    double raise = 0;
+    do {
+        begin_rows(factor, values, g, h, lambda, raise);
+        if (factorise(factor, lambda)) return;
+        raise = raise > 0 ? 4 * raise : (double)factor.dim * 0x1p-24;
+    } while (raise < 1);
 }
 
 void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from)

@@ -97,7 +97,7 @@ static void measure(bo_ridge *work, const float *q, const float *x)
     }
 }
 
-void bo_ridge_solve(bo_ridge *work, const float *q, float *x)
+void bo_ridge_iterate(bo_ridge *work, const float *q, float *x)
 {
     size_t dim = work->dim, count = begin(work, q, x), stuck = 0;
     work->solves.systems += work->rows;

@@ -195,6 +195,28 @@ static void test_extremes(void **state)
     (void)state;
 }
 
+/* A state whose H has rank one but for its rounding, far larger than Λ: whatever is left of the other directions, they are
+ * no less than Λ. */
+static void test_rounded_state(void **state)
+{
+    static const problem p = {"rounded", 1, 1, 9, 1, 1, {1}, .lambda = 1e-8, .carried = true};
+    bo_context *context = test_context(1);
+    data d = make(&p);
+    for (size_t i = 0; i < p.dim; i++) {
+        d.in[Q][i] = 1 + 0.1 * (double)i;
+        d.in[START][i] = 30 * d.in[Q][i];
+        d.in[K][i] = 0;
+    }
+    for (size_t i = 0; i < p.dim * p.dim; i++) d.in[START][p.dim + i] = 30 * d.in[Q][i / p.dim] * d.in[Q][i % p.dim];
+    run *r = run_make(context, &d);
+    run_forward(r, NULL);
+    assert_close((double)r->out[0], 1, 1e-3); /* = qᵀHq / (qᵀHq + Λ qᵀq) */
+    run_free(r);
+    discard(&d);
+    bo_context_destroy(context);
+    (void)state;
+}
+
 /* ---- bits ------------------------------------------------------------------------------------------------------ */
 
 static void test_threads_and_causality(void **state)
@@ -301,9 +323,15 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces), cmocka_unit_test(test_asking),   cmocka_unit_test(test_other_lambda),
-        cmocka_unit_test(test_long),   cmocka_unit_test(test_extremes), cmocka_unit_test(test_threads_and_causality),
-        cmocka_unit_test(test_report), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_asking),
+        cmocka_unit_test(test_other_lambda),
+        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_rounded_state),
+        cmocka_unit_test(test_threads_and_causality),
+        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
