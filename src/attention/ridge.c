@@ -6,8 +6,9 @@
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
-/* With a gate every step of conjugate gradients multiplies within the chunk, some dim (chunk + 16) operations a product and
- * row, besides 2 dim² with the sums: few tokens are best. Without, only G and H take a chunk in at a time. */
+/* With a gate every step of conjugate gradients multiplies within the chunk, some dim (chunk + 16) operations a
+ * product and row, besides 2 dim² with the sums: few tokens are best. Without, only G and H take a chunk in at a
+ * time. */
 static size_t choose_chunk(const bo_attention_desc *d)
 {
     if (d->chunk) return d->chunk;

@@ -1,15 +1,16 @@
 /* Ridge attention (2506.05233), a chunk of tokens at a time: o_t = G_tᵀ x_t, (H_t + Λ) x_t = q_t.
  *
- * Given x it is linear attention: G and H together are the sums S of keys k and values [v, k] weighed by β, so that with b_i
- * the sum of the log gates of the chunk's tokens up to i, and G, H those before the chunk,
+ * Given x it is linear attention: G and H together are the sums S of keys k and values [v, k] weighed by β, so
+ * that with b_i the sum of the log gates of the chunk's tokens up to i, and G, H those before the chunk,
  *
  *     H_iᵀ p = exp(b_i) Hᵀ p + Σ_{j<=i} exp(b_i - b_j) (p·k_j) β_j k_j          G_iᵀ x alike with v_j in the last place
  *
- * for all rows of a chunk at once by products of matrices (bo_ridge_product). The systems: without a gate by a factor of
- * H + Λ that takes each token in (ridge_factor.c), with one by conjugate gradients on the whole chunk (ridge_solve.c).
+ * for all rows of a chunk at once by products of matrices (bo_ridge_product). The systems: without a gate by a
+ * factor of H + Λ that takes each token in (ridge_factor.c), with one by conjugate gradients on the whole chunk
+ * (ridge_solve.c).
  *
- * Memory of a key head: G (dim x value_dim), H (dim x dim); without a gate then the factor, and the Λ it is for, whose zeros
- * say that there is none yet. Each padded to a multiple of 16 floats. */
+ * Memory of a key head: G (dim x value_dim), H (dim x dim); without a gate then the factor, and the Λ it is for,
+ * whose zeros say that there is none yet. Each padded to a multiple of 16 floats. */
 #ifndef BO_ATTENTION_RIDGE_H
 #define BO_ATTENTION_RIDGE_H
 
@@ -17,8 +18,9 @@
 
 /* ---- the factor ------------------------------------------------------------------------------------------------ */
 
-/* H + Λ = UᵀU, and beside U a tail T = U⁻ᵀM, in double: of M = G (then o = Tᵀ U⁻ᵀ q) or of the identity (then Tᵀ U⁻ᵀ q is
- * (H + Λ)⁻¹ q). Rows of [U T], one after the other, of `width` columns less those far enough before the diagonal. */
+/* H + Λ = UᵀU, and beside U a tail T = U⁻ᵀM, in double: of M = G (then o = Tᵀ U⁻ᵀ q) or of the identity (then Tᵀ
+ * U⁻ᵀ q is (H + Λ)⁻¹ q). Rows of [U T], one after the other, of `width` columns less those far enough before the
+ * diagonal. */
 typedef struct bo_ridge_factor {
     size_t dim, width;
     double *rows;
@@ -33,8 +35,8 @@ void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from);
 /* x becomes (H + Λ)⁻¹ x. */
 void bo_ridge_factor_solve(bo_ridge_factor factor, double *x);
 
-/* Some tokens √β [k, v] (destroyed), and `sides` right-hand sides [q, 0] of each, which become [0, -Tᵀ U⁻ᵀ q] with the factor
- * as it is after that token. */
+/* Some tokens √β [k, v] (destroyed), and `sides` right-hand sides [q, 0] of each, which become [0, -Tᵀ U⁻ᵀ q] with
+ * the factor as it is after that token. */
 enum { BO_RIDGE_BLOCK = 8 };
 typedef struct bo_ridge_block {
     size_t width, sides;
@@ -47,8 +49,8 @@ void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, con
 
 /* ---- a chunk --------------------------------------------------------------------------------------------------- */
 
-/* Work space of one key head. Invariants: rows <= chunk; keys is rows, or 0 where only queries are asked; k, q are as the
- * front leaves them; without a gate every remains and reach (j <= i) is 1. */
+/* Work space of one key head. Invariants: rows <= chunk; keys is rows, or 0 where only queries are asked; k, q are
+ * as the front leaves them; without a gate every remains and reach (j <= i) is 1. */
 typedef struct bo_ridge {
     const bo_attention *attention;
     const bo_kernels *kernels;
@@ -97,14 +99,15 @@ typedef struct bo_ridge_rows {
     bo_rows k, v, gate, beta;
 } bo_ridge_rows;
 bo_ridge_rows bo_ridge_rows_at(const bo_call *call, size_t sequence, size_t key_head);
-/* The chunk [first, first + rows): its keys (none where k is NULL), and the queries of one head of the group. False: numbers
- * that are not finite. */
+/* The chunk [first, first + rows): its keys (none where k is NULL), and the queries of one head of the group.
+ * False: numbers that are not finite. */
 bool bo_ridge_keys(bo_ridge *work, const bo_ridge_rows *at, size_t first, size_t rows);
 bool bo_ridge_queries(bo_ridge *work, size_t member, bo_rows q, size_t first);
 /* G and H take the chunk's keys in (the factor has them already). */
 void bo_ridge_absorb(bo_ridge *work);
 
-/* One of the sums, as a linear map of a chunk's rows: out_i = exp(b_i) Mᵀ p_i + Σ_{j<=i} exp(b_i - b_j) (p_i·a_j) c_j. */
+/* One of the sums, as a linear map of a chunk's rows: out_i = exp(b_i) Mᵀ p_i + Σ_{j<=i} exp(b_i - b_j) (p_i·a_j)
+ * c_j. */
 typedef struct bo_ridge_sums {
     const float *m;  /* width x out_width */
     const float *at; /* aᵀ: width x chunk */

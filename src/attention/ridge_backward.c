@@ -5,9 +5,9 @@
  *     u = R [v, k]        w = Rᵀk        dβ = k·u        dk = β (u + w_k)        dv = β w_v
  *     d log g_t = Σ_{s>=t} (Σ_j λ_j x_j y_j - β k·u)_s + ⟨G_T, dG_T⟩ + ⟨H_T, dH_T⟩
  *
- * (the last as in linear attention, since xᵀ(G dout - H y) = xᵀΛy). Segments are taken from the last to the first: x and y of
- * all its tokens are made again from the state that the tape kept, then R goes back over its chunks, for which nothing but
- * x and y is needed. */
+ * (the last as in linear attention, since xᵀ(G dout - H y) = xᵀΛy). Segments are taken from the last to the first:
+ * x and y of all its tokens are made again from the state that the tape kept, then R goes back over its chunks,
+ * for which nothing but x and y is needed. */
 #include <math.h>
 #include <string.h>
 #include "parameters.h"

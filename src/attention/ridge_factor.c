@@ -1,11 +1,11 @@
-/* The factor of H + Λ, which takes tokens in by Givens rotations: recursive least squares by QR, which never subtracts and so
- * keeps what double has for any number of tokens. The rows of [U T] and a token √β [k v] are rotated into one another until
- * the token's first dim numbers are 0:
+/* The factor of H + Λ, which takes tokens in by Givens rotations: recursive least squares by QR, which never
+ * subtracts and so keeps what double has for any number of tokens. The rows of [U T] and a token √β [k v] are
+ * rotated into one another until the token's first dim numbers are 0:
  *
  *     UᵀU + β k kᵀ = U'ᵀU'        UᵀT + β k vᵀ = U'ᵀT'
  *
- * Tokens are taken in blocks, row by row: the lengths of a row after each token of the block are roots of sums of squares, so
- * that all rotations of a row are known at once. */
+ * Tokens are taken in blocks, row by row: the lengths of a row after each token of the block are roots of sums of
+ * squares, so that all rotations of a row are known at once. */
 #include <math.h>
 #include <string.h>
 #include "ridge.h"
@@ -136,8 +136,8 @@ bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver
     return block;
 }
 
-/* c, s and z of row i for every token of the block; returns the length of its first number afterwards. A token that is 0
- * there leaves every bit of the row as it was. */
+/* c, s and z of row i for every token of the block; returns the length of its first number afterwards. A token
+ * that is 0 there leaves every bit of the row as it was. */
 static double turn(const bo_ridge_block *block, size_t count, size_t i, double length)
 {
     size_t width = block->width, sides = block->sides;

@@ -1,6 +1,6 @@
-/* Conjugate gradients for all systems (H_i + Λ) x_i = q_i of a chunk at once: each row has its own steps, but the products
- * H_i p_i are products of matrices. Preconditioned with the diagonal; from x = 0, whose first step is the best multiple of
- * q / diagonal. A row's bits do not depend on the others. */
+/* Conjugate gradients for all systems (H_i + Λ) x_i = q_i of a chunk at once: each row has its own steps, but the
+ * products H_i p_i are products of matrices. Preconditioned with the diagonal; from x = 0, whose first step is the
+ * best multiple of q / diagonal. A row's bits do not depend on the others. */
 #include <math.h>
 #include <string.h>
 #include "ridge.h"

@@ -1,5 +1,5 @@
-/* Ridge attention token by token in float64, every system solved anew by elimination: what the tests of its engine hold it
- * to. Gradients are central differences of this. */
+/* Ridge attention token by token in float64, every system solved anew by elimination: what the tests of its engine
+ * hold it to. Gradients are central differences of this. */
 #ifndef BO_TEST_ATTENTION_RIDGE_PROBLEM_H
 #define BO_TEST_ATTENTION_RIDGE_PROBLEM_H
 

@@ -1,6 +1,7 @@
-/* Ridge attention against float64: outputs, states and all gradients. Tolerances: without a gate the systems are solved in
- * float64, and some hundred float32 products of numbers of order one leave 1e-5 of an array's largest number room for a
- * hundred roundings; with a gate the residual, 1e-6 of the right-hand side, times a condition number of some tens. */
+/* Ridge attention against float64: outputs, states and all gradients. Tolerances: without a gate the systems are
+ * solved in float64, and some hundred float32 products of numbers of order one leave 1e-5 of an array's largest
+ * number room for a hundred roundings; with a gate the residual, 1e-6 of the right-hand side, times a condition
+ * number of some tens. */
 #include "ridge_problem.h"
 
 static const char *const names[ARRAYS] = {"q", "k", "v", "log_gate", "beta", "lambda", "initial"};

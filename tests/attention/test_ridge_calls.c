@@ -1,5 +1,5 @@
-/* Ridge attention as it is called: in pieces and token by token, from states, for a long time, with numbers of any size, on
- * any number of threads; what it reports and what it refuses. */
+/* Ridge attention as it is called: in pieces and token by token, from states, for a long time, with numbers of any
+ * size, on any number of threads; what it reports and what it refuses. */
 #include "ridge_problem.h"
 
 static const problem plain = {"plain", 4, 2, 9, 5, 2, {70, 70}, .weighed = true, .lambda = 0.5, .chunk = 16};
@@ -131,8 +131,8 @@ static void test_other_lambda(void **state)
 
 /* ---- long, large and small ------------------------------------------------------------------------------------- */
 
-/* Every thousandth of 10^5 tokens, keys with a common part (a condition of some hundreds), equals refitting: without a gate
- * U takes each token in double, so that only G dout and outputs are rounded to float32. */
+/* Every thousandth of 10^5 tokens, keys with a common part (a condition of some hundreds), equals refitting:
+ * without a gate U takes each token in double, so that only outputs are rounded to float32. */
 static void test_long(void **state)
 {
     static const problem p = {"long", 1, 1, 16, 4, 1, {100000}, .lambda = 0.01, .tilt = 3, .tokens_first = true};
@@ -195,8 +195,8 @@ static void test_extremes(void **state)
     (void)state;
 }
 
-/* A state whose H has rank one but for its rounding, far larger than Λ: whatever is left of the other directions, they are
- * no less than Λ. */
+/* A state whose H has rank one but for its rounding, far larger than Λ: whatever is left of the other directions,
+ * they are no less than Λ. */
 static void test_rounded_state(void **state)
 {
     static const problem p = {"rounded", 1, 1, 9, 1, 1, {1}, .lambda = 1e-8, .carried = true};
