@@ -128,9 +128,9 @@ static bool is_learned(bo_kernel kernel)
 /* The kernels that kinds other than linear take. */
 static int check_map(const cli_attention_options *o, const bo_attention_desc *d)
 {
+    if (o->map < 0) return CLI_DONE;
     const bo_kernel kernel = d->features.kernel;
     const char *name = cli_attention_map_choice(o->map), *kind = cli_attention_kind_choice(o->kind);
-    if (o->map < 0) return CLI_DONE;
     switch (d->kind) {
     case BO_ATTENTION_RFA:
         if (kernel == BO_KERNEL_RBF || kernel == BO_KERNEL_ARCCOS) return CLI_DONE;
