@@ -99,8 +99,7 @@ static void check_size(bo_context *context, const bo_features_desc *map, void *u
     bo_features *f;
     size_t told, before = u->account->bytes, blocks = u->account->live;
     bo_features_desc desc = *map;
-    if (!bo_function_find(desc.function)->exact)
-        desc.features = desc.function == BO_FUNCTION_SELFTENSOR ? 1035 : 1024;
+    if (!bo_function_find(desc.function)->exact) desc.features = desc.function == BO_FUNCTION_SELFTENSOR ? 1035 : 1024;
     assert_ok(context, bo_features_memory(context, &desc, &told));
     if (desc.sampling == BO_SAMPLING_LEVERAGE) return; /* as OPTIMAL, and slow */
     assert_ok(context, bo_features_create(context, &desc, &f));
