@@ -63,57 +63,6 @@ typedef struct oracle_map {
     double a, b, log_d;   /* OPRF's; 0, 1, 0 */
 } oracle_map;
 
-/* The weights themselves, or where a float32 cannot tell them the map at 0, where an exponential one is nothing else. */
-static inline double *oracle_log_weights(const oracle_map *map)
-{
-    const float *weights = bo_features_weights(map->features);
-    double *logs = oracle_zeros(map->m), *origin = oracle_zeros(map->dim), *phi = oracle_zeros(map->count);
-    if (weights)
-        assert_ok(map->context,
-                  bo_features_apply_f64(map->context, map->features, 1, origin, map->dim, phi, map->count));
-    for (size_t i = 0; weights && i < map->m; i++) {
-        bool told = weights[i] > 1e-37F && weights[i] < 1e37F;
-        logs[i] = told ? log((double)weights[i]) : log(phi[i]) + 0.5 * log((double)map->m);
-    }
-    free(origin);
-    free(phi);
-    return logs;
-}
-
-static inline oracle_map oracle_map_make(bo_context *context, const bo_features *features)
-{
-    const bo_features_desc *desc = bo_features_describe(features);
-    oracle_map map = {.context = context,
-                      .features = features,
-                      .desc = desc,
-                      .dim = desc->dim,
-                      .count = desc->features,
-                      .m = bo_features_frequencies(features),
-                      .b = 1};
-    if (desc->kernel != BO_KERNEL_SOFTMAX) return map;
-    float *w = malloc(map.m * map.dim * sizeof *w);
-    assert_ok(context, bo_features_get_frequencies(context, features, w));
-    map.w = oracle_zeros(map.m * map.dim);
-    for (size_t i = 0; i < map.m * map.dim; i++) map.w[i] = (double)w[i];
-    free(w);
-    map.log_weight = oracle_log_weights(&map);
-    if (desc->function == BO_FUNCTION_OPRF) { /* Likhosherstov et al. 2022: the A of least variance at |x + y|² */
-        double d = (double)map.dim, z2 = desc->pair_norm;
-        double rho = (sqrt((2 * z2 + d) * (2 * z2 + d) + 8 * d * z2) - 2 * z2 - d) / (4 * z2);
-        map.a = (1 - 1 / rho) / 8;
-        map.b = sqrt(1 - 4 * map.a);
-        map.log_d = d / 4 * log(1 - 4 * map.a);
-    }
-    return map;
-}
-
-static inline void oracle_map_drop(oracle_map *map)
-{
-    free(map->w);
-    free(map->log_weight);
-    map->w = map->log_weight = NULL;
-}
-
 static inline double oracle_length(const oracle_map *map, size_t j)
 {
     return map->desc->length_scales ? (double)map->desc->length_scales[j] : 1;
@@ -137,6 +86,60 @@ static inline double oracle_project(const oracle_map *map, size_t i, const doubl
         *magnitude += fabs(term);
     }
     return u;
+}
+
+/* The importance weights as a float32 tells them, or where it cannot, of an exponential map: what the float64 map has
+ * beside exp(u - |x|²/2) at x = a w, where with a - a²/2 = 1/4 neither of them is out of range. */
+static inline double oracle_log_weight(const oracle_map *map, size_t i)
+{
+    const float *weights = bo_features_weights(map->features);
+    if (!weights) return 0;
+    if (weights[i] > 1e-37F && weights[i] < 1e37F) return log((double)weights[i]);
+    double *x = oracle_zeros(map->dim), *phi = oracle_zeros(map->count), magnitude = 0;
+    for (size_t j = 0; j < map->dim; j++)
+        x[j] = 0.293 * map->w[i * map->dim + j] / map->desc->gamma * oracle_length(map, j);
+    assert_ok(map->context, bo_features_apply_f64(map->context, map->features, 1, x, map->dim, phi, map->count));
+    double u = oracle_project(map, i, x, &magnitude);
+    double log_weight = log(phi[i]) + 0.5 * log((double)map->m) - u + oracle_half_norm(map, x);
+    assert_true(isfinite(log_weight));
+    free(x);
+    free(phi);
+    return log_weight;
+}
+
+static inline oracle_map oracle_map_make(bo_context *context, const bo_features *features)
+{
+    const bo_features_desc *desc = bo_features_describe(features);
+    oracle_map map = {.context = context,
+                      .features = features,
+                      .desc = desc,
+                      .dim = desc->dim,
+                      .count = desc->features,
+                      .m = bo_features_frequencies(features),
+                      .b = 1};
+    if (desc->kernel != BO_KERNEL_SOFTMAX) return map;
+    float *w = malloc(map.m * map.dim * sizeof *w);
+    assert_ok(context, bo_features_get_frequencies(context, features, w));
+    map.w = oracle_zeros(map.m * map.dim);
+    for (size_t i = 0; i < map.m * map.dim; i++) map.w[i] = (double)w[i];
+    free(w);
+    map.log_weight = oracle_zeros(map.m);
+    for (size_t i = 0; i < map.m; i++) map.log_weight[i] = oracle_log_weight(&map, i);
+    if (desc->function == BO_FUNCTION_OPRF) { /* Likhosherstov et al. 2022: the A of least variance at |x + y|² */
+        double d = (double)map.dim, z2 = desc->pair_norm;
+        double rho = (sqrt((2 * z2 + d) * (2 * z2 + d) + 8 * d * z2) - 2 * z2 - d) / (4 * z2);
+        map.a = (1 - 1 / rho) / 8;
+        map.b = sqrt(1 - 4 * map.a);
+        map.log_d = d / 4 * log(1 - 4 * map.a);
+    }
+    return map;
+}
+
+static inline void oracle_map_drop(oracle_map *map)
+{
+    free(map->w);
+    free(map->log_weight);
+    map->w = map->log_weight = NULL;
 }
 
 /* log φ of each feature of an exponential map; returns how many units of rounding it is uncertain by: those of the

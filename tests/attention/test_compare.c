@@ -9,6 +9,8 @@ enum { HEADS = 4, KEY_HEADS = 2, TOKENS = 150, DIM = 8, VALUES = 5 };
 typedef struct data {
     float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM], v[KEY_HEADS * TOKENS * VALUES];
     float log_gate[KEY_HEADS * TOKENS], sigma[KEY_HEADS * DIM], m[KEY_HEADS * 3 * DIM], mix[HEADS];
+    float m_k[KEY_HEADS * 3 * DIM], bias[KEY_HEADS * 3], bias_k[KEY_HEADS * 3], log_decay[KEY_HEADS];
+    float channel_gate[KEY_HEADS * TOKENS * DIM];
     float out[HEADS * TOKENS * VALUES];
 } data;
 
@@ -23,6 +25,11 @@ static data *make_data(double size)
     for (size_t i = 0; i < KEY_HEADS * DIM; i++) d->sigma[i] = (float)(0.5 + bo_rng_uniform(&rng));
     for (size_t i = 0; i < KEY_HEADS * 3 * DIM; i++) d->m[i] = (float)bo_rng_normal(&rng) / 3;
     for (size_t i = 0; i < HEADS; i++) d->mix[i] = (float)(0.5 + bo_rng_uniform(&rng));
+    for (size_t i = 0; i < KEY_HEADS * 3 * DIM; i++) d->m_k[i] = (float)bo_rng_normal(&rng) / 3;
+    for (size_t i = 0; i < KEY_HEADS * 3; i++) d->bias[i] = (float)(0.3 + 0.2 * bo_rng_normal(&rng));
+    for (size_t i = 0; i < KEY_HEADS * 3; i++) d->bias_k[i] = (float)(0.3 + 0.2 * bo_rng_normal(&rng));
+    for (size_t i = 0; i < KEY_HEADS; i++) d->log_decay[i] = (float)(-0.02 - 0.2 * (double)i);
+    for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++) d->channel_gate[i] = (float)(0.1 * log(bo_rng_uniform(&rng)));
     return d;
 }
 
@@ -106,8 +113,8 @@ static void errors_are_relative(void **state)
 
 /* ---- maps that are exact --------------------------------------------------------------------------------------- */
 
-/* TAYLOR, POLYNOMIAL (which may be negative) and ELU have φ(x)·φ(y) = k(x, y): the output is that of the kernel up
- * to float rounding, with gates of both kinds, without a normaliser, packed, in either layout. */
+/* TAYLOR, POLYNOMIAL (which may be negative), ELU and the maps of columns have φ(x)·φ(y) = k(x, y): the output is that
+ * of the kernel up to float rounding, with gates of every kind, without a normaliser, packed, in either layout. */
 static void exact_maps_meet_their_kernel(void **state)
 {
     (void)state;
@@ -123,7 +130,11 @@ static void exact_maps_meet_their_kernel(void **state)
                  {BO_KERNEL_ELU, 0, BO_GATE_DECAY, BO_NORMALISER_SUM},
                  {BO_KERNEL_ELU, 0, BO_GATE_CONVEX, BO_NORMALISER_NONE},
                  {BO_KERNEL_POLYNOMIAL, 3, BO_GATE_DECAY, BO_NORMALISER_NONE},
-                 {BO_KERNEL_POLYNOMIAL, 2, BO_GATE_NONE, BO_NORMALISER_SUM}};
+                 {BO_KERNEL_POLYNOMIAL, 2, BO_GATE_NONE, BO_NORMALISER_SUM},
+                 {BO_KERNEL_POLYNOMIAL, 2, BO_GATE_FIXED, BO_NORMALISER_SUM},
+                 {BO_KERNEL_LINEAR, 0, BO_GATE_FIXED, BO_NORMALISER_NONE},
+                 {BO_KERNEL_COSH, 0, BO_GATE_DECAY, BO_NORMALISER_SUM},
+                 {BO_KERNEL_RECTIFIER, 0, BO_GATE_NONE, BO_NORMALISER_SUM}};
     size_t lengths[] = {1, 40, TOKENS - 41};
     const bo_attention_shape shapes[] = {
         whole,
@@ -135,7 +146,10 @@ static void exact_maps_meet_their_kernel(void **state)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             bo_attention_desc desc = base_desc(BO_ATTENTION_LINEAR, true);
             bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
-            if (cases[c].gate) in.log_gate = d->log_gate;
+            if (cases[c].gate == BO_GATE_FIXED)
+                in.log_decay = d->log_decay;
+            else if (cases[c].gate)
+                in.log_gate = d->log_gate;
             desc.features = (bo_features_desc){.kernel = cases[c].kernel, .degree = cases[c].degree, .gamma = 0.7};
             desc.gate = cases[c].gate;
             desc.normaliser = cases[c].normaliser;
@@ -167,6 +181,67 @@ static void hybrids_meet_their_kernel(void **state)
             if (!(e.against_kernel < 1e-4)) fail_msg("window %zu, shape %d: %g", window, s, e.against_kernel);
             assert_true(e.against_softmax > 0.005 && e.kernel_error < 1e-5);
         }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* W and b on both sides, or one for both; also behind a window. */
+static void learned_maps_meet_their_kernel(void **state)
+{
+    (void)state;
+    static const bo_kernel kernels[] = {BO_KERNEL_COSH, BO_KERNEL_RECTIFIER};
+    bo_context *context = test_context(2);
+    data *d = make_data(0.7);
+    for (size_t i = 0; i < 8; i++) {
+        bo_attention_desc desc = base_desc(i & 2 ? BO_ATTENTION_HYBRID : BO_ATTENTION_LEARNED, true);
+        desc.rank = 3, desc.window = i & 2 ? 9 : 0;
+        desc.features = (bo_features_desc){.kernel = kernels[i % 2]};
+        bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v, .m = d->m, .bias = d->bias};
+        if (i & 4) in.m_k = d->m_k, in.bias_k = d->bias_k;
+        bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+        if (!(e.against_kernel < 1e-4)) fail_msg("learned map %zu: %g", i, e.against_kernel);
+        assert_true(e.against_softmax > 0.005 && e.kernel_rms > 0 && e.kernel_error < 1e-5);
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* |s q·k|^p is its own closed form; there are no features to judge. */
+static void powers_meet_their_kernel(void **state)
+{
+    (void)state;
+    static const double powers[] = {0.4, 1, 2, 3.5};
+    bo_context *context = test_context(2);
+    data *d = make_data(1.5);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    for (size_t i = 0; i < 8; i++) {
+        bo_attention_desc desc = base_desc(BO_ATTENTION_POWER, i % 2);
+        desc.power = powers[i / 2], desc.window = i % 2 && i > 4 ? 11 : 0;
+        bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+        if (!(e.against_kernel < 1e-5)) fail_msg("power %g: %g", powers[i / 2], e.against_kernel);
+        assert_true(e.against_softmax > 0.05 && isnan(e.kernel_error));
+    }
+    free(d);
+    bo_context_destroy(context);
+}
+
+/* A memory has no weights: it is compared with softmax alone. */
+static void memories_have_no_kernel(void **state)
+{
+    (void)state;
+    static const bo_attention_kind kinds[] = {BO_ATTENTION_GLA, BO_ATTENTION_DELTA, BO_ATTENTION_RIDGE};
+    bo_context *context = test_context(2);
+    data *d = make_data(0.5);
+    for (size_t i = 0; i < 6; i++) {
+        bo_attention_desc desc = base_desc(kinds[i / 2], true);
+        bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+        desc.features.features = 0, desc.unit = true;
+        if (i > 1 && i % 2) desc.gate = BO_GATE_DECAY, in.log_gate = d->log_gate;
+        if (i <= 1) in.log_gate = d->channel_gate;
+        bo_attention_error e = compare(context, &desc, &whole, &in, TOKENS);
+        assert_true(isfinite(e.against_softmax) && e.against_softmax > 0.05 && isnan(e.against_kernel));
+        assert_true(isnan(e.kernel_rms) && isnan(e.kernel_error) && isnan(e.kernel_predicted));
+    }
     free(d);
     bo_context_destroy(context);
 }
@@ -260,9 +335,11 @@ static void gates_and_random_maps(void **state)
     (void)state;
     bo_context *context = test_context(2);
     data *d = make_data(0.5);
-    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v, .log_gate = d->log_gate};
-    for (int gate = 1; gate < BO_GATE_FIXED; gate++) {
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    for (int gate = 1; gate < BO_GATE_COUNT; gate++) {
         bo_attention_desc desc = base_desc(BO_ATTENTION_FAVOR, true);
+        in.log_gate = gate == BO_GATE_FIXED ? NULL : d->log_gate;
+        in.log_decay = gate == BO_GATE_FIXED ? d->log_decay : NULL;
         desc.gate = (bo_gate)gate;
         desc.features = (bo_features_desc){.seed = 3, .draw = BO_DRAW_IID};
         check_near(context, &desc, &in);
@@ -377,17 +454,13 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_attention_is_exact),
-        cmocka_unit_test(errors_are_relative),
-        cmocka_unit_test(exact_maps_meet_their_kernel),
-        cmocka_unit_test(hybrids_meet_their_kernel),
-        cmocka_unit_test(kinds_meet_their_kernel),
-        cmocka_unit_test(gates_and_random_maps),
-        cmocka_unit_test(large_norms_are_told),
-        cmocka_unit_test(what_is_not_known_is_nan),
-        cmocka_unit_test(cross_attention),
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(exact_attention_is_exact),       cmocka_unit_test(errors_are_relative),
+        cmocka_unit_test(exact_maps_meet_their_kernel),   cmocka_unit_test(hybrids_meet_their_kernel),
+        cmocka_unit_test(learned_maps_meet_their_kernel), cmocka_unit_test(powers_meet_their_kernel),
+        cmocka_unit_test(memories_have_no_kernel),        cmocka_unit_test(kinds_meet_their_kernel),
+        cmocka_unit_test(gates_and_random_maps),          cmocka_unit_test(large_norms_are_told),
+        cmocka_unit_test(what_is_not_known_is_nan),       cmocka_unit_test(cross_attention),
+        cmocka_unit_test(threads_do_not_matter),          cmocka_unit_test(nonsense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,10 +11,23 @@ typedef struct watch_case {
 } watch_case;
 
 static const watch_case cases[] = {
-    {"exact", {.kind = BO_ATTENTION_EXACT, .causal = true}, 50000},
+    {"exact", {.kind = BO_ATTENTION_EXACT, .causal = true}, 20000},
     {"favor", {.kind = BO_ATTENTION_FAVOR, .causal = true, .features = {.features = 64}}, MOST},
     {"favor, both ways", {.kind = BO_ATTENTION_FAVOR, .features = {.features = 64}}, MOST},
     {"hybrid", {.kind = BO_ATTENTION_HYBRID, .causal = true, .features = {.features = 64}}, MOST},
+    {"power", {.kind = BO_ATTENTION_POWER, .causal = true}, 20000},
+    {"hedgehog", {.kind = BO_ATTENTION_LEARNED, .causal = true, .chunk = 1}, MOST / 2},
+    {"retention",
+     {.kind = BO_ATTENTION_LINEAR,
+      .causal = true,
+      .gate = BO_GATE_FIXED,
+      .chunk = 1,
+      .features = {.kernel = BO_KERNEL_LINEAR}},
+     MOST / 2},
+    {"gla", {.kind = BO_ATTENTION_GLA, .causal = true, .chunk = 1}, MOST / 2},
+    {"delta", {.kind = BO_ATTENTION_DELTA, .causal = true, .unit = true, .chunk = 1}, MOST / 2},
+    {"ridge", {.kind = BO_ATTENTION_RIDGE, .causal = true}, MOST},
+    {"gated ridge", {.kind = BO_ATTENTION_RIDGE, .causal = true, .gate = BO_GATE_DECAY}, MOST / 4},
 };
 
 /* How often it was asked, when it says no, and how far the pass said it was. */
@@ -36,8 +49,11 @@ static void passes_end_on_request(void **state)
 {
     (void)state;
     float *x = malloc(MOST * DIM * sizeof *x), *out = malloc(MOST * DIM * sizeof *out),
-          *dq = malloc(MOST * DIM * sizeof *dq);
-    for (size_t i = 0; i < MOST * DIM; i++) x[i] = (float)((i * 2654435761u >> 7) % 1000) / 500 - 1;
+          *dq = malloc(MOST * DIM * sizeof *dq), *gates = malloc(MOST * DIM * sizeof *gates);
+    for (size_t i = 0; i < MOST * DIM; i++) {
+        x[i] = (float)((i * 2654435761u >> 7) % 1000) / 500 - 1;
+        gates[i] = -0.01F * fabsf(x[i]);
+    }
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const watch_case *test = &cases[c];
         for (int threads = 1; threads <= 2; threads++) {
@@ -51,6 +67,7 @@ static void passes_end_on_request(void **state)
             assert_ok(context, bo_attention_create(context, &desc, &attention));
             bo_attention_shape shape = {.sequences = 1, .tokens = test->tokens};
             bo_attention_inputs in = {.q = x, .k = x, .v = x};
+            if (desc.kind == BO_ATTENTION_GLA || desc.gate == BO_GATE_DECAY) in.log_gate = gates;
             assert_fails(context, BO_CANCELLED, "attention, forward",
                          bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL));
             assert_int_equal(l.asked, 1);
@@ -69,7 +86,7 @@ static void passes_end_on_request(void **state)
             bo_context_destroy(context);
         }
     }
-    free(x), free(out), free(dq);
+    free(x), free(out), free(dq), free(gates);
 }
 
 int main(void)

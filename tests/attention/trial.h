@@ -9,30 +9,10 @@
 #define BO_TEST_ATTENTION_TRIAL_H
 
 #include "oracle.h"
+#include "trial_arrays.h"
 
 #define TRIAL_NOISE 0x1p-21
-enum { TRIAL_SLACK = 12, TRIAL_SHAKES = 2, TRIAL_ARRAYS = 14 };
-
-/* The arrays of a call, the same for inputs, outputs and gradients. Those before SIGMA have a row for each token,
- * those from there on belong to heads. */
-typedef enum trial_array {
-    Q,
-    K,
-    V,
-    LOG_GATE,
-    BETA,
-    SIGMA,
-    M,
-    M_K,
-    BIAS,
-    BIAS_K,
-    MIX,
-    LOG_DECAY,
-    LAMBDA,
-    OUT
-} trial_array;
-static const char *const trial_names[TRIAL_ARRAYS] = {
-    "q", "k", "v", "log_gate", "beta", "sigma", "m", "m_k", "bias", "bias_k", "mix", "log_decay", "lambda", "out"};
+enum { TRIAL_SLACK = 12, TRIAL_SHAKES = 2 };
 
 typedef struct trial_desc {
     const char *name;
@@ -97,70 +77,6 @@ static inline void trial_lengths(trial *t)
     }
     t->queries_total = t->query_start[shape->sequences];
     t->keys_total = t->key_start[shape->sequences];
-}
-
-static inline bool trial_is_memory(const bo_attention_desc *d)
-{
-    return d->kind == BO_ATTENTION_GLA || d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
-}
-
-/* Floats of one row of an array: of one token and head, of one head's vector, of one row of a head's matrix. */
-static inline size_t trial_width(const bo_attention_desc *d, trial_array which)
-{
-    switch (which) {
-    case V:
-    case OUT:
-        return d->value_dim;
-    case LOG_GATE:
-        return d->kind == BO_ATTENTION_GLA ? d->dim : 1;
-    case BETA:
-    case MIX:
-    case LOG_DECAY:
-        return 1;
-    case BIAS:
-    case BIAS_K:
-        return d->rank;
-    case Q:
-    case K:
-    case SIGMA:
-    case M:
-    case M_K:
-    case LAMBDA:
-        break;
-    }
-    return d->dim;
-}
-
-/* Whether attention of this kind takes the array at all. */
-static inline bool trial_takes(const bo_attention_desc *d, trial_array which)
-{
-    bool learned = oracle_learned(d);
-    switch (which) {
-    case LOG_GATE:
-        return d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY || d->kind == BO_ATTENTION_GLA;
-    case BETA:
-        return d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
-    case SIGMA:
-        return d->kind == BO_ATTENTION_RFA;
-    case M:
-        return learned || d->kind == BO_ATTENTION_DARK;
-    case M_K:
-    case BIAS:
-    case BIAS_K:
-        return learned;
-    case MIX:
-        return d->kind == BO_ATTENTION_HYBRID;
-    case LOG_DECAY:
-        return d->gate == BO_GATE_FIXED;
-    case LAMBDA:
-        return d->kind == BO_ATTENTION_RIDGE;
-    case Q:
-    case K:
-    case V:
-    case OUT:
-        break;
-    }
-    return true;
 }
 
 static inline size_t trial_count(const trial *t, trial_array which)

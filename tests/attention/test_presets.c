@@ -1,0 +1,275 @@
+/* Every name makes an attention that says of itself what the table in docs/attention.md says of it, and answers as the
+ * oracle does. */
+#include "judge.h"
+
+enum { HEADS = 2, DIM = 6, VALUE = 3, FEATURES = 16 };
+
+/* What describe says after creation, and the numbers a state holds for one key head. */
+typedef struct expected {
+    const char *name;
+    bo_attention_kind kind;
+    bo_gate gate;
+    bo_normaliser normaliser;
+    bo_proposal proposal;
+    bo_kernel kernel; /* with its function: nothing where there is no map */
+    bo_function function;
+    size_t features, sums;
+    double scale;
+    bool causal, unit, counted; /* causal: it is nothing else; counted: the number of features is the user's */
+} expected;
+
+#define USUAL 0.40824829046386302 /* 1/√DIM */
+
+static const expected presets[] = {
+    {.name = "exact", .kind = BO_ATTENTION_EXACT, .scale = USUAL},
+    {.name = "linear",
+     .kind = BO_ATTENTION_LINEAR,
+     .kernel = BO_KERNEL_ELU,
+     .function = BO_FUNCTION_ELU,
+     .features = DIM,
+     .sums = DIM * (VALUE + 1)},
+    {.name = "rfa",
+     .kind = BO_ATTENTION_RFA,
+     .kernel = BO_KERNEL_RBF,
+     .function = BO_FUNCTION_SINCOS,
+     .features = FEATURES,
+     .sums = FEATURES * (VALUE + 1),
+     .counted = true},
+    {.name = "favor",
+     .kind = BO_ATTENTION_FAVOR,
+     .kernel = BO_KERNEL_SOFTMAX,
+     .function = BO_FUNCTION_POSITIVE,
+     .features = FEATURES,
+     .sums = FEATURES * (VALUE + 1),
+     .scale = USUAL,
+     .counted = true},
+    {.name = "favor++",
+     .kind = BO_ATTENTION_FAVOR,
+     .proposal = BO_PROPOSAL_OPRF,
+     .kernel = BO_KERNEL_SOFTMAX,
+     .function = BO_FUNCTION_POSITIVE,
+     .features = FEATURES,
+     .sums = FEATURES * (VALUE + 1),
+     .scale = USUAL,
+     .counted = true},
+    {.name = "favor#",
+     .kind = BO_ATTENTION_FAVOR,
+     .proposal = BO_PROPOSAL_SDERF,
+     .kernel = BO_KERNEL_SOFTMAX,
+     .function = BO_FUNCTION_POSITIVE,
+     .features = FEATURES,
+     .sums = FEATURES * (VALUE + 1),
+     .scale = USUAL,
+     .counted = true},
+    {.name = "dark",
+     .kind = BO_ATTENTION_DARK,
+     .kernel = BO_KERNEL_SOFTMAX,
+     .function = BO_FUNCTION_POSITIVE,
+     .features = FEATURES,
+     .sums = FEATURES * (VALUE + 1),
+     .scale = USUAL,
+     .counted = true},
+    {.name = "hybrid",
+     .kind = BO_ATTENTION_HYBRID,
+     .kernel = BO_KERNEL_SOFTMAX,
+     .function = BO_FUNCTION_POSITIVE,
+     .features = FEATURES,
+     .sums = FEATURES * (VALUE + 1) + 64 * (DIM + VALUE),
+     .scale = USUAL,
+     .causal = true,
+     .counted = true},
+    {.name = "poly",
+     .kind = BO_ATTENTION_LINEAR,
+     .kernel = BO_KERNEL_POLYNOMIAL,
+     .function = BO_FUNCTION_POLYNOMIAL,
+     .features = 28, /* C(8, 2) */
+     .sums = 28 * (VALUE + 1)},
+    {.name = "taylor",
+     .kind = BO_ATTENTION_LINEAR,
+     .kernel = BO_KERNEL_TAYLOR,
+     .function = BO_FUNCTION_TAYLOR,
+     .features = 28,
+     .sums = 28 * (VALUE + 1)},
+    {.name = "retention",
+     .kind = BO_ATTENTION_LINEAR,
+     .gate = BO_GATE_FIXED,
+     .normaliser = BO_NORMALISER_NONE,
+     .kernel = BO_KERNEL_LINEAR,
+     .function = BO_FUNCTION_IDENTITY,
+     .features = DIM,
+     .sums = DIM * (VALUE + 1),
+     .causal = true},
+    {.name = "hedgehog",
+     .kind = BO_ATTENTION_LEARNED,
+     .kernel = BO_KERNEL_COSH,
+     .function = BO_FUNCTION_EXPONENTIAL,
+     .features = 2 * DIM,
+     .sums = 2 * DIM * (VALUE + 1)},
+    {.name = "t2r",
+     .kind = BO_ATTENTION_LEARNED,
+     .kernel = BO_KERNEL_RECTIFIER,
+     .function = BO_FUNCTION_RECTIFIER,
+     .features = DIM,
+     .sums = DIM * (VALUE + 1)},
+    {.name = "power", .kind = BO_ATTENTION_POWER, .scale = USUAL},
+    {.name = "gla",
+     .kind = BO_ATTENTION_GLA,
+     .normaliser = BO_NORMALISER_NONE,
+     .sums = DIM * VALUE,
+     .scale = USUAL,
+     .causal = true},
+    {.name = "delta",
+     .kind = BO_ATTENTION_DELTA,
+     .normaliser = BO_NORMALISER_NONE,
+     .sums = DIM * VALUE,
+     .scale = USUAL,
+     .causal = true,
+     .unit = true},
+    {.name = "gated-delta",
+     .kind = BO_ATTENTION_DELTA,
+     .gate = BO_GATE_DECAY,
+     .normaliser = BO_NORMALISER_NONE,
+     .sums = DIM * VALUE,
+     .scale = USUAL,
+     .causal = true,
+     .unit = true},
+    {.name = "ridge",
+     .kind = BO_ATTENTION_RIDGE,
+     .normaliser = BO_NORMALISER_NONE,
+     .sums = DIM * (VALUE + DIM),
+     .causal = true},
+    {.name = "gated-ridge",
+     .kind = BO_ATTENTION_RIDGE,
+     .gate = BO_GATE_DECAY,
+     .normaliser = BO_NORMALISER_NONE,
+     .sums = DIM * (VALUE + DIM),
+     .causal = true},
+};
+enum { PRESETS = sizeof presets / sizeof *presets };
+
+static bo_attention_desc desc_of(const expected *e)
+{
+    bo_attention_desc desc = {.heads = HEADS, .dim = DIM, .value_dim = VALUE, .features.seed = 4};
+    if (e->counted) desc.features.features = FEATURES;
+    if (!bo_attention_preset(e->name, &desc)) fail_msg("no preset %s", e->name);
+    return desc;
+}
+
+static void names_are_those_of_the_header(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PRESETS; i++) assert_string_equal(bo_attention_preset_name(i), presets[i].name);
+    assert_null(bo_attention_preset_name(PRESETS));
+    assert_null(bo_attention_preset_name(SIZE_MAX));
+}
+
+static void descriptions_are_those_of_the_table(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < PRESETS; i++) {
+        const expected *e = &presets[i];
+        bo_attention_desc desc = desc_of(e);
+        bo_attention *attention;
+        assert_int_equal(desc.causal, e->causal);
+        assert_ok(context, bo_attention_create(context, &desc, &attention));
+        const bo_attention_desc *d = bo_attention_describe(attention);
+        bool same = d->kind == e->kind && d->gate == e->gate && d->normaliser == e->normaliser &&
+                    d->proposal == e->proposal && d->features.kernel == e->kernel &&
+                    d->features.function == e->function && d->features.features == e->features &&
+                    d->causal == e->causal && d->unit == e->unit && d->heads == HEADS && d->key_heads == HEADS;
+        if (!same) fail_msg("%s is not described as the table has it", e->name);
+        if (e->scale > 0) assert_close(d->scale, e->scale, 1e-15);
+        bool products = d->kind == BO_ATTENTION_LINEAR && e->kernel != BO_KERNEL_ELU;
+        if (products) assert_close(d->features.gamma, USUAL, 1e-15);
+        size_t sums = e->sums ? e->sums : 4096 * (DIM + VALUE); /* explicit keys: the usual capacity */
+        if (bo_attention_state_gradient(attention) != HEADS * sums)
+            fail_msg("%s: a state of %zu numbers, expected %zu", e->name, bo_attention_state_gradient(attention),
+                     HEADS * sums);
+        if (d->kind == BO_ATTENTION_POWER) assert_close(d->power, 2, 0);
+        if (d->kind == BO_ATTENTION_RIDGE && d->gate) {
+            assert_int_equal(d->iterations, 2 * DIM);
+            assert_close(d->tolerance, 1e-6, 0);
+        }
+        bo_attention_destroy(attention);
+    }
+    bo_context_destroy(context);
+}
+
+/* A name decides what it is about and nothing else. */
+static void the_rest_stays_as_it_was(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PRESETS; i++) {
+        bo_attention_desc before = {.kind = BO_ATTENTION_HYBRID,
+                                    .heads = 3,
+                                    .dim = 5,
+                                    .gate = BO_GATE_CONVEX,
+                                    .normaliser = BO_NORMALISER_NONE,
+                                    .proposal = BO_PROPOSAL_GAUSSIAN,
+                                    .causal = !presets[i].causal,
+                                    .unit = !presets[i].unit,
+                                    .scale = 7,
+                                    .window = 9,
+                                    .chunk = 11,
+                                    .features = {.kernel = BO_KERNEL_CAUCHY, .features = 13, .seed = 15}};
+        bo_attention_desc after = before;
+        assert_true(bo_attention_preset(presets[i].name, &after));
+        bool decided = after.kind == presets[i].kind && after.gate == presets[i].gate &&
+                       after.normaliser == presets[i].normaliser && after.proposal == presets[i].proposal &&
+                       after.unit == presets[i].unit && after.causal && after.features.kernel != BO_KERNEL_CAUCHY;
+        bool kept = after.heads == 3 && after.dim == 5 && after.scale == 7 && after.window == 9 && after.chunk == 11 &&
+                    after.features.features == 13 && after.features.seed == 15;
+        if (!decided || !kept) fail_msg("%s: decided %d, kept the rest %d", presets[i].name, decided, kept);
+    }
+}
+
+static void other_names_change_nothing(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"", "favor+", "favor+++", "favor ++", "learned", "exact ", " exact", "ridges"};
+    bo_attention_desc before = {.heads = 3, .dim = 5, .kind = BO_ATTENTION_DARK}, after = before;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (bo_attention_preset(others[i], &after)) fail_msg("'%s' is a preset", others[i]);
+    assert_false(bo_attention_preset(NULL, &after));
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_true(bo_attention_preset("FAVOR#", &after) && after.proposal == BO_PROPOSAL_SDERF);
+    assert_true(bo_attention_preset("Gated_Delta", &after) && after.gate == BO_GATE_DECAY);
+}
+
+/* Forward, backward and a step of each. */
+static void presets_answer_as_the_oracle(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < 2 * PRESETS; i++) {
+        trial_desc desc = {.name = presets[i / 2].name,
+                           .attention = desc_of(&presets[i / 2]),
+                           .shape = {.sequences = 2, .tokens = 23},
+                           .past = i % 2 ? 9 : 0,
+                           .final_gradient = true,
+                           .no_parameters = i % 2, /* the defaults in brackets */
+                           .seed = i};
+        desc.attention.causal |= i % 2;
+        if (oracle_explicit(&desc.attention)) desc.attention.capacity = 64;
+        trial t = trial_make(context, &desc);
+        trial_forward(&t);
+        trial_backward(&t);
+        judge_verdict verdict = judge_make(&t);
+        judge_forward(&t, &verdict);
+        judge_backward(&t, &verdict);
+        judge_drop(&verdict);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_those_of_the_header), cmocka_unit_test(descriptions_are_those_of_the_table),
+        cmocka_unit_test(the_rest_stays_as_it_was),      cmocka_unit_test(other_names_change_nothing),
+        cmocka_unit_test(presets_answer_as_the_oracle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
