@@ -209,6 +209,23 @@ static inline void cases_clamps(bo_context *context, case_visitor visit)
         }
 }
 
+/* So many chunks that the tape keeps states of some only. */
+static inline void cases_tapes(bo_context *context, case_visitor visit)
+{
+    char name[128];
+    for (size_t i = 0; i < KINDS; i++)
+        for (size_t chunk = 3; kind_is_memory(&kinds[i]) && chunk <= 16; chunk += 13) {
+            trial_desc desc = {.name = CASE_NAME("%s, a tape of chunks of %zu", kinds[i].name, chunk),
+                               .attention = kind_desc(&kinds[i], 2, 1, 5, 3, true, 8),
+                               .shape = {.sequences = 1, .tokens = 701},
+                               .past = 7,
+                               .final_gradient = true,
+                               .seed = i};
+            desc.attention.chunk = chunk;
+            visit(context, &desc);
+        }
+}
+
 /* A test of each subject, and a program of them all: visit every case with `check`. */
 #define CASES_TEST(subject, check)                                                                                     \
     static void of_##subject(void **state)                                                                             \
@@ -229,12 +246,14 @@ static inline void cases_clamps(bo_context *context, case_visitor visit)
     CASES_TEST(states, check)                                                                                          \
     CASES_TEST(norms, check)                                                                                           \
     CASES_TEST(clamps, check)                                                                                          \
+    CASES_TEST(tapes, check)                                                                                           \
     int main(void)                                                                                                     \
     {                                                                                                                  \
         const struct CMUnitTest tests[] = {                                                                            \
             cmocka_unit_test(of_kinds),  cmocka_unit_test(of_lengths), cmocka_unit_test(of_widths),                    \
             cmocka_unit_test(of_groups), cmocka_unit_test(of_packed),  cmocka_unit_test(of_cross),                     \
             cmocka_unit_test(of_states), cmocka_unit_test(of_norms),   cmocka_unit_test(of_clamps),                    \
+            cmocka_unit_test(of_tapes),                                                                                \
         };                                                                                                             \
         return cmocka_run_group_tests(tests, NULL, NULL);                                                              \
     }

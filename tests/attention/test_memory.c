@@ -178,12 +178,35 @@ static void plans_tell_what_calls_take(void **state)
     }
 }
 
+/* Operations of a token and head, by the table of docs/attention.md. */
+static void check_operations(bo_context *context, bo_attention_desc desc, double each)
+{
+    desc.heads = 2, desc.dim = 8, desc.value_dim = 6, desc.causal = true;
+    bo_attention_shape shape = {.sequences = 3, .tokens = 1000};
+    bo_attention_plan plan;
+    bo_attention *attention;
+    assert_ok(context, bo_attention_create(context, &desc, &attention));
+    assert_ok(context, bo_attention_plan_for(context, attention, &shape, &plan));
+    assert_close(plan.operations, 3000.0 * 2 * each, 0.5);
+    bo_attention_destroy(attention);
+}
+
 /* The count of operations that rates are given in: N H (4dD + 4D d_v + 65 (D + d_v)) for a causal pass with
  * features, and 4 d operations for each pair that exact attention looks at, where d_v = d. */
 static void plans_count_operations(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
+    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_GLA}, 4 * 8 * 6 + 65 * (8 + 6));
+    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_DELTA}, 6 * 8 * 6 + 130 * (8 + 6));
+    check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_RIDGE}, 4 * 8 * 6 + 6 * 8 * 8);
+    bo_attention_desc retention = {.kind = BO_ATTENTION_LINEAR,
+                                   .gate = BO_GATE_FIXED,
+                                   .normaliser = BO_NORMALISER_NONE,
+                                   .features.kernel = BO_KERNEL_LINEAR};
+    check_operations(context, retention, 4 * 8 * 6 + 65 * (8 + 6));
+    bo_attention_desc poly = {.kind = BO_ATTENTION_LINEAR, .features.kernel = BO_KERNEL_POLYNOMIAL};
+    check_operations(context, poly, 4 * 45 * 6 + 65 * (8 + 6));
     bo_attention_desc favor = {
         .kind = BO_ATTENTION_FAVOR, .heads = 8, .dim = 64, .value_dim = 32, .causal = true, .features.features = 128};
     bo_attention_desc exact = {.kind = BO_ATTENTION_EXACT, .heads = 8, .dim = 64, .causal = true};
@@ -206,7 +229,8 @@ static void plans_count_operations(void **state)
 static void long_sequences_take_little(void **state)
 {
     (void)state;
-    static const char *const names[] = {"linear elu", "favor", "rfa-gate", "dark", "hybrid"};
+    static const char *const names[] = {"linear elu", "favor", "rfa-gate", "dark",  "hybrid",     "retention",
+                                        "hedgehog",   "gla",   "delta",    "ridge", "gated ridge"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const kind_of *kind = kind_named(names[i]);
         size_t tokens = 4096, state_bytes = 32 * 9 * sizeof(float) + 256, query_bytes = 2 * 2 * sizeof(float);

@@ -110,6 +110,16 @@ static void gradients_chain_over_segments(void **unused)
 
 /* ---- sums by hand ---------------------------------------------------------------------------------------------- */
 
+static void judge_both(trial *t)
+{
+    trial_forward(t);
+    trial_backward(t);
+    judge_verdict verdict = judge_make(t);
+    judge_forward(t, &verdict);
+    judge_backward(t, &verdict);
+    judge_drop(&verdict);
+}
+
 /* Any sums may stand in a state: the oracle reads them and goes on from there, forward and backward. */
 static void check_sums(bo_context *context, const kind_of *kind, double log_scale)
 {
@@ -136,12 +146,7 @@ static void check_sums(bo_context *context, const kind_of *kind, double log_scal
         assert_memory_equal(z, z2, features * sizeof *z);
         assert_close(found, scale, 0);
     }
-    trial_forward(&t);
-    trial_backward(&t);
-    judge_verdict verdict = judge_make(&t);
-    judge_forward(&t, &verdict);
-    judge_backward(&t, &verdict);
-    judge_drop(&verdict);
+    judge_both(&t);
     free(s);
     free(z);
     free(s2);
@@ -159,11 +164,81 @@ static void any_sums_may_be_set(void **unused)
     bo_context_destroy(context);
 }
 
+/* S, or G and a covariance H; what a memory keeps beside them must follow. */
+static void check_matrices(bo_context *context, const kind_of *kind)
+{
+    enum { MATRIX = WIDTH * VALUE, SQUARE = WIDTH * WIDTH };
+    trial_desc desc = {.name = kind->name,
+                       .attention = kind_desc(kind, HEADS, KEY_HEADS, WIDTH, VALUE, true, FEATURES),
+                       .shape = {.sequences = 2, .tokens = 17},
+                       .past = 9,
+                       .final_gradient = true,
+                       .seed = 5};
+    trial t = trial_make(context, &desc);
+    bool ridge = kind->kind == BO_ATTENTION_RIDGE;
+    float s[MATRIX], h[SQUARE], s2[MATRIX], h2[SQUARE], *z = ridge ? h : NULL, *z2 = ridge ? h2 : NULL;
+    bo_rng rng = bo_rng_make(6, 6);
+    for (size_t i = 0; i < 2 * KEY_HEADS; i++) {
+        float x[WIDTH];
+        double log_scale;
+        trial_normal(&rng, s, MATRIX, 1);
+        trial_normal(&rng, x, WIDTH, 1);
+        for (size_t n = 0; n < SQUARE; n++) h[n] = x[n / WIDTH] * x[n % WIDTH] + (n % (WIDTH + 1) == 0);
+        void *state = t.initial[i / KEY_HEADS];
+        assert_ok(context, bo_attention_state_set(context, t.attention, state, i % KEY_HEADS, s, z, 0));
+        assert_ok(context, bo_attention_state_get(context, t.attention, state, i % KEY_HEADS, s2, z2, &log_scale));
+        assert_memory_equal(s, s2, sizeof s);
+        if (ridge) assert_memory_equal(h, h2, sizeof h);
+        assert_close(log_scale, 0, 0);
+    }
+    judge_both(&t);
+    trial_drop(&t);
+}
+
+static void any_matrices_may_be_set(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < KINDS; i++)
+        if (kind_is_memory(&kinds[i])) check_matrices(context, &kinds[i]);
+    bo_context_destroy(context);
+}
+
+/* Parameters are a call's own: a state made with others goes on with these. Steps too. */
+static void parameters_may_change(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < KINDS; i++) {
+        trial_desc desc = {.name = kinds[i].name,
+                           .attention = kind_desc(&kinds[i], HEADS, KEY_HEADS, WIDTH, VALUE, true, FEATURES),
+                           .shape = {.sequences = 2, .tokens = 1},
+                           .past = 9,
+                           .final_gradient = true,
+                           .seed = 5};
+        trial t = trial_make(context, &desc);
+        for (size_t a = SIGMA; a < OUT; a++)
+            for (size_t n = 0; n < t.count[a]; n++) t.array[a][n] *= n % 2 ? 3 : 0.5F;
+        judge_both(&t);
+        judge_verdict verdict = judge_make(&t);
+        bo_attention_inputs in = trial_inputs(&t);
+        assert_ok(context, bo_attention_step(context, t.attention, 2, &in, t.initial, t.array[OUT]));
+        for (size_t s = 0; s < 2; s++) /* the states are now those that the pass left */
+            memcpy(t.final[s], t.initial[s], bo_attention_state_bytes(t.attention));
+        judge_forward(&t, &verdict);
+        judge_drop(&verdict);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_chain_over_segments),
         cmocka_unit_test(any_sums_may_be_set),
+        cmocka_unit_test(any_matrices_may_be_set),
+        cmocka_unit_test(parameters_may_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
