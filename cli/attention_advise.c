@@ -2,6 +2,7 @@
 #include "attention.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 static void print_measured(const cli_attention_job *job, const bo_attention_advice *a)
@@ -26,58 +27,120 @@ static cli_word by_formula(double features)
     return word;
 }
 
-/* To the library, dark is what --propose does: positive features whose frequencies are drawn for the data. */
-static const char *map_word(const bo_attention_advice *a, size_t i)
+/* ---- the options that do it -------------------------------------------------------------------------------- */
+
+typedef struct option_text {
+    char s[320];
+    size_t used;
+} option_text;
+
+static void add(option_text *text, const char *format, ...) BO_PRINTF(2, 3);
+static void add(option_text *text, const char *format, ...)
 {
-    return a->maps[i].kind == BO_ATTENTION_DARK ? "proposed" : cli_attention_map_of(a->maps[i].function);
+    va_list words;
+    va_start(words, format);
+    const int more = vsnprintf(text->s + text->used, sizeof text->s - text->used, format, words);
+    va_end(words);
+    if (more > 0 && text->used + (size_t)more < sizeof text->s) text->used += (size_t)more;
 }
 
-static void print_maps(const bo_attention_advice *a)
+/* The name of --kind that says most of a descriptor. */
+static const char *kind_word(const bo_attention_desc *d)
+{
+    if (d->kind == BO_ATTENTION_FAVOR && d->proposal == BO_PROPOSAL_OPRF) return "favor++";
+    if (d->kind == BO_ATTENTION_FAVOR && d->proposal == BO_PROPOSAL_SDERF) return "favor#";
+    if (d->kind == BO_ATTENTION_LINEAR && d->features.kernel == BO_KERNEL_POLYNOMIAL) return "poly";
+    if (d->kind == BO_ATTENTION_LINEAR && d->features.kernel == BO_KERNEL_TAYLOR) return "taylor";
+    return bo_attention_name(d->kind);
+}
+
+/* The rest of it: whatever a descriptor of that name alone does not have. */
+static void add_row(option_text *text, const bo_attention_desc *d, size_t features)
+{
+    const char *name = kind_word(d);
+    const bo_features_desc *f = &d->features;
+    bo_attention_desc plain = {0};
+    bo_attention_preset(name, &plain);
+    const bool hybrid = d->kind == BO_ATTENTION_HYBRID, other = hybrid && f->kernel != BO_KERNEL_SOFTMAX;
+    const bool estimates = hybrid || d->kind == BO_ATTENTION_FAVOR;
+    add(text, "--kind %s", name);
+    if (estimates && f->function != BO_FUNCTION_POSITIVE) add(text, " --map %s", cli_attention_map_of(f->function));
+    if (d->proposal != plain.proposal) add(text, " --proposal %s", bo_proposal_name(d->proposal));
+    if (f->sampling == BO_SAMPLING_OPTIMAL) add(text, " --sampling optimal");
+    if (f->kernel == BO_KERNEL_POLYNOMIAL) add(text, " --degree %d", f->degree);
+    if (other) add(text, " --gamma %s", cli_exact(f->gamma).s);
+    if (d->kind == BO_ATTENTION_RFA) add(text, " --temperature %s", cli_exact(d->temperature).s);
+    if (hybrid) add(text, " --window %zu", d->window);
+    if (cli_attention_draws(f)) add(text, " --features %zu", features);
+}
+
+/* What was given, and the scale where it is not the usual one. */
+static void add_given(option_text *text, const cli_attention_job *job, const bo_attention_desc *d)
+{
+    const uint64_t seed = job->session->common.seed;
+    const double scale = d->kind == BO_ATTENTION_LINEAR ? d->features.gamma : job->options->scale;
+    const bool has_scale = d->kind != BO_ATTENTION_RFA && scale > 0;
+    if (job->options->causal) add(text, " --causal");
+    if (has_scale && scale != 1 / sqrt((double)job->desc.dim)) add(text, " --scale %s", cli_exact(scale).s);
+    if (seed) add(text, " --seed %" PRIu64, seed);
+}
+
+/* For the command line, as they stand. */
+static option_text row_options(const cli_attention_job *job, const bo_attention_advice *a, size_t i)
+{
+    option_text text = {.used = 0};
+    add_row(&text, &a->maps[i].desc, a->maps[i].features ? a->maps[i].features : a->maps[i].most);
+    add_given(&text, job, &a->maps[i].desc);
+    return text;
+}
+
+/* ---- for people -------------------------------------------------------------------------------------------- */
+
+static void print_maps(const cli_attention_job *job, const bo_attention_advice *a)
 {
     printf("Maps        for a relative error of %s, best first\n", cli_significant(a->target, 3).s);
-    printf("  %-10s%-14s%-12s%-12s%s\n", "kind", "map", "features", "error", "features by the variance formula");
+    printf("  %-11s%-11s%-18s%s\n", "features", "error", "by the formula", "options");
     for (size_t i = 0; i < a->map_count; i++) {
         char none[64];
         snprintf(none, sizeof none, "> %s", cli_count(a->maps[i].most).s);
-        printf("  %-10s%-14s%-12s%-12s%s\n", bo_attention_name(a->maps[i].kind), map_word(a, i),
-               a->maps[i].features ? cli_count(a->maps[i].features).s : none,
+        printf("  %-11s%-11s%-18s%s\n", a->maps[i].features ? cli_count(a->maps[i].features).s : none,
                isfinite(a->maps[i].error) ? cli_significant(a->maps[i].error, 3).s : "unbounded",
-               by_formula(a->maps[i].predicted).s);
+               by_formula(a->maps[i].predicted).s, row_options(job, a, i).s);
     }
-}
-
-/* The options that do what is advised to what was given, for the command line; NULL: nothing is. */
-static const char *advised_options(const cli_attention_job *job, const bo_attention_advice *a, char *out, size_t room)
-{
-    const cli_attention_options *o = job->options;
-    const uint64_t seed = job->session->common.seed;
-    const bo_attention_kind kind = a->maps[0].kind;
-    if (!a->reachable) return NULL;
-    const bool proposed = kind == BO_ATTENTION_DARK;
-    size_t used =
-        (size_t)snprintf(out, room, "--kind %s%s%s --features %zu", bo_attention_name(kind),
-                         proposed ? " --propose" : " --map ", proposed ? "" : map_word(a, 0), a->maps[0].features);
-    if (o->causal) used += (size_t)snprintf(out + used, room - used, " --causal");
-    if (o->scale > 0 && kind != BO_ATTENTION_RFA) /* which has none */
-        used += (size_t)snprintf(out + used, room - used, " --scale %s", cli_exact(o->scale).s);
-    if (seed) snprintf(out + used, room - used, " --seed %" PRIu64, seed);
-    return out;
 }
 
 static void print_advice(const cli_attention_job *job, const bo_attention_advice *a)
 {
     print_measured(job, a);
-    print_maps(a);
+    print_maps(job, a);
     printf("Advice      ");
     cli_print_wrapped(stdout, a->reason, 12);
-    char text[256];
-    const char *options = advised_options(job, a, text, sizeof text);
-    if (options) printf("Options     %s\n", options);
+    if (a->reachable) printf("Options     %s\n", row_options(job, a, 0).s);
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------------------- */
+
+static void json_row(cli_json *json, const cli_attention_job *job, const bo_attention_advice *a, size_t i)
+{
+    const bo_attention_desc *d = &a->maps[i].desc;
+    const bool polynomial = d->features.kernel == BO_KERNEL_POLYNOMIAL;
+    cli_json_object(json, NULL);
+    cli_json_text(json, "kind", kind_word(d));
+    cli_json_text(json, "map", cli_attention_map_of(d->features.function));
+    cli_json_text(json, "proposal", bo_proposal_name(d->proposal));
+    cli_json_text(json, "sampling", bo_sampling_name(d->features.sampling));
+    if (polynomial) cli_json_count(json, "degree", (size_t)d->features.degree);
+    if (d->window) cli_json_count(json, "window", d->window);
+    cli_json_count(json, "features", a->maps[i].features);
+    cli_json_count(json, "most", a->maps[i].most);
+    cli_json_number(json, "error", a->maps[i].error);
+    cli_json_number(json, "predicted", a->maps[i].predicted);
+    cli_json_text(json, "options", row_options(job, a, i).s);
+    cli_json_end(json);
 }
 
 static void json_advice(const cli_attention_job *job, const bo_attention_advice *a)
 {
-    char text[256];
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_number(&json, "query_norm", a->query_norm);
@@ -89,20 +152,11 @@ static void json_advice(const cli_attention_job *job, const bo_attention_advice 
     cli_json_number(&json, "entropy_share", a->entropy_share);
     cli_json_number(&json, "target", a->target);
     cli_json_flag(&json, "reachable", a->reachable);
-    cli_json_array(&json, "maps");
-    for (size_t i = 0; i < a->map_count; i++) {
-        cli_json_object(&json, NULL);
-        cli_json_text(&json, "kind", bo_attention_name(a->maps[i].kind));
-        cli_json_text(&json, "map", map_word(a, i));
-        cli_json_count(&json, "features", a->maps[i].features);
-        cli_json_count(&json, "most", a->maps[i].most);
-        cli_json_number(&json, "error", a->maps[i].error);
-        cli_json_number(&json, "predicted", a->maps[i].predicted);
-        cli_json_end(&json);
-    }
-    cli_json_end(&json);
+    cli_json_text(&json, "options", a->reachable ? row_options(job, a, 0).s : NULL);
     cli_json_text(&json, "reason", a->reason);
-    cli_json_text(&json, "options", advised_options(job, a, text, sizeof text));
+    cli_json_array(&json, "maps");
+    for (size_t i = 0; i < a->map_count; i++) json_row(&json, job, a, i);
+    cli_json_end(&json);
     cli_json_end(&json);
 }
 

@@ -369,7 +369,7 @@ BO_API bo_status bo_attention_compare(bo_context *context, const bo_attention *a
                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                       const float *out, size_t queries, bo_attention_error *error);
 
-enum { BO_ADVICE_MAPS = 6 };
+enum { BO_ADVICE_MAPS = 16 };
 typedef struct bo_attention_advice {
     double query_norm, key_norm;         /* root mean squares of |√s q|, |√s k| */
     double largest, smallest, effective; /* eigenvalues of Λ (see bo_dark_report), worst key head; (Σλ)² / Σλ² */
@@ -377,22 +377,27 @@ typedef struct bo_attention_advice {
     double target;                       /* relative error of the output asked for */
     bool reachable;
     struct {
-        bo_attention_kind kind; /* FAVOR, RFA, or DARK with the proposal of bo_dark_propose */
-        bo_function function;
-        size_t features;  /* smallest tried power of two that reached the target; 0: none up to `most` */
+        bo_attention_desc desc; /* to create it, with `features` features, or `most`; calibrate where it has a proposal or
+                                   sampling OPTIMAL. POLYNOMIAL is (1 + s q·k / p)^p, RFA has the temperature that fits */
+        size_t features;  /* fewest tried that reached the target; 0: none up to `most` */
         size_t most;      /* largest tried */
-        double error;     /* of the output against softmax, measured: at `features`, or at `most`; INFINITY: a
-                             denominator of signed features came near 0, where outputs may be anything */
-        double predicted; /* features that the variance formula asks for at most; INFINITY: no number of them */
-    } maps[BO_ADVICE_MAPS]; /* best first */
+        double error;     /* of the output against softmax, measured on queries that nothing was learned from: over the
+                             draws at `features`, or of one at `most`; INFINITY: a denominator of signed features came
+                             near 0, where outputs may be anything */
+        double predicted; /* features that the variance formula asks for at most; INFINITY: no number of them; NAN: it
+                             does not say (sampling OPTIMAL, HYBRID) */
+    } maps[BO_ADVICE_MAPS]; /* best first: those that reach the target by the size of their state, then by error */
     size_t map_count;
     char reason[512]; /* a sentence or two for a person; it begins with "none" where nothing reaches the target */
 } bo_attention_advice;
-/* Measures the data, then tries the maps on up to eight heads, with up to a thousand of their keys: on some of the
- * queries until the target is reached, then on up to 4096 of them with three draws, each of which must reach it; signed
- * features must also leave every denominator at least half of what it is in closed form. Of desc: heads, key_heads,
- * dim, value_dim, causal, scale, features.seed. v NULL: random values of unit variance. target 0: 0.1. most 0: 4096
- * features. */
+/* Measures the data, then tries what estimates softmax: FAVOR with positive, hyperbolic and trigonometric features, with
+ * every proposal, and with sampling OPTIMAL; TAYLOR and POLYNOMIAL of degree 2 and 4 where `most` has room for them; RFA;
+ * and for causal attention HYBRID with the best of them. On up to eight heads, with up to two thousand of their keys:
+ * on some of the queries until the target is reached, then on up to 2048 of them with three draws, each of which must
+ * reach it; signed features must also leave every denominator at least half of what it is in closed form. Queries are
+ * those at odd places; calibrations see the rows at even ones. Of desc: heads, key_heads, dim, value_dim, causal, scale,
+ * features.seed. v NULL: random values of unit variance. target 0: 0.1. most 0: 4096 features (sampling OPTIMAL and HYBRID
+ * try 1024 at most). */
 BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,
                                      double target, size_t most, bo_attention_advice *out);

@@ -3,34 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include "../features/propose.h"
-#include "advise.h"
-
-enum {
-    FEWEST = 16,         /* features */
-    DRAWS = 3,           /* that what is promised must hold for */
-    FEW_QUERIES = 256,   /* to look for a number of features */
-    MANY_QUERIES = 4096, /* to confirm it */
-};
-
-/* Signed features whose denominators all stay above half of what they should be: another draw scatters as much, and
- * would have to be twice as far off to come to 0, where outputs are anything. */
-static const double least_denominator = 0.5;
+#include "advise_candidates.h"
 
 /* ---- what the data is like ------------------------------------------------------------------------------------- */
-
-typedef struct spectrum {
-    bo_law *laws; /* one a key head */
-    size_t count;
-    bool infinite;    /* a key head, about as centred as the theory takes it, is too large for isotropic frequencies */
-    double pair_norm; /* mean over key heads */
-} spectrum;
-
-static void spectrum_free(spectrum *s)
-{
-    for (size_t h = 0; s->laws && h < s->count; h++) bo_law_free(&s->laws[h]);
-    bo_free(s->laws);
-}
 
 /* Eigenvalues of Λ, kept where they are the worst so far. */
 static bo_status look_at_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
@@ -50,19 +25,19 @@ static bo_status look_at_eigenvalues(bo_context *context, size_t dim, const bo_s
 }
 
 static bo_status look_at_head(bo_context *context, const bo_call *call, const float *q, const float *k, size_t head,
-                              spectrum *s, bo_attention_advice *out)
+                              bool *infinite, bo_attention_advice *out)
 {
     const bo_attention_desc *d = &call->attention->desc;
     bo_side queries = bo_side_queries(call, q, head, 1), keys = bo_side_keys(call, k, head, 1);
     bo_second_moments mq = {0}, mk = {0};
+    bo_law law;
     bo_status status = bo_second_moments_measure(context, &queries, d->scale, &mq);
     if (status == BO_OK) status = bo_second_moments_measure(context, &keys, d->scale, &mk);
     if (status == BO_OK) status = look_at_eigenvalues(context, d->dim, &mq, &mk, out);
-    if (status == BO_OK) status = bo_law_make(context, d->dim, mq.second, mk.second, &s->laws[head]);
+    if (status == BO_OK) status = bo_law_make(context, d->dim, mq.second, mk.second, &law);
     if (status == BO_OK) {
-        s->infinite |=
-            !s->laws[head].isotropic_finite && bo_second_moments_mean_share(d->dim, &mq, &mk) <= BO_CENTRED_SHARE;
-        s->pair_norm += bo_second_moments_pair_norm(d->dim, &mq, &mk) / (double)d->key_heads;
+        *infinite |= !law.isotropic_finite && bo_second_moments_mean_share(d->dim, &mq, &mk) <= BO_CENTRED_SHARE;
+        bo_law_free(&law);
         out->query_norm += bo_second_moments_norm(d->dim, &mq) / (double)d->key_heads;
         out->key_norm += bo_second_moments_norm(d->dim, &mk) / (double)d->key_heads;
     }
@@ -71,180 +46,81 @@ static bo_status look_at_head(bo_context *context, const bo_call *call, const fl
     return status;
 }
 
-static bo_status look(bo_context *context, const bo_call *call, const float *q, const float *k, spectrum *s,
+/* *infinite: a key head, about as centred as the theory takes it, is too large for isotropic frequencies. */
+static bo_status look(bo_context *context, const bo_call *call, const float *q, const float *k, bool *infinite,
                       bo_attention_advice *out)
 {
-    s->count = call->attention->desc.key_heads;
-    s->laws = bo_alloc(context, s->count, sizeof *s->laws, "laws of frequencies");
-    if (!s->laws) return BO_MEMORY;
-    for (size_t h = 0; h < s->count; h++) BO_TRY(look_at_head(context, call, q, k, h, s, out));
+    for (size_t h = 0; h < call->attention->desc.key_heads; h++)
+        BO_TRY(look_at_head(context, call, q, k, h, infinite, out));
     out->query_norm = sqrt(out->query_norm);
     out->key_norm = sqrt(out->key_norm);
     return BO_OK;
 }
 
-/* ---- candidates ------------------------------------------------------------------------------------------------ */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
-static const struct candidate {
-    bo_attention_kind kind;
-    bo_function function;
-    size_t per_frequency;
-    const char *name, *why;
-} candidates[BO_ADVICE_MAPS] = {
-    {BO_ATTENTION_FAVOR, BO_FUNCTION_POSITIVE, 1, "favor with positive features",
-     "positive features are accurate where the kernel is small"},
-    {BO_ATTENTION_FAVOR, BO_FUNCTION_HYPERBOLIC, 2, "favor with hyperbolic features",
-     "positive features in opposite pairs are accurate where the kernel is small, most of all for small norms"},
-    {BO_ATTENTION_FAVOR, BO_FUNCTION_SINCOS, 2, "favor with trigonometric features (sincos)",
-     "trigonometric features are accurate where the kernel is large"},
-    {BO_ATTENTION_FAVOR, BO_FUNCTION_OPRF, 1, "favor with bounded positive features (oprf)",
-     "bounded positive features are accurate where the kernel is small and keep their variance at larger norms"},
-    {BO_ATTENTION_RFA, BO_FUNCTION_SINCOS, 2, "rfa",
-     "trigonometric features are accurate where the kernel is large, and unit norm changes little here"},
-    {BO_ATTENTION_DARK, BO_FUNCTION_POSITIVE, 1, "dark with a proposal",
-     "positive features are accurate where the kernel is small, and their frequencies are drawn for this data"},
-};
+enum { HYBRIDS = 3 }; /* maps that are tried with a window */
 
-typedef struct trials {
-    bo_context *context;
-    bo_survey few, many; /* queries of the same heads */
-    const spectrum *spectrum;
-    const bo_attention_desc *base; /* resolved */
-    uint64_t seed;
-    double target;
-    size_t most;
-} trials;
+typedef struct rows {
+    bo_row row[BO_ADVICE_MAPS];
+    size_t count;
+} rows;
 
-/* An attention with a key head for each problem. */
-static bo_status make_candidate(const trials *t, const struct candidate *c, size_t features, uint64_t draw,
-                                bo_attention **out)
+/* Numbers in a state of one head. */
+static double state_size(const bo_row *r)
 {
-    bo_attention_desc desc = {.kind = c->kind,
-                              .heads = t->few.count,
-                              .dim = t->base->dim,
-                              .value_dim = t->base->value_dim,
-                              .features = {.function = c->function, .features = features, .seed = t->seed + draw}};
-    if (c->kind != BO_ATTENTION_RFA) desc.scale = t->base->scale;
-    if (c->function == BO_FUNCTION_OPRF) desc.features.pair_norm = fmax(t->spectrum->pair_norm, 1e-300);
-    BO_TRY(bo_attention_create(t->context, &desc, out));
-    bo_status status = BO_OK;
-    for (size_t n = 0; c->kind == BO_ATTENTION_DARK && status == BO_OK && n < t->few.count; n++)
-        status =
-            bo_features_propose(t->context, (*out)->features[n], t->spectrum->laws[t->few.problems[n].key_head].root);
-    if (status == BO_OK) return BO_OK;
-    bo_attention_destroy(*out);
+    const bo_attention_desc *d = &r->desc;
+    return (double)r->features * (double)(d->value_dim + 1) + (double)d->window * (double)(d->dim + d->value_dim);
+}
+
+/* Those that reach the target by their state, then the others by their error. */
+static bool better(const bo_row *a, const bo_row *b)
+{
+    if ((a->features != 0) != (b->features != 0)) return a->features != 0;
+    if (a->features && state_size(a) != state_size(b)) return state_size(a) < state_size(b);
+    return a->error < b->error;
+}
+
+static void insert(rows *all, const bo_row *row)
+{
+    size_t at = all->count++;
+    for (; at > 0 && better(row, &all->row[at - 1]); at--) all->row[at] = all->row[at - 1];
+    all->row[at] = *row;
+}
+
+/* ---- trying ------------------------------------------------------------------------------------------------------ */
+
+static bo_status try_maps(const bo_trials *t, rows *all)
+{
+    for (size_t c = 0; c < bo_candidate_count; c++) {
+        bo_row row;
+        size_t fixed = bo_candidate_features(t, &bo_candidates[c]);
+        if (fixed > t->most) continue;
+        BO_TRY(bo_candidate_search(t, &bo_candidates[c], &row));
+        insert(all, &row);
+        BO_TRY(bo_progress(t->context, "trying maps", (double)(c + 1), (double)(bo_candidate_count + HYBRIDS)));
+    }
+    return BO_OK;
+}
+
+static bo_status try_hybrids(bo_trials *t, const bo_call *call, const float *q, const float *k, const float *v,
+                             rows *all)
+{
+    rows found = {.count = 0};
+    bo_status status = bo_beginnings_make(t->context, call, q, k, v, &t->beginnings);
+    for (size_t i = 0; status == BO_OK && i < all->count && found.count < HYBRIDS; i++) {
+        if (!bo_row_has_hybrid(&all->row[i])) continue;
+        status = bo_hybrid_search(t, &all->row[i], &found.row[found.count++]);
+        if (status == BO_OK)
+            status = bo_progress(t->context, "trying maps", (double)(bo_candidate_count + found.count),
+                                 (double)(bo_candidate_count + HYBRIDS));
+    }
+    for (size_t i = 0; status == BO_OK && i < found.count; i++) insert(all, &found.row[i]);
+    bo_beginnings_free(&t->beginnings);
     return status;
 }
 
-/* The error of one draw; INFINITY where a denominator comes near 0 or numbers grow out of bounds. */
-static bo_status try_draw(const trials *t, const bo_survey *survey, const struct candidate *c, size_t features,
-                          uint64_t draw, double *error)
-{
-    bo_attention *attention;
-    bo_verdict verdict;
-    BO_TRY(make_candidate(t, c, features, draw, &attention));
-    bo_status status = bo_survey_try(survey, attention, &verdict);
-    bo_attention_destroy(attention);
-    if (status == BO_OK)
-        *error = verdict.least >= least_denominator && !isnan(verdict.error) ? verdict.error : INFINITY;
-    return status;
-}
-
-static bo_status try_size(const trials *t, const struct candidate *c, size_t features, double *error)
-{
-    return try_draw(t, &t->few, c, features, 0, error);
-}
-
-/* The largest error of the draws, up to the first that misses the target. */
-static bo_status confirm(const trials *t, const struct candidate *c, size_t features, double *error)
-{
-    double worst = 0;
-    for (uint64_t draw = 0; draw < DRAWS && worst <= t->target; draw++) {
-        BO_TRY(try_draw(t, &t->many, c, features, draw, error));
-        worst = fmax(worst, *error);
-    }
-    *error = worst;
-    return BO_OK;
-}
-
-static bo_status predict(const trials *t, const struct candidate *c, double *features)
-{
-    bo_attention *attention;
-    bo_prediction p;
-    BO_TRY(make_candidate(t, c, FEWEST, 0, &attention));
-    bo_status status = bo_survey_predict(&t->few, attention, &p);
-    bo_attention_destroy(attention);
-    if (status != BO_OK) return status;
-    double room = t->target * t->target - p.floor * p.floor;
-    *features = room > 0 ? (double)c->per_frequency * p.slope / room : INFINITY;
-    return BO_OK;
-}
-
-/* Where to begin: at what the formula asks for, which couplings of frequencies need less than. */
-static size_t first_size(const trials *t, double predicted)
-{
-    size_t features = FEWEST;
-    while (features < t->most && !((double)(2 * features) > 0.5 * predicted)) features *= 2;
-    return features;
-}
-
-/* From there up until the target is reached, or down as long as it is; and up again until that is confirmed. */
-static bo_status search(const trials *t, const struct candidate *c, bo_attention_advice *out)
-{
-    double predicted, error, smaller;
-    BO_TRY(predict(t, c, &predicted));
-    size_t features = first_size(t, predicted);
-    BO_TRY(try_size(t, c, features, &error));
-    bool down = error <= t->target;
-    while (!(error <= t->target) && features < t->most) BO_TRY(try_size(t, c, features *= 2, &error));
-    while (down && features > FEWEST) {
-        BO_TRY(try_size(t, c, features / 2, &smaller));
-        if (!(smaller <= t->target)) break;
-        features /= 2;
-        error = smaller;
-    }
-    if (error <= t->target) {
-        BO_TRY(confirm(t, c, features, &error));
-        while (!(error <= t->target) && features < t->most) BO_TRY(confirm(t, c, features *= 2, &error));
-    }
-    size_t at = out->map_count++;
-    out->maps[at].kind = c->kind;
-    out->maps[at].function = c->function;
-    out->maps[at].features = error <= t->target ? features : 0;
-    out->maps[at].most = t->most;
-    out->maps[at].error = error;
-    out->maps[at].predicted = predicted;
-    return BO_OK;
-}
-
-/* Those that reach the target by their features, then the others by their error. */
-static bool better(const bo_attention_advice *a, size_t i, size_t j)
-{
-    size_t fi = a->maps[i].features, fj = a->maps[j].features;
-    if ((fi != 0) != (fj != 0)) return fi != 0;
-    if (fi != fj) return fi < fj;
-    return a->maps[i].error < a->maps[j].error;
-}
-
-static void sort_maps(bo_attention_advice *a)
-{
-    char map[sizeof a->maps[0]];
-    for (size_t i = 1; i < a->map_count; i++)
-        for (size_t j = i; j > 0 && better(a, j, j - 1); j--) {
-            memcpy(map, &a->maps[j], sizeof map);
-            a->maps[j] = a->maps[j - 1];
-            memcpy(&a->maps[j - 1], map, sizeof map);
-        }
-}
-
-/* ---- reasons --------------------------------------------------------------------------------------------------- */
-
-static const struct candidate *candidate_of(const bo_attention_advice *a, size_t i)
-{
-    size_t c = 0;
-    while (candidates[c].kind != a->maps[i].kind || candidates[c].function != a->maps[i].function) c++;
-    return &candidates[c];
-}
+/* ---- reasons ----------------------------------------------------------------------------------------------------- */
 
 static void say(bo_attention_advice *a, const char *format, ...) BO_PRINTF(2, 3);
 static void say(bo_attention_advice *a, const char *format, ...)
@@ -256,20 +132,20 @@ static void say(bo_attention_advice *a, const char *format, ...)
     va_end(arguments);
 }
 
-/* A window is advised where its measured error is at most half of that of any map; INFINITY: none was measured. */
-static void explain(const trials *t, size_t window_features, double window_error, bo_attention_advice *a)
+static void explain(const bo_trials *t, bool infinite, const bo_row *best, bo_attention_advice *a)
 {
-    const struct candidate *best = candidate_of(a, 0);
+    const bo_candidate *c = best->candidate;
+    const char *window = best->desc.kind == BO_ATTENTION_HYBRID ? "a window of 64 keys (hybrid) and " : "";
     if (a->reachable)
-        say(a, "%s: an error of %.2g with %zu features. %c%s; ", best->name, a->maps[0].error, a->maps[0].features,
-            best->why[0] - 'a' + 'A', best->why + 1);
-    else if (isfinite(a->maps[0].error))
-        say(a, "none: %zu features do not reach an error of %.2g; the nearest is %s with an error of %.2g. Here ",
-            t->most, a->target, best->name, a->maps[0].error);
+        say(a, "%s%s: an error of %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,
+            c->why[0] - 'a' + 'A', c->why + 1);
+    else if (isfinite(best->error))
+        say(a, "none: %zu features do not reach an error of %.2g; the nearest is %s%s with an error of %.2g. Here ",
+            t->most, a->target, window, c->name, best->error);
     else
         say(a, "none: %zu features do not reach an error of %.2g, nor anything near it. Here ", t->most, a->target);
     say(a, "q and k have norms %.2g and %.2g (times √s)", a->query_norm, a->key_norm);
-    if (t->spectrum->infinite)
+    if (infinite)
         say(a,
             ", and on Gaussian data plain positive features have infinite variance from eigenvalues of 1/6 on "
             "(here %.2g)",
@@ -277,54 +153,56 @@ static void explain(const trials *t, size_t window_features, double window_error
     say(a, ".");
     if (a->reachable) return;
     say(a, " What would help: smaller norms (unit norm with a temperature, a smaller scale)");
-    if (window_error <= 0.5 * a->maps[0].error)
-        say(a, ", a window of exact attention (hybrid, with 64 keys and %zu features, has an error of %.2g)",
-            window_features, window_error);
     if (a->entropy_share < 0.5) say(a, ", exact attention (it is concentrated on few keys here)");
     say(a, ".");
 }
 
-static bo_status conclude(const trials *t, const bo_call *call, const float *q, const float *k, const float *v,
-                          bo_attention_advice *out)
+static void tell(const rows *all, bo_attention_advice *out)
 {
-    bo_features_desc features = {.features = FEWEST, .seed = t->seed};
-    double window_error = INFINITY;
-    while (features.features < 4 * t->base->dim) features.features *= 2;
-    if (!out->reachable && t->base->causal)
-        BO_TRY(bo_window_error(t->context, call, q, k, v, &features, &window_error));
-    explain(t, features.features, window_error, out);
-    return BO_OK;
+    for (size_t i = 0; i < all->count; i++) {
+        const bo_row *row = &all->row[i];
+        out->maps[i].desc = row->desc;
+        out->maps[i].features = row->features;
+        out->maps[i].most = row->most;
+        out->maps[i].error = row->error;
+        out->maps[i].predicted = row->predicted;
+    }
+    out->map_count = all->count;
+    out->reachable = all->row[0].features != 0;
 }
 
-/* ---- the call -------------------------------------------------------------------------------------------------- */
+/* ---- the call ---------------------------------------------------------------------------------------------------- */
+
+static bo_status try_all(bo_trials *t, const bo_call *call, const float *q, const float *k, const float *v,
+                         bool infinite, bo_attention_advice *out)
+{
+    rows *all = bo_alloc(t->context, 1, sizeof *all, "what was tried");
+    if (!all) return BO_MEMORY;
+    bo_status status = try_maps(t, all);
+    if (status == BO_OK && t->base->causal) status = try_hybrids(t, call, q, k, v, all);
+    if (status == BO_OK) {
+        tell(all, out);
+        explain(t, infinite, &all->row[0], out);
+    }
+    bo_free(all);
+    return status;
+}
 
 static bo_status advise(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
                         uint64_t seed, size_t most, bo_attention_advice *out)
 {
-    spectrum found = {0};
-    trials t = {.context = context,
-                .spectrum = &found,
-                .base = &call->attention->desc,
-                .seed = seed,
-                .target = out->target,
-                .most = FEWEST};
+    bool infinite = false;
+    bo_trials t = {
+        .context = context, .base = &call->attention->desc, .seed = seed, .target = out->target, .most = BO_FEWEST};
     while (t.most <= most / 2) t.most *= 2;
-    bo_status status = look(context, call, q, k, &found, out);
-    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, FEW_QUERIES, &t.few);
-    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, MANY_QUERIES, &t.many);
+    bo_status status = look(context, call, q, k, &infinite, out);
+    t.norms = out->query_norm * out->key_norm;
+    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, BO_FEW_QUERIES, &t.few);
+    if (status == BO_OK) status = bo_survey_make(context, call, q, k, v, BO_MANY_QUERIES, &t.many);
     if (status == BO_OK) bo_survey_entropy(&t.many, &out->entropy, &out->entropy_share);
-    for (size_t c = 0; status == BO_OK && c < BO_ADVICE_MAPS; c++) {
-        status = search(&t, &candidates[c], out);
-        if (status == BO_OK) status = bo_progress(context, "trying maps", (double)(c + 1), BO_ADVICE_MAPS);
-    }
-    if (status == BO_OK) {
-        sort_maps(out);
-        out->reachable = out->maps[0].features != 0;
-        status = conclude(&t, call, q, k, v, out);
-    }
+    if (status == BO_OK) status = try_all(&t, call, q, k, v, infinite, out);
     bo_survey_free(&t.few);
     bo_survey_free(&t.many);
-    spectrum_free(&found);
     return status;
 }
 
@@ -339,8 +217,8 @@ static bo_status check(bo_context *context, const bo_attention_desc *desc, const
                                 : "the keys are");
     if (!(target >= 0 && isfinite(target)))
         return bo_fail(context, BO_INVALID, "advice: target must be positive (0: 0.1), found %g", target);
-    if (most != 0 && most < FEWEST)
-        return bo_fail(context, BO_INVALID, "advice: most must be at least %d features, found %zu", FEWEST, most);
+    if (most != 0 && most < BO_FEWEST)
+        return bo_fail(context, BO_INVALID, "advice: most must be at least %d features, found %zu", BO_FEWEST, most);
     if (shape->no_keys) return bo_fail(context, BO_INVALID, "advice needs keys; the shape has none");
     return BO_OK;
 }

@@ -4,8 +4,10 @@
 
 #include "dark.h"
 
-/* One head of one sequence: some of its queries, at most some thousands of its keys, and the exact answer. Arrays are
- * contiguous. */
+enum { BO_SEEN_ROWS = 1024 };
+
+/* One head of one sequence: some of its queries (at odd places, so that those at even ones may be learned from), at most
+ * some thousands of its keys, and the exact answer. Arrays are contiguous. */
 typedef struct bo_problem {
     size_t key_head; /* whose law is its own */
     size_t queries, keys;
@@ -23,6 +25,8 @@ typedef struct bo_survey {
     double scale;
     double norm; /* Σ |exact|² over all problems */
     bo_problem *problems;
+    float *seen_q,
+        *seen_k; /* to calibrate with: count x BO_SEEN_ROWS x dim, of even places of the problem's key head */
 } bo_survey;
 
 /* Cuts the problems, with at most so many queries over all of them. call: its layout and attention (EXACT) are used.
@@ -33,10 +37,20 @@ void bo_survey_free(bo_survey *survey);
 /* Means over the queries that see at least two keys; 0 where none does. */
 void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share);
 
-/* The error of causal HYBRID attention, with its usual window, over the first tokens of some heads: a window needs keys
- * that are neighbours, and those of a survey are not. INFINITY where numbers grew too large. */
-bo_status bo_window_error(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                          const bo_features_desc *features, double *error);
+/* Causal HYBRID attention needs keys that are neighbours, and those of a survey are not: the first tokens of some heads,
+ * one after the other, as packed sequences of one head. */
+enum { BO_BEGINNINGS = 8 };
+typedef struct bo_beginnings {
+    size_t lengths[BO_BEGINNINGS], count, tokens;
+    float *q, *k, *v;
+} bo_beginnings;
+bo_status bo_beginnings_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                             bo_beginnings *out);
+void bo_beginnings_free(bo_beginnings *beginnings);
+/* The error of an attention of one head at odd places, calibrated where it must be; INFINITY where numbers grew too
+ * large. */
+bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *beginnings, const bo_attention_desc *desc,
+                            uint64_t draw, double *error);
 
 /* How an attention that has a key head for each problem does on them. */
 typedef struct bo_verdict {

@@ -7,13 +7,19 @@
 
 enum {
     HEADS = 8,   /* problems at most */
-    KEYS = 1024, /* of a problem */
+    KEYS = 2048, /* of a problem */
 };
 
 /* Item i of `wanted` evenly spaced ones among `total`. */
 static size_t spaced(size_t i, size_t wanted, size_t total)
 {
     return wanted >= total ? i : (size_t)((double)total * ((double)i + 0.5) / (double)wanted);
+}
+
+/* The place of query i of `wanted`: an odd one where there are two or more. */
+static size_t query_place(size_t i, size_t wanted, size_t total)
+{
+    return total > 1 ? 2 * spaced(i, wanted, total / 2) + 1 : 0;
 }
 
 /* ---- cutting --------------------------------------------------------------------------------------------------- */
@@ -65,6 +71,12 @@ static bo_status problem_alloc(bo_context *context, const bo_survey *s, bo_probl
     return p->q && p->k && p->v && p->seen && p->scores && p->exact && p->entropy && p->share ? BO_OK : BO_MEMORY;
 }
 
+static void gather_queries(bo_rows rows, size_t width, size_t wanted, size_t total, float *out)
+{
+    for (size_t i = 0; i < wanted; i++)
+        memcpy(out + i * width, rows.at + query_place(i, wanted, total) * rows.stride, width * sizeof *out);
+}
+
 static void gather(bo_rows rows, size_t width, size_t wanted, size_t total, float *out)
 {
     for (size_t i = 0; i < wanted; i++)
@@ -114,7 +126,7 @@ static void answer_task(void *arg, size_t i, int worker)
     const bo_sequence *at = &job->from->call->sequences[job->from->sequence];
     const bo_attention *a = job->from->call->attention;
     bo_problem *p = job->problem;
-    size_t place = spaced(i, p->queries, at->queries), all = a->desc.causal ? place + 1 : at->keys;
+    size_t place = query_place(i, p->queries, at->queries), all = a->desc.causal ? place + 1 : at->keys;
     const float *q = p->q + i * s->dim;
     bo_weights sampled = {.end = p->seen[i], .log = p->scores + i * p->keys};
     bo_denominator sum = {0};
@@ -140,13 +152,13 @@ static size_t seen_from(const source *from, const bo_problem *p, size_t place)
 static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_problem *p)
 {
     const bo_sequence *at = &from->call->sequences[from->sequence];
-    *p = (bo_problem){
-        .key_head = from->key_head, .queries = bo_least(queries, at->queries), .keys = bo_least(KEYS, at->keys)};
+    size_t most = bo_most(1, at->queries / 2);
+    *p = (bo_problem){.key_head = from->key_head, .queries = bo_least(queries, most), .keys = bo_least(KEYS, at->keys)};
     BO_TRY(problem_alloc(s->context, s, p));
-    gather(from->q, s->dim, p->queries, at->queries, p->q);
+    gather_queries(from->q, s->dim, p->queries, at->queries, p->q);
     gather(from->k, s->dim, p->keys, at->keys, p->k);
     BO_TRY(gather_values(s->context, from, s->value_dim, p->keys, at->keys, p->v));
-    for (size_t i = 0; i < p->queries; i++) p->seen[i] = seen_from(from, p, spaced(i, p->queries, at->queries));
+    for (size_t i = 0; i < p->queries; i++) p->seen[i] = seen_from(from, p, query_place(i, p->queries, at->queries));
     answer_job job = {s, from, p, NULL};
     job.rows = bo_alloc_raw(s->context, (size_t)bo_context_threads(s->context) * at->keys, sizeof *job.rows,
                             "exact attention of a query");
@@ -157,6 +169,16 @@ static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_proble
     return BO_OK;
 }
 
+/* Rows at even places of the key head of the problem that comes next. */
+static void look_aside(const bo_call *call, const float *q, const float *k, size_t key_head, const bo_survey *s)
+{
+    bo_side queries = bo_side_queries(call, q, key_head, 1), keys = bo_side_keys(call, k, key_head, 1);
+    size_t start = s->count * BO_SEEN_ROWS * s->dim;
+    queries.step = keys.step = 2;
+    bo_side_spread(&queries, BO_SEEN_ROWS, 0.5, s->seen_q + start);
+    bo_side_spread(&keys, BO_SEEN_ROWS, 0.5, s->seen_k + start);
+}
+
 bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
                          size_t queries, bo_survey *out)
 {
@@ -164,7 +186,9 @@ bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *
     size_t count = bo_least(HEADS, d->heads), sequence;
     *out = (bo_survey){.context = context, .dim = d->dim, .value_dim = d->value_dim, .scale = d->scale};
     out->problems = bo_alloc(context, count, sizeof *out->problems, "samples of attention");
-    if (!out->problems) return BO_MEMORY;
+    out->seen_q = bo_alloc_raw(context, count * BO_SEEN_ROWS * d->dim, sizeof(float), "rows to calibrate with");
+    out->seen_k = bo_alloc_raw(context, count * BO_SEEN_ROWS * d->dim, sizeof(float), "rows to calibrate with");
+    if (!out->problems || !out->seen_q || !out->seen_k) return BO_MEMORY;
     for (; out->count < count; out->count++) {
         if (!find_sequence(call, out->count, count, &sequence))
             return bo_fail(context, BO_INVALID, "advice needs a sequence with queries and keys; there is none");
@@ -174,6 +198,7 @@ bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *
             out->count++; /* so that what it holds is freed */
             return status;
         }
+        look_aside(call, q, k, from.key_head, out);
     }
     return BO_OK;
 }
@@ -186,6 +211,8 @@ void bo_survey_free(bo_survey *survey)
         for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) bo_free(blocks[b]);
     }
     bo_free(survey->problems);
+    bo_free(survey->seen_q);
+    bo_free(survey->seen_k);
     *survey = (bo_survey){0};
 }
 
@@ -205,21 +232,17 @@ void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share)
 
 /* ---- a window -------------------------------------------------------------------------------------------------- */
 
-/* The first tokens of each problem's head, one after the other, as packed sequences of one head. */
-typedef struct beginnings {
-    size_t lengths[HEADS], count, tokens;
-    float *q, *k, *v;
-} beginnings;
+enum { BEGINNING = 1024 }; /* tokens of a head */
 
-static bo_status beginnings_fill(bo_context *context, const bo_call *call, const float *q, const float *k,
-                                 const float *v, beginnings *b)
+static bo_status fill_beginnings(bo_context *context, const bo_call *call, const float *q, const float *k,
+                                 const float *v, bo_beginnings *b)
 {
     const bo_attention_desc *d = &call->attention->desc;
-    size_t sequence = 0, wanted = bo_least(HEADS, d->heads);
+    size_t sequence = 0, wanted = bo_least(BO_BEGINNINGS, d->heads);
     for (; b->count < wanted; b->count++) {
         find_sequence(call, b->count, wanted, &sequence); /* there is one: the survey found it */
         source from = source_of(call, q, k, v, sequence, spaced(b->count, wanted, d->heads));
-        size_t n = bo_least(KEYS, call->sequences[sequence].queries);
+        size_t n = bo_least(BEGINNING, call->sequences[sequence].queries);
         gather(from.q, d->dim, n, n, b->q + b->tokens * d->dim);
         gather(from.k, d->dim, n, n, b->k + b->tokens * d->dim);
         BO_TRY(gather_values(context, &from, d->value_dim, n, n, b->v + b->tokens * d->value_dim));
@@ -229,40 +252,62 @@ static bo_status beginnings_fill(bo_context *context, const bo_call *call, const
     return BO_OK;
 }
 
-static bo_status compare_hybrid(bo_context *context, const bo_attention_desc *hybrid, const beginnings *b,
-                                double *error)
+bo_status bo_beginnings_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
+                             bo_beginnings *out)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    const char *what = "the beginnings of sequences";
+    size_t most = bo_least(BO_BEGINNINGS, d->heads) * bo_least(BEGINNING, call->queries_total);
+    *out = (bo_beginnings){.q = bo_alloc_raw(context, most * d->dim, sizeof(float), what),
+                           .k = bo_alloc_raw(context, most * d->dim, sizeof(float), what),
+                           .v = bo_alloc_raw(context, most * d->value_dim, sizeof(float), what)};
+    if (!out->q || !out->k || !out->v) return BO_MEMORY;
+    return fill_beginnings(context, call, q, k, v, out);
+}
+
+void bo_beginnings_free(bo_beginnings *b)
+{
+    bo_free(b->q);
+    bo_free(b->k);
+    bo_free(b->v);
+    *b = (bo_beginnings){0};
+}
+
+/* Where a calibration is needed: from the tokens at even places. */
+static bo_status calibrate(bo_context *context, const bo_beginnings *b, bo_attention *attention, uint64_t draw)
+{
+    size_t dim = attention->desc.dim, half = (b->tokens + 1) / 2;
+    if (attention->ready) return bo_attention_redraw(context, attention, draw);
+    float *q = bo_alloc_raw(context, half * dim, sizeof *q, "rows to calibrate with");
+    float *k = bo_alloc_raw(context, half * dim, sizeof *k, "rows to calibrate with");
+    bo_calibration *seen = NULL;
+    bo_status status = q && k ? bo_calibration_create(context, attention, 0, &seen) : BO_MEMORY;
+    if (status == BO_OK) {
+        bo_attention_shape shape = {.sequences = 1, .tokens = half};
+        bo_attention_inputs in = {.q = q, .k = k};
+        gather((bo_rows){b->q, 2 * dim}, dim, half, half, q);
+        gather((bo_rows){b->k, 2 * dim}, dim, half, half, k);
+        status = bo_calibration_add(context, seen, &shape, &in);
+    }
+    if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, draw, NULL);
+    bo_calibration_destroy(seen);
+    bo_free(q);
+    bo_free(k);
+    return status;
+}
+
+bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *b, const bo_attention_desc *desc, uint64_t draw,
+                            double *error)
 {
     bo_attention_shape shape = {.sequences = b->count, .lengths = b->lengths};
     bo_attention_inputs in = {.q = b->q, .k = b->k, .v = b->v};
     bo_attention *attention;
-    bo_attention_error found;
-    BO_TRY(bo_attention_create(context, hybrid, &attention));
-    bo_status status = bo_attention_compare(context, attention, &shape, &in, NULL, KEYS, &found);
+    bo_attention_error found = {0};
+    BO_TRY(bo_attention_create(context, desc, &attention));
+    bo_status status = calibrate(context, b, attention, draw);
+    if (status == BO_OK) /* half of the queries, evenly spaced, are those at odd places */
+        status = bo_attention_compare(context, attention, &shape, &in, NULL, bo_most(1, b->tokens / 2), &found);
     bo_attention_destroy(attention);
     *error = status == BO_OK ? found.against_softmax : INFINITY;
     return status == BO_NUMERIC ? BO_OK : status; /* too large for it: no error to promise */
-}
-
-bo_status bo_window_error(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                          const bo_features_desc *features, double *error)
-{
-    const bo_attention_desc *d = &call->attention->desc;
-    bo_attention_desc hybrid = {.kind = BO_ATTENTION_HYBRID,
-                                .heads = 1,
-                                .dim = d->dim,
-                                .value_dim = d->value_dim,
-                                .causal = true,
-                                .scale = d->scale,
-                                .features = *features};
-    const char *what = "the beginnings of sequences";
-    size_t most = bo_least(HEADS, d->heads) * bo_least(KEYS, call->queries_total);
-    beginnings b = {.q = bo_alloc_raw(context, most * d->dim, sizeof(float), what),
-                    .k = bo_alloc_raw(context, most * d->dim, sizeof(float), what),
-                    .v = bo_alloc_raw(context, most * d->value_dim, sizeof(float), what)};
-    bo_status status = b.q && b.k && b.v ? beginnings_fill(context, call, q, k, v, &b) : BO_MEMORY;
-    if (status == BO_OK) status = compare_hybrid(context, &hybrid, &b, error);
-    bo_free(b.q);
-    bo_free(b.k);
-    bo_free(b.v);
-    return status;
 }

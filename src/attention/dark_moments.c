@@ -18,7 +18,8 @@ bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_he
                      .first = first_key_head * a->group,
                      .count = key_heads * a->group,
                      .dim = a->desc.dim,
-                     .width = a->desc.dim};
+                     .width = a->desc.dim,
+                     .step = 1};
 }
 
 bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head, size_t key_heads)
@@ -31,23 +32,28 @@ bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head,
                      .count = key_heads,
                      .dim = call->attention->desc.dim,
                      .keys = true,
-                     .width = call->attention->desc.dim};
-}
-
-size_t bo_side_rows(const bo_side *side)
-{
-    return side->count * (side->keys ? side->call->keys_total : side->call->queries_total);
+                     .width = call->attention->desc.dim,
+                     .step = 1};
 }
 
 static size_t tokens_of(const bo_side *side, size_t sequence)
 {
     const bo_sequence *s = side->call->sequences + sequence;
-    return side->keys ? s->keys : s->queries;
+    return ((side->keys ? s->keys : s->queries) + side->step - 1) / side->step;
+}
+
+size_t bo_side_rows(const bo_side *side)
+{
+    size_t tokens = 0;
+    for (size_t s = 0; s < side->call->shape->sequences; s++) tokens += tokens_of(side, s);
+    return side->count * tokens;
 }
 
 static bo_rows rows_of(const bo_side *side, size_t sequence, size_t head)
 {
-    return bo_rows_at(side->call, side->array, side->heads, side->dim, side->keys, sequence, head);
+    bo_rows rows = bo_rows_at(side->call, side->array, side->heads, side->dim, side->keys, sequence, head);
+    rows.stride *= side->step;
+    return rows;
 }
 
 /* Rows of a head after its front: themselves, or made in t (rows x width). */
@@ -104,7 +110,7 @@ static bo_status blame(bo_context *context, const bo_side *side)
                 for (size_t j = 0; j < side->dim; j++)
                     if (!isfinite(rows.at[t * rows.stride + j]))
                         return bo_fail(context, BO_NUMERIC, BO_NOT_FINITE, side->name,
-                                       (double)rows.at[t * rows.stride + j], s, h, t, j);
+                                       (double)rows.at[t * rows.stride + j], s, h, t * side->step, j);
         }
     return bo_fail(context, BO_NUMERIC, "the second moments of %s are not finite", side->name);
 }
