@@ -113,10 +113,9 @@ const float *bo_linear_features(const bo_linear *work, const float *mapped, size
 void bo_linear_transpose(const bo_linear *work)
 {
     work->kernels->transpose(work->keys, work->depth, work->fk, work->depth, work->fkt, work->chunk);
-    for (size_t j = 0; work->closed.used && j < work->depth; j++) {
-        float *row = work->fkt + j * work->chunk;
-        work->kernels->scale(work->keys, work->closed.factor[j], row, row);
-    }
+    if (work->closed.used)
+        work->kernels->scale_rows(work->depth, work->keys, work->closed.factor, work->fkt, work->chunk, work->fkt,
+                                  work->chunk);
 }
 
 /* One row of scores: what is seen is weighed unless apart, the rest 0; returns the sum where it is wanted. */
