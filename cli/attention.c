@@ -259,6 +259,8 @@ int cli_attention(int argc, char **argv)
         {CLI_TEXT, "calibrate-q", "FILE", "the data that a law or optimal sampling is for; q unless given",
          &o.given[CLI_CALIBRATE_Q], NULL, 0, 0},
         {CLI_TEXT, "calibrate-k", "FILE", "its keys; k unless given", &o.given[CLI_CALIBRATE_K], NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "gamma", "X|auto", "hybrid: of a map that does not estimate softmax; 1 unless given",
+         &o.gamma, NULL, 0, 0},
         {CLI_REAL_OR_AUTO, "alpha", "X|auto", "of rational-quadratic; 1 unless given", &o.alpha, NULL, 0, 0},
         {CLI_SECTION, "Parameters of a kind", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_REAL_OR_AUTO, "temperature", "X|auto",

@@ -35,7 +35,7 @@ typedef struct cli_attention_options {
     const char *out;
     int kind, gate_input, map, draw, sampling, proposal, normaliser;
     size_t features, window, rank, iterations, chunk, most;
-    double scale, alpha, degree, temperature, clamp, tolerance, target;
+    double scale, gamma, alpha, degree, temperature, clamp, tolerance, target;
     bool causal, one_draw, whiten, propose, unit, no_unit, compare, advise, plan;
 } cli_attention_options;
 

@@ -69,7 +69,7 @@ static void add_row(option_text *text, const bo_attention_desc *d, size_t featur
     if (f->sampling == BO_SAMPLING_OPTIMAL) add(text, " --sampling optimal");
     if (f->kernel == BO_KERNEL_POLYNOMIAL) add(text, " --degree %d", f->degree);
     if (other) add(text, " --gamma %s", cli_exact(f->gamma).s);
-    if (d->kind == BO_ATTENTION_RFA) add(text, " --temperature %s", cli_exact(d->temperature).s);
+    if (d->kind == BO_ATTENTION_RFA) add(text, " --temperature %s", cli_significant(d->temperature, 6).s);
     if (hybrid) add(text, " --window %zu", d->window);
     if (cli_attention_draws(f)) add(text, " --features %zu", features);
 }

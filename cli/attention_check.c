@@ -91,6 +91,7 @@ static int check_belonging(const cli_attention_options *o)
         {"degree", !isnan(o->degree), LINEAR | HYBRID | POWER},
         {"alpha", o->alpha > 0, LINEAR | HYBRID},
         {"scale", o->scale > 0, ADVISE | (ANY & ~(RFA | LEARNED | RIDGE))},
+        {"gamma", o->gamma > 0, HYBRID},
         {"window", o->window != CLI_NOT_GIVEN, EXACT | HYBRID | POWER},
         {"temperature", o->temperature > 0, RFA},
         {"rank", o->rank != CLI_NOT_GIVEN, DARK | LEARNED | HYBRID},
@@ -242,6 +243,8 @@ static int check_idle_map(const cli_attention_options *o, const bo_attention_des
         WRONG("--clamp has no meaning without a normaliser: there is no denominator");
     if (idle && !cli_attention_draws(f))
         WRONG("--%s has no meaning for the %s map, which draws no frequencies", idle, map);
+    if (o->gamma > 0 && (f->kernel == BO_KERNEL_SOFTMAX || is_learned(f->kernel)))
+        WRONG("--gamma has no meaning for the %s map, which has %s", map, is_learned(f->kernel) ? "W" : "the scale");
     if (d->kind != BO_ATTENTION_HYBRID || is_learned(f->kernel)) return CLI_DONE;
     const cli_attention_source learned[] = {CLI_W, CLI_W_K, CLI_BIAS, CLI_BIAS_K};
     for (size_t i = 0; i < CLI_COUNT_OF(learned); i++)

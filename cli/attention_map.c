@@ -200,6 +200,7 @@ static void describe_features(cli_attention_job *job)
     f->draw = (bo_draw)o->draw;
     f->degree = isnan(o->degree) ? 0 : (int)o->degree;
     f->alpha = o->alpha;
+    f->gamma = o->gamma;
     f->seed = job->session->common.seed;
     f->features = o->features != CLI_NOT_GIVEN ? o->features : default_features(f, d->rank ? d->rank : d->dim);
     if (f->function == BO_FUNCTION_OPRF)

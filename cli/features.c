@@ -134,8 +134,9 @@ static bool make_map(features_job *job)
                              .sample = job->sample,
                              .sample_rows = job->sampled,
                              .sample_stride = dim};
-    bool exact = o->kernel >= BO_KERNEL_POLYNOMIAL && o->function != BO_FUNCTION_TENSORSKETCH;
-    if (desc.features == 0 && !exact) desc.features = 1024;
+    bool self = o->function == BO_FUNCTION_SELFTENSOR; /* which has r(r + 1)/2 features */
+    bool exact = o->kernel >= BO_KERNEL_POLYNOMIAL && o->function != BO_FUNCTION_TENSORSKETCH && !self;
+    if (desc.features == 0 && !exact) desc.features = self ? 1035 : 1024;
     if (job->gamma_from) cli_say(job->session, "gamma %s = %s", cli_significant(gamma, 4).s, job->gamma_from);
     return !failed(job, bo_features_create(job->session->context, &desc, &job->map));
 }

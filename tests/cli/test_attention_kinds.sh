@@ -188,6 +188,28 @@ piece normal "2, 90, 5" 3000 >CK.npy
     grep -q "warning" err && complain "a warning without --causal: $(cat err)"
 }
 
+# ---- advice over all kinds -------------------------------------------------------------------------------------------------
+# Every row can be followed as it stands. The error it tells is a mean over draws, or of another draw: twice it is far off.
+# shellcheck disable=SC2086
+{
+    attend $arrays --kind exact --causal --scale 0.3 --out exact.npy
+    attend --advise $arrays --causal --most 128 --scale 0.3 --seed 4
+    sed -n 's/^ .*\( --kind .*\)/\1/p' out >rows
+    sed -n '/--kind/ { s/^  *>* *//; s/ unbounded / - /; p; }' out | grep -v ^Options | awk '{ print $2 }' >told
+    [ "$(wc -l <rows)" -ge 10 ] || complain "few rows of advice: $(cat out)"
+    for words in "--kind favor++" "--kind favor#" "--proposal gaussian" "--sampling optimal" "--kind taylor" "--degree 4" \
+        "--kind hybrid" "--kind rfa --temperature"; do
+        grep -qF -e "$words" rows || complain "the advice lacks $words: $(cat rows)"
+    done
+    while read -r error options <&3; do
+        attend $arrays $options --out O.npy
+        [ "$error" = - ] && continue
+        expect "$options" "$(distance O.npy exact.npy)" '<' "$(awk -v e="$error" 'BEGIN { print 2 * e + 1e-6 }')"
+    done 3<<END
+$(paste told rows)
+END
+}
+
 # ---- bad input -------------------------------------------------------------------------------------------------------------
 piece normal "2, 37" 0 >signed.npy
 piece normal "2, 37, 4" 0 >narrow.npy
@@ -246,6 +268,8 @@ piece normal "2, 5" 0 >lambda.npy
     refused "--calibrate-q none.npy|no numbers|(2, 0, 5)" $arrays --kind favor++ --calibrate-q none.npy --calibrate-k CK.npy
     refused "calibration must have as many heads|three.npy|(3, 90, 5)|Q.npy" $arrays --kind favor++ --calibrate-q three.npy --calibrate-k three.npy
     refused "calibration must be as wide|narrow.npy" $arrays --kind favor++ --calibrate-q narrow.npy --calibrate-k narrow.npy
+    wrong "--gamma is for kind hybrid|found kind favor" $arrays --kind favor --gamma 2
+    wrong "--gamma has no meaning" $arrays --kind hybrid --gamma 2
     wrong "did you mean retention" $arrays --kind retntion
 }
 finish
