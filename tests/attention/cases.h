@@ -60,7 +60,7 @@ static inline void cases_lengths(bo_context *context, case_visitor visit)
     char name[128];
     for (size_t i = 0; i < CASE_ENGINES; i++)
         for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
-            for (size_t chunk = 0; chunk <= 16; chunk += 16) {
+            for (size_t chunk = 0; chunk <= 40; chunk += chunk ? 24 : 16) {
                 const kind_of *kind = kind_named(case_engines[i]);
                 bool causal = kind->causal_only || n % 4;
                 if (chunk && kind_is_explicit(kind)) continue;
@@ -76,8 +76,8 @@ static inline void cases_lengths(bo_context *context, case_visitor visit)
 /* Widths that fit no vector, and those that do. */
 static inline void cases_widths(bo_context *context, case_visitor visit)
 {
-    static const size_t widths[][3] = {{1, 1, 2},     {3, 7, 6},    {7, 3, 14},   {17, 1, 34},
-                                       {64, 64, 128}, {80, 65, 66}, {16, 32, 18}, {5, 129, 10}};
+    static const size_t widths[][3] = {{1, 1, 2},    {3, 7, 6},    {7, 3, 14},   {17, 1, 34},   {64, 64, 128},
+                                       {80, 65, 66}, {16, 32, 18}, {5, 129, 10}, {130, 129, 40}};
     char name[128];
     for (size_t i = 0; i < CASE_ENGINES; i++)
         for (size_t n = 0; n < sizeof widths / sizeof *widths; n++) {

@@ -55,8 +55,7 @@ static inline memory_head judge_memory_make(judge_head *j, const trial *t, const
     if (t->count[LOG_GATE]) h.log_gate = judge_rows(j, t, LOG_GATE);
     if (t->count[BETA]) h.beta = judge_rows(j, t, BETA);
     h.lambda = judge_parameter(j, t, LAMBDA);
-    if (d->gate && t->solves.unfinished) h.residual = t->solves.largest_residual;
-    h.residual = fmax(h.residual, d->tolerance);
+    h.residual = d->tolerance;
     h.out = judge_array(j, j->group * j->queries * d->value_dim);
     judge_memory_states(j, t, &h);
     if (t->desc.forward_only) return h;
