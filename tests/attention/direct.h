@@ -194,13 +194,13 @@ static inline double direct_loss(const direct *d, double *out, double *size)
     return loss;
 }
 
-/* A decay's gradient is a sum over tokens of what goes through each: at most Σ |dout| size, of which what comes later is
- * taken away again, rounded. */
-static inline double direct_flow(const direct *d, const double *size)
+/* What cancels in gradients, rounded: at most Σ |dout| size goes through numerators and denominators. A decay's is a sum
+ * over tokens of what goes through each, of which what comes later is taken away again. */
+static inline double direct_flow(const direct *d, int array, const double *size)
 {
     double flow = 0;
     for (size_t i = 0; i < d->outputs; i++) flow += size[i] * fabs((double)d->dout[i]);
-    return 0x1p-24 * (double)d->shape.tokens * flow;
+    return 0x1p-24 * flow * (array == DECAY ? (double)d->shape.tokens : 1);
 }
 
 /* Along three random directions for each array. Central differences at 1e-5 are off by some 1e-9; a gradient's numbers
@@ -223,8 +223,8 @@ static inline void direct_check_gradients(direct *d, double cancel)
                 loss[side] = direct_loss(d, out, size);
             }
             for (size_t i = 0; i < d->count[a]; i++) x[i] = (double)d->given[a][i];
-            double expected = (loss[1] - loss[0]) / (2 * step), allowed = 1e-5 * cancel * whole + 1e-7;
-            if (a == DECAY) allowed += direct_flow(d, size);
+            double expected = (loss[1] - loss[0]) / (2 * step),
+                   allowed = 1e-5 * cancel * whole + direct_flow(d, a, size);
             if (!(fabs(found - expected) <= allowed))
                 fail_msg("array %d: slope %.9g, expected %.9g within %.3g", a, found, expected, allowed);
             free(way);
