@@ -90,13 +90,19 @@ static void insert(rows *all, const bo_row *row)
 
 /* ---- trying ------------------------------------------------------------------------------------------------------ */
 
+/* What is chosen by data needs about as many features as the best so far. */
+static size_t hint_of(const bo_trials *t, const rows *all)
+{
+    return all->count && all->row[0].features ? 2 * all->row[0].features : t->most;
+}
+
 static bo_status try_maps(const bo_trials *t, rows *all)
 {
     for (size_t c = 0; c < bo_candidate_count; c++) {
         bo_row row;
         size_t fixed = bo_candidate_features(t, &bo_candidates[c]);
         if (fixed > t->most) continue;
-        BO_TRY(bo_candidate_search(t, &bo_candidates[c], &row));
+        BO_TRY(bo_candidate_search(t, &bo_candidates[c], hint_of(t, all), &row));
         insert(all, &row);
         BO_TRY(bo_progress(t->context, "trying maps", (double)(c + 1), (double)(bo_candidate_count + HYBRIDS)));
     }

@@ -25,8 +25,6 @@ const bo_candidate bo_candidates[] = {
      "positive features have the least variance here with frequencies drawn for this data"},
     {FAVOR(POSITIVE), BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_OPTIMAL, "favor with proposal gaussian and sampling optimal",
      "positive features have the least variance here with frequencies chosen by this data"},
-    {FAVOR(HYPERBOLIC), BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL, "favor with hyperbolic features and sampling optimal",
-     "positive features in opposite pairs do best here with frequencies chosen by this data"},
     {LINEAR(TAYLOR, 0), DRAWN, "taylor", "scores are small, so that 1 + x + x²/2 is nearly exp(x)"},
     {LINEAR(POLYNOMIAL, 2), DRAWN, "poly of degree 2", "scores are small, so that (1 + x/2)² is nearly exp(x)"},
     {LINEAR(POLYNOMIAL, 4), DRAWN, "poly of degree 4", "scores are small, so that (1 + x/4)⁴ is nearly exp(x)"},
@@ -179,16 +177,15 @@ static bo_status predict(const contest *c, double *features)
 static size_t first_size(size_t most, double predicted)
 {
     size_t features = BO_FEWEST;
-    if (isnan(predicted)) return features;
     while (features < most && !((double)(2 * features) > 0.5 * predicted)) features *= 2;
     return features;
 }
 
 /* From there up until the target is reached, or down as long as it is; and up again until that is confirmed. */
-static bo_status search_sizes(const contest *c, bo_row *row)
+static bo_status search_sizes(const contest *c, size_t hint, bo_row *row)
 {
     double target = c->trials->target, smaller;
-    size_t features = first_size(row->most, row->predicted);
+    size_t features = first_size(row->most, isnan(row->predicted) ? (double)hint : row->predicted);
     BO_TRY(try_size(c, features, &row->error));
     bool down = row->error <= target, reached = false;
     while (!(row->error <= target) && features < row->most) BO_TRY(try_size(c, features *= 2, &row->error));
@@ -206,24 +203,24 @@ static bo_status search_sizes(const contest *c, bo_row *row)
     return BO_OK;
 }
 
-static bo_status search(const contest *c, bo_row *row)
+static bo_status search(const contest *c, size_t hint, bo_row *row)
 {
     bool reached;
     BO_TRY(predict(c, &row->predicted));
-    if (!c->fixed) return search_sizes(c, row);
+    if (!c->fixed) return search_sizes(c, hint, row);
     BO_TRY(confirm(c, c->fixed, &reached, &row->error));
     row->features = reached ? c->fixed : 0;
     return BO_OK;
 }
 
-bo_status bo_candidate_search(const bo_trials *t, const bo_candidate *candidate, bo_row *out)
+bo_status bo_candidate_search(const bo_trials *t, const bo_candidate *candidate, size_t hint, bo_row *out)
 {
     contest c;
     *out = (bo_row){.candidate = candidate, .most = t->most};
     bo_status status = contest_begin(t, candidate, &c);
     if (c.fixed) out->most = c.fixed;
     if (candidate->sampling == BO_SAMPLING_OPTIMAL) out->most = bo_least(t->most, BO_MOST_CHOSEN);
-    if (status == BO_OK) status = search(&c, out);
+    if (status == BO_OK) status = search(&c, hint, out);
     bo_calibration_destroy(c.seen);
     out->desc = desc_of(t, candidate, out->features ? out->features : out->most);
     return status;

@@ -47,8 +47,8 @@ typedef struct bo_row {
 
 /* Features of the candidate's map where it has no choice; 0: any. */
 size_t bo_candidate_features(const bo_trials *trials, const bo_candidate *candidate);
-/* Finds the fewest features with which the candidate reaches the target. */
-bo_status bo_candidate_search(const bo_trials *trials, const bo_candidate *candidate, bo_row *out);
+/* Finds the fewest features with which the candidate reaches the target. hint: where to begin if no formula says. */
+bo_status bo_candidate_search(const bo_trials *trials, const bo_candidate *candidate, size_t hint, bo_row *out);
 /* The same for causal HYBRID attention with that row's map; false: it has none with this map. */
 bool bo_row_has_hybrid(const bo_row *row);
 bo_status bo_hybrid_search(const bo_trials *trials, const bo_row *row, bo_row *out);

@@ -27,19 +27,24 @@ typedef struct energy_job {
     double *log_sum; /* running log of the sum over rows */
 } energy_job;
 
+/* A NaN stays, an infinity too. */
 static void energy_task(void *arg, size_t i, int worker)
 {
     const energy_job *job = arg;
     const bo_features *f = job->candidates;
-    double energy[ROWS], top = job->log_sum[i], sum = 0;
+    double energy[ROWS], before = job->log_sum[i], top = before;
+    bool number = !isnan(before);
+    float below[ROWS];
     (void)worker;
     for (size_t r = 0; r < job->rows; r++) {
         energy[r] = f->function->log_energy(f, i, job->u[r * f->frequencies + i], job->half_norms[r]);
+        number &= !isnan(energy[r]);
         top = fmax(top, energy[r]);
     }
-    if (top == -INFINITY) return;
-    for (size_t r = 0; r < job->rows; r++) sum += exp(energy[r] - top);
-    job->log_sum[i] = top + log(exp(job->log_sum[i] - top) + sum);
+    job->log_sum[i] = number ? top : NAN;
+    if (!isfinite(job->log_sum[i])) return;
+    for (size_t r = 0; r < job->rows; r++) below[r] = (float)(energy[r] - top);
+    job->log_sum[i] = top + log(exp(before - top) + (double)f->kernels->exp_sum(job->rows, below, 0, below));
 }
 
 /* Buffers for ROWS rows: t (ROWS x dim), u (ROWS x m), half_norms (ROWS). */

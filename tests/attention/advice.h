@@ -31,4 +31,75 @@ static inline bo_attention_desc desc_of(bool causal)
 
 static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
 
+static inline bo_attention_advice advise(bo_context *context, const data *d, bool causal, double target, size_t most)
+{
+    bo_attention_desc desc = desc_of(causal);
+    bo_attention_advice advice;
+    assert_ok(context, bo_attention_advise(context, &desc, &whole, d->q, d->k, d->v, target, most, &advice));
+    assert_true(advice.map_count >= 8 && advice.map_count <= BO_ADVICE_MAPS);
+    return advice;
+}
+
+/* Output of an attention over all of the data */
+static inline float *forward(bo_context *context, const bo_attention *attention, const data *d)
+{
+    float *out = malloc(HEADS * TOKENS * VALUES * sizeof *out);
+    bo_attention_inputs in = {.q = d->q, .k = d->k, .v = d->v};
+    assert_ok(context, bo_attention_forward(context, attention, &whole, &in, NULL, NULL, out, NULL));
+    return out;
+}
+
+static inline double relative_distance(const float *out, const float *exact)
+{
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < HEADS * TOKENS * VALUES; i++) {
+        error += pow((double)out[i] - (double)exact[i], 2);
+        norm += pow((double)exact[i], 2);
+    }
+    return sqrt(error / norm);
+}
+
+/* A recommended map, calibrated by `seen` where it must be, in real attention over every query of `d`: the median error
+ * of some draws against `exact`. */
+static inline double follow(bo_context *context, const data *seen, const data *d, const bo_attention_desc *desc,
+                            const float *exact)
+{
+    enum { DRAWS = 5 };
+    bool calibrated = desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
+    bo_attention_inputs before = {.q = seen->q, .k = seen->k};
+    bo_attention *attention;
+    bo_calibration *c = NULL;
+    double errors[DRAWS];
+    assert_ok(context, bo_attention_create(context, desc, &attention));
+    if (calibrated) {
+        assert_ok(context, bo_calibration_create(context, attention, 0, &c));
+        assert_ok(context, bo_calibration_add(context, c, &whole, &before));
+    }
+    for (size_t i = 0; i < DRAWS; i++) {
+        if (calibrated)
+            assert_ok(context, bo_calibration_apply(context, c, attention, 50 + i, NULL));
+        else
+            assert_ok(context, bo_attention_redraw(context, attention, 50 + i));
+        float *out = forward(context, attention, d);
+        size_t at = i;
+        double error = relative_distance(out, exact);
+        for (; at > 0 && errors[at - 1] > error; at--) errors[at] = errors[at - 1];
+        errors[at] = error;
+        free(out);
+    }
+    bo_calibration_destroy(c);
+    bo_attention_destroy(attention);
+    return errors[DRAWS / 2];
+}
+
+static inline float *softmax_of(bo_context *context, const data *d, bool causal)
+{
+    bo_attention_desc desc = desc_of(causal);
+    bo_attention *softmax;
+    assert_ok(context, bo_attention_create(context, &desc, &softmax));
+    float *exact = forward(context, softmax, d);
+    bo_attention_destroy(softmax);
+    return exact;
+}
+
 #endif

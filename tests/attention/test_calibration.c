@@ -1,55 +1,6 @@
 /* Calibration: the statistics by their plain formulas, unbiased estimates from every law, attention that stays causal and
- * frozen, and everything that is refused. */
-#include <bochner/attention.h>
-#include "attention/calibration.h"
-#include "base/counting.h"
-
-enum { HEADS = 4, KEY_HEADS = 2, TOKENS = 90, DIM = 5, VALUES = 3 };
-
-typedef struct data {
-    float q[HEADS * TOKENS * DIM], k[KEY_HEADS * TOKENS * DIM], v[KEY_HEADS * TOKENS * VALUES];
-} data;
-
-/* Anisotropic, with means, key head 1 larger. */
-static data *make_data(uint64_t seed, double size)
-{
-    data *d = malloc(sizeof *d);
-    bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.calibration", 0));
-    for (size_t i = 0; i < HEADS * TOKENS * DIM; i++)
-        d->q[i] = (float)(size * (0.1 + (double)(1 + i % DIM) / DIM * bo_rng_normal(&rng)));
-    for (size_t i = 0; i < KEY_HEADS * TOKENS * DIM; i++)
-        d->k[i] = (float)(size * (i < TOKENS * DIM ? 0.8 : 1) * ((double)(DIM - i % DIM) / DIM * bo_rng_normal(&rng)));
-    for (size_t i = 0; i < KEY_HEADS * TOKENS * VALUES; i++) d->v[i] = (float)bo_rng_normal(&rng);
-    return d;
-}
-
-static bo_attention_inputs inputs_of(const data *d)
-{
-    return (bo_attention_inputs){.q = d->q, .k = d->k, .v = d->v};
-}
-
-static bo_attention_desc desc_of(bo_attention_kind kind, bo_proposal proposal, bo_sampling sampling)
-{
-    bo_attention_desc desc = {.kind = kind,
-                              .heads = HEADS,
-                              .key_heads = KEY_HEADS,
-                              .dim = DIM,
-                              .value_dim = VALUES,
-                              .causal = true,
-                              .proposal = proposal};
-    if (kind != BO_ATTENTION_RFA && kind != BO_ATTENTION_LINEAR) desc.scale = 0.6;
-    desc.features = (bo_features_desc){.features = 16, .sampling = sampling, .seed = 3};
-    return desc;
-}
-
-static bo_attention *make(bo_context *context, const bo_attention_desc *desc)
-{
-    bo_attention *attention = NULL;
-    assert_ok(context, bo_attention_create(context, desc, &attention));
-    return attention;
-}
-
-static const bo_attention_shape whole = {.sequences = 1, .tokens = TOKENS};
+ * frozen. */
+#include "calibrations.h"
 
 /* ---- statistics ------------------------------------------------------------------------------------------------- */
 
@@ -404,139 +355,6 @@ static void threads_do_not_matter(void **state)
     free(d);
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------------------------- */
-
-static void nonsense_is_refused(void **state)
-{
-    (void)state;
-    bo_context *context = test_context(1);
-    data *d = make_data(1, 1);
-    bo_attention_inputs in = inputs_of(d), no_k = {.q = d->q};
-    bo_attention_shape none = {.sequences = 1}, no_keys = {.sequences = 1, .tokens = 3, .no_keys = true};
-    bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
-    bo_attention *attention = make(context, &desc);
-    bo_calibration *c, *unused;
-    const double wrong[] = {-0.1, 1, 2, NAN};
-    for (size_t i = 0; i < 4; i++)
-        assert_fails(context, BO_INVALID, "momentum", bo_calibration_create(context, attention, wrong[i], &unused));
-    assert_fails(context, BO_INVALID, "attention is NULL", bo_calibration_create(context, NULL, 0, &unused));
-    assert_null(unused);
-    assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-    assert_fails(context, BO_INVALID, "calibration without data: no row of q",
-                 bo_calibration_apply(context, c, attention, 0, NULL));
-    assert_ok(context, bo_calibration_add(context, c, &none, &in)); /* no rows: nothing learned */
-    assert_fails(context, BO_INVALID, "calibration without data", bo_calibration_apply(context, c, attention, 0, NULL));
-    assert_fails(context, BO_INVALID, "shape is NULL", bo_calibration_add(context, c, NULL, &in));
-    assert_fails(context, BO_INVALID, "inputs are NULL", bo_calibration_add(context, c, &whole, NULL));
-    assert_fails(context, BO_INVALID, "keys are NULL", bo_calibration_add(context, c, &whole, &no_k));
-    assert_fails(context, BO_INVALID, "needs keys", bo_calibration_add(context, c, &no_keys, &in));
-    assert_fails(context, BO_INVALID, "NULL", bo_calibration_add(context, NULL, &whole, &in));
-    assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, NULL, attention, 0, NULL));
-    assert_fails(context, BO_INVALID, "NULL", bo_calibration_apply(context, c, NULL, 0, NULL));
-    in.sigma = d->q;
-    assert_fails(context, BO_INVALID, "sigma", bo_calibration_add(context, c, &whole, &in));
-    in.sigma = NULL;
-    d->k[TOKENS * DIM + 7 * DIM + 2] = INFINITY;
-    assert_fails(context, BO_NUMERIC, "k is inf at sequence 0, head 1, token 7, column 2",
-                 bo_calibration_add(context, c, &whole, &in));
-    for (size_t i = 0; i < 2 * KEY_HEADS; i++) assert_int_equal(c->seen[i].rows, 0); /* as it was */
-    d->k[TOKENS * DIM + 7 * DIM + 2] = 1;
-    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
-
-    const struct {
-        bo_attention_kind kind;
-        size_t heads, key_heads, dim;
-        bool one_draw;
-        const char *words;
-    } others[] = {{BO_ATTENTION_HYBRID, HEADS, KEY_HEADS, DIM, false, "kind favor, the attention is hybrid"},
-                  {BO_ATTENTION_FAVOR, 2, 2, DIM, false, "heads = 4, the attention has 2"},
-                  {BO_ATTENTION_FAVOR, HEADS, 1, DIM, false, "key_heads = 2, the attention has 1"},
-                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, 6, false, "dim = 5, the attention has 6"},
-                  {BO_ATTENTION_FAVOR, HEADS, KEY_HEADS, DIM, true, "one_draw = 0, the attention has 1"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        bo_attention_desc other = desc_of(others[i].kind, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
-        other.heads = others[i].heads, other.key_heads = others[i].key_heads, other.dim = others[i].dim;
-        other.one_draw = others[i].one_draw;
-        bo_attention *b = make(context, &other);
-        assert_fails(context, BO_INVALID, others[i].words, bo_calibration_apply(context, c, b, 0, NULL));
-        bo_attention_destroy(b);
-    }
-    bo_calibration_destroy(c);
-    bo_attention_destroy(attention);
-
-    desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_NONE, BO_SAMPLING_DRAWN);
-    attention = make(context, &desc);
-    assert_fails(context, BO_INVALID, "do not depend on data", bo_calibration_create(context, attention, 0, &c));
-    bo_attention_destroy(attention);
-    desc = (bo_attention_desc){.heads = 1, .dim = DIM};
-    attention = make(context, &desc);
-    assert_fails(context, BO_INVALID, "kind exact has no frequencies",
-                 bo_calibration_create(context, attention, 0, &c));
-    bo_attention_destroy(attention);
-
-    desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_OPRF, BO_SAMPLING_DRAWN);
-    desc.features.draw = BO_DRAW_HADAMARD;
-    assert_fails(context, BO_UNSUPPORTED, "hadamard", bo_attention_create(context, &desc, &attention));
-    desc = desc_of(BO_ATTENTION_LINEAR, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
-    desc.features.kernel = BO_KERNEL_TAYLOR;
-    desc.features.features = 0;
-    assert_fails(context, BO_UNSUPPORTED, "no frequencies to choose", bo_attention_create(context, &desc, &attention));
-    desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_NONE, BO_SAMPLING_OPTIMAL);
-    desc.features.candidates = 8;
-    attention = make(context, &desc);
-    assert_ok(context, bo_calibration_create(context, attention, 0, &c));
-    assert_ok(context, bo_calibration_add(context, c, &whole, &in));
-    assert_fails(context, BO_INVALID, "at least the 16", bo_calibration_apply(context, c, attention, 0, NULL));
-    bo_calibration_destroy(c);
-    bo_attention_destroy(attention);
-    bo_attention_destroy(NULL);
-    bo_calibration_destroy(NULL);
-    free(d);
-    bo_context_destroy(context);
-}
-
-/* Whichever allocation fails, nothing leaks, and a state of before still fits. */
-static void any_allocation_may_fail(void **state)
-{
-    (void)state;
-    counting counter = {.once = true};
-    bo_context *context = counting_context(&counter, 1);
-    data *d = make_data(1, 0.8);
-    bo_attention_inputs in = inputs_of(d);
-    bo_attention_shape few = {.sequences = 1, .tokens = 4};
-    bo_attention_desc desc = desc_of(BO_ATTENTION_FAVOR, BO_PROPOSAL_SDERF, BO_SAMPLING_OPTIMAL);
-    desc.one_draw = true;
-    size_t before = counter.live;
-    bo_attention *attention = make(context, &desc);
-    void *bytes = malloc(bo_attention_state_bytes(attention));
-    assert_ok(context, bo_attention_state_begin(context, attention, bytes));
-    for (size_t at = 1, failed = 0;; at++, failed++) {
-        bo_calibration *c = NULL;
-        bo_calibration_report report;
-        size_t live = counter.live;
-        counter.calls = 0;
-        counter.fail_at = at;
-        bo_status status = bo_calibration_create(context, attention, 0, &c);
-        if (status == BO_OK) status = bo_calibration_add(context, c, &few, &in);
-        if (status == BO_OK) status = bo_calibration_apply(context, c, attention, 0, &report);
-        counter.fail_at = 0;
-        bo_calibration_destroy(c);
-        if (status == BO_OK) {
-            assert_true(failed > 80);
-            break;
-        }
-        assert_int_equal(status, BO_MEMORY);
-        assert_int_equal(counter.live, live);
-        assert_ok(context, bo_attention_state_check(context, attention, bytes));
-    }
-    assert_int_equal(bo_attention_state_check(context, attention, bytes), BO_INVALID);
-    free(bytes);
-    bo_attention_destroy(attention);
-    assert_int_equal(counter.live, before);
-    free(d);
-    bo_context_destroy(context);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,8 +365,6 @@ int main(void)
         cmocka_unit_test(estimates_stay_unbiased),
         cmocka_unit_test(calibrated_attention_is_causal_and_frozen),
         cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(nonsense_is_refused),
-        cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
