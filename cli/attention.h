@@ -5,7 +5,7 @@
 #include "cli.h"
 #include "json.h"
 
-/* A number that was not given is CLI_NOT_GIVEN or, of --degree, NAN; 0 for those where auto is a value; a choice is -1. */
+/* Not given: a number is CLI_NOT_GIVEN or, of --degree, NAN; 0 where auto is a value; a choice is -1. */
 #define CLI_NOT_GIVEN ((size_t)-1)
 
 /* What comes from files; DECAY, LAMBDA and MIX may be numbers instead. */

@@ -84,11 +84,10 @@ static bool read_tokens(cli_attention_job *job, cli_attention_source source, con
 
 static bool read_gates(cli_attention_job *job)
 {
-    const bo_array *gates = NULL;
     if (!read_tokens(job, CLI_LOG_GATE, &LOG_GATES, &job->inputs.log_gate) ||
         !read_tokens(job, CLI_GATE, &GATES, &job->inputs.log_gate))
         return false;
-    gates = job->files[CLI_GATE].array;
+    const bo_array *gates = job->files[CLI_GATE].array;
     if (gates) take_logarithms(gates->values, gates->count);
     return read_tokens(job, CLI_BETA, &NOT_NEGATIVE, &job->inputs.beta);
 }
