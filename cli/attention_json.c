@@ -101,7 +101,7 @@ static void json_solves(cli_json *json, const bo_solves *s)
     cli_json_count(json, "systems", (size_t)s->systems);
     cli_json_count(json, "steps", (size_t)s->iterations);
     cli_json_number(json, "largest_residual", s->largest_residual);
-    cli_json_count(json, "unfinished", (size_t)s->unfinished);
+    cli_json_count(json, "refactored", (size_t)s->refactored);
     cli_json_end(json);
 }
 

@@ -197,7 +197,7 @@ static void print_solves(const bo_solves *s)
     printf("Solves      %s systems%s\n", cli_count((size_t)s->systems).s, s->iterations ? "" : ", exactly");
     if (s->iterations) print_figure("steps a system, mean", (double)s->iterations / systems, "not known");
     print_figure("largest residual", s->largest_residual, "not known");
-    if (s->iterations) printf("  %-34s%s\n", "systems left unfinished", cli_count((size_t)s->unfinished).s);
+    if (s->iterations) printf("  %-34s%s\n", "systems solved directly", cli_count((size_t)s->refactored).s);
 }
 
 /* Short passes are told in milliseconds. */

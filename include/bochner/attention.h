@@ -124,8 +124,11 @@ typedef struct bo_attention_desc {
     size_t rank;        /* DARK, LEARNED: rows of M or W; 0: dim */
     double power;       /* POWER: p; 0: 2 */
     bool unit;          /* GLA, DELTA, RIDGE: q and k become x / (|x| + 1e-3) first; DELTA is stable for β|k|² <= 2 */
-    size_t iterations;  /* RIDGE with a gate: most steps of conjugate gradients a query; 0: 2 dim … */
-    double tolerance;   /* … which end sooner where |residual| <= tolerance |q|; 0: 1e-6 */
+    size_t iterations;  /* RIDGE with a gate: most steps of conjugate gradients before a system is solved directly, by a
+                         * factor of H + Λ in double; 0: dim, which cost about as much as the factor … */
+    double tolerance;   /* … and which end sooner where |residual| <= tolerance |q|; 0: 1e-6. By rounding up to ten times as
+                         * much may be left. Gradients of q and Λ are off by up to |H| / λ times that, those of k and v by
+                         * |H| / λ roundings of float32 */
     size_t capacity;    /* EXACT, POWER: most tokens a state holds; 0: 4096. A window needs no more than itself. */
     size_t chunk;       /* tokens taken at a time; 0: the planner's choice (bo_attention_plan) */
 } bo_attention_desc;
@@ -170,7 +173,7 @@ typedef struct bo_attention_shape {
 typedef struct bo_solves {
     uint64_t systems, iterations; /* solved, and steps of conjugate gradients in all */
     double largest_residual;      /* |(H + Λ)x - q| / |q|, the largest */
-    uint64_t unfinished;          /* systems that `iterations` steps did not bring to the tolerance */
+    uint64_t refactored;          /* systems that `iterations` steps did not bring there, solved directly instead */
 } bo_solves;
 
 /* Arrays in the shape's layout. log_gate has one number a token and key head: (sequences, key_heads, tokens) or

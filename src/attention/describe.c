@@ -197,7 +197,7 @@ static bo_status resolve_rest(bo_context *context, bo_attention_desc *d)
                bo_gate_name(d->gate));
     if (d->iterations > MOST_ITERATIONS)
         REFUSE("iterations must be at most %d, found %zu", MOST_ITERATIONS, d->iterations);
-    if (iterates && !d->iterations) d->iterations = 2 * d->dim;
+    if (iterates && !d->iterations) d->iterations = d->dim;
     if (iterates && d->tolerance == 0) d->tolerance = 1e-6;
     return BO_OK;
 }

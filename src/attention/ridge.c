@@ -20,7 +20,7 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
     bo_carver forward = {0};
     out->chunk = choose_chunk(&attention->desc);
     out->segment = bo_linear_segment(out->chunk, bo_most(bo_most(longest_queries, longest_keys), 1));
-    bo_ridge_make(attention, NULL, 0, out->chunk, &forward);
+    bo_ridge_make(attention, NULL, 0, out->chunk, attention->group, &forward);
     out->forward_bytes = forward.bytes;
     out->backward_bytes = bo_ridge_backward_bytes(attention, out);
 }
@@ -38,7 +38,7 @@ static void report(bo_solves *to, const bo_solves *from)
     if (!to) return;
     __atomic_fetch_add(&to->systems, from->systems, __ATOMIC_RELAXED);
     __atomic_fetch_add(&to->iterations, from->iterations, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&to->unfinished, from->unfinished, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&to->refactored, from->refactored, __ATOMIC_RELAXED);
     double most = from->largest_residual, held;
     __atomic_load(&to->largest_residual, &held, __ATOMIC_RELAXED);
     while (held < most &&
@@ -70,18 +70,31 @@ typedef struct outputs {
     size_t row, head; /* strides */
 } outputs;
 
+/* With a gate. */
+static void iterate_chunk(bo_ridge *work, const outputs *out)
+{
+    size_t group = work->attention->group, each = work->chunk * work->dim;
+    bo_ridge_sums sums = bo_ridge_sums_g(work);
+    bo_ridge_precondition(work);
+    for (size_t g = 0; g < group; g++) {
+        bo_ridge_iterate(work, g, work->q + g * each, work->x);
+        for (size_t i = 0; i < work->rows; i++) work->active[i] = i;
+        bo_ridge_product(work, &sums, work->rows, work->active, work->x, out->at + g * out->head, out->row);
+    }
+    for (size_t i = 0; (i = bo_ridge_direct_next(work, group, i)) < work->rows; i++)
+        for (size_t g = 0; g < group; g++) {
+            if (!work->left[g * work->chunk + i]) continue;
+            bo_ridge_direct_query(work, work->q + g * each + i * work->dim);
+            bo_ridge_direct_output(work, out->at + g * out->head + i * out->row);
+        }
+}
+
 /* Answers the queries in work->q and takes the chunk's keys in; false: numbers left float. */
 static bool run_chunk(bo_ridge *work, const outputs *out)
 {
     size_t group = work->attention->group;
     if (work->gated) {
-        bo_ridge_precondition(work);
-        for (size_t g = 0; g < group; g++) {
-            bo_ridge_iterate(work, work->q + g * work->chunk * work->dim, work->x);
-            for (size_t i = 0; i < work->rows; i++) work->active[i] = i;
-            bo_ridge_sums sums = bo_ridge_sums_g(work);
-            bo_ridge_product(work, &sums, work->rows, work->active, work->x, out->at + g * out->head, out->row);
-        }
+        iterate_chunk(work, out);
     } else {
         bo_ridge_sweep sweep = {.factor = bo_ridge_factor_of(work),
                                 .block = &work->block,
@@ -140,7 +153,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 {
     const bo_attention *attention = call->attention;
     bo_carver carver = {.at = scratch};
-    bo_ridge work = bo_ridge_make(attention, call->in, key_head, call->plan.chunk, &carver);
+    bo_ridge work = bo_ridge_make(attention, call->in, key_head, call->plan.chunk, attention->group, &carver);
     void *initial = call->initial ? (void *)call->initial[sequence] : NULL;
     bo_ridge_begin(&work, initial ? bo_state_memory(attention, initial, key_head) : NULL);
     if (!forward_rows(call, sequence, key_head, &work) || !sums_finite(&work)) {
@@ -159,7 +172,7 @@ static size_t step_bytes(const bo_attention *attention, size_t count)
 {
     bo_carver carver = {0};
     (void)count;
-    bo_ridge_make(attention, NULL, 0, 1, &carver);
+    bo_ridge_make(attention, NULL, 0, 1, attention->group, &carver);
     return carver.bytes;
 }
 
@@ -178,7 +191,7 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
 {
     const bo_attention_desc *d = &attention->desc;
     bo_carver carver = {.at = scratch};
-    bo_ridge work = bo_ridge_make(attention, in, key_head, 1, &carver);
+    bo_ridge work = bo_ridge_make(attention, in, key_head, 1, attention->group, &carver);
     for (size_t s = first; s < first + count; s++) {
         size_t head = s * d->heads + key_head * attention->group;
         bo_ridge_rows at = token_at(d, in, s * d->key_heads + key_head);

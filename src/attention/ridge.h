@@ -7,7 +7,7 @@
  *
  * for all rows of a chunk at once by products of matrices (bo_ridge_product). The systems: without a gate by a
  * factor of H + Λ that takes each token in (ridge_factor.c), with one by conjugate gradients on the whole chunk
- * (ridge_solve.c).
+ * (ridge_solve.c), or anew by a factor in double where these do not get there (ridge_direct.c).
  *
  * Memory of a key head: G (dim x value_dim), H (dim x dim); without a gate then the factor, and the Λ it is for,
  * whose zeros say that there is none yet. Each padded to a multiple of 16 floats. */
@@ -26,10 +26,22 @@ typedef struct bo_ridge_factor {
     double *rows;
 } bo_ridge_factor;
 
+/* The sums in double, and what goes with them. */
+typedef struct bo_ridge_exact {
+    size_t dim, values, width;
+    double *sums;          /* [H, G]: dim x width */
+    double *token, *zeros; /* [k, v] of a token, and nothing: width */
+    double *side, *x;      /* of a system: dim */
+} bo_ridge_exact;
+bo_ridge_exact bo_ridge_exact_make(size_t dim, size_t values, bo_carver *carver);
+/* The symmetric part of H counts. */
+void bo_ridge_exact_load(const bo_ridge_exact *exact, const float *g, const float *h);
+
 size_t bo_ridge_width(size_t dim, size_t tail);
 size_t bo_ridge_factor_numbers(size_t dim, size_t width);
-/* From sums; the symmetric part of H counts. */
-void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda);
+/* From sums; the tail is that of the first `values` columns of G. */
+void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const bo_kernels *kernels,
+                         const float *lambda);
 /* The same U with the tail of the identity. */
 void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from);
 /* x becomes (H + Λ)⁻¹ x. */
@@ -76,12 +88,17 @@ typedef struct bo_ridge {
     double *diagonal;      /* of H after the row at hand: dim */
     size_t *active;        /* chunk; also 0, 1, 2, … */
     bo_ridge_block block;  /* without a gate */
-    bool measures;         /* residuals are wanted */
-    bo_solves solves;      /* so far */
+    bo_ridge_exact exact;  /* with a gate: after `taken` of the chunk's tokens */
+    bo_ridge_factor direct;
+    size_t taken;
+    bool *left;       /* of each side and row, what is to be solved directly: sides x chunk */
+    bool measures;    /* residuals are wanted */
+    bo_solves solves; /* so far */
 } bo_ridge;
 
+/* `sides`: the right-hand sides of a row. */
 bo_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
-                       bo_carver *carver);
+                       size_t sides, bo_carver *carver);
 /* Floats of the memory of a key head. */
 size_t bo_ridge_memory(const bo_attention *attention);
 static inline float *bo_ridge_h(const bo_ridge *work)
@@ -131,9 +148,15 @@ typedef struct bo_ridge_sweep {
 void bo_ridge_sweep_run(const bo_ridge *work, const bo_ridge_sweep *sweep);
 
 /* With a gate: x (rows x dim) of right-hand sides q (rows x dim), by conjugate gradients; counts in work->solves. After
- * bo_ridge_precondition. */
+ * bo_ridge_precondition, once a chunk. Rows of side `side` that are not solved so are left. */
 void bo_ridge_precondition(bo_ridge *work);
-void bo_ridge_iterate(bo_ridge *work, const float *q, float *x);
+void bo_ridge_iterate(bo_ridge *work, size_t side, const float *q, float *x);
+/* The first row from i on of which some side was left, ready to be asked; work->rows: none. Rows ascend. */
+size_t bo_ridge_direct_next(bo_ridge *work, size_t sides, size_t i);
+/* Into exact.x: x of q, or of G dout; then o = Gᵀx. */
+void bo_ridge_direct_query(bo_ridge *work, const float *q);
+void bo_ridge_direct_pull(bo_ridge *work, const float *dout);
+void bo_ridge_direct_output(const bo_ridge *work, float *out);
 
 /* ---- the engine ------------------------------------------------------------------------------------------------ */
 

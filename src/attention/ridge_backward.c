@@ -3,11 +3,10 @@
  *     dq = y        dΛ = -Σ_t x ∘ y
  *     R_t = g_{t+1} R_{t+1} + x_t [dout_t, -y_t]ᵀ        the gradient of [G, Hᵀ]
  *     u = R [v, k]        w = Rᵀk        dβ = k·u        dk = β (u + w_k)        dv = β w_v
- *     d log g_t = Σ_{s>=t} (Σ_j λ_j x_j y_j - β k·u)_s + ⟨G_T, dG_T⟩ + ⟨H_T, dH_T⟩
+ *     d log g_t = ⟨R_t, g_t [G, H]_{t-1}⟩
  *
- * (the last as in linear attention, since xᵀ(G dout - H y) = xᵀΛy). Segments are taken from the last to the first:
- * x and y of all its tokens are made again from the state that the tape kept, then R goes back over its chunks,
- * for which nothing but x and y is needed. */
+ * Segments are taken from the last to the first: x and y of all its tokens, and with a gate the sums before its chunks,
+ * are made again from the state that the tape kept, then R goes back over its chunks. */
 #include <math.h>
 #include <string.h>
 #include "parameters.h"
@@ -30,9 +29,11 @@ typedef struct back_work {
     float *u, *ut;   /* chunk x dim, and transposed */
     float *w;        /* chunk x wide */
     float *scores;   /* chunk x chunk */
-    double *flow;    /* xᵀΛy, summed over the group: chunk */
     double *dlambda; /* dim */
-    double carried;  /* gradient of the log gates after the chunk at hand */
+    bool gates;      /* their gradient is wanted: what follows is there */
+    float *starts;   /* the memory before each chunk of a segment */
+    double *passed;  /* what flows from before gate t to after it: chunk */
+    double *later;   /* what flows from token j to after the chunk: chunk */
 } back_work;
 
 static void carve_factor(back_work *work, bo_carver *carver)
@@ -47,7 +48,7 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
                            const bo_attention_plan *plan, bo_carver *carver)
 {
     size_t dim = attention->desc.dim, values = attention->desc.value_dim, wide = dim + values, chunk = plan->chunk;
-    back_work work = {.ridge = bo_ridge_make(attention, in, key_head, chunk, carver),
+    back_work work = {.ridge = bo_ridge_make(attention, in, key_head, chunk, 2 * attention->group, carver),
                       .key_head = key_head,
                       .segment = plan->segment,
                       .wide = wide};
@@ -64,9 +65,12 @@ static back_work back_make(const bo_attention *attention, const bo_attention_inp
     work.ut = bo_carve_floats(carver, chunk * dim);
     work.w = bo_carve_floats(carver, chunk * wide);
     work.scores = bo_carve_floats(carver, chunk * chunk);
-    work.flow = bo_carve(carver, chunk, sizeof(double));
     work.dlambda = bo_carve(carver, dim, sizeof(double));
     work.ridge.measures = false;
+    if (!work.ridge.gated) return work;
+    work.starts = bo_carve_floats(carver, plan->segment / chunk * bo_ridge_memory(attention));
+    work.passed = bo_carve(carver, chunk, sizeof(double));
+    work.later = bo_carve(carver, chunk, sizeof(double));
     return work;
 }
 
@@ -90,6 +94,12 @@ static bo_rows query_rows(const back_work *work, const float *array, size_t widt
 static float *kept(const back_work *work, float *of, size_t member, size_t local)
 {
     return of + (member * work->segment + local) * work->ridge.dim;
+}
+
+/* The memory before the chunk that begins at the segment's token `local`. */
+static float *start_of(const back_work *work, size_t local)
+{
+    return work->starts + local / work->ridge.chunk * bo_ridge_memory(work->ridge.attention);
 }
 
 /* ---- x and y of a segment -------------------------------------------------------------------------------------- */
@@ -126,10 +136,30 @@ static bool take_sides(back_work *work, size_t first)
     return true;
 }
 
+/* With a gate. Where one of x and y is solved directly, both are, with G dout made anew in double. */
+static void iterate_chunk(back_work *work, size_t first, size_t local)
+{
+    bo_ridge *ridge = &work->ridge;
+    size_t group = work->call->attention->group, sides = 2 * group, dim = ridge->dim, chunk = ridge->chunk;
+    bo_ridge_precondition(ridge);
+    for (size_t a = 0; a < sides; a++)
+        bo_ridge_iterate(ridge, a, work->sides + a * chunk * dim, kept(work, work->x, a, local));
+    for (size_t i = 0; (i = bo_ridge_direct_next(ridge, sides, i)) < ridge->rows; i++)
+        for (size_t a = 0; a < sides; a++) {
+            if (!ridge->left[a * chunk + i] && !ridge->left[(a + group) % sides * chunk + i]) continue;
+            if (a < group)
+                bo_ridge_direct_query(ridge, work->sides + (a * chunk + i) * dim);
+            else
+                bo_ridge_direct_pull(ridge,
+                                     query_rows(work, work->call->dout, ridge->value_dim, a - group, first + i).at);
+            for (size_t j = 0; j < dim; j++) kept(work, work->x, a, local + i)[j] = (float)ridge->exact.x[j];
+        }
+}
+
 static bool solve_chunk(back_work *work, size_t first, size_t local, size_t rows)
 {
     bo_ridge *ridge = &work->ridge;
-    size_t sides = 2 * work->call->attention->group, dim = ridge->dim;
+    size_t dim = ridge->dim;
     if (!bo_ridge_keys(ridge, &work->rows, first, rows) || !take_sides(work, first)) return false;
     if (!ridge->gated) {
         bo_ridge_sweep sweep = {.factor = work->factor,
@@ -142,9 +172,7 @@ static bool solve_chunk(back_work *work, size_t first, size_t local, size_t rows
         bo_ridge_sweep_run(ridge, &sweep);
         return true;
     }
-    bo_ridge_precondition(ridge);
-    for (size_t a = 0; a < sides; a++)
-        bo_ridge_iterate(ridge, work->sides + a * ridge->chunk * dim, kept(work, work->x, a, local));
+    iterate_chunk(work, first, local);
     return true;
 }
 
@@ -155,6 +183,8 @@ static bool replay(back_work *work, size_t first, size_t end)
     for (size_t token = first; token < end; token += ridge->chunk) {
         size_t rows = bo_least(ridge->chunk, end - token);
         if (bo_watch_stops(work->call->watch, 0)) return false;
+        if (work->gates)
+            memcpy(start_of(work, token - first), ridge->memory, bo_ridge_memory(ridge->attention) * sizeof(float));
         if (work->call->dout ? !solve_chunk(work, token, token - first, rows)
                              : !bo_ridge_keys(ridge, &work->rows, token, rows))
             return false;
@@ -163,17 +193,76 @@ static bool replay(back_work *work, size_t first, size_t end)
     return true;
 }
 
-/* ---- back over a chunk ----------------------------------------------------------------------------------------- */
+/* ---- gates ----------------------------------------------------------------------------------------------------- */
 
-/* scores_ij = exp(b_i - b_j) a_i·c_j for j <= i, else 0; a is rows x width, ct width x chunk. */
-static void score(const back_work *work, size_t width, const float *a, const float *ct)
+/* d log g_t is the sum of all that flows through gate t, from a token j < t or from before the chunk to a query i >= t or
+ * to after the chunk; every part has g_t as a factor, so that a closed gate gets 0. */
+
+/* From before the chunk to after it, once R is decayed, and from its tokens to after it. */
+static void pass_through(back_work *work, const float *start)
 {
     const bo_ridge *ridge = &work->ridge;
-    size_t chunk = ridge->chunk, keys = ridge->keys;
-    ridge->kernels->multiply(ridge->rows, keys, width, a, width, 1, ct, chunk, false, work->scores, chunk);
+    const bo_kernels *kernels = ridge->kernels;
+    size_t dim = ridge->dim, values = ridge->value_dim;
+    const float *h = start + bo_padded(dim * values);
+    double through = 0;
+    for (size_t i = 0; i < dim; i++)
+        through += kernels->dot(values, start + i * values, work->r + i * work->wide) +
+                   kernels->dot(dim, h + i * dim, work->r + i * work->wide + values);
+    for (size_t j = 0; j < ridge->keys; j++) {
+        work->passed[j] = through;
+        work->later[j] = (double)ridge->beta[j] * kernels->dot(dim, ridge->k + j * dim, work->u + j * dim);
+    }
+}
+
+/* From tokens to queries: work->scores are [dout, -y]·[v, k], decayed, ridge->scores x·k. */
+static void pass_within(back_work *work)
+{
+    const bo_ridge *ridge = &work->ridge;
+    for (size_t i = 1; i < ridge->keys; i++) {
+        const float *decayed = work->scores + i * ridge->chunk, *plain = ridge->scores + i * ridge->chunk;
+        double sum = 0;
+        for (size_t t = 1; t <= i; t++) {
+            sum += (double)ridge->beta[t - 1] * (double)decayed[t - 1] * (double)plain[t - 1];
+            work->passed[t] += sum;
+        }
+    }
+}
+
+/* From before the chunk to queries; x is decayed already. The pairs, transposed already, are not needed any more. */
+static void pass_from_start(back_work *work, const float *start, const float *x)
+{
+    const bo_ridge *ridge = &work->ridge;
+    const bo_kernels *kernels = ridge->kernels;
+    size_t dim = ridge->dim, values = ridge->value_dim, wide = work->wide, rows = ridge->rows;
+    float *products = work->pairs;
+    double sum = 0;
+    kernels->multiply(rows, values, dim, x, dim, 1, start, values, false, products, wide);
+    kernels->multiply(rows, dim, dim, x, dim, 1, start + bo_padded(dim * values), dim, false, products + values, wide);
+    for (size_t t = rows; t-- > 0;) {
+        sum += kernels->dot(wide, products + t * wide, work->douts + t * wide);
+        work->passed[t] += sum;
+    }
+}
+
+/* ---- back over a chunk ----------------------------------------------------------------------------------------- */
+
+/* scores_ij = a_i·c_j; a is rows x width, ct width x chunk. */
+static void score(const back_work *work, size_t width, const float *a, const float *ct, float *scores)
+{
+    const bo_ridge *ridge = &work->ridge;
+    ridge->kernels->multiply(ridge->rows, ridge->keys, width, a, width, 1, ct, ridge->chunk, false, scores,
+                             ridge->chunk);
+}
+
+/* exp(b_i - b_j) scores_ij for j <= i, else 0. */
+static void decay(const back_work *work, float *scores)
+{
+    const bo_ridge *ridge = &work->ridge;
+    size_t chunk = ridge->chunk;
     for (size_t i = 0; i < ridge->rows; i++)
-        for (size_t j = 0; j < keys; j++)
-            work->scores[i * chunk + j] = j > i ? 0 : work->scores[i * chunk + j] * ridge->reach[i * chunk + j];
+        for (size_t j = 0; j < ridge->keys; j++)
+            scores[i * chunk + j] = j > i ? 0 : scores[i * chunk + j] * ridge->reach[i * chunk + j];
 }
 
 /* [v, k], its transpose, and what later tokens make of them: u_j = exp(b_T - b_j) R [v, k], w_j alike with Rᵀk. */
@@ -182,7 +271,6 @@ static void begin_chunk(back_work *work)
     bo_ridge *ridge = &work->ridge;
     const bo_kernels *kernels = ridge->kernels;
     size_t dim = ridge->dim, values = ridge->value_dim, wide = work->wide, keys = ridge->keys, chunk = ridge->chunk;
-    memset(work->flow, 0, chunk * sizeof *work->flow);
     if (!keys) return;
     const float *reach = ridge->reach + (keys - 1) * chunk;
     for (size_t j = 0; j < keys; j++) {
@@ -200,7 +288,7 @@ static void begin_chunk(back_work *work)
     kernels->scale(dim * wide, ridge->remains[keys - 1], work->r, work->r);
 }
 
-/* [dout, -y] of one query head; on the way dΛ and the gates' flow. */
+/* [dout, -y] of one query head; on the way dΛ. */
 static void begin_member(back_work *work, size_t member, size_t first, const float *x, const float *y)
 {
     const bo_ridge *ridge = &work->ridge;
@@ -213,7 +301,6 @@ static void begin_member(back_work *work, size_t member, size_t first, const flo
             double product = (double)x[i * dim + j] * (double)y[i * dim + j];
             row[values + j] = -y[i * dim + j];
             work->dlambda[j] -= product;
-            work->flow[i] += (double)ridge->lambda[j] * product;
         }
     }
 }
@@ -229,12 +316,16 @@ static void back_member(back_work *work, size_t member, size_t first, size_t loc
     begin_member(work, member, first, x, y);
     if (dq.at) bo_front_backward(&ridge->front, BO_OF_QUERIES, rows, q.at, q.stride, y, dq.at, dq.stride, NULL);
     if (keys) {
-        score(work, wide, work->douts, work->vt);
+        score(work, wide, work->douts, work->vt, work->scores);
+        decay(work, work->scores);
         kernels->multiply(keys, dim, rows, work->scores, 1, chunk, x, dim, true, work->u, dim);
-        score(work, dim, x, ridge->kt);
-        kernels->multiply(keys, wide, rows, work->scores, 1, chunk, work->douts, wide, true, work->w, wide);
+        score(work, dim, x, ridge->kt, ridge->scores);
+        if (work->gates) pass_within(work);
+        decay(work, ridge->scores);
+        kernels->multiply(keys, wide, rows, ridge->scores, 1, chunk, work->douts, wide, true, work->w, wide);
     }
     for (size_t i = 0; ridge->gated && i < rows; i++) kernels->scale(dim, ridge->remains[i], x + i * dim, x + i * dim);
+    if (work->gates && keys) pass_from_start(work, start_of(work, local), x);
     kernels->multiply(dim, wide, rows, x, 1, dim, work->douts, wide, true, work->r, wide);
 }
 
@@ -249,14 +340,11 @@ static void give_keys(back_work *work, size_t first)
     bo_rows dk = bo_rows_from(bo_rows_at(call, to->k, d->key_heads, dim, true, sequence, head), first);
     bo_rows dv = bo_rows_from(bo_rows_at(call, to->v, d->key_heads, values, true, sequence, head), first);
     bo_rows dbeta = bo_rows_from(bo_rows_at(call, to->beta, d->key_heads, 1, true, sequence, head), first);
-    bo_rows dgate = bo_rows_from(bo_rows_at(call, to->log_gate, d->key_heads, 1, true, sequence, head), first);
     for (size_t j = ridge->keys; j-- > 0;) {
         float beta = ridge->beta[j], *u = work->u + j * dim;
         const float *w = work->w + j * work->wide;
         double along = ridge->kernels->dot(dim, ridge->k + j * dim, u);
-        work->carried += work->flow[j] - (double)beta * along;
         if (dbeta.at) dbeta.at[j * dbeta.stride] = (float)along;
-        if (dgate.at) dgate.at[j * dgate.stride] = (float)work->carried;
         if (dv.at) ridge->kernels->scale(values, beta, w, dv.at + j * dv.stride);
         for (size_t i = 0; i < dim; i++) u[i] = beta * (u[i] + w[values + i]);
     }
@@ -265,12 +353,26 @@ static void give_keys(back_work *work, size_t first)
         bo_front_backward(&ridge->front, BO_OF_KEYS, ridge->keys, k.at, k.stride, work->u, dk.at, dk.stride, NULL);
 }
 
+static void give_gates(back_work *work, size_t first)
+{
+    const bo_call *call = work->call;
+    bo_rows to = bo_rows_at(call, call->gradients->log_gate, call->attention->desc.key_heads, 1, true, work->sequence,
+                            work->key_head);
+    double later = 0;
+    for (size_t t = 0; t < work->ridge.keys; t++) {
+        to.at[(first + t) * to.stride] = (float)(work->passed[t] + later);
+        later += work->later[t];
+    }
+}
+
 static bool back_chunk(back_work *work, size_t first, size_t local, size_t rows)
 {
     if (bo_watch_stops(work->call->watch, rows) || !bo_ridge_keys(&work->ridge, &work->rows, first, rows)) return false;
     begin_chunk(work);
+    if (work->gates) pass_through(work, start_of(work, local));
     for (size_t g = 0; work->call->dout && g < work->call->attention->group; g++) back_member(work, g, first, local);
     give_keys(work, first);
+    if (work->gates) give_gates(work, first);
     return true;
 }
 
@@ -303,18 +405,6 @@ static void end_gradient(back_work *work, float *parameters)
     ridge->kernels->transpose(dim, dim, work->r + values, work->wide, to + dim * values, dim);
 }
 
-/* ⟨G_T, dG_T⟩ + ⟨H_T, dH_T⟩, H being symmetric. */
-static double final_product(const back_work *work)
-{
-    const bo_ridge *ridge = &work->ridge;
-    size_t dim = ridge->dim, values = ridge->value_dim;
-    double sum = 0;
-    for (size_t i = 0; i < dim; i++)
-        sum += ridge->kernels->dot(values, ridge->memory + i * values, work->r + i * work->wide) +
-               ridge->kernels->dot(dim, bo_ridge_h(ridge) + i * dim, work->r + i * work->wide + values);
-    return sum;
-}
-
 static bool reverse(back_work *work, const float *initial)
 {
     const bo_call *call = work->call;
@@ -326,22 +416,12 @@ static bool reverse(back_work *work, const float *initial)
         bo_ridge_begin(ridge, taped ? bo_tape_memory(call, work->sequence, work->key_head, segments - 1) : initial);
         if (!ridge->gated) bo_ridge_factor_invert(work->factor, bo_ridge_factor_of(ridge));
         if (!replay(work, first, end)) return false;
-        if (end == tokens) work->carried = final_product(work);
         for (size_t chunks = (end - first + chunk - 1) / chunk; chunks-- > 0;) {
             size_t local = chunks * chunk;
             if (!back_chunk(work, first + local, local, bo_least(chunk, end - first - local))) return false;
         }
     }
     return true;
-}
-
-static void zero_queries(const back_work *work)
-{
-    for (size_t g = 0; g < work->call->attention->group; g++) {
-        bo_rows dq = query_rows(work, work->call->gradients->q, work->ridge.dim, g, 0);
-        for (size_t t = 0; dq.at && t < work->call->sequences[work->sequence].queries; t++)
-            memset(dq.at + t * dq.stride, 0, work->ridge.dim * sizeof *dq.at);
-    }
 }
 
 void bo_ridge_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch)
@@ -352,7 +432,7 @@ void bo_ridge_backward(const bo_call *call, size_t sequence, size_t key_head, fl
     work.call = call;
     work.sequence = sequence;
     work.rows = bo_ridge_rows_at(call, sequence, key_head);
-    if (!call->dout) zero_queries(&work);
+    work.gates = work.ridge.gated && call->gradients->log_gate && work.rows.k.at;
     begin_gradient(&work);
     if (!reverse(&work, initial ? bo_state_memory(call->attention, initial, key_head) : NULL)) bo_note_stop(call);
     end_gradient(&work, parameters);

@@ -45,16 +45,20 @@ void bo_ridge_refit(bo_ridge *work)
     if (work->gated) return;
     float *fitted = work->memory + sums_floats(&work->attention->desc) + factor_floats(&work->attention->desc);
     if (memcmp(fitted, work->lambda, work->dim * sizeof *fitted) == 0) return;
-    bo_ridge_factor_fit(bo_ridge_factor_of(work), work->value_dim, work->memory, bo_ridge_h(work), work->lambda);
+    bo_ridge_exact_load(&work->exact, work->memory, bo_ridge_h(work));
+    bo_ridge_factor_fit(bo_ridge_factor_of(work), work->value_dim, &work->exact, work->kernels, work->lambda);
     memcpy(fitted, work->lambda, work->dim * sizeof *fitted);
 }
 
 /* ---- work space ------------------------------------------------------------------------------------------------ */
 
-/* What only conjugate gradients need. */
-static void carve_solver(bo_ridge *work, bo_carver *carver)
+/* What only systems with a gate need. */
+static void carve_solver(bo_ridge *work, size_t sides, bo_carver *carver)
 {
-    size_t chunk = work->chunk, dim = work->dim;
+    size_t chunk = work->chunk, dim = work->dim, width = bo_ridge_width(dim, 0);
+    work->direct = (bo_ridge_factor){.dim = dim, .width = width};
+    work->direct.rows = bo_carve(carver, bo_ridge_factor_numbers(dim, width), sizeof(double));
+    work->left = bo_carve(carver, sides * chunk, sizeof(bool));
     work->r = bo_carve_floats(carver, chunk * dim);
     work->p = bo_carve_floats(carver, chunk * dim);
     work->hp = bo_carve_floats(carver, chunk * dim);
@@ -66,7 +70,7 @@ static void carve_solver(bo_ridge *work, bo_carver *carver)
 }
 
 bo_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
-                       bo_carver *carver)
+                       size_t sides, bo_carver *carver)
 {
     size_t dim = attention->desc.dim, values = attention->desc.value_dim;
     bo_ridge work = {.attention = attention,
@@ -91,8 +95,9 @@ bo_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs 
     work.scores = bo_carve_floats(carver, chunk * chunk);
     work.x = bo_carve_floats(carver, chunk * dim);
     work.active = bo_carve(carver, chunk, sizeof(size_t));
+    work.exact = bo_ridge_exact_make(dim, values, carver);
     if (work.gated)
-        carve_solver(&work, carver);
+        carve_solver(&work, sides, carver);
     else
         work.block = bo_ridge_block_make(bo_ridge_width(dim, values), attention->group, carver);
     work.measures = in && in->solves;

@@ -44,31 +44,35 @@ static double *row_at(bo_ridge_factor factor, size_t i)
 /* ---- from sums ------------------------------------------------------------------------------------------------- */
 
 /* H + Λ and M, the diagonal of H raised by a share of itself. */
-static void begin_rows(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda,
+static void begin_rows(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const float *lambda,
                        double raise)
 {
     size_t dim = factor.dim;
     memset(factor.rows, 0, bo_ridge_factor_numbers(dim, factor.width) * sizeof *factor.rows);
     for (size_t i = 0; i < dim; i++) {
         double *row = row_at(factor, i);
-        for (size_t j = i; j < dim; j++) row[j] = ((double)h[i * dim + j] + (double)h[j * dim + i]) / 2;
+        memcpy(row + i, exact->sums + i * exact->width + i, (dim - i) * sizeof *row);
         row[i] += (double)lambda[i] + raise * fabs(row[i]);
-        for (size_t j = 0; j < values; j++) row[dim + j] = (double)g[i * values + j];
+        memcpy(row + dim, exact->sums + i * exact->width + dim, values * sizeof *row);
     }
 }
 
-/* Row i, ready, is taken from columns [from, width) of the rows below. */
-static void eliminate(bo_ridge_factor factor, size_t i, size_t from)
+/* Row i, ready, is taken from the rows below, which lie at equal distances within a group. */
+static void eliminate(bo_ridge_factor factor, const bo_ridge_exact *exact, const bo_kernels *kernels, size_t i)
 {
-    const double *row = row_at(factor, i);
-    for (size_t j = i + 1; j < factor.dim; j++) {
-        double *below = row_at(factor, j), share = row[j];
-        for (size_t c = from > j ? from : j; c < factor.width; c++) below[c] -= share * row[c];
+    static const double one = 1, zero = 0;
+    double *row = row_at(factor, i);
+    for (size_t j = i + 1, end; j < factor.dim; j = end) {
+        size_t first = first_column(j), width = factor.width - first;
+        end = bo_least(first + LANES, factor.dim);
+        kernels->rotate(width, 1, &one, &zero, row + first, exact->zeros, 0, end - j, row + j,
+                        row_at(factor, j) + first, width);
     }
 }
 
 /* Rows that begin_rows left become the factor. False: a pivot was less than that of Λ alone, which no H >= 0 can do. */
-static bool factorise(bo_ridge_factor factor, const float *lambda)
+static bool factorise(bo_ridge_factor factor, const bo_ridge_exact *exact, const bo_kernels *kernels,
+                      const float *lambda)
 {
     bool definite = true;
     for (size_t i = 0; i < factor.dim; i++) {
@@ -76,20 +80,22 @@ static bool factorise(bo_ridge_factor factor, const float *lambda)
         definite = definite && row[i] >= least / 2;
         double pivot = sqrt(fmax(row[i], least));
         row[i] = pivot;
-        for (size_t j = i + 1; j < factor.width; j++) row[j] /= pivot;
-        eliminate(factor, i, i + 1);
+        for (size_t j = first_column(i); j < i; j++) row[j] = 0;
+        for (size_t j = i + 1; j < factor.width; j++) row[j] *= 1 / pivot;
+        eliminate(factor, exact, kernels, i);
     }
     return definite;
 }
 
 /* Rounding to float32 moves H by no more than dim 2^-24 of its diagonal, as a quadratic form: where that made H + Λ
  * indefinite, as much is given back. */
-void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const float *g, const float *h, const float *lambda)
+void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const bo_kernels *kernels,
+                         const float *lambda)
 {
     double raise = 0;
     do {
-        begin_rows(factor, values, g, h, lambda, raise);
-        if (factorise(factor, lambda)) return;
+        begin_rows(factor, values, exact, lambda, raise);
+        if (factorise(factor, exact, kernels, lambda)) return;
         raise = raise > 0 ? 4 * raise : (double)factor.dim * 0x1p-24;
     } while (raise < 1);
 }
@@ -104,8 +110,9 @@ void bo_ridge_factor_invert(bo_ridge_factor factor, bo_ridge_factor from)
     }
     for (size_t i = 0; i < dim; i++) {
         double *row = row_at(factor, i);
-        for (size_t j = dim; j < factor.width; j++) row[j] /= row[i];
-        eliminate(factor, i, dim);
+        for (size_t c = dim; c < factor.width; c++) row[c] /= row[i];
+        for (size_t j = i + 1; j < dim; j++)
+            for (size_t c = dim; c < factor.width; c++) row_at(factor, j)[c] -= row[j] * row[c];
     }
 }
 

@@ -7,10 +7,14 @@
 
 static const double least_diagonal = 1e-30; /* whose inverse is still a float */
 
+/* Tolerances that rounding may add to what the steps say. */
+enum { SLACK = 10 };
+
 void bo_ridge_precondition(bo_ridge *work)
 {
     size_t dim = work->dim;
     const float *h = bo_ridge_h(work);
+    work->taken = 0;
     for (size_t j = 0; j < dim; j++) work->diagonal[j] = (double)h[j * dim + j];
     for (size_t i = 0; i < work->rows; i++) {
         double gate = exp(work->b[i + 1] - work->b[i]);
@@ -59,61 +63,62 @@ static size_t begin(bo_ridge *work, const float *q, float *x)
     return count;
 }
 
-typedef enum row_state { GOES_ON, DONE, STUCK } row_state;
-
-/* One step of the row in slot s. */
-static row_state step_row(bo_ridge *work, size_t s, float *x)
+/* One step of the row in slot s; whether it goes on. */
+static bool step_row(bo_ridge *work, size_t s, float *x)
 {
     const bo_kernels *kernels = work->kernels;
     size_t dim = work->dim, i = work->active[s];
     float *p = work->p + s * dim, *r = work->r + i * dim;
     const float *hp = work->hp + s * dim;
     double curvature = kernels->dot(dim, p, hp);
-    if (!(curvature > 0)) return STUCK;
+    if (!(curvature > 0)) return false;
     double length = work->rz[i] / curvature;
     kernels->axpy(dim, (float)length, p, x + i * dim);
     kernels->axpy(dim, (float)-length, hp, r);
-    if (kernels->dot(dim, r, r) <= work->goal[i]) return DONE;
+    if (kernels->dot(dim, r, r) <= work->goal[i]) return false;
     double rz = precondition(work, i);
     float turn = (float)(rz / work->rz[i]);
     for (size_t j = 0; j < dim; j++) p[j] = work->z[j] + turn * p[j];
     work->rz[i] = rz;
-    return GOES_ON;
+    return true;
 }
 
-/* The largest |(H + Λ)x - q| / |q|, from x itself: rounding makes it differ from what the steps carry along. */
-static void measure(bo_ridge *work, const float *q, const float *x)
+/* What x itself leaves, |(H + Λ)x - q| / |q|: rounding makes it differ from what the steps carry along. A row that is not
+ * there is left, and so are those still `active`. */
+static void check(bo_ridge *work, size_t active, const float *q, const float *x, bool *left)
 {
     size_t dim = work->dim;
+    double most = SLACK * work->attention->desc.tolerance;
+    memset(left, 0, work->chunk * sizeof *left);
+    for (size_t s = 0; s < active; s++) left[work->active[s]] = true;
     for (size_t i = 0; i < work->rows; i++) work->active[i] = i;
     apply(work, work->rows, x);
     for (size_t i = 0; i < work->rows; i++) {
-        double residual = 0, norm = work->kernels->dot(dim, q + i * dim, q + i * dim);
+        double squares = 0, norm = work->kernels->dot(dim, q + i * dim, q + i * dim);
         for (size_t j = 0; j < dim; j++) {
-            double left = (double)work->hp[i * dim + j] - (double)q[i * dim + j];
-            residual += left * left;
+            double rest = (double)work->hp[i * dim + j] - (double)q[i * dim + j];
+            squares += rest * rest;
         }
-        if (norm > 0) work->solves.largest_residual = fmax(work->solves.largest_residual, sqrt(residual / norm));
+        double residual = norm > 0 ? sqrt(squares / norm) : 0;
+        left[i] = left[i] || !(residual <= most);
+        if (!left[i]) work->solves.largest_residual = fmax(work->solves.largest_residual, residual);
     }
 }
 
-void bo_ridge_iterate(bo_ridge *work, const float *q, float *x)
+void bo_ridge_iterate(bo_ridge *work, size_t side, const float *q, float *x)
 {
-    size_t dim = work->dim, count = begin(work, q, x), stuck = 0;
+    size_t dim = work->dim, count = begin(work, q, x);
     work->solves.systems += work->rows;
     for (size_t step = 0; count && step < work->attention->desc.iterations; step++) {
-        size_t left = 0;
+        size_t goes_on = 0;
         apply(work, count, work->p);
         work->solves.iterations += count;
         for (size_t s = 0; s < count; s++) {
-            row_state state = step_row(work, s, x);
-            stuck += state == STUCK;
-            if (state != GOES_ON) continue;
-            if (left != s) memcpy(work->p + left * dim, work->p + s * dim, dim * sizeof *work->p);
-            work->active[left++] = work->active[s];
+            if (!step_row(work, s, x)) continue;
+            if (goes_on != s) memcpy(work->p + goes_on * dim, work->p + s * dim, dim * sizeof *work->p);
+            work->active[goes_on++] = work->active[s];
         }
-        count = left;
+        count = goes_on;
     }
-    work->solves.unfinished += count + stuck;
-    if (work->measures) measure(work, q, x);
+    check(work, count, q, x, work->left + side * work->chunk);
 }

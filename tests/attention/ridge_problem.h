@@ -17,6 +17,8 @@ typedef struct problem {
     double gates;  /* the largest -log g */
     double lambda; /* their middle; 0: not given */
     double tilt;   /* what keys have in common, in units of their deviation: makes H ill-conditioned */
+    size_t iterations;
+    double tolerance;
 } problem;
 
 /* Everything in float64, laid out as the library wants it. */
@@ -244,6 +246,8 @@ static inline bo_attention *attention_of(bo_context *context, const problem *p)
                               .causal = true,
                               .gate = p->gated ? BO_GATE_DECAY : BO_GATE_NONE,
                               .unit = p->unit,
+                              .iterations = p->iterations,
+                              .tolerance = p->tolerance,
                               .chunk = p->chunk};
     bo_attention *attention;
     assert_ok(context, bo_attention_create(context, &desc, &attention));

@@ -188,7 +188,7 @@ static void descriptions_are_those_of_the_table(void **state)
                      HEADS * sums);
         if (d->kind == BO_ATTENTION_POWER) assert_close(d->power, 2, 0);
         if (d->kind == BO_ATTENTION_RIDGE && d->gate) {
-            assert_int_equal(d->iterations, 2 * DIM);
+            assert_int_equal(d->iterations, DIM);
             assert_close(d->tolerance, 1e-6, 0);
         }
         bo_attention_destroy(attention);

@@ -92,6 +92,7 @@ static const problem problems[] = {
      .unit = true,
      .weighed = true,
      .carried = true},
+    {"gated, directly", 4, 2, 5, 3, 1, {23}, .chunk = 8, .gated = true, .gates = 0.5, .iterations = 1, .carried = true},
     {"gates of all sizes", 1, 1, 3, 4, 1, {40}, .chunk = 16, .gated = true, .gates = 60, .lambda = 1},
 };
 
@@ -104,13 +105,17 @@ static void test_against_float64(void **state)
     (void)state;
 }
 
-/* Wider than a vector and than a chunk; outputs only, differences would take long. */
+/* Wider than a vector and than a chunk; outputs only, differences would take long. Small Λ, where conjugate gradients in
+ * float32 end nowhere: what is left is the rounding of the sums from chunk to chunk, which 32 keys in 32 dimensions, near
+ * to dependent, make some hundred times larger. */
 static void test_widths(void **state)
 {
     static const problem wide[] = {
         {"dim 64", 2, 1, 64, 64, 1, {150}, .lambda = 0.5},
         {"dim 33", 1, 1, 33, 17, 1, {70}, .chunk = 16, .weighed = true},
         {"dim 64, gated", 2, 1, 64, 64, 1, {150}, .lambda = 0.5, .gated = true, .gates = 0.02},
+        {"dim 32, a small lambda", 1, 1, 32, 32, 1, {100}, .unit = true, .lambda = 1e-4, .gated = true, .gates = 0.1},
+        {"dim 32, a tiny lambda", 1, 1, 32, 32, 1, {100}, .unit = true, .lambda = 1e-8, .gated = true, .gates = 0.1},
         {"dim 33, gated", 1, 1, 33, 17, 1, {70}, .chunk = 16, .weighed = true, .gated = true, .gates = 0.2},
     };
     bo_context *context = test_context(1);
@@ -119,7 +124,7 @@ static void test_widths(void **state)
         run *r = run_make(context, &d);
         run_forward(r, NULL);
         recur(&d, 1);
-        compare(wide[i].name, "out", d.outs, r->out, d.out, 1e-5);
+        compare(wide[i].name, "out", d.outs, r->out, d.out, wide[i].unit ? 1e-4 : 1e-5);
         run_free(r);
         discard(&d);
     }
