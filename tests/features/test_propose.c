@@ -266,6 +266,61 @@ static void a_proposal_stays_with_the_map(void **state)
     bo_context_destroy(context);
 }
 
+/* Chosen out of a proposal's candidates: the mean over seeds is the kernel's value, in float64, in a block and after a
+ * file; another draw needs the data again. */
+static void choices_of_a_proposal_keep_the_kernel(void **state)
+{
+    (void)state;
+    enum { SEEDS = 600, M = 8, ROWS = 40 };
+    const double roots[D] = {1.3, 1, 0.9};
+    const float pair[2 * D] = {0.4f, -0.3f, 0.2f, 0.5f, 0.1f, -0.4f};
+    bo_context *context = test_context(1);
+    bo_features *map = positive(context, D, M, BO_DRAW_ORTHOGONAL, 1), *f, *loaded;
+    float x[2 * ROWS * D], z[2 * M], block[2 * M], scales[2];
+    double factor[D * D], wide[2 * D], exact[2 * M], sum = 0, squares = 0, dot = 0;
+    char path[64], *scratch = aligned_alloc(64, bo_features_block_bytes(map, 2) + 64);
+    bo_sample q = {x, ROWS, D}, k = {x + ROWS * D, ROWS, D};
+    test_inputs(1, 2 * ROWS * D, x);
+    for (size_t i = 0; i < ROWS * D; i++) x[i] *= 0.5f; /* queries are smaller than keys */
+    for (size_t i = 0; i < 2 * D; i++) wide[i] = (double)pair[i];
+    for (size_t j = 0; j < D; j++) dot += wide[j] * wide[D + j];
+    skewed(roots, factor);
+    for (uint64_t s = 0; s < SEEDS; s++) {
+        bo_origin origin = {.seed = s, .factor = factor, .q = &q, .k = &k, .candidates = 4 * M};
+        double value = 0;
+        assert_ok(context, bo_features_like(context, map, &origin, &f));
+        assert_ok(context, bo_features_apply(context, f, 2, pair, D, z, M));
+        for (size_t i = 0; i < M; i++) value += (double)z[i] * (double)z[M + i];
+        sum += value / SEEDS;
+        squares += value * value / SEEDS;
+        if (s + 1 < SEEDS) bo_features_destroy(f);
+    }
+    assert_close(sum, exp(dot), z_limit * sqrt((squares - sum * sum) / SEEDS));
+    assert_true(bo_features_resampled(f) && f->chosen && f->proposal);
+    assert_true(isnan(bo_features_variance(f, pair, pair + D)));
+    assert_true(bo_features_choice_variance(f, z, z + M) > 0 && bo_features_candidate_variance(f, pair, pair + D) > 0);
+    assert_ok(context, bo_features_apply_f64(context, f, 2, wide, D, exact, M));
+    bo_features_block(f, 2, pair, D, block, M, scales, scratch);
+    for (size_t i = 0; i < 2 * M; i++) {
+        assert_close((double)z[i], exact[i], 1e-5 * exact[i]);
+        assert_close((double)block[i] * exp((double)scales[i / M]), exact[i], 1e-5 * exact[i]);
+    }
+    snprintf(path, sizeof path, "test_propose_choice_%ld.safetensors", (long)getpid());
+    assert_ok(context, bo_features_save(context, f, path));
+    assert_ok(context, bo_features_load(context, path, &loaded));
+    unlink(path);
+    float again[2 * M];
+    assert_ok(context, bo_features_apply(context, loaded, 2, pair, D, again, M));
+    assert_memory_equal(z, again, sizeof z);
+    assert_fails(context, BO_UNSUPPORTED, "sampling optimal", bo_features_redraw(context, loaded, 3));
+    assert_fails(context, BO_UNSUPPORTED, "sampling optimal", bo_features_propose(context, f, NULL));
+    bo_features_destroy(loaded);
+    bo_features_destroy(f);
+    bo_features_destroy(map);
+    free(scratch);
+    bo_context_destroy(context);
+}
+
 static void what_does_not_fit_is_refused(void **state)
 {
     (void)state;
@@ -350,6 +405,7 @@ int main(void)
         cmocka_unit_test(tiny_weights_are_not_lost),
         cmocka_unit_test(a_redraw_is_a_draw_with_that_seed),
         cmocka_unit_test(a_proposal_stays_with_the_map),
+        cmocka_unit_test(choices_of_a_proposal_keep_the_kernel),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(any_allocation_may_fail),
     };
