@@ -271,9 +271,9 @@ static void a_proposal_stays_with_the_map(void **state)
 static void choices_of_a_proposal_keep_the_kernel(void **state)
 {
     (void)state;
-    enum { SEEDS = 600, M = 8, ROWS = 40 };
-    const double roots[D] = {1.3, 1, 0.9};
-    const float pair[2 * D] = {0.4f, -0.3f, 0.2f, 0.5f, 0.1f, -0.4f};
+    enum { SEEDS = 3000, M = 16, ROWS = 40 };
+    const double roots[D] = {0.8, 1, 0.9}; /* not for this data, so that there is something to choose */
+    const float pair[2 * D] = {0.1f, -0.2f, 0.1f, 0.2f, 0.1f, -0.1f}; /* the choice is for larger ones */
     bo_context *context = test_context(1);
     bo_features *map = positive(context, D, M, BO_DRAW_ORTHOGONAL, 1), *f, *loaded;
     float x[2 * ROWS * D], z[2 * M], block[2 * M], scales[2];
@@ -281,7 +281,7 @@ static void choices_of_a_proposal_keep_the_kernel(void **state)
     char path[64], *scratch = aligned_alloc(64, bo_features_block_bytes(map, 2) + 64);
     bo_sample q = {x, ROWS, D}, k = {x + ROWS * D, ROWS, D};
     test_inputs(1, 2 * ROWS * D, x);
-    for (size_t i = 0; i < ROWS * D; i++) x[i] *= 0.5f; /* queries are smaller than keys */
+    for (size_t i = 0; i < ROWS * D; i++) x[i] *= 1.5f; /* queries are larger than keys */
     for (size_t i = 0; i < 2 * D; i++) wide[i] = (double)pair[i];
     for (size_t j = 0; j < D; j++) dot += wide[j] * wide[D + j];
     skewed(roots, factor);
@@ -297,6 +297,9 @@ static void choices_of_a_proposal_keep_the_kernel(void **state)
     }
     assert_close(sum, exp(dot), z_limit * sqrt((squares - sum * sum) / SEEDS));
     assert_true(bo_features_resampled(f) && f->chosen && f->proposal);
+    float least = 1e9f, most = 0;
+    for (size_t i = 0; i < M; i++) least = fminf(least, f->chosen[i]), most = fmaxf(most, f->chosen[i]);
+    assert_true(most > 2 * least);
     assert_true(isnan(bo_features_variance(f, pair, pair + D)));
     assert_true(bo_features_choice_variance(f, z, z + M) > 0 && bo_features_candidate_variance(f, pair, pair + D) > 0);
     assert_ok(context, bo_features_apply_f64(context, f, 2, wide, D, exact, M));
