@@ -315,6 +315,13 @@ static void test_report(void **state)
     assert_true(r->solves.refactored > r->solves.systems / 2 && r->solves.largest_residual < 1e-5);
     run_free(r);
     discard(&d);
+    p.iterations = 1000, p.lambda = 1e-6; /* enough for steps that believe they are there and are not */
+    d = make(&p);
+    r = run_make(context, &d);
+    run_forward(r, NULL);
+    assert_true(r->solves.refactored > 0 && r->solves.largest_residual <= 1e-5);
+    run_free(r);
+    discard(&d);
     bo_context_destroy(context);
     (void)state;
 }
