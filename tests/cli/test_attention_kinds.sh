@@ -129,7 +129,7 @@ done
     for words in "^Solves .*148 systems" "steps a system" "largest residual" "systems solved directly"; do
         grep -q "$words" out || complain "the report of the solves lacks '$words': $(cat out)"
     done
-    attend $grouped --kind gated-ridge --gate G.npy --json
+    attend $grouped --kind gated-ridge --gate G.npy --iterations 40 --json
     [ "$(field out systems)" = 148 ] && [ "$(field out refactored)" = 0 ] || complain "solves as JSON: $(cat out)"
     expect "residual" "$(field out largest_residual)" '<' 1e-5
     attend $grouped --kind gated-ridge --gate G.npy --iterations 1 --json
