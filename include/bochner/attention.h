@@ -127,8 +127,8 @@ typedef struct bo_attention_desc {
     size_t iterations;  /* RIDGE with a gate: most steps of conjugate gradients before a system is solved directly, by a
                          * factor of H + Λ in double; 0: dim, which cost about as much as the factor … */
     double tolerance;   /* … and which end sooner where |residual| <= tolerance |q|; 0: 1e-6. By rounding up to ten times as
-                         * much may be left. Gradients of q and Λ are off by up to |H| / λ times that, those of k and v by
-                         * |H| / λ roundings of float32 */
+                         * much may be left, and gradients of q and Λ be off by |H| / λ times that. G and H are float32:
+                         * everything may be off by |H| / λ of its roundings */
     size_t capacity;    /* EXACT, POWER: most tokens a state holds; 0: 4096. A window needs no more than itself. */
     size_t chunk;       /* tokens taken at a time; 0: the planner's choice (bo_attention_plan) */
 } bo_attention_desc;
