@@ -106,11 +106,13 @@ done
     memory gla Q4.npy K.npy V.npy 4 2 37 5 G.npy 1 - | agrees O.npy "retention with gates of the data"
     attend $grouped --kind gla --gate G5.npy --out O.npy
     memory gla Q4.npy K.npy V.npy 4 2 37 5 G5.npy 5 - | agrees O.npy gla
-    attend $grouped --kind delta --beta B.npy --no-unit --scale 0.2 --out O2.npy
+    attend $grouped --kind delta --no-unit --out O2.npy
     UNIT=1
     attend $grouped --kind delta --out O.npy
     memory delta Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O.npy delta
-    compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "--no-unit, --beta and --scale change nothing"
+    compare "$(distance O2.npy O.npy)" '>' 1e-3 || complain "--no-unit changes nothing"
+    attend $grouped --kind ridge --unit --out O2.npy
+    memory ridge Q4.npy K.npy V.npy 4 2 37 5 1,1 1 - | agrees O2.npy "ridge, unit norms"
     attend $grouped --kind delta --beta B.npy --out O.npy
     memory delta Q4.npy K.npy V.npy 4 2 37 5 1,1 1 B.npy | agrees O.npy "delta, beta"
     attend $grouped --kind gated-delta --gate G.npy --beta B.npy --out O.npy
