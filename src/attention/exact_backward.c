@@ -10,6 +10,13 @@ static float mix_of(const bo_call *call, size_t head)
     return call->in->mix ? call->in->mix[head] : 1.0f;
 }
 
+/* Nothing in dO / sum and δ / sum may leave float further on. */
+static bool slope_fits(const bo_kernels *kernels, size_t width, const float *dout, float delta)
+{
+    double square = kernels->dot(width, dout, dout);
+    return fabsf(delta) <= BO_MOST_SLOPE && square <= (double)BO_MOST_SLOPE * (double)BO_MOST_SLOPE;
+}
+
 /* top, dO / sum and δ / sum of the tile's rows. A denominator that was clamped is a constant: δ = 0. */
 static void begin_slope(bo_exact *work, size_t head, size_t first)
 {
@@ -24,8 +31,12 @@ static void begin_slope(bo_exact *work, size_t head, size_t first)
         const float *row = dout.at + r * dout.stride;
         float sum = call->tape.sum[at + r], inverse = 1.0f / fabsf(sum);
         tile->top[r] = call->tape.top[at + r] - log_mix;
-        kernels->scale(width, inverse, row, work->slope.dout + r * width);
-        work->slope.delta[r] = sum > 0.0f ? (float)kernels->dot(width, row, out.at + r * out.stride) * inverse : 0.0f;
+        float *scaled = work->slope.dout + r * width, *delta = &work->slope.delta[r];
+        kernels->scale(width, inverse, row, scaled);
+        *delta = sum > 0.0f ? (float)kernels->dot(width, row, out.at + r * out.stride) * inverse : 0.0f;
+        if (slope_fits(kernels, width, scaled, *delta)) continue;
+        memset(scaled, 0, width * sizeof *scaled);
+        *delta = 0.0f;
     }
     bo_exact_note(call, bo_rows_finite(kernels, tile->rows, width, dout.at, dout.stride));
 }

@@ -211,6 +211,9 @@ extern const bo_engine bo_engine_exact, bo_engine_linear, bo_engine_hybrid, bo_e
 bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size_t index);
 float *bo_tape_memory(const bo_call *call, size_t sequence, size_t key_head, size_t index);
 
+/* Beyond this what a gradient over the denominator is multiplied with may leave float: none flows from such a row. */
+#define BO_MOST_SLOPE 1e36f
+
 /* A task gives up: because it was told to, or else because it met what is not finite. */
 static inline void bo_note_stop(const bo_call *call)
 {

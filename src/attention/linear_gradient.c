@@ -6,9 +6,6 @@
 /* The hybrid's window may weigh e^-100 in the sums' units: what nothing in them answers to stays a number. */
 static const float most_exponent = 69.0f;
 
-/* Beyond this what dL/dn is multiplied with may leave float: no gradient flows from such a row. */
-static const float most_slope = 1e36f;
-
 /* Columns of a triangular right factor taken together: two vectors wide on the widest machines. */
 enum { COLUMNS = 32 };
 
@@ -148,7 +145,7 @@ static void output_gradient(const bo_linear *work, const float *dout, const floa
     kernels->scale(values, factor, dout, dn);
     dn[values] = sum > 0 && factor > 0 ? -factor * (float)kernels->dot(values, dout, out) : 0;
     for (size_t j = 0; j <= values; j++) {
-        if (fabsf(dn[j]) <= most_slope) continue;
+        if (fabsf(dn[j]) <= BO_MOST_SLOPE) continue;
         memset(dn, 0, (values + 1) * sizeof *dn);
         return;
     }
