@@ -305,21 +305,23 @@ BO_API void bo_calibration_destroy(bo_calibration *calibration); /* NULL is fine
 /* Takes in a batch: q, k, and the parameters of RFA, DARK and LEARNED; v and the rest are not looked at. */
 BO_API bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
                                     const bo_attention_inputs *inputs);
-/* What the data promises, for the key head where frequencies do worst. Second moments are of one frequency's estimate of
- * the kernel over independent q and k of the data, relative to E k(q, k)², as logarithms: 0 is perfect, and m independent
- * frequencies leave a relative variance of (exp(log_…) - 1) / m; couplings (orthogonal, …) less. Measured on some hundred
- * rows that the calibration keeps, which for norms beyond 2 or so see too few of the pairs that matter. */
+/* What the data promises, for the key head where frequencies do worst. Second moments are of one frequency's estimate
+ * of the kernel over independent q and k of the data, relative to E k(q, k)², as logarithms: 0 is perfect, and m
+ * independent frequencies leave a relative variance of (exp(log_…) - 1) / m; couplings (orthogonal, …) less. Measured
+ * on some hundred rows that the calibration keeps, which for norms beyond 2 or so see too few of the pairs that
+ * matter. */
 typedef struct bo_calibration_report {
     uint64_t rows;         /* of q and k, taken in */
     size_t key_head;
     double log_isotropic;  /* as drawn from the kernel's spectrum, N(0, I) */
-    double log_drawn;      /* as drawn now; of chosen ones with what the candidates add, which fade as they grow in number */
+    double log_drawn;      /* as drawn now; of chosen ones with what their candidates add, less the more there are */
     double log_floor;      /* the least there is, by optimal sampling: (E sqrt(E f(q)² E f(k)²))² */
 } bo_calibration_report;
 /* Draws the frequencies of every key head anew from the statistics, and makes the attention ready for use. draw as in
- * bo_attention_redraw, which takes other frequencies of the same proposal but cannot choose among candidates. Trigonometric
- * features are optimal as drawn, and stay so. Nobody else may be using the attention meanwhile; states made before no
- * longer fit it. Refused where no row has been added. On failure the attention is as it was. out may be NULL. */
+ * bo_attention_redraw, which takes other frequencies of the same proposal but cannot choose among candidates.
+ * Trigonometric features are optimal as drawn, and stay so. Nobody else may be using the attention meanwhile; states
+ * made before no longer fit it. Refused where no row has been added. On failure the attention is as it was. out may be
+ * NULL. */
 BO_API bo_status bo_calibration_apply(bo_context *context, const bo_calibration *calibration, bo_attention *attention,
                                       uint64_t draw, bo_calibration_report *out);
 
@@ -380,8 +382,9 @@ typedef struct bo_attention_advice {
     double target;                       /* relative error of the output asked for */
     bool reachable;
     struct {
-        bo_attention_desc desc; /* to create it, with `features` features, or `most`; calibrate where it has a proposal or
-                                   sampling OPTIMAL. POLYNOMIAL is (1 + s q·k / p)^p, RFA has the temperature that fits */
+        bo_attention_desc desc; /* to create it, with `features` features, or `most`; to be calibrated where it has a
+                                   proposal or sampling OPTIMAL. POLYNOMIAL is (1 + s q·k / p)^p; RFA has the
+                                   temperature that fits */
         size_t features;  /* fewest tried that reached the target; 0: none up to `most` */
         size_t most;      /* largest tried */
         double error;     /* of the output against softmax, measured on queries that nothing was learned from: over the
@@ -393,14 +396,14 @@ typedef struct bo_attention_advice {
     size_t map_count;
     char reason[512]; /* a sentence or two for a person; it begins with "none" where nothing reaches the target */
 } bo_attention_advice;
-/* Measures the data, then tries what estimates softmax: FAVOR with positive, hyperbolic and trigonometric features, with
- * every proposal, and with sampling OPTIMAL; TAYLOR and POLYNOMIAL of degree 2 and 4 where `most` has room for them; RFA;
- * and for causal attention HYBRID with the best of them. On up to eight heads, with up to two thousand of their keys:
- * on some of the queries until the target is reached, then on up to 2048 of them with three draws, each of which must
- * reach it; signed features must also leave every denominator at least half of what it is in closed form. Queries are
- * those at odd places; calibrations see the rows at even ones. Of desc: heads, key_heads, dim, value_dim, causal, scale,
- * features.seed. v NULL: random values of unit variance. target 0: 0.1. most 0: 4096 features (sampling OPTIMAL and HYBRID
- * try 1024 at most). */
+/* Measures the data, then tries what estimates softmax: FAVOR with positive, hyperbolic and trigonometric features,
+ * with every proposal, and with sampling OPTIMAL; TAYLOR and POLYNOMIAL of degree 2 and 4 where `most` has room for
+ * them; RFA; and for causal attention HYBRID with the best of them. On up to eight heads, with up to two thousand of
+ * their keys: on some of the queries until the target is reached, then on up to 2048 of them with three draws, each of
+ * which must reach it; signed features must also leave every denominator at least half of what it is in closed form.
+ * Queries are those at odd places; calibrations see the rows at even ones. Of desc: heads, key_heads, dim, value_dim,
+ * causal, scale, features.seed. v NULL: random values of unit variance. target 0: 0.1. most 0: 4096 features (sampling
+ * OPTIMAL and HYBRID try 1024 at most). */
 BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,
                                      double target, size_t most, bo_attention_advice *out);

@@ -6,8 +6,8 @@
 
 enum { BO_SEEN_ROWS = 1024 };
 
-/* One head of one sequence: some of its queries (at odd places, so that those at even ones may be learned from), at most
- * some thousands of its keys, and the exact answer. Arrays are contiguous. */
+/* One head of one sequence: some of its queries (at odd places, so that those at even ones may be learned from), at
+ * most some thousands of its keys, and the exact answer. Arrays are contiguous. */
 typedef struct bo_problem {
     size_t key_head; /* whose law is its own */
     size_t queries, keys;
@@ -37,8 +37,8 @@ void bo_survey_free(bo_survey *survey);
 /* Means over the queries that see at least two keys; 0 where none does. */
 void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share);
 
-/* Causal HYBRID attention needs keys that are neighbours, and those of a survey are not: the first tokens of some heads,
- * one after the other, as packed sequences of one head. */
+/* Causal HYBRID attention needs keys that are neighbours, and those of a survey are not: the first tokens of some
+ * heads, one after the other, as packed sequences of one head. */
 enum { BO_BEGINNINGS = 8 };
 typedef struct bo_beginnings {
     size_t lengths[BO_BEGINNINGS], count, tokens;

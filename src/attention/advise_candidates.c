@@ -133,8 +133,8 @@ static bo_status try_size(const contest *c, size_t features, double *error)
     return status;
 }
 
-/* On many queries: whether every draw reaches the target (none is tried after the first that does not), and the root mean
- * square of their errors. */
+/* On many queries: whether every draw reaches the target (none is tried after the first that does not), and the root
+ * mean square of their errors. */
 static bo_status confirm(const contest *c, size_t features, bool *reached, double *error)
 {
     bo_attention *attention;

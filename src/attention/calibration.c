@@ -1,5 +1,6 @@
-/* Taking batches in. With momentum μ a batch b moves every statistic by S ← μ S + (1 - μ) S_b; without, rows count alike:
- * S ← S + (S_b - S) n_b / n. Of the kept rows the same share, chosen at random, gives way to rows of the batch. */
+/* Taking batches in. With momentum μ a batch b moves every statistic by S ← μ S + (1 - μ) S_b; without, rows count
+ * alike: S ← S + (S_b - S) n_b / n. Of the kept rows the same share, chosen at random, gives way to rows of the
+ * batch. */
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"

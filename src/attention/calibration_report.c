@@ -1,6 +1,6 @@
-/* How good frequencies are for the data, by the second moment of a single one's estimate over independent rows of q and k:
- * c(w)² = E f(q, w)² E f(k, w)², with the weight of w in f. No importance sampling has less than (E c(w))², w ~ N(0, I)
- * (arXiv 2406.18802). Of positive features as drawn E c² is known for every pair of rows. Where a frequency has two
+/* How good frequencies are for the data, by the second moment of a single one's estimate over independent rows of q and
+ * k: c(w)² = E f(q, w)² E f(k, w)², with the weight of w in f. No importance sampling has less than (E c(w))², w ~ N(0,
+ * I) (arXiv 2406.18802). Of positive features as drawn E c² is known for every pair of rows. Where a frequency has two
  * features (HYPERBOLIC) c² bounds the second moment from above. */
 #include <math.h>
 #include <string.h>
@@ -115,8 +115,8 @@ static bo_status average(bo_context *context, const bo_features *map, const bo_s
     return status;
 }
 
-/* What a frequency that was chosen among candidates of a law adds up to, relative to E k²: the second moment of the choice,
- * and the variance of the candidates as far as they are not many. */
+/* What a frequency that was chosen among candidates of a law adds up to, relative to E k²: the second moment of the
+ * choice, and the variance of the candidates as far as they are not many. */
 static double log_chosen(const bo_features *map, double log_choice, double log_law)
 {
     double share = (double)bo_features_frequencies(map) / (double)bo_features_describe(map)->candidates;

@@ -38,8 +38,8 @@ bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head,
 size_t bo_side_rows(const bo_side *side);
 /* At most `most` rows, evenly spaced over all; returns how many. out: rows x width. */
 size_t bo_side_sample(const bo_side *side, size_t most, float *out);
-/* `wanted` rows, evenly spaced over all, the first at `offset` (in [0, 1)) of such a space: where they are more than there
- * are rows, rows come again. There is a row. */
+/* `wanted` rows, evenly spaced over all, the first at `offset` (in [0, 1)) of such a space: where they are more than
+ * there are rows, rows come again. There is a row. */
 void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *out);
 
 /* ---- moments --------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
-/* The laws that frequencies of positive features are drawn from, after the data has been seen. With
- * f(w, x) = D exp(wᵀA w + wᵀB x - |x|²/2), w ~ N(0, I), B = (I - 4A)^½ and D = |I - 4A|^¼ the estimate of exp(x·y) is
- * unbiased for every symmetric A < I/8 (Likhosherstov et al., arXiv 2205.15317 and 2302.00787). That is drawing w' = B w
- * ~ N(0, I - 4A) with the weight √(p/q)(w') = |B|^½ exp((|w|² - |w'|²)/4) = D exp(wᵀA w): a proposal with R = B. */
+/* The laws that frequencies of positive features are drawn from, after the data has been seen. With f(w, x) = D exp(wᵀA
+ * w + wᵀB x - |x|²/2), w ~ N(0, I), B = (I - 4A)^½ and D = |I - 4A|^¼ the estimate of exp(x·y) is unbiased for every
+ * symmetric A < I/8 (Likhosherstov et al., arXiv 2205.15317 and 2302.00787). That is drawing w' = B w ~ N(0, I - 4A)
+ * with the weight √(p/q)(w') = |B|^½ exp((|w|² - |w'|²)/4) = D exp(wᵀA w): a proposal with R = B. */
 #include <math.h>
 #include <string.h>
 #include "dark.h"

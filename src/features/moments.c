@@ -1,5 +1,5 @@
-/* Second moments of the estimate that one frequency makes of the kernel, over data on either side: what decides how many
- * frequencies are needed (Sernau, Bonacina, Saurous 2024, arXiv 2406.18802). */
+/* Second moments of the estimate that one frequency makes of the kernel, over data on either side: what decides how
+ * many frequencies are needed (Sernau, Bonacina, Saurous 2024, arXiv 2406.18802). */
 #include <math.h>
 #include "internal.h"
 

@@ -1,5 +1,5 @@
-/* Other frequencies: drawn anew, from another law with importance weights, or chosen by data. What changes a map in place
- * leaves it as it was on failure, and nobody else may be using it meanwhile. */
+/* Other frequencies: drawn anew, from another law with importance weights, or chosen by data. What changes a map in
+ * place leaves it as it was on failure, and nobody else may be using it meanwhile. */
 #ifndef BO_FEATURES_PROPOSE_H
 #define BO_FEATURES_PROPOSE_H
 
@@ -46,8 +46,8 @@ bool bo_features_flat(const bo_features *features);
 bo_status bo_features_check_choice(bo_context *context, const bo_features *features);
 bo_status bo_features_check_proposal(bo_context *context, const bo_features *features);
 
-/* For each frequency i, whose estimate of the kernel is f_i(x)·f_i(y), weight included: log E|f_i(x)|² over the rows, and
- * log sqrt(E|f_i(q)|² E|f_i(k)|²). */
+/* For each frequency i, whose estimate of the kernel is f_i(x)·f_i(y), weight included: log E|f_i(x)|² over the rows,
+ * and log sqrt(E|f_i(q)|² E|f_i(k)|²). */
 bo_status bo_features_log_energies(bo_context *context, const bo_features *features, const bo_sample *x,
                                    double *log_mean);
 bo_status bo_features_log_scores(bo_context *context, const bo_features *features, const bo_sample *q,

@@ -3,8 +3,8 @@
  * E[φ(x)·φ(y)] what it was.
  *
  *   optimal   q_i ~ sqrt(E|f_i(x)|² E|f_i(y)|²) over the data on either side of the kernel (Sernau, Bonacina, Saurous
- *             2024, arXiv 2406.18802): minimises the mean squared error of the kernel over pairs of the data; computed in
- *             logarithms, since positive features span many decades. Candidates that come from a proposal bring its
+ *             2024, arXiv 2406.18802): minimises the mean squared error of the kernel over pairs of the data; computed
+ *             in logarithms, since positive features span many decades. Candidates that come from a proposal bring its
  *             weights along: f_i has them
  *   leverage  q_i ~ the ridge leverage scores of the frequency's features, diag(ZᵀZ (ZᵀZ + λI)⁻¹) (Li et al. 2019)
  *

@@ -64,8 +64,8 @@ static int ascending(const void *a, const void *b)
 }
 
 /* What is advised has the error that is told, on other arrays of the same law, which it was not calibrated by: within a
- * quarter, in the median over pairs of data (each the median of draws). Causal: where every query sees all keys, outputs
- * are so much alike that their norm is one of few numbers, and scatters. */
+ * quarter, in the median over pairs of data (each the median of draws). Causal: where every query sees all keys,
+ * outputs are so much alike that their norm is one of few numbers, and scatters. */
 static void errors_hold_on_other_data(void **state)
 {
     (void)state;
@@ -93,8 +93,8 @@ static void errors_hold_on_other_data(void **state)
     bo_context_destroy(context);
 }
 
-/* The error is the root mean square of three draws over every query at an odd place. With a key head for each head, advice
- * tries the very maps that real attention has. */
+/* The error is the root mean square of three draws over every query at an odd place. With a key head for each head,
+ * advice tries the very maps that real attention has. */
 static void errors_are_those_of_three_draws(void **state)
 {
     (void)state;

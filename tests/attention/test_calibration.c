@@ -1,5 +1,5 @@
-/* Calibration: the statistics by their plain formulas, unbiased estimates from every law, attention that stays causal and
- * frozen. */
+/* Calibration: the statistics by their plain formulas, unbiased estimates from every law, attention that stays causal
+ * and frozen. */
 #include "calibrations.h"
 
 /* ---- statistics ------------------------------------------------------------------------------------------------- */
@@ -35,8 +35,8 @@ static void add_batch(bo_context *context, bo_calibration *c, const data *d, siz
     assert_ok(context, bo_calibration_add(context, c, &shape, &in));
 }
 
-/* Three batches of 90, 30 and 90 tokens: with momentum μ S = μ² S₁ + μ (1 - μ) S₂ + (1 - μ) S₃, without (90 S₁ + 30 S₂ +
- * 90 S₃) / 210. */
+/* Three batches of 90, 30 and 90 tokens: with momentum μ S = μ² S₁ + μ (1 - μ) S₂ + (1 - μ) S₃, without (90 S₁ + 30 S₂
+ * + 90 S₃) / 210. */
 static void moving_averages_are_the_plain_ones(void **state)
 {
     (void)state;
@@ -162,8 +162,8 @@ static void rows_are_those_after_the_front(void **state)
 
 /* ---- laws ------------------------------------------------------------------------------------------------------- */
 
-/* FAVOR++ and FAVOR# have the least second moment at the pairs that they are made for: one pair of rows is all the data,
- * and scaling R up or down in any direction makes it larger. */
+/* FAVOR++ and FAVOR# have the least second moment at the pairs that they are made for: one pair of rows is all the
+ * data, and scaling R up or down in any direction makes it larger. */
 static void proposals_are_the_best_of_their_kind(void **state)
 {
     (void)state;
@@ -273,8 +273,8 @@ static void estimates_stay_unbiased(void **state)
 
 /* ---- in use ----------------------------------------------------------------------------------------------------- */
 
-/* What was calibrated computes the same twice; a token changes nothing before it; the draw tells frequencies apart; states
- * of before no longer fit. */
+/* What was calibrated computes the same twice; a token changes nothing before it; the draw tells frequencies apart;
+ * states of before no longer fit. */
 static void calibrated_attention_is_causal_and_frozen(void **state)
 {
     (void)state;

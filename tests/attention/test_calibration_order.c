@@ -1,5 +1,5 @@
-/* What data-aware frequencies are for: the order of their errors at equal numbers of features, against exact softmax and
- * against what theory predicts for Gaussian data. */
+/* What data-aware frequencies are for: the order of their errors at equal numbers of features, against exact softmax
+ * and against what theory predicts for Gaussian data. */
 #include <bochner/attention.h>
 #include "testing.h"
 
@@ -63,8 +63,8 @@ static found measure(bo_context *context, bo_proposal proposal, bo_sampling samp
     return f;
 }
 
-/* log of the second moments over Gaussian data, relative to that of the kernel: dark.h, or per direction 1/√((1 + 2λ)(1 -
- * 6λ)), 1/(1 - 2λ) and 1/√(1 - 4λ²). */
+/* log of the second moments over Gaussian data, relative to that of the kernel: dark.h, or per direction 1/√((1 + 2λ)(1
+ * - 6λ)), 1/(1 - 2λ) and 1/√(1 - 4λ²). */
 static void theory(const double *lambda, double *isotropic, double *least)
 {
     *isotropic = *least = 0;
@@ -75,8 +75,8 @@ static void theory(const double *lambda, double *isotropic, double *least)
     }
 }
 
-/* Small enough for every law to have a variance that can be measured (the estimate's fourth moment exists): 512 rows and
- * 24 draws tell it within a fifth. Independent frequencies: what is predicted is what is found. */
+/* Small enough for every law to have a variance that can be measured (the estimate's fourth moment exists): 512 rows
+ * and 24 draws tell it within a fifth. Independent frequencies: what is predicted is what is found. */
 static void errors_are_as_predicted(void **state)
 {
     (void)state;
