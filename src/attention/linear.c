@@ -77,14 +77,6 @@ bo_linear_task bo_linear_task_make(const bo_call *call, size_t sequence, size_t 
                             .gate = stream.gate};
 }
 
-/* Asks for the rows of the next chunk while this one is computed: they would otherwise be waited for all at once. */
-static void fetch(bo_rows rows, size_t first, size_t end, size_t width)
-{
-    enum { LINE = 16 }; /* floats in a cache line */
-    for (size_t t = first; rows.at && t < end; t++)
-        for (size_t j = 0; j < width; j += LINE) __builtin_prefetch(rows.at + t * rows.stride + j, 0, 2);
-}
-
 /* Log scales hold the norm of the row itself: they are not finite where it is not, and nobody need look at it before. */
 static bool told(const bo_linear *linear)
 {
@@ -133,7 +125,7 @@ bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t fir
         if (!told(linear) && !bo_rows_finite(linear->kernels, queries, d->dim, rows, q.stride)) return false;
         bo_linear_map_queries(linear, queries, rows, q.stride);
         if (!bo_log_scales_fit(queries, linear->lq)) return false;
-        fetch(q, first + queries, bo_least(first + queries + linear->chunk, at->at->queries), d->dim);
+        bo_rows_fetch(q, first + queries, bo_least(first + queries + linear->chunk, at->at->queries), d->dim);
         bo_linear_queries(linear, queries, 0, bo_rows_from(at->v, first).at, at->v.stride, work->n, d->value_dim,
                           work->denominator, work->top);
         size_t tape = head * call->queries_total + at->at->query_start + first;
@@ -158,9 +150,9 @@ static bool forward_causal(const bo_linear_task *at, bo_linear_forward *work)
         bo_linear_record(at, &work->linear, first);
         if (!take_keys(at, &work->linear, first, rows)) return false;
         size_t next = first + rows, end = bo_least(next + chunk, tokens);
-        fetch(at->k, next, end, at->call->attention->desc.dim);
+        bo_rows_fetch(at->k, next, end, at->call->attention->desc.dim);
         if (!bo_linear_ask(at, work, first, rows)) return false;
-        fetch(at->v, next, end, at->call->attention->desc.value_dim);
+        bo_rows_fetch(at->v, next, end, at->call->attention->desc.value_dim);
         bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
     return true;

@@ -73,19 +73,6 @@ static bool back_queries(const bo_linear_reverse *at, back_work *work, size_t fi
     return true;
 }
 
-/* Without dout, or for queries that nothing depends on. */
-static void zero_queries(const bo_linear_reverse *at)
-{
-    const bo_call *call = at->call;
-    const bo_attention *attention = call->attention;
-    for (size_t g = 0; g < attention->group; g++) {
-        bo_rows dq = bo_rows_at(call, call->gradients->q, attention->desc.heads, attention->desc.dim, false,
-                                at->sequence, at->key_head * attention->group + g);
-        for (size_t t = 0; dq.at && t < call->sequences[at->sequence].queries; t++)
-            memset(dq.at + t * dq.stride, 0, attention->desc.dim * sizeof *dq.at);
-    }
-}
-
 /* ---- the sums' gradients at both ends ------------------------------------------------------------------------------- */
 
 static void begin_gradient(const bo_linear_reverse *at, back_work *work)
@@ -266,7 +253,6 @@ void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
     back_work work = back_make(call->attention, call->in, at->key_head, &call->plan, &carver);
     const void *initial = call->initial ? call->initial[at->sequence] : NULL;
     if (bo_front_wanted(call->gradients)) work.front = at->parameters;
-    if (!call->dout && !at->add) zero_queries(at);
     begin_gradient(at, &work);
     bool finite = (bo_linear_sweeps(call, at->sequence) ? reverse_causal : reverse_bidirectional)(at, &work, initial);
     if (!finite) bo_note_stop(call);
