@@ -60,7 +60,7 @@ static inline void random_attention(bo_rng *rng, random_case *c)
     if (d->kind == BO_ATTENTION_POWER && random_chance(rng, 0.7)) d->power = 0.3 + 4 * bo_rng_uniform(rng);
     if (kind_is_memory(kind) && random_chance(rng, 0.5)) d->unit = !d->unit;
     if (d->kind == BO_ATTENTION_RIDGE && d->gate && random_chance(rng, 0.3))
-        d->tolerance = pow(10, -5 - bo_rng_uniform(rng));
+        d->tolerance = pow(10, -3 - 3 * bo_rng_uniform(rng));
     if (d->kind == BO_ATTENTION_LINEAR && d->features.kernel != BO_KERNEL_CUSTOM && random_chance(rng, 0.2)) {
         for (size_t i = 0; i < 128; i++) c->length_scales[i] = (float)(0.5 + bo_rng_uniform(rng));
         d->features.length_scales = c->length_scales;
