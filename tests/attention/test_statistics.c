@@ -84,8 +84,9 @@ static void front(const trial *t, size_t head, size_t token, double *y)
     for (size_t i = 0; t->count[SIGMA] && i < WIDTH; i++) sigma[i] = (double)t->array[SIGMA][head * WIDTH + i];
     for (size_t i = 0; t->count[M] && i < t->d->rank * WIDTH; i++)
         m[i] = (double)t->array[M][head * t->d->rank * WIDTH + i];
-    oracle_front f = oracle_front_make(t->d, t->count[SIGMA] ? sigma : NULL, t->count[M] ? m : NULL);
-    oracle_front_apply(&f, x, y);
+    oracle_front f = oracle_front_make(t->d, t->count[SIGMA] ? sigma : NULL, t->count[M] ? m : NULL, NULL);
+    oracle_noise none = {0};
+    oracle_front_apply(&f, x, y, &none);
 }
 
 /* The kernel in closed form, by hand. */
