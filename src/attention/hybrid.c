@@ -120,7 +120,7 @@ static void finish_tile(task *t, size_t head, size_t first, size_t offset)
         bo_part far = {t->work.n + i * tile->value_dim, t->work.denominator[i], t->work.top[i]};
         bo_part_merge(call->attention, &far, bo_window_part(tile, r, call->in, head));
         float sum = bo_normalise(call->attention, far.denominator, far.numerator, out.at + r * out.stride);
-        bo_exact_note(call, isfinite(far.denominator));
+        bo_exact_note(call, bo_linear_finite(call->attention, far.denominator, far.numerator));
         if (!call->tape.top) continue;
         call->tape.top[tape + r] = far.top > -INFINITY ? far.top : 0.0f; /* no key at all: keep NaN out of backward */
         call->tape.sum[tape + r] = sum;

@@ -84,7 +84,7 @@ static bool step_window(const step_at *at, step_work *work, size_t row, size_t g
         bo_part far = {.numerator = work->far.n + (g + r) * values, .top = work->far.lq[i] + *sums.log_scale};
         far.denominator = (float)attention->kernels->dot(features, work->far.fq + i * features, sums.z);
         bo_part_merge(attention, &far, bo_window_part(&work->tile, r, at->in, head + r));
-        finite = finite && isfinite(far.denominator);
+        finite = finite && bo_linear_finite(attention, far.denominator, far.numerator);
         bo_normalise(attention, far.denominator, far.numerator, out + r * values);
     }
     return finite;

@@ -275,6 +275,38 @@ static void far_keys_beyond_measure_are_refused(void **unused)
     bo_context_destroy(context);
 }
 
+/* Values whose sums leave float32: the hybrid says so as the others do, of a sequence and token by token. */
+static void values_beyond_float_are_not_given(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"hybrid", "hybrid of elu", "hybrid of hedgehog", "favor", "exact"};
+    enum { LENGTH = 60, WIDTH = 4 };
+    bo_context *context = test_context(1);
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        bo_attention_desc desc = kind_desc(kind_named(names[n]), 1, 1, WIDTH, WIDTH, true, 16);
+        if (desc.kind == BO_ATTENTION_HYBRID) desc.window = 4;
+        bo_attention *attention;
+        assert_ok(context, bo_attention_create(context, &desc, &attention));
+        float q[LENGTH * WIDTH], v[LENGTH * WIDTH], out[LENGTH * WIDTH];
+        for (size_t i = 0; i < LENGTH * WIDTH; i++) q[i] = 0.1f * (float)(i % 7), v[i] = 2e38f;
+        bo_attention_inputs in = {.q = q, .k = q, .v = v};
+        bo_attention_shape shape = {.sequences = 1, .tokens = LENGTH};
+        assert_int_equal(bo_attention_forward(context, attention, &shape, &in, NULL, NULL, out, NULL), BO_NUMERIC);
+        void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
+        assert_ok(context, bo_attention_state_begin(context, attention, state));
+        bo_status status = BO_OK;
+        for (size_t t = 0; status == BO_OK && t < LENGTH; t++) {
+            bo_attention_inputs token = {.q = q + t * WIDTH, .k = q + t * WIDTH, .v = v + t * WIDTH};
+            status = bo_attention_step(context, attention, 1, &token, &state, out);
+            for (size_t j = 0; status == BO_OK && j < WIDTH; j++) assert_true(isfinite(out[j]));
+        }
+        assert_int_equal(status, BO_NUMERIC);
+        free(state);
+        bo_attention_destroy(attention);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +317,7 @@ int main(void)
         cmocka_unit_test(log_scales_lose_nothing),
         cmocka_unit_test(keys_beyond_measure_are_refused_at_once),
         cmocka_unit_test(far_keys_beyond_measure_are_refused),
+        cmocka_unit_test(values_beyond_float_are_not_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
