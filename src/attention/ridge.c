@@ -160,7 +160,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
         bo_note_stop(call);
         return;
     }
-    if (call->final)
+    if (call->final && call->sequences[sequence].keys) /* a state that was only asked stays as it is */
         memcpy(bo_state_memory(attention, call->final[sequence], key_head), work.memory,
                bo_ridge_memory(attention) * sizeof(float));
     report(call->in->solves, &work.solves);
@@ -185,18 +185,29 @@ static bo_ridge_rows token_at(const bo_attention_desc *d, const bo_attention_inp
                            .beta = {in->beta ? (float *)in->beta + at : NULL, 1}};
 }
 
-/* A chunk of one token, on the state's own memory. */
+/* The memory of a step: the state's own, or a copy where it is only asked, since the factor may be made anew and is
+ * written to even by tokens of zero. With a gate asking writes nothing. */
+static void step_memory(bo_ridge *work, float *own, float *memory, bool asks)
+{
+    work->memory = asks && !work->gated ? own : memory;
+    if (work->memory == own)
+        bo_ridge_begin(work, memory);
+    else
+        bo_ridge_refit(work);
+}
+
+/* A chunk of one token. */
 static void step(const bo_attention *attention, const bo_attention_inputs *in, size_t first, size_t count,
                  size_t key_head, void *const *states, float *out, atomic_bool *not_finite, void *scratch)
 {
     const bo_attention_desc *d = &attention->desc;
     bo_carver carver = {.at = scratch};
     bo_ridge work = bo_ridge_make(attention, in, key_head, 1, attention->group, &carver);
+    float *own = work.memory;
     for (size_t s = first; s < first + count; s++) {
         size_t head = s * d->heads + key_head * attention->group;
         bo_ridge_rows at = token_at(d, in, s * d->key_heads + key_head);
-        work.memory = bo_state_memory(attention, states[s], key_head);
-        bo_ridge_refit(&work);
+        step_memory(&work, own, bo_state_memory(attention, states[s], key_head), !in->k);
         bool finite = bo_ridge_keys(&work, &at, 0, 1);
         for (size_t g = 0; g < attention->group; g++) {
             bo_rows q = {(float *)in->q + (head + g) * d->dim, d->dim};

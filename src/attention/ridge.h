@@ -69,7 +69,7 @@ typedef struct bo_ridge {
     bo_front front;
     size_t dim, value_dim, chunk;
     bool gated;
-    float *memory; /* its own, or a state's */
+    float *memory; /* its own, or that of a state that takes a token in */
     float *lambda; /* dim */
     size_t rows, keys;
     float *k, *kt;         /* chunk x dim, dim x chunk */

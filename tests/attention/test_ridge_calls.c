@@ -101,6 +101,44 @@ static void test_asking(void **state)
     (void)state;
 }
 
+/* A question with another Λ, asked of a state that has a factor or of one that has none yet: not a bit of the state
+ * changes, and the answer is right. */
+static void test_asking_changes_nothing(void **state)
+{
+    bo_context *context = test_context(1);
+    for (int gates = 0; gates < 2; gates++) {
+        problem p = gates ? gated : plain;
+        p.sequences = 1, p.tokens_first = true;
+        data d = make(&p);
+        run *r = run_make(context, &d);
+        run_forward(r, NULL);
+        size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
+        char *fresh = malloc(bytes), *before = malloc(bytes);
+        assert_ok(context, bo_attention_state_begin(context, r->attention, before));
+        bo_attention_inputs other = inputs_from(r, 0), asked = {.q = r->in[Q] + 69 * p.heads * p.dim};
+        bo_attention_shape shape = {.sequences = 1, .tokens = 1, .no_keys = true, .layout = BO_LAYOUT_TOKENS_FIRST};
+        bo_attention_shape whole = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
+        float *found = floats_of(outs, NULL), *all = floats_of(70 * outs, NULL);
+        other.lambda = NULL; /* 1, where the state has 0.5 */
+        assert_ok(context, bo_attention_forward(context, r->attention, &whole, &other, NULL, NULL, all, NULL));
+        memcpy(fresh, before, bytes);
+        for (int which = 0; which < 2; which++) {
+            void *asks = which ? r->final[0] : fresh;
+            memcpy(before, asks, bytes);
+            assert_ok(context, bo_attention_step(context, r->attention, 1, &asked, &asks, found));
+            assert_memory_equal(before, asks, bytes);
+            assert_ok(context, bo_attention_extend(context, r->attention, &shape, &asked, &asks, found));
+            assert_memory_equal(before, asks, bytes);
+            for (size_t i = 0; i < outs; i++) assert_close(found[i], which ? all[69 * outs + i] : 0, 1e-4);
+        }
+        free(fresh), free(before), free(found), free(all);
+        run_free(r);
+        discard(&d);
+    }
+    bo_context_destroy(context);
+    (void)state;
+}
+
 /* A state made with one Λ and used with another answers as one that was made with the other. */
 static void test_other_lambda(void **state)
 {
@@ -361,6 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_asking),
+        cmocka_unit_test(test_asking_changes_nothing),
         cmocka_unit_test(test_other_lambda),
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_extremes),
