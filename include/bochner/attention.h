@@ -207,8 +207,9 @@ BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *a
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
 /* Where gradients go, each overwritten; NULL: not wanted. Shapes as in bo_attention_inputs; d log_gate is with
- * respect to log g (with CONVEX through the input weight too). Where m_k is not given, the gradient of m has both parts;
- * bias alike. initial: one array of bo_attention_state_gradient floats a sequence. */
+ * respect to log g (with CONVEX through the input weight too, unless that is at its least, as with a gate of 1). Where
+ * m_k is not given, the gradient of m has both parts; bias alike. initial: one array of bo_attention_state_gradient
+ * floats a sequence. */
 typedef struct bo_attention_gradients {
     float *q, *k, *v, *log_gate, *sigma, *m, *mix;
     float *const *initial;
@@ -218,7 +219,8 @@ typedef struct bo_attention_gradients {
 BO_API bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *attention,
                                          const bo_attention_shape *shape, size_t *bytes);
 /* `initial`, `out` and `tape` as they were in (and left by) forward. d_final: gradients with respect to the final
- * states, or NULL: none. dout may be NULL: zero. BO_UNSUPPORTED for a CUSTOM map without custom_backward. */
+ * states, or NULL: none. dout may be NULL: zero. BO_UNSUPPORTED for a CUSTOM map without custom_backward; BO_NUMERIC,
+ * and the array is named, where a gradient that is asked for leaves float. */
 BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *attention,
                                        const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                        const void *const *initial, const float *out, const void *tape,

@@ -1,4 +1,5 @@
 /* The public calls: check, plan, then run the engine's tasks, one for each key head of each sequence. */
+#include <math.h>
 #include <string.h>
 #include "calls.h"
 #include "parameters.h"
@@ -200,6 +201,7 @@ typedef struct backward_job {
     blocks scratch;
     float *parameters; /* groups x key_heads x parameter_floats */
     size_t groups, parameter_floats;
+    atomic_bool *too_large; /* some gradient has left float */
 } backward_job;
 
 /* A task is one key head of one group of sequences. */
@@ -210,9 +212,13 @@ static void backward_task(void *arg, size_t index, int worker)
     size_t key_heads = call->attention->desc.key_heads, sequences = call->shape->sequences;
     size_t group = index / key_heads, key_head = index % key_heads;
     size_t first = group * sequences / job->groups, end = (group + 1) * sequences / job->groups;
-    for (size_t s = first; s < end; s++)
+    for (size_t s = first; s < end; s++) {
         call->attention->engine->backward(call, s, key_head, job->parameters + index * job->parameter_floats,
                                           scratch_of(&job->scratch, index, worker));
+        bool gave_up = atomic_load(call->not_finite) || atomic_load(&call->watch->stopped);
+        /* At once, while they are in cache. */
+        if (!gave_up && !bo_gradients_finite(call, s, key_head)) atomic_store(job->too_large, true);
+    }
 }
 
 /* The gradient of a parameter is the sum over the groups; nothing where it is not wanted. */
@@ -227,6 +233,7 @@ static void sum_parameter(const backward_job *job, bo_parameter which)
         for (size_t g = 0; g < job->groups; g++)
             sum += (double)job->parameters[(g * key_heads + i / count) * job->parameter_floats + offset + i % count];
         out[i] = (float)sum;
+        if (!isfinite(out[i])) atomic_store(job->too_large, true);
     }
 }
 
@@ -242,8 +249,12 @@ static bo_status run_backward(bo_context *context, bo_call *call)
 {
     const bo_attention *attention = call->attention;
     size_t sequences = call->shape->sequences;
-    backward_job job = {
-        .call = call, .groups = bo_parameter_groups(sequences), .parameter_floats = bo_parameter_floats(attention)};
+    atomic_bool too_large;
+    atomic_init(&too_large, false);
+    backward_job job = {.call = call,
+                        .groups = bo_parameter_groups(sequences),
+                        .parameter_floats = bo_parameter_floats(attention),
+                        .too_large = &too_large};
     size_t tasks = job.groups * attention->desc.key_heads;
     BO_TRY(scratch_make(context, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
                         "attention's backward pass", &job.scratch));
@@ -263,7 +274,8 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     bo_free(job.parameters);
     if (!ready) return BO_MEMORY;
     if (atomic_load(&watch.stopped)) return BO_CANCELLED;
-    return atomic_load(call->not_finite) ? bo_inputs_blame(context, call) : BO_OK;
+    if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
+    return atomic_load(&too_large) ? bo_gradients_blame(context, call) : BO_OK;
 }
 
 static bo_status check_gradients(bo_context *context, const bo_call *call, const bo_geometry *geometry)

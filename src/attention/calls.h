@@ -44,6 +44,10 @@ bo_status bo_gates_check(bo_context *context, const bo_call *call);
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call);
 /* Names the first number among the inputs that is not finite. */
 bo_status bo_inputs_blame(bo_context *context, const bo_call *call);
+/* The gradients of one key head of a sequence are finite, those that are wanted; of parameters apart. */
+bool bo_gradients_finite(const bo_call *call, size_t sequence, size_t key_head);
+/* Names the first number among the gradients that is not finite, or among the inputs where one is not. */
+bo_status bo_gradients_blame(bo_context *context, const bo_call *call);
 /* No state is written for two sequences, nor for one while another reads it (initial may be NULL). */
 bo_status bo_states_apart(bo_context *context, size_t count, const void *const *initial, void *const *final);
 bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,

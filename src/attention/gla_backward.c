@@ -89,16 +89,13 @@ static query_rows queries_at(const bo_gla_task *at, size_t g, size_t first)
         .dq = bo_rows_from(bo_rows_at(call, call->gradients->q, d->heads, d->dim, false, at->sequence, head), first)};
 }
 
-/* dq (rows x dim) of s q becomes the gradient of the rows themselves. False: numbers left float. */
-static bool give_queries(const bo_gla_block *block, size_t rows, const query_rows *at, float *dq)
+/* dq (rows x dim) of s q becomes the gradient of the rows themselves. */
+static void give_queries(const bo_gla_block *block, size_t rows, const query_rows *at, float *dq)
 {
-    size_t size = rows * block->dim;
-    if (!block->kernels->finite(size, dq)) return false;
-    block->kernels->scale(size, (float)block->attention->desc.scale, dq, dq);
+    block->kernels->scale(rows * block->dim, (float)block->attention->desc.scale, dq, dq);
     if (at->dq.at)
         bo_front_backward(&block->front, BO_OF_QUERIES, rows, at->q.at, at->q.stride, dq, at->dq.at, at->dq.stride,
                           NULL);
-    return true;
 }
 
 /* ---- a block --------------------------------------------------------------------------------------------------- */
@@ -123,7 +120,7 @@ static void back_later(back_work *work, const float *st, const float *v, size_t 
     }
 }
 
-/* One query head: dq, what it adds to dk, dv, G and the gates' gradients. */
+/* One query head: dq, what it adds to dk, dv, G and the gates' gradients. False: dout is not finite. */
 static bool back_queries(back_work *work, const query_rows *at, const float *st, float *g)
 {
     bo_gla_block *block = &work->block;
@@ -145,7 +142,8 @@ static bool back_queries(back_work *work, const query_rows *at, const float *st,
     kernels->gated_gradients(rows, dim, work->w, BO_GATED_ROWS, block->q, block->k, block->ldk, block->g, work->dq,
                              work->dk, work->dlog);
     kernels->multiply(dim, values, rows, block->q_upto, 1, dim, dout, ldo, true, g, values);
-    return give_queries(block, rows, at, work->dq);
+    give_queries(block, rows, at, work->dq);
+    return true;
 }
 
 static void give_rows(bo_rows to, size_t rows, size_t width, const float *from)
@@ -170,20 +168,14 @@ static key_gradients gradients_at(const bo_gla_task *at, size_t first)
         .gate = bo_rows_from(bo_rows_at(call, to->log_gate, d->key_heads, d->dim, true, sequence, head), first)};
 }
 
-/* False: numbers left float. */
-static bool give_keys(const back_work *work, bo_rows k, const key_gradients *to)
+static void give_keys(const back_work *work, bo_rows k, const key_gradients *to)
 {
     const bo_gla_block *block = &work->block;
-    const bo_kernels *kernels = block->kernels;
     size_t rows = block->rows, dim = block->dim, values = block->value_dim;
-    if (!kernels->finite(rows * dim, work->dk) || !kernels->finite(rows * values, work->dv) ||
-        !kernels->finite(rows * dim, work->dlog))
-        return false;
     if (to->k.at)
         bo_front_backward(&block->front, BO_OF_KEYS, rows, k.at, k.stride, work->dk, to->k.at, to->k.stride, NULL);
     give_rows(to->v, rows, values, work->dv);
     give_rows(to->gate, rows, dim, work->dlog);
-    return true;
 }
 
 static bool back_block(const bo_gla_task *at, back_work *work, size_t first, size_t rows, const float *st)
@@ -209,7 +201,8 @@ static bool back_block(const bo_gla_task *at, back_work *work, size_t first, siz
         bo_gla_fetch(query.dq, 0, rows, block->dim);
         if (!back_queries(work, &query, st, work->g)) return false;
     }
-    return give_keys(work, bo_rows_from(at->k, first), &to);
+    give_keys(work, bo_rows_from(at->k, first), &to);
+    return true;
 }
 
 /* ---- the pass -------------------------------------------------------------------------------------------------- */
@@ -277,7 +270,7 @@ static bool reverse_asking(const bo_gla_task *at, back_work *work, const float *
                               work->dq, dim);
             kernels->multiply(dim, values, rows, block->q, 1, dim, query.dout.at, query.dout.stride, true, work->g,
                               values);
-            if (!give_queries(block, rows, &query, work->dq)) return false;
+            give_queries(block, rows, &query, work->dq);
         }
     }
     return true;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "calls.h"
+#include "kept.h"
 #include "parameters.h"
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
@@ -128,19 +129,27 @@ bo_status bo_states_check(bo_context *context, const bo_attention *attention, co
 
 /* ---- blame ----------------------------------------------------------------------------------------------------- */
 
-static bool blame(bo_context *context, const bo_call *call, const char *name, const float *array, size_t heads,
-                  size_t width, bool keys)
+/* An array with a row for each head and token of a call. */
+typedef struct row_array {
+    const char *name;
+    const float *values;
+    size_t heads, width;
+    bool keys; /* one row a key, else one a query */
+} row_array;
+
+/* Says where the first number that is not finite is, and then `advice`; false: there is none. */
+static bool blame(bo_context *context, const bo_call *call, const row_array *of, const char *advice)
 {
     for (size_t s = 0; s < call->shape->sequences; s++) {
-        size_t tokens = keys ? call->sequences[s].keys : call->sequences[s].queries;
-        for (size_t h = 0; h < heads; h++) {
-            bo_rows rows = bo_rows_at(call, array, heads, width, keys, s, h);
+        size_t tokens = of->keys ? call->sequences[s].keys : call->sequences[s].queries;
+        for (size_t h = 0; h < of->heads; h++) {
+            bo_rows rows = bo_rows_at(call, of->values, of->heads, of->width, of->keys, s, h);
             for (size_t t = 0; rows.at && t < tokens; t++) {
                 const float *row = rows.at + t * rows.stride;
                 size_t j = 0;
-                while (j < width && isfinite(row[j])) j++;
-                if (j == width) continue;
-                bo_fail(context, BO_NUMERIC, BO_NOT_FINITE, name, (double)row[j], s, h, t, j);
+                while (j < of->width && isfinite(row[j])) j++;
+                if (j == of->width) continue;
+                bo_fail(context, BO_NUMERIC, BO_NOT_FINITE_AT "; %s", of->name, (double)row[j], s, h, t, j, advice);
                 return true;
             }
         }
@@ -214,34 +223,114 @@ static bo_status blame_largest(bo_context *context, const bo_call *call)
         worst.name, worst.norm, worst.sequence, worst.head, worst.token);
 }
 
+/* The gradient of some final or initial state. */
+static bool blame_states(bo_context *context, const bo_call *call, const char *name, const float *const *gradients,
+                         const char *advice)
+{
+    size_t floats = bo_attention_state_gradient(call->attention);
+    for (size_t s = 0; gradients && s < call->shape->sequences; s++)
+        for (size_t i = 0; i < floats; i++) {
+            if (isfinite(gradients[s][i])) continue;
+            bo_fail(context, BO_NUMERIC,
+                    "attention: the gradient of the %s state of sequence %zu is %g at number %zu; %s", name, s,
+                    (double)gradients[s][i], i, advice);
+            return true;
+        }
+    return false;
+}
+
+/* Some input was not finite, and is named. */
+static bool blame_inputs(bo_context *context, const bo_call *call)
+{
+    static const char advice[] = "expected a finite number";
+    const bo_attention_desc *d = &call->attention->desc;
+    const row_array arrays[] = {{"q", call->in->q, d->heads, d->dim, false},
+                                {"k", call->in->k, d->key_heads, d->dim, true},
+                                {"v", call->in->v, d->key_heads, d->value_dim, true},
+                                {"dout", call->dout, d->heads, d->value_dim, false}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        if (blame(context, call, &arrays[i], advice)) return true;
+    return blame_states(context, call, "final", call->d_final, advice);
+}
+
 bo_status bo_inputs_blame(bo_context *context, const bo_call *call)
 {
+    return blame_inputs(context, call) ? BO_NUMERIC : blame_largest(context, call);
+}
+
+bo_status bo_gradients_blame(bo_context *context, const bo_call *call)
+{
+    static const char advice[] = "it has left float32: scale dout (or the inputs) down";
     const bo_attention_desc *d = &call->attention->desc;
-    if (blame(context, call, "q", call->in->q, d->heads, d->dim, false)) return BO_NUMERIC;
-    if (blame(context, call, "k", call->in->k, d->key_heads, d->dim, true)) return BO_NUMERIC;
-    if (blame(context, call, "v", call->in->v, d->key_heads, d->value_dim, true)) return BO_NUMERIC;
-    if (blame(context, call, "dout", call->dout, d->heads, d->value_dim, false)) return BO_NUMERIC;
-    return blame_largest(context, call);
+    const bo_attention_gradients *g = call->gradients;
+    if (blame_inputs(context, call)) return BO_NUMERIC;
+    const row_array arrays[] = {{"the gradient of q", g->q, d->heads, d->dim, false},
+                                {"the gradient of k", g->k, d->key_heads, d->dim, true},
+                                {"the gradient of v", g->v, d->key_heads, d->value_dim, true},
+                                {"the gradient of log_gate", g->log_gate, d->key_heads, bo_gate_width(d), true},
+                                {"the gradient of beta", g->beta, d->key_heads, 1, true}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        if (blame(context, call, &arrays[i], advice)) return BO_NUMERIC;
+    if (blame_states(context, call, "initial", (const float *const *)g->initial, advice)) return BO_NUMERIC;
+    return bo_parameter_gradients_blame(context, call->attention, g, advice);
 }
 
 /* ---- a look at everything -------------------------------------------------------------------------------------- */
 
+/* All rows of one head of a sequence; an array that is NULL has none. */
+static bool head_finite(const bo_call *call, const row_array *of, size_t sequence, size_t head)
+{
+    const bo_sequence *at = &call->sequences[sequence];
+    bo_rows rows = bo_rows_at(call, of->values, of->heads, of->width, of->keys, sequence, head);
+    return !rows.at ||
+           bo_rows_finite(call->kernels, of->keys ? at->keys : at->queries, of->width, rows.at, rows.stride);
+}
+
+/* q, k, v of one key head and its group, or their gradients. */
+static bool group_finite(const bo_call *call, const float *q, const float *k, const float *v, size_t sequence,
+                         size_t key_head)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    size_t group = call->attention->group;
+    const row_array of_q = {.values = q, .heads = d->heads, .width = d->dim},
+                    of_k = {.values = k, .heads = d->key_heads, .width = d->dim, .keys = true},
+                    of_v = {.values = v, .heads = d->key_heads, .width = d->value_dim, .keys = true};
+    bool finite = head_finite(call, &of_k, sequence, key_head) && head_finite(call, &of_v, sequence, key_head);
+    for (size_t g = 0; finite && g < group; g++) finite = head_finite(call, &of_q, sequence, key_head * group + g);
+    return finite;
+}
+
+/* The gradient of one key head's part of an initial state. */
+static bool state_finite(const bo_call *call, const float *gradient, size_t key_head)
+{
+    const bo_attention *attention = call->attention;
+    const bo_attention_desc *d = &attention->desc;
+    const bo_kernels *kernels = call->kernels;
+    if (attention->engine->memory_gradient)
+        return kernels->finite(attention->engine->memory_gradient(attention),
+                               bo_memory_gradient(attention, gradient, key_head));
+    return kernels->finite(attention->count * (d->value_dim + 1), bo_sums_gradient(attention, gradient, key_head)) &&
+           kernels->finite(attention->held * (d->dim + d->value_dim), bo_kept_gradient(attention, gradient, key_head));
+}
+
+bool bo_gradients_finite(const bo_call *call, size_t sequence, size_t key_head)
+{
+    const bo_attention_desc *d = &call->attention->desc;
+    const bo_attention_gradients *g = call->gradients;
+    const row_array gates = {.values = g->log_gate, .heads = d->key_heads, .width = bo_gate_width(d), .keys = true},
+                    betas = {.values = g->beta, .heads = d->key_heads, .width = 1, .keys = true};
+    return group_finite(call, g->q, g->k, g->v, sequence, key_head) && head_finite(call, &gates, sequence, key_head) &&
+           head_finite(call, &betas, sequence, key_head) &&
+           (!g->initial || state_finite(call, g->initial[sequence], key_head));
+}
+
 static void look_task(void *arg, size_t index, int worker)
 {
     const bo_call *call = arg;
-    const bo_attention_desc *d = &call->attention->desc;
-    size_t sequence = index / d->key_heads, key_head = index % d->key_heads, group = call->attention->group;
-    const bo_sequence *at = &call->sequences[sequence];
-    bo_rows k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, sequence, key_head);
-    bo_rows v = bo_rows_at(call, call->in->v, d->key_heads, d->value_dim, true, sequence, key_head);
-    bool finite = !k.at || (bo_rows_finite(call->kernels, at->keys, d->dim, k.at, k.stride) &&
-                            bo_rows_finite(call->kernels, at->keys, d->value_dim, v.at, v.stride));
-    for (size_t g = 0; finite && g < group; g++) {
-        bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, sequence, key_head * group + g);
-        finite = bo_rows_finite(call->kernels, at->queries, d->dim, q.at, q.stride);
-    }
+    size_t key_heads = call->attention->desc.key_heads;
     (void)worker;
-    if (!finite) atomic_store(call->not_finite, true);
+    if (!group_finite(call, call->in->q, call->in->k, call->in->v, index / key_heads, index % key_heads))
+        atomic_store(call->not_finite, true);
 }
 
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call)

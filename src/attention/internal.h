@@ -221,7 +221,8 @@ static inline void bo_note_stop(const bo_call *call)
 }
 
 /* What is said of a number that is not finite: array, number, sequence, head, token, column. */
-#define BO_NOT_FINITE "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu; expected a finite number"
+#define BO_NOT_FINITE_AT "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu"
+#define BO_NOT_FINITE    BO_NOT_FINITE_AT "; expected a finite number"
 
 /* Asks for rows first … end - 1 while others are computed: they would otherwise be waited for one by one. Nothing where
  * there are none. */

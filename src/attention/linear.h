@@ -117,7 +117,7 @@ float bo_log_input(const bo_attention *attention, float log_gate);
 void bo_linear_settle(bo_linear *work, const float *log_gate);
 /* row[j] *= exp(c[j] + b[t] - r[t]) for j < t; returns the row's sum. */
 float bo_linear_weigh(const bo_linear *work, size_t t, float *row);
-/* d log (1 - g) / d log g of a convex gate: -g / (1 - g), the least 1 - g as above. */
+/* d log (1 - g) / d log g of a convex gate: -g / (1 - g), and 0 where 1 - g is at its least. */
 double bo_input_slope(float log_gate);
 
 /* One key: the running log scale after it, what the sums before are worth then, and what the key is. */

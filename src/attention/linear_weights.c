@@ -3,7 +3,7 @@
 #include <string.h>
 #include "linear.h"
 
-/* Least input weight 1 - g: its logarithm stays finite, and so does the gradient of a gate of exactly 1. */
+/* Least input weight 1 - g, so that its logarithm stays finite; where it is this, it does not depend on g. */
 static const float least_input = 1e-30f;
 
 /* Log gates below this count as this: sums of them leave double its digits, and nothing is left of the past anyway. */
@@ -22,7 +22,8 @@ float bo_log_input(const bo_attention *attention, float log_gate)
 
 double bo_input_slope(float log_gate)
 {
-    return -exp((double)log_gate) / fmax(-expm1((double)log_gate), (double)least_input);
+    double input = -expm1((double)log_gate);
+    return input > (double)least_input ? -exp((double)log_gate) / input : 0;
 }
 
 /* Sums of gates may be far larger than any exponent that counts, so they cancel in double. */

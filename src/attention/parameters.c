@@ -111,3 +111,17 @@ bo_status bo_parameter_gradients_check(bo_context *context, const bo_attention *
                            bo_gate_name(d->gate));
     return BO_OK;
 }
+
+bo_status bo_parameter_gradients_blame(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_gradients *gradients, const char *advice)
+{
+    for (int p = 0; p < BO_PARAMETER_COUNT; p++) {
+        const float *values = bo_parameter_gradient(gradients, (bo_parameter)p);
+        size_t count = attention->desc.key_heads * bo_parameter_size(attention, (bo_parameter)p), i = 0;
+        while (values && i < count && isfinite(values[i])) i++;
+        if (values && i < count)
+            return bo_fail(context, BO_NUMERIC, "attention: the gradient of %s[%zu] is %g; %s", definitions[p].name, i,
+                           (double)values[i], advice);
+    }
+    return bo_fail(context, BO_NUMERIC, "attention: a gradient has left float32");
+}

@@ -30,5 +30,8 @@ bo_status bo_parameters_check(bo_context *context, const bo_attention *attention
 /* Every gradient asked for is of a parameter this attention has. */
 bo_status bo_parameter_gradients_check(bo_context *context, const bo_attention *attention,
                                        const bo_attention_gradients *gradients);
+/* Names the first of them that is not finite, then `advice`. */
+bo_status bo_parameter_gradients_blame(bo_context *context, const bo_attention *attention,
+                                       const bo_attention_gradients *gradients, const char *advice);
 
 #endif

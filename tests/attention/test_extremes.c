@@ -307,6 +307,103 @@ static void values_beyond_float_are_not_given(void **unused)
     bo_context_destroy(context);
 }
 
+/* Backward with dout times `size`, all gradients wanted, those of the initial states too. */
+static bo_status backward_of_size(trial *t, float size)
+{
+    for (size_t i = 0; i < t->count[OUT]; i++) t->gradient[OUT][i] *= size;
+    trial_forward(t);
+    float *wanted[TRIAL_ARRAYS];
+    for (size_t i = 0; i < TRIAL_ARRAYS; i++) wanted[i] = t->count[i] ? t->gradient[i] : NULL;
+    bo_attention_gradients g = trial_gradients(wanted, t->initial ? t->d_initial : NULL);
+    bo_attention_inputs in = trial_inputs(t);
+    return bo_attention_backward(t->context, t->attention, &t->desc.shape, &in, (const void *const *)t->initial,
+                                 t->array[OUT], t->tape, t->gradient[OUT], NULL, &g);
+}
+
+/* Gradients that float32 cannot hold: none is given as if it were one, whatever the kind. */
+static void gradients_beyond_float_are_not_given(void **unused)
+{
+    (void)unused;
+    static const float sizes[] = {1e10f, 1e20f, 1e30f};
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < 3 * KINDS; i++) {
+        trial_desc desc = {.name = kinds[i / 3].name,
+                           .attention = kind_desc(&kinds[i / 3], 2, 1, 8, 4, true, 16),
+                           .shape = {.sequences = 2, .tokens = 40},
+                           .past = 3,
+                           .seed = 5};
+        trial t = trial_make(context, &desc);
+        for (size_t j = 0; j < t.count[V]; j++) t.array[V][j] *= 1e25f;
+        bo_status status = backward_of_size(&t, sizes[i % 3]);
+        if (status == BO_OK) assert_finite(&t, "v of 1e25");
+        for (size_t s = 0; status == BO_OK && s < 2; s++)
+            for (size_t j = 0; j < t.gradient_floats; j++) assert_true(isfinite(t.d_initial[s][j]));
+        if (status != BO_OK) assert_int_equal(status, BO_NUMERIC);
+        /* divided ones may leave rows out: attention.h, clamp */
+        if (sizes[i % 3] == 1e30f && kind_is_memory(&kinds[i / 3])) assert_int_equal(status, BO_NUMERIC);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* And the array is named. */
+static void gradients_beyond_float_are_named(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *kind, *words;
+        trial_array only; /* OUT: that of the initial state */
+    } cases[] = {{"delta", "the gradient of q is", Q},
+                 {"gated delta", "the gradient of log_gate is", LOG_GATE},
+                 {"ridge", "the gradient of k is", K},
+                 {"ridge", "the gradient of lambda[", LAMBDA},
+                 {"delta", "the gradient of beta is", BETA},
+                 {"retention", "the gradient of log_decay[", LOG_DECAY},
+                 {"ridge", "the gradient of the initial state of sequence 0 is", OUT}};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trial_desc desc = {.name = cases[i].kind,
+                           .attention = kind_desc(kind_named(cases[i].kind), 2, 1, 8, 4, true, 16),
+                           .shape = {.sequences = 1, .tokens = 40},
+                           .past = 3,
+                           .seed = 6};
+        trial t = trial_make(context, &desc);
+        for (size_t j = 0; j < t.count[V]; j++) t.array[V][j] *= 1e25f;
+        for (size_t j = 0; j < t.count[OUT]; j++) t.gradient[OUT][j] *= 1e25f;
+        trial_forward(&t);
+        float *wanted[TRIAL_ARRAYS] = {NULL};
+        if (cases[i].only != OUT) wanted[cases[i].only] = t.gradient[cases[i].only];
+        bo_attention_gradients g = trial_gradients(wanted, cases[i].only == OUT ? t.d_initial : NULL);
+        bo_attention_inputs in = trial_inputs(&t);
+        assert_fails(context, BO_NUMERIC, cases[i].words,
+                     bo_attention_backward(context, t.attention, &t.desc.shape, &in, (const void *const *)t.initial,
+                                           t.array[OUT], t.tape, t.gradient[OUT], NULL, &g));
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* A convex gate of exactly 1 leaves its token the least weight, 1e-30, which no gate nearby changes: what remains is the
+ * gradient of the decay, of the size of the others. */
+static void gates_of_one_have_gradients_of_their_size(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < KINDS; i++) {
+        if (kinds[i].gate != BO_GATE_CONVEX) continue;
+        trial t = make(context, &kinds[i], true, 1, 9);
+        size_t tokens = t.count[LOG_GATE];
+        for (size_t j = 0; j < tokens; j += 3) t.array[LOG_GATE][j] = 0;
+        trial_forward(&t);
+        trial_backward(&t);
+        for (size_t j = 0; j < tokens; j++)
+            if (!(fabsf(t.gradient[LOG_GATE][j]) < 1e4f))
+                fail_msg("%s: the gradient of log gate %zu is %g", t.desc.name, j, (double)t.gradient[LOG_GATE][j]);
+        trial_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +415,9 @@ int main(void)
         cmocka_unit_test(keys_beyond_measure_are_refused_at_once),
         cmocka_unit_test(far_keys_beyond_measure_are_refused),
         cmocka_unit_test(values_beyond_float_are_not_given),
+        cmocka_unit_test(gradients_beyond_float_are_not_given),
+        cmocka_unit_test(gradients_beyond_float_are_named),
+        cmocka_unit_test(gates_of_one_have_gradients_of_their_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
