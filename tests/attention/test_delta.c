@@ -41,20 +41,11 @@ static const problem problems[] = {
 static void test_recurrence(void **state)
 {
     (void)state;
-    bo_context *context = test_context(2);
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
-        data d = make(&problems[i]);
-        answers a = ready(context, &d);
-        loss(&d);
-        assert_ok(context, forward(context, &d, &a));
-        assert_array(d.p, "out", a.out, d.out, d.outs);
-        check_finals(context, &d, &a);
-        assert_ok(context, backward(context, &d, &a));
-        check_gradients(&d, &a);
-        drop(&d, &a);
-        discard(&d);
+        run *r = run_open(2, &problems[i]);
+        check(r, tolerance);
+        run_close(r);
     }
-    bo_context_destroy(context);
 }
 
 /* Many tokens, the planner's chunk, outputs only: reflections (β|k|² = 2) neither grow nor forget, nor do errors. */
@@ -66,13 +57,8 @@ static void test_long(void **state)
     bo_context *context = test_context(1);
     data d = make(&reflections);
     for (size_t i = 0; i < d.count[BETA]; i++) d.in[BETA][i] = 2;
-    answers a = ready(context, &d);
-    loss(&d);
-    assert_ok(context, forward(context, &d, &a));
     /* Each token adds some roundings, 1500 of them: √1500 times as much as one. */
-    for (size_t i = 0; i < d.outs; i++)
-        assert_close((double)a.out[i], d.out[i], sqrt(1500) * 0x1p-22 * largest(d.out, d.outs));
-    drop(&d, &a);
+    check_outputs(context, &d, "out", sqrt(1500) * 0x1p-22);
     discard(&d);
     bo_context_destroy(context);
 }
@@ -86,10 +72,11 @@ static void extreme_gates(const data *d)
 }
 
 /* da = ⟨dL/d(g S), g S⟩ is at most g times what it would be with g = 1: nothing else may be left of it. */
-static void check_closed(const data *d, const answers *a)
+static void check_closed(const run *r)
 {
+    const data *d = r->d;
     for (size_t i = 0; i < d->count[GATE]; i++) {
-        double g = exp(d->in[GATE][i]), most = 1e3 * g, found = fabs((double)a->gradient[GATE][i]);
+        double g = exp(d->in[GATE][i]), most = 1e3 * g, found = fabs((double)r->gradient[GATE][i]);
         if (g < 1e-10 && found > most) fail_msg("log_gate[%zu] = %g: gradient %g", i, d->in[GATE][i], found);
     }
 }
@@ -102,15 +89,10 @@ static void test_extreme_gates(void **state)
     bo_context *context = test_context(1);
     data d = make(&closed);
     extreme_gates(&d);
-    answers a = ready(context, &d);
-    loss(&d);
-    assert_ok(context, forward(context, &d, &a));
-    assert_array(d.p, "out", a.out, d.out, d.outs);
-    check_finals(context, &d, &a);
-    assert_ok(context, backward(context, &d, &a));
-    check_gradients(&d, &a);
-    check_closed(&d, &a);
-    drop(&d, &a);
+    run *r = run_make(context, &d);
+    check(r, tolerance);
+    check_closed(r);
+    run_free(r);
     discard(&d);
     bo_context_destroy(context);
 }
@@ -123,32 +105,29 @@ static void test_no_keys(void **state)
     (void)state;
     enum { TOKENS = 40, DIM = 3, VALUES = 2 };
     static const problem small = {"no keys", 1, 1, DIM, VALUES, 1, {TOKENS}, .carried = true};
-    bo_context *context = test_context(1);
-    data d = make(&small);
-    answers a = ready(context, &d);
-    bo_attention_inputs in = {.q = a.in[Q]};
-    bo_attention_gradients gradients = {.q = a.gradient[Q], .initial = a.d_initial};
-    a.shape.no_keys = true;
-    assert_ok(context, bo_attention_forward(context, a.attention, &a.shape, &in, (const void *const *)a.states, NULL,
-                                            a.out, a.tape));
-    assert_ok(context, bo_attention_backward(context, a.attention, &a.shape, &in, (const void *const *)a.states, a.out,
-                                             a.tape, a.dout, (const float *const *)a.d_final, &gradients));
-    const double *s = d.in[START], *q = d.in[Q], scale = 1 / sqrt((double)DIM);
-    double *out = d.out, *dq = doubles(TOKENS * DIM), *ds = d.dfinal; /* what leads to the final state, and more */
-    memset(out, 0, d.outs * sizeof *out);
+    run *r = run_open(1, &small);
+    const data *d = r->d;
+    r->inputs = (bo_attention_inputs){.q = r->in[Q]};
+    r->shape.no_keys = true;
+    float *initial = r->gradient[START];
+    bo_attention_gradients gradients = {.q = r->gradient[Q], .initial = &initial};
+    assert_ok(r->context,
+              bo_attention_forward(r->context, r->attention, &r->shape, &r->inputs, r->past, NULL, r->out, r->tape));
+    assert_ok(r->context, bo_attention_backward(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out,
+                                                r->tape, r->dout, (const float *const[]){r->dfinal}, &gradients));
+    const double *s = d->in[START], *q = d->in[Q], scale = 1 / sqrt((double)DIM);
+    double *out = d->out, *dq = doubles(TOKENS * DIM), *ds = d->dfinal; /* what leads to the final state, and more */
     for (size_t i = 0; i < TOKENS * DIM * VALUES; i++) {
         size_t t = i / (DIM * VALUES), m = i / VALUES % DIM, n = i % VALUES;
         out[t * VALUES + n] += scale * s[m * VALUES + n] * q[t * DIM + m];
-        dq[t * DIM + m] += scale * s[m * VALUES + n] * d.dout[t * VALUES + n];
-        ds[m * VALUES + n] += scale * q[t * DIM + m] * d.dout[t * VALUES + n];
+        dq[t * DIM + m] += scale * s[m * VALUES + n] * d->dout[t * VALUES + n];
+        ds[m * VALUES + n] += scale * q[t * DIM + m] * d->dout[t * VALUES + n];
     }
-    assert_array(d.p, "out", a.out, out, d.outs);
-    assert_array(d.p, "q", a.gradient[Q], dq, TOKENS * DIM);
-    assert_array(d.p, "initial", a.gradient[START], ds, DIM * VALUES);
+    compare(small.name, "out", d->outs, r->out, out, tolerance);
+    compare(small.name, "q", TOKENS * DIM, r->gradient[Q], dq, tolerance);
+    compare(small.name, "initial", DIM * VALUES, initial, ds, tolerance);
     free(dq);
-    drop(&d, &a);
-    discard(&d);
-    bo_context_destroy(context);
+    run_close(r);
 }
 
 /* Without dout, only d_final counts; without places for them, gradients are not written. */
@@ -158,23 +137,19 @@ static void test_some_gradients(void **state)
     static const problem brief = {
         "brief",      2,          1, 4, 7, 1, {21}, .gated = true, .weighed = true, .carried = true, .chunk = 8,
         .gates = 0.1, .norm = 0.8};
-    bo_context *context = test_context(1);
-    data d = make(&brief);
-    memset(d.dout, 0, d.outs * sizeof *d.dout);
-    answers a = ready(context, &d);
-    assert_ok(context, forward(context, &d, &a));
-    for (size_t i = 0; i < d.count[Q]; i++) a.gradient[Q][i] = 1;
-    float *dout = a.dout;
-    a.dout = NULL;
-    assert_ok(context, backward(context, &d, &a));
-    check_gradients(&d, &a);
+    run *r = run_open(1, &brief);
+    run_forward(r, r->tape);
+    for (size_t i = 0; i < r->d->count[Q]; i++) r->gradient[Q][i] = 1;
+    memset(r->d->dout, 0, r->d->outs * sizeof(double));
+    float *dout = r->dout;
+    r->dout = NULL;
+    assert_ok(r->context, try_backward(r));
+    check_gradients(r, tolerance);
+    r->dout = dout;
     bo_attention_gradients none = {0};
-    assert_ok(context, bo_attention_backward(context, a.attention, &a.shape, &a.inputs, (const void *const *)a.states,
-                                             a.out, a.tape, dout, NULL, &none));
-    a.dout = dout;
-    drop(&d, &a);
-    discard(&d);
-    bo_context_destroy(context);
+    assert_ok(r->context, bo_attention_backward(r->context, r->attention, &r->shape, &r->inputs, r->past, r->out,
+                                                r->tape, dout, NULL, &none));
+    run_close(r);
 }
 
 int main(void)

@@ -4,60 +4,6 @@
  * number of some tens. */
 #include "ridge_problem.h"
 
-static const char *const names[ARRAYS] = {"q", "k", "v", "log_gate", "beta", "lambda", "initial"};
-
-/* ---- outputs and gradients ------------------------------------------------------------------------------------- */
-
-static void check_gradients(run *r, const void *tape, double tolerance)
-{
-    const data *d = r->d;
-    const problem *p = d->p;
-    size_t states = p->sequences * p->key_heads * head_floats(p), each = p->key_heads * head_floats(p);
-    float *found[ARRAYS], *dout = floats_of(d->outs, d->dout), *dfinal = floats_of(states, d->dfinal);
-    float *initial[MOST_SEQUENCES];
-    const float *final[MOST_SEQUENCES];
-    for (int a = 0; a < ARRAYS; a++) found[a] = d->count[a] ? floats_of(d->count[a], NULL) : NULL;
-    for (size_t s = 0; s < p->sequences; s++) {
-        initial[s] = found[START] + (p->carried ? s * each : 0);
-        final[s] = dfinal + s * each;
-    }
-    bo_attention_gradients to = {.q = found[Q],
-                                 .k = found[K],
-                                 .v = found[V],
-                                 .log_gate = found[GATE],
-                                 .beta = found[BETA],
-                                 .lambda = found[LAMBDA],
-                                 .initial = p->carried ? initial : NULL};
-    assert_ok(r->context,
-              bo_attention_backward(r->context, r->attention, &r->shape, &r->inputs, (const void *const *)r->initial,
-                                    r->out, tape, dout, p->carried ? final : NULL, &to));
-    for (int a = 0; a < ARRAYS; a++) {
-        double *expected = doubles(d->count[a]);
-        for (size_t i = 0; i < d->count[a]; i++) expected[i] = difference(d, a, i);
-        compare(p->name, names[a], d->count[a], found[a], expected, tolerance);
-        free(expected), free(found[a]);
-    }
-    free(dout), free(dfinal);
-}
-
-static void check(bo_context *context, const problem *p, double tolerance)
-{
-    data d = make(p);
-    run *r = run_make(context, &d);
-    size_t bytes;
-    assert_ok(context, bo_attention_tape_bytes(context, r->attention, &r->shape, &bytes));
-    void *tape = malloc(bytes ? bytes : 1);
-    run_forward(r, tape);
-    recur(&d, 1);
-    compare(p->name, "out", d.outs, r->out, d.out, tolerance);
-    float *final = final_sums(r);
-    compare(p->name, "final", p->sequences * p->key_heads * head_floats(p), final, d.final, tolerance);
-    check_gradients(r, tape, tolerance);
-    free(final), free(tape);
-    run_free(r);
-    discard(&d);
-}
-
 static const problem problems[] = {
     {"one token", 1, 1, 1, 1, 1, {1}, .lambda = 1},
     {"plain", 2, 2, 5, 3, 2, {23, 23}, .chunk = 4},
@@ -98,10 +44,11 @@ static const problem problems[] = {
 
 static void test_against_float64(void **state)
 {
-    bo_context *context = test_context(2);
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
-        check(context, &problems[i], problems[i].gated ? 1e-5 : 3e-6);
-    bo_context_destroy(context);
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+        run *r = run_open(2, &problems[i]);
+        check(r, problems[i].gated ? 1e-5 : 3e-6);
+        run_close(r);
+    }
     (void)state;
 }
 
@@ -121,11 +68,7 @@ static void test_widths(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
         data d = make(&wide[i]);
-        run *r = run_make(context, &d);
-        run_forward(r, NULL);
-        recur(&d, 1);
-        compare(wide[i].name, "out", d.outs, r->out, d.out, wide[i].unit ? 1e-4 : 1e-5);
-        run_free(r);
+        check_outputs(context, &d, "out", wide[i].unit ? 1e-4 : 1e-5);
         discard(&d);
     }
     bo_context_destroy(context);

@@ -8,35 +8,6 @@ static const problem gated = {
 
 /* ---- pieces ---------------------------------------------------------------------------------------------------- */
 
-/* Inputs of tokens [first, first + count) with tokens first, one sequence. */
-static bo_attention_inputs inputs_from(const run *r, size_t first)
-{
-    const problem *p = r->d->p;
-    bo_attention_inputs in = r->inputs;
-    in.q += first * p->heads * p->dim;
-    in.k += first * p->key_heads * p->dim;
-    in.v += first * p->key_heads * p->values;
-    if (in.log_gate) in.log_gate += first * p->key_heads;
-    if (in.beta) in.beta += first * p->key_heads;
-    return in;
-}
-
-/* Tokens [first, first + count) go into final[0], as a block or, `steps`, one by one. */
-static void advance(run *r, size_t first, size_t count, bool steps)
-{
-    size_t row = r->d->p->heads * r->d->p->values;
-    for (size_t t = first; t < first + count; t += steps ? 1 : count) {
-        bo_attention_inputs in = inputs_from(r, t);
-        bo_attention_shape shape = r->shape;
-        shape.tokens = count;
-        if (steps)
-            assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &in, r->final, r->out + t * row));
-        else
-            assert_ok(r->context,
-                      bo_attention_extend(r->context, r->attention, &shape, &in, r->final, r->out + t * row));
-    }
-}
-
 static void begin_final(run *r)
 {
     for (size_t s = 0; s < r->d->p->sequences; s++)
@@ -59,10 +30,8 @@ static void test_pieces(void **state)
         advance(r, 56, 14, false);
         recur(&d, 1);
         compare(p.name, "out in pieces", d.outs, r->out, d.out, 1e-5);
-        float *final = final_sums(r);
-        compare(p.name, "final in pieces", p.key_heads * head_floats(&p), final, d.final, 1e-5);
+        check_finals(r, "final in pieces", 1e-5);
         assert_int_equal(bo_attention_state_tokens(r->final[0]), 70);
-        free(final);
         run_free(r);
         discard(&d);
     }
@@ -196,15 +165,6 @@ static void test_long(void **state)
     (void)state;
 }
 
-static void check_outputs(bo_context *context, const data *d, const char *what, double tolerance)
-{
-    run *r = run_make(context, d);
-    run_forward(r, NULL);
-    recur(d, 1);
-    compare(d->p->name, what, d->outs, r->out, d->out, tolerance);
-    run_free(r);
-}
-
 /* Λ from 1e-12 to 1e12, keys and β that are 0; without a gate, in double, all of it is exact. */
 static void test_extremes(void **state)
 {
@@ -306,16 +266,13 @@ static void test_closed_gates(void **state)
     data d = make(&p);
     for (size_t t = 9; t < p.lengths[0]; t += 20) d.in[GATE][t] = -1e9;
     run *r = run_make(context, &d);
-    size_t bytes;
-    assert_ok(context, bo_attention_tape_bytes(context, r->attention, &r->shape, &bytes));
-    void *tape = malloc(bytes ? bytes : 1);
-    run_forward(r, tape);
-    float *dout = floats_of(d.outs, d.dout), *dgate = floats_of(d.count[GATE], NULL);
-    bo_attention_gradients to = {.log_gate = dgate};
-    assert_ok(context, bo_attention_backward(context, r->attention, &r->shape, &r->inputs,
-                                             (const void *const *)r->initial, r->out, tape, dout, NULL, &to));
+    r->past = (const void *const *)r->initial;
+    run_forward(r, r->tape);
+    const float *dgate = r->gradient[GATE];
+    bo_attention_gradients to = {.log_gate = r->gradient[GATE]};
+    assert_ok(context, bo_attention_backward(context, r->attention, &r->shape, &r->inputs, r->past, r->out, r->tape,
+                                             r->dout, NULL, &to));
     for (size_t t = 0; t < p.lengths[0]; t++) assert_true((dgate[t] == 0) == (t == 0 || t % 20 == 9));
-    free(dout), free(dgate), free(tape);
     run_free(r);
     discard(&d);
     bo_context_destroy(context);
