@@ -8,6 +8,14 @@ static const problem gated = {
 
 /* ---- pieces ---------------------------------------------------------------------------------------------------- */
 
+/* One sequence, tokens first. */
+static problem single(const problem *from)
+{
+    problem p = *from;
+    p.sequences = 1, p.tokens_first = true;
+    return p;
+}
+
 static void begin_final(run *r)
 {
     for (size_t s = 0; s < r->d->p->sequences; s++)
@@ -16,38 +24,31 @@ static void begin_final(run *r)
 
 static void test_pieces(void **state)
 {
-    bo_context *context = test_context(1);
     for (int gates = 0; gates < 2; gates++) {
-        problem p = gates ? gated : plain;
-        p.sequences = 1, p.tokens_first = true, p.carried = true;
-        data d = make(&p);
-        run *r = run_make(context, &d);
+        problem p = single(gates ? &gated : &plain);
+        p.carried = true;
+        run *r = run_open(1, &p);
         begin_final(r);
         advance(r, 0, 5, true);
         advance(r, 5, 20, false);
         advance(r, 25, 1, false);
         advance(r, 26, 30, true);
         advance(r, 56, 14, false);
-        recur(&d, 1);
-        compare(p.name, "out in pieces", d.outs, r->out, d.out, 1e-5);
+        recur(r->d, 1);
+        compare(p.name, "out in pieces", r->d->outs, r->out, r->d->out, 1e-5);
         check_finals(r, "final in pieces", 1e-5);
         assert_int_equal(bo_attention_state_tokens(r->final[0]), 70);
-        run_free(r);
-        discard(&d);
+        run_close(r);
     }
-    bo_context_destroy(context);
     (void)state;
 }
 
 /* Queries alone: the last token's, asked of the state after it. */
 static void test_asking(void **state)
 {
-    bo_context *context = test_context(1);
     for (int gates = 0; gates < 2; gates++) {
-        problem p = gates ? gated : plain;
-        p.sequences = 1, p.tokens_first = true;
-        data d = make(&p);
-        run *r = run_make(context, &d);
+        problem p = single(gates ? &gated : &plain);
+        run *r = run_open(1, &p);
         run_forward(r, NULL);
         size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
         char *before = malloc(bytes);
@@ -55,18 +56,16 @@ static void test_asking(void **state)
         bo_attention_inputs in = {.q = r->in[Q] + 69 * p.heads * p.dim, .lambda = r->in[LAMBDA]};
         bo_attention_shape shape = {.sequences = 1, .tokens = 1, .no_keys = true, .layout = BO_LAYOUT_TOKENS_FIRST};
         float *found = floats_of(outs, NULL);
-        recur(&d, 1);
-        assert_ok(context, bo_attention_step(context, r->attention, 1, &in, r->final, found));
-        compare(p.name, "step without a key", outs, found, d.out + 69 * outs, 1e-5);
-        assert_ok(context, bo_attention_forward(context, r->attention, &shape, &in, (const void *const *)r->final, NULL,
-                                                found, NULL));
-        compare(p.name, "forward without keys", outs, found, d.out + 69 * outs, 1e-5);
+        recur(r->d, 1);
+        assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &in, r->final, found));
+        compare(p.name, "step without a key", outs, found, r->d->out + 69 * outs, 1e-5);
+        assert_ok(r->context, bo_attention_forward(r->context, r->attention, &shape, &in, (const void *const *)r->final,
+                                                   NULL, found, NULL));
+        compare(p.name, "forward without keys", outs, found, r->d->out + 69 * outs, 1e-5);
         assert_memory_equal(before, r->final[0], bytes);
         free(before), free(found);
-        run_free(r);
-        discard(&d);
+        run_close(r);
     }
-    bo_context_destroy(context);
     (void)state;
 }
 
@@ -74,48 +73,40 @@ static void test_asking(void **state)
  * changes, and the answer is right. */
 static void test_asking_changes_nothing(void **state)
 {
-    bo_context *context = test_context(1);
     for (int gates = 0; gates < 2; gates++) {
-        problem p = gates ? gated : plain;
-        p.sequences = 1, p.tokens_first = true;
-        data d = make(&p);
-        run *r = run_make(context, &d);
+        problem p = single(gates ? &gated : &plain);
+        run *r = run_open(1, &p);
         run_forward(r, NULL);
         size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
         char *fresh = malloc(bytes), *before = malloc(bytes);
-        assert_ok(context, bo_attention_state_begin(context, r->attention, before));
+        assert_ok(r->context, bo_attention_state_begin(r->context, r->attention, before));
         bo_attention_inputs other = inputs_from(r, 0), asked = {.q = r->in[Q] + 69 * p.heads * p.dim};
         bo_attention_shape shape = {.sequences = 1, .tokens = 1, .no_keys = true, .layout = BO_LAYOUT_TOKENS_FIRST};
         bo_attention_shape whole = {.sequences = 1, .tokens = 70, .layout = BO_LAYOUT_TOKENS_FIRST};
         float *found = floats_of(outs, NULL), *all = floats_of(70 * outs, NULL);
         other.lambda = NULL; /* 1, where the state has 0.5 */
-        assert_ok(context, bo_attention_forward(context, r->attention, &whole, &other, NULL, NULL, all, NULL));
+        assert_ok(r->context, bo_attention_forward(r->context, r->attention, &whole, &other, NULL, NULL, all, NULL));
         memcpy(fresh, before, bytes);
         for (int which = 0; which < 2; which++) {
             void *asks = which ? r->final[0] : fresh;
             memcpy(before, asks, bytes);
-            assert_ok(context, bo_attention_step(context, r->attention, 1, &asked, &asks, found));
+            assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &asked, &asks, found));
             assert_memory_equal(before, asks, bytes);
-            assert_ok(context, bo_attention_extend(context, r->attention, &shape, &asked, &asks, found));
+            assert_ok(r->context, bo_attention_extend(r->context, r->attention, &shape, &asked, &asks, found));
             assert_memory_equal(before, asks, bytes);
             for (size_t i = 0; i < outs; i++) assert_close(found[i], which ? all[69 * outs + i] : 0, 1e-4);
         }
         free(fresh), free(before), free(found), free(all);
-        run_free(r);
-        discard(&d);
+        run_close(r);
     }
-    bo_context_destroy(context);
     (void)state;
 }
 
 /* A state made with one Λ and used with another answers as one that was made with the other. */
 static void test_other_lambda(void **state)
 {
-    bo_context *context = test_context(1);
-    problem p = plain;
-    p.sequences = 1, p.tokens_first = true;
-    data d = make(&p);
-    run *r = run_make(context, &d);
+    problem p = single(&plain);
+    run *r = run_open(1, &p);
     begin_final(r);
     r->inputs.lambda = NULL;
     advance(r, 0, 30, false);
@@ -126,13 +117,11 @@ static void test_other_lambda(void **state)
     advance(r, 36, 4, true);
     r->inputs.lambda = r->in[LAMBDA];
     advance(r, 40, 30, false);
-    recur(&d, 1);
+    recur(r->d, 1);
     size_t row = p.heads * p.values;
-    compare(p.name, "steps with another lambda", 3 * row, r->out + 33 * row, d.out + 33 * row, 1e-5);
-    compare(p.name, "a block with another lambda", 30 * row, r->out + 40 * row, d.out + 40 * row, 1e-5);
-    run_free(r);
-    discard(&d);
-    bo_context_destroy(context);
+    compare(p.name, "steps with another lambda", 3 * row, r->out + 33 * row, r->d->out + 33 * row, 1e-5);
+    compare(p.name, "a block with another lambda", 30 * row, r->out + 40 * row, r->d->out + 40 * row, 1e-5);
+    run_close(r);
     (void)state;
 }
 
@@ -144,10 +133,8 @@ static void test_long(void **state)
 {
     static const problem p = {"long", 1, 1, 16, 4, 1, {100000}, .lambda = 0.01, .tilt = 3, .tokens_first = true};
     enum { STRIDE = 1000 };
-    bo_context *context = test_context(1);
-    data d = make(&p);
-    run *r = run_make(context, &d);
-    recur(&d, STRIDE);
+    run *r = run_open(1, &p);
+    recur(r->d, STRIDE);
     for (int steps = 0; steps < 2; steps++) {
         begin_final(r);
         if (steps)
@@ -155,13 +142,11 @@ static void test_long(void **state)
         else
             run_forward(r, NULL);
         for (size_t t = 0; t < p.lengths[0]; t += STRIDE)
-            compare(p.name, steps ? "out of steps" : "out", p.values, r->out + t * p.values, d.out + t * p.values,
+            compare(p.name, steps ? "out of steps" : "out", p.values, r->out + t * p.values, r->d->out + t * p.values,
                     1e-6);
     }
     assert_true(r->solves.largest_residual < 1e-3); /* of the state's H, sums of 10^5 floats */
-    run_free(r);
-    discard(&d);
-    bo_context_destroy(context);
+    run_close(r);
     (void)state;
 }
 
@@ -281,73 +266,60 @@ static void test_closed_gates(void **state)
 
 /* ---- the report and refusals ----------------------------------------------------------------------------------- */
 
+static bo_solves solves_of(const problem *p)
+{
+    run *r = run_open(2, p);
+    run_forward(r, NULL);
+    bo_solves solves = r->solves;
+    run_close(r);
+    return solves;
+}
+
 static void test_report(void **state)
 {
-    bo_context *context = test_context(2);
-    data d = make(&plain);
-    run *r = run_make(context, &d);
-    run_forward(r, NULL);
-    assert_int_equal(r->solves.systems, 2 * 70 * 4);
-    assert_int_equal(r->solves.iterations, 0);
-    assert_int_equal(r->solves.refactored, 0);
-    assert_true(r->solves.largest_residual > 0 && r->solves.largest_residual < 1e-5);
-    run_free(r);
-    discard(&d);
-    d = make(&gated);
-    r = run_make(context, &d);
-    run_forward(r, NULL);
-    assert_int_equal(r->solves.systems, 2 * 70 * 4);
-    assert_true(r->solves.iterations > r->solves.systems && r->solves.iterations < 9 * 2 * r->solves.systems);
-    assert_true(r->solves.refactored < r->solves.systems / 10 && r->solves.largest_residual < 1e-5);
-    run_free(r);
-    discard(&d);
+    bo_solves solves = solves_of(&plain);
+    assert_int_equal(solves.systems, 2 * 70 * 4);
+    assert_int_equal(solves.iterations, 0);
+    assert_int_equal(solves.refactored, 0);
+    assert_true(solves.largest_residual > 0 && solves.largest_residual < 1e-5);
+    solves = solves_of(&gated);
+    assert_int_equal(solves.systems, 2 * 70 * 4);
+    assert_true(solves.iterations > solves.systems && solves.iterations < 9 * 2 * solves.systems);
+    assert_true(solves.refactored < solves.systems / 10 && solves.largest_residual < 1e-5);
     problem p = gated;
     p.iterations = 1;
-    d = make(&p);
-    r = run_make(context, &d);
-    run_forward(r, NULL);
-    assert_int_equal(r->solves.iterations, r->solves.systems);
-    assert_true(r->solves.refactored > r->solves.systems / 2 && r->solves.largest_residual < 1e-5);
-    run_free(r);
-    discard(&d);
+    solves = solves_of(&p);
+    assert_int_equal(solves.iterations, solves.systems);
+    assert_true(solves.refactored > solves.systems / 2 && solves.largest_residual < 1e-5);
     p.iterations = 1000, p.lambda = 1e-6; /* enough for steps that believe they are there and are not */
-    d = make(&p);
-    r = run_make(context, &d);
-    run_forward(r, NULL);
-    assert_true(r->solves.refactored > 0 && r->solves.largest_residual <= 1e-5);
-    run_free(r);
-    discard(&d);
-    bo_context_destroy(context);
+    solves = solves_of(&p);
+    assert_true(solves.refactored > 0 && solves.largest_residual <= 1e-5);
     (void)state;
 }
 
 static void test_refusals(void **state)
 {
-    bo_context *context = test_context(1);
-    data d = make(&plain);
-    run *r = run_make(context, &d);
-#define FORWARD bo_attention_forward(context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, NULL)
+    run *r = run_open(1, &plain);
+#define FORWARD bo_attention_forward(r->context, r->attention, &r->shape, &r->inputs, NULL, NULL, r->out, NULL)
     r->in[LAMBDA][4] = 0;
-    assert_fails(context, BO_INVALID, "lambda[4] is 0", FORWARD);
+    assert_fails(r->context, BO_INVALID, "lambda[4] is 0", FORWARD);
     r->in[LAMBDA][4] = -1;
-    assert_fails(context, BO_INVALID, "lambda[4] is -1", FORWARD);
+    assert_fails(r->context, BO_INVALID, "lambda[4] is -1", FORWARD);
     r->in[LAMBDA][4] = 1;
     r->in[BETA][3] = -0.5f;
-    assert_fails(context, BO_INVALID, "beta is -0.5", FORWARD);
+    assert_fails(r->context, BO_INVALID, "beta is -0.5", FORWARD);
     r->in[BETA][3] = 0;
     r->in[K][5] = INFINITY;
-    assert_fails(context, BO_NUMERIC, "k is inf", FORWARD);
+    assert_fails(r->context, BO_NUMERIC, "k is inf", FORWARD);
     r->in[K][5] = 1e30f, r->in[BETA][0] = 1;
-    assert_fails(context, BO_NUMERIC, "beyond float32", FORWARD);
+    assert_fails(r->context, BO_NUMERIC, "beyond float32", FORWARD);
     r->in[K][5] = 0;
     r->in[Q][5] = NAN;
-    assert_fails(context, BO_NUMERIC, "q is nan", FORWARD);
+    assert_fails(r->context, BO_NUMERIC, "q is nan", FORWARD);
     r->in[Q][5] = 0;
-    assert_ok(context, FORWARD);
+    assert_ok(r->context, FORWARD);
 #undef FORWARD
-    run_free(r);
-    discard(&d);
-    bo_context_destroy(context);
+    run_close(r);
     (void)state;
 }
 
