@@ -106,23 +106,24 @@ typedef struct bo_attention_desc {
     /* The map; its dim is filled in. LINEAR: as given. RFA: kernel RBF (the default) or ARCCOS. FAVOR, DARK, HYBRID:
      * kernel SOFTMAX is filled in (HYBRID may name another but RBF), function POSITIVE by default. LEARNED: COSH (the
      * default), HEDGEHOG or RECTIFIER; so may HYBRID, then with W and b. sampling OPTIMAL chooses among candidates when
-     * the attention is calibrated; LEVERAGE is refused; a sample (rows as the map sees them) serves OPRF only. */
+     * the attention is calibrated; LEVERAGE is refused; a sample (rows as the map sees them) serves OPRF only. EXACT,
+     * POWER and the memories have no map: they refuse a sampling and ignore the rest. */
     bo_features_desc features;
     /* FAVOR, DARK, HYBRID with POSITIVE features. With a proposal or sampling OPTIMAL the attention must be calibrated
      * (bo_calibration_apply) before it is used. */
     bo_proposal proposal;
-    bool one_draw; /* all key heads share one draw; else each has its own */
+    bool one_draw; /* kinds with features: all key heads share one draw; else each has its own */
     bo_gate gate;
     size_t window; /* HYBRID: 0 is 64. EXACT, POWER: 0 is none. Causal only */
     bo_normaliser normaliser;
-    /* Least denominator, in units of exp(log scale of the query + running log scale); gradients through a clamped
-     * denominator are zero. 0: 1e-3 for signed features, the smallest normal float for non-negative ones. Where even
-     * the clamped denominator is not larger than the smallest normal float, the output is 0; gradients are 0 where they
-     * over the denominator leave 1e36. */
+    /* Kinds with features: the least denominator, in units of exp(log scale of the query + running log scale);
+     * gradients through a clamped denominator are zero. 0: 1e-3 for signed features, the smallest normal float for
+     * non-negative ones. Where even the clamped denominator is not larger than the smallest normal float, the output is
+     * 0; gradients are 0 where they over the denominator leave 1e36. */
     double clamp;
     double temperature; /* RFA: τ; 0: 1 */
     size_t rank;        /* DARK, LEARNED: rows of M or W; 0: dim */
-    double power;       /* POWER: p; 0: 2 */
+    double power;       /* POWER: p, a normal float; 0: 2 */
     bool unit;          /* GLA, DELTA, RIDGE: q and k become x / (|x| + 1e-3) first; DELTA is stable for β|k|² <= 2 */
     size_t iterations;  /* RIDGE with a gate: most steps of conjugate gradients before a system is solved directly, by a
                          * factor of H + Λ in double; 0: dim, which cost about as much as the factor … */
@@ -134,9 +135,9 @@ typedef struct bo_attention_desc {
 } bo_attention_desc;
 
 /* The descriptor that goes by a name, as far as the name says: kind, gate, normaliser, unit, proposal, kernel and
- * function; the rest is as it was. "exact", "linear", "rfa", "favor", "favor++", "favor#", "dark", "hybrid", "poly",
- * "taylor", "retention", "hedgehog", "t2r", "power", "gla", "delta", "gated-delta", "ridge", "gated-ridge". False: no
- * such name. */
+ * function; causal becomes true where the kind is nothing else; the rest is as it was. "exact", "linear", "rfa", "favor",
+ * "favor++", "favor#", "dark", "hybrid", "poly", "taylor", "retention", "hedgehog", "t2r", "power", "gla", "delta",
+ * "gated-delta", "ridge", "gated-ridge". False: no such name. */
 BO_API bool bo_attention_preset(const char *name, bo_attention_desc *desc);
 /* The names in order; NULL after the last. */
 BO_API const char *bo_attention_preset_name(size_t index);

@@ -87,7 +87,7 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
     bo_features_desc made = *bo_features_describe(map);
     made.sampling = desc->features.sampling;
     made.candidates = desc->features.candidates;
-    if (made.sampling == BO_SAMPLING_OPTIMAL) BO_TRY(bo_features_check_choice(context, map));
+    if (made.sampling == BO_SAMPLING_OPTIMAL) BO_TRY(bo_features_check_choice(context, map, made.candidates));
     if (desc->proposal != BO_PROPOSAL_NONE) BO_TRY(bo_features_check_proposal(context, map));
     desc->features = made;
     attention->count = desc->features.features;
@@ -158,10 +158,6 @@ bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc
     attention->desc = resolved;
     attention->kernels = bo_context_kernels(context);
     attention->engine = engine_of(resolved.kind);
-    if (!attention->engine) {
-        bo_attention_destroy(attention);
-        return bo_fail(context, BO_UNSUPPORTED, "attention: kind %s has no engine", bo_attention_name(resolved.kind));
-    }
     attention->group = resolved.heads / resolved.key_heads;
     bo_status status = build(context, attention);
     if (status != BO_OK) {

@@ -125,8 +125,13 @@ static bo_status resolve_sampling(bo_context *context, const bo_attention_desc *
                estimates && (f->function == BO_FUNCTION_DEFAULT || f->function == BO_FUNCTION_POSITIVE);
     if ((unsigned)d->proposal >= BO_PROPOSAL_COUNT) REFUSE("no proposal with number %d", (int)d->proposal);
     if (d->proposal != BO_PROPOSAL_NONE && !may)
-        REFUSE("proposal %s is for positive features of kinds favor, dark and hybrid; found kind %s, function %s",
+        REFUSE("proposal %s is for positive features of the softmax kernel of kinds favor, dark and hybrid; found kind "
+               "%s, "
+               "kernel %s, function %s",
                bo_proposal_name(d->proposal), bo_attention_name(d->kind),
+               estimates                   ? "softmax"
+               : bo_kernel_name(f->kernel) ? bo_kernel_name(f->kernel)
+                                           : "none",
                bo_function_name(f->function) ? bo_function_name(f->function) : "none");
     if (f->sampling != BO_SAMPLING_DRAWN && f->sampling != BO_SAMPLING_OPTIMAL)
         REFUSE("features are drawn or sampled optimally; found %s",
@@ -175,6 +180,9 @@ static bo_status resolve_mapless(bo_context *context, bo_attention_desc *d)
         REFUSE("kind %s has no features to draw; found proposal %s, sampling %s", name,
                bo_proposal_name(d->proposal) ? bo_proposal_name(d->proposal) : "unknown",
                bo_sampling_name(d->features.sampling) ? bo_sampling_name(d->features.sampling) : "unknown");
+    if (d->one_draw) REFUSE("one_draw with kind %s, which has no features to draw", name);
+    if (d->clamp != 0)
+        REFUSE("clamp %g with kind %s: only the denominators of kinds with features have one", d->clamp, name);
     if (ridge && d->scale != 0) REFUSE("kind ridge has no scale; found %g", d->scale);
     if (bo_is_memory(d) && !d->causal) REFUSE("kind %s is causal; found causal = false", name);
     if (bo_is_memory(d)) d->normaliser = BO_NORMALISER_NONE;
@@ -191,6 +199,8 @@ static bo_status resolve_rest(bo_context *context, bo_attention_desc *d)
     bool ridge = d->kind == BO_ATTENTION_RIDGE, iterates = ridge && d->gate != BO_GATE_NONE;
     if (d->power != 0 && d->kind != BO_ATTENTION_POWER)
         REFUSE("power %g with kind %s: only power has one", d->power, name);
+    if (d->power != 0 && (d->power < (double)FLT_MIN || d->power > (double)FLT_MAX))
+        REFUSE("power must be a float from %g to %g, found %g", (double)FLT_MIN, (double)FLT_MAX, d->power);
     if (d->unit && !bo_is_memory(d)) REFUSE("unit with kind %s: only gla, delta and ridge have it", name);
     if ((d->iterations || d->tolerance != 0) && !iterates)
         REFUSE("iterations and tolerance belong to kind ridge with a gate; found kind %s, gate %s", name,

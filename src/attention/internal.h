@@ -30,14 +30,14 @@
 typedef struct bo_engine bo_engine;
 
 /* Invariants: desc is resolved (no zero that means a default); features has key_heads entries, all equal with one_draw,
- * and is NULL for EXACT; sizes in bytes are multiples of 64. */
+ * and is NULL for kinds without features; sizes in bytes are multiples of 64. */
 struct bo_attention {
     bo_attention_desc desc;
     const bo_kernels *kernels; /* of the context it was made with */
     const bo_engine *engine;
     size_t group;           /* query heads a key head */
     bo_features **features; /* one a key head */
-    size_t count;           /* length of φ; 0 for EXACT */
+    size_t count;           /* length of φ; 0 for kinds without features */
     bool scaled;            /* φ has log scales */
     uint64_t draw;          /* bo_attention_redraw's */
     uint64_t fingerprint;   /* of descriptor and frequencies: a state carries it */

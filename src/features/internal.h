@@ -258,6 +258,8 @@ bo_status bo_features_resolve(bo_context *context, const bo_features_desc *desc,
 /* The part that a closed form needs: kernel, dim, gamma, alpha, degree, length scales. */
 bo_status bo_kernel_resolve(bo_context *context, const bo_features_desc *desc, bo_features_desc *resolved);
 size_t bo_frequencies_of(const bo_features_desc *resolved);
+/* Enough of them to keep some, and not more than memory holds. */
+bo_status bo_candidates_check(bo_context *context, size_t kept, size_t dim, size_t candidates);
 /* An object with its factors, without frequencies. */
 bo_status bo_features_begin(bo_context *context, const bo_features_desc *resolved, bo_features **out);
 /* What follows from w, weights and the function's parameters: offsets and the packed factor. */

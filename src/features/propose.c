@@ -181,7 +181,7 @@ static bo_status check_factor(bo_context *context, const bo_features *features, 
     return BO_OK;
 }
 
-bo_status bo_features_check_choice(bo_context *context, const bo_features *features)
+bo_status bo_features_check_choice(bo_context *context, const bo_features *features, size_t candidates)
 {
     if (features->function->flat) return BO_OK;
     if (!features->function->log_energy)
@@ -193,7 +193,8 @@ bo_status bo_features_check_choice(bo_context *context, const bo_features *featu
                        "sampling optimal does not fit draw %s: its frequencies are one fast transform and cannot be "
                        "chosen one by one; use orthogonal",
                        bo_draw_name(features->desc.draw));
-    return BO_OK;
+    if (!candidates) return BO_OK;
+    return bo_candidates_check(context, features->frequencies, features->desc.dim, candidates);
 }
 
 static bo_status check_origin(bo_context *context, const bo_features *features, const bo_origin *origin)
@@ -201,10 +202,9 @@ static bo_status check_origin(bo_context *context, const bo_features *features, 
     size_t kept = origin->frequencies ? origin->frequencies : features->frequencies;
     if (origin->factor) BO_TRY(check_factor(context, features, origin->factor));
     if (!origin->q) return BO_OK;
-    if (origin->candidates && origin->candidates < kept)
-        return bo_fail(context, BO_INVALID, "candidates must be at least the %zu frequencies kept, found %zu", kept,
-                       origin->candidates);
-    return bo_features_check_choice(context, features);
+    BO_TRY(bo_features_check_choice(context, features, 0));
+    if (!origin->candidates) return BO_OK;
+    return bo_candidates_check(context, kept, features->desc.dim, origin->candidates);
 }
 
 bo_status bo_features_like(bo_context *context, const bo_features *features, const bo_origin *origin, bo_features **out)

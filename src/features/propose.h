@@ -42,8 +42,9 @@ const float *bo_features_proposal(const bo_features *features);
 bool bo_features_resampled(const bo_features *features);
 /* Sampling OPTIMAL leaves frequencies as drawn: every one has the same energy whatever the data. */
 bool bo_features_flat(const bo_features *features);
-/* Sampling OPTIMAL, or a proposal, fits this map; if not, the reason is told as BO_UNSUPPORTED. */
-bo_status bo_features_check_choice(bo_context *context, const bo_features *features);
+/* Sampling OPTIMAL (from this many candidates; 0: the usual), or a proposal, fits this map; if not, the reason is told:
+ * BO_UNSUPPORTED, or of candidates BO_INVALID or BO_MEMORY. */
+bo_status bo_features_check_choice(bo_context *context, const bo_features *features, size_t candidates);
 bo_status bo_features_check_proposal(bo_context *context, const bo_features *features);
 
 /* For each frequency i, whose estimate of the kernel is f_i(x)·f_i(y), weight included: log E|f_i(x)|² over the rows,

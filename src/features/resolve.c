@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "internal.h"
 
 /* ---- what a kernel needs --------------------------------------------------------------------------------------- */
@@ -166,6 +167,21 @@ static bo_status check_sample(bo_context *context, bo_features_desc *desc)
     return BO_OK;
 }
 
+bo_status bo_candidates_check(bo_context *context, size_t kept, size_t dim, size_t candidates)
+{
+    double bytes = (double)candidates * (double)dim * sizeof(float);
+    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (candidates < kept)
+        return bo_fail(context, BO_INVALID, "candidates must be at least the %zu frequencies kept, found %zu", kept,
+                       candidates);
+    if (candidates > SIZE_MAX / sizeof(double) / dim / 64)
+        return bo_fail(context, BO_INVALID, "%zu candidates of dim %zu do not fit the address space", candidates, dim);
+    if (machine > 0 && bytes > machine)
+        return bo_fail(context, BO_MEMORY, "%zu candidates of dim %zu take %.1f GB; this machine has %.1f", candidates,
+                       dim, bytes / 1e9, machine / 1e9);
+    return BO_OK;
+}
+
 static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)
 {
     const bo_function_definition *function = bo_function_find(desc->function);
@@ -185,12 +201,7 @@ static bo_status resolve_sampling(bo_context *context, bo_features_desc *desc)
         return bo_fail(context, BO_INVALID, "sampling %s needs a sample of the data, found none",
                        bo_sampling_name(desc->sampling));
     if (desc->candidates == 0) desc->candidates = 8 * kept;
-    if (desc->candidates > SIZE_MAX / sizeof(double) / desc->dim / 64)
-        return bo_fail(context, BO_INVALID, "%zu candidates of dim %zu do not fit the address space", desc->candidates,
-                       desc->dim);
-    if (desc->candidates < kept)
-        return bo_fail(context, BO_INVALID, "candidates must be at least the %zu frequencies kept, found %zu", kept,
-                       desc->candidates);
+    BO_TRY(bo_candidates_check(context, kept, desc->dim, desc->candidates));
     if (desc->sampling == BO_SAMPLING_LEVERAGE)
         BO_TRY(resolve_positive(context, "leverage_lambda", &desc->leverage_lambda, 1e-3 * (double)desc->sample_rows));
     return BO_OK;

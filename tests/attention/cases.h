@@ -109,7 +109,7 @@ static inline void cases_groups(bo_context *context, case_visitor visit)
                                .no_parameters = n % 2,
                                .one_map = n % 3 == 2,
                                .seed = n};
-            desc.attention.one_draw = n % 3 == 0;
+            desc.attention.one_draw = n % 3 == 0 && kind_has_map(kind);
             visit(context, &desc);
         }
 }

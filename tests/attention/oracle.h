@@ -175,7 +175,8 @@ static inline void oracle_gates_backward(oracle_head *h, const oracle_work *w)
     for (size_t j = h->keys; j-- > 0;) {
         sum += w->db[j];
         h->dlog_gate[j] = sum;
-        if (h->desc->gate == BO_GATE_CONVEX) h->dlog_gate[j] -= exp(h->log_gate[j]) * w->dweight[j];
+        bool free = w->weight[j] > 1e-30; /* at its least it depends on nothing */
+        if (h->desc->gate == BO_GATE_CONVEX && free) h->dlog_gate[j] -= exp(h->log_gate[j]) * w->dweight[j];
     }
 }
 

@@ -65,7 +65,7 @@ static inline void random_attention(bo_rng *rng, random_case *c)
         for (size_t i = 0; i < 128; i++) c->length_scales[i] = (float)(0.5 + bo_rng_uniform(rng));
         d->features.length_scales = c->length_scales;
     }
-    d->one_draw = random_chance(rng, 0.3);
+    d->one_draw = random_chance(rng, 0.3) && kind_has_map(kind);
     d->features.seed = bo_rng_bits(rng);
     snprintf(c->name, sizeof c->name, "%s%s", kind->name, d->causal ? ", causal" : "");
 }
