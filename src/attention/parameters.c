@@ -70,10 +70,13 @@ float *bo_parameter_gradient(const bo_attention_gradients *gradients, bo_paramet
     return *(float *const *)((const char *)gradients + definitions[which].gradient);
 }
 
-static bo_status check_values(bo_context *context, const definition *of, const float *values, size_t count)
+static bo_status check_values(bo_context *context, const bo_kernels *kernels, const definition *of, const float *values,
+                              size_t count)
 {
     static const char *const expected[] = {"a finite number", "a positive number",
                                            "the logarithm of a decay in (0, 1], at most 0"};
+    /* Matrices are looked at with every token of a step. */
+    if (of->range == ANY && kernels->finite(count, values)) return BO_OK;
     for (size_t i = 0; i < count; i++) {
         bool fits = of->range == ANY || (of->range == POSITIVE ? values[i] > 0 : values[i] <= 0);
         if (isfinite(values[i]) && fits) continue;
@@ -94,7 +97,7 @@ bo_status bo_parameters_check(bo_context *context, const bo_attention *attention
         if (!size)
             return bo_fail(context, BO_INVALID, "attention: %s belongs to %s; found kind %s, gate %s", of->name,
                            of->owner, bo_attention_name(d->kind), bo_gate_name(d->gate));
-        BO_TRY(check_values(context, of, values, d->key_heads * size));
+        BO_TRY(check_values(context, attention->kernels, of, values, d->key_heads * size));
     }
     return BO_OK;
 }
