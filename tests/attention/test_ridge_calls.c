@@ -102,6 +102,37 @@ static void test_asking_changes_nothing(void **state)
     (void)state;
 }
 
+/* Sums that are put into a state which has a factor already: answers are those of a state that had none. */
+static void test_sums_put_in(void **state)
+{
+    bo_context *context = test_context(1);
+    problem p = plain;
+    p.sequences = 1, p.tokens_first = true;
+    data d = make(&p);
+    run *r = run_make(context, &d);
+    run_forward(r, NULL);
+    size_t bytes = bo_attention_state_bytes(r->attention), outs = p.heads * p.values;
+    float *g = floats_of(p.dim * p.values, NULL), *h = floats_of(p.dim * p.dim, NULL);
+    float *found = floats_of(outs, NULL), *expected = floats_of(outs, NULL);
+    void *fresh = malloc(bytes);
+    assert_ok(context, bo_attention_state_begin(context, r->attention, fresh));
+    for (size_t i = 0; i < p.dim * p.values; i++) g[i] = 0.1f * (float)(i % 7);
+    for (size_t i = 0; i < p.dim; i++) h[i * p.dim + i] = 2;
+    bo_attention_inputs in = {.q = r->in[Q], .lambda = r->in[LAMBDA]};
+    for (int which = 0; which < 2; which++) {
+        void *to = which ? r->final[0] : fresh;
+        for (size_t head = 0; head < p.key_heads; head++)
+            assert_ok(context, bo_attention_state_set(context, r->attention, to, head, g, h, 0));
+        assert_ok(context, bo_attention_step(context, r->attention, 1, &in, &to, which ? found : expected));
+    }
+    assert_memory_equal(found, expected, outs * sizeof *found);
+    free(g), free(h), free(found), free(expected), free(fresh);
+    run_free(r);
+    discard(&d);
+    bo_context_destroy(context);
+    (void)state;
+}
+
 /* A state made with one Λ and used with another answers as one that was made with the other. */
 static void test_other_lambda(void **state)
 {
@@ -330,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_asking),
         cmocka_unit_test(test_asking_changes_nothing),
         cmocka_unit_test(test_other_lambda),
+        cmocka_unit_test(test_sums_put_in),
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_rounded_state),

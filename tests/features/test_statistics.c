@@ -346,6 +346,34 @@ static void optimal_sampling_reaches_its_bound(void **state)
     bo_context_destroy(context);
 }
 
+/* A sample that lies in one direction excites few frequencies. The others keep a twentieth of the probability: some
+ * are kept, none with a weight beyond √20. */
+static void no_frequency_is_given_up(void **state)
+{
+    (void)state;
+    enum { KEPT = 400 };
+    bo_context *context = test_context(1);
+    float x[DIM] = {5};
+    bo_features_desc desc = {.kernel = BO_KERNEL_SOFTMAX,
+                             .dim = DIM,
+                             .features = KEPT,
+                             .draw = BO_DRAW_IID,
+                             .sample = x,
+                             .sample_rows = 1,
+                             .sampling = BO_SAMPLING_OPTIMAL};
+    bo_features *f;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    const float *weights = bo_features_weights(f);
+    size_t even = 0;
+    for (size_t i = 0; i < KEPT; i++) {
+        assert_true((double)weights[i] < sqrt(20) * (1 + 1e-6));
+        even += (double)weights[i] > 0.9 * sqrt(20);
+    }
+    if (even < KEPT / 40 || even > KEPT / 15) fail_msg("%zu of %d frequencies are not excited", even, KEPT);
+    bo_features_destroy(f);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     /* half a million maps are made and unmade: keep their memory instead of asking the kernel for it each time */
@@ -355,7 +383,7 @@ int main(void)
         cmocka_unit_test(every_map_estimates_its_kernel),     cmocka_unit_test(the_bias_of_selftensor_is_its_variance),
         cmocka_unit_test(orthogonal_rows_are_orthogonal),     cmocka_unit_test(orthogonal_rows_are_haar),
         cmocka_unit_test(simplex_rows_stand_at_equal_angles), cmocka_unit_test(moments_are_matched),
-        cmocka_unit_test(optimal_sampling_reaches_its_bound),
+        cmocka_unit_test(optimal_sampling_reaches_its_bound), cmocka_unit_test(no_frequency_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

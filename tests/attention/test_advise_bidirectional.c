@@ -1,0 +1,32 @@
+/* What advice promises where every query sees all keys. Outputs are then much alike, a mean of the values for each key
+ * head: with few heads their norm would be decided by few numbers, so there are eight. */
+#define ADVICE_HEADS     8
+#define ADVICE_KEY_HEADS 8
+#include "advice.h"
+
+/* The error that is told is that found on other data of the same law, within a quarter. */
+static void errors_hold_without_causality(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    static const double sizes[] = {0.8, 1.2};
+    for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
+        data *d = make_data_of(sizes[n], 2 * n), *other = make_data_of(sizes[n], 2 * n + 1);
+        bo_attention_advice a = advise(context, d, false, 0.15, 256);
+        float *exact = softmax_of(context, other, false);
+        assert_true(a.reachable);
+        double told = a.maps[0].error, found = follow(context, d, other, &a.maps[0].desc, exact);
+        if (!(told > 0.75 * found && told < 1.25 * found))
+            fail_msg("size %g, %s: told %g, found %g", sizes[n], bo_attention_name(a.maps[0].desc.kind), told, found);
+        free(exact);
+        free(d);
+        free(other);
+    }
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(errors_hold_without_causality)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
