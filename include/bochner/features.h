@@ -230,7 +230,7 @@ BO_API bo_status bo_features_backward(bo_context *context, const bo_features *fe
 /* ---- advanced: frequencies, float64, files --------------------------------------------------------------- */
 
 /* w (frequencies x dim), as applied to x after length scales: gamma is folded in. Importance weights: one a frequency,
- * the factor √(p/q) that its features are multiplied by. */
+ * the factor √(p/q) that its features are multiplied by, as far as float holds it: at least the smallest normal one. */
 BO_API bo_status bo_features_get_frequencies(bo_context *context, const bo_features *features, float *w);
 /* Changes the map, which nobody else may be using meanwhile: no other thread, no machine. */
 BO_API bo_status bo_features_set_frequencies(bo_context *context, bo_features *features, const float *w);

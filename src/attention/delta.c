@@ -28,7 +28,7 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
     size_t longest = bo_most(longest_queries, longest_keys);
     bo_carver forward = {0};
     plan->chunk = choose_chunk(attention);
-    plan->segment = bo_linear_segment(plan->chunk, longest ? longest : 1);
+    plan->segment = bo_segment(plan->chunk, longest ? longest : 1);
     bo_delta_make(attention, NULL, 0, plan->chunk, &forward);
     plan->forward_bytes = forward.bytes;
     plan->backward_bytes = bo_delta_backward_bytes(attention, plan);
@@ -43,16 +43,12 @@ static size_t memory(const bo_attention *attention)
 
 bo_delta_task bo_delta_task_make(const bo_call *call, size_t sequence, size_t key_head)
 {
-    const bo_attention_desc *d = &call->attention->desc;
     return (bo_delta_task){
         .call = call,
         .at = &call->sequences[sequence],
         .sequence = sequence,
         .key_head = key_head,
-        .k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, sequence, key_head),
-        .v = bo_rows_at(call, call->in->v, d->key_heads, d->value_dim, true, sequence, key_head),
-        .gate = bo_rows_at(call, call->in->log_gate, d->key_heads, 1, true, sequence, key_head),
-        .beta = bo_rows_at(call, call->in->beta, d->key_heads, 1, true, sequence, key_head),
+        .rows = bo_token_rows_at(call, sequence, key_head),
     };
 }
 
@@ -91,7 +87,7 @@ static bool forward_rows(const bo_delta_task *at, bo_delta *work)
         if (bo_watch_stops(at->call->watch, rows)) return false;
         if (!asked) record(at, work, first);
         bo_delta_keys(work, at, first, asked ? 0 : rows);
-        if (!asked) bo_delta_solve(work, bo_rows_from(at->v, first).at, at->v.stride);
+        if (!asked) bo_delta_solve(work, bo_rows_from(at->rows.v, first).at, at->rows.v.stride);
         if (!ask(at, work, first, rows)) return false;
         if (!asked) bo_delta_absorb(work, work->s);
     }
@@ -190,7 +186,7 @@ const bo_engine bo_engine_delta = {
     .plan = plan,
     .forward = forward,
     .backward = bo_delta_backward,
-    .tape_states = bo_linear_tape_states,
+    .tape_states = bo_segment_states,
     .memory = memory,
     .memory_gradient = memory,
     .step_bytes = step_bytes,

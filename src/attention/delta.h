@@ -14,6 +14,7 @@
 #define BO_ATTENTION_DELTA_H
 
 #include "front.h"
+#include "segments.h"
 
 /* Work space of one key head. Invariants: keys <= chunk; k … beta are of the chunk's keys; without a gate remains is 1,
  * and nobody asks for decay and weights. */
@@ -47,7 +48,7 @@ typedef struct bo_delta_task {
     const bo_call *call;
     const bo_sequence *at;
     size_t sequence, key_head;
-    bo_rows k, v, gate, beta;
+    bo_token_rows rows;
 } bo_delta_task;
 bo_delta_task bo_delta_task_make(const bo_call *call, size_t sequence, size_t key_head);
 

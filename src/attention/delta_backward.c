@@ -76,7 +76,7 @@ static void give_keys(const bo_delta_task *at, bo_delta_back *back, size_t first
     bo_rows dv = bo_rows_from(bo_rows_at(call, to->v, d->key_heads, values, true, s, h), first);
     bo_rows dbeta = bo_rows_from(bo_rows_at(call, to->beta, d->key_heads, 1, true, s, h), first);
     bo_rows dgate = bo_rows_from(bo_rows_at(call, to->log_gate, d->key_heads, 1, true, s, h), first);
-    give_rows(&back->delta, BO_OF_KEYS, first, keys, at->k, back->dk, dk);
+    give_rows(&back->delta, BO_OF_KEYS, first, keys, at->rows.k, back->dk, dk);
     for (size_t i = 0; dv.at && i < keys; i++)
         memcpy(dv.at + i * dv.stride, back->y + i * values, values * sizeof *dv.at);
     if (dbeta.at) bo_delta_back_beta(back, dbeta.at, dbeta.stride);
@@ -116,7 +116,7 @@ static void replay(const bo_delta_task *at, back_work *work, size_t first, size_
     for (size_t index = 0; at->at->keys && first < end; first += chunk, index++) {
         go_to(work, index);
         bo_delta_keys(delta, at, first, bo_least(chunk, end - first));
-        bo_delta_solve(delta, bo_rows_from(at->v, first).at, at->v.stride);
+        bo_delta_solve(delta, bo_rows_from(at->rows.v, first).at, at->rows.v.stride);
         if (first + chunk < end) bo_delta_absorb(delta, delta->s + size);
     }
 }

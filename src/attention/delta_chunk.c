@@ -80,13 +80,13 @@ static void decays(bo_delta *work, const float *log_gate, size_t stride)
 void bo_delta_keys(bo_delta *work, const bo_delta_task *task, size_t first, size_t keys)
 {
     work->keys = keys;
-    work->beta = bo_rows_from(task->beta, first).at;
-    work->beta_stride = task->beta.stride;
+    work->beta = bo_rows_from(task->rows.beta, first).at;
+    work->beta_stride = task->rows.beta.stride;
     if (keys == 0) return;
-    work->k = bo_front_forward(&work->front, BO_OF_KEYS, keys, bo_rows_from(task->k, first).at, task->k.stride, work->t,
-                               &work->ldk);
+    work->k = bo_front_forward(&work->front, BO_OF_KEYS, keys, bo_rows_from(task->rows.k, first).at,
+                               task->rows.k.stride, work->t, &work->ldk);
     work->kernels->transpose(keys, work->dim, work->k, work->ldk, work->kt, work->chunk);
-    if (work->gated) decays(work, bo_rows_from(task->gate, first).at, task->gate.stride);
+    if (work->gated) decays(work, bo_rows_from(task->rows.gate, first).at, task->rows.gate.stride);
     bo_delta_triangle(work, keys, work->dim, work->k, work->ldk, work->kt, work->products);
     for (size_t i = 0; i < keys; i++) bo_delta_decay_row(work, i, i, -1, work->products + i * work->chunk);
 }

@@ -44,7 +44,7 @@ static void make_plan(const bo_attention *attention, size_t longest_queries, siz
 {
     bo_carver carver = {0};
     plan->chunk = choose_chunk(attention, plan);
-    plan->segment = bo_linear_segment(plan->chunk, bo_most(1, bo_most(longest_queries, longest_keys)));
+    plan->segment = bo_segment(plan->chunk, bo_most(1, bo_most(longest_queries, longest_keys)));
     forward_make(attention, NULL, 0, plan->chunk, &carver);
     plan->forward_bytes = carver.bytes;
     plan->backward_bytes = bo_gla_backward_bytes(attention, plan);
@@ -54,14 +54,11 @@ static void make_plan(const bo_attention *attention, size_t longest_queries, siz
 
 bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_head)
 {
-    const bo_attention_desc *d = &call->attention->desc;
     return (bo_gla_task){.call = call,
                          .sequence = sequence,
                          .key_head = key_head,
                          .tokens = call->sequences[sequence].queries,
-                         .k = bo_rows_at(call, call->in->k, d->key_heads, d->dim, true, sequence, key_head),
-                         .v = bo_rows_at(call, call->in->v, d->key_heads, d->value_dim, true, sequence, key_head),
-                         .gate = bo_rows_at(call, call->in->log_gate, d->key_heads, d->dim, true, sequence, key_head)};
+                         .rows = bo_token_rows_at(call, sequence, key_head)};
 }
 
 /* The block's queries, `done` tokens after the chunk began. False: numbers left float. What is not finite in q, k or v
@@ -88,8 +85,8 @@ static bool ask(const bo_gla_task *at, forward_work *work, size_t first, size_t 
         }
         bo_gla_scores(block, work->scores + done, work->chunk);
         kernels->multiply(rows, values, dim, asking, dim, 1, work->s, values, false, out.at, out.stride);
-        kernels->multiply(rows, values, done + rows, work->scores, work->chunk, 1, bo_rows_from(at->v, first - done).at,
-                          at->v.stride, true, out.at, out.stride);
+        kernels->multiply(rows, values, done + rows, work->scores, work->chunk, 1,
+                          bo_rows_from(at->rows.v, first - done).at, at->rows.v.stride, true, out.at, out.stride);
         if (!bo_rows_finite(kernels, rows, values, out.at, out.stride)) return false;
     }
     return true;
@@ -115,18 +112,18 @@ static bool forward_chunk(const bo_gla_task *at, forward_work *work, size_t firs
     const bo_kernels *kernels = block->kernels;
     size_t values = block->value_dim;
     for (size_t done = 0; done < tokens; done += BO_GATED_ROWS) {
-        bo_rows k = bo_rows_from(at->k, first + done), gate = bo_rows_from(at->gate, first + done);
+        bo_rows k = bo_rows_from(at->rows.k, first + done), gate = bo_rows_from(at->rows.gate, first + done);
         bo_gla_take(block, bo_least(BO_GATED_ROWS, tokens - done), k.at, k.stride, gate.at, gate.stride);
         size_t left = at->tokens - first - done;
         bo_gla_fetch(gate, block->rows, left, block->dim);
         if (!ask(at, work, first + done, done)) return false;
         bo_gla_fetch(k, block->rows, left, block->dim);
         keep(work, done);
-        bo_gla_fetch(bo_rows_from(at->v, first + done), block->rows, left, values);
+        bo_gla_fetch(bo_rows_from(at->rows.v, first + done), block->rows, left, values);
     }
     bo_gla_decay(block, work->since, work->s);
-    kernels->multiply(block->dim, values, tokens, work->kt, work->chunk, 1, bo_rows_from(at->v, first).at, at->v.stride,
-                      true, work->s, values);
+    kernels->multiply(block->dim, values, tokens, work->kt, work->chunk, 1, bo_rows_from(at->rows.v, first).at,
+                      at->rows.v.stride, true, work->s, values);
     return true;
 }
 
@@ -248,7 +245,7 @@ const bo_engine bo_engine_gla = {
     .plan = make_plan,
     .forward = forward,
     .backward = bo_gla_backward,
-    .tape_states = bo_linear_tape_states,
+    .tape_states = bo_segment_states,
     .memory = memory,
     .memory_gradient = memory,
     .step_bytes = step_bytes,

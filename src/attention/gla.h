@@ -16,6 +16,7 @@
 #define BO_ATTENTION_GLA_H
 
 #include "front.h"
+#include "segments.h"
 
 /* A block's gates, keys and queries. */
 typedef struct bo_gla_block {
@@ -51,7 +52,7 @@ void bo_gla_decay(const bo_gla_block *block, const float *decay, float *s);
 typedef struct bo_gla_task {
     const bo_call *call;
     size_t sequence, key_head, tokens;
-    bo_rows k, v, gate;
+    bo_token_rows rows;
 } bo_gla_task;
 bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_head);
 

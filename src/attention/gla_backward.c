@@ -61,16 +61,16 @@ size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_p
 
 static void take(const bo_gla_task *at, bo_gla_block *block, size_t first, size_t rows)
 {
-    bo_rows k = bo_rows_from(at->k, first), gate = bo_rows_from(at->gate, first);
+    bo_rows k = bo_rows_from(at->rows.k, first), gate = bo_rows_from(at->rows.gate, first);
     bo_gla_take(block, rows, k.at, k.stride, gate.at, gate.stride);
 }
 
 /* The block that is `rows` tokens long from `first` on will be next. */
 static void expect(const bo_gla_task *at, const bo_gla_block *block, size_t first, size_t rows)
 {
-    bo_gla_fetch(at->k, first, first + rows, block->dim);
-    bo_gla_fetch(at->gate, first, first + rows, block->dim);
-    bo_gla_fetch(at->v, first, first + rows, block->value_dim);
+    bo_gla_fetch(at->rows.k, first, first + rows, block->dim);
+    bo_gla_fetch(at->rows.gate, first, first + rows, block->dim);
+    bo_gla_fetch(at->rows.v, first, first + rows, block->value_dim);
 }
 
 /* Rows of the group's query head: q, dout, and where dq goes. */
@@ -182,7 +182,7 @@ static bool back_block(const bo_gla_task *at, back_work *work, size_t first, siz
 {
     const bo_call *call = at->call;
     bo_gla_block *block = &work->block;
-    bo_rows v = bo_rows_from(at->v, first);
+    bo_rows v = bo_rows_from(at->rows.v, first);
     key_gradients to = gradients_at(at, first);
     if (bo_watch_stops(call->watch, rows)) return false;
     take(at, block, first, rows);
@@ -201,7 +201,7 @@ static bool back_block(const bo_gla_task *at, back_work *work, size_t first, siz
         bo_gla_fetch(query.dq, 0, rows, block->dim);
         if (!back_queries(work, &query, st, work->g)) return false;
     }
-    give_keys(work, bo_rows_from(at->k, first), &to);
+    give_keys(work, bo_rows_from(at->rows.k, first), &to);
     return true;
 }
 
@@ -215,7 +215,7 @@ static void replay(const bo_gla_task *at, back_work *work, size_t first, size_t 
     size_t dim = block->dim, values = block->value_dim, size = dim * values;
     float *st = work->states;
     for (size_t start = first; start + BO_GATED_ROWS < end; start += BO_GATED_ROWS, st += size) {
-        bo_rows v = bo_rows_from(at->v, start);
+        bo_rows v = bo_rows_from(at->rows.v, start);
         take(at, block, start, BO_GATED_ROWS);
         expect(at, block, start + BO_GATED_ROWS, bo_least(BO_GATED_ROWS, end - start - BO_GATED_ROWS));
         for (size_t j = 0; j < values; j++)

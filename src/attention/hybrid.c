@@ -256,7 +256,7 @@ const bo_engine bo_engine_hybrid = {
     .plan = plan,
     .forward = forward,
     .backward = backward,
-    .tape_states = bo_linear_tape_states,
+    .tape_states = bo_segment_states,
     .step_bytes = bo_hybrid_step_bytes,
     .step = bo_hybrid_step,
 };

@@ -10,7 +10,7 @@
  * linear.c …    attention with features: a chunk, its gradient, a sequence there and back, a step, waves
  * softmax.c …   tiles over explicit keys (kept.c: where they lie); exact.c … the engine of it
  * hybrid.c …    both, with one denominator
- * gla.c …, delta.c …, ridge.c …: the memories
+ * gla.c …, delta.c …, ridge.c …: the memories; segments.c: what they share with linear.c
  * gate.c, calibration*.c, proposals.c, dark*.c, compare*.c, advise*.c: attention.h's sections on parameters from data and
  *               on honesty
  *

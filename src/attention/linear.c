@@ -28,20 +28,6 @@ static size_t choose_chunk(const bo_attention *attention, const bo_attention_pla
     return best;
 }
 
-/* About √(chunks) chunks, so that as many states are on the tape as backward makes again at a time. */
-size_t bo_linear_segment(size_t chunk, size_t tokens)
-{
-    size_t chunks = (tokens + chunk - 1) / chunk, side = 1;
-    while (side * side < chunks) side++;
-    return side * chunk;
-}
-
-size_t bo_linear_tape_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys)
-{
-    (void)queries;
-    return attention->desc.causal && keys ? (keys - 1) / plan->segment : 1;
-}
-
 bo_linear_forward bo_linear_forward_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                          size_t chunk, bo_carver *carver)
 {
@@ -57,7 +43,7 @@ void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_
     size_t longest = longest_queries > longest_keys ? longest_queries : longest_keys;
     bo_carver forward = {0};
     plan->chunk = choose_chunk(attention, plan);
-    plan->segment = bo_linear_segment(plan->chunk, longest ? longest : 1);
+    plan->segment = bo_segment(plan->chunk, longest ? longest : 1);
     bo_linear_forward_make(attention, NULL, 0, plan->chunk, &forward);
     plan->forward_bytes = forward.bytes;
     plan->backward_bytes = bo_linear_backward_bytes(attention, plan);
@@ -197,7 +183,7 @@ const bo_engine bo_engine_linear = {
     .together_threads = bo_linear_waves_threads,
     .together_bytes = bo_linear_waves_bytes,
     .backward = bo_linear_backward,
-    .tape_states = bo_linear_tape_states,
+    .tape_states = bo_segment_states,
     .step_bytes = bo_linear_step_bytes,
     .step = bo_linear_step,
 };

@@ -20,6 +20,7 @@
 #define BO_ATTENTION_LINEAR_H
 
 #include "linear_map.h"
+#include "segments.h"
 
 /* Work space of one key head. Invariants: keys <= chunk; c, b, r are those of the chunk's keys; `weighted` is false
  * exactly when every exponent above is 0 (no gate, features without log scale). With gate FIXED and features without log
@@ -108,8 +109,6 @@ bool bo_linear_finite(const bo_attention *attention, float denominator, const fl
 /* out = n / denominator under the descriptor's rules; also what the tape keeps as `sum` (internal.h). */
 float bo_normalise(const bo_attention *attention, float denominator, const float *n, float *out);
 
-/* The log gate at this place, 0 without one, never less than -1e8. */
-float bo_log_gate(const float *log_gate);
 /* log (1 - g) of a convex gate, never less than log 1e-30; 0 for the others. */
 float bo_log_input(const bo_attention *attention, float log_gate);
 
@@ -136,12 +135,8 @@ static inline bool bo_linear_sweeps(const bo_call *call, size_t sequence)
     return call->attention->desc.causal && call->sequences[sequence].keys > 0;
 }
 
-/* Tokens between the states that a tape keeps. */
-size_t bo_linear_segment(size_t chunk, size_t tokens);
 void bo_linear_plan(const bo_attention *attention, size_t longest_queries, size_t longest_keys,
                     bo_attention_plan *plan);
-/* The engine's tape_states, which the hybrid's linear part has too. */
-size_t bo_linear_tape_states(const bo_attention *attention, const bo_attention_plan *plan, size_t queries, size_t keys);
 size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attention_plan *plan);
 void bo_linear_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 /* Work space of a step: features of `count` sequences' tokens together. */

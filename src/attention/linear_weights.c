@@ -6,15 +6,6 @@
 /* Least input weight 1 - g, so that its logarithm stays finite; where it is this, it does not depend on g. */
 static const float least_input = 1e-30f;
 
-/* Log gates below this count as this: sums of them leave double its digits, and nothing is left of the past anyway. */
-static const float least_gate = -1e8f;
-
-float bo_log_gate(const float *log_gate)
-{
-    if (!log_gate) return 0;
-    return *log_gate > least_gate ? *log_gate : least_gate;
-}
-
 float bo_log_input(const bo_attention *attention, float log_gate)
 {
     return attention->desc.gate == BO_GATE_CONVEX ? logf(fmaxf(-expm1f(log_gate), least_input)) : 0;

@@ -19,7 +19,7 @@ static void plan(const bo_attention *attention, size_t longest_queries, size_t l
 {
     bo_carver forward = {0};
     out->chunk = choose_chunk(&attention->desc);
-    out->segment = bo_linear_segment(out->chunk, bo_most(bo_most(longest_queries, longest_keys), 1));
+    out->segment = bo_segment(out->chunk, bo_most(bo_most(longest_queries, longest_keys), 1));
     bo_ridge_make(attention, NULL, 0, out->chunk, attention->group, &forward);
     out->forward_bytes = forward.bytes;
     out->backward_bytes = bo_ridge_backward_bytes(attention, out);
@@ -122,7 +122,7 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
 {
     const bo_attention *attention = call->attention;
     const bo_attention_desc *d = &attention->desc;
-    bo_ridge_rows at = bo_ridge_rows_at(call, sequence, key_head);
+    bo_token_rows at = bo_token_rows_at(call, sequence, key_head);
     size_t tokens = call->sequences[sequence].queries, head = key_head * attention->group;
     for (size_t first = 0; first < tokens; first += work->chunk) {
         size_t rows = bo_least(work->chunk, tokens - first);
@@ -177,9 +177,9 @@ static size_t step_bytes(const bo_attention *attention, size_t count)
 }
 
 /* The rows of a token; strides do not matter. */
-static bo_ridge_rows token_at(const bo_attention_desc *d, const bo_attention_inputs *in, size_t at)
+static bo_token_rows token_at(const bo_attention_desc *d, const bo_attention_inputs *in, size_t at)
 {
-    return (bo_ridge_rows){.k = {in->k ? (float *)in->k + at * d->dim : NULL, d->dim},
+    return (bo_token_rows){.k = {in->k ? (float *)in->k + at * d->dim : NULL, d->dim},
                            .v = {in->v ? (float *)in->v + at * d->value_dim : NULL, d->value_dim},
                            .gate = {in->log_gate ? (float *)in->log_gate + at : NULL, 1},
                            .beta = {in->beta ? (float *)in->beta + at : NULL, 1}};
@@ -206,7 +206,7 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     float *own = work.memory;
     for (size_t s = first; s < first + count; s++) {
         size_t head = s * d->heads + key_head * attention->group;
-        bo_ridge_rows at = token_at(d, in, s * d->key_heads + key_head);
+        bo_token_rows at = token_at(d, in, s * d->key_heads + key_head);
         step_memory(&work, own, bo_state_memory(attention, states[s], key_head), !in->k);
         bool finite = bo_ridge_keys(&work, &at, 0, 1);
         for (size_t g = 0; g < attention->group; g++) {
@@ -223,7 +223,7 @@ const bo_engine bo_engine_ridge = {
     .plan = plan,
     .forward = forward,
     .backward = bo_ridge_backward,
-    .tape_states = bo_linear_tape_states,
+    .tape_states = bo_segment_states,
     .memory = bo_ridge_memory,
     .memory_gradient = memory_gradient,
     .step_bytes = step_bytes,

@@ -15,6 +15,7 @@
 #define BO_ATTENTION_RIDGE_H
 
 #include "front.h"
+#include "segments.h"
 
 /* ---- the factor ------------------------------------------------------------------------------------------------ */
 
@@ -111,14 +112,9 @@ void bo_ridge_begin(bo_ridge *work, const float *memory);
 /* Where the factor is none, or for another Λ, it is made anew. */
 void bo_ridge_refit(bo_ridge *work);
 
-/* Where the rows of one key head are. */
-typedef struct bo_ridge_rows {
-    bo_rows k, v, gate, beta;
-} bo_ridge_rows;
-bo_ridge_rows bo_ridge_rows_at(const bo_call *call, size_t sequence, size_t key_head);
 /* The chunk [first, first + rows): its keys (none where k is NULL), and the queries of one head of the group.
  * False: numbers that are not finite. */
-bool bo_ridge_keys(bo_ridge *work, const bo_ridge_rows *at, size_t first, size_t rows);
+bool bo_ridge_keys(bo_ridge *work, const bo_token_rows *at, size_t first, size_t rows);
 bool bo_ridge_queries(bo_ridge *work, size_t member, bo_rows q, size_t first);
 /* G and H take the chunk's keys in (the factor has them already). */
 void bo_ridge_absorb(bo_ridge *work);

@@ -16,7 +16,7 @@ typedef struct back_work {
     bo_ridge ridge;
     const bo_call *call;
     size_t sequence, key_head, segment, wide; /* wide = value_dim + dim */
-    bo_ridge_rows rows;
+    bo_token_rows rows;
     float *x, *y;           /* of a segment's queries: group x segment x dim, y right after x */
     float *sides;           /* q, then G dout, of each query head of a chunk: 2 group x chunk x dim */
     bo_ridge_factor factor; /* without a gate: with the tail of the identity */
@@ -431,7 +431,7 @@ void bo_ridge_backward(const bo_call *call, size_t sequence, size_t key_head, fl
     void *initial = call->initial ? (void *)call->initial[sequence] : NULL;
     work.call = call;
     work.sequence = sequence;
-    work.rows = bo_ridge_rows_at(call, sequence, key_head);
+    work.rows = bo_token_rows_at(call, sequence, key_head);
     work.gates = work.ridge.gated && call->gradients->log_gate && work.rows.k.at;
     begin_gradient(&work);
     if (!reverse(&work, initial ? bo_state_memory(call->attention, initial, key_head) : NULL)) bo_note_stop(call);

@@ -105,16 +105,6 @@ bo_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs 
     return work;
 }
 
-bo_ridge_rows bo_ridge_rows_at(const bo_call *call, size_t sequence, size_t key_head)
-{
-    const bo_attention_desc *d = &call->attention->desc;
-    const bo_attention_inputs *in = call->in;
-    return (bo_ridge_rows){.k = bo_rows_at(call, in->k, d->key_heads, d->dim, true, sequence, key_head),
-                           .v = bo_rows_at(call, in->v, d->key_heads, d->value_dim, true, sequence, key_head),
-                           .gate = bo_rows_at(call, in->log_gate, d->key_heads, 1, true, sequence, key_head),
-                           .beta = bo_rows_at(call, in->beta, d->key_heads, 1, true, sequence, key_head)};
-}
-
 /* ---- taking rows in -------------------------------------------------------------------------------------------- */
 
 /* Rows behind the front, one after the other; false: not finite. */
@@ -143,7 +133,7 @@ static void weigh(bo_ridge *work, bo_rows gate)
     }
 }
 
-bool bo_ridge_keys(bo_ridge *work, const bo_ridge_rows *at, size_t first, size_t rows)
+bool bo_ridge_keys(bo_ridge *work, const bo_token_rows *at, size_t first, size_t rows)
 {
     const bo_kernels *kernels = work->kernels;
     size_t dim = work->dim, values = work->value_dim;

@@ -72,6 +72,21 @@ static inline bo_status bo_count_columns(bo_context *context, const bo_features_
     return BO_OK;
 }
 
+static inline bo_status bo_count_once(bo_context *context, const bo_features_desc *desc, size_t *features)
+{
+    return bo_count_columns(context, desc, 1, features);
+}
+
+static inline bo_status bo_count_twice(bo_context *context, const bo_features_desc *desc, size_t *features)
+{
+    return bo_count_columns(context, desc, 2, features);
+}
+
+/* The code of a definition whose functions have the usual names. */
+#define BO_FUNCTION_CODE                                                                                               \
+    .fast = fast, .fast_backward = fast_backward, .forward_f32 = forward_f32, .forward_f64 = forward_f64,              \
+    .backward_f32 = backward_f32, .backward_f64 = backward_f64
+
 /* Where φ = exp(v + common + constant) and `top` is the largest v of a row: what to add to v. With a log scale that
  * is what keeps the features at most exp(constant): it takes top + common, and what a float cannot hold of them
  * (|t|²/2 may be 1e6) stays with the features. */

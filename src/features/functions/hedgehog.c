@@ -73,23 +73,13 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     }
 }
 
-static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
-{
-    return bo_count_columns(context, desc, 2, features);
-}
-
 const bo_function_definition bo_function_hedgehog = {
     .name = "hedgehog",
     .kernels = BO_KERNEL_BIT(BO_KERNEL_HEDGEHOG),
     .exact = true,
     .nonnegative = true,
-    .count = count,
+    .count = bo_count_twice,
     .scratch = scratch,
-    .fast = fast,
-    .fast_backward = fast_backward,
-    .forward_f32 = forward_f32,
-    .forward_f64 = forward_f64,
-    .backward_f32 = backward_f32,
-    .backward_f64 = backward_f64,
+    BO_FUNCTION_CODE,
 };
 #endif

@@ -38,21 +38,11 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     for (size_t r = 0; r < rows; r++) memcpy(dt + r * lddt, dz + r * lddz, f->desc.dim * sizeof *dt);
 }
 
-static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
-{
-    return bo_count_columns(context, desc, 1, features);
-}
-
 const bo_function_definition bo_function_identity = {
     .name = "identity",
     .kernels = BO_KERNEL_BIT(BO_KERNEL_LINEAR),
     .exact = true,
-    .count = count,
-    .fast = fast,
-    .fast_backward = fast_backward,
-    .forward_f32 = forward_f32,
-    .forward_f64 = forward_f64,
-    .backward_f32 = backward_f32,
-    .backward_f64 = backward_f64,
+    .count = bo_count_once,
+    BO_FUNCTION_CODE,
 };
 #endif

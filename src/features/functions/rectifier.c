@@ -50,22 +50,12 @@ static void fast_backward(const bo_features *f, size_t rows, const float *z, siz
     }
 }
 
-static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
-{
-    return bo_count_columns(context, desc, 1, features);
-}
-
 const bo_function_definition bo_function_rectifier = {
     .name = "rectifier",
     .kernels = BO_KERNEL_BIT(BO_KERNEL_RECTIFIER),
     .exact = true,
     .nonnegative = true,
-    .count = count,
-    .fast = fast,
-    .fast_backward = fast_backward,
-    .forward_f32 = forward_f32,
-    .forward_f64 = forward_f64,
-    .backward_f32 = backward_f32,
-    .backward_f64 = backward_f64,
+    .count = bo_count_once,
+    BO_FUNCTION_CODE,
 };
 #endif
