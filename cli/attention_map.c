@@ -6,19 +6,9 @@
 
 /* ---- names ---------------------------------------------------------------------------------------------- */
 
-/* The library's presets, and after them RFA with a gate. */
-static const char RFA_GATE[] = "rfa-gate";
-
 const char *cli_attention_kind_choice(int index)
 {
-    const char *name = index < 0 ? NULL : bo_attention_preset_name((size_t)index);
-    return name || index < 1 ? name : bo_attention_preset_name((size_t)index - 1) ? RFA_GATE : NULL;
-}
-
-static bool is_rfa_gate(const cli_attention_options *options)
-{
-    const char *name = cli_attention_kind_choice(options->kind);
-    return name && strcmp(name, RFA_GATE) == 0;
+    return index < 0 ? NULL : bo_attention_preset_name((size_t)index);
 }
 
 /* Without BO_GATE_NONE, which is no --gate, and BO_GATE_FIXED, which is --decay. */
@@ -161,16 +151,15 @@ static double pair_norm(const cli_attention_job *job, double scale)
 static bo_gate choose_gate(const cli_attention_options *o, const bo_attention_desc *preset)
 {
     if (o->given[CLI_DECAY]) return BO_GATE_FIXED;
-    if (is_rfa_gate(o) && o->gate_input < 0) return BO_GATE_CONVEX;
     if (o->gate_input >= 0) return (bo_gate)(o->gate_input + BO_GATE_CONVEX);
     const bool gated = (o->given[CLI_GATE] || o->given[CLI_LOG_GATE]) && preset->kind != BO_ATTENTION_GLA;
-    return gated ? BO_GATE_DECAY : preset->gate;
+    return gated && preset->gate != BO_GATE_CONVEX ? BO_GATE_DECAY : preset->gate;
 }
 
 bo_attention_desc cli_attention_chosen(const cli_attention_options *o)
 {
     bo_attention_desc d = {0};
-    bo_attention_preset(is_rfa_gate(o) ? "rfa" : cli_attention_kind_choice(o->kind), &d);
+    bo_attention_preset(cli_attention_kind_choice(o->kind), &d);
     d.causal |= o->causal;
     d.gate = choose_gate(o, &d);
     if (o->normaliser >= 0) d.normaliser = (bo_normaliser)o->normaliser;

@@ -135,9 +135,9 @@ typedef struct bo_attention_desc {
 } bo_attention_desc;
 
 /* The descriptor that goes by a name, as far as the name says: kind, gate, normaliser, unit, proposal, kernel and
- * function; causal becomes true where the kind is nothing else; the rest is as it was. "exact", "linear", "rfa", "favor",
- * "favor++", "favor#", "dark", "hybrid", "poly", "taylor", "retention", "hedgehog", "t2r", "power", "gla", "delta",
- * "gated-delta", "ridge", "gated-ridge". False: no such name. */
+ * function; causal becomes true where the kind is nothing else; the rest is as it was. "exact", "linear", "rfa",
+ * "rfa-gate", "favor", "favor++", "favor#", "dark", "hybrid", "poly", "taylor", "retention", "hedgehog", "t2r", "power",
+ * "gla", "delta", "gated-delta", "ridge", "gated-ridge". False: no such name (or desc is NULL). */
 BO_API bool bo_attention_preset(const char *name, bo_attention_desc *desc);
 /* The names in order; NULL after the last. */
 BO_API const char *bo_attention_preset_name(size_t index);

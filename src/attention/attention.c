@@ -149,6 +149,7 @@ static bo_status build(bo_context *context, bo_attention *attention)
 
 bo_status bo_attention_create(bo_context *context, const bo_attention_desc *desc, bo_attention **out)
 {
+    if (!out) return bo_fail(context, BO_INVALID, "attention: there is nowhere to put it: out is NULL");
     *out = NULL;
     if (!desc) return bo_fail(context, BO_INVALID, "attention: the descriptor is NULL");
     bo_attention_desc resolved;

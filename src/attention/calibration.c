@@ -64,6 +64,7 @@ static bo_status begin(bo_context *context, bo_calibration *c)
 bo_status bo_calibration_create(bo_context *context, const bo_attention *attention, double momentum,
                                 bo_calibration **out)
 {
+    if (!out) return bo_fail(context, BO_INVALID, "a calibration: there is nowhere to put it: out is NULL");
     *out = NULL;
     BO_TRY(check(context, attention, momentum));
     bo_calibration *c = bo_alloc(context, 1, sizeof *c, "a calibration");

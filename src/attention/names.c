@@ -67,6 +67,7 @@ static const preset presets[] = {
     {.name = "exact", .kind = BO_ATTENTION_EXACT},
     {.name = "linear", .kind = BO_ATTENTION_LINEAR, .kernel = BO_KERNEL_ELU},
     {.name = "rfa", .kind = BO_ATTENTION_RFA},
+    {.name = "rfa-gate", .kind = BO_ATTENTION_RFA, .gate = BO_GATE_CONVEX, .causal = true},
     {.name = "favor", .kind = BO_ATTENTION_FAVOR},
     {.name = "favor++", .kind = BO_ATTENTION_FAVOR, .proposal = BO_PROPOSAL_OPRF},
     {.name = "favor#", .kind = BO_ATTENTION_FAVOR, .proposal = BO_PROPOSAL_SDERF},
@@ -108,7 +109,7 @@ const char *bo_attention_preset_name(size_t index)
 
 bool bo_attention_preset(const char *name, bo_attention_desc *desc)
 {
-    for (size_t i = 0; i < PRESETS; i++) {
+    for (size_t i = 0; desc && i < PRESETS; i++) {
         const preset *p = &presets[i];
         if (!bo_same_name(name, p->name)) continue;
         desc->kind = p->kind;
