@@ -402,11 +402,15 @@ typedef struct bo_attention_advice {
 /* Measures the data, then tries what estimates softmax: FAVOR with positive, hyperbolic and trigonometric features,
  * with every proposal, and with sampling OPTIMAL; TAYLOR and POLYNOMIAL of degree 2 and 4 where `most` has room for
  * them; RFA; and for causal attention HYBRID with the best of them. On up to eight heads, with up to two thousand of
- * their keys: on some of the queries until the target is reached, then on up to 2048 of them with three draws, each of
- * which must reach it; signed features must also leave every denominator at least half of what it is in closed form.
- * Queries are those at odd places; calibrations see the rows at even ones. Of desc: heads, key_heads, dim, value_dim,
- * causal, scale, features.seed. v NULL: random values of unit variance. target 0: 0.1. most 0: 4096 features (sampling
- * OPTIMAL and HYBRID try 1024 at most). */
+ * their keys (HYBRID: their first two thousand tokens): on some of the queries until the target is reached, then on up
+ * to 2048 of them with three draws, each of which must reach it; signed features must also leave every denominator at
+ * least half of what it is in closed form. Queries are those at odd places; calibrations see the rows at even ones. Of
+ * desc: heads, key_heads, dim, value_dim, causal, scale, features.seed. v NULL: random values of unit variance. target
+ * 0: 0.1. most 0: 4096 features (sampling OPTIMAL and HYBRID try 1024 at most).
+ *
+ * `error` is of this data. Other arrays of the same law may differ from it in |exact| alone, most where attention is not
+ * causal and heads are few: outputs are then much alike, one mean of the values for each head, and the norm that errors
+ * are relative to is decided by few numbers. */
 BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc,
                                      const bo_attention_shape *shape, const float *q, const float *k, const float *v,
                                      double target, size_t most, bo_attention_advice *out);

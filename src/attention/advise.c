@@ -113,7 +113,7 @@ static bo_status try_hybrids(bo_trials *t, const bo_call *call, const float *q, 
                              rows *all)
 {
     rows found = {.count = 0};
-    bo_status status = bo_beginnings_make(t->context, call, q, k, v, &t->beginnings);
+    bo_status status = bo_beginnings_make(t->context, call, q, k, v, BO_MANY_QUERIES, &t->beginnings);
     for (size_t i = 0; status == BO_OK && i < all->count && found.count < HYBRIDS; i++) {
         if (!bo_row_has_hybrid(&all->row[i])) continue;
         status = bo_hybrid_search(t, &all->row[i], &found.row[found.count++]);

@@ -4,7 +4,10 @@
 
 #include "dark.h"
 
-enum { BO_SEEN_ROWS = 1024 };
+enum {
+    BO_ADVICE_HEADS = 8, /* problems at most */
+    BO_SEEN_ROWS = 1024, /* that calibrate a head */
+};
 
 /* One head of one sequence: some of its queries (at odd places, so that those at even ones may be learned from), at
  * most some thousands of its keys, and the exact answer. Arrays are contiguous. */
@@ -37,20 +40,24 @@ void bo_survey_free(bo_survey *survey);
 /* Means over the queries that see at least two keys; 0 where none does. */
 void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share);
 
-/* Causal HYBRID attention needs keys that are neighbours, and those of a survey are not: the first tokens of some
- * heads, one after the other, as packed sequences of one head. */
-enum { BO_BEGINNINGS = 8 };
+/* Causal HYBRID attention needs keys that are neighbours, and those of a survey are not: the first tokens of the
+ * survey's heads, side by side as heads of one sequence (after the end of a shorter one there are zeros, which no query
+ * before them sees), and the exact answers of some queries at odd places, evenly spaced over each head's length. */
 typedef struct bo_beginnings {
-    size_t lengths[BO_BEGINNINGS], count, tokens;
-    float *q, *k, *v;
+    size_t dim, value_dim, count;
+    size_t lengths[BO_ADVICE_HEADS], tokens; /* of each head, and of the longest */
+    size_t queries[BO_ADVICE_HEADS], most;   /* that have an exact answer: of each head, and the most of them */
+    float *q, *k, *v, *out;                  /* count x tokens x width; out: room for what is tried */
+    double *exact;                           /* count x most x value_dim */
 } bo_beginnings;
+/* queries: at most so many over all heads. To be freed whatever it returns. */
 bo_status bo_beginnings_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                             bo_beginnings *out);
+                             size_t queries, bo_beginnings *out);
 void bo_beginnings_free(bo_beginnings *beginnings);
-/* The error of an attention of one head at odd places, calibrated where it must be; INFINITY where numbers grew too
+/* The error of an attention that has a key head for each problem of the survey; INFINITY where numbers grew too
  * large. */
-bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *beginnings, const bo_attention_desc *desc,
-                            uint64_t draw, double *error);
+bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *beginnings, const bo_attention *attention,
+                            double *error);
 
 /* How an attention that has a key head for each problem does on them. */
 typedef struct bo_verdict {

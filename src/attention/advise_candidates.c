@@ -76,26 +76,28 @@ static bo_attention_desc desc_of(const bo_trials *t, const bo_candidate *c, size
 
 /* ---- one size ---------------------------------------------------------------------------------------------------- */
 
-/* A candidate, and what calibrates it. */
+/* A candidate with its map or with a window before it, and what calibrates it. */
 typedef struct contest {
     const bo_trials *trials;
-    const bo_candidate *candidate;
-    bo_calibration *seen; /* NULL: none needed */
-    size_t fixed;         /* features, where it has no choice */
+    bo_attention_desc desc; /* of any number of features */
+    bo_calibration *seen;   /* NULL: none needed */
+    size_t fixed;           /* features, where it has no choice */
 } contest;
 
 /* An attention with a key head for each problem. */
 static bo_status make_attention(const contest *c, size_t features, bo_attention **out)
 {
-    bo_attention_desc desc = desc_of(c->trials, c->candidate, features);
+    bo_attention_desc desc = c->desc;
+    desc.features.features = features;
     desc.heads = desc.key_heads = c->trials->few.count;
     return bo_attention_create(c->trials->context, &desc, out);
 }
 
-static bo_status contest_begin(const bo_trials *t, const bo_candidate *candidate, contest *out)
+/* *out is to be ended (its calibration destroyed) whatever this returns. */
+static bo_status contest_begin(const bo_trials *t, const bo_attention_desc *desc, size_t fixed, contest *out)
 {
-    *out = (contest){.trials = t, .candidate = candidate, .fixed = bo_candidate_features(t, candidate)};
-    if (candidate->proposal == BO_PROPOSAL_NONE && candidate->sampling == BO_SAMPLING_DRAWN) return BO_OK;
+    *out = (contest){.trials = t, .desc = *desc, .fixed = fixed};
+    if (desc->proposal == BO_PROPOSAL_NONE && desc->features.sampling == BO_SAMPLING_DRAWN) return BO_OK;
     bo_attention_shape shape = {.sequences = 1, .tokens = BO_SEEN_ROWS};
     bo_attention_inputs in = {.q = t->few.seen_q, .k = t->few.seen_k};
     bo_attention *attention;
@@ -118,6 +120,8 @@ static bo_status try_draw(const contest *c, const bo_survey *survey, bo_attentio
 {
     bo_verdict verdict;
     BO_TRY(draw_anew(c, attention, draw));
+    if (c->desc.kind == BO_ATTENTION_HYBRID)
+        return bo_beginnings_try(c->trials->context, &c->trials->beginnings, attention, error);
     BO_TRY(bo_survey_try(survey, attention, &verdict));
     *error = verdict.least >= least_denominator && !isnan(verdict.error) ? verdict.error : INFINITY;
     return BO_OK;
@@ -216,8 +220,9 @@ static bo_status search(const contest *c, size_t hint, bo_row *row)
 bo_status bo_candidate_search(const bo_trials *t, const bo_candidate *candidate, size_t hint, bo_row *out)
 {
     contest c;
+    bo_attention_desc desc = desc_of(t, candidate, BO_FEWEST);
     *out = (bo_row){.candidate = candidate, .most = t->most};
-    bo_status status = contest_begin(t, candidate, &c);
+    bo_status status = contest_begin(t, &desc, bo_candidate_features(t, candidate), &c);
     if (c.fixed) out->most = c.fixed;
     if (candidate->sampling == BO_SAMPLING_OPTIMAL) out->most = bo_least(t->most, BO_MOST_CHOSEN);
     if (status == BO_OK) status = search(&c, hint, out);
@@ -233,41 +238,33 @@ bool bo_row_has_hybrid(const bo_row *row)
     return row->candidate->kind != BO_ATTENTION_RFA && row->desc.kind != BO_ATTENTION_HYBRID;
 }
 
-/* As many draws as said, of which none is tried after the first that misses the target. */
-static bo_status try_hybrid(const bo_trials *t, const bo_attention_desc *desc, size_t features, uint64_t draws,
-                            bool *reached, double *error)
+/* Upwards from the fewest features: a draw, then those that confirm it. */
+static bo_status search_with_window(const contest *c, bo_row *row)
 {
-    bo_attention_desc one = *desc;
-    double squares = 0, tried = 0;
-    one.heads = one.key_heads = 1;
-    one.features.features = features;
-    *reached = true;
-    for (uint64_t draw = 0; *reached && draw < draws; draw++, tried++) {
-        BO_TRY(bo_beginnings_try(t->context, &t->beginnings, &one, draw, error));
-        *reached = *error <= t->target;
-        squares += *error * *error;
+    bool reached = false;
+    size_t features = c->fixed ? c->fixed : BO_FEWEST;
+    for (;; features *= 2) {
+        BO_TRY(try_size(c, features, &row->error));
+        if (row->error <= c->trials->target) BO_TRY(confirm(c, features, &reached, &row->error));
+        if (reached || features >= row->most) break;
     }
-    *error = sqrt(squares / tried);
+    row->features = reached ? features : 0;
+    row->desc.features.features = features;
     return BO_OK;
 }
 
 bo_status bo_hybrid_search(const bo_trials *t, const bo_row *row, bo_row *out)
 {
+    contest c;
     size_t fixed = bo_candidate_features(t, row->candidate);
-    size_t features = fixed ? fixed : BO_FEWEST;
-    bool reached;
     *out = *row;
     out->desc.kind = BO_ATTENTION_HYBRID;
     out->desc.scale = t->base->scale;
     out->desc.window = 64;
     out->most = fixed ? fixed : bo_least(row->features ? row->features : t->most, BO_MOST_CHOSEN);
     out->predicted = NAN;
-    for (;; features *= 2) {
-        BO_TRY(try_hybrid(t, &out->desc, features, 1, &reached, &out->error));
-        if (reached) BO_TRY(try_hybrid(t, &out->desc, features, fixed ? 1 : BO_DRAWS, &reached, &out->error));
-        if (reached || features >= out->most) break;
-    }
-    out->features = reached ? features : 0;
-    out->desc.features.features = features;
-    return BO_OK;
+    bo_status status = contest_begin(t, &out->desc, fixed, &c);
+    if (status == BO_OK) status = search_with_window(&c, out);
+    bo_calibration_destroy(c.seen);
+    return status;
 }

@@ -6,7 +6,7 @@
 #include "compare.h"
 
 enum {
-    HEADS = 8,   /* problems at most */
+    HEADS = BO_ADVICE_HEADS,
     KEYS = 2048, /* of a problem */
 };
 
@@ -232,82 +232,112 @@ void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share)
 
 /* ---- a window -------------------------------------------------------------------------------------------------- */
 
-enum { BEGINNING = 1024 }; /* tokens of a head */
+enum { BEGINNING = KEYS }; /* tokens of a head */
 
-static bo_status fill_beginnings(bo_context *context, const bo_call *call, const float *q, const float *k,
-                                 const float *v, bo_beginnings *b)
+static bo_status beginnings_alloc(bo_context *context, bo_beginnings *b)
 {
-    const bo_attention_desc *d = &call->attention->desc;
-    size_t sequence = 0, wanted = bo_least(BO_BEGINNINGS, d->heads);
-    for (; b->count < wanted; b->count++) {
-        find_sequence(call, b->count, wanted, &sequence); /* there is one: the survey found it */
-        source from = source_of(call, q, k, v, sequence, spaced(b->count, wanted, d->heads));
-        size_t n = bo_least(BEGINNING, call->sequences[sequence].queries);
-        gather(from.q, d->dim, n, n, b->q + b->tokens * d->dim);
-        gather(from.k, d->dim, n, n, b->k + b->tokens * d->dim);
-        BO_TRY(gather_values(context, &from, d->value_dim, n, n, b->v + b->tokens * d->value_dim));
-        b->lengths[b->count] = n;
-        b->tokens += n;
+    const char *what = "the beginnings of sequences";
+    size_t rows = b->count * b->tokens;
+    b->q = bo_alloc(context, rows * b->dim, sizeof(float), what);
+    b->k = bo_alloc(context, rows * b->dim, sizeof(float), what);
+    b->v = bo_alloc(context, rows * b->value_dim, sizeof(float), what);
+    b->out = bo_alloc_raw(context, rows * b->value_dim, sizeof(float), what);
+    b->exact = bo_alloc(context, b->count * b->most * b->value_dim, sizeof(double), what);
+    return b->q && b->k && b->v && b->out && b->exact ? BO_OK : BO_MEMORY;
+}
+
+static bo_status fill_beginnings(bo_context *context, const source *from, bo_beginnings *b)
+{
+    for (size_t h = 0; h < b->count; h++) {
+        size_t n = b->lengths[h], start = h * b->tokens;
+        gather(from[h].q, b->dim, n, n, b->q + start * b->dim);
+        gather(from[h].k, b->dim, n, n, b->k + start * b->dim);
+        BO_TRY(gather_values(context, &from[h], b->value_dim, n, n, b->v + start * b->value_dim));
     }
     return BO_OK;
 }
 
+typedef struct beginnings_job {
+    const bo_beginnings *beginnings;
+    const bo_attention *exact;
+    double *rows; /* of log weights, one for each worker */
+} beginnings_job;
+
+static void beginnings_task(void *arg, size_t index, int worker)
+{
+    const beginnings_job *job = arg;
+    const bo_beginnings *b = job->beginnings;
+    size_t h = index / b->most, i = index % b->most, start = h * b->tokens;
+    if (i >= b->queries[h]) return;
+    size_t place = query_place(i, b->queries[h], b->lengths[h]);
+    bo_weights w = {.end = place + 1, .log = job->rows + (size_t)worker * b->tokens};
+    bo_denominator sum = {0};
+    bo_weights_softmax(job->exact->kernels, b->dim, job->exact->desc.scale, b->q + (start + place) * b->dim,
+                       (bo_rows){b->k + start * b->dim, b->dim}, &w);
+    bo_weights_mix(&w, (bo_rows){b->v + start * b->value_dim, b->value_dim}, b->value_dim, &sum,
+                   b->exact + index * b->value_dim);
+}
+
+static bo_status answer_beginnings(bo_context *context, const bo_attention *exact, const bo_beginnings *b)
+{
+    beginnings_job job = {b, exact, NULL};
+    job.rows = bo_alloc_raw(context, (size_t)bo_context_threads(context) * b->tokens, sizeof *job.rows,
+                            "exact attention of a query");
+    if (!job.rows) return BO_MEMORY;
+    bo_parallel(context, b->count * b->most, beginnings_task, &job);
+    bo_free(job.rows);
+    return BO_OK;
+}
+
 bo_status bo_beginnings_make(bo_context *context, const bo_call *call, const float *q, const float *k, const float *v,
-                             bo_beginnings *out)
+                             size_t queries, bo_beginnings *out)
 {
     const bo_attention_desc *d = &call->attention->desc;
-    const char *what = "the beginnings of sequences";
-    size_t most = bo_least(BO_BEGINNINGS, d->heads) * bo_least(BEGINNING, call->queries_total);
-    *out = (bo_beginnings){.q = bo_alloc_raw(context, most * d->dim, sizeof(float), what),
-                           .k = bo_alloc_raw(context, most * d->dim, sizeof(float), what),
-                           .v = bo_alloc_raw(context, most * d->value_dim, sizeof(float), what)};
-    if (!out->q || !out->k || !out->v) return BO_MEMORY;
-    return fill_beginnings(context, call, q, k, v, out);
+    source from[HEADS];
+    size_t sequence = 0;
+    *out = (bo_beginnings){.dim = d->dim, .value_dim = d->value_dim, .count = bo_least(HEADS, d->heads)};
+    for (size_t h = 0; h < out->count; h++) {
+        find_sequence(call, h, out->count, &sequence); /* there is one: the survey found it */
+        from[h] = source_of(call, q, k, v, sequence, spaced(h, out->count, d->heads));
+        out->lengths[h] = bo_least(BEGINNING, call->sequences[sequence].queries);
+        out->queries[h] = bo_least(bo_most(1, queries / out->count), bo_most(1, out->lengths[h] / 2));
+        out->tokens = bo_most(out->tokens, out->lengths[h]);
+        out->most = bo_most(out->most, out->queries[h]);
+    }
+    BO_TRY(beginnings_alloc(context, out));
+    BO_TRY(fill_beginnings(context, from, out));
+    return answer_beginnings(context, call->attention, out);
 }
 
 void bo_beginnings_free(bo_beginnings *b)
 {
-    bo_free(b->q);
-    bo_free(b->k);
-    bo_free(b->v);
+    void *const blocks[] = {b->q, b->k, b->v, b->out, b->exact};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     *b = (bo_beginnings){0};
 }
 
-/* Where a calibration is needed: from the tokens at even places. */
-static bo_status calibrate(bo_context *context, const bo_beginnings *b, bo_attention *attention, uint64_t draw)
+/* |out - exact| / |exact| over the queries that have an exact answer */
+static double beginnings_error(const bo_beginnings *b)
 {
-    size_t dim = attention->desc.dim, half = (b->tokens + 1) / 2;
-    if (attention->ready) return bo_attention_redraw(context, attention, draw);
-    float *q = bo_alloc_raw(context, half * dim, sizeof *q, "rows to calibrate with");
-    float *k = bo_alloc_raw(context, half * dim, sizeof *k, "rows to calibrate with");
-    bo_calibration *seen = NULL;
-    bo_status status = q && k ? bo_calibration_create(context, attention, 0, &seen) : BO_MEMORY;
-    if (status == BO_OK) {
-        bo_attention_shape shape = {.sequences = 1, .tokens = half};
-        bo_attention_inputs in = {.q = q, .k = k};
-        gather((bo_rows){b->q, 2 * dim}, dim, half, half, q);
-        gather((bo_rows){b->k, 2 * dim}, dim, half, half, k);
-        status = bo_calibration_add(context, seen, &shape, &in);
-    }
-    if (status == BO_OK) status = bo_calibration_apply(context, seen, attention, draw, NULL);
-    bo_calibration_destroy(seen);
-    bo_free(q);
-    bo_free(k);
-    return status;
+    double error = 0, norm = 0;
+    for (size_t h = 0; h < b->count; h++)
+        for (size_t i = 0; i < b->queries[h]; i++) {
+            size_t place = query_place(i, b->queries[h], b->lengths[h]);
+            const float *out = b->out + (h * b->tokens + place) * b->value_dim;
+            const double *exact = b->exact + (h * b->most + i) * b->value_dim;
+            for (size_t c = 0; c < b->value_dim; c++) {
+                error += ((double)out[c] - exact[c]) * ((double)out[c] - exact[c]);
+                norm += exact[c] * exact[c];
+            }
+        }
+    return bo_relative_error(error, norm);
 }
 
-bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *b, const bo_attention_desc *desc, uint64_t draw,
-                            double *error)
+bo_status bo_beginnings_try(bo_context *context, const bo_beginnings *b, const bo_attention *attention, double *error)
 {
-    bo_attention_shape shape = {.sequences = b->count, .lengths = b->lengths};
+    bo_attention_shape shape = {.sequences = 1, .tokens = b->tokens};
     bo_attention_inputs in = {.q = b->q, .k = b->k, .v = b->v};
-    bo_attention *attention;
-    bo_attention_error found = {0};
-    BO_TRY(bo_attention_create(context, desc, &attention));
-    bo_status status = calibrate(context, b, attention, draw);
-    if (status == BO_OK) /* half of the queries, evenly spaced, are those at odd places */
-        status = bo_attention_compare(context, attention, &shape, &in, NULL, bo_most(1, b->tokens / 2), &found);
-    bo_attention_destroy(attention);
-    *error = status == BO_OK ? found.against_softmax : INFINITY;
+    bo_status status = bo_attention_forward(context, attention, &shape, &in, NULL, NULL, b->out, NULL);
+    *error = status == BO_OK ? beginnings_error(b) : INFINITY;
     return status == BO_NUMERIC ? BO_OK : status; /* too large for it: no error to promise */
 }
