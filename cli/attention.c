@@ -8,6 +8,29 @@
 
 /* ---- the run -------------------------------------------------------------------------------------------- */
 
+/* Numbers out of range are those of the calibration's own files, where there are any. */
+static bool calibration_ok(cli_attention_job *job, bo_status status)
+{
+    const char *const *given = job->options->given;
+    if (status != BO_NUMERIC || !given[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
+    cli_fail(job->session, "calibration with --calibrate-q %s and --calibrate-k %s: %s", given[CLI_CALIBRATE_Q],
+             given[CLI_CALIBRATE_K], cli_attention_words(job));
+    return false;
+}
+
+/* Numbers out of range may come from the frequencies, and so from the files they were drawn for. */
+static bool forward_ok(cli_attention_job *job, bo_status status)
+{
+    const char *const *given = job->options->given;
+    if (status != BO_NUMERIC || !given[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
+    for (int i = CLI_Q; i <= CLI_V; i++)
+        if (!cli_attention_finite(job, &job->files[i])) return false;
+    cli_fail(job->session,
+             "%s; the frequencies were drawn for --calibrate-q %s and --calibrate-k %s, whose numbers may be too large",
+             cli_attention_words(job), given[CLI_CALIBRATE_Q], given[CLI_CALIBRATE_K]);
+    return false;
+}
+
 /* Frequencies from the calibration's arrays, or else from q and k themselves. */
 static bool calibrate(cli_attention_job *job)
 {
@@ -23,7 +46,7 @@ static bool calibrate(cli_attention_job *job)
     if (status == BO_OK) status = bo_calibration_add(context, seen, &shape, &inputs);
     if (status == BO_OK) status = bo_calibration_apply(context, seen, job->attention, 0, &job->calibration);
     bo_calibration_destroy(seen);
-    return cli_attention_ok(job, status);
+    return calibration_ok(job, status);
 }
 
 /* M by whitening, or frequencies drawn for data. */
@@ -91,6 +114,18 @@ static void warn_of_zeros(cli_attention_job *job)
                              : "they have nothing in common with these keys");
 }
 
+/* With a gate: residuals may be ten times the tolerance, where float32 allows no better. */
+static void warn_of_residuals(cli_attention_job *job)
+{
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    const double found = job->solves.largest_residual, most = 10 * d->tolerance;
+    if (d->kind == BO_ATTENTION_RIDGE && d->gate != BO_GATE_NONE && !(found <= most))
+        cli_warn(job->session,
+                 "the largest residual is %s, more than ten times the tolerance of %s: some systems were not solved, "
+                 "and their outputs may be wrong; a larger --lambda helps",
+                 cli_significant(found, 4).s, cli_significant(d->tolerance, 4).s);
+}
+
 static bool compute(cli_attention_job *job)
 {
     bo_context *context = job->session->context;
@@ -98,12 +133,13 @@ static bool compute(cli_attention_job *job)
     job->out =
         cli_allocate(job->shape.sequences * d->heads * job->shape.tokens * d->value_dim, sizeof(float), "the output");
     const double start = cli_now();
-    if (!cli_attention_ok(
+    if (!forward_ok(
             job, bo_attention_forward(context, job->attention, &job->shape, &job->inputs, NULL, NULL, job->out, NULL)))
         return false;
     job->seconds = cli_now() - start;
     if (cli_interrupted()) return cli_attention_ok(job, BO_CANCELLED);
     warn_of_zeros(job);
+    warn_of_residuals(job);
     return true;
 }
 

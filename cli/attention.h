@@ -66,6 +66,8 @@ typedef struct cli_attention_job {
 
 /* False after saying why. */
 bool cli_attention_ok(cli_attention_job *job, bo_status status);
+/* The library's message, without the word that the program's begin with. */
+const char *cli_attention_words(const cli_attention_job *job);
 
 /* ---- kinds and maps, by the names people know ------------------------------------------------------------ */
 
@@ -79,6 +81,8 @@ const char *cli_attention_option(cli_attention_source source); /* its name, with
 /* What --map calls this function of the softmax kernel. */
 const char *cli_attention_map_of(bo_function function);
 
+/* What the kind alone says. */
+bo_attention_desc cli_attention_named(const cli_attention_options *options);
 /* As far as options say: kind, causal, gate, normaliser, proposal, sampling, unit and the map; no sizes. */
 bo_attention_desc cli_attention_chosen(const cli_attention_options *options);
 /* Frequencies come from data, so that it must be calibrated. */
@@ -96,6 +100,7 @@ void cli_attention_describe(cli_attention_job *job);
 bool cli_attention_load(cli_attention_job *job); /* q, k, v: fills the sizes of desc and shape */
 bool cli_attention_read(cli_attention_job *job, cli_attention_source source); /* the array, where a file is given */
 bool cli_attention_numbers(cli_attention_job *job, const cli_attention_file *file); /* it has some */
+bool cli_attention_finite(cli_attention_job *job, const cli_attention_file *file);  /* every one is */
 bool cli_attention_parameters(cli_attention_job *job); /* gates and parameters: fills inputs, and the rank of M or W */
 /* The arrays to calibrate with: those given, or else q and k themselves. */
 bool cli_attention_calibration(cli_attention_job *job, bo_attention_shape *shape, bo_attention_inputs *inputs);
@@ -110,6 +115,9 @@ size_t cli_attention_list(const char *text, double *out, size_t most);
 const bo_features_desc *cli_attention_map(const cli_attention_job *job);
 /* s of exp(s q·k), or γ of the map; a kind without either has none: NAN. */
 double cli_attention_scale(const cli_attention_job *job);
+/* What is used, given or not: g of a key head with a fixed gate; the range of Λ's diagonal. */
+double cli_attention_decay(const cli_attention_job *job, size_t key_head);
+void cli_attention_lambdas(const cli_attention_job *job, double *smallest, double *largest);
 double cli_attention_rate(const cli_attention_job *job); /* tokens a second */
 bo_array cli_attention_shape_of_output(const cli_attention_job *job);
 

@@ -27,6 +27,22 @@ static cli_word by_formula(double features)
     return word;
 }
 
+/* Why the errors tell nothing, where they do not: nothing is left to estimate. NULL: they tell. */
+static const char *nothing_measured(const cli_attention_job *job, const bo_attention_advice *a)
+{
+    const double rounding = 1e-6;
+    size_t exact = 0;
+    for (size_t i = 0; i < a->map_count; i++) {
+        if (a->maps[i].error > rounding && isfinite(a->maps[i].error)) return NULL;
+        exact += a->maps[i].error <= rounding;
+    }
+    if (!exact) return NULL;
+    if (job->shape.key_tokens == 1)
+        return "Nothing was measured: every query sees one key, so that every kind is exact.";
+    return "Nothing was measured: the error is 0 with the fewest features already, as it is where all keys, or all "
+           "values, are alike.";
+}
+
 /* ---- the options that do it -------------------------------------------------------------------------------- */
 
 typedef struct option_text {
@@ -115,6 +131,11 @@ static void print_advice(const cli_attention_job *job, const bo_attention_advice
     print_maps(job, a);
     printf("Advice      ");
     cli_print_wrapped(stdout, a->reason, 12);
+    const char *nothing = nothing_measured(job, a);
+    if (nothing) {
+        printf("            ");
+        cli_print_wrapped(stdout, nothing, 12);
+    }
     if (a->reachable) printf("Options     %s\n", row_options(job, a, 0).s);
 }
 
@@ -154,6 +175,7 @@ static void json_advice(const cli_attention_job *job, const bo_attention_advice 
     cli_json_flag(&json, "reachable", a->reachable);
     cli_json_text(&json, "options", a->reachable ? row_options(job, a, 0).s : NULL);
     cli_json_text(&json, "reason", a->reason);
+    cli_json_text(&json, "nothing_measured", nothing_measured(job, a));
     cli_json_array(&json, "maps");
     for (size_t i = 0; i < a->map_count; i++) json_row(&json, job, a, i);
     cli_json_end(&json);

@@ -2,6 +2,7 @@
 #include "attention.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define WRONG(...) return cli_wrong_use("attention", __VA_ARGS__)
 
@@ -177,6 +178,10 @@ static int check_gate(const cli_attention_options *o, const bo_attention_desc *d
     const bool given = o->given[CLI_GATE] || o->given[CLI_LOG_GATE], channels = d->kind == BO_ATTENTION_GLA;
     if (o->given[CLI_GATE] && o->given[CLI_LOG_GATE]) WRONG("give --gate or --log-gate, not both");
     if (given && o->given[CLI_DECAY]) WRONG("give --decay, one number for all tokens, or --gate, not both");
+    if (given && cli_attention_named(o).gate == BO_GATE_FIXED)
+        WRONG("--kind %s has fixed decays (--decay); for gates of the data: --kind linear --map identity --normaliser "
+              "none --causal --%s FILE",
+              cli_attention_kind_choice(o->kind), o->given[CLI_GATE] ? "gate" : "log-gate");
     if (o->gate_input >= 0 && !given) WRONG("--gate-input needs --gate or --log-gate");
     if (!given && (channels || d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY))
         WRONG("--kind %s needs --gate or --log-gate: an array of gates in (0, 1], or of their logarithms, in the shape "
@@ -186,14 +191,34 @@ static int check_gate(const cli_attention_options *o, const bo_attention_desc *d
     return CLI_DONE;
 }
 
+/* A list of numbers but for a comma too many; anything else that is no list is the name of a file. */
+static bool lacks_element(const char *text)
+{
+    const size_t length = strlen(text);
+    if (length == 0 || strspn(text, "0123456789.eE+-,") != length) return false;
+    return text[0] == ',' || text[length - 1] == ',' || strstr(text, ",,");
+}
+
+/* Neither overflows nor vanishes as a float. */
+static bool float32_holds(double number)
+{
+    const float held = (float)number;
+    return isfinite(held) && (held != 0 || number == 0);
+}
+
 /* Numbers in place of a file. */
 static int check_number(const cli_attention_options *o, cli_attention_source source, double most, const char *range)
 {
     double numbers[64] = {0};
-    const size_t count = o->given[source] ? cli_attention_list(o->given[source], numbers, CLI_COUNT_OF(numbers)) : 0;
-    for (size_t i = 0; i < count && i < CLI_COUNT_OF(numbers); i++)
-        if (!(numbers[i] > 0 && numbers[i] <= most))
-            WRONG("--%s: expected %s, found %g", cli_attention_option(source), range, numbers[i]);
+    const char *option = cli_attention_option(source), *text = o->given[source];
+    if (!text) return CLI_DONE;
+    if (lacks_element(text)) WRONG("--%s: expected %s, found a list with an empty element, '%s'", option, range, text);
+    const size_t count = cli_attention_list(text, numbers, CLI_COUNT_OF(numbers));
+    for (size_t i = 0; i < count && i < CLI_COUNT_OF(numbers); i++) {
+        if (!(numbers[i] > 0 && numbers[i] <= most)) WRONG("--%s: expected %s, found %g", option, range, numbers[i]);
+        if (!float32_holds(numbers[i]))
+            WRONG("--%s: expected %s that float32 can hold (1.4e-45 to 3.4e38), found %g", option, range, numbers[i]);
+    }
     return CLI_DONE;
 }
 
@@ -213,6 +238,10 @@ static int check_numbers(const cli_attention_options *o, const bo_attention_desc
 
 static int check_calibration(const cli_attention_options *o, const bo_attention_desc *d)
 {
+    const bo_proposal named = cli_attention_named(o).proposal;
+    if (named != BO_PROPOSAL_NONE && d->proposal != BO_PROPOSAL_NONE && named != d->proposal)
+        WRONG("--kind %s is --proposal %s; found --proposal %s (--kind favor takes any)",
+              cli_attention_kind_choice(o->kind), bo_proposal_name(named), bo_proposal_name(d->proposal));
     const bool data = o->given[CLI_CALIBRATE_Q] || o->given[CLI_CALIBRATE_K];
     if (data && !(o->given[CLI_CALIBRATE_Q] && o->given[CLI_CALIBRATE_K]))
         WRONG("--calibrate-q and --calibrate-k go together; found no --calibrate-%s",

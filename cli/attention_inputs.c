@@ -5,13 +5,19 @@
 #include <string.h>
 
 /* The library's messages about attention begin with that word, and so do the program's. */
-bool cli_attention_ok(cli_attention_job *job, bo_status status)
+const char *cli_attention_words(const cli_attention_job *job)
 {
     static const char subject[] = "attention: ";
     const char *words = bo_context_error(job->session->context);
+    return strncmp(words, subject, sizeof subject - 1) == 0 ? words + sizeof subject - 1 : words;
+}
+
+bool cli_attention_ok(cli_attention_job *job, bo_status status)
+{
     if (status == BO_OK) return true;
-    if (status != BO_CANCELLED && strncmp(words, subject, sizeof subject - 1) == 0)
-        cli_fail(job->session, "%s", words + sizeof subject - 1);
+    const char *words = cli_attention_words(job);
+    if (status != BO_CANCELLED && words != bo_context_error(job->session->context))
+        cli_fail(job->session, "%s", words);
     else
         cli_fail_status(job->session, status);
     return false;
@@ -143,6 +149,7 @@ bool cli_attention_calibration(cli_attention_job *job, bo_attention_shape *shape
     if (!same(job, q, &job->files[CLI_Q], HEADS, heads) || !same(job, k, &job->files[CLI_K], HEADS, heads) ||
         !same(job, q, &job->files[CLI_Q], WIDTH, width))
         return false;
+    if (!cli_attention_finite(job, q) || !cli_attention_finite(job, k)) return false;
     *shape = shape_of(q, k);
     inputs->q = q->array->values;
     inputs->k = k->array->values;

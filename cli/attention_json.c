@@ -9,6 +9,25 @@ static void json_shape(cli_json *json, const char *key, const bo_array *array)
     cli_json_end(json);
 }
 
+/* Decays, one a key head, and the range of lambda. */
+static void json_parameters(cli_json *json, const cli_attention_job *job)
+{
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    if (d->gate == BO_GATE_FIXED) {
+        cli_json_array(json, "decay");
+        for (size_t i = 0; i < d->key_heads; i++) cli_json_number(json, NULL, cli_attention_decay(job, i));
+        cli_json_end(json);
+    }
+    if (d->kind == BO_ATTENTION_RIDGE) {
+        double smallest, largest;
+        cli_attention_lambdas(job, &smallest, &largest);
+        cli_json_object(json, "lambda");
+        cli_json_number(json, "smallest", smallest);
+        cli_json_number(json, "largest", largest);
+        cli_json_end(json);
+    }
+}
+
 static void json_descriptor(cli_json *json, const cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
@@ -31,6 +50,7 @@ static void json_descriptor(cli_json *json, const cli_attention_job *job)
     if (d->iterations) cli_json_number(json, "tolerance", d->tolerance);
     if (d->window) cli_json_count(json, "window", d->window);
     cli_json_text(json, "gate", bo_gate_name(d->gate));
+    json_parameters(json, job);
     cli_json_text(json, "normaliser", cli_attention_normaliser_choice((int)d->normaliser));
     if (!map) return;
     cli_json_text(json, "kernel", bo_kernel_name(map->kernel));

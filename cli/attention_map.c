@@ -156,10 +156,16 @@ static bo_gate choose_gate(const cli_attention_options *o, const bo_attention_de
     return gated && preset->gate != BO_GATE_CONVEX ? BO_GATE_DECAY : preset->gate;
 }
 
-bo_attention_desc cli_attention_chosen(const cli_attention_options *o)
+bo_attention_desc cli_attention_named(const cli_attention_options *o)
 {
     bo_attention_desc d = {0};
     bo_attention_preset(cli_attention_kind_choice(o->kind), &d);
+    return d;
+}
+
+bo_attention_desc cli_attention_chosen(const cli_attention_options *o)
+{
+    bo_attention_desc d = cli_attention_named(o);
     d.causal |= o->causal;
     d.gate = choose_gate(o, &d);
     if (o->normaliser >= 0) d.normaliser = (bo_normaliser)o->normaliser;

@@ -32,7 +32,8 @@ static const range GATES = {0, 1, true, "gates above 0 and at most 1"},
                    LOG_GATES = {-HUGE_VAL, 0, true, "logarithms of gates, finite and at most 0"},
                    DECAYS = {0, 1, true, "decays above 0 and at most 1"},
                    POSITIVE = {0, HUGE_VAL, true, "numbers above 0"},
-                   NOT_NEGATIVE = {0, HUGE_VAL, false, "finite numbers, at least 0"};
+                   NOT_NEGATIVE = {0, HUGE_VAL, false, "finite numbers, at least 0"},
+                   FINITE = {-HUGE_VAL, HUGE_VAL, false, "finite numbers"};
 
 static bool check_range(cli_attention_job *job, const cli_attention_file *file, const range *of)
 {
@@ -51,6 +52,11 @@ static bool check_range(cli_attention_job *job, const cli_attention_file *file, 
     cli_fail(job->session, "--%s %s: expected %s, found %g at %s", file->option, file->path, of->words, found,
              bo_array_shape(&place, text));
     return false;
+}
+
+bool cli_attention_finite(cli_attention_job *job, const cli_attention_file *file)
+{
+    return check_range(job, file, &FINITE);
 }
 
 static void take_logarithms(float *values, size_t count)

@@ -19,6 +19,24 @@ double cli_attention_scale(const cli_attention_job *job)
     return map && d->kind != BO_ATTENTION_HYBRID ? map->gamma : d->scale;
 }
 
+/* Unless given 1 - 2^-(5 + h), h modulo 8, as the library says of log_decay. */
+double cli_attention_decay(const cli_attention_job *job, size_t key_head)
+{
+    const float *given = job->inputs.log_decay;
+    return given ? (double)expf(given[key_head]) : 1 - ldexp(1, -(int)(5 + key_head % 8));
+}
+
+void cli_attention_lambdas(const cli_attention_job *job, double *smallest, double *largest)
+{
+    const float *given = job->inputs.lambda;
+    const size_t count = given ? job->desc.key_heads * job->desc.dim : 0;
+    *smallest = *largest = given ? (double)given[0] : 1;
+    for (size_t i = 1; i < count; i++) {
+        *smallest = fmin(*smallest, (double)given[i]);
+        *largest = fmax(*largest, (double)given[i]);
+    }
+}
+
 double cli_attention_rate(const cli_attention_job *job)
 {
     return (double)(job->shape.sequences * job->shape.tokens) / job->seconds;
@@ -51,6 +69,33 @@ static void append(char *text, size_t room, const char *format, ...)
     va_end(words);
 }
 
+/* ", decays 0.9688, 0.9844": all of them where they are few. */
+static void append_decays(char *text, size_t room, const cli_attention_job *job)
+{
+    const size_t heads = job->desc.key_heads, few = 8;
+    double smallest = 1, largest = 0;
+    for (size_t i = 0; i < heads; i++) {
+        smallest = fmin(smallest, cli_attention_decay(job, i));
+        largest = fmax(largest, cli_attention_decay(job, i));
+    }
+    append(text, room, smallest < largest ? ", decays " : ", decay ");
+    if (smallest == largest)
+        append(text, room, "%s", cli_significant(largest, 6).s);
+    else if (heads > few)
+        append(text, room, "%s to %s", cli_significant(smallest, 6).s, cli_significant(largest, 6).s);
+    else
+        for (size_t i = 0; i < heads; i++)
+            append(text, room, "%s%s", i ? ", " : "", cli_significant(cli_attention_decay(job, i), 6).s);
+}
+
+static void append_lambda(char *text, size_t room, const cli_attention_job *job)
+{
+    double smallest, largest;
+    cli_attention_lambdas(job, &smallest, &largest);
+    append(text, room, ", lambda %s", cli_significant(smallest, 4).s);
+    if (smallest < largest) append(text, room, " to %s", cli_significant(largest, 4).s);
+}
+
 /* ", causal, window of 64, gate decay, not normalised": what was asked beyond the kind. */
 static const char *manner(const cli_attention_job *job, char *out, size_t room)
 {
@@ -61,10 +106,12 @@ static const char *manner(const cli_attention_job *job, char *out, size_t room)
     if (d->causal) append(out, room, ", causal");
     if (d->window) append(out, room, ", window of %s keys", cli_count(d->window).s);
     if (d->gate != BO_GATE_NONE) append(out, room, ", %s gate", bo_gate_name(d->gate));
+    if (d->gate == BO_GATE_FIXED) append_decays(out, room, job);
     if (d->normaliser == BO_NORMALISER_NONE && sums) append(out, room, ", not normalised");
     if (d->unit) append(out, room, ", unit norms");
     if (d->kind == BO_ATTENTION_RFA) append(out, room, ", temperature %s", cli_significant(d->temperature, 4).s);
     if (!isnan(scale)) append(out, room, ", scale %s", cli_significant(scale, 4).s);
+    if (d->kind == BO_ATTENTION_RIDGE) append_lambda(out, room, job);
     if (d->kind == BO_ATTENTION_POWER) append(out, room, ", degree %s", cli_significant(d->power, 6).s);
     return out;
 }
@@ -90,7 +137,7 @@ static const char *map_words(const cli_attention_job *job, char *out, size_t roo
 
 static void say_attention(cli_attention_job *job)
 {
-    char how[200], map[200];
+    char how[400], map[200];
     cli_say(job->session, "Attention   %s%s%s", cli_attention_kind_choice(job->options->kind),
             manner(job, how, sizeof how), map_words(job, map, sizeof map));
 }

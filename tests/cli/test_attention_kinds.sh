@@ -102,7 +102,7 @@ done
     memory gla Q4.npy K.npy V.npy 4 2 37 5 0.8,1 1 - | agrees O.npy "retention, two decays"
     attend $arrays --kind retention --decay decays.npy --out O.npy
     memory gla Q.npy K.npy V.npy 2 2 37 5 "$(numbers decays.npy 1 | tr -s ' \n' ' ,')" 1 - | agrees O.npy "retention, decays of a file"
-    attend $grouped --kind retention --gate G.npy --out O.npy
+    attend $grouped --kind linear --map identity --normaliser none --causal --gate G.npy --out O.npy
     memory gla Q4.npy K.npy V.npy 4 2 37 5 G.npy 1 - | agrees O.npy "retention with gates of the data"
     attend $grouped --kind gla --gate G5.npy --out O.npy
     memory gla Q4.npy K.npy V.npy 4 2 37 5 G5.npy 5 - | agrees O.npy gla
@@ -137,8 +137,37 @@ done
     attend $grouped --kind gated-ridge --gate G.npy --iterations 1 --json
     expect "solved directly after one step" "$(field out refactored)" '>' 0
     expect "residual of what was solved directly" "$(field out largest_residual)" '<' 1e-5
+    grep -q "warning" err && complain "a warning though the systems are solved: $(cat err)"
+    attend $grouped --kind gated-ridge --gate G.npy --lambda 1e-30 --json --quiet
+    expect "residual with a vanishing ridge" "$(field out largest_residual)" '>' 1e-5
+    grep -q "warning: the largest residual is .* outputs may be wrong; a larger --lambda helps" err ||
+        complain "no warning of residuals: $(cat err)"
     attend $grouped --kind delta --compare
     grep -q "its own kernel *no closed form" out || complain "delta has a closed form: $(cat out)"
+}
+
+# ---- decays and ridges that are used are told -----------------------------------------------------------------------------
+piece gates "2, 5" 11 >ridges.npy
+# shellcheck disable=SC2086
+{
+    attend $arrays --kind retention
+    grep -q "^Attention .*fixed gate, decays 0.96875, 0.984375" err || complain "retention's own decays: $(cat err)"
+    attend $arrays --kind retention --decay 0.75 --json
+    grep -q "^Attention .*, decay 0.75," err || complain "one decay: $(cat err)"
+    [ "$(field out decay)" = "[0.75, 0.75]" ] || complain "decays as JSON: $(field out decay)"
+    attend $arrays --kind ridge --json
+    grep -q "^Attention .*, lambda 1$" err || complain "ridge's own lambda: $(cat err)"
+    [ "$(field out smallest)" = 1 ] && [ "$(field out largest)" = 1 ] || complain "lambda as JSON: $(cat out)"
+    attend $arrays --kind ridge --lambda ridges.npy --json
+    numbers ridges.npy 1 | sort -g | sed -n '1p; $p' | tr -s ' \n' ' ' >range
+    read -r least most <range
+    expect "the smallest lambda" "$(awk -v a="$(field out smallest)" -v b="$least" 'BEGIN { print a / b - 1 }')" '<' 1e-5
+    expect "the largest lambda" "$(awk -v a="$(field out largest)" -v b="$most" 'BEGIN { print 1 - a / b }')" '<' 1e-5
+    grep -q "^Attention .*, lambda 0.* to " err || complain "lambdas of a file: $(cat err)"
+    # More decays than a line has room for.
+    piece normal "9, 8, 2" 0 >nine.npy
+    attend --q nine.npy --k nine.npy --v nine.npy --kind retention
+    grep -q "^Attention .*decays 0.96875 to 0.999756," err || complain "nine decays: $(cat err)"
 }
 
 # ---- learned maps --------------------------------------------------------------------------------------------------------
@@ -213,12 +242,31 @@ $(paste told rows)
 END
 }
 
+# Nothing to estimate, and that is said: one key, keys that are all alike.
+piece normal "2, 1, 5" 0 >single.npy
+{ head -c 128 K.npy; head -c $((4 * 370)) /dev/zero; } >alike.npy
+attend --advise --q single.npy --k single.npy --causal --most 16
+tr -s ' \n' ' ' <out | grep -q "Nothing was measured: every query sees one key" || complain "advice of one key: $(cat out)"
+attend --advise --q Q.npy --k alike.npy --most 16 --json
+case $(field out nothing_measured) in *"all keys, or all values, are alike"*) ;; *) complain "advice of keys alike: $(cat out)" ;; esac
+attend --advise --q Q.npy --k K.npy --most 16 --json
+[ "$(field out nothing_measured)" = null ] || complain "nothing is measured: $(cat out)"
+
 # ---- bad input -------------------------------------------------------------------------------------------------------------
 piece normal "2, 37" 0 >signed.npy
 piece normal "2, 37, 4" 0 >narrow.npy
 piece normal "2, 0, 5" 0 >none.npy
 piece normal "3, 90, 5" 0 >three.npy
 piece normal "3" 0 >three_decays.npy
+# A last number that is a NaN, and numbers that are all ±2^20, ±2^100: 0x7fc00000, 0x49800000, 0x71800000.
+{ head -c $((128 + 4 * 369)) Q.npy; printf '\000\000\300\177'; } >nan.npy
+signed() {
+    head -c 128 Q.npy
+    # shellcheck disable=SC2059
+    printf "$(awk -v plus="$1" -v minus="$2" 'BEGIN { for (i = 0; i < 370; i++) printf "\\000\\000\\200\\%s", i % 3 ? plus : minus }')"
+}
+signed 111 311 >large.npy
+signed 161 361 >huge.npy
 piece normal "2, 5" 0 >lambda.npy
 # shellcheck disable=SC2086
 {
@@ -230,11 +278,20 @@ piece normal "2, 5" 0 >lambda.npy
     for decay in 0 1.5 -0.5 nan 0.5,1.5; do
         wrong "--decay: expected numbers above 0 and at most 1, found ${decay#*,}" $arrays --kind retention --decay $decay
     done
+    wrong "--decay|float32 can hold|1e-300" $arrays --kind retention --decay 0.5,1e-300
+    wrong "--lambda|float32 can hold|1e+40" $arrays --kind ridge --lambda 1e40
+    for list in 0.9, ,0.9 0.9,,0.8 ,; do
+        wrong "--decay|a list with an empty element, '$list'" $arrays --kind retention --decay $list
+    done
+    refused "decays,0.npy|cannot be opened" $arrays --kind retention --decay decays,0.npy
     refused "--decay|one a key head, 2|found 3" $arrays --kind retention --decay 0.5,0.6,0.7
     refused "--decay three_decays.npy|(key heads,) = (2,)|(3,)" $arrays --kind retention --decay three_decays.npy
     refused "--decay lambda.npy|(2,)|(2, 5)" $arrays --kind retention --decay lambda.npy
     wrong "--decay is for kind|found kind gla" $arrays --kind gla --gate G5.npy --decay 0.5
     wrong "not both" $arrays --kind retention --decay 0.5 --gate G.npy
+    for gate in gate log-gate; do
+        wrong "retention has fixed decays|--kind linear --map identity --normaliser none --causal --$gate" $arrays --kind retention --$gate G.npy
+    done
     wrong "a gate needs --causal" $arrays --kind linear --decay 0.5
     for lambda in 0 -1; do
         wrong "--lambda: expected a number above 0, found $lambda" $arrays --kind ridge --lambda $lambda
@@ -268,6 +325,13 @@ piece normal "2, 5" 0 >lambda.npy
     wrong "go together|no --calibrate-k" $arrays --kind favor++ --calibrate-q CQ.npy
     wrong "--calibrate-q has no meaning" $arrays --kind favor --calibrate-q CQ.npy --calibrate-k CK.npy
     wrong "--propose" $arrays --kind favor++ --propose
+    wrong "--kind favor# is --proposal sderf; found --proposal oprf" $arrays --kind favor# --proposal oprf
+    wrong "--kind favor++ is --proposal oprf; found --proposal gaussian" $arrays --kind favor++ --proposal gaussian
+    refused "--calibrate-q nan.npy: expected finite numbers, found nan at (1, 36, 4)" $arrays --kind favor++ --calibrate-q nan.npy --calibrate-k CK.npy
+    refused "--calibrate-k nan.npy: expected finite numbers" $arrays --kind favor++ --calibrate-q CQ.npy --calibrate-k nan.npy
+    refused "calibration with --calibrate-q huge.npy and --calibrate-k huge.npy: " $arrays --kind favor# --calibrate-q huge.npy --calibrate-k huge.npy
+    refused "beyond float32|--calibrate-q large.npy and --calibrate-k large.npy|too large" $arrays --kind favor# --calibrate-q large.npy --calibrate-k large.npy
+    refused "--k nan.npy: expected finite numbers" --q Q.npy --k nan.npy --v V.npy --kind favor# --calibrate-q CQ.npy --calibrate-k CK.npy
     refused "--calibrate-q none.npy|no numbers|(2, 0, 5)" $arrays --kind favor++ --calibrate-q none.npy --calibrate-k CK.npy
     refused "calibration must have as many heads|three.npy|(3, 90, 5)|Q.npy" $arrays --kind favor++ --calibrate-q three.npy --calibrate-k three.npy
     refused "calibration must be as wide|narrow.npy" $arrays --kind favor++ --calibrate-q narrow.npy --calibrate-k narrow.npy
