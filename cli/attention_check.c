@@ -1,5 +1,6 @@
 /* Which options of attention belong to which kind, and which contradict each other. */
 #include "attention.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -199,13 +200,6 @@ static bool lacks_element(const char *text)
     return text[0] == ',' || text[length - 1] == ',' || strstr(text, ",,");
 }
 
-/* Neither overflows nor vanishes as a float. */
-static bool float32_holds(double number)
-{
-    const float held = (float)number;
-    return isfinite(held) && (held != 0 || number == 0);
-}
-
 /* Numbers in place of a file. */
 static int check_number(const cli_attention_options *o, cli_attention_source source, double most, const char *range)
 {
@@ -216,7 +210,7 @@ static int check_number(const cli_attention_options *o, cli_attention_source sou
     const size_t count = cli_attention_list(text, numbers, CLI_COUNT_OF(numbers));
     for (size_t i = 0; i < count && i < CLI_COUNT_OF(numbers); i++) {
         if (!(numbers[i] > 0 && numbers[i] <= most)) WRONG("--%s: expected %s, found %g", option, range, numbers[i]);
-        if (!float32_holds(numbers[i]))
+        if (!(numbers[i] >= FLT_TRUE_MIN && numbers[i] <= FLT_MAX))
             WRONG("--%s: expected %s that float32 can hold (1.4e-45 to 3.4e38), found %g", option, range, numbers[i]);
     }
     return CLI_DONE;
