@@ -23,23 +23,26 @@ typedef struct member {
     double goal; /* of the forward pass; NAN: none */
     bo_gate gate;
     bool drawn; /* has as many features as it is given */
+    size_t dim; /* of queries, keys and values; 0: the usual */
 } member;
 
 static const member family[] = {
-    {"linear (elu)", "linear", NAN, BO_GATE_NONE, false},
-    {"retention", "retention", NAN, BO_GATE_FIXED, false},
-    {"favor", "favor", NAN, BO_GATE_NONE, true},
-    {"favor, decay gate", "favor", NAN, BO_GATE_DECAY, true},
-    {"poly, degree 2", "poly", 0.5, BO_GATE_NONE, false},
-    {"taylor", "taylor", 0.5, BO_GATE_NONE, false},
-    {"hedgehog", "hedgehog", NAN, BO_GATE_NONE, false},
-    {"t2r", "t2r", NAN, BO_GATE_NONE, false},
-    {"power, degree 2", "power", NAN, BO_GATE_NONE, false},
-    {"gla", "gla", 0.5, BO_GATE_NONE, false},
-    {"delta", "delta", 0.5, BO_GATE_NONE, false},
-    {"gated-delta", "gated-delta", 0.5, BO_GATE_DECAY, false},
-    {"ridge", "ridge", NAN, BO_GATE_NONE, false},
-    {"gated-ridge", "gated-ridge", NAN, BO_GATE_DECAY, false},
+    {"linear (elu)", "linear", NAN, BO_GATE_NONE, false, 0},
+    {"retention", "retention", NAN, BO_GATE_FIXED, false, 0},
+    {"favor", "favor", NAN, BO_GATE_NONE, true, 0},
+    {"favor, decay gate", "favor", NAN, BO_GATE_DECAY, true, 0},
+    {"poly, degree 2", "poly", 0.5, BO_GATE_NONE, false, 0},
+    {"poly, degree 2, width 32", "poly", 0.5, BO_GATE_NONE, false, 32},
+    {"poly, degree 2, width 16", "poly", 0.5, BO_GATE_NONE, false, 16},
+    {"taylor", "taylor", 0.5, BO_GATE_NONE, false, 0},
+    {"hedgehog", "hedgehog", NAN, BO_GATE_NONE, false, 0},
+    {"t2r", "t2r", NAN, BO_GATE_NONE, false, 0},
+    {"power, degree 2", "power", NAN, BO_GATE_NONE, false, 0},
+    {"gla", "gla", 0.5, BO_GATE_NONE, false, 0},
+    {"delta", "delta", 0.5, BO_GATE_NONE, false, 0},
+    {"gated-delta", "gated-delta", 0.5, BO_GATE_DECAY, false, 0},
+    {"ridge", "ridge", NAN, BO_GATE_NONE, false, 0},
+    {"gated-ridge", "gated-ridge", NAN, BO_GATE_DECAY, false, 0},
 };
 
 static bo_attention_desc describe(const attention_bench *bench, const member *of)
@@ -47,6 +50,7 @@ static bo_attention_desc describe(const attention_bench *bench, const member *of
     bo_attention_desc desc = attention_favor(bench, of->drawn ? bench->options->features.items[0] : 0);
     bo_attention_preset(of->preset, &desc);
     desc.gate = of->gate;
+    if (of->dim) desc.dim = desc.value_dim = of->dim;
     return desc;
 }
 
