@@ -305,4 +305,15 @@ static inline void judge_backward(const trial *t, const judge_verdict *v)
     }
 }
 
+/* Forward and backward of a trial, both judged. */
+static inline void judge_trial(trial *t)
+{
+    trial_forward(t);
+    trial_backward(t);
+    judge_verdict verdict = judge_make(t);
+    judge_forward(t, &verdict);
+    judge_backward(t, &verdict);
+    judge_drop(&verdict);
+}
+
 #endif

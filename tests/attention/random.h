@@ -122,12 +122,7 @@ static inline void random_check(bo_context *context, uint64_t seed)
 {
     random_case *c = random_case_make(seed);
     trial t = trial_make(context, &c->desc);
-    trial_forward(&t);
-    trial_backward(&t);
-    judge_verdict verdict = judge_make(&t);
-    judge_forward(&t, &verdict);
-    judge_backward(&t, &verdict);
-    judge_drop(&verdict);
+    judge_trial(&t);
     trial_drop(&t);
     free(c);
 }

@@ -108,16 +108,6 @@ static void queries_of_any_norm_leave_numbers(void **state)
 
 /* ---- against the oracle ---------------------------------------------------------------------------------------- */
 
-static void judge_trial(trial *t)
-{
-    trial_forward(t);
-    trial_backward(t);
-    judge_verdict verdict = judge_make(t);
-    judge_forward(t, &verdict);
-    judge_backward(t, &verdict);
-    judge_drop(&verdict);
-}
-
 /* The first keys have score 0, the others one far above it, and there are many: sums of weights that are kept
  * relative to a maximum which came late must not overflow. */
 static void scores_that_rise_are_followed(void **state)

@@ -225,12 +225,7 @@ static void parameters_collect_from_every_sequence(void **state)
                            .seed = i};
         trial t = trial_make(context, &desc);
         for (size_t j = 0; j < 5 * 3; j++) t.array[Q][j] = t.array[K][j] = 0; /* the first five rows */
-        trial_forward(&t);
-        trial_backward(&t);
-        judge_verdict verdict = judge_make(&t);
-        judge_forward(&t, &verdict);
-        judge_backward(&t, &verdict);
-        judge_drop(&verdict);
+        judge_trial(&t);
         trial_drop(&t);
     }
     bo_context_destroy(context);

@@ -20,6 +20,10 @@ typedef struct expected {
 
 #define USUAL 0.40824829046386302 /* 1/√DIM */
 
+#define POSITIVE_FEATURES                                                                                              \
+    .kernel = BO_KERNEL_SOFTMAX, .function = BO_FUNCTION_POSITIVE, .features = FEATURES,                               \
+    .sums = FEATURES * (VALUE + 1), .scale = USUAL, .counted = true
+
 static const expected presets[] = {
     {.name = "exact", .kind = BO_ATTENTION_EXACT, .scale = USUAL},
     {.name = "linear",
@@ -44,40 +48,10 @@ static const expected presets[] = {
      .sums = FEATURES * (VALUE + 1),
      .causal = true,
      .counted = true},
-    {.name = "favor",
-     .kind = BO_ATTENTION_FAVOR,
-     .kernel = BO_KERNEL_SOFTMAX,
-     .function = BO_FUNCTION_POSITIVE,
-     .features = FEATURES,
-     .sums = FEATURES * (VALUE + 1),
-     .scale = USUAL,
-     .counted = true},
-    {.name = "favor++",
-     .kind = BO_ATTENTION_FAVOR,
-     .proposal = BO_PROPOSAL_OPRF,
-     .kernel = BO_KERNEL_SOFTMAX,
-     .function = BO_FUNCTION_POSITIVE,
-     .features = FEATURES,
-     .sums = FEATURES * (VALUE + 1),
-     .scale = USUAL,
-     .counted = true},
-    {.name = "favor#",
-     .kind = BO_ATTENTION_FAVOR,
-     .proposal = BO_PROPOSAL_SDERF,
-     .kernel = BO_KERNEL_SOFTMAX,
-     .function = BO_FUNCTION_POSITIVE,
-     .features = FEATURES,
-     .sums = FEATURES * (VALUE + 1),
-     .scale = USUAL,
-     .counted = true},
-    {.name = "dark",
-     .kind = BO_ATTENTION_DARK,
-     .kernel = BO_KERNEL_SOFTMAX,
-     .function = BO_FUNCTION_POSITIVE,
-     .features = FEATURES,
-     .sums = FEATURES * (VALUE + 1),
-     .scale = USUAL,
-     .counted = true},
+    {.name = "favor", .kind = BO_ATTENTION_FAVOR, POSITIVE_FEATURES},
+    {.name = "favor++", .kind = BO_ATTENTION_FAVOR, .proposal = BO_PROPOSAL_OPRF, POSITIVE_FEATURES},
+    {.name = "favor#", .kind = BO_ATTENTION_FAVOR, .proposal = BO_PROPOSAL_SDERF, POSITIVE_FEATURES},
+    {.name = "dark", .kind = BO_ATTENTION_DARK, POSITIVE_FEATURES},
     {.name = "hybrid",
      .kind = BO_ATTENTION_HYBRID,
      .kernel = BO_KERNEL_SOFTMAX,
@@ -262,12 +236,7 @@ static void presets_answer_as_the_oracle(void **state)
         desc.attention.causal |= i % 2;
         if (oracle_explicit(&desc.attention)) desc.attention.capacity = 64;
         trial t = trial_make(context, &desc);
-        trial_forward(&t);
-        trial_backward(&t);
-        judge_verdict verdict = judge_make(&t);
-        judge_forward(&t, &verdict);
-        judge_backward(&t, &verdict);
-        judge_drop(&verdict);
+        judge_trial(&t);
         trial_drop(&t);
     }
     bo_context_destroy(context);

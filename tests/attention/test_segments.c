@@ -110,16 +110,6 @@ static void gradients_chain_over_segments(void **unused)
 
 /* ---- sums by hand ---------------------------------------------------------------------------------------------- */
 
-static void judge_both(trial *t)
-{
-    trial_forward(t);
-    trial_backward(t);
-    judge_verdict verdict = judge_make(t);
-    judge_forward(t, &verdict);
-    judge_backward(t, &verdict);
-    judge_drop(&verdict);
-}
-
 /* Any sums may stand in a state: the oracle reads them and goes on from there, forward and backward. */
 static void check_sums(bo_context *context, const kind_of *kind, double log_scale)
 {
@@ -146,7 +136,7 @@ static void check_sums(bo_context *context, const kind_of *kind, double log_scal
         assert_memory_equal(z, z2, features * sizeof *z);
         assert_close(found, scale, 0);
     }
-    judge_both(&t);
+    judge_trial(&t);
     free(s);
     free(z);
     free(s2);
@@ -191,7 +181,7 @@ static void check_matrices(bo_context *context, const kind_of *kind)
         if (ridge) assert_memory_equal(h, h2, sizeof h);
         assert_close(log_scale, 0, 0);
     }
-    judge_both(&t);
+    judge_trial(&t);
     trial_drop(&t);
 }
 
@@ -219,7 +209,7 @@ static void parameters_may_change(void **unused)
         trial t = trial_make(context, &desc);
         for (size_t a = SIGMA; a < OUT; a++)
             for (size_t n = 0; n < t.count[a]; n++) t.array[a][n] *= n % 2 ? 3 : 0.5F;
-        judge_both(&t);
+        judge_trial(&t);
         judge_verdict verdict = judge_make(&t);
         bo_attention_inputs in = trial_inputs(&t);
         assert_ok(context, bo_attention_step(context, t.attention, 2, &in, t.initial, t.array[OUT]));
