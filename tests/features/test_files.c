@@ -176,23 +176,36 @@ static void claims_cost_nothing(void **state)
     }
 }
 
+static bo_features *sketch(bo_context *context, bo_function function, size_t features)
+{
+    bo_features_desc desc = {.kernel = BO_KERNEL_POLYNOMIAL, .function = function, .dim = 3, .features = features};
+    bo_features *f;
+    assert_ok(context, bo_features_create(context, &desc, &f));
+    return f;
+}
+
+/* The file of a map, with one piece of its description put in place of another (NULL: as it is), is refused. */
+static void refuse_altered(bo_context *context, const bo_features *f, const char *from, const char *to,
+                           const char *message)
+{
+    bo_features *loaded;
+    bo_tensor tensors[BO_FEATURES_TENSORS];
+    size_t count;
+    char *json;
+    void *owned;
+    assert_ok(context, bo_features_pack(context, f, tensors, &count, &json, &owned));
+    write_altered(context, json, from, to, tensors, count);
+    assert_fails(context, BO_FORMAT, message, bo_features_load(context, path, &loaded));
+    bo_free(json);
+}
+
 /* The hashes are there, but the length of the sketch is a claim without an array. */
 static void long_sketches_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_features_desc desc = {
-        .kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_TENSORSKETCH, .dim = 3, .features = 8};
-    bo_features *f, *loaded;
-    bo_tensor tensors[BO_FEATURES_TENSORS];
-    size_t count;
-    char *json;
-    void *owned;
-    assert_ok(context, bo_features_create(context, &desc, &f));
-    assert_ok(context, bo_features_pack(context, f, tensors, &count, &json, &owned));
-    write_altered(context, json, "\"features\": 8", "\"features\": 200000003", tensors, count);
-    assert_fails(context, BO_FORMAT, "at most", bo_features_load(context, path, &loaded));
-    bo_free(json);
+    bo_features *f = sketch(context, BO_FUNCTION_TENSORSKETCH, 8);
+    refuse_altered(context, f, "\"features\": 8", "\"features\": 200000003", "at most");
     bo_features_destroy(f);
     bo_context_destroy(context);
 }
@@ -202,43 +215,22 @@ static void hostile_hashes_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_features_desc desc = {
-        .kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_TENSORSKETCH, .dim = 3, .features = 8};
-    bo_features *f, *loaded;
-    bo_tensor tensors[BO_FEATURES_TENSORS];
-    size_t count;
-    char *json;
-    void *owned;
-    assert_ok(context, bo_features_create(context, &desc, &f));
+    bo_features *f = sketch(context, BO_FUNCTION_TENSORSKETCH, 8);
     bo_sketch_hashes(f->sketch)[5] = 8;
-    assert_ok(context, bo_features_pack(context, f, tensors, &count, &json, &owned));
-    write_altered(context, json, NULL, NULL, tensors, count);
-    assert_fails(context, BO_FORMAT, "entry 5", bo_features_load(context, path, &loaded));
-    bo_free(json);
+    refuse_altered(context, f, NULL, NULL, "entry 5");
     bo_features_destroy(f);
     bo_context_destroy(context);
 }
 
-/* A matrix that is not finite would make every feature NaN. */
+/* A matrix that is not finite would make every feature NaN; one of another degree has another size. */
 static void poisoned_sketches_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_features_desc desc = {
-        .kernel = BO_KERNEL_POLYNOMIAL, .function = BO_FUNCTION_SELFTENSOR, .dim = 3, .features = 6};
-    bo_features *f, *loaded;
-    bo_tensor tensors[BO_FEATURES_TENSORS];
-    size_t count;
-    char *json;
-    void *owned;
-    assert_ok(context, bo_features_create(context, &desc, &f));
+    bo_features *f = sketch(context, BO_FUNCTION_SELFTENSOR, 6);
     bo_selftensor_matrices(f->selftensor)[7] = INFINITY;
-    assert_ok(context, bo_features_pack(context, f, tensors, &count, &json, &owned));
-    write_altered(context, json, NULL, NULL, tensors, count);
-    assert_fails(context, BO_FORMAT, "entry 7", bo_features_load(context, path, &loaded));
-    write_altered(context, json, "\"degree\": 2", "\"degree\": 6", tensors, count);
-    assert_fails(context, BO_FORMAT, "features.selftensor", bo_features_load(context, path, &loaded));
-    bo_free(json);
+    refuse_altered(context, f, NULL, NULL, "entry 7");
+    refuse_altered(context, f, "\"degree\": 2", "\"degree\": 6", "features.selftensor");
     bo_features_destroy(f);
     bo_context_destroy(context);
 }
