@@ -6,6 +6,8 @@ pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(LAPACKE REQUIRED IMPORTED_TARGET lapacke)
 pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
 pkg_check_modules(FFTW REQUIRED IMPORTED_TARGET fftw3 fftw3f)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED) # headers only
 
 add_library(bochner_parts INTERFACE)
@@ -20,7 +22,7 @@ if(BOCHNER_HAVE_XSMM) # before OpenBLAS, whose symbols it wants
   target_link_libraries(bochner_parts INTERFACE PkgConfig::XSMM)
 endif()
 target_link_libraries(bochner_parts INTERFACE PkgConfig::OPENBLAS PkgConfig::LAPACKE PkgConfig::CJSON PkgConfig::FFTW
-                      ZLIB::ZLIB Threads::Threads m)
+                      PkgConfig::PCRE2 PkgConfig::UTF8PROC ZLIB::ZLIB Threads::Threads m)
 
 set(BOCHNER_HAVE_MPI FALSE)
 if(BOCHNER_MPI)
@@ -30,7 +32,7 @@ endif()
 
 # The same as plain names, for those who link the installed static library: they need the packages, not our way of
 # finding them. (Not `Requires.private: openblas`: its static flags name a Fortran library that few have in the path.)
-set(BOCHNER_PART_NAMES openblas lapacke cjson fftw3 fftw3f z pthread m)
+set(BOCHNER_PART_NAMES openblas lapacke cjson fftw3 fftw3f pcre2-8 utf8proc z pthread m)
 if(BOCHNER_HAVE_XSMM)
   set(BOCHNER_PART_NAMES xsmm dl rt ${BOCHNER_PART_NAMES})
 endif()

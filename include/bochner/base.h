@@ -113,6 +113,17 @@ BO_API const char *bo_context_error(const bo_context *context);
 BO_API int bo_context_threads(const bo_context *context);
 BO_API const char *bo_context_isa(const bo_context *context); /* "avx512", "avx2" or "ref" */
 
+/* ---- parallel jobs --------------------------------------------------------------------------------------- */
+
+/* Sums over the ranks of a parallel job, given by the caller (the program brings MPI, the library needs none). In place;
+ * every rank gets the total, summed in the order of the ranks, so that it has the same bits everywhere and every time. */
+typedef struct bo_collective {
+    int rank, size;
+    bo_status (*sum)(void *user, double *values, size_t count);
+    bo_status (*sum_f32)(void *user, float *values, size_t count); /* training; may be NULL elsewhere */
+    void *user;
+} bo_collective;
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,5 +7,10 @@
 #include <bochner/features.h>
 #include <bochner/machines.h>
 #include <bochner/attention.h>
+#include <bochner/layers.h>
+#include <bochner/model.h>
+#include <bochner/optim.h>
+#include <bochner/text.h>
+#include <bochner/train.h>
 
 #endif

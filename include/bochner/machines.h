@@ -160,12 +160,6 @@ BO_API bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, cons
 BO_API bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out);
 BO_API void bo_fitting_destroy(bo_fitting *fitting);
 
-/* Sums over the ranks of a parallel job, given by the caller (the program brings MPI, the library needs none). */
-typedef struct bo_collective {
-    int rank, size;
-    bo_status (*sum)(void *user, double *values, size_t count); /* in place, every rank gets the total */
-    void *user;
-} bo_collective;
 /* Every rank calls it once after its last add; afterwards every rank can finish, to the same machine. */
 BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective);
 

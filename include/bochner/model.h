@@ -1,0 +1,149 @@
+/* Bochner: language models. A transformer with any attention of attention.h, stored as Hugging Face stores models: a
+ * folder with config.json, model.safetensors and tokenizer.json.
+ *
+ *     bo_model *model;
+ *     bo_model_load(context, "shakespeare", &model);
+ *     bo_session *session;
+ *     bo_session_create(context, model, NULL, &session);
+ *     bo_session_feed(context, session, ids, count, logits);           // logits of the last token
+ *     int32_t next = bo_sampler_next(&sampler, logits, vocab);
+ *
+ * A model is immutable and may be shared by threads that each bring a context and sessions of their own (training changes
+ * it: train.h). A session is one timeline whose state has a size that is known beforehand: for attention with features
+ * it does not grow with what was read. */
+#ifndef BOCHNER_MODEL_H
+#define BOCHNER_MODEL_H
+
+#include <bochner/attention.h>
+#include <bochner/layers.h>
+#include <bochner/text.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum bo_choice { BO_CHOICE_AUTO = 0, BO_CHOICE_NO = 1, BO_CHOICE_YES = 2 } bo_choice;
+
+/* Zero means the default, except layers, width, heads, context and vocab. */
+typedef struct bo_model_desc {
+    size_t layers, width, heads;
+    size_t key_heads; /* 0: heads */
+    size_t head_dim;  /* 0: width / heads */
+    size_t hidden;    /* of the MLP; 0: 4 width, SwiGLU 8/3 width rounded up to 32 */
+    size_t context;   /* tokens of a training window; the range of learned positions */
+    size_t vocab;
+    /* As its preset says (bo_attention_preset), then anything of attention.h. heads, key_heads, dim, value_dim and causal
+     * are filled in; features.features 0: 128 where the map does not fix it; features.seed 0: from `seed`. */
+    bo_attention_desc attention;
+    bo_mlp mlp;
+    bo_norm norm;
+    bo_positions positions;
+    double rope_base;      /* 0: 10000 */
+    bo_choice query_norm;  /* RMSNorm of q and k in each head; AUTO: where the kind does not make them unit itself */
+    bo_choice output_norm; /* RMSNorm of each head's output; AUTO: where attention has no normaliser */
+    bool untied;           /* an output projection of its own instead of the embedding's transpose */
+    bool bias;             /* of linear layers */
+    double dropout;
+    double norm_epsilon; /* 0: 1e-6 */
+    uint64_t seed;       /* of the weights and frequencies */
+} bo_model_desc;
+
+typedef struct bo_model bo_model;
+
+/* "tiny" (4 layers, width 128, 4 heads, context 256), "small" (6, 384, 6, 1024), "base" (12, 768, 12, 1024): shape only.
+ * False: no such name. */
+BO_API bool bo_model_preset(const char *name, bo_model_desc *desc);
+BO_API const char *bo_model_preset_name(size_t index); /* NULL after the last */
+
+/* Random weights. The tokenizer is remembered (not copied: it must outlive the model unless bo_model_load made it). */
+BO_API bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
+                                 bo_model **out);
+BO_API void bo_model_destroy(bo_model *model); /* NULL is fine */
+/* A folder; "best" and "last" checkpoints of a training folder are found by themselves (last, unless it names one). What
+ * config.json promises and model.safetensors does not hold is BO_FORMAT, with tensor, shape expected and found. */
+BO_API bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out);
+/* config.json, model.safetensors, tokenizer.json: each appears whole or not at all, model.safetensors last. */
+BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const char *folder);
+/* Takes from `from` what fits by name and shape; the rest stays as drawn. What is new and what is left out goes to the log
+ * (a line each at BO_LOG_INFO), and how many tensors were taken to *taken. */
+BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken);
+
+BO_API const bo_model_desc *bo_model_describe(const bo_model *model); /* with defaults filled in */
+BO_API const bo_tokenizer *bo_model_tokenizer(const bo_model *model);
+BO_API uint64_t bo_model_parameters(const bo_model *model); /* numbers in all weights, tied ones once */
+BO_API size_t bo_model_bytes(const bo_model *model);
+BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer);
+/* Weights by name, "model.layers.0.self_attn.q_proj.weight": for inspection and tests. */
+BO_API size_t bo_model_weights(const bo_model *model);
+typedef struct bo_weight_info {
+    const char *name;
+    size_t rank, shape[4];
+} bo_weight_info;
+BO_API bo_weight_info bo_model_weight(const bo_model *model, size_t index);
+BO_API bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out);
+BO_API bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values);
+
+/* ---- sessions: reading and decoding with a state ------------------------------------------------------------------- */
+
+typedef struct bo_session bo_session;
+
+typedef struct bo_session_desc {
+    size_t chunk;    /* most tokens taken at a time; 0: 256 */
+    size_t capacity; /* most tokens kept by attention with a cache of keys; 0: the model's context */
+} bo_session_desc;
+/* Bytes of the session's state (what is saved) and of everything it needs, before it is made. */
+BO_API bo_status bo_session_memory(bo_context *context, const bo_model *model, const bo_session_desc *desc,
+                                   size_t *state_bytes, size_t *all_bytes);
+BO_API bo_status bo_session_create(bo_context *context, const bo_model *model, const bo_session_desc *desc,
+                                   bo_session **out);
+BO_API void bo_session_destroy(bo_session *session); /* NULL is fine; the model must still be there */
+BO_API bo_status bo_session_reset(bo_context *context, bo_session *session);
+BO_API uint64_t bo_session_tokens(const bo_session *session); /* read so far */
+/* Reads `count` tokens, in any split, with the same result up to rounding. logits: vocab of them, after the last token, or
+ * NULL. losses: count numbers, -log p(targets[i]) in nats, targets[i] < 0: not counted (0); or NULL with targets NULL. */
+BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
+                                 float *logits);
+BO_API bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
+                                  size_t count, float *losses);
+/* The state as a file: it knows its model (fingerprint of weights' shapes, draws and tokenizer) and is refused by another. */
+BO_API bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path);
+BO_API bo_status bo_session_load(bo_context *context, bo_session *session, const char *path);
+
+/* ---- sampling ------------------------------------------------------------------------------------------------------ */
+
+typedef struct bo_sampler {
+    double temperature;        /* 0: 1 */
+    size_t top_k;              /* 0: all */
+    double top_p;              /* 0: 1 */
+    double repetition_penalty; /* 0: 1; of logits of tokens among the latest `recent` (1909.05858) */
+    bool greedy;
+    uint64_t seed;
+    uint64_t drawn;     /* numbers drawn so far: part of a saved session */
+    int32_t recent[64]; /* a ring of the latest tokens */
+    size_t recent_count;
+} bo_sampler;
+/* BO_INVALID for what makes no sense: temperature < 0, top_p outside (0, 1], … */
+BO_API bo_status bo_sampler_check(bo_context *context, const bo_sampler *sampler);
+/* The next id; logits (vocab of them) are overwritten. Remembers it among the recent ones. */
+BO_API int32_t bo_sampler_next(bo_sampler *sampler, float *logits, size_t vocab);
+BO_API void bo_sampler_remember(bo_sampler *sampler, int32_t id); /* a token that was not drawn: the prompt's */
+
+/* ---- evaluation ---------------------------------------------------------------------------------------------------- */
+
+typedef struct bo_evaluation {
+    double loss;          /* mean nats a token */
+    double bits_per_byte; /* of the text the scored tokens stand for */
+    double perplexity;    /* exp(loss) */
+    uint64_t tokens;      /* scored */
+    double seconds, tokens_per_second;
+    size_t state_bytes;
+} bo_evaluation;
+/* Windows of `context` tokens (0: the model's), each read from nothing in constant memory, every token but the first of all
+ * scored once: a window begins with the last token of the one before. most 0: all tokens. */
+BO_API bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo_corpus *corpus,
+                                   size_t context_tokens, uint64_t most, bo_evaluation *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

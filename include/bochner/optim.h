@@ -1,0 +1,77 @@
+/* Bochner: optimisers and schedules, as descriptors. train.h takes them. */
+#ifndef BOCHNER_OPTIM_H
+#define BOCHNER_OPTIM_H
+
+#include <bochner/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum bo_optimizer_kind {
+    BO_OPTIMIZER_MUON = 0, /* hidden matrices by Muon, everything else by AdamW */
+    BO_OPTIMIZER_ADAMW = 1,
+    BO_OPTIMIZER_SGD = 2,
+    BO_OPTIMIZER_SIGN = 3, /* signSGD */
+    BO_OPTIMIZER_LINF = 4, /* steepest descent in the ℓ∞ norm, per tensor: -(α/2) |g|₁ sign g */
+    BO_OPTIMIZER_COUNT = 5
+} bo_optimizer_kind;
+
+typedef enum bo_schedule_kind {
+    BO_SCHEDULE_COSINE = 0,
+    BO_SCHEDULE_LINEAR = 1,
+    BO_SCHEDULE_WSD = 2, /* stable, then linear decay over the last `decay` part */
+    BO_SCHEDULE_CONSTANT = 3,
+    BO_SCHEDULE_COUNT = 4
+} bo_schedule_kind;
+
+typedef struct bo_schedule {
+    bo_schedule_kind kind;
+    uint64_t warmup; /* steps; UINT64_MAX: none; 0: 2% of all, at least 10 */
+    double floor;    /* last factor; 0: 0 */
+    double decay;    /* WSD: part of the steps; 0: 0.2 */
+} bo_schedule;
+
+typedef enum bo_muon_factor {
+    BO_MUON_FACTOR_TALL = 0,     /* √max(1, rows/columns) */
+    BO_MUON_FACTOR_SPECTRAL = 1, /* √(rows/columns) */
+    BO_MUON_FACTOR_RMS = 2,      /* 0.2 √max(rows, columns): AdamW's update size (2502.16982) */
+    BO_MUON_FACTOR_NONE = 3,
+    BO_MUON_FACTOR_COUNT = 4
+} bo_muon_factor;
+
+typedef enum bo_muon_iteration {
+    BO_MUON_QUINTIC = 0,
+    BO_MUON_CUBIC = 1, /* converges to singular values of 1, slower */
+    BO_MUON_ITERATION_COUNT = 2
+} bo_muon_iteration;
+
+/* Zero means the default in every field. */
+typedef struct bo_optimizer_desc {
+    bo_optimizer_kind kind;
+    double rate;       /* MUON: 0.02, of its matrices; ADAMW 3e-3; SGD 0.1; SIGN 1e-3; LINF 1e-4 (times |g|₁) */
+    double other_rate; /* MUON: of what AdamW takes; 0: 3e-3 */
+    double decay;      /* decoupled weight decay, times the rate; of matrices only. 0: none */
+    double momentum;   /* MUON: 0.95; SGD, SIGN: 0.9 (negative: none) */
+    bool no_nesterov;
+    double beta1, beta2, epsilon; /* ADAMW: 0.9, 0.95, 1e-10 */
+    bo_muon_factor factor;
+    bo_muon_iteration iteration;
+    size_t iterations; /* 0: 5; CUBIC: 12 */
+    double clip;       /* most |gradient|; 0: 1; negative: none */
+    double average;    /* of the weights: their moving average counts `average` for the past, in [0, 1); 0: none */
+} bo_optimizer_desc;
+
+/* ---- names --------------------------------------------------------------------------------------------------------- */
+
+BO_API const char *bo_optimizer_name(bo_optimizer_kind kind);  /* "muon", "adamw", "sgd", "sign", "linf" */
+BO_API const char *bo_schedule_name(bo_schedule_kind kind);    /* "cosine", "linear", "wsd", "constant" */
+BO_API const char *bo_muon_factor_name(bo_muon_factor factor); /* "tall", "spectral", "rms", "none" */
+BO_API bool bo_optimizer_parse(const char *name, bo_optimizer_kind *out);
+BO_API bool bo_schedule_parse(const char *name, bo_schedule_kind *out);
+BO_API bool bo_muon_factor_parse(const char *name, bo_muon_factor *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,92 @@
+/* Bochner: training. A trainer owns a run: it takes batches, steps, evaluates, writes checkpoints that appear whole or not
+ * at all, and continues a run that was killed to the same bits.
+ *
+ *     bo_trainer_desc desc = {.model = model, .train = corpus, .valid = held_out, .folder = "run", .steps = 400};
+ *     bo_trainer *trainer;
+ *     bo_trainer_create(context, &desc, &trainer);
+ *     bo_trainer_run(context, trainer);                 // progress through desc.report; BO_CANCELLED after a checkpoint
+ *     bo_trainer_destroy(trainer);
+ *
+ * The folder: config.json, model.safetensors, tokenizer.json of the latest checkpoint (so that it loads as a model), best/
+ * with the one of least validation loss, checkpoints/step-… with optimizer.safetensors and training.json for resuming,
+ * metrics.jsonl with a line for each report. */
+#ifndef BOCHNER_TRAIN_H
+#define BOCHNER_TRAIN_H
+
+#include <bochner/model.h>
+#include <bochner/optim.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the trainer --------------------------------------------------------------------------------------------------- */
+
+/* What a report says; also a line of metrics.jsonl, under the same names. */
+typedef struct bo_training_report {
+    uint64_t step, steps; /* done, and in all; steps 0: not known yet (--minutes, warming up) */
+    double loss;          /* mean nats a token over the steps since the last report */
+    double valid_loss;    /* of the latest evaluation; NAN: none yet */
+    double valid_bits_per_byte, best_valid_loss;
+    double gradient_norm, rate;
+    uint64_t tokens;                  /* seen */
+    double seconds;                   /* of training, over all parts of a resumed run */
+    double tokens_per_second, gflops; /* since the last report; useful operations */
+    double seconds_left;              /* NAN: not known */
+    bool evaluated;                   /* this report is of an evaluation */
+} bo_training_report;
+/* Return false to stop: a checkpoint is written, and bo_trainer_run returns BO_CANCELLED. */
+typedef bool (*bo_report_fn)(void *user, const bo_training_report *report);
+
+typedef struct bo_trainer_desc {
+    bo_model *model;                /* changed by training; must outlive the trainer */
+    const bo_corpus *train, *valid; /* valid NULL: no evaluation */
+    const char *folder;             /* NULL: nothing is written */
+    bool resume;                    /* continue the folder's latest checkpoint; without one, start */
+    bo_optimizer_desc optimizer;
+    bo_schedule schedule;
+    size_t batch;               /* sequences of a step over all ranks; 0: 16 */
+    size_t micro_batch;         /* sequences computed at a time; 0: what about 1 GiB of activations holds */
+    uint64_t steps;             /* one of the two */
+    double minutes;             /* turned into steps once, after a timed warm-up */
+    uint64_t eval_every;        /* steps; 0: a tenth of all, at least 25 */
+    uint64_t eval_tokens;       /* most of the validation tokens; 0: all */
+    uint64_t checkpoint_every;  /* steps; 0: as eval_every */
+    size_t keep;                /* checkpoints kept; 0: 2 */
+    size_t patience;            /* evaluations without a better one before stopping early; 0: never */
+    bool checkpointing;         /* gradient checkpointing: activations of one layer at a time */
+    bool documents;             /* state and positions begin anew where documents do */
+    const char *freeze;         /* names of weights not to be trained: comma-separated beginnings or *patterns* */
+    uint64_t seed;              /* of batches and dropout */
+    uint64_t calibrate_every;   /* steps between new frequencies of data-aware attention; 0: only at the start */
+    const bo_collective *ranks; /* data parallel over these; NULL: alone. Rank 0 writes */
+    bo_report_fn report;
+    void *user;
+} bo_trainer_desc;
+
+typedef struct bo_trainer bo_trainer;
+
+/* What a run will take, before it takes it. */
+typedef struct bo_trainer_plan {
+    uint64_t parameters;
+    size_t model_bytes, gradient_bytes, optimizer_bytes, activation_bytes, all_bytes;
+    size_t micro_batch;
+    double operations;  /* useful ones of a step */
+    size_t state_bytes; /* of one sequence when decoding */
+} bo_trainer_plan;
+BO_API bo_status bo_trainer_plan_for(bo_context *context, const bo_trainer_desc *desc, bo_trainer_plan *out);
+
+BO_API bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out);
+BO_API void bo_trainer_destroy(bo_trainer *trainer); /* NULL is fine */
+/* To the end. A loss that is not finite is BO_NUMERIC: step and layer are named, and the last good checkpoint. */
+BO_API bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer);
+/* Or one step at a time: for those who have a loop of their own. */
+BO_API bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss);
+BO_API bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_evaluation *out);
+BO_API bo_status bo_trainer_checkpoint(bo_context *context, bo_trainer *trainer);
+BO_API const bo_training_report *bo_trainer_report(const bo_trainer *trainer); /* the latest */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

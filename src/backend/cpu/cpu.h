@@ -1,0 +1,11 @@
+/* The operations of the CPU backend, one object each; table.c lists them. Shapes are checked by functions that any backend
+ * may use (../shapes.c). */
+#ifndef BO_BACKEND_CPU_H
+#define BO_BACKEND_CPU_H
+
+#include "../backend.h"
+
+extern const bo_op bo_cpu_embed, bo_cpu_position, bo_cpu_linear, bo_cpu_norm, bo_cpu_dropout, bo_cpu_rope,
+    bo_cpu_attention, bo_cpu_unary, bo_cpu_glu, bo_cpu_add, bo_cpu_cross_entropy, bo_cpu_loss;
+
+#endif

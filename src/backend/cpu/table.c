@@ -1,0 +1,53 @@
+/* The CPU backend: memory is the host's. */
+#include "cpu.h"
+#include <string.h>
+#include "../updates.h"
+#include "../../kernels/kernels.h"
+
+static void *allocate(bo_context *context, size_t bytes, const char *what)
+{
+    return bo_alloc(context, bytes, 1, what);
+}
+
+static bo_status move(bo_context *context, void *to, const void *from, size_t bytes)
+{
+    (void)context;
+    memcpy(to, from, bytes);
+    return BO_OK;
+}
+
+static bo_status zero(bo_context *context, void *to, size_t bytes)
+{
+    (void)context;
+    memset(to, 0, bytes);
+    return BO_OK;
+}
+
+static bo_status all_finite(bo_context *context, const void *floats, size_t count, bool *out)
+{
+    *out = bo_context_kernels(context)->finite(count, floats);
+    return BO_OK;
+}
+
+/* A line an operation, added with it. */
+static const bo_op *const ops[BO_OP_COUNT] = {
+    NULL,
+};
+
+static const bo_backend cpu = {
+    .name = "cpu",
+    .allocate = allocate,
+    .release = bo_free,
+    .write = move,
+    .read = move,
+    .zero = zero,
+    .copy = move,
+    .finite = all_finite,
+    .ops = ops,
+    .updates = NULL,
+};
+
+const bo_backend *bo_backend_cpu(void)
+{
+    return &cpu;
+}

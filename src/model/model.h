@@ -1,0 +1,46 @@
+/* A language model's inside: weights, one attention a layer, and graphs over them, for sessions and for training. */
+#ifndef BO_MODEL_MODEL_H
+#define BO_MODEL_MODEL_H
+
+#include <bochner/model.h>
+#include "../tape/graph.h"
+
+/* Invariants: `desc` has no zero left where zero meant a default; attentions[i] is layer i's; weights have memory. */
+struct bo_model {
+    bo_model_desc desc;
+    const bo_tokenizer *tokenizer;
+    bo_tokenizer *owned; /* the same where bo_model_load made it, else NULL */
+    bo_weights *weights;
+    bo_attention **attentions;
+};
+
+/* A graph of the model over `rows` tokens with what to write into and read from it. */
+typedef struct bo_model_graph_desc {
+    size_t rows;                /* tokens in all */
+    size_t tokens;              /* of a sequence where a pass gives no lengths; 0: rows */
+    size_t most_sequences;      /* that a pass may give; 0: rows / tokens */
+    bool loss;                  /* targets -> loss, losses */
+    bool logits;                /* of the rows written into `chosen` */
+    size_t chosen;              /* how many; 0: 1 */
+    bool gradients, checkpoint; /* see bo_graph_desc; need loss */
+} bo_model_graph_desc;
+
+typedef struct bo_model_graph {
+    bo_graph *graph;                     /* planned, not yet allocated */
+    bo_value tokens, positions, targets; /* int32, rows x 1 */
+    bo_value chosen;                     /* int32 */
+    bo_value loss, losses, logits;       /* 0 where not asked for */
+} bo_model_graph;
+
+bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,
+                                bo_model_graph *out);
+void bo_model_graph_destroy(bo_model_graph *graph);
+
+/* What bo_model_save writes, under names of files of the folder; training writes the same into checkpoints. */
+bo_status bo_model_write(bo_context *context, const bo_model *model, const char *folder);
+/* Overwrites weights (and frequencies that were drawn from data) with those of a folder written for the same desc. */
+bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder);
+/* Of shapes, attention and tokenizer: what a saved state or checkpoint must fit. */
+uint64_t bo_model_fingerprint(const bo_model *model);
+
+#endif

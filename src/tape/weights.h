@@ -1,0 +1,64 @@
+/* The weights of a model: named matrices in one piece of device memory, their gradients in another of the same layout, so
+ * that norms, sums over machines and averages take them as one vector. Graphs declare them while they are recorded; a
+ * second graph of the same model finds them by name. */
+#ifndef BO_TAPE_WEIGHTS_H
+#define BO_TAPE_WEIGHTS_H
+
+#include "../backend/backend.h"
+
+/* What an optimiser should know of a weight. */
+typedef enum bo_weight_role {
+    BO_WEIGHT_MATRIX = 0,    /* hidden: Muon's */
+    BO_WEIGHT_EMBEDDING = 1, /* rows of tokens or positions */
+    BO_WEIGHT_HEAD = 2,      /* the output projection */
+    BO_WEIGHT_VECTOR = 3,    /* gains, biases, scales, and small matrices of attention */
+} bo_weight_role;
+
+typedef enum bo_init_law {
+    BO_INIT_ZERO = 0,
+    BO_INIT_ONE = 1,
+    BO_INIT_NORMAL = 2,   /* mean a, deviation b */
+    BO_INIT_SPREAD = 3,   /* from a in the first column to b in the last, evenly */
+    BO_INIT_IDENTITY = 4, /* blocks of `a` rows: the first rows of the identity, side by side in memory */
+} bo_init_law;
+typedef struct bo_init {
+    bo_init_law law;
+    double a, b;
+} bo_init;
+
+/* Invariants: data and gradient are NULL before bo_weights_allocate; `offset` counts floats from the start of the set, and
+ * weights lie in the order in which they were declared, each beginning at a multiple of 16. */
+typedef struct bo_weight {
+    char *name; /* "model.layers.0.self_attn.q_proj.weight" */
+    size_t rows, columns;
+    size_t rank, shape[4]; /* as files have it; the product is rows x columns */
+    bo_weight_role role;
+    bo_init init;
+    bool frozen; /* no gradient, never updated */
+    size_t offset;
+    void *data, *gradient;
+} bo_weight;
+
+typedef struct bo_weights bo_weights;
+
+bo_status bo_weights_create(bo_context *context, const bo_backend *backend, bo_weights **out);
+void bo_weights_destroy(bo_weights *weights); /* NULL is fine */
+/* Adds it, or finds the one of that name, which must be alike (shape, role). Of `desc`: name, shape, role, init, frozen.
+ * After bo_weights_allocate nothing can be added. */
+bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight *desc, size_t *index);
+size_t bo_weights_count(const bo_weights *weights);
+bo_weight *bo_weights_at(bo_weights *weights, size_t index);
+bo_weight *bo_weights_find(bo_weights *weights, const char *name); /* NULL: none */
+/* Floats from the first weight to the end of the last, gaps (zeros, and so are their gradients) included. */
+size_t bo_weights_floats(const bo_weights *weights);
+size_t bo_weights_numbers(const bo_weights *weights, bool trained); /* without gaps; trained: that are not frozen */
+/* Memory for values and, where asked for, gradients. */
+bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients);
+void *bo_weights_data(bo_weights *weights);      /* of all */
+void *bo_weights_gradients(bo_weights *weights); /* of all; NULL: none */
+/* Draws every weight by its law: number i of weight `name` is a function of seed, name and i. */
+bo_status bo_weights_init(bo_context *context, bo_weights *weights, uint64_t seed);
+bo_status bo_weights_init_one(bo_context *context, bo_weights *weights, size_t index, uint64_t seed);
+const bo_backend *bo_weights_backend(const bo_weights *weights);
+
+#endif
