@@ -1,0 +1,21 @@
+/* Whether attributes and inputs of an operation fit, and what its outputs are: bo_op.shape of every operation, the same for
+ * every backend. */
+#ifndef BO_BACKEND_SHAPES_H
+#define BO_BACKEND_SHAPES_H
+
+#include "backend.h"
+
+bo_status bo_shape_embed(bo_context *context, bo_op_call *call);
+bo_status bo_shape_position(bo_context *context, bo_op_call *call);
+bo_status bo_shape_linear(bo_context *context, bo_op_call *call);
+bo_status bo_shape_norm(bo_context *context, bo_op_call *call);
+bo_status bo_shape_dropout(bo_context *context, bo_op_call *call);
+bo_status bo_shape_rope(bo_context *context, bo_op_call *call);
+bo_status bo_shape_attention(bo_context *context, bo_op_call *call);
+bo_status bo_shape_unary(bo_context *context, bo_op_call *call);
+bo_status bo_shape_glu(bo_context *context, bo_op_call *call);
+bo_status bo_shape_add(bo_context *context, bo_op_call *call);
+bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call);
+bo_status bo_shape_loss(bo_context *context, bo_op_call *call);
+
+#endif
