@@ -5,31 +5,118 @@
 #include "../kernels/kernels.h"
 
 #define TYPE           float
+#define PRODUCT        bo_gemm_product
 #define GEMM           bo_gemm
 #define PACK           bo_pack_f32
 #define DEPTH          BO_DEPTH32
 #define MICRO          gemm
 #define KERNEL         f32
 #define JOB            job32
+#define JOB_FOR        job_for32
+#define FIND_TILE      find_tile32
 #define PACK_TASK      pack_task32
-#define SCALE          scale32
+#define BEGIN          begin32
 #define TILE_TASK      tile_task32
-#define SUPER_BLOCK    super_block32
-#define ADD_TRANSPOSED add_transposed32
+#define SLOT           slot32
+#define TILES          tiles32
+#define BLOCK_ROWS     block_rows32
+#define PANEL_A        panel_a32
 #define BETTER_SWAPPED better_swapped32
+#define ROOM           room32
+#define ROW_BLOCK      row_block32
+#define SWAPPED        swapped32
+#define MULTIPLY       multiply32
 #include "gemm_body.h"
 
+/* bo_gemm_product in double. */
+typedef struct product64 {
+    size_t n;
+    bool tb;
+    const double *b;
+    size_t ldb;
+    double beta;
+    const double *base;
+    size_t ldbase;
+    const double *row;
+    double *c;
+    size_t ldc;
+} product64;
+
 #define TYPE           double
+#define PRODUCT        product64
 #define GEMM           bo_gemm64
 #define PACK           bo_pack_f64
 #define DEPTH          BO_DEPTH64
 #define MICRO          gemm64
 #define KERNEL         f64
 #define JOB            job64
+#define JOB_FOR        job_for64
+#define FIND_TILE      find_tile64
 #define PACK_TASK      pack_task64
-#define SCALE          scale64
+#define BEGIN          begin64
 #define TILE_TASK      tile_task64
-#define SUPER_BLOCK    super_block64
-#define ADD_TRANSPOSED add_transposed64
+#define SLOT           slot64
+#define TILES          tiles64
+#define BLOCK_ROWS     block_rows64
+#define PANEL_A        panel_a64
 #define BETTER_SWAPPED better_swapped64
+#define ROOM           room64
+#define ROW_BLOCK      row_block64
+#define SWAPPED        swapped64
+#define MULTIPLY       multiply64
 #include "gemm_body.h"
+
+size_t bo_gemm_shared_bytes(bo_context *context, size_t m, size_t k, size_t count, const bo_gemm_product *products)
+{
+    return room32(context, m, k, count, products) * sizeof(float);
+}
+
+void bo_gemm_shared(bo_context *context, bool ta, size_t m, size_t k, float alpha, const float *a, size_t lda,
+                    size_t count, const bo_gemm_product *products, void *room)
+{
+    multiply32(context, ta, m, k, alpha, a, lda, count, products, false, room);
+}
+
+size_t bo_gemm_bytes(bo_context *context, size_t m, size_t n, size_t k)
+{
+    bo_gemm_product product = {.n = n};
+    return bo_gemm_shared_bytes(context, m, k, 1, &product);
+}
+
+void bo_gemm_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+                size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc, void *room)
+{
+    bo_gemm_product product = {.n = n, .tb = tb, .b = b, .ldb = ldb, .beta = beta, .c = c, .ldc = ldc};
+    bo_gemm_shared(context, ta, m, k, alpha, a, lda, 1, &product, room);
+}
+
+typedef struct mirror_job {
+    size_t n, ldc;
+    float *c;
+} mirror_job;
+
+enum { MIRROR_BLOCK = 64 };
+
+/* Task: the blocks right of the diagonal in one row of blocks, transposed to below it. */
+static void mirror_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const mirror_job *job = arg;
+    size_t i0 = index * MIRROR_BLOCK, i1 = bo_smaller(i0 + MIRROR_BLOCK, job->n);
+    for (size_t j0 = i0; j0 < job->n; j0 += MIRROR_BLOCK) {
+        size_t j1 = bo_smaller(j0 + MIRROR_BLOCK, job->n);
+        for (size_t j = j0; j < j1; j++) {
+            for (size_t i = i0; i < i1 && i < j; i++) job->c[j * job->ldc + i] = job->c[i * job->ldc + j];
+        }
+    }
+}
+
+void bo_gemm_symmetric(bo_context *context, bool ta, size_t n, size_t k, float alpha, const float *a, size_t lda,
+                       float beta, const float *base, float *c, size_t ldc, void *room)
+{
+    bo_gemm_product product = {.n = n, .tb = !ta, .b = a, .ldb = lda, .beta = beta, .base = base, .ldbase = ldc};
+    product.c = c, product.ldc = ldc;
+    multiply32(context, ta, n, k, alpha, a, lda, 1, &product, true, room);
+    mirror_job job = {n, ldc, c};
+    bo_parallel(context, bo_ceil_div(n, MIRROR_BLOCK), mirror_task, &job);
+}

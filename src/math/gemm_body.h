@@ -1,47 +1,71 @@
-/* GEMM for the type its includer defines: TYPE, GEMM (its name), PACK, DEPTH, MICRO(kernels) (mr, nr and the
- * function), KERNEL (the name of that function's member), JOB and the names of the static functions. */
+/* GEMM for the type its includer defines: TYPE, PRODUCT (bo_gemm_product in that type), GEMM (its name), PACK, DEPTH, MICRO (of bo_kernels: mr,
+ * nr and the function), KERNEL (the name of that function's member), JOB and the names of the functions. */
 
-/* One run along k of one super-block of C: panels packed first, then tiles of C. */
+/* One run along k of one block of rows, times one chunk of column tiles. The tiles of all products are counted through;
+ * tile t of the chunk has its panel in the room of tile_columns lines at t - first_tile. */
 typedef struct JOB {
-    size_t mr, nr;
+    size_t mr, nr, tile_rows, tile_columns;
     void (*micro)(size_t k, const TYPE *a, const TYPE *b, TYPE *c, size_t ldc, size_t m, size_t n);
-    bool ta, tb;
-    size_t m, n, k; /* of the super-block */
-    TYPE alpha, beta;
-    bool first; /* the first run along k, which applies beta */
-    const TYPE *a, *b;
-    size_t lda, ldb;
-    TYPE *c;
-    size_t ldc;
+    size_t count;
+    const PRODUCT *products;
+    bool ta;
+    TYPE alpha;
+    const TYPE *a; /* at the block's first row and the run's first column */
+    size_t lda;
+    size_t row, m, depth, k; /* first row, rows; where the run begins along k, its length */
+    size_t first_tile, tiles;
+    bool upper;  /* only tiles that touch the upper triangle */
+    size_t slot; /* numbers of a tile's panel */
     TYPE *panel_a, *panel_b;
-    size_t tile_rows, tile_columns;
 } JOB;
+
+/* The product that column tile `tile` belongs to, and its first column there. */
+static const PRODUCT *FIND_TILE(const JOB *job, size_t tile, size_t *column)
+{
+    const PRODUCT *product = job->products;
+    for (;; product++) {
+        size_t tiles = bo_ceil_div(product->n, job->tile_columns);
+        if (tile < tiles) break;
+        tile -= tiles;
+    }
+    *column = tile * job->tile_columns;
+    return product;
+}
 
 static void PACK_TASK(void *arg, size_t index, int worker)
 {
     (void)worker;
     const JOB *job = arg;
-    size_t blocks_a = bo_ceil_div(job->m, job->tile_rows);
-    if (index < blocks_a) {
-        size_t first = index * job->tile_rows, lines = bo_smaller(job->tile_rows, job->m - first);
+    if (index >= job->tiles) {
+        size_t first = (index - job->tiles) * job->tile_rows, lines = bo_smaller(job->tile_rows, job->m - first);
         const TYPE *source = job->a + (job->ta ? first : first * job->lda);
         PACK(job->mr, lines, job->k, job->alpha, source, job->lda, !job->ta, job->panel_a + first * job->k);
-    } else {
-        size_t first = (index - blocks_a) * job->tile_columns;
-        size_t lines = bo_smaller(job->tile_columns, job->n - first);
-        const TYPE *source = job->b + (job->tb ? first * job->ldb : first);
-        PACK(job->nr, lines, job->k, 1, source, job->ldb, job->tb, job->panel_b + first * job->k);
+        return;
     }
+    size_t j;
+    const PRODUCT *product = FIND_TILE(job, job->first_tile + index, &j);
+    const TYPE *source = product->b + (product->tb ? j * product->ldb + job->depth : job->depth * product->ldb + j);
+    PACK(job->nr, bo_smaller(job->tile_columns, product->n - j), job->k, 1, source, product->ldb, product->tb,
+         job->panel_b + index * job->slot);
 }
 
-static void SCALE(size_t m, size_t n, TYPE beta, TYPE *c, size_t ldc)
+/* What C begins with: beta base + row, base being C itself where there is none; m x n of it at (i, j). */
+static void BEGIN(const PRODUCT *product, size_t i, size_t j, size_t m, size_t n)
 {
-    if (beta == 1) return;
-    for (size_t i = 0; i < m; i++) {
-        if (beta == 0) {
-            memset(c + i * ldc, 0, n * sizeof *c);
+    const TYPE *row = product->row ? product->row + j : NULL;
+    TYPE beta = product->beta;
+    if (beta == 1 && !product->base && !row) return;
+    for (size_t end = i + m; i < end; i++) {
+        TYPE *c = product->c + i * product->ldc + j;
+        const TYPE *base = product->base ? product->base + i * product->ldbase + j : c;
+        if (beta == 0 && row) {
+            memcpy(c, row, n * sizeof *c);
+        } else if (beta == 0) {
+            memset(c, 0, n * sizeof *c);
+        } else if (row) {
+            for (size_t p = 0; p < n; p++) c[p] = beta * base[p] + row[p];
         } else {
-            for (size_t j = 0; j < n; j++) c[i * ldc + j] *= beta;
+            for (size_t p = 0; p < n; p++) c[p] = beta * base[p];
         }
     }
 }
@@ -51,106 +75,170 @@ static void TILE_TASK(void *arg, size_t index, int worker)
 {
     (void)worker;
     const JOB *job = arg;
-    size_t tiles_down = bo_ceil_div(job->m, job->tile_rows);
-    size_t i0 = index % tiles_down * job->tile_rows, j0 = index / tiles_down * job->tile_columns;
-    size_t i1 = bo_smaller(i0 + job->tile_rows, job->m), j1 = bo_smaller(j0 + job->tile_columns, job->n);
-    if (job->first) SCALE(i1 - i0, j1 - j0, job->beta, job->c + i0 * job->ldc + j0, job->ldc);
+    size_t down = bo_ceil_div(job->m, job->tile_rows), tile = index / down, j0;
+    const PRODUCT *product = FIND_TILE(job, job->first_tile + tile, &j0);
+    size_t i0 = index % down * job->tile_rows, i1 = bo_smaller(i0 + job->tile_rows, job->m);
+    size_t j1 = bo_smaller(j0 + job->tile_columns, product->n);
+    if (job->upper && job->row + i0 >= j1) return;
+    if (job->depth == 0) BEGIN(product, job->row + i0, j0, i1 - i0, j1 - j0);
+    const TYPE *panel_b = job->panel_b + tile * job->slot;
     for (size_t i = i0; i < i1; i += job->mr) {
+        TYPE *c = product->c + (job->row + i) * product->ldc;
         for (size_t j = j0; j < j1; j += job->nr) {
-            job->micro(job->k, job->panel_a + i * job->k, job->panel_b + j * job->k, job->c + i * job->ldc + j,
-                       job->ldc, bo_smaller(job->mr, i1 - i), bo_smaller(job->nr, j1 - j));
+            size_t n = bo_smaller(job->nr, j1 - j);
+            if (job->upper && job->row + i >= j + n) continue;
+            job->micro(job->k, job->panel_a + i * job->k, panel_b + (j - j0) * job->k, c + j, product->ldc,
+                       bo_smaller(job->mr, i1 - i), n);
         }
     }
 }
 
-/* All runs along k of one super-block: job has everything but k, first and the operands' place along k. */
-static void SUPER_BLOCK(bo_context *context, JOB *job, size_t k, size_t run)
+static JOB JOB_FOR(bo_context *context, size_t count, const PRODUCT *products)
 {
-    const TYPE *a = job->a, *b = job->b;
-    size_t down = bo_ceil_div(job->m, job->tile_rows), across = bo_ceil_div(job->n, job->tile_columns);
-    for (size_t p = 0; p < k; p += run) {
-        job->k = bo_smaller(run, k - p);
-        job->first = p == 0;
-        job->a = a + (job->ta ? p * job->lda : p);
-        job->b = b + (job->tb ? p : p * job->ldb);
-        bo_parallel(context, down + across, PACK_TASK, job);
-        bo_parallel(context, down * across, TILE_TASK, job);
-    }
+    const bo_kernels *kernels = bo_context_kernels(context);
+    JOB job = {.mr = kernels->MICRO.mr, .nr = kernels->MICRO.nr, .micro = kernels->MICRO.KERNEL};
+    job.count = count, job.products = products;
+    job.tile_rows = bo_whole_slivers(BO_TILE_ROWS, job.mr);
+    job.tile_columns = bo_whole_slivers(BO_TILE_COLUMNS, job.nr);
+    return job;
 }
 
-/* C += Tᵀ after beta, T being n x m: the way back from a swapped product. */
-static void ADD_TRANSPOSED(size_t m, size_t n, const TYPE *t, TYPE beta, TYPE *c, size_t ldc)
+/* Room of a product, in numbers. A tile of B has as many columns as the widest factor needs. */
+static size_t SLOT(const JOB *job, size_t k)
 {
-    SCALE(m, n, beta, c, ldc);
-    for (size_t i = 0; i < m; i++) {
-        for (size_t j = 0; j < n; j++) c[i * ldc + j] += t[j * m + i];
+    size_t widest = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        size_t n = bo_smaller(bo_round_up(job->products[i].n, job->nr), job->tile_columns);
+        if (n > widest) widest = n;
     }
+    return widest * bo_run_length(k, DEPTH);
+}
+
+static size_t TILES(const JOB *job)
+{
+    size_t tiles = 0;
+    for (size_t i = 0; i < job->count; i++) tiles += bo_ceil_div(job->products[i].n, job->tile_columns);
+    return tiles;
+}
+
+static size_t BLOCK_ROWS(const JOB *job, size_t m)
+{
+    return bo_smaller(m, BO_SUPER / job->tile_rows * job->tile_rows);
+}
+
+static size_t PANEL_A(const JOB *job, size_t m, size_t k)
+{
+    return bo_round_up(bo_round_up(BLOCK_ROWS(job, m), job->mr) * bo_run_length(k, DEPTH), 64 / sizeof(TYPE));
 }
 
 /* A tile is wider than it is tall. When C is tall and thinner than a tile, much of it would be padding, and
  * Cᵀ = op(B)ᵀ op(A)ᵀ is the better product (scores of a few classes are such). */
-static bool BETTER_SWAPPED(size_t mr, size_t nr, size_t m, size_t n)
+static bool BETTER_SWAPPED(const JOB *job, size_t m)
 {
+    size_t n = job->products[0].n, mr = job->mr, nr = job->nr;
     size_t direct = bo_round_up(m, mr) * bo_round_up(n, nr), swapped = bo_round_up(n, mr) * bo_round_up(m, nr);
-    return n < nr && m >= 4 * nr && swapped + swapped / 4 < direct;
+    return job->count == 1 && n < nr && m >= 4 * nr && swapped + swapped / 4 < direct;
+}
+
+static size_t ROOM(bo_context *context, size_t m, size_t k, size_t count, const PRODUCT *products)
+{
+    JOB job = JOB_FOR(context, count, products);
+    if (m == 0 || k == 0) return 0;
+    if (BETTER_SWAPPED(&job, m)) {
+        PRODUCT across = {.n = m};
+        return bo_round_up(m * products[0].n, 64 / sizeof(TYPE)) + ROOM(context, products[0].n, k, 1, &across);
+    }
+    return PANEL_A(&job, m, k) + bo_smaller(TILES(&job), BO_SUPER / job.tile_columns) * SLOT(&job, k);
+}
+
+/* All products of one block of rows. */
+static void ROW_BLOCK(bo_context *context, JOB *job, size_t k)
+{
+    const TYPE *a = job->a;
+    size_t down = bo_ceil_div(job->m, job->tile_rows), most = BO_SUPER / job->tile_columns;
+    size_t tiles = TILES(job), run = bo_run_length(k, DEPTH);
+    for (job->depth = 0; job->depth < k; job->depth += run) {
+        job->k = bo_smaller(run, k - job->depth);
+        job->a = a + (job->ta ? job->depth * job->lda : job->depth);
+        for (job->first_tile = 0; job->first_tile < tiles; job->first_tile += most) {
+            job->tiles = bo_smaller(most, tiles - job->first_tile);
+            bo_parallel(context, job->tiles + (job->first_tile == 0 ? down : 0), PACK_TASK, job);
+            bo_parallel(context, job->tiles * down, TILE_TASK, job);
+        }
+    }
+}
+
+static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alpha, const TYPE *a, size_t lda,
+                     size_t count, const PRODUCT *products, bool upper, void *room);
+
+/* C = beta base + row + Tᵀ with T = op(B)ᵀ op(A)ᵀ. */
+static void SWAPPED(bo_context *context, bool ta, size_t m, size_t k, TYPE alpha, const TYPE *a, size_t lda,
+                    const PRODUCT *product, TYPE *room)
+{
+    size_t n = product->n;
+    PRODUCT across = {.n = m, .tb = !ta, .b = a, .ldb = lda, .c = room, .ldc = m};
+    TYPE *rest = room + bo_round_up(m * n, 64 / sizeof(TYPE));
+    MULTIPLY(context, !product->tb, n, k, alpha, product->b, product->ldb, 1, &across, false, rest);
+    BEGIN(product, 0, 0, m, n);
+    for (size_t i = 0; i < m; i++) {
+        for (size_t j = 0; j < n; j++) product->c[i * product->ldc + j] += room[j * m + i];
+    }
+}
+
+static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alpha, const TYPE *a, size_t lda,
+                     size_t count, const PRODUCT *products, bool upper, void *room)
+{
+    JOB job = JOB_FOR(context, count, products);
+    if (m == 0 || TILES(&job) == 0) return;
+    if (k == 0 || alpha == 0) {
+        for (size_t i = 0; i < count; i++) BEGIN(&products[i], 0, 0, m, products[i].n);
+        return;
+    }
+    if (!upper && BETTER_SWAPPED(&job, m)) {
+        SWAPPED(context, ta, m, k, alpha, a, lda, products, room);
+        return;
+    }
+    job.ta = ta, job.alpha = alpha, job.lda = lda, job.upper = upper;
+    job.slot = SLOT(&job, k);
+    job.panel_a = room;
+    job.panel_b = job.panel_a + PANEL_A(&job, m, k);
+    size_t block = BLOCK_ROWS(&job, m);
+    for (job.row = 0; job.row < m; job.row += block) {
+        job.m = bo_smaller(block, m - job.row);
+        job.a = a + (ta ? job.row : job.row * lda);
+        ROW_BLOCK(context, &job, k);
+    }
 }
 
 bo_status GEMM(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, TYPE alpha, const TYPE *a,
                size_t lda, const TYPE *b, size_t ldb, TYPE beta, TYPE *c, size_t ldc)
 {
-    if (m == 0 || n == 0) return BO_OK;
-    if (k == 0 || alpha == 0) {
-        SCALE(m, n, beta, c, ldc);
-        return BO_OK;
-    }
-    const bo_kernels *kernels = bo_context_kernels(context);
-    if (BETTER_SWAPPED(kernels->MICRO.mr, kernels->MICRO.nr, m, n)) {
-        TYPE *transposed = bo_alloc_raw(context, m * n, sizeof(TYPE), "a thin product");
-        if (!transposed) return BO_MEMORY;
-        bo_status status = GEMM(context, !tb, !ta, n, m, k, alpha, b, ldb, a, lda, 0, transposed, m);
-        if (status == BO_OK) ADD_TRANSPOSED(m, n, transposed, beta, c, ldc);
-        bo_free(transposed);
-        return status;
-    }
-    JOB job = {.mr = kernels->MICRO.mr, .nr = kernels->MICRO.nr, .micro = kernels->MICRO.KERNEL};
-    job.ta = ta, job.tb = tb, job.alpha = alpha, job.beta = beta;
-    job.lda = lda, job.ldb = ldb, job.ldc = ldc;
-    job.tile_rows = bo_whole_slivers(BO_TILE_ROWS, job.mr);
-    job.tile_columns = bo_whole_slivers(BO_TILE_COLUMNS, job.nr);
-    size_t run = bo_run_length(k, DEPTH);
-    size_t super_m = bo_smaller(m, BO_SUPER / job.tile_rows * job.tile_rows);
-    size_t super_n = bo_smaller(n, BO_SUPER / job.tile_columns * job.tile_columns);
-    job.panel_a = bo_alloc_raw(context, bo_round_up(super_m, job.mr) * run, sizeof(TYPE), "a packed factor");
-    job.panel_b = bo_alloc_raw(context, bo_round_up(super_n, job.nr) * run, sizeof(TYPE), "a packed factor");
-    if (!job.panel_a || !job.panel_b) {
-        bo_free(job.panel_a);
-        bo_free(job.panel_b);
-        return BO_MEMORY;
-    }
-    for (size_t i = 0; i < m; i += super_m) {
-        for (size_t j = 0; j < n; j += super_n) {
-            job.m = bo_smaller(super_m, m - i);
-            job.n = bo_smaller(super_n, n - j);
-            job.a = a + (ta ? i : i * lda);
-            job.b = b + (tb ? j * ldb : j);
-            job.c = c + i * ldc + j;
-            SUPER_BLOCK(context, &job, k, run);
-        }
-    }
-    bo_free(job.panel_a);
-    bo_free(job.panel_b);
+    PRODUCT product = {.n = n, .tb = tb, .b = b, .ldb = ldb, .beta = beta, .c = c, .ldc = ldc};
+    TYPE *room = bo_alloc_raw(context, ROOM(context, m, k, 1, &product), sizeof *room, "packed factors");
+    if (!room) return BO_MEMORY;
+    MULTIPLY(context, ta, m, k, alpha, a, lda, 1, &product, false, room);
+    bo_free(room);
     return BO_OK;
 }
 #undef TYPE
+#undef PRODUCT
 #undef GEMM
 #undef PACK
 #undef DEPTH
 #undef MICRO
 #undef KERNEL
 #undef JOB
+#undef JOB_FOR
+#undef FIND_TILE
 #undef PACK_TASK
-#undef SCALE
+#undef BEGIN
 #undef TILE_TASK
-#undef SUPER_BLOCK
-#undef ADD_TRANSPOSED
+#undef SLOT
+#undef TILES
+#undef BLOCK_ROWS
+#undef PANEL_A
 #undef BETTER_SWAPPED
+#undef ROOM
+#undef ROW_BLOCK
+#undef SWAPPED
+#undef MULTIPLY

@@ -14,6 +14,33 @@ bo_status bo_gemm(bo_context *context, bool ta, bool tb, size_t m, size_t n, siz
 bo_status bo_gemm64(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,
                     size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc);
 
+/* One of several products that share op(A) (m x k): C (m x n) = alpha op(A) op(B) + beta base + row. */
+typedef struct bo_gemm_product {
+    size_t n;
+    bool tb;
+    const float *b;
+    size_t ldb;
+    float beta;        /* 0: neither C nor base is read */
+    const float *base; /* m x n; NULL: C itself */
+    size_t ldbase;
+    const float *row; /* n numbers, added to every row; NULL: none */
+    float *c;
+    size_t ldc;
+} bo_gemm_product;
+
+/* bo_gemm in the caller's room, which is aligned to 64 bytes: allocates nothing and cannot fail. */
+size_t bo_gemm_bytes(bo_context *context, size_t m, size_t n, size_t k);
+void bo_gemm_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+                size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc, void *room);
+/* Several products; A is packed once. Of the products the room depends on n alone. */
+size_t bo_gemm_shared_bytes(bo_context *context, size_t m, size_t k, size_t count, const bo_gemm_product *products);
+void bo_gemm_shared(bo_context *context, bool ta, size_t m, size_t k, float alpha, const float *a, size_t lda,
+                    size_t count, const bo_gemm_product *products, void *room);
+/* C (n x n) = alpha op(A) op(A)ᵀ + beta base, op(A) n x k, base symmetric with C's stride (NULL: C itself): half the work.
+ * In the room of bo_gemm_bytes(context, n, n, k). */
+void bo_gemm_symmetric(bo_context *context, bool ta, size_t n, size_t k, float alpha, const float *a, size_t lda,
+                       float beta, const float *base, float *c, size_t ldc, void *room);
+
 /* A constant right-hand factor packed once: C (m x n) = A (m x k) Bᵀ with B stored n x k. */
 typedef struct bo_packed bo_packed;
 bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb, bo_packed **out);
