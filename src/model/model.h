@@ -5,7 +5,8 @@
 #include <bochner/model.h>
 #include "../tape/graph.h"
 
-/* Invariants: `desc` has no zero left where zero meant a default; attentions[i] is layer i's; weights have memory. */
+/* Invariants: `desc` has no zero left where zero meant a default of models (those of attention.h are filled in by
+ * attentions[i], layer i's); weights have memory. */
 struct bo_model {
     bo_model_desc desc;
     const bo_tokenizer *tokenizer;
@@ -16,20 +17,22 @@ struct bo_model {
 
 /* A graph of the model over `rows` tokens with what to write into and read from it. */
 typedef struct bo_model_graph_desc {
-    size_t rows;                /* tokens in all */
-    size_t tokens;              /* of a sequence where a pass gives no lengths; 0: rows */
-    size_t most_sequences;      /* that a pass may give; 0: rows / tokens */
-    bool loss;                  /* targets -> loss, losses */
-    bool logits;                /* of the rows written into `chosen` */
-    size_t chosen;              /* how many; 0: 1 */
-    bool gradients, checkpoint; /* see bo_graph_desc; need loss */
+    size_t rows;                     /* tokens in all */
+    size_t tokens;                   /* of a sequence where a pass gives no lengths; 0: rows */
+    size_t most_sequences;           /* that a pass may give; 0: rows / tokens */
+    bool loss;                       /* targets -> loss, losses */
+    bool logits;                     /* of the rows written into `chosen` */
+    size_t chosen;                   /* how many; 0: 1 */
+    bool gradients, checkpoint;      /* see bo_graph_desc; need loss */
+    bo_attention *const *attentions; /* one a layer, of the same parameters; NULL: the model's */
 } bo_model_graph_desc;
 
 typedef struct bo_model_graph {
-    bo_graph *graph;                     /* planned, not yet allocated */
-    bo_value tokens, positions, targets; /* int32, rows x 1 */
-    bo_value chosen;                     /* int32 */
-    bo_value loss, losses, logits;       /* 0 where not asked for */
+    bo_graph *graph;               /* planned, not yet allocated */
+    bo_value tokens, targets;      /* int32, rows x 1; targets with a loss */
+    bo_value positions;            /* int32, rows x 1; 0: the model has none */
+    bo_value chosen;               /* int32; 0: there is nothing to choose, as with one row */
+    bo_value loss, losses, logits; /* 0 where not asked for */
 } bo_model_graph;
 
 bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,

@@ -4,7 +4,19 @@
 
 #include <bochner/attention.h>
 #include <bochner/layers.h>
+#include <stdio.h>
 #include "../tape/graph.h"
+
+/* A weight's name: a prefix and a word or two. */
+typedef struct bo_nn_name {
+    char text[256];
+} bo_nn_name;
+static inline bo_nn_name bo_nn_join(const char *prefix, const char *suffix)
+{
+    bo_nn_name name;
+    snprintf(name.text, sizeof name.text, "%.200s%.50s", prefix, suffix);
+    return name;
+}
 
 /* y = x Wᵀ (+ b): `prefix`.weight (out x in), `prefix`.bias. */
 typedef struct bo_linear_desc {
@@ -12,16 +24,26 @@ typedef struct bo_linear_desc {
     bool bias;
     bo_weight_role role;
     bo_init init; /* law ZERO and a = 1: zeros; the zero value: normal with deviation 1/√in */
-    bo_value residual;
+    bo_init bias_init;
+    bo_value residual; /* added to y; 0: none. Of one linear, not of several */
 } bo_linear_desc;
 bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_desc *desc);
-/* Several projections of one x at once: prefix + suffixes[i]. */
+/* Several projections of one x at once: prefix + suffixes[i]; all have a bias or none has. */
 void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count, const char *const *suffixes,
                    const bo_linear_desc *descs, bo_value *out);
 
-bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, size_t vocab, size_t width);
-/* RMSNorm or LayerNorm of groups of `width` columns: `prefix`.weight and, of LayerNorm, `prefix`.bias. */
-bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, bo_norm kind, size_t width, double epsilon);
+/* Rows of `prefix`.weight (vocab x width), which begins normal with this deviation. */
+bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, size_t vocab, size_t width,
+                         double deviation);
+/* RMSNorm or LayerNorm of groups of `width` columns: `prefix`.weight, which begins at `gain`, and, of LayerNorm,
+ * `prefix`.bias. */
+typedef struct bo_norm_layer {
+    bo_norm kind;
+    size_t width;
+    double epsilon;
+    double gain; /* 0: 1 */
+} bo_norm_layer;
+bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc);
 bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream); /* rate 0: x itself */
 /* Learned (context rows) or sinusoidal positions added; for RoPE and none x itself. */
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
@@ -35,6 +57,8 @@ typedef struct bo_attention_layer {
     double rope_base;
     bool query_norm, output_norm, bias;
     double epsilon, dropout;
+    double sigma; /* where σ of RFA, and |√s q|, |√s k| of query_norm before features of softmax, begin */
+    double gate_first, gate_last;  /* biases of the gates of the first and the last key head, and evenly between */
     size_t layer;                  /* numbers states, calibrations and dropout */
     size_t layers;                 /* in all: the output projection begins smaller in deep models */
     size_t tokens, most_sequences; /* see bo_attention_attributes */

@@ -1,0 +1,174 @@
+/* Descriptors of models: presets, defaults, and what makes no sense. */
+#include <math.h>
+#include <string.h>
+#include "../attention/internal.h"
+#include "internal.h"
+
+/* Sizes beyond these are a mistake, and their products stay far from overflow. */
+enum { MOST_LAYERS = 1 << 12, MOST_WIDTH = 1 << 20, MOST_HEADS = 1 << 16, MOST_VOCAB = 1 << 28 };
+#define MOST_CONTEXT ((size_t)1 << 31) /* positions are int32 */
+
+#define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
+
+/* ---- presets ------------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    size_t layers, width, heads, context;
+} presets[] = {{"tiny", 4, 128, 4, 256}, {"small", 6, 384, 6, 1024}, {"base", 12, 768, 12, 1024}};
+enum { PRESETS = sizeof presets / sizeof *presets };
+
+const char *bo_model_preset_name(size_t index)
+{
+    return index < PRESETS ? presets[index].name : NULL;
+}
+
+bool bo_model_preset(const char *name, bo_model_desc *desc)
+{
+    for (size_t i = 0; desc && i < PRESETS; i++) {
+        if (!bo_same_name(name, presets[i].name)) continue;
+        desc->layers = presets[i].layers;
+        desc->width = presets[i].width;
+        desc->heads = presets[i].heads;
+        desc->context = presets[i].context;
+        return true;
+    }
+    return false;
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+
+static bo_status check_size(bo_context *context, const char *name, size_t value, size_t most)
+{
+    if (value == 0) REFUSE("%s must be at least 1, found 0", name);
+    if (value > most) REFUSE("%s must be at most %zu, found %zu", name, most, value);
+    return BO_OK;
+}
+
+static bo_status resolve_heads(bo_context *context, bo_model_desc *d)
+{
+    if (!d->key_heads) d->key_heads = d->heads;
+    if (d->key_heads > d->heads || d->heads % d->key_heads)
+        REFUSE("key_heads must divide heads = %zu, found %zu", d->heads, d->key_heads);
+    if (!d->head_dim && d->width % d->heads)
+        REFUSE("heads must divide width = %zu where head_dim is not given, found %zu", d->width, d->heads);
+    if (!d->head_dim) d->head_dim = d->width / d->heads;
+    BO_TRY(check_size(context, "head_dim", d->head_dim, MOST_WIDTH));
+    bool rope = d->positions == BO_POSITIONS_ROPE || d->positions == BO_POSITIONS_ROPE_NEIGHBOURS;
+    if (rope && d->head_dim % 2)
+        REFUSE("positions %s turn pairs: head_dim must be even, found %zu", bo_positions_name(d->positions),
+               d->head_dim);
+    return BO_OK;
+}
+
+static bo_status resolve_sizes(bo_context *context, const bo_tokenizer *tokenizer, bo_model_desc *d)
+{
+    BO_TRY(check_size(context, "layers", d->layers, MOST_LAYERS));
+    BO_TRY(check_size(context, "width", d->width, MOST_WIDTH));
+    BO_TRY(check_size(context, "heads", d->heads, MOST_HEADS));
+    BO_TRY(check_size(context, "context", d->context, MOST_CONTEXT));
+    if (!d->vocab && tokenizer) d->vocab = bo_tokenizer_vocab(tokenizer);
+    BO_TRY(check_size(context, "vocab", d->vocab, MOST_VOCAB));
+    if (tokenizer && d->vocab < bo_tokenizer_vocab(tokenizer))
+        REFUSE("vocab must hold the tokenizer's %zu ids, found %zu", bo_tokenizer_vocab(tokenizer), d->vocab);
+    BO_TRY(resolve_heads(context, d));
+    if (d->mlp == BO_MLP_NONE) d->hidden = 0;
+    if (d->mlp == BO_MLP_NONE) return BO_OK;
+    if (!d->hidden) d->hidden = d->mlp == BO_MLP_SWIGLU ? (8 * d->width / 3 + 31) / 32 * 32 : 4 * d->width;
+    return check_size(context, "hidden", d->hidden, 64 * (size_t)MOST_WIDTH);
+}
+
+/* ---- numbers and choices ------------------------------------------------------------------------------------------ */
+
+static bo_status check_real(bo_context *context, const char *name, double value)
+{
+    if (!isfinite(value) || value < 0) REFUSE("%s must be a positive number (0: the default), found %g", name, value);
+    return BO_OK;
+}
+
+static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
+{
+    BO_TRY(check_real(context, "rope_base", d->rope_base));
+    BO_TRY(check_real(context, "norm_epsilon", d->norm_epsilon));
+    BO_TRY(check_real(context, "sigma", d->sigma));
+    if (!(d->dropout >= 0 && d->dropout < 1)) REFUSE("dropout must be in [0, 1), found %g", d->dropout);
+    if (!isfinite(d->gate_first) || !isfinite(d->gate_last))
+        REFUSE("gates must begin at finite numbers, found %g and %g", d->gate_first, d->gate_last);
+    if (d->rope_base == 0) d->rope_base = 10000;
+    if (d->norm_epsilon == 0) d->norm_epsilon = 1e-6;
+    if (d->sigma == 0) d->sigma = 1.5;
+    if (d->gate_first == 0 && d->gate_last == 0) {
+        d->gate_first = 1;
+        d->gate_last = 5;
+    }
+    return BO_OK;
+}
+
+static bo_status check_choices(bo_context *context, const bo_model_desc *d)
+{
+    if (!bo_mlp_name(d->mlp)) REFUSE("no MLP with number %d", (int)d->mlp);
+    if (!bo_norm_name(d->norm)) REFUSE("no norm with number %d", (int)d->norm);
+    if (!bo_positions_name(d->positions)) REFUSE("no positions with number %d", (int)d->positions);
+    if ((unsigned)d->query_norm > BO_CHOICE_YES || (unsigned)d->output_norm > BO_CHOICE_YES)
+        REFUSE("query_norm and output_norm are auto, no or yes, found numbers %d and %d", (int)d->query_norm,
+               (int)d->output_norm);
+    return BO_OK;
+}
+
+/* ---- attention ---------------------------------------------------------------------------------------------------- */
+
+/* The map's length is free. */
+static bool wants_features(const bo_attention_desc *a)
+{
+    bo_kernel kernel = a->features.kernel;
+    bo_function function = a->features.function;
+    if (bo_is_explicit(a) || bo_is_memory(a) || bo_has_learned_map(a)) return false;
+    if (function == BO_FUNCTION_TENSORSKETCH || function == BO_FUNCTION_SELFTENSOR) return true;
+    return kernel != BO_KERNEL_POLYNOMIAL && kernel != BO_KERNEL_TAYLOR && kernel != BO_KERNEL_ELU &&
+           kernel != BO_KERNEL_LINEAR && !bo_kernel_is_learned(kernel);
+}
+
+static bo_status fill_size(bo_context *context, const char *name, size_t wanted, size_t *size)
+{
+    if (*size && *size != wanted) REFUSE("attention.%s must be %zu (or 0), found %zu", name, wanted, *size);
+    *size = wanted;
+    return BO_OK;
+}
+
+static bo_status resolve_attention(bo_context *context, bo_model_desc *d)
+{
+    bo_attention_desc *a = &d->attention;
+    bo_features_desc *f = &a->features;
+    if (!bo_attention_name(a->kind)) REFUSE("no attention with number %d", (int)a->kind);
+    if (f->kernel == BO_KERNEL_CUSTOM || f->custom) REFUSE("a callback does not fit a model's file: kernel custom");
+    if (f->length_scales || f->sample) REFUSE("attention.features has length_scales or a sample: a model has none");
+    BO_TRY(fill_size(context, "heads", d->heads, &a->heads));
+    BO_TRY(fill_size(context, "key_heads", d->key_heads, &a->key_heads));
+    BO_TRY(fill_size(context, "dim", d->head_dim, &a->dim));
+    BO_TRY(fill_size(context, "value_dim", d->head_dim, &a->value_dim));
+    a->causal = true;
+    if (bo_is_memory(a)) a->normaliser = BO_NORMALISER_NONE;
+    if (!f->features && wants_features(a)) f->features = 128;
+    if (!f->seed) f->seed = d->seed;
+    bool signed_features = a->kind == BO_ATTENTION_RFA && f->kernel == BO_KERNEL_RBF;
+    if (a->clamp == 0 && signed_features && a->normaliser == BO_NORMALISER_SUM) a->clamp = 0.02;
+    if (!a->capacity && bo_is_explicit(a) && !a->window) a->capacity = d->context;
+    bool unit = a->unit || a->kind == BO_ATTENTION_RFA;
+    if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = unit ? BO_CHOICE_NO : BO_CHOICE_YES;
+    if (d->output_norm == BO_CHOICE_AUTO)
+        d->output_norm = a->normaliser == BO_NORMALISER_NONE ? BO_CHOICE_YES : BO_CHOICE_NO;
+    return BO_OK;
+}
+
+bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
+                           bo_model_desc *out)
+{
+    if (!desc) REFUSE("the descriptor is NULL");
+    bo_model_desc d = *desc;
+    BO_TRY(check_choices(context, &d));
+    BO_TRY(resolve_sizes(context, tokenizer, &d));
+    BO_TRY(resolve_numbers(context, &d));
+    BO_TRY(resolve_attention(context, &d));
+    *out = d;
+    return BO_OK;
+}

@@ -1,0 +1,152 @@
+/* A model as a graph: embedding, then for each layer attention and MLP, each after a norm and added to the residual, a
+ * norm, and logits or their loss. */
+#include <math.h>
+#include <stdio.h>
+#include "../nn/nn.h"
+#include "internal.h"
+
+typedef struct recording {
+    bo_graph *graph;
+    const bo_model *model;
+    const bo_model_graph_desc *desc;
+    bo_model_graph *out;
+} recording;
+
+static bool has_positions(const bo_model_desc *d)
+{
+    return d->positions != BO_POSITIONS_NONE;
+}
+
+static bo_value norm(const recording *r, const char *prefix, bo_value x)
+{
+    const bo_model_desc *d = &r->model->desc;
+    return bo_nn_norm(r->graph, prefix, x,
+                      &(bo_norm_layer){.kind = d->norm, .width = d->width, .epsilon = d->norm_epsilon});
+}
+
+static bo_value embed(const recording *r)
+{
+    const bo_model_desc *d = &r->model->desc;
+    bo_graph_scope(r->graph, "embedding");
+    /* tied: the output projection too, whose logits begin small */
+    bo_value x =
+        bo_nn_embedding(r->graph, "model.embed_tokens", r->out->tokens, d->vocab, d->width, d->untied ? 1 : 0.02);
+    x = bo_nn_positions(r->graph, "model.embed_positions", x, r->out->positions, d->positions, d->context);
+    return bo_nn_dropout(r->graph, x, d->dropout, 0);
+}
+
+static bo_value attention(const recording *r, size_t layer, const char *prefix, bo_value x)
+{
+    const bo_model_desc *d = &r->model->desc;
+    bo_attention *const *attentions = r->desc->attentions ? r->desc->attentions : r->model->attentions;
+    bo_attention_layer desc = {.attention = attentions[layer],
+                               .positions = d->positions,
+                               .rope_base = d->rope_base,
+                               .query_norm = d->query_norm == BO_CHOICE_YES,
+                               .output_norm = d->output_norm == BO_CHOICE_YES,
+                               .bias = d->bias,
+                               .epsilon = d->norm_epsilon,
+                               .dropout = d->dropout,
+                               .sigma = d->sigma,
+                               .gate_first = d->gate_first,
+                               .gate_last = d->gate_last,
+                               .layer = layer,
+                               .layers = d->layers,
+                               .tokens = r->desc->tokens,
+                               .most_sequences = r->desc->most_sequences};
+    bo_graph_scope(r->graph, "layer %zu attention", layer);
+    bo_value normed = norm(r, bo_nn_join(prefix, ".input_layernorm").text, x);
+    return bo_nn_attention(r->graph, bo_nn_join(prefix, ".self_attn").text, normed, x, r->out->positions, &desc);
+}
+
+static bo_value mlp(const recording *r, size_t layer, const char *prefix, bo_value x)
+{
+    const bo_model_desc *d = &r->model->desc;
+    bo_mlp_layer desc = {.kind = d->mlp,
+                         .hidden = d->hidden,
+                         .bias = d->bias,
+                         .dropout = d->dropout,
+                         .layer = layer,
+                         .layers = d->layers};
+    if (d->mlp == BO_MLP_NONE) return x;
+    bo_graph_scope(r->graph, "layer %zu mlp", layer);
+    bo_value normed = norm(r, bo_nn_join(prefix, ".post_attention_layernorm").text, x);
+    return bo_nn_mlp(r->graph, bo_nn_join(prefix, ".mlp").text, normed, x, &desc);
+}
+
+/* The matrix of the output projection: the embedding's, or its own. */
+static bo_value head(const recording *r)
+{
+    const bo_model_desc *d = &r->model->desc;
+    bo_weight tied = {.name = "model.embed_tokens.weight",
+                      .rank = 2,
+                      .shape = {d->vocab, d->width},
+                      .role = BO_WEIGHT_EMBEDDING,
+                      .init = {.law = BO_INIT_NORMAL, .b = 0.02}};
+    bo_weight own = tied;
+    own.name = "lm_head.weight";
+    own.role = BO_WEIGHT_HEAD;
+    own.init = (bo_init){.law = BO_INIT_NORMAL, .b = 1 / sqrt((double)d->width)};
+    return bo_graph_weight(r->graph, d->untied ? &own : &tied);
+}
+
+static void finish(const recording *r, bo_value x)
+{
+    bo_model_graph *out = r->out;
+    bo_graph_scope(r->graph, "output");
+    if (r->desc->loss) {
+        bo_value results[BO_OP_OUTPUTS] = {0};
+        bo_value inputs[3] = {norm(r, "model.norm", x), head(r), out->targets};
+        bo_graph_apply(r->graph, BO_OP_CROSS_ENTROPY, &(bo_cross_entropy_attributes){0}, 3, inputs, results);
+        out->loss = results[0];
+        out->losses = results[1];
+        bo_graph_keep(r->graph, out->loss);
+        bo_graph_keep(r->graph, out->losses);
+    }
+    if (r->desc->logits) {
+        if (out->chosen)
+            x = bo_graph_one(r->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){out->chosen, x});
+        bo_value inputs[2] = {norm(r, "model.norm", x), head(r)};
+        out->logits = bo_graph_one(r->graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, inputs);
+        bo_graph_keep(r->graph, out->logits);
+    }
+}
+
+static void record(const recording *r)
+{
+    const bo_model_desc *d = &r->model->desc;
+    size_t rows = r->desc->rows, chosen = r->desc->chosen ? r->desc->chosen : 1;
+    bo_model_graph *out = r->out;
+    out->tokens = bo_graph_input(r->graph, "tokens", BO_ELEMENT_INT32, rows, 1);
+    if (has_positions(d)) out->positions = bo_graph_input(r->graph, "positions", BO_ELEMENT_INT32, rows, 1);
+    if (r->desc->loss) out->targets = bo_graph_input(r->graph, "targets", BO_ELEMENT_INT32, rows, 1);
+    if (r->desc->logits && rows > 1) out->chosen = bo_graph_input(r->graph, "chosen", BO_ELEMENT_INT32, chosen, 1);
+    bo_value x = embed(r);
+    for (size_t i = 0; i < d->layers; i++) {
+        char prefix[48];
+        snprintf(prefix, sizeof prefix, "model.layers.%zu", i);
+        bo_graph_segment_begin(r->graph);
+        x = mlp(r, i, prefix, attention(r, i, prefix, x));
+        bo_graph_segment_end(r->graph);
+    }
+    finish(r, x);
+}
+
+bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,
+                                bo_model_graph *out)
+{
+    *out = (bo_model_graph){0};
+    if (!desc->rows) return bo_fail(context, BO_INVALID, "a graph of a model over no tokens");
+    BO_TRY(bo_graph_create(context, model->weights, &out->graph));
+    record(&(recording){out->graph, model, desc, out});
+    bo_graph_desc plan = {.loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint};
+    bo_status status = bo_graph_plan(context, out->graph, &plan);
+    if (status != BO_OK) bo_model_graph_destroy(out);
+    return status;
+}
+
+void bo_model_graph_destroy(bo_model_graph *graph)
+{
+    bo_graph_destroy(graph->graph);
+    *graph = (bo_model_graph){0};
+}

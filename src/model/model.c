@@ -1,0 +1,184 @@
+/* A model's life, and its weights by name. */
+#include <string.h>
+#include "../attention/internal.h"
+#include "../base/rng.h"
+#include "../features/fingerprint.h"
+#include "internal.h"
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+void bo_attentions_destroy(bo_attention **attentions, size_t layers)
+{
+    for (size_t i = 0; attentions && i < layers; i++) bo_attention_destroy(attentions[i]);
+    bo_free(attentions);
+}
+
+bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, bo_attention ***out)
+{
+    bo_status status = BO_OK;
+    bo_attention **attentions = bo_alloc(context, desc->layers, sizeof *attentions, "a model's attentions");
+    if (!attentions) return BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < desc->layers; i++) {
+        bo_attention_desc layer = desc->attention;
+        bo_rng rng = bo_rng_make(layer.features.seed, bo_rng_stream("model frequencies", i));
+        layer.features.seed = bo_rng_bits(&rng);
+        if (capacity) layer.capacity = capacity;
+        status = bo_attention_create(context, &layer, &attentions[i]);
+    }
+    if (status != BO_OK) {
+        bo_attentions_destroy(attentions, desc->layers);
+        return status;
+    }
+    *out = attentions;
+    return BO_OK;
+}
+
+/* Recording a graph declares the weights. */
+static bo_status declare_weights(bo_context *context, bo_model *model)
+{
+    bo_model_graph probe;
+    BO_TRY(bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = 1, .logits = true}, &probe));
+    bo_model_graph_destroy(&probe);
+    return bo_weights_allocate(context, model->weights, false);
+}
+
+bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out)
+{
+    bo_model *model = bo_alloc(context, 1, sizeof *model, "a model");
+    if (!model) return BO_MEMORY;
+    model->tokenizer = tokenizer;
+    bo_status status = bo_model_resolve(context, desc, tokenizer, &model->desc);
+    if (status == BO_OK) status = bo_attentions_create(context, &model->desc, 0, &model->attentions);
+    if (status == BO_OK) status = bo_weights_create(context, bo_backend_cpu(), &model->weights);
+    if (status == BO_OK) status = declare_weights(context, model);
+    if (status != BO_OK) {
+        bo_model_destroy(model);
+        return status;
+    }
+    *out = model;
+    return BO_OK;
+}
+
+bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    *out = NULL;
+    bo_model *model;
+    BO_TRY(bo_model_build(context, desc, tokenizer, &model));
+    bo_status status = bo_weights_init(context, model->weights, model->desc.seed);
+    if (status != BO_OK) {
+        bo_model_destroy(model);
+        return status;
+    }
+    *out = model;
+    return BO_OK;
+}
+
+void bo_model_destroy(bo_model *model)
+{
+    if (!model) return;
+    bo_weights_destroy(model->weights);
+    bo_attentions_destroy(model->attentions, model->desc.layers);
+    bo_tokenizer_destroy(model->owned);
+    bo_free(model);
+}
+
+/* ---- what it is --------------------------------------------------------------------------------------------------- */
+
+const bo_model_desc *bo_model_describe(const bo_model *model)
+{
+    return &model->desc;
+}
+
+const bo_tokenizer *bo_model_tokenizer(const bo_model *model)
+{
+    return model->tokenizer;
+}
+
+uint64_t bo_model_parameters(const bo_model *model)
+{
+    return bo_weights_numbers(model->weights, false);
+}
+
+size_t bo_model_bytes(const bo_model *model)
+{
+    return bo_weights_floats(model->weights) * sizeof(float);
+}
+
+const bo_attention *bo_model_attention(const bo_model *model, size_t layer)
+{
+    return layer < model->desc.layers ? model->attentions[layer] : NULL;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < count; i++) hash = (hash ^ at[i]) * 0x100000001b3u; /* FNV-1a */
+    return hash;
+}
+
+uint64_t bo_model_fingerprint(const bo_model *model)
+{
+    const bo_model_desc *d = &model->desc;
+    const bo_attention_desc *a = bo_attention_describe(model->attentions[0]);
+    const uint64_t words[] = {
+        d->layers,     d->heads,       d->key_heads,
+        d->head_dim,   d->mlp,         d->norm,
+        d->positions,  a->kind,        a->gate,
+        a->normaliser, a->window,      a->unit,
+        d->query_norm, d->output_norm, model->tokenizer ? bo_tokenizer_fingerprint(model->tokenizer) : 0};
+    const double numbers[] = {d->rope_base, d->norm_epsilon, a->scale, a->clamp, a->power, a->temperature};
+    uint64_t hash = hash_bytes(0xcbf29ce484222325u, words, sizeof words);
+    hash = hash_bytes(hash, numbers, sizeof numbers);
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+        const bo_weight *weight = bo_weights_at(model->weights, i);
+        hash = hash_bytes(hash, weight->name, strlen(weight->name) + 1);
+        hash = hash_bytes(hash, weight->shape, weight->rank * sizeof *weight->shape);
+    }
+    for (size_t i = 0; i < d->layers; i++)
+        for (size_t h = 0; bo_attention_features(model->attentions[i], h); h++) {
+            uint64_t map = bo_features_fingerprint(bo_attention_features(model->attentions[i], h));
+            hash = hash_bytes(hash, &map, sizeof map);
+        }
+    return hash;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------------ */
+
+size_t bo_model_weights(const bo_model *model)
+{
+    return bo_weights_count(model->weights);
+}
+
+bo_weight_info bo_model_weight(const bo_model *model, size_t index)
+{
+    bo_weight_info info = {0};
+    if (index >= bo_weights_count(model->weights)) return info;
+    const bo_weight *weight = bo_weights_at(model->weights, index);
+    info.name = weight->name;
+    info.rank = weight->rank;
+    memcpy(info.shape, weight->shape, sizeof info.shape);
+    return info;
+}
+
+static bo_status find_weight(bo_context *context, const bo_model *model, const char *name, bo_weight **out)
+{
+    *out = name ? bo_weights_find(model->weights, name) : NULL;
+    return *out ? BO_OK : bo_fail(context, BO_INVALID, "model: it has no weight '%s'", name ? name : "NULL");
+}
+
+bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out)
+{
+    bo_weight *weight;
+    BO_TRY(find_weight(context, model, name, &weight));
+    return bo_weights_backend(model->weights)
+        ->read(context, out, weight->data, weight->rows * weight->columns * sizeof *out);
+}
+
+bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values)
+{
+    bo_weight *weight;
+    BO_TRY(find_weight(context, model, name, &weight));
+    return bo_weights_backend(model->weights)
+        ->write(context, weight->data, values, weight->rows * weight->columns * sizeof *values);
+}

@@ -1,0 +1,194 @@
+/* Attention of every kind as a layer: projections, norms, positions, gates and parameters as the kind takes them.
+ *
+ *     q_proj, k_proj, v_proj, o_proj   projections             q_norm, k_norm   RMSNorm of each head of q and k
+ *     g_proj                           scalar gates            o_norm           RMSNorm of each head's output
+ *     gk_proj.0, gk_proj.1             GLA's gates             b_proj           β of DELTA and RIDGE
+ *     sigma, m, mix, decay, lambda     as in bo_attention_inputs, before the functions below
+ *     map_q, map_k                     W, b and W', b' of learned maps */
+#include <math.h>
+#include <string.h>
+#include "../attention/internal.h"
+#include "internal.h"
+
+enum { GATE_RANK = 16, GLA_TEMPERATURE = 16 }; /* GLA's own (2312.06635, section 4.4) */
+
+typedef struct recorder {
+    bo_graph *graph;
+    const char *prefix;
+    bo_value x;
+    const bo_attention_layer *layer;
+    const bo_attention_desc *kind;
+} recorder;
+
+/* ---- what attention takes beside q, k, v: each returns no value where the kind does not take it --------------------- */
+
+static bo_value project(const recorder *r, const char *suffix, bo_value x, const bo_linear_desc *desc)
+{
+    return bo_nn_linear(r->graph, bo_nn_join(r->prefix, suffix).text, x, desc);
+}
+
+/* log g = log σ(x wᵀ + b) a key head; GLA: (log σ of a projection of low rank) / 16 a channel. */
+static bo_value give_log_gate(const recorder *r)
+{
+    size_t width = bo_gate_width(r->kind), heads = r->kind->key_heads;
+    bo_init bias = {.law = BO_INIT_SPREAD, .a = r->layer->gate_first, .b = r->layer->gate_last};
+    if (!width) return 0;
+    if (r->kind->kind != BO_ATTENTION_GLA) {
+        bo_linear_desc gate = {.out = heads, .bias = true, .role = BO_WEIGHT_VECTOR, .bias_init = bias};
+        return bo_nn_unary(r->graph, project(r, ".g_proj", r->x, &gate), BO_UNARY_LOG_SIGMOID, 1, 0);
+    }
+    bo_value low = project(r, ".gk_proj.0", r->x, &(bo_linear_desc){.out = GATE_RANK});
+    bo_value high = project(r, ".gk_proj.1", low, &(bo_linear_desc){.out = heads * width, .bias = true});
+    return bo_nn_unary(r->graph, high, BO_UNARY_LOG_SIGMOID, 1.0 / GLA_TEMPERATURE, 0);
+}
+
+static bo_value give_sigma(const recorder *r)
+{
+    size_t shape[2] = {r->kind->key_heads, r->kind->dim};
+    if (r->kind->kind != BO_ATTENTION_RFA) return 0;
+    return bo_nn_parameter(r->graph, r->prefix, ".sigma", 2, shape,
+                           (bo_init){.law = BO_INIT_NORMAL, .a = r->layer->sigma});
+}
+
+static bo_value map_matrix(const recorder *r, const char *suffix)
+{
+    size_t shape[3] = {r->kind->key_heads, r->kind->rank, r->kind->dim};
+    return bo_nn_parameter(r->graph, r->prefix, suffix, 3, shape,
+                           (bo_init){.law = BO_INIT_IDENTITY, .a = (double)r->kind->rank});
+}
+
+static bo_value map_bias(const recorder *r, const char *suffix)
+{
+    size_t shape[2] = {r->kind->key_heads, r->kind->rank};
+    return bo_nn_parameter(r->graph, r->prefix, suffix, 2, shape, (bo_init){0});
+}
+
+static bo_value give_m(const recorder *r)
+{
+    if (r->kind->kind == BO_ATTENTION_DARK) return map_matrix(r, ".m");
+    return bo_has_learned_map(r->kind) ? map_matrix(r, ".map_q.weight") : 0;
+}
+
+static bo_value give_m_k(const recorder *r)
+{
+    return bo_has_learned_map(r->kind) ? map_matrix(r, ".map_k.weight") : 0;
+}
+
+static bo_value give_bias(const recorder *r)
+{
+    return bo_has_learned_map(r->kind) ? map_bias(r, ".map_q.bias") : 0;
+}
+
+static bo_value give_bias_k(const recorder *r)
+{
+    return bo_has_learned_map(r->kind) ? map_bias(r, ".map_k.bias") : 0;
+}
+
+static bo_value give_mix(const recorder *r)
+{
+    if (r->kind->kind != BO_ATTENTION_HYBRID) return 0;
+    bo_value log_mix = bo_nn_vector(r->graph, r->prefix, ".mix", r->kind->heads, (bo_init){0});
+    return bo_nn_unary(r->graph, log_mix, BO_UNARY_EXP, 1, 0);
+}
+
+static bo_value give_beta(const recorder *r)
+{
+    if (r->kind->kind != BO_ATTENTION_DELTA && r->kind->kind != BO_ATTENTION_RIDGE) return 0;
+    bo_linear_desc desc = {.out = r->kind->key_heads, .role = BO_WEIGHT_VECTOR};
+    return bo_nn_unary(r->graph, project(r, ".b_proj", r->x, &desc), BO_UNARY_SIGMOID, 1, 0);
+}
+
+/* log σ of a parameter that begins where retention's decays are: σ(log(2^n - 1)) = 1 - 2^-n, n from 5 to at most 12. */
+static bo_value give_log_decay(const recorder *r)
+{
+    if (r->kind->gate != BO_GATE_FIXED) return 0;
+    int last = 4 + (int)bo_least(r->kind->key_heads, 8);
+    bo_init init = {.law = BO_INIT_SPREAD, .a = log(ldexp(1, 5) - 1), .b = log(ldexp(1, last) - 1)};
+    bo_value decay = bo_nn_vector(r->graph, r->prefix, ".decay", r->kind->key_heads, init);
+    return bo_nn_unary(r->graph, decay, BO_UNARY_LOG_SIGMOID, 1, 0);
+}
+
+/* Λ = softplus(p) + 1/4, away from where systems are ill-conditioned (2506.05233); it begins at 1. */
+static bo_value give_lambda(const recorder *r)
+{
+    const double least = 0.25;
+    size_t shape[2] = {r->kind->key_heads, r->kind->dim};
+    if (r->kind->kind != BO_ATTENTION_RIDGE) return 0;
+    bo_init init = {.law = BO_INIT_NORMAL, .a = log(expm1(1 - least))};
+    bo_value raw = bo_nn_parameter(r->graph, r->prefix, ".lambda", 2, shape, init);
+    return bo_nn_unary(r->graph, raw, BO_UNARY_SOFTPLUS, 1, least);
+}
+
+/* In the order of bo_attention_given. */
+static const struct {
+    bo_attention_given bit;
+    bo_value (*give)(const recorder *r);
+} further[] = {
+    {BO_GIVEN_LOG_GATE, give_log_gate}, {BO_GIVEN_SIGMA, give_sigma}, {BO_GIVEN_M, give_m},
+    {BO_GIVEN_MIX, give_mix},           {BO_GIVEN_BETA, give_beta},   {BO_GIVEN_LOG_DECAY, give_log_decay},
+    {BO_GIVEN_LAMBDA, give_lambda},     {BO_GIVEN_M_K, give_m_k},     {BO_GIVEN_BIAS, give_bias},
+    {BO_GIVEN_BIAS_K, give_bias_k},
+};
+
+/* ---- q and k ------------------------------------------------------------------------------------------------------ */
+
+/* Where the gains of q_norm and k_norm begin. After RMSNorm |√s x| is √(s dim) times the gain; estimates of exp(s q·k) are
+ * useful only where that is small. */
+static double first_gain(const recorder *r)
+{
+    const bo_attention_desc *d = r->kind;
+    bool estimates = d->kind == BO_ATTENTION_FAVOR || d->kind == BO_ATTENTION_DARK || d->kind == BO_ATTENTION_HYBRID;
+    return estimates && d->scale > 0 ? r->layer->sigma / sqrt(d->scale * (double)d->dim) : 1;
+}
+
+static bo_value prepare(const recorder *r, bo_value x, const char *norm, bo_value positions)
+{
+    const bo_attention_layer *layer = r->layer;
+    if (layer->query_norm)
+        x = bo_nn_norm(r->graph, bo_nn_join(r->prefix, norm).text, x,
+                       &(bo_norm_layer){.width = r->kind->dim, .epsilon = layer->epsilon, .gain = first_gain(r)});
+    if (layer->positions != BO_POSITIONS_ROPE && layer->positions != BO_POSITIONS_ROPE_NEIGHBOURS) return x;
+    bo_rope_attributes rope = {.dim = r->kind->dim,
+                               .base = layer->rope_base,
+                               .layout = layer->positions == BO_POSITIONS_ROPE ? BO_ROPE_HALVES : BO_ROPE_NEIGHBOURS};
+    return bo_graph_one(r->graph, BO_OP_ROPE, &rope, 2, (bo_value[]){x, positions});
+}
+
+static void project_qkv(const recorder *r, bo_value *qkv)
+{
+    static const char *const suffixes[] = {".q_proj", ".k_proj", ".v_proj"};
+    const bo_attention_desc *d = r->kind;
+    bool bias = r->layer->bias;
+    bo_linear_desc descs[3] = {{.out = d->heads * d->dim, .bias = bias},
+                               {.out = d->key_heads * d->dim, .bias = bias},
+                               {.out = d->key_heads * d->value_dim, .bias = bias}};
+    bo_nn_linears(r->graph, r->prefix, r->x, 3, suffixes, descs, qkv);
+}
+
+/* ---- the layer ---------------------------------------------------------------------------------------------------- */
+
+bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                         const bo_attention_layer *desc)
+{
+    recorder r = {graph, prefix, x, desc, bo_attention_describe(desc->attention)};
+    bo_attention_attributes attributes = {.attention = desc->attention,
+                                          .layer = desc->layer,
+                                          .tokens = desc->tokens,
+                                          .most_sequences = desc->most_sequences};
+    bo_value inputs[BO_OP_INPUTS] = {0};
+    size_t count = 3;
+    project_qkv(&r, inputs);
+    inputs[0] = prepare(&r, inputs[0], ".q_norm", positions);
+    inputs[1] = prepare(&r, inputs[1], ".k_norm", positions);
+    for (size_t i = 0; i < sizeof further / sizeof *further; i++)
+        if ((inputs[count] = further[i].give(&r)) != 0) {
+            attributes.given |= further[i].bit;
+            count++;
+        }
+    bo_value out = bo_graph_one(graph, BO_OP_ATTENTION, &attributes, count, inputs);
+    if (desc->output_norm)
+        out = bo_nn_norm(graph, bo_nn_join(prefix, ".o_norm").text, out,
+                         &(bo_norm_layer){.width = r.kind->value_dim, .epsilon = desc->epsilon});
+    return bo_nn_output(graph, bo_nn_join(prefix, ".o_proj").text, out, residual, desc->bias, desc->layers,
+                        desc->dropout, bo_nn_stream(desc->layer, 0));
+}

@@ -1,0 +1,24 @@
+/* What the layers share: parameters, and which numbers of dropout belong to whom. */
+#ifndef BO_NN_INTERNAL_H
+#define BO_NN_INTERNAL_H
+
+#include "nn.h"
+
+/* Streams of dropout: the embedding's is 0, a layer has the next ones. */
+enum { BO_NN_STREAMS = 2 };
+static inline uint64_t bo_nn_stream(size_t layer, size_t which)
+{
+    return 1 + (uint64_t)layer * BO_NN_STREAMS + which;
+}
+
+/* A vector of weights, `prefix` + `suffix`, for AdamW. */
+bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_init init);
+/* Likewise with `rank` sizes. */
+bo_value bo_nn_parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t rank, const size_t *shape,
+                         bo_init init);
+bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double factor, double offset);
+/* The projection back to the residual's width, smaller in deep models, with dropout, added to the residual. */
+bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, size_t layers,
+                      double dropout, uint64_t stream);
+
+#endif
