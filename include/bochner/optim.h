@@ -27,9 +27,9 @@ typedef enum bo_schedule_kind {
 
 typedef struct bo_schedule {
     bo_schedule_kind kind;
-    uint64_t warmup; /* steps; UINT64_MAX: none; 0: 2% of all, at least 10 */
-    double floor;    /* last factor; 0: 0 */
-    double decay;    /* WSD: part of the steps; 0: 0.2 */
+    uint64_t warmup; /* steps; UINT64_MAX: none; 0: 2% of all, at least 10, at most half of all */
+    double floor;    /* where the factor ends, in [0, 1] */
+    double decay;    /* WSD: part of the steps, in [0, 1]; 0: 0.2 */
 } bo_schedule;
 
 typedef enum bo_muon_factor {
@@ -51,8 +51,8 @@ typedef struct bo_optimizer_desc {
     bo_optimizer_kind kind;
     double rate;       /* MUON: 0.02, of its matrices; ADAMW 3e-3; SGD 0.1; SIGN 1e-3; LINF 1e-4 (times |g|₁) */
     double other_rate; /* MUON: of what AdamW takes; 0: 3e-3 */
-    double decay;      /* decoupled weight decay, times the rate; of matrices only. 0: none */
-    double momentum;   /* MUON: 0.95; SGD, SIGN: 0.9 (negative: none) */
+    double decay;      /* decoupled weight decay, times the rate; of matrices, embeddings and the head. 0: none */
+    double momentum;   /* in [0, 1); MUON: 0.95; SGD, SIGN: 0.9 (negative: none); the others have none */
     bool no_nesterov;
     double beta1, beta2, epsilon; /* ADAMW: 0.9, 0.95, 1e-10 */
     bo_muon_factor factor;
@@ -64,12 +64,14 @@ typedef struct bo_optimizer_desc {
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
-BO_API const char *bo_optimizer_name(bo_optimizer_kind kind);  /* "muon", "adamw", "sgd", "sign", "linf" */
-BO_API const char *bo_schedule_name(bo_schedule_kind kind);    /* "cosine", "linear", "wsd", "constant" */
-BO_API const char *bo_muon_factor_name(bo_muon_factor factor); /* "tall", "spectral", "rms", "none" */
+BO_API const char *bo_optimizer_name(bo_optimizer_kind kind);           /* "muon", "adamw", "sgd", "sign", "linf" */
+BO_API const char *bo_schedule_name(bo_schedule_kind kind);             /* "cosine", "linear", "wsd", "constant" */
+BO_API const char *bo_muon_factor_name(bo_muon_factor factor);          /* "tall", "spectral", "rms", "none" */
+BO_API const char *bo_muon_iteration_name(bo_muon_iteration iteration); /* "quintic", "cubic" */
 BO_API bool bo_optimizer_parse(const char *name, bo_optimizer_kind *out);
 BO_API bool bo_schedule_parse(const char *name, bo_schedule_kind *out);
 BO_API bool bo_muon_factor_parse(const char *name, bo_muon_factor *out);
+BO_API bool bo_muon_iteration_parse(const char *name, bo_muon_iteration *out);
 
 #ifdef __cplusplus
 }

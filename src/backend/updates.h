@@ -1,38 +1,53 @@
-/* What optimisers ask of a backend: changes of weights in place, and sums over gradients. Vectors of `count` floats on the
- * device; results do not depend on the number of threads. */
+/* What optimisers ask of a backend: sums over gradients, and changes of weights in place. Vectors of `count` floats on the
+ * device; results do not depend on the number of threads, and nothing is allocated. */
 #ifndef BO_BACKEND_UPDATES_H
 #define BO_BACKEND_UPDATES_H
 
 #include "../base/base.h"
 
+/* One update w = (1 - decay) w - rate u, with the direction u of a rule below. There g is `scale` times what lies in the
+ * memory of the gradient (clipping costs no pass of its own), μ is the momentum. */
+typedef struct bo_rule {
+    double scale, rate, decay;
+    double momentum;
+    bool nesterov;
+    double beta1, beta2, epsilon; /* AdamW's */
+    uint64_t step;                /* AdamW's t = 1, 2, … */
+} bo_rule;
+
 typedef enum bo_newton_schulz {
-    BO_NEWTON_SCHULZ_QUINTIC =
-        0, /* aX + (bA + cA²)X, A = XXᵀ, (3.4445, -4.7750, 2.0315): singular values to [0.68, 1.15] */
-    BO_NEWTON_SCHULZ_CUBIC = 1, /* ½(3I - XXᵀ)X: to 1 */
+    BO_NEWTON_SCHULZ_QUINTIC = 0, /* aX + (bA + cA²)X, A = XXᵀ, (a, b, c) = (3.4445, -4.7750, 2.0315): five steps take
+                                   * singular values of [0.005, 1] to [0.68, 1.15] */
+    BO_NEWTON_SCHULZ_CUBIC = 1,   /* ½(3I - A)X: to 1 */
 } bo_newton_schulz;
+
+typedef struct bo_muon_matrix {
+    size_t rows, columns;
+    double factor; /* of the rate, for its shape */
+    const void *g;
+    void *m, *w; /* m NULL: no momentum */
+} bo_muon_matrix;
 
 typedef struct bo_updates {
     bo_status (*sum_squares)(bo_context *context, size_t count, const void *x, double *out);
     bo_status (*sum_sizes)(bo_context *context, size_t count, const void *x, double *out); /* Σ|x_i| */
-    bo_status (*scale)(bo_context *context, size_t count, float a, void *x);
     /* y = y + a (x - y): weight averaging; a = 1 copies */
-    bo_status (*approach)(bo_context *context, size_t count, float a, const void *x, void *y);
-    /* m = μ m + g; w = (1 - decay) w - rate (nesterov ? g + μ m : m). m NULL: no momentum */
-    bo_status (*sgd)(bo_context *context, size_t count, float rate, float decay, float momentum, bool nesterov,
-                     const void *g, void *m, void *w);
-    /* w = (1 - decay) w - rate sign(u), u = g, or with m: m = μ m + (1 - μ) g, u = m. sign(0) = 0 */
-    bo_status (*sign)(bo_context *context, size_t count, float rate, float decay, float momentum, const void *g,
-                      void *m, void *w);
-    /* AdamW (1711.05101) at step t = 1, 2, …: m, v moving averages, corrected for their start; w = (1 - decay) w - rate
-     * m̂ / (√v̂ + ε) */
-    bo_status (*adamw)(bo_context *context, size_t count, uint64_t step, float rate, float decay, float beta1,
-                       float beta2, float epsilon, const void *g, void *m, void *v, void *w);
-    /* Muon of one matrix: m = m + (1 - μ)(g - m), u = g + μ (m - g) where nesterov, else m; X = u / (|u|_F + 1e-7) made
-     * nearly orthogonal by `iterations` steps on its smaller side; w = (1 - decay) w - rate X. */
-    size_t (*muon_bytes)(bo_context *context, size_t rows, size_t columns); /* of scratch */
-    bo_status (*muon)(bo_context *context, size_t rows, size_t columns, float rate, float decay, float momentum,
-                      bool nesterov, bo_newton_schulz iteration, size_t iterations, const void *g, void *m, void *w,
-                      void *scratch);
+    bo_status (*approach)(bo_context *context, size_t count, double a, const void *x, void *y);
+    bo_status (*swap)(bo_context *context, size_t count, void *x, void *y);
+    /* m = μ m + g; u = nesterov ? g + μ m : m. m NULL: u = g */
+    bo_status (*sgd)(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *w);
+    /* m = μ m + (1 - μ) g; u = sign(m), sign(0) = 0. m NULL: u = sign(g) */
+    bo_status (*sign)(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *w);
+    /* AdamW (1711.05101): m = β₁ m + (1 - β₁) g, v = β₂ v + (1 - β₂) g²; u = m̂ / (√v̂ + ε), m̂ = m / (1 - β₁ᵗ) and
+     * v̂ = v / (1 - β₂ᵗ) */
+    bo_status (*adamw)(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *v,
+                       void *w);
+    /* Muon: m = μ m + (1 - μ) g, x = nesterov ? (1 - μ) g + μ m : m, or g without m; u = factor X, X being x / (|x|_F + 1e-7)
+     * after `steps` steps of the iteration, which work on the smaller side of the matrix. Many matrices at once, as one
+     * alone is too small for many threads. scratch: the most bytes that muon_bytes gives for any of them. */
+    size_t (*muon_bytes)(bo_context *context, size_t rows, size_t columns);
+    bo_status (*muon)(bo_context *context, const bo_rule *rule, bo_newton_schulz iteration, size_t steps, size_t count,
+                      const bo_muon_matrix *matrices, void *scratch);
 } bo_updates;
 
 extern const bo_updates bo_cpu_updates;

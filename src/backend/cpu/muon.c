@@ -1,0 +1,165 @@
+/* Muon on the CPU (Jordan et al. 2024): momentum made nearly orthogonal by Newton-Schulz iterations.
+ *
+ * X has no more rows than columns: a tall matrix is taken transposed, so that A = XXᵀ is as small as can be. */
+#include "updates.h"
+#include <math.h>
+#include "../../kernels/kernels.h"
+#include "../../math/linalg.h"
+#include "../../math/panel.h"
+
+/* Matrices up to this side go one to a thread: their products are too small to be shared. */
+enum { SMALL_SIDE = 512 };
+
+/* The memory of one matrix, in floats from the start: x and y (rows x columns), a and b (rows x rows), and the room of
+ * their products. */
+typedef struct layout {
+    size_t rows, columns; /* of X */
+    size_t y, a, b, room, bytes;
+} layout;
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static layout plan(bo_context *context, size_t rows, size_t columns)
+{
+    layout l = {.rows = bo_smaller(rows, columns), .columns = most(rows, columns)};
+    size_t x = bo_round_up(l.rows * l.columns, 16), square = bo_round_up(l.rows * l.rows, 16);
+    l.y = x;
+    l.a = 2 * x;
+    l.b = l.a + square;
+    l.room = l.b + square;
+    size_t room =
+        most(bo_gemm_bytes(context, l.rows, l.rows, l.columns),
+             most(bo_gemm_bytes(context, l.rows, l.rows, l.rows), bo_gemm_bytes(context, l.rows, l.columns, l.rows)));
+    l.bytes = l.room * sizeof(float) + bo_round_up(room, 64);
+    return l;
+}
+
+static bool small(size_t rows, size_t columns)
+{
+    return bo_smaller(rows, columns) <= SMALL_SIDE;
+}
+
+size_t bo_cpu_muon_bytes(bo_context *context, size_t rows, size_t columns)
+{
+    size_t copies = small(rows, columns) ? (size_t)bo_context_threads(context) : 1;
+    return plan(context, rows, columns).bytes * copies;
+}
+
+/* ---- one matrix ---------------------------------------------------------------------------------------------------- */
+
+/* v = nesterov ? (1 - μ) g + μ m : m after m = μ m + (1 - μ) g */
+static void direction_loop(const bo_rule_numbers *k, size_t n, const float *g, float *restrict m, float *restrict v,
+                           float *w)
+{
+    (void)w;
+    float rest = k->rest * k->scale, mu = k->momentum, own = k->nesterov ? rest : 0, past = k->nesterov ? mu : 1;
+    if (!m) {
+        for (size_t i = 0; i < n; i++) v[i] = k->scale * g[i];
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        m[i] = mu * m[i] + rest * g[i];
+        v[i] = own * g[i] + past * m[i];
+    }
+}
+
+static void scale_loop(const bo_rule_numbers *k, size_t n, const float *g, float *m, float *v, float *restrict w)
+{
+    (void)g, (void)m, (void)v;
+    for (size_t i = 0; i < n; i++) w[i] *= k->scale;
+}
+
+/* b = cA² + bA + aI, or ½(3I - A) */
+static void polynomial(bo_context *context, bo_newton_schulz iteration, size_t n, const float *a, float *b, void *room)
+{
+    float one;
+    if (iteration == BO_NEWTON_SCHULZ_QUINTIC) {
+        bo_gemm_symmetric(context, false, n, n, 2.0315f, a, n, -4.7750f, a, b, n, room);
+        one = 3.4445f;
+    } else {
+        bo_context_kernels(context)->scale(n * n, -0.5f, a, b);
+        one = 1.5f;
+    }
+    for (size_t i = 0; i < n; i++) b[i * n + i] += one;
+}
+
+/* x, of norm 1 at most, and y as room; returns the one that holds the result. */
+static float *orthogonalise(bo_context *context, bo_newton_schulz iteration, size_t steps, const layout *l, float *base)
+{
+    float *x = base, *y = base + l->y, *a = base + l->a, *b = base + l->b, *room = base + l->room;
+    size_t r = l->rows, c = l->columns;
+    for (size_t step = 0; step < steps; step++) {
+        bo_gemm_symmetric(context, false, r, c, 1, x, c, 0, NULL, a, r, room);
+        polynomial(context, iteration, r, a, b, room);
+        bo_gemm_in(context, false, false, r, c, r, 1, b, r, x, c, 0, y, c, room);
+        float *held = x;
+        x = y;
+        y = held;
+    }
+    return x;
+}
+
+/* Never fails: the sums and updates of this backend do not. */
+static void update(bo_context *context, const bo_rule *rule, bo_newton_schulz iteration, size_t steps,
+                   const bo_muon_matrix *matrix, float *scratch)
+{
+    const bo_kernels *kernels = bo_context_kernels(context);
+    layout l = plan(context, matrix->rows, matrix->columns);
+    size_t count = matrix->rows * matrix->columns;
+    bool tall = matrix->rows > matrix->columns;
+    bo_rule_numbers k = bo_momentum_numbers(rule);
+    float *u = tall ? scratch + l.y : scratch;
+    bo_update_blocks(context, &k, direction_loop, count, matrix->g, matrix->m, u, NULL);
+    double squares;
+    bo_cpu_updates.sum_squares(context, count, u, &squares);
+    k.scale = (float)(1 / (sqrt(squares) + 1e-7));
+    bo_update_blocks(context, &k, scale_loop, count, NULL, NULL, NULL, u);
+    if (tall) kernels->transpose(l.columns, l.rows, u, l.rows, scratch, l.columns);
+    float *x = orthogonalise(context, iteration, steps, &l, scratch);
+    if (tall) {
+        float *other = x == scratch ? scratch + l.y : scratch;
+        kernels->transpose(l.rows, l.columns, x, l.columns, other, l.rows);
+        x = other;
+    }
+    bo_rule plain = {.scale = 1, .rate = rule->rate * matrix->factor, .decay = rule->decay};
+    bo_cpu_updates.sgd(context, &plain, count, x, NULL, matrix->w);
+}
+
+/* ---- many ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct job {
+    bo_context *context;
+    const bo_rule *rule;
+    bo_newton_schulz iteration;
+    size_t steps;
+    const bo_muon_matrix *matrices;
+    char *scratch;
+    size_t stride; /* bytes of a worker */
+} job;
+
+static void small_task(void *arg, size_t index, int worker)
+{
+    const job *j = arg;
+    const bo_muon_matrix *matrix = &j->matrices[index];
+    if (!small(matrix->rows, matrix->columns)) return;
+    update(j->context, j->rule, j->iteration, j->steps, matrix, (float *)(j->scratch + (size_t)worker * j->stride));
+}
+
+bo_status bo_cpu_muon(bo_context *context, const bo_rule *rule, bo_newton_schulz iteration, size_t steps, size_t count,
+                      const bo_muon_matrix *matrices, void *scratch)
+{
+    job j = {context, rule, iteration, steps, matrices, scratch, 0};
+    for (size_t i = 0; i < count; i++) {
+        const bo_muon_matrix *matrix = &matrices[i];
+        if (small(matrix->rows, matrix->columns)) {
+            j.stride = most(j.stride, plan(context, matrix->rows, matrix->columns).bytes);
+        } else {
+            update(context, rule, iteration, steps, matrix, scratch);
+        }
+    }
+    bo_parallel(context, count, small_task, &j);
+    return BO_OK;
+}

@@ -1,0 +1,251 @@
+/* Updates of weights on the CPU: one pass over memory each, in blocks of fixed size. The loops are bound by memory, which
+ * the compiler's own vectors are enough for. */
+#include "updates.h"
+#include <math.h>
+#include "../../kernels/kernels.h"
+#include "../../math/panel.h"
+
+enum {
+    BLOCK = 1 << 14,    /* floats of a task */
+    MOST_BLOCKS = 1024, /* of a sum, whose parts lie on the stack: larger vectors have larger blocks */
+};
+
+/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+
+typedef double (*sum_fn)(const bo_kernels *kernels, size_t n, const float *x);
+
+typedef struct sum_job {
+    const bo_kernels *kernels;
+    sum_fn sum;
+    const float *x;
+    size_t count, block;
+    double parts[MOST_BLOCKS];
+} sum_job;
+
+static void sum_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    sum_job *job = arg;
+    size_t first = index * job->block;
+    job->parts[index] = job->sum(job->kernels, bo_smaller(job->block, job->count - first), job->x + first);
+}
+
+/* Blocks depend on the count alone, and their sums are added in order. */
+static bo_status sum_blocks(bo_context *context, size_t count, const void *x, sum_fn sum, double *out)
+{
+    size_t least = bo_round_up(bo_ceil_div(count, MOST_BLOCKS), 16);
+    sum_job job = {.kernels = bo_context_kernels(context), .sum = sum, .x = x, .count = count};
+    job.block = least > BLOCK ? least : BLOCK;
+    size_t blocks = bo_ceil_div(count, job.block);
+    bo_parallel(context, blocks, sum_task, &job);
+    *out = 0;
+    for (size_t i = 0; i < blocks; i++) *out += job.parts[i];
+    return BO_OK;
+}
+
+static double squares(const bo_kernels *kernels, size_t n, const float *x)
+{
+    return kernels->dot(n, x, x);
+}
+
+/* Eight sums side by side, so that they do not wait for each other. */
+static double sizes(const bo_kernels *kernels, size_t n, const float *x)
+{
+    (void)kernels;
+    double sums[8] = {0};
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        for (size_t j = 0; j < 8; j++) sums[j] += fabsf(x[i + j]);
+    }
+    for (; i < n; i++) sums[i % 8] += fabsf(x[i]);
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+static bo_status sum_squares(bo_context *context, size_t count, const void *x, double *out)
+{
+    return sum_blocks(context, count, x, squares, out);
+}
+
+static bo_status sum_sizes(bo_context *context, size_t count, const void *x, double *out)
+{
+    return sum_blocks(context, count, x, sizes, out);
+}
+
+/* ---- changes in place ---------------------------------------------------------------------------------------------- */
+
+/* u = (m / c₁) / (√v / √c₂ + ε), c_i = 1 - β_iᵗ: 1 / c₁ goes with the rate, 1 / √c₂ is the correction. */
+static bo_rule_numbers adamw_numbers(const bo_rule *rule)
+{
+    double t = (double)rule->step;
+    return (bo_rule_numbers){
+        .scale = (float)rule->scale,
+        .rate = (float)(rule->rate / (1 - pow(rule->beta1, t))),
+        .keep = (float)(1 - rule->decay),
+        .beta1 = (float)rule->beta1,
+        .rest1 = (float)(1 - rule->beta1),
+        .beta2 = (float)rule->beta2,
+        .rest2 = (float)(1 - rule->beta2),
+        .correction = (float)(1 / sqrt(1 - pow(rule->beta2, t))),
+        .epsilon = (float)rule->epsilon,
+    };
+}
+
+bo_rule_numbers bo_momentum_numbers(const bo_rule *rule)
+{
+    return (bo_rule_numbers){
+        .scale = (float)rule->scale,
+        .rate = (float)rule->rate,
+        .keep = (float)(1 - rule->decay),
+        .momentum = (float)rule->momentum,
+        .rest = (float)(1 - rule->momentum),
+        .nesterov = rule->nesterov,
+    };
+}
+
+typedef struct loop_job {
+    const bo_rule_numbers *numbers;
+    bo_update_loop loop;
+    size_t count;
+    const float *g;
+    float *m, *v, *w;
+} loop_job;
+
+static void loop_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const loop_job *job = arg;
+    size_t first = index * BLOCK;
+    job->loop(job->numbers, bo_smaller(BLOCK, job->count - first), job->g ? job->g + first : NULL,
+              job->m ? job->m + first : NULL, job->v ? job->v + first : NULL, job->w ? job->w + first : NULL);
+}
+
+void bo_update_blocks(bo_context *context, const bo_rule_numbers *k, bo_update_loop loop, size_t count, const void *g,
+                      void *m, void *v, void *w)
+{
+    loop_job job = {.numbers = k, .loop = loop, .count = count, .g = g, .m = m, .v = v, .w = w};
+    bo_parallel(context, bo_ceil_div(count, BLOCK), loop_task, &job);
+}
+
+static void approach_loop(const bo_rule_numbers *k, size_t n, const float *g, float *restrict m, float *v,
+                          float *restrict w)
+{
+    (void)m, (void)v;
+    const float *restrict x = g;
+    for (size_t i = 0; i < n; i++) w[i] += k->rate * (x[i] - w[i]);
+}
+
+static void copy_loop(const bo_rule_numbers *k, size_t n, const float *g, float *m, float *v, float *restrict w)
+{
+    (void)k, (void)m, (void)v;
+    const float *restrict x = g;
+    for (size_t i = 0; i < n; i++) w[i] = x[i];
+}
+
+static void swap_loop(const bo_rule_numbers *k, size_t n, const float *g, float *restrict m, float *v,
+                      float *restrict w)
+{
+    (void)k, (void)g, (void)v;
+    for (size_t i = 0; i < n; i++) {
+        float held = m[i];
+        m[i] = w[i];
+        w[i] = held;
+    }
+}
+
+static void sgd_loop(const bo_rule_numbers *k, size_t n, const float *g, float *restrict m, float *v, float *restrict w)
+{
+    (void)v;
+    float s = k->scale, rate = k->rate, keep = k->keep, mu = k->momentum;
+    if (!m) {
+        for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - rate * (s * g[i]);
+    } else if (k->nesterov) {
+        for (size_t i = 0; i < n; i++) {
+            float slope = s * g[i];
+            m[i] = mu * m[i] + slope;
+            w[i] = keep * w[i] - rate * (slope + mu * m[i]);
+        }
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            m[i] = mu * m[i] + s * g[i];
+            w[i] = keep * w[i] - rate * m[i];
+        }
+    }
+}
+
+static inline float sign_of(float x)
+{
+    return (float)((x > 0) - (x < 0));
+}
+
+static void sign_loop(const bo_rule_numbers *k, size_t n, const float *g, float *restrict m, float *v,
+                      float *restrict w)
+{
+    (void)v;
+    float rate = k->rate, keep = k->keep, mu = k->momentum, rest = k->rest * k->scale;
+    if (!m) {
+        for (size_t i = 0; i < n; i++) w[i] = keep * w[i] - rate * sign_of(g[i]);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        m[i] = mu * m[i] + rest * g[i];
+        w[i] = keep * w[i] - rate * sign_of(m[i]);
+    }
+}
+
+static void adamw_loop(const bo_rule_numbers *k, size_t n, const float *g, float *restrict m, float *restrict v,
+                       float *restrict w)
+{
+    bo_rule_numbers c = *k;
+    for (size_t i = 0; i < n; i++) {
+        float slope = c.scale * g[i];
+        m[i] = c.beta1 * m[i] + c.rest1 * slope;
+        v[i] = c.beta2 * v[i] + c.rest2 * (slope * slope);
+        w[i] = c.keep * w[i] - c.rate * (m[i] / (sqrtf(v[i]) * c.correction + c.epsilon));
+    }
+}
+
+static bo_status approach(bo_context *context, size_t count, double a, const void *x, void *y)
+{
+    bo_rule_numbers k = {.rate = (float)a};
+    bo_update_blocks(context, &k, a == 1 ? copy_loop : approach_loop, count, x, NULL, NULL, y);
+    return BO_OK;
+}
+
+static bo_status swap(bo_context *context, size_t count, void *x, void *y)
+{
+    bo_update_blocks(context, NULL, swap_loop, count, NULL, x, NULL, y);
+    return BO_OK;
+}
+
+static bo_status sgd(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *w)
+{
+    bo_rule_numbers k = bo_momentum_numbers(rule);
+    bo_update_blocks(context, &k, sgd_loop, count, g, m, NULL, w);
+    return BO_OK;
+}
+
+static bo_status sign(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *w)
+{
+    bo_rule_numbers k = bo_momentum_numbers(rule);
+    bo_update_blocks(context, &k, sign_loop, count, g, m, NULL, w);
+    return BO_OK;
+}
+
+static bo_status adamw(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *v, void *w)
+{
+    bo_rule_numbers k = adamw_numbers(rule);
+    bo_update_blocks(context, &k, adamw_loop, count, g, m, v, w);
+    return BO_OK;
+}
+
+const bo_updates bo_cpu_updates = {
+    .sum_squares = sum_squares,
+    .sum_sizes = sum_sizes,
+    .approach = approach,
+    .swap = swap,
+    .sgd = sgd,
+    .sign = sign,
+    .adamw = adamw,
+    .muon_bytes = bo_cpu_muon_bytes,
+    .muon = bo_cpu_muon,
+};

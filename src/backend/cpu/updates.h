@@ -1,0 +1,26 @@
+/* What the updates of the CPU share: loops over vectors in blocks of fixed size. */
+#ifndef BO_BACKEND_CPU_UPDATES_H
+#define BO_BACKEND_CPU_UPDATES_H
+
+#include "../updates.h"
+
+/* The numbers of a rule as the loops need them. */
+typedef struct bo_rule_numbers {
+    float scale, rate, keep; /* keep: 1 - decay */
+    float momentum, rest;    /* μ, 1 - μ */
+    bool nesterov;
+    float beta1, rest1, beta2, rest2, correction, epsilon;
+} bo_rule_numbers;
+
+bo_rule_numbers bo_momentum_numbers(const bo_rule *rule);
+
+/* n floats of each vector; what a loop does not need is NULL. */
+typedef void (*bo_update_loop)(const bo_rule_numbers *k, size_t n, const float *g, float *m, float *v, float *w);
+void bo_update_blocks(bo_context *context, const bo_rule_numbers *k, bo_update_loop loop, size_t count, const void *g,
+                      void *m, void *v, void *w);
+
+size_t bo_cpu_muon_bytes(bo_context *context, size_t rows, size_t columns);
+bo_status bo_cpu_muon(bo_context *context, const bo_rule *rule, bo_newton_schulz iteration, size_t steps, size_t count,
+                      const bo_muon_matrix *matrices, void *scratch);
+
+#endif
