@@ -43,8 +43,10 @@ typedef struct bo_op_call {
     void *din[BO_OP_INPUTS];         /* gradients to write; NULL: not wanted */
     bool add[BO_OP_INPUTS];          /* din += instead of = */
     const void *dout[BO_OP_OUTPUTS]; /* NULL: zero */
-    void *saved;                     /* what forward leaves for backward */
+    void *saved;                     /* what forward leaves for backward; NULL: none follows, or none was asked for */
     void *scratch;                   /* for the time of the call */
+    bool again;                      /* forward computes what it computed in this pass before: the same bits, and no traces
+                                      * (states, calibrations) a second time */
     const bo_pass *pass;
 } bo_op_call;
 

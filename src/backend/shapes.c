@@ -1,0 +1,259 @@
+/* Shapes of the operations. */
+#include "shapes.h"
+#include <math.h>
+#include "../attention/parameters.h"
+
+#define REFUSE(...) return bo_fail(context, BO_INVALID, __VA_ARGS__)
+
+/* ---- what they share ----------------------------------------------------------------------------------------------- */
+
+static bo_status count_inputs(bo_context *context, const bo_op_call *call, const char *op, size_t expected)
+{
+    if (call->inputs != expected) REFUSE("%s: %zu inputs, expected %zu", op, call->inputs, expected);
+    return BO_OK;
+}
+
+/* Input i has this element and, where they are not 0, these rows and columns. */
+static bo_status check(bo_context *context, const bo_op_call *call, const char *op, size_t i, const char *what,
+                       bo_element element, size_t rows, size_t columns)
+{
+    const bo_operand *in = &call->in[i];
+    if (in->element != element)
+        REFUSE("%s: %s are %s, expected %s", op, what, in->element == BO_ELEMENT_INT32 ? "integers" : "floats",
+               element == BO_ELEMENT_INT32 ? "integers" : "floats");
+    if ((rows && in->rows != rows) || (columns && in->columns != columns))
+        REFUSE("%s: %s are %zu x %zu, expected %zu x %zu", op, what, in->rows, in->columns, rows ? rows : in->rows,
+               columns ? columns : in->columns);
+    return BO_OK;
+}
+
+static bo_status check_floats(bo_context *context, const bo_op_call *call, const char *op, size_t i, const char *what,
+                              size_t rows, size_t columns)
+{
+    return check(context, call, op, i, what, BO_ELEMENT_FLOAT32, rows, columns);
+}
+
+/* One integer for each row. */
+static bo_status check_integers(bo_context *context, const bo_op_call *call, const char *op, size_t i, const char *what,
+                                size_t rows)
+{
+    return check(context, call, op, i, what, BO_ELEMENT_INT32, rows, 1);
+}
+
+static void give(bo_op_call *call, size_t i, size_t rows, size_t columns)
+{
+    call->out[i] = (bo_operand){.element = BO_ELEMENT_FLOAT32, .rows = rows, .columns = columns};
+    if (call->outputs < i + 1) call->outputs = i + 1;
+}
+
+/* As many outputs as are given from here on; the first input is a matrix of floats. */
+static bo_status begin(bo_context *context, bo_op_call *call, const char *op, size_t inputs)
+{
+    call->outputs = 0;
+    BO_TRY(count_inputs(context, call, op, inputs));
+    return check_floats(context, call, op, 0, "the numbers of input 0", 0, 0);
+}
+
+static void give_like_first(bo_op_call *call)
+{
+    give(call, 0, call->in[0].rows, call->in[0].columns);
+}
+
+/* ---- operations ---------------------------------------------------------------------------------------------------- */
+
+bo_status bo_shape_embed(bo_context *context, bo_op_call *call)
+{
+    call->outputs = 0;
+    BO_TRY(count_inputs(context, call, "embed", 2));
+    BO_TRY(check_integers(context, call, "embed", 0, "indices", 0));
+    BO_TRY(check_floats(context, call, "embed", 1, "the numbers of the table", 0, 0));
+    give(call, 0, call->in[0].rows, call->in[1].columns);
+    return BO_OK;
+}
+
+bo_status bo_shape_position(bo_context *context, bo_op_call *call)
+{
+    const bo_position_attributes *a = call->attributes;
+    if (a->kind != BO_POSITION_LEARNED && a->kind != BO_POSITION_SINUSOIDAL)
+        REFUSE("position: no kind %d", (int)a->kind);
+    bool learned = a->kind == BO_POSITION_LEARNED;
+    BO_TRY(begin(context, call, "position", learned ? 3 : 2));
+    BO_TRY(check_integers(context, call, "position", 1, "positions", call->in[0].rows));
+    if (learned) BO_TRY(check_floats(context, call, "position", 2, "the rows of the table", 0, call->in[0].columns));
+    give_like_first(call);
+    return BO_OK;
+}
+
+/* x, W_1 … W_k [, b_1 … b_k] [, r] */
+bo_status bo_shape_linear(bo_context *context, bo_op_call *call)
+{
+    const bo_linear_attributes *a = call->attributes;
+    size_t k = a->weights, rows = call->in[0].rows;
+    if (k < 1 || k > BO_OP_OUTPUTS) REFUSE("linear: %zu weights, expected 1 to %d", k, BO_OP_OUTPUTS);
+    if (a->residual && k != 1) REFUSE("linear: a residual and %zu weights, expected 1", k);
+    BO_TRY(begin(context, call, "linear", 1 + k + (a->bias ? k : 0) + a->residual));
+    for (size_t i = 0; i < k; i++) {
+        size_t out = call->in[1 + i].rows;
+        BO_TRY(check_floats(context, call, "linear", 1 + i, "the weights", 0, call->in[0].columns));
+        if (a->bias) BO_TRY(check_floats(context, call, "linear", 1 + k + i, "the biases", 1, out));
+        give(call, i, rows, out);
+    }
+    if (a->residual)
+        BO_TRY(check_floats(context, call, "linear", call->inputs - 1, "residuals", rows, call->in[1].rows));
+    return BO_OK;
+}
+
+bo_status bo_shape_norm(bo_context *context, bo_op_call *call)
+{
+    const bo_norm_attributes *a = call->attributes;
+    if (a->kind != BO_NORMALISE_RMS && a->kind != BO_NORMALISE_LAYER) REFUSE("norm: no kind %d", (int)a->kind);
+    BO_TRY(begin(context, call, "norm", (size_t)1 + a->gain + a->bias));
+    if (!a->width || call->in[0].columns % a->width)
+        REFUSE("norm: groups of %zu do not divide %zu columns", a->width, call->in[0].columns);
+    if (!(a->epsilon >= 0 && isfinite(a->epsilon))) REFUSE("norm: epsilon is %g, expected at least 0", a->epsilon);
+    if (a->gain) BO_TRY(check_floats(context, call, "norm", 1, "gains", 1, a->width));
+    if (a->bias) BO_TRY(check_floats(context, call, "norm", (size_t)1 + a->gain, "biases", 1, a->width));
+    give_like_first(call);
+    return BO_OK;
+}
+
+bo_status bo_shape_dropout(bo_context *context, bo_op_call *call)
+{
+    const bo_dropout_attributes *a = call->attributes;
+    BO_TRY(begin(context, call, "dropout", 1));
+    if (!(a->rate >= 0 && a->rate < 1)) REFUSE("dropout: the rate is %g, expected 0 or more and less than 1", a->rate);
+    give_like_first(call);
+    return BO_OK;
+}
+
+bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
+{
+    const bo_rope_attributes *a = call->attributes;
+    BO_TRY(begin(context, call, "rope", 2));
+    BO_TRY(check_integers(context, call, "rope", 1, "positions", call->in[0].rows));
+    size_t rotated = a->rotated ? a->rotated : a->dim;
+    if (!a->dim || call->in[0].columns % a->dim)
+        REFUSE("rope: heads of %zu do not divide %zu columns", a->dim, call->in[0].columns);
+    if (rotated > a->dim || rotated % 2)
+        REFUSE("rope: %zu columns of a head turn, expected an even number up to %zu", rotated, a->dim);
+    if (a->base < 0 || !isfinite(a->base)) REFUSE("rope: the base is %g, expected more than 0", a->base);
+    if (a->layout != BO_ROPE_HALVES && a->layout != BO_ROPE_NEIGHBOURS) REFUSE("rope: no layout %d", (int)a->layout);
+    give_like_first(call);
+    return BO_OK;
+}
+
+static bo_status check_unary(bo_context *context, const char *op, const bo_unary_attributes *a)
+{
+    if ((unsigned)a->function >= BO_UNARY_COUNT) REFUSE("%s: no function %d", op, (int)a->function);
+    if (!isfinite(a->factor) || !isfinite(a->offset))
+        REFUSE("%s: factor %g and offset %g, expected finite numbers", op, a->factor, a->offset);
+    return BO_OK;
+}
+
+bo_status bo_shape_unary(bo_context *context, bo_op_call *call)
+{
+    BO_TRY(check_unary(context, "unary", call->attributes));
+    BO_TRY(begin(context, call, "unary", 1));
+    give_like_first(call);
+    return BO_OK;
+}
+
+/* a and b alike. */
+static bo_status shape_pair(bo_context *context, bo_op_call *call, const char *op)
+{
+    BO_TRY(begin(context, call, op, 2));
+    return check_floats(context, call, op, 1, "the numbers of input 1", call->in[0].rows, call->in[0].columns);
+}
+
+bo_status bo_shape_glu(bo_context *context, bo_op_call *call)
+{
+    const bo_unary_attributes *a = call->attributes;
+    BO_TRY(check_unary(context, "glu", a));
+    if (a->offset != 0) REFUSE("glu: the offset is %g, expected none", a->offset);
+    BO_TRY(shape_pair(context, call, "glu"));
+    give_like_first(call);
+    return BO_OK;
+}
+
+bo_status bo_shape_add(bo_context *context, bo_op_call *call)
+{
+    BO_TRY(shape_pair(context, call, "add"));
+    give_like_first(call);
+    return BO_OK;
+}
+
+bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
+{
+    const bo_cross_entropy_attributes *a = call->attributes;
+    BO_TRY(begin(context, call, "cross entropy", 3));
+    if (!isfinite(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
+    BO_TRY(check_floats(context, call, "cross entropy", 1, "the weights", 0, call->in[0].columns));
+    BO_TRY(check_integers(context, call, "cross entropy", 2, "targets", call->in[0].rows));
+    give(call, 0, 1, 1);
+    give(call, 1, call->in[0].rows, 1);
+    return BO_OK;
+}
+
+bo_status bo_shape_loss(bo_context *context, bo_op_call *call)
+{
+    const bo_loss_attributes *a = call->attributes;
+    if ((unsigned)a->kind >= BO_LOSS_KIND_COUNT) REFUSE("loss: no kind %d", (int)a->kind);
+    BO_TRY(shape_pair(context, call, "loss"));
+    give(call, 0, 1, 1);
+    return BO_OK;
+}
+
+/* ---- attention ----------------------------------------------------------------------------------------------------- */
+
+typedef struct given {
+    const char *name;
+    size_t rows, columns; /* 0 columns: this kind has none */
+} given;
+
+/* In the order of bo_attention_given. */
+static void list_given(const bo_attention *attention, size_t tokens, given list[10])
+{
+    const bo_attention_desc *d = bo_attention_describe(attention);
+    bool beta = d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
+    static const struct {
+        const char *name;
+        bo_parameter parameter;
+    } parameters[10] = {
+        [1] = {"sigma", BO_PARAMETER_SIGMA},   [2] = {"m", BO_PARAMETER_M},
+        [3] = {"mix", BO_PARAMETER_MIX},       [5] = {"log_decay", BO_PARAMETER_LOG_DECAY},
+        [6] = {"lambda", BO_PARAMETER_LAMBDA}, [7] = {"m_k", BO_PARAMETER_M_K},
+        [8] = {"bias", BO_PARAMETER_BIAS},     [9] = {"bias_k", BO_PARAMETER_BIAS_K},
+    };
+    for (size_t i = 0; i < 10; i++)
+        if (parameters[i].name)
+            list[i] =
+                (given){parameters[i].name, 1, bo_parameter_size(attention, parameters[i].parameter) * d->key_heads};
+    list[0] = (given){"log_gate", tokens, bo_gate_width(d) * d->key_heads};
+    list[4] = (given){"beta", tokens, beta ? d->key_heads : 0};
+}
+
+bo_status bo_shape_attention(bo_context *context, bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    if (!a->attention) REFUSE("attention: none is given");
+    if (a->given >> 10) REFUSE("attention: %#x names inputs that do not exist", a->given);
+    const bo_attention_desc *d = bo_attention_describe(a->attention);
+    size_t rows = call->in[0].rows, at = 3;
+    given list[10];
+    BO_TRY(begin(context, call, "attention", (size_t)3 + (size_t)__builtin_popcount(a->given)));
+    if (a->tokens && rows % a->tokens)
+        REFUSE("attention: sequences of %zu tokens do not divide %zu rows", a->tokens, rows);
+    BO_TRY(check_floats(context, call, "attention", 0, "queries", rows, d->heads * d->dim));
+    BO_TRY(check_floats(context, call, "attention", 1, "keys", rows, d->key_heads * d->dim));
+    BO_TRY(check_floats(context, call, "attention", 2, "values", rows, d->key_heads * d->value_dim));
+    list_given(a->attention, rows, list);
+    for (size_t i = 0; i < 10; i++) {
+        if (!(a->given >> i & 1)) continue;
+        if (!list[i].columns) REFUSE("attention: kind %s takes no %s", bo_attention_name(d->kind), list[i].name);
+        BO_TRY(check_floats(context, call, "attention", at++, list[i].name, list[i].rows, list[i].columns));
+    }
+    if (bo_gate_width(d) && !(a->given & BO_GIVEN_LOG_GATE))
+        REFUSE("attention: kind %s with gate %s needs log_gate", bo_attention_name(d->kind), bo_gate_name(d->gate));
+    give(call, 0, rows, d->heads * d->value_dim);
+    return BO_OK;
+}

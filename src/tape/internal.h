@@ -1,0 +1,140 @@
+/* The inside of a graph: what was recorded, and the plan made of it. */
+#ifndef BO_TAPE_INTERNAL_H
+#define BO_TAPE_INTERNAL_H
+
+#include "graph.h"
+
+enum { BO_TAPE_ERROR = 1024, BO_NEVER = UINT32_MAX };
+
+/* ---- recorded ------------------------------------------------------------------------------------------------------ */
+
+typedef enum bo_origin { BO_ORIGIN_INPUT, BO_ORIGIN_WEIGHT, BO_ORIGIN_MADE } bo_origin;
+
+/* Invariant: number 0 is nobody's; rows and columns are at least 1, and the bytes are less than 2^48. The second half
+ * is the plan's. */
+typedef struct bo_tensor {
+    bo_origin origin;
+    bo_element element;
+    size_t rows, columns;
+    char *name;    /* INPUT */
+    size_t weight; /* WEIGHT: its index in the set */
+    uint32_t node; /* MADE: by whom */
+    bool kept;     /* is there after a run */
+
+    bool trained;             /* its gradient reaches a weight that is not frozen */
+    bool graded;              /* … and the loss reaches it: somebody writes the gradient */
+    bool read;                /* by some node */
+    bool outside;             /* its segment may not forget it */
+    bool wanted;              /* by backward or by recomputation within its segment */
+    uint32_t block, gradient; /* where it is at this point of the schedule; 0: nowhere yet */
+} bo_tensor;
+
+/* The number of a segment is its place among the segments, from 1; 0: none. */
+typedef struct bo_node {
+    const bo_op *op;
+    void *attributes; /* its own copy */
+    uint32_t scope, segment;
+    size_t inputs, outputs;
+    bo_value in[BO_OP_INPUTS], out[BO_OP_OUTPUTS];
+
+    bool backward;  /* has one */
+    bool late;      /* forward happens within backward */
+    bool again;     /* is computed a second time before its segment's backward */
+    bool first;     /* … and before that a first time, because somebody reads it */
+    uint32_t saved; /* block */
+} bo_node;
+
+/* ---- planned ------------------------------------------------------------------------------------------------------- */
+
+typedef enum bo_home { BO_HOME_ARENA, BO_HOME_WEIGHT, BO_HOME_GRADIENT } bo_home;
+
+/* A piece of memory that is in use from step `first` to step `last`, both included. Invariants in the arena: bytes and
+ * offset are multiples of 64, and blocks that are in use at the same step do not overlap. */
+typedef struct bo_block {
+    bo_home home;
+    size_t weight; /* WEIGHT, GRADIENT: whose */
+    size_t bytes, offset;
+    uint32_t first, last; /* BO_NEVER: to the end and beyond */
+    void *address;        /* once there is memory */
+} bo_block;
+
+/* One call of an operation: numbers of blocks, 0 for NULL. */
+typedef struct bo_step {
+    uint32_t node;
+    bool backward;
+    bool again;
+    uint32_t in[BO_OP_INPUTS], out[BO_OP_OUTPUTS], din[BO_OP_INPUTS], dout[BO_OP_OUTPUTS], saved, scratch;
+    bool add[BO_OP_INPUTS];
+} bo_step;
+
+/* An array that grows; `room` elements are allocated. */
+typedef struct bo_array {
+    void *at;
+    size_t count, room;
+} bo_array;
+
+struct bo_graph {
+    bo_context *context; /* where recording allocates and fails */
+    bo_weights *weights;
+    const bo_backend *backend;
+    bo_array tensors, nodes, scopes; /* bo_tensor, bo_node, char * */
+    uint32_t segment, segments;      /* being recorded, so far */
+    bo_status status;                /* the first error of recording, and its sentence */
+    char error[BO_TAPE_ERROR];
+
+    bool planned;
+    bo_graph_desc desc;
+    bo_array blocks, steps; /* bo_block, bo_step */
+    uint32_t seed;          /* block of the loss's gradient */
+    size_t bytes;
+    double operations;
+
+    char *arena;
+    float loss_scale;
+};
+
+static inline bo_tensor *bo_tensor_at(const bo_graph *graph, bo_value value)
+{
+    return (bo_tensor *)graph->tensors.at + value;
+}
+
+static inline bo_node *bo_node_at(const bo_graph *graph, size_t index)
+{
+    return (bo_node *)graph->nodes.at + index;
+}
+
+static inline bo_block *bo_block_at(const bo_graph *graph, uint32_t block)
+{
+    return (bo_block *)graph->blocks.at + block;
+}
+
+static inline bo_step *bo_step_at(const bo_graph *graph, size_t index)
+{
+    return (bo_step *)graph->steps.at + index;
+}
+
+static inline const char *bo_scope_of(const bo_graph *graph, const bo_node *node)
+{
+    return ((char **)graph->scopes.at)[node->scope];
+}
+
+static inline size_t bo_tensor_bytes(const bo_tensor *tensor)
+{
+    return tensor->rows * tensor->columns * 4;
+}
+
+/* One more element, zeroed; NULL: out of memory. */
+void *bo_array_add(bo_context *context, bo_array *array, size_t size, const char *what);
+/* The call of a node without data: shapes only. */
+void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call);
+/* Repeats the context's error with the scope in front. */
+bo_status bo_scope_fail(bo_context *context, const bo_graph *graph, const bo_node *node, bo_status status);
+
+/* analyse.c: who has a gradient, what happens late, what is computed again. */
+bo_status bo_plan_analyse(bo_context *context, bo_graph *graph);
+/* schedule.c: the steps, and the blocks with their lifetimes. */
+bo_status bo_plan_schedule(bo_context *context, bo_graph *graph);
+/* arena.c: offsets of the blocks whose home is the arena, and the bytes of all. Number 0 is nobody's. */
+bo_status bo_arena_place(bo_context *context, size_t count, bo_block *blocks, size_t *bytes);
+
+#endif

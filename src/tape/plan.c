@@ -1,0 +1,102 @@
+/* Planning: from what was recorded to steps with places in the arena. */
+#include "internal.h"
+
+static void forget_plan(bo_graph *graph)
+{
+    bo_free(graph->blocks.at);
+    bo_free(graph->steps.at);
+    if (graph->arena) graph->backend->release(graph->arena);
+    graph->blocks = graph->steps = (bo_array){0};
+    graph->arena = NULL;
+    graph->planned = false;
+    for (bo_value v = 0; v < graph->tensors.count; v++) {
+        bo_tensor *t = bo_tensor_at(graph, v);
+        t->trained = t->graded = t->read = t->outside = t->wanted = false;
+        t->block = t->gradient = 0;
+    }
+    for (size_t n = 0; n < graph->nodes.count; n++) {
+        bo_node *node = bo_node_at(graph, n);
+        node->backward = node->late = node->again = node->first = false;
+        node->saved = 0;
+    }
+}
+
+static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo_graph_desc *desc)
+{
+    if (!desc->loss && !desc->gradients) return BO_OK;
+    if (!desc->loss || desc->loss >= graph->tensors.count)
+        return bo_fail(context, BO_INVALID, "the loss is value %u, but the graph has values 1 to %zu", desc->loss,
+                       graph->tensors.count - 1);
+    const bo_tensor *loss = bo_tensor_at(graph, desc->loss);
+    if (loss->rows != 1 || loss->columns != 1 || loss->element != BO_ELEMENT_FLOAT32 || loss->origin != BO_ORIGIN_MADE)
+        return bo_fail(context, BO_INVALID, "the loss is %zu x %zu: expected a 1 x 1 result of an operation",
+                       loss->rows, loss->columns);
+    return BO_OK;
+}
+
+/* Forward once and, where there is a backward, twice as much again. */
+static void count_operations(bo_context *context, bo_graph *graph)
+{
+    graph->operations = 0;
+    for (size_t n = 0; n < graph->nodes.count; n++) {
+        const bo_node *node = bo_node_at(graph, n);
+        bo_op_call call;
+        if (!node->op->operations) continue;
+        bo_node_call(graph, node, &call);
+        graph->operations += node->op->operations(context, &call) * (node->backward ? 3 : 1);
+    }
+}
+
+bo_status bo_graph_plan(bo_context *context, bo_graph *graph, const bo_graph_desc *desc)
+{
+    if (graph->status != BO_OK) return bo_fail(context, graph->status, "%s", graph->error);
+    if (graph->segment) return bo_fail(context, BO_INVALID, "segment %u did not end", graph->segment);
+    BO_TRY(check_loss(context, graph, desc));
+    forget_plan(graph);
+    graph->desc = *desc;
+    BO_TRY(bo_plan_analyse(context, graph));
+    BO_TRY(bo_plan_schedule(context, graph));
+    BO_TRY(bo_arena_place(context, graph->blocks.count, graph->blocks.at, &graph->bytes));
+    count_operations(context, graph);
+    graph->planned = true;
+    return BO_OK;
+}
+
+size_t bo_graph_bytes(const bo_graph *graph)
+{
+    return graph->planned ? graph->bytes : 0;
+}
+
+double bo_graph_operations(const bo_graph *graph)
+{
+    return graph->planned ? graph->operations : 0;
+}
+
+/* Where a block is, now that there is memory. */
+static bo_status find_address(bo_context *context, bo_graph *graph, bo_block *block)
+{
+    if (block->home == BO_HOME_ARENA) {
+        block->address = graph->arena + block->offset;
+        return BO_OK;
+    }
+    const bo_weight *weight = bo_weights_at(graph->weights, block->weight);
+    block->address = block->home == BO_HOME_WEIGHT ? weight->data : weight->gradient;
+    if (block->address) return BO_OK;
+    return bo_fail(context, BO_INVALID, "weight %s has no memory for its %s: bo_weights_allocate first", weight->name,
+                   block->home == BO_HOME_WEIGHT ? "values" : "gradient");
+}
+
+bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
+{
+    if (!graph->planned) return bo_fail(context, BO_INVALID, "the graph has no plan yet");
+    if (graph->arena) return BO_OK;
+    graph->arena = graph->backend->allocate(context, graph->bytes, "activations and their gradients");
+    if (!graph->arena) return BO_MEMORY;
+    bo_status status = BO_OK;
+    for (uint32_t i = 1; status == BO_OK && i < graph->blocks.count; i++)
+        status = find_address(context, graph, bo_block_at(graph, i));
+    if (status == BO_OK) return BO_OK;
+    graph->backend->release(graph->arena);
+    graph->arena = NULL;
+    return status;
+}

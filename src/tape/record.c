@@ -1,0 +1,273 @@
+/* Recording: tensors and the nodes that make them. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "internal.h"
+
+enum { LONGEST_SCOPE = 128 };
+static const size_t most_bytes = (size_t)1 << 48; /* of a tensor: sums of sizes stay far from overflow */
+
+/* ---- growing arrays ------------------------------------------------------------------------------------------------ */
+
+void *bo_array_add(bo_context *context, bo_array *array, size_t size, const char *what)
+{
+    if (array->count == array->room) {
+        size_t room = array->room ? 2 * array->room : 16;
+        void *grown = bo_realloc(context, array->at, room, size, what);
+        if (!grown) return NULL;
+        array->at = grown;
+        array->room = room;
+    }
+    void *added = (char *)array->at + size * array->count++;
+    memset(added, 0, size);
+    return added;
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------- */
+
+bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **out)
+{
+    *out = NULL;
+    bo_graph *graph = bo_alloc(context, 1, sizeof *graph, "a graph");
+    if (!graph) return BO_MEMORY;
+    graph->context = context;
+    graph->weights = weights;
+    graph->backend = bo_weights_backend(weights);
+    graph->loss_scale = 1;
+    if (!bo_array_add(context, &graph->tensors, sizeof(bo_tensor), "tensors of a graph")) { /* number 0 */
+        bo_graph_destroy(graph);
+        return BO_MEMORY;
+    }
+    bo_graph_scope(graph, "graph");
+    if (graph->status != BO_OK) {
+        bo_graph_destroy(graph);
+        return BO_MEMORY;
+    }
+    *out = graph;
+    return BO_OK;
+}
+
+void bo_graph_destroy(bo_graph *graph)
+{
+    if (!graph) return;
+    for (size_t i = 0; i < graph->nodes.count; i++) bo_free(bo_node_at(graph, i)->attributes);
+    for (size_t i = 0; i < graph->scopes.count; i++) bo_free(((char **)graph->scopes.at)[i]);
+    for (size_t i = 0; i < graph->tensors.count; i++) bo_free(bo_tensor_at(graph, (bo_value)i)->name);
+    bo_free(graph->tensors.at);
+    bo_free(graph->nodes.at);
+    bo_free(graph->scopes.at);
+    bo_free(graph->blocks.at);
+    bo_free(graph->steps.at);
+    if (graph->arena) graph->backend->release(graph->arena);
+    bo_free(graph);
+}
+
+/* ---- errors and scopes --------------------------------------------------------------------------------------------- */
+
+static const char *scope_now(const bo_graph *graph)
+{
+    return graph->scopes.count ? ((char **)graph->scopes.at)[graph->scopes.count - 1] : "graph";
+}
+
+/* Keeps the context's error as the graph's, unless there is one already. */
+static bo_value remember(bo_graph *graph, bo_status status)
+{
+    if (graph->status != BO_OK) return 0;
+    graph->status = status;
+    snprintf(graph->error, sizeof graph->error, "%s: %s", scope_now(graph), bo_context_error(graph->context));
+    return 0;
+}
+
+#define REFUSE(...) remember(graph, bo_fail(graph->context, BO_INVALID, __VA_ARGS__))
+
+void bo_graph_scope(bo_graph *graph, const char *format, ...)
+{
+    if (graph->status != BO_OK) return;
+    char text[LONGEST_SCOPE];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    char *copy = bo_strdup(graph->context, text);
+    char **scope = copy ? bo_array_add(graph->context, &graph->scopes, sizeof *scope, "scopes of a graph") : NULL;
+    if (scope) {
+        *scope = copy;
+    } else {
+        bo_free(copy);
+        remember(graph, BO_MEMORY);
+    }
+}
+
+bo_status bo_scope_fail(bo_context *context, const bo_graph *graph, const bo_node *node, bo_status status)
+{
+    return bo_fail(context, status, "%s: %s", bo_scope_of(graph, node), bo_context_error(context));
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+
+static bo_value add_tensor(bo_graph *graph, const bo_tensor *tensor)
+{
+    size_t numbers, bytes;
+    if (graph->status != BO_OK) return 0;
+    if (!tensor->rows || !tensor->columns || __builtin_mul_overflow(tensor->rows, tensor->columns, &numbers) ||
+        __builtin_mul_overflow(numbers, 4, &bytes) || bytes > most_bytes)
+        return REFUSE("a tensor of %zu x %zu numbers: expected at least 1 x 1 and less than 2^48 bytes", tensor->rows,
+                      tensor->columns);
+    bo_tensor *added = bo_array_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
+    if (!added) return remember(graph, BO_MEMORY);
+    *added = *tensor;
+    return (bo_value)(graph->tensors.count - 1);
+}
+
+bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element element, size_t rows, size_t columns)
+{
+    bo_value value = add_tensor(
+        graph,
+        &(bo_tensor){.origin = BO_ORIGIN_INPUT, .element = element, .rows = rows, .columns = columns, .kept = true});
+    if (!value) return 0;
+    char *copy = bo_strdup(graph->context, name);
+    bo_tensor_at(graph, value)->name = copy;
+    return copy ? value : remember(graph, BO_MEMORY);
+}
+
+bo_value bo_graph_weight(bo_graph *graph, const bo_weight *desc)
+{
+    size_t index;
+    if (graph->status != BO_OK) return 0;
+    bo_status status = bo_weights_declare(graph->context, graph->weights, desc, &index);
+    if (status != BO_OK) return remember(graph, status);
+    for (bo_value v = 1; v < graph->tensors.count; v++) {
+        const bo_tensor *known = bo_tensor_at(graph, v);
+        if (known->origin == BO_ORIGIN_WEIGHT && known->weight == index) return v;
+    }
+    const bo_weight *weight = bo_weights_at(graph->weights, index);
+    return add_tensor(graph, &(bo_tensor){.origin = BO_ORIGIN_WEIGHT,
+                                          .rows = weight->rows,
+                                          .columns = weight->columns,
+                                          .weight = index,
+                                          .kept = true});
+}
+
+static bool is_value(const bo_graph *graph, bo_value value)
+{
+    return value > 0 && value < graph->tensors.count;
+}
+
+size_t bo_graph_rows(const bo_graph *graph, bo_value value)
+{
+    return is_value(graph, value) ? bo_tensor_at(graph, value)->rows : 0;
+}
+
+size_t bo_graph_columns(const bo_graph *graph, bo_value value)
+{
+    return is_value(graph, value) ? bo_tensor_at(graph, value)->columns : 0;
+}
+
+void bo_graph_keep(bo_graph *graph, bo_value value)
+{
+    if (graph->status != BO_OK) return;
+    if (is_value(graph, value))
+        bo_tensor_at(graph, value)->kept = true;
+    else
+        REFUSE("value %u is to be kept, but the graph has values 1 to %zu", value, graph->tensors.count - 1);
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------------------------- */
+
+static bo_operand operand_of(const bo_graph *graph, bo_value value)
+{
+    const bo_tensor *tensor = bo_tensor_at(graph, value);
+    return (bo_operand){.element = tensor->element, .rows = tensor->rows, .columns = tensor->columns};
+}
+
+void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call)
+{
+    *call = (bo_op_call){.attributes = node->attributes, .inputs = node->inputs, .outputs = node->outputs};
+    for (size_t i = 0; i < node->inputs; i++) call->in[i] = operand_of(graph, node->in[i]);
+    for (size_t i = 0; i < node->outputs; i++) call->out[i] = operand_of(graph, node->out[i]);
+}
+
+/* Is there such an operation, and are the inputs values of this graph? */
+static bool accept(bo_graph *graph, bo_op_kind kind, const void *attributes, size_t count, const bo_value *inputs)
+{
+    const bo_op *op = (unsigned)kind < BO_OP_COUNT ? graph->backend->ops[kind] : NULL;
+    if (!op)
+        REFUSE("operation %d is not one of backend %s", (int)kind, graph->backend->name);
+    else if (count > BO_OP_INPUTS)
+        REFUSE("%s: %zu inputs, expected at most %d", op->name, count, BO_OP_INPUTS);
+    else if (!attributes && op->attributes)
+        REFUSE("%s: the attributes are NULL", op->name);
+    for (size_t i = 0; graph->status == BO_OK && i < count; i++)
+        if (!is_value(graph, inputs[i]))
+            REFUSE("%s: input %zu is value %u, but the graph has values 1 to %zu", op->name, i, inputs[i],
+                   graph->tensors.count - 1);
+    return graph->status == BO_OK;
+}
+
+/* Asks the operation for its outputs and gives them numbers. */
+static void make_outputs(bo_graph *graph, size_t index, bo_value *outputs)
+{
+    bo_op_call call;
+    bo_node *node = bo_node_at(graph, index);
+    bo_node_call(graph, node, &call);
+    bo_status status = node->op->shape(graph->context, &call);
+    if (status != BO_OK) remember(graph, status);
+    if (graph->status != BO_OK) return;
+    node->outputs = call.outputs;
+    for (size_t i = 0; i < call.outputs; i++) {
+        const bo_operand *out = &call.out[i];
+        outputs[i] = node->out[i] = add_tensor(graph, &(bo_tensor){.origin = BO_ORIGIN_MADE,
+                                                                   .element = out->element,
+                                                                   .rows = out->rows,
+                                                                   .columns = out->columns,
+                                                                   .node = (uint32_t)index});
+    }
+}
+
+void bo_graph_apply(bo_graph *graph, bo_op_kind op, const void *attributes, size_t count, const bo_value *inputs,
+                    bo_value *outputs)
+{
+    outputs[0] = 0; /* how many more there are, only the operation knows */
+    if (graph->status != BO_OK || !accept(graph, op, attributes, count, inputs)) return;
+    size_t bytes = graph->backend->ops[op]->attributes;
+    void *copy = bo_alloc(graph->context, 1, bytes, "attributes of a node");
+    bo_node *node = copy ? bo_array_add(graph->context, &graph->nodes, sizeof *node, "nodes of a graph") : NULL;
+    if (!node) {
+        bo_free(copy);
+        remember(graph, BO_MEMORY);
+        return;
+    }
+    if (bytes) memcpy(copy, attributes, bytes);
+    *node = (bo_node){.op = graph->backend->ops[op],
+                      .attributes = copy,
+                      .scope = (uint32_t)graph->scopes.count - 1,
+                      .segment = graph->segment,
+                      .inputs = count};
+    for (size_t i = 0; i < count; i++) node->in[i] = inputs[i];
+    make_outputs(graph, graph->nodes.count - 1, outputs);
+}
+
+bo_value bo_graph_one(bo_graph *graph, bo_op_kind op, const void *attributes, size_t count, const bo_value *inputs)
+{
+    bo_value outputs[BO_OP_OUTPUTS] = {0};
+    bo_graph_apply(graph, op, attributes, count, inputs, outputs);
+    return graph->status == BO_OK ? outputs[0] : 0;
+}
+
+/* ---- segments ------------------------------------------------------------------------------------------------------ */
+
+void bo_graph_segment_begin(bo_graph *graph)
+{
+    if (graph->status != BO_OK) return;
+    if (graph->segment)
+        REFUSE("a segment begins within a segment");
+    else
+        graph->segment = ++graph->segments;
+}
+
+void bo_graph_segment_end(bo_graph *graph)
+{
+    if (graph->status != BO_OK) return;
+    if (!graph->segment) REFUSE("a segment ends that did not begin");
+    graph->segment = 0;
+}

@@ -1,0 +1,138 @@
+/* Running a plan. Nothing is allocated. */
+#include "internal.h"
+
+/* ---- the host's side ----------------------------------------------------------------------------------------------- */
+
+static bo_status find(bo_context *context, const bo_graph *graph, bo_value value, bo_tensor **out)
+{
+    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
+    if (!value || value >= graph->tensors.count)
+        return bo_fail(context, BO_INVALID, "value %u is not there: the graph has values 1 to %zu", value,
+                       graph->tensors.count - 1);
+    *out = bo_tensor_at(graph, value);
+    return BO_OK;
+}
+
+bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, const void *host)
+{
+    bo_tensor *t = NULL;
+    BO_TRY(find(context, graph, value, &t));
+    if (t->origin != BO_ORIGIN_INPUT) return bo_fail(context, BO_INVALID, "value %u is no input", value);
+    return graph->backend->write(context, bo_block_at(graph, t->block)->address, host, bo_tensor_bytes(t));
+}
+
+bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, void *host)
+{
+    bo_tensor *t = NULL;
+    BO_TRY(find(context, graph, value, &t));
+    if (!t->kept && value != graph->desc.loss)
+        return bo_fail(context, BO_INVALID, "value %u is not kept after a run (bo_graph_keep)", value);
+    return graph->backend->read(context, host, bo_block_at(graph, t->block)->address, bo_tensor_bytes(t));
+}
+
+void bo_graph_loss_scale(bo_graph *graph, float scale)
+{
+    graph->loss_scale = scale;
+}
+
+/* ---- one step ------------------------------------------------------------------------------------------------------ */
+
+static void *address(const bo_graph *graph, uint32_t block)
+{
+    return bo_block_at(graph, block)->address; /* number 0 is NULL */
+}
+
+static void make_call(const bo_graph *graph, const bo_step *step, const bo_pass *pass, bo_op_call *call)
+{
+    const bo_node *node = bo_node_at(graph, step->node);
+    bo_node_call(graph, node, call);
+    for (size_t i = 0; i < node->inputs; i++) {
+        call->in[i].data = address(graph, step->in[i]);
+        call->din[i] = address(graph, step->din[i]);
+        call->add[i] = step->add[i];
+    }
+    for (size_t i = 0; i < node->outputs; i++) {
+        call->out[i].data = address(graph, step->out[i]);
+        call->dout[i] = address(graph, step->dout[i]);
+    }
+    call->saved = address(graph, step->saved);
+    call->scratch = address(graph, step->scratch);
+    call->again = step->again;
+    call->pass = pass;
+}
+
+static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_pass *pass)
+{
+    bo_op_call call;
+    const bo_node *node = bo_node_at(graph, step->node);
+    make_call(graph, step, pass, &call);
+    bo_status status = (step->backward ? node->op->backward : node->op->forward)(context, &call);
+    return status == BO_OK ? BO_OK : bo_scope_fail(context, graph, node, status);
+}
+
+bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_pass *pass)
+{
+    static const bo_pass plain = {0};
+    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
+    if (graph->seed)
+        BO_TRY(graph->backend->write(context, address(graph, graph->seed), &graph->loss_scale, sizeof(float)));
+    for (size_t i = 0; i < graph->steps.count; i++)
+        BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass ? pass : &plain));
+    return BO_OK;
+}
+
+/* ---- blame --------------------------------------------------------------------------------------------------------- */
+
+static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value value, bool *out)
+{
+    const bo_tensor *t = bo_tensor_at(graph, value);
+    *out = true;
+    if (t->element != BO_ELEMENT_FLOAT32) return BO_OK;
+    return graph->backend->finite(context, address(graph, t->block), t->rows * t->columns, out);
+}
+
+/* Inputs of the graph by their names, weights by theirs. */
+static bo_status blame_given(bo_context *context, const bo_graph *graph, const char **scope)
+{
+    for (bo_value v = 1; v < graph->tensors.count; v++) {
+        const bo_tensor *t = bo_tensor_at(graph, v);
+        bool finite;
+        if (t->origin == BO_ORIGIN_MADE) continue;
+        BO_TRY(is_finite(context, graph, v, &finite));
+        if (finite) continue;
+        *scope = t->origin == BO_ORIGIN_INPUT ? t->name : bo_weights_at(graph->weights, t->weight)->name;
+        return BO_OK;
+    }
+    return BO_OK;
+}
+
+/* Forward of one step, and a look at what it made. */
+static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_pass *pass,
+                            const char **scope)
+{
+    const bo_node *node = bo_node_at(graph, step->node);
+    bo_op_call call;
+    make_call(graph, step, pass, &call);
+    bo_status status = node->op->forward(context, &call);
+    bool finite = status != BO_NUMERIC;
+    if (finite && status != BO_OK) return bo_scope_fail(context, graph, node, status);
+    for (size_t i = 0; finite && i < node->outputs; i++)
+        if (call.out[i].element == BO_ELEMENT_FLOAT32)
+            BO_TRY(graph->backend->finite(context, call.out[i].data, call.out[i].rows * call.out[i].columns, &finite));
+    if (!finite) *scope = bo_scope_of(graph, node);
+    return BO_OK;
+}
+
+bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_pass *pass, const char **scope)
+{
+    static const bo_pass plain = {0};
+    *scope = NULL;
+    if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
+    BO_TRY(blame_given(context, graph, scope));
+    for (size_t i = 0; !*scope && i < graph->steps.count; i++) {
+        const bo_step *step = bo_step_at(graph, i);
+        if (step->backward && !bo_node_at(graph, step->node)->late) break;
+        BO_TRY(blame_step(context, graph, step, pass ? pass : &plain, scope));
+    }
+    return BO_OK;
+}

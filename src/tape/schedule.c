@@ -1,0 +1,171 @@
+/* The schedule: forward of every node, then backward in reverse order, before it what a segment forgot. Blocks of memory
+ * come up where somebody writes them and live until the last step that names them. */
+#include "internal.h"
+
+enum { ALIGNMENT = 64 };
+
+/* ---- blocks -------------------------------------------------------------------------------------------------------- */
+
+/* 0: out of memory. */
+static uint32_t add_block(bo_context *context, bo_graph *graph, size_t bytes)
+{
+    bo_block *block = bo_array_add(context, &graph->blocks, sizeof *block, "blocks of a plan");
+    if (!block) return 0;
+    *block = (bo_block){.bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
+                        .first = (uint32_t)graph->steps.count - 1,
+                        .last = (uint32_t)graph->steps.count - 1};
+    return (uint32_t)(graph->blocks.count - 1);
+}
+
+/* … named by the step being made. */
+static uint32_t use(bo_graph *graph, uint32_t block)
+{
+    bo_block *used = bo_block_at(graph, block);
+    if (block && used->last != BO_NEVER) used->last = (uint32_t)graph->steps.count - 1;
+    return block;
+}
+
+static bo_status add_always(bo_context *context, bo_graph *graph, const bo_block *like, uint32_t *out)
+{
+    *out = add_block(context, graph, like->bytes);
+    if (!*out) return BO_MEMORY;
+    bo_block *block = bo_block_at(graph, *out);
+    size_t bytes = block->bytes;
+    *block = *like;
+    block->bytes = bytes;
+    block->first = 0;
+    block->last = BO_NEVER;
+    return BO_OK;
+}
+
+/* Inputs and weights are there before the first step; gradients of weights too. */
+static bo_status add_given(bo_context *context, bo_graph *graph)
+{
+    if (!bo_array_add(context, &graph->blocks, sizeof(bo_block), "blocks of a plan")) return BO_MEMORY; /* number 0 */
+    for (bo_value v = 1; v < graph->tensors.count; v++) {
+        bo_tensor *t = bo_tensor_at(graph, v);
+        bo_block block = {.bytes = bo_tensor_bytes(t), .weight = t->weight};
+        if (t->origin == BO_ORIGIN_MADE) continue;
+        if (t->origin == BO_ORIGIN_WEIGHT) block.home = BO_HOME_WEIGHT;
+        BO_TRY(add_always(context, graph, &block, &t->block));
+        if (!t->graded) continue;
+        block.home = BO_HOME_GRADIENT;
+        BO_TRY(add_always(context, graph, &block, &t->gradient));
+    }
+    if (!graph->desc.gradients) return BO_OK;
+    BO_TRY(add_always(context, graph, &(bo_block){.bytes = sizeof(float)}, &graph->seed));
+    bo_tensor_at(graph, graph->desc.loss)->gradient = graph->seed;
+    return BO_OK;
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------------- */
+
+static bo_status begin_step(bo_context *context, bo_graph *graph, size_t node, bool backward, bo_step **out)
+{
+    bo_step *step = bo_array_add(context, &graph->steps, sizeof *step, "steps of a plan");
+    if (!step) return BO_MEMORY;
+    step->node = (uint32_t)node;
+    step->backward = backward;
+    *out = step;
+    return BO_OK;
+}
+
+/* New places for what the node makes. */
+static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_node *node, bo_step *step)
+{
+    for (size_t i = 0; i < node->outputs; i++) {
+        bo_tensor *t = bo_tensor_at(graph, node->out[i]);
+        step->out[i] = add_block(context, graph, bo_tensor_bytes(t));
+        if (!step->out[i]) return BO_MEMORY;
+        t->block = step->out[i];
+        if (t->kept || node->out[i] == graph->desc.loss) bo_block_at(graph, t->block)->last = BO_NEVER;
+    }
+    return BO_OK;
+}
+
+/* Room for the time of the call and, in forward, for what backward will find. */
+static bo_status add_room(bo_context *context, bo_graph *graph, bo_node *node, bo_step *step, bool gradients)
+{
+    size_t saved = 0, scratch = 0;
+    bo_op_call call;
+    bo_node_call(graph, node, &call);
+    bo_status status = node->op->sizes(context, &call, gradients, &saved, &scratch);
+    if (status != BO_OK) return bo_scope_fail(context, graph, node, status);
+    if (scratch && !(step->scratch = add_block(context, graph, scratch))) return BO_MEMORY;
+    if (step->backward && !node->late) return BO_OK;
+    if (gradients && saved && !(step->saved = node->saved = add_block(context, graph, saved))) return BO_MEMORY;
+    return BO_OK;
+}
+
+/* `gradients`: a backward follows that takes what is saved now. */
+static bo_status add_forward(bo_context *context, bo_graph *graph, size_t index, bool gradients, bool again)
+{
+    bo_step *step;
+    bo_node *node = bo_node_at(graph, index);
+    BO_TRY(begin_step(context, graph, index, false, &step));
+    step->again = again;
+    for (size_t i = 0; i < node->inputs; i++) step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->block);
+    BO_TRY(write_outputs(context, graph, node, step));
+    return add_room(context, graph, node, step, gradients);
+}
+
+/* The first who writes a gradient need not add; to those of weights everybody adds. */
+static bo_status write_gradients(bo_context *context, bo_graph *graph, const bo_node *node, bo_step *step)
+{
+    for (size_t i = 0; i < node->inputs; i++) {
+        bo_tensor *t = bo_tensor_at(graph, node->in[i]);
+        if (!t->graded) continue;
+        step->add[i] = t->gradient != 0;
+        if (!t->gradient && !(t->gradient = add_block(context, graph, bo_tensor_bytes(t)))) return BO_MEMORY;
+        step->din[i] = use(graph, t->gradient);
+    }
+    return BO_OK;
+}
+
+static bo_status add_backward(bo_context *context, bo_graph *graph, size_t index)
+{
+    bo_step *step;
+    bo_node *node = bo_node_at(graph, index);
+    BO_TRY(begin_step(context, graph, index, true, &step));
+    for (size_t i = 0; i < node->inputs; i++)
+        if (node->op->reads_inputs >> i & 1) step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->block);
+    if (node->late) BO_TRY(write_outputs(context, graph, node, step));
+    for (size_t i = 0; i < node->outputs; i++) {
+        const bo_tensor *t = bo_tensor_at(graph, node->out[i]);
+        if (!node->late && node->op->reads_outputs >> i & 1) step->out[i] = use(graph, t->block);
+        step->dout[i] = use(graph, t->gradient);
+    }
+    step->saved = use(graph, node->saved);
+    BO_TRY(add_room(context, graph, node, step, true));
+    return write_gradients(context, graph, node, step);
+}
+
+/* ---- the order ----------------------------------------------------------------------------------------------------- */
+
+static bo_status recompute(bo_context *context, bo_graph *graph, uint32_t segment)
+{
+    for (size_t n = 0; n < graph->nodes.count; n++) {
+        const bo_node *node = bo_node_at(graph, n);
+        if (node->segment == segment && node->again)
+            BO_TRY(add_forward(context, graph, n, node->backward, node->first));
+    }
+    return BO_OK;
+}
+
+bo_status bo_plan_schedule(bo_context *context, bo_graph *graph)
+{
+    BO_TRY(add_given(context, graph));
+    for (size_t n = 0; n < graph->nodes.count; n++) {
+        const bo_node *node = bo_node_at(graph, n);
+        if (node->first) BO_TRY(add_forward(context, graph, n, node->backward && !node->again, false));
+    }
+    uint32_t entered = 0;
+    for (size_t n = graph->nodes.count; n-- > 0;) {
+        const bo_node *node = bo_node_at(graph, n);
+        if (!node->backward) continue;
+        if (node->segment != entered && node->segment) BO_TRY(recompute(context, graph, node->segment));
+        entered = node->segment;
+        BO_TRY(add_backward(context, graph, n));
+    }
+    return BO_OK;
+}
