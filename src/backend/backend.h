@@ -175,7 +175,9 @@ typedef struct bo_op {
     /* Checks attributes and inputs (without data), and fills in element, rows and columns of the outputs and their
      * number. BO_INVALID with a sentence where they do not fit. */
     bo_status (*shape)(bo_context *context, bo_op_call *call);
-    /* Bytes, for shapes that fit; most that any pass may need. */
+    /* Bytes, for shapes that fit; most that any pass may need. Asked for each call by itself: before backward din and
+     * dout are not NULL where they will be there, and add is as it will be; before forward din and dout are NULL. What
+     * is saved depends on none of this but on `gradients`: whether a backward follows, or is it. */
     bo_status (*sizes)(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch);
     bo_status (*forward)(bo_context *context, const bo_op_call *call);
     bo_status (*backward)(bo_context *context, const bo_op_call *call);

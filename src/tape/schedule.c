@@ -83,12 +83,23 @@ static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_no
     return BO_OK;
 }
 
+/* Which gradients there will be, for those who ask whether and not where. */
+static void promise_gradients(const bo_node *node, const bo_step *step, bo_op_call *call)
+{
+    for (size_t i = 0; i < node->inputs; i++) {
+        call->din[i] = step->din[i] ? call : NULL;
+        call->add[i] = step->add[i];
+    }
+    for (size_t i = 0; i < node->outputs; i++) call->dout[i] = step->dout[i] ? call : NULL;
+}
+
 /* Room for the time of the call and, in forward, for what backward will find. */
 static bo_status add_room(bo_context *context, bo_graph *graph, bo_node *node, bo_step *step, bool gradients)
 {
     size_t saved = 0, scratch = 0;
     bo_op_call call;
     bo_node_call(graph, node, &call);
+    promise_gradients(node, step, &call);
     bo_status status = node->op->sizes(context, &call, gradients, &saved, &scratch);
     if (status != BO_OK) return bo_scope_fail(context, graph, node, status);
     if (scratch && !(step->scratch = add_block(context, graph, scratch))) return BO_MEMORY;
@@ -136,8 +147,8 @@ static bo_status add_backward(bo_context *context, bo_graph *graph, size_t index
         step->dout[i] = use(graph, t->gradient);
     }
     step->saved = use(graph, node->saved);
-    BO_TRY(add_room(context, graph, node, step, true));
-    return write_gradients(context, graph, node, step);
+    BO_TRY(write_gradients(context, graph, node, step));
+    return add_room(context, graph, node, step, true);
 }
 
 /* ---- the order ----------------------------------------------------------------------------------------------------- */
