@@ -1,0 +1,93 @@
+/* Which tokens a step trains on: a pure function of seed, step and sequence. */
+#include "permutation.h"
+#include "../base/base.h"
+#include "../base/rng.h"
+
+#include <bochner/text.h>
+
+/* An epoch lays W windows of C inputs side by side, from an offset of its own. With W = (T - C) / C windows the offset has
+ * C or more places to choose from, and over the epochs every token becomes a first one, a last one, a target; a corpus too
+ * short for that has the one window that fits. */
+uint64_t bo_batches_windows(const bo_batches_desc *desc)
+{
+    uint64_t tokens = bo_corpus_tokens(desc->corpus), context = desc->context;
+    if (context == 0 || tokens <= context) return 0;
+    return tokens < 2 * context ? 1 : (tokens - context) / context;
+}
+
+bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc)
+{
+    const size_t parts = desc->parts ? desc->parts : 1;
+    if (!desc->corpus || desc->context == 0 || desc->batch == 0)
+        return bo_fail(context, BO_INVALID,
+                       "batches need a corpus, a context and sequences: %zu x %zu tokens asked for", desc->batch,
+                       desc->context);
+    if (desc->context >= SIZE_MAX / desc->batch / sizeof(int32_t))
+        return bo_fail(context, BO_INVALID, "a batch of %zu x %zu tokens is more than can be addressed", desc->batch,
+                       desc->context);
+    if (desc->batch % parts != 0 || desc->part >= parts)
+        return bo_fail(context, BO_INVALID, "a batch of %zu sequences cannot be shared evenly by %zu processes",
+                       desc->batch, parts);
+    const uint64_t tokens = bo_corpus_tokens(desc->corpus);
+    if (tokens <= desc->context)
+        return bo_fail(context, BO_INVALID,
+                       "the corpus has %llu tokens, fewer than the %zu that one sequence needs (a context of %zu and "
+                       "the token after it)",
+                       (unsigned long long)tokens, desc->context + 1, desc->context);
+    return BO_OK;
+}
+
+/* The first token of a sequence, counted over all steps and parts. */
+static uint64_t window_start(const bo_batches_desc *desc, uint64_t windows, uint64_t sequence)
+{
+    const uint64_t epoch = sequence / windows;
+    const uint64_t places = bo_corpus_tokens(desc->corpus) - windows * desc->context; /* at least 1 */
+    bo_rng rng = bo_rng_make(desc->seed, bo_rng_stream("text.offset", epoch));
+    return bo_rng_below(&rng, places) + desc->context * bo_permute(desc->seed, epoch, windows, sequence % windows);
+}
+
+/* The runs of the window that starts at `start`, at most `room` of them (the last takes the rest): how many, their lengths
+ * and each row's place in its run, where they are wanted. */
+static size_t find_runs(const bo_batches_desc *desc, uint64_t start, size_t room, size_t *lengths, int32_t *positions)
+{
+    const uint64_t end = start + desc->context;
+    size_t runs = 0;
+    while (start < end) {
+        uint64_t next = end;
+        if (desc->documents && runs + 1 < room) next = bo_corpus_next_document(desc->corpus, start);
+        if (next > end) next = end;
+        const size_t length = (size_t)(next - start);
+        if (lengths) lengths[runs] = length;
+        for (size_t i = 0; positions && i < length; ++i) *positions++ = (int32_t)i;
+        ++runs;
+        start = next;
+    }
+    return runs;
+}
+
+bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint64_t step, size_t first, size_t count,
+                          int32_t *tokens, int32_t *targets, int32_t *positions, size_t *lengths, size_t *runs)
+{
+    BO_TRY(bo_batches_check(context, desc));
+    const size_t parts = desc->parts ? desc->parts : 1, share = desc->batch / parts, length = desc->context;
+    if (first > share || count > share - first)
+        return bo_fail(context, BO_INVALID, "sequences %zu to %zu of a step were asked for, and it has %zu", first,
+                       first + count, share);
+    if (lengths && *runs < count)
+        return bo_fail(context, BO_INVALID, "%zu sequences were asked for with room for %zu runs", count, *runs);
+    const uint64_t windows = bo_batches_windows(desc);
+    const uint64_t base = step * desc->batch + desc->part * share + first;
+    size_t used = 0;
+    for (size_t i = 0; i < count; ++i) {
+        const uint64_t start = window_start(desc, windows, base + i);
+        BO_TRY(bo_corpus_read(context, desc->corpus, start, length, tokens + i * length));
+        for (size_t t = 0; t + 1 < length; ++t) targets[i * length + t] = tokens[i * length + t + 1];
+        BO_TRY(bo_corpus_read(context, desc->corpus, start + length, 1, targets + i * length + length - 1));
+        if (!lengths && !positions) continue;
+        const size_t room = lengths ? *runs - used - (count - i - 1) : SIZE_MAX; /* one is kept for each later window */
+        used +=
+            find_runs(desc, start, room, lengths ? lengths + used : NULL, positions ? positions + i * length : NULL);
+    }
+    if (lengths) *runs = used;
+    return BO_OK;
+}

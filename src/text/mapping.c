@@ -1,0 +1,69 @@
+#include "mapping.h"
+#include "../io/bytes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Reads what is left of `bytes` into memory that doubles as needed. */
+static bo_status read_whole(bo_context *context, bo_bytes *bytes, bo_mapping *out)
+{
+    enum { FIRST_BYTES = 1 << 20 };
+    size_t capacity = 0, got = 1;
+    while (got > 0) {
+        if (out->size == capacity) {
+            capacity = capacity ? 2 * capacity : FIRST_BYTES;
+            char *larger = bo_realloc(context, out->memory, capacity, 1, bo_bytes_path(bytes));
+            if (!larger) return BO_MEMORY;
+            out->memory = larger;
+        }
+        double total = 0, done = bo_bytes_progress(bytes, &total);
+        BO_TRY(bo_progress(context, "reading", done, total));
+        size_t want = capacity - out->size < FIRST_BYTES ? capacity - out->size : FIRST_BYTES;
+        BO_TRY(bo_bytes_read(context, bytes, out->memory + out->size, want, &got));
+        out->size += got;
+    }
+    out->data = out->memory;
+    return BO_OK;
+}
+
+static bo_status map_file(bo_context *context, const char *path, bo_mapping *out)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return bo_fail(context, BO_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    struct stat about;
+    bo_status status = BO_OK;
+    if (fstat(file, &about) != 0) {
+        status = bo_fail(context, BO_IO, "%s: cannot be examined: %s", path, strerror(errno));
+    } else if (about.st_size > 0) {
+        void *data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+        if (data == MAP_FAILED)
+            status = bo_fail(context, BO_IO, "%s: cannot be mapped into memory: %s", path, strerror(errno));
+        else
+            *out = (bo_mapping){.data = data, .size = (size_t)about.st_size, .mapped = true};
+    }
+    close(file);
+    return status;
+}
+
+bo_status bo_mapping_open(bo_context *context, const char *path, bo_mapping *out)
+{
+    *out = (bo_mapping){.data = ""};
+    bo_bytes *bytes;
+    BO_TRY(bo_bytes_open(context, path, false, &bytes));
+    bool plain = bo_bytes_seekable(bytes);
+    bo_status status = plain ? map_file(context, path, out) : read_whole(context, bytes, out);
+    bo_bytes_close(bytes);
+    if (status != BO_OK) bo_mapping_close(out);
+    return status;
+}
+
+void bo_mapping_close(bo_mapping *mapping)
+{
+    if (mapping->mapped) munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    bo_free(mapping->memory);
+    *mapping = (bo_mapping){.data = ""};
+}
