@@ -32,6 +32,15 @@ static void block(const bo_rng *rng, uint64_t index, uint64_t out[2])
     out[1] = r.v[2] | (uint64_t)r.v[3] << 32;
 }
 
+void bo_rng_words(const bo_rng *rng, size_t blocks, uint32_t *out)
+{
+    for (size_t i = 0; i < blocks; i++) {
+        uint64_t pair[2];
+        block(rng, rng->next + i, pair);
+        for (size_t j = 0; j < 4; j++) out[4 * i + j] = (uint32_t)(pair[j / 2] >> (j % 2 * 32));
+    }
+}
+
 static double to_unit(uint64_t bits)
 {
     return ((double)(bits >> 11) + 0.5) * 0x1p-53;

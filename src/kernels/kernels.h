@@ -52,6 +52,22 @@ typedef struct bo_micro_f64 {
     void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
 } bo_micro_f64;
 
+/* Activations. Φ is the normal distribution function, σ(x) = 1 / (1 + exp(-x)). */
+typedef enum bo_curve {
+    BO_CURVE_GELU = 0,      /* x Φ(x) */
+    BO_CURVE_GELU_TANH = 1, /* x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 */
+    BO_CURVE_RELU2 = 2,     /* max(x, 0)² */
+    BO_CURVE_SILU = 3,      /* x σ(x) */
+    BO_CURVE_RELU = 4,
+    BO_CURVE_TANH = 5,
+    BO_CURVE_SIGMOID = 6,
+    BO_CURVE_LOG_SIGMOID = 7,
+    BO_CURVE_SOFTPLUS = 8, /* log(1 + exp(x)) */
+    BO_CURVE_EXP = 9,
+    BO_CURVE_IDENTITY = 10,
+    BO_CURVE_COUNT = 11
+} bo_curve;
+
 typedef struct bo_kernels {
     const char *isa;
     bo_micro gemm;
@@ -143,6 +159,9 @@ typedef struct bo_kernels {
      * multiple of 8; ldy and ldw are strides. */
     void (*rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                    size_t asked, const double *z, double *w, size_t ldw);
+    /* y[i] = f(x[i]), and y[i] = f'(x[i]) */
+    void (*curve)(bo_curve curve, size_t n, const float *x, float *y);
+    void (*curve_slope)(bo_curve curve, size_t n, const float *x, float *y);
 } bo_kernels;
 
 /* The table for `isa` ("avx512", "avx2", "ref"), or the best this CPU runs when isa is NULL; NULL when the

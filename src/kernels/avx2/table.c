@@ -1,6 +1,7 @@
 /* The table for CPUs with AVX2 and FMA. */
 #if defined(__x86_64__)
 #include "../tables.h"
+#include "../ref/ref.h"
 #include "avx2.h"
 
 const bo_kernels bo_kernels_avx2 = {
@@ -44,5 +45,7 @@ const bo_kernels bo_kernels_avx2 = {
     .gated_scores = bo_avx2_gated_scores,
     .gated_gradients = bo_avx2_gated_gradients,
     .rotate = bo_avx2_rotate,
+    .curve = bo_ref_curve,
+    .curve_slope = bo_ref_curve_slope,
 };
 #endif

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdbool.h>
+#include "../kernels.h"
 
 /* Tiles of the micro-kernels: small enough for the 16 vector registers of any 64-bit machine. */
 enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4, BO_REF_MR8 = 4, BO_REF_NR8 = 8 };
@@ -63,5 +64,7 @@ void bo_ref_gated_gradients(size_t rows, size_t n, const float *w, size_t ldw, c
                             size_t ldk, const float *g, float *dq, float *dk, float *dlog);
 void bo_ref_rotate(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                    size_t asked, const double *z, double *w, size_t ldw);
+void bo_ref_curve(bo_curve curve, size_t n, const float *x, float *y);
+void bo_ref_curve_slope(bo_curve curve, size_t n, const float *x, float *y);
 
 #endif

@@ -1,0 +1,23 @@
+/* Activations of UNARY and GLU: kernels by the number of the function, a strip of numbers at a time. */
+#ifndef BO_BACKEND_CPU_ACTIVATE_H
+#define BO_BACKEND_CPU_ACTIVATE_H
+
+#include "blocks.h"
+
+enum { BO_STRIP = 1024 }; /* floats of what is in between: a few strips stay in the first level of cache */
+
+_Static_assert((int)BO_UNARY_GELU == (int)BO_CURVE_GELU && (int)BO_UNARY_COUNT == (int)BO_CURVE_COUNT &&
+                   (int)BO_UNARY_LOG_SIGMOID == (int)BO_CURVE_LOG_SIGMOID,
+               "the same functions in the same order");
+
+static inline bo_curve bo_curve_of(const bo_unary_attributes *attributes)
+{
+    return (bo_curve)attributes->function;
+}
+
+static inline float bo_factor_of(const bo_unary_attributes *attributes)
+{
+    return attributes->factor != 0 ? (float)attributes->factor : 1;
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* Frequencies of positions: angles.h. */
+#include "angles.h"
+#include <math.h>
+
+static const long double two_pi = 6.28318530717958647692528676655900577L;
+
+size_t bo_angles_bytes(size_t width)
+{
+    return 2 * ((width + 1) / 2) * sizeof(double);
+}
+
+bo_angles bo_angles_in(size_t width, void *room)
+{
+    size_t pairs = (width + 1) / 2;
+    return (bo_angles){pairs, room, (double *)room + pairs};
+}
+
+/* Of a double's 53 bits a position takes 31: `high` may have 22, at the scale of its frequency. Frequencies are a geometric
+ * series; long double keeps its products exact to double. */
+void bo_angles_fill(size_t width, double base, void *room)
+{
+    bo_angles angles = bo_angles_in(width, room);
+    long double ratio = powl((long double)base, -2 / (long double)width), turns = 1 / two_pi;
+    for (size_t i = 0; i < angles.pairs; i++, turns *= ratio) {
+        int exponent;
+        double mantissa = frexp((double)turns, &exponent);
+        angles.high[i] = ldexp(floor(ldexp(mantissa, 22)), exponent - 22);
+        angles.low[i] = (double)(turns - (long double)angles.high[i]);
+    }
+}
+
+void bo_angles_turn(const bo_angles *angles, const bo_kernels *kernels, int32_t position, size_t first, size_t count,
+                    float *sine, float *cosine)
+{
+    float angle[BO_ANGLES];
+    const double *high = angles->high + first, *low = angles->low + first;
+    for (size_t i = 0; i < count; i++) {
+        double whole = (double)position * high[i], part = (whole - rint(whole)) + (double)position * low[i];
+        angle[i] = (float)(part * (double)two_pi);
+    }
+    kernels->sincos(count, 1.0f, angle, sine, cosine);
+}

@@ -1,0 +1,78 @@
+/* x m / (1 - rate), m of each element 0 with probability `rate`, else 1: word e % 4 of block e / 4 of a stream of its own,
+ * so that backward draws what forward drew. Without training x. */
+#include "cpu.h"
+#include <string.h>
+#include "blocks.h"
+#include "../shapes.h"
+#include "../../base/rng.h"
+
+enum { STRIP = 1024 }; /* elements drawn at a time; divides a block's, and is a multiple of 4 */
+
+static bool is_active(const bo_op_call *call)
+{
+    const bo_dropout_attributes *a = call->attributes;
+    return call->pass->training && a->rate > 0;
+}
+
+/* Elements first … end - 1 of from, into to. */
+static void drop(const bo_block *block, const float *from, bool add, float *to)
+{
+    const bo_dropout_attributes *a = block->call->attributes;
+    bo_rng rng = bo_rng_make(block->call->pass->seed, bo_rng_stream("dropout", a->stream));
+    float factor = (float)(1 / (1 - a->rate));
+    uint32_t word[STRIP], least = (uint32_t)(a->rate * 0x1p32); /* < 2^32, since rate < 1 */
+    for (size_t first = block->first; first < block->end; first += STRIP) {
+        size_t count = block->end - first < STRIP ? block->end - first : STRIP;
+        rng.next = first / 4;
+        bo_rng_words(&rng, (count + 3) / 4, word);
+        for (size_t i = 0; i < count; i++) bo_put(&to[first + i], add, word[i] >= least ? factor * from[first + i] : 0);
+    }
+}
+
+static void forward_block(const bo_block *block)
+{
+    drop(block, block->call->in[0].data, false, block->call->out[0].data);
+}
+
+static void backward_block(const bo_block *block)
+{
+    drop(block, block->call->dout[0], block->call->add[0], block->call->din[0]);
+}
+
+static void copy_block(const bo_block *block)
+{
+    const bo_op_call *call = block->call;
+    memcpy((float *)call->out[0].data + block->first, (const float *)call->in[0].data + block->first,
+           (block->end - block->first) * sizeof(float));
+}
+
+static void copy_back_block(const bo_block *block)
+{
+    const float *dy = block->call->dout[0];
+    float *dx = block->call->din[0];
+    for (size_t i = block->first; i < block->end; i++) bo_put(&dx[i], block->call->add[0], dy[i]);
+}
+
+static bo_status forward(bo_context *context, const bo_op_call *call)
+{
+    bo_blocks(context, call, bo_operand_floats(&call->in[0]), BO_BLOCK_FLOATS,
+              is_active(call) ? forward_block : copy_block);
+    return BO_OK;
+}
+
+static bo_status backward(bo_context *context, const bo_op_call *call)
+{
+    if (bo_backward_is_zero(call) || !call->din[0]) return BO_OK;
+    bo_blocks(context, call, bo_operand_floats(&call->in[0]), BO_BLOCK_FLOATS,
+              is_active(call) ? backward_block : copy_back_block);
+    return BO_OK;
+}
+
+const bo_op bo_cpu_dropout = {
+    .name = "dropout",
+    .attributes = sizeof(bo_dropout_attributes),
+    .shape = bo_shape_dropout,
+    .sizes = bo_sizes_none,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,169 @@
+/* Normalised groups of `width` columns: RMSNorm (1910.07467), x r with r = 1 / √(mean x² + ε), and LayerNorm (1607.06450),
+ * (x - mean) r with r = 1 / √(variance + ε); then times a gain and plus a bias.
+ *
+ * With x̂ the normalised x and g = gain ∘ dy: dx = r (g - mean g [LayerNorm] - x̂ mean(g ∘ x̂)); dgain = Σ dy ∘ x̂ and
+ * dbias = Σ dy over the groups, which blocks sum in scratch and the blocks' sums are added in order. */
+#include "cpu.h"
+#include <math.h>
+#include <string.h>
+#include "blocks.h"
+#include "../shapes.h"
+
+/* A call as its blocks see it. Items are groups. */
+typedef struct norm {
+    const bo_norm_attributes *attributes;
+    size_t width, groups, each;
+    const float *x, *gain, *bias; /* the last two NULL where there are none */
+    float *rate, *mean;           /* saved: r and, of LayerNorm, the mean of each group */
+} norm;
+
+static norm norm_of(const bo_op_call *call)
+{
+    const bo_norm_attributes *a = call->attributes;
+    norm n = {.attributes = a, .width = a->width, .groups = bo_operand_floats(&call->in[0]) / a->width};
+    n.each = bo_block_rows(a->width);
+    n.x = call->in[0].data;
+    n.gain = a->gain ? call->in[1].data : NULL;
+    n.bias = a->bias ? call->in[1 + a->gain].data : NULL;
+    n.rate = call->saved;
+    n.mean = n.rate && a->kind == BO_NORMALISE_LAYER ? n.rate + n.groups : NULL;
+    return n;
+}
+
+static size_t gain_input(const norm *n)
+{
+    return n->attributes->gain ? 1 : 0; /* 0: none */
+}
+
+static size_t bias_input(const norm *n)
+{
+    return n->attributes->bias ? 1 + n->attributes->gain : 0;
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------------- */
+
+/* In eight sums, so that additions overlap. */
+static double sum(size_t n, const float *x)
+{
+    double part[8] = {0};
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (size_t j = 0; j < 8; j++) part[j] += (double)x[i + j];
+    for (; i < n; i++) part[i % 8] += (double)x[i];
+    return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
+}
+
+/* y = x̂: the group's mean, where it is taken off, before its squares are summed. */
+static void normalise(const norm *n, const bo_kernels *kernels, size_t group, const float *x, float *y)
+{
+    float mean = 0;
+    if (n->attributes->kind == BO_NORMALISE_LAYER) {
+        mean = (float)(sum(n->width, x) / (double)n->width);
+        for (size_t j = 0; j < n->width; j++) y[j] = x[j] - mean;
+        x = y;
+    }
+    double square = kernels->dot(n->width, x, x) / (double)n->width;
+    float rate = (float)(1 / sqrt(square + n->attributes->epsilon));
+    kernels->scale(n->width, rate, x, y);
+    if (n->rate) n->rate[group] = rate;
+    if (n->mean) n->mean[group] = mean;
+}
+
+static void forward_block(const bo_block *block)
+{
+    norm n = norm_of(block->call);
+    float *out = block->call->out[0].data;
+    for (size_t g = block->first; g < block->end; g++) {
+        float *y = out + g * n.width;
+        normalise(&n, block->kernels, g, n.x + g * n.width, y);
+        if (n.gain) block->kernels->product(n.width, y, n.gain, false, y);
+        if (n.bias) block->kernels->axpy(n.width, 1.0f, n.bias, y);
+    }
+}
+
+static bo_status forward(bo_context *context, const bo_op_call *call)
+{
+    norm n = norm_of(call);
+    bo_blocks(context, call, n.groups, n.each, forward_block);
+    return BO_OK;
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------- */
+
+/* x̂ of a group again, g x̂ summed with it, and g. */
+static void backward_group(const norm *n, const bo_op_call *call, size_t group, float *dgain, float *dbias)
+{
+    size_t width = n->width, at = group * width;
+    const float *x = n->x + at, *dy = (const float *)call->dout[0] + at, *gain = n->gain;
+    float *dx = call->din[0] ? (float *)call->din[0] + at : NULL;
+    float rate = n->rate[group], mean = n->mean ? n->mean[group] : 0;
+    for (size_t j = 0; dgain && j < width; j++) dgain[j] += dy[j] * ((x[j] - mean) * rate);
+    for (size_t j = 0; dbias && j < width; j++) dbias[j] += dy[j];
+    if (!dx) return;
+    double along = 0, level = 0;
+    for (size_t j = 0; j < width; j++) {
+        float g = gain ? gain[j] * dy[j] : dy[j];
+        along += (double)(g * ((x[j] - mean) * rate));
+        level += (double)g;
+    }
+    float slope = (float)(along / (double)width), shift = n->mean ? (float)(level / (double)width) : 0;
+    for (size_t j = 0; j < width; j++) {
+        float g = gain ? gain[j] * dy[j] : dy[j];
+        bo_put(&dx[j], call->add[0], rate * (g - shift - (x[j] - mean) * rate * slope));
+    }
+}
+
+static void backward_block(const bo_block *block)
+{
+    const bo_op_call *call = block->call;
+    norm n = norm_of(call);
+    float *sums = (float *)call->scratch + block->index * 2 * n.width;
+    float *dgain = gain_input(&n) && call->din[gain_input(&n)] ? sums : NULL;
+    float *dbias = bias_input(&n) && call->din[bias_input(&n)] ? sums + n.width : NULL;
+    if (dgain || dbias) memset(sums, 0, 2 * n.width * sizeof *sums);
+    for (size_t g = block->first; g < block->end; g++) backward_group(&n, call, g, dgain, dbias);
+}
+
+/* The blocks' sums of the gain (part 0) or the bias (part 1). */
+static void add_blocks(const bo_op_call *call, const norm *n, size_t input, size_t part)
+{
+    float *out = input ? call->din[input] : NULL;
+    const float *sums = (const float *)call->scratch + part * n->width;
+    size_t blocks = bo_block_count(n->groups, n->each);
+    for (size_t j = 0; out && j < n->width; j++) {
+        double total = 0;
+        for (size_t b = 0; b < blocks; b++) total += (double)sums[b * 2 * n->width + j];
+        bo_put(&out[j], call->add[input], (float)total);
+    }
+}
+
+static bo_status backward(bo_context *context, const bo_op_call *call)
+{
+    if (bo_backward_is_zero(call)) return BO_OK;
+    norm n = norm_of(call);
+    bo_blocks(context, call, n.groups, n.each, backward_block);
+    add_blocks(call, &n, gain_input(&n), 0);
+    add_blocks(call, &n, bias_input(&n), 1);
+    return BO_OK;
+}
+
+static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
+{
+    (void)context;
+    norm n = norm_of(call);
+    size_t numbers = n.attributes->kind == BO_NORMALISE_LAYER ? 2 : 1;
+    bool parameters = n.attributes->gain || n.attributes->bias;
+    *saved = gradients ? numbers * n.groups * sizeof(float) : 0;
+    *scratch = gradients && parameters ? bo_block_count(n.groups, n.each) * 2 * n.width * sizeof(float) : 0;
+    return BO_OK;
+}
+
+const bo_op bo_cpu_norm = {
+    .name = "norm",
+    .attributes = sizeof(bo_norm_attributes),
+    .reads_inputs = 1 << 0 | 1 << 1, /* x and the gain */
+    .shape = bo_shape_norm,
+    .sizes = sizes,
+    .forward = forward,
+    .backward = backward,
+};
