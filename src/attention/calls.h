@@ -27,6 +27,9 @@ bool bo_runs_together(bo_context *context, const bo_attention *attention, const 
 /* The tape's pieces, laid out in `bytes` (NULL: only counted into tape_bytes). */
 bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size);
 
+/* Bytes of a tape that will do for any packed lengths of at most `sequences` sequences, of `tokens` tokens in all. */
+size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t tokens);
+
 /* Gradients of parameters are summed in this many groups of sequences, each in order, then over the groups: a fixed
  * order. */
 enum { BO_PARAMETER_GROUPS = 64 };

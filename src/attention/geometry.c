@@ -63,6 +63,17 @@ static void plan_tape(const bo_attention *attention, size_t sequences, bo_geomet
     bo_tape_at(attention, out, NULL, &out->tape_bytes);
 }
 
+/* Chunks do not depend on lengths, and segments grow with the longest: they are least where all are alike. */
+size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t tokens)
+{
+    size_t bytes, alike = sequences ? (tokens + sequences - 1) / sequences : 0;
+    bo_geometry geometry = {.queries_total = tokens, .keys_total = tokens};
+    bo_plan_make(attention, &(bo_sequence){.queries = alike, .keys = alike}, 1, &geometry.plan);
+    if (attention->engine->tape_states) geometry.tape_states = tokens / geometry.plan.segment + sequences;
+    bo_tape_at(attention, &geometry, NULL, &bytes);
+    return bytes;
+}
+
 bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                            bo_geometry *out)
 {

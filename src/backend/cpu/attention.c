@@ -1,0 +1,182 @@
+/* Attention by the engine: rows are tokens, sequences lie one after the other (BO_LAYOUT_TOKENS_FIRST). */
+#include "cpu.h"
+#include "blocks.h"
+#include "../shapes.h"
+#include "../../attention/calls.h"
+
+enum { FIRST_GIVEN = 3, GIVEN = 10 }; /* q, k, v come before; kinds of further inputs */
+
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
+
+/* Without a pass. */
+static size_t usual_sequences(const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    size_t rows = call->in[0].rows, tokens = a->tokens ? a->tokens : rows;
+    return tokens ? rows / tokens : 0;
+}
+
+static size_t most_sequences(const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    return a->most_sequences ? a->most_sequences : usual_sequences(call);
+}
+
+/* As the pass says, or else as the attributes do. */
+static bo_attention_shape shape_of(const bo_op_call *call)
+{
+    bo_attention_shape shape = {.sequences = usual_sequences(call), .layout = BO_LAYOUT_TOKENS_FIRST};
+    if (call->pass && call->pass->lengths) {
+        shape.sequences = call->pass->sequences;
+        shape.lengths = call->pass->lengths;
+    } else if (shape.sequences)
+        shape.tokens = call->in[0].rows / shape.sequences;
+    return shape;
+}
+
+static bo_status check_lengths(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape)
+{
+    size_t rows = call->in[0].rows, left = rows;
+    if (!shape->lengths) return BO_OK;
+    if (shape->sequences > most_sequences(call))
+        return bo_fail(context, BO_INVALID, "attention: the pass has %zu sequences, planned were %zu at most",
+                       shape->sequences, most_sequences(call));
+    for (size_t s = 0; s < shape->sequences; s++) {
+        if (shape->lengths[s] > left)
+            return bo_fail(context, BO_INVALID,
+                           "attention: sequence %zu of the pass has %zu tokens, but of its %zu rows %zu are left", s,
+                           shape->lengths[s], rows, left);
+        left -= shape->lengths[s];
+    }
+    if (left)
+        return bo_fail(context, BO_INVALID, "attention: %zu of the pass's %zu rows belong to no sequence", left, rows);
+    return BO_OK;
+}
+
+/* The layer's states, one a sequence; NULL: none. */
+static void *const *states_of(const bo_op_call *call, const bo_attention_shape *shape)
+{
+    const bo_attention_attributes *a = call->attributes;
+    if (!call->pass || !call->pass->states) return NULL;
+    return call->pass->states + a->layer * shape->sequences;
+}
+
+/* ---- inputs and gradients ---------------------------------------------------------------------------------------- */
+
+static bo_attention_inputs inputs_of(const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    bo_attention_inputs in = {.q = call->in[0].data, .k = call->in[1].data, .v = call->in[2].data};
+    const float **const places[GIVEN] = {&in.log_gate,  &in.sigma,  &in.m,   &in.mix,  &in.beta,
+                                         &in.log_decay, &in.lambda, &in.m_k, &in.bias, &in.bias_k};
+    for (size_t bit = 0, input = FIRST_GIVEN; bit < GIVEN; bit++)
+        if (a->given >> bit & 1) *places[bit] = call->in[input++].data;
+    return in;
+}
+
+/* The engine overwrites: what is to be added goes through scratch, input after input. Floats of those before this one. */
+static size_t room_before(const bo_op_call *call, size_t input)
+{
+    size_t floats = 0;
+    for (size_t i = 0; i < input; i++)
+        if (call->din[i] && call->add[i]) floats += bo_padded(bo_operand_floats(&call->in[i]));
+    return floats;
+}
+
+static float *room_for(const bo_op_call *call, size_t input)
+{
+    if (!call->din[input] || !call->add[input]) return call->din[input];
+    return (float *)call->scratch + room_before(call, input);
+}
+
+static bo_attention_gradients gradients_of(const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    bo_attention_gradients out = {.q = room_for(call, 0), .k = room_for(call, 1), .v = room_for(call, 2)};
+    float **const places[GIVEN] = {&out.log_gate,  &out.sigma,  &out.m,   &out.mix,  &out.beta,
+                                   &out.log_decay, &out.lambda, &out.m_k, &out.bias, &out.bias_k};
+    for (size_t bit = 0, input = FIRST_GIVEN; bit < GIVEN; bit++)
+        if (a->given >> bit & 1) *places[bit] = room_for(call, input), input++;
+    return out;
+}
+
+static void add_gradients(bo_context *context, const bo_op_call *call)
+{
+    const bo_kernels *kernels = bo_context_kernels(context);
+    for (size_t i = 0; i < call->inputs; i++)
+        if (call->din[i] && call->add[i])
+            kernels->axpy(bo_operand_floats(&call->in[i]), 1.0f, room_for(call, i), call->din[i]);
+}
+
+/* ---- the operation ----------------------------------------------------------------------------------------------- */
+
+/* Data-aware frequencies see the data before it is used; those that have never been drawn are drawn now.
+ * A forward that is computed again adds nothing. */
+static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
+                           const bo_attention_inputs *in)
+{
+    const bo_attention_attributes *a = call->attributes;
+    bo_calibration *seen = call->pass && call->pass->calibrations ? call->pass->calibrations[a->layer] : NULL;
+    if (!seen || call->again) return BO_OK;
+    BO_TRY(bo_calibration_add(context, seen, shape, in));
+    return a->attention->ready ? BO_OK : bo_calibration_apply(context, seen, a->attention, 0, NULL);
+}
+
+static bo_status forward(bo_context *context, const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    bo_attention_shape shape = shape_of(call);
+    bo_attention_inputs in = inputs_of(call);
+    float *out = call->out[0].data;
+    BO_TRY(check_lengths(context, call, &shape));
+    BO_TRY(calibrate(context, call, &shape, &in));
+    void *const *states = states_of(call, &shape);
+    if (!states) return bo_attention_forward(context, a->attention, &shape, &in, NULL, NULL, out, call->saved);
+    if (shape.sequences == call->in[0].rows)
+        return bo_attention_step(context, a->attention, shape.sequences, &in, states, out);
+    return bo_attention_extend(context, a->attention, &shape, &in, states, out);
+}
+
+static bo_status backward(bo_context *context, const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    bo_attention_shape shape = shape_of(call);
+    bo_attention_inputs in = inputs_of(call);
+    bo_attention_gradients gradients = gradients_of(call);
+    if (bo_backward_is_zero(call)) return BO_OK;
+    if (states_of(call, &shape))
+        return bo_fail(context, BO_INVALID, "attention: a pass that continues from states has no gradients");
+    BO_TRY(bo_attention_backward(context, a->attention, &shape, &in, NULL, call->out[0].data, call->saved,
+                                 call->dout[0], NULL, &gradients));
+    add_gradients(context, call);
+    return BO_OK;
+}
+
+static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
+{
+    (void)context;
+    const bo_attention_attributes *a = call->attributes;
+    *saved = gradients ? bo_tape_most(a->attention, most_sequences(call), call->in[0].rows) : 0;
+    *scratch = room_before(call, call->inputs) * sizeof(float);
+    return BO_OK;
+}
+
+static double operations(bo_context *context, const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    bo_attention_shape shape = shape_of(call);
+    bo_attention_plan plan;
+    return bo_attention_plan_for(context, a->attention, &shape, &plan) == BO_OK ? plan.operations : 0;
+}
+
+const bo_op bo_cpu_attention = {
+    .name = "attention",
+    .attributes = sizeof(bo_attention_attributes),
+    .reads_inputs = (1u << BO_OP_INPUTS) - 1,
+    .reads_outputs = 1 << 0,
+    .shape = bo_shape_attention,
+    .sizes = sizes,
+    .forward = forward,
+    .backward = backward,
+    .operations = operations,
+};
