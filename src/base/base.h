@@ -40,6 +40,10 @@ bool bo_same_name(const char *a, const char *b);
 typedef void (*bo_task_fn)(void *arg, size_t index, int worker);
 void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg);
 
+/* A context for one task, which may allocate and fail there by itself: one thread, the same kernels and allocator, no log and
+ * no progress. The task's message is passed on by whoever waits for it; freed with bo_context_destroy. */
+bo_status bo_context_branch(bo_context *context, bo_context **out);
+
 /* ---- log, progress ------------------------------------------------------------------------------------- */
 
 void bo_log(bo_context *context, bo_log_level level, const char *format, ...) BO_PRINTF(3, 4);

@@ -68,6 +68,14 @@ bo_status bo_context_create(const bo_context_desc *desc, bo_context **out)
     return BO_OK;
 }
 
+bo_status bo_context_branch(bo_context *context, bo_context **out)
+{
+    *out = bo_alloc(context, 1, sizeof **out, "a context");
+    if (!*out) return BO_MEMORY;
+    **out = (bo_context){.threads = 1, .allocator = context->allocator, .kernels = context->kernels};
+    return BO_OK;
+}
+
 void bo_context_destroy(bo_context *context)
 {
     if (!context) return;
