@@ -93,18 +93,29 @@ static void promise_gradients(const bo_node *node, const bo_step *step, bo_op_ca
     for (size_t i = 0; i < node->outputs; i++) call->dout[i] = step->dout[i] ? call : NULL;
 }
 
-/* Room for the time of the call and, in forward, for what backward will find. */
+static bo_status ask_sizes(bo_context *context, const bo_graph *graph, const bo_node *node, const bo_op_call *call,
+                           bool gradients, size_t *saved, size_t *scratch)
+{
+    size_t more_saved = 0, more_scratch = 0;
+    bo_status status = node->op->sizes(context, call, gradients, &more_saved, &more_scratch);
+    if (status != BO_OK) return bo_scope_fail(context, graph, node, status);
+    if (more_saved > *saved) *saved = more_saved;
+    if (more_scratch > *scratch) *scratch = more_scratch;
+    return BO_OK;
+}
+
+/* Room for the time of the call and for what backward will find: made by forward, or late by backward itself. */
 static bo_status add_room(bo_context *context, bo_graph *graph, bo_node *node, bo_step *step, bool gradients)
 {
     size_t saved = 0, scratch = 0;
     bo_op_call call;
     bo_node_call(graph, node, &call);
+    if (node->late) BO_TRY(ask_sizes(context, graph, node, &call, gradients, &saved, &scratch)); /* blame's forward */
     promise_gradients(node, step, &call);
-    bo_status status = node->op->sizes(context, &call, gradients, &saved, &scratch);
-    if (status != BO_OK) return bo_scope_fail(context, graph, node, status);
+    BO_TRY(ask_sizes(context, graph, node, &call, gradients, &saved, &scratch));
     if (scratch && !(step->scratch = add_block(context, graph, scratch))) return BO_MEMORY;
-    if (step->backward && !node->late) return BO_OK;
-    if (gradients && saved && !(step->saved = node->saved = add_block(context, graph, saved))) return BO_MEMORY;
+    bool saves = gradients && (!step->backward || node->late);
+    if (saves && saved && !(step->saved = node->saved = add_block(context, graph, saved))) return BO_MEMORY;
     return BO_OK;
 }
 
