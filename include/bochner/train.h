@@ -34,6 +34,7 @@ typedef struct bo_training_report {
     double tokens_per_second, gflops; /* since the last report; useful operations */
     double seconds_left;              /* NAN: not known */
     bool evaluated;                   /* this report is of an evaluation */
+    bool stopped_early;               /* patience is at its end: no more steps follow */
 } bo_training_report;
 /* Return false to stop: a checkpoint is written, and bo_trainer_run returns BO_CANCELLED. */
 typedef bool (*bo_report_fn)(void *user, const bo_training_report *report);

@@ -1,0 +1,253 @@
+/* Checkpoints: checkpoints/step-N of the run's folder. One is written under another name, every file of it flushed, and then
+ * renamed, so that a folder of that name is whole; the newest decides. The run's own config.json, model.safetensors and
+ * tokenizer.json are other names of its files (hard links), and so are those of best/. */
+#include "train.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "../io/tensors.h"
+
+static const char *const model_files[] = {"config.json", "tokenizer.json", "model.safetensors"};
+enum { MODEL_FILES = sizeof model_files / sizeof *model_files };
+
+static bo_status place_of(bo_context *context, const bo_trainer *trainer, uint64_t step, const char *ending,
+                          char out[BO_TRAIN_PATH])
+{
+    char name[64];
+    snprintf(name, sizeof name, "checkpoints/step-%llu%s", (unsigned long long)step, ending);
+    return bo_train_join(context, trainer->folder, name, out);
+}
+
+const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PATH])
+{
+    if (!trainer->folder || trainer->saved == UINT64_MAX)
+        snprintf(out, BO_TRAIN_PATH, "; there is no checkpoint yet");
+    else
+        snprintf(out, BO_TRAIN_PATH, "; the last good checkpoint is %.3900s/checkpoints/step-%llu", trainer->folder,
+                 (unsigned long long)trainer->saved);
+    return out;
+}
+
+/* ---- the optimiser's vectors -------------------------------------------------------------------------------------------- */
+
+/* Host copies of all vectors in one block, which `tensors` point into. */
+static bo_status read_states(bo_context *context, const bo_trainer *trainer, bo_tensor *tensors, float *block)
+{
+    const bo_backend *backend = bo_weights_backend(trainer->model->weights);
+    for (size_t i = 0; i < bo_optimizer_states(trainer->optimizer); i++) {
+        const bo_optimizer_state state = bo_optimizer_state_at(trainer->optimizer, i);
+        const size_t bytes = state.count * sizeof(float);
+        BO_TRY(backend->read(context, block, state.data, bytes));
+        tensors[i] = (bo_tensor){state.name, BO_F32, 1, {state.count}, block, bytes};
+        block += state.count;
+    }
+    return BO_OK;
+}
+
+static bo_status write_optimizer(bo_context *context, const bo_trainer *trainer, const char *folder)
+{
+    const size_t count = bo_optimizer_states(trainer->optimizer);
+    size_t floats = 0;
+    char path[BO_TRAIN_PATH], done[24];
+    BO_TRY(bo_train_join(context, folder, "optimizer.safetensors", path));
+    for (size_t i = 0; i < count; i++) floats += bo_optimizer_state_at(trainer->optimizer, i).count;
+    snprintf(done, sizeof done, "%llu", (unsigned long long)bo_optimizer_steps(trainer->optimizer));
+    const bo_meta meta = {"steps", done};
+    bo_tensor *tensors = bo_alloc(context, count, sizeof *tensors, "a list of the optimiser's vectors");
+    float *block = bo_alloc_raw(context, floats, sizeof *block, "a copy of the optimiser's vectors");
+    bo_status status = tensors && block ? read_states(context, trainer, tensors, block) : BO_MEMORY;
+    if (status == BO_OK) status = bo_tensors_write(context, path, tensors, count, &meta, 1);
+    bo_free(block);
+    bo_free(tensors);
+    return status;
+}
+
+static bo_status take_states(bo_context *context, bo_trainer *trainer, const bo_tensors *file)
+{
+    const bo_backend *backend = bo_weights_backend(trainer->model->weights);
+    for (size_t i = 0; i < bo_optimizer_states(trainer->optimizer); i++) {
+        const bo_optimizer_state state = bo_optimizer_state_at(trainer->optimizer, i);
+        const bo_tensor *tensor;
+        BO_TRY(bo_tensors_require(context, file, state.name, BO_F32, 1, &state.count, &tensor));
+        BO_TRY(backend->write(context, state.data, tensor->data, tensor->bytes));
+    }
+    const char *done = bo_tensors_meta(file, "steps");
+    char *end = NULL;
+    const uint64_t steps = done ? strtoull(done, &end, 10) : 0;
+    if (!done || end == done || *end)
+        return bo_fail(context, BO_FORMAT, "%s: expected the number of steps in 'steps'", bo_tensors_path(file));
+    bo_optimizer_set_steps(trainer->optimizer, steps);
+    return BO_OK;
+}
+
+static bo_status read_optimizer(bo_context *context, bo_trainer *trainer, const char *folder)
+{
+    char path[BO_TRAIN_PATH];
+    bo_tensors *file;
+    BO_TRY(bo_train_join(context, folder, "optimizer.safetensors", path));
+    BO_TRY(bo_tensors_open(context, path, &file));
+    const bo_status status = take_states(context, trainer, file);
+    bo_tensors_close(file);
+    return status;
+}
+
+/* ---- what others see of a run ------------------------------------------------------------------------------------------- */
+
+/* model.safetensors last: the other two do not change within a run. A model of bytes may have no tokenizer.json. */
+static bo_status show(bo_context *context, const char *from, const char *to)
+{
+    for (size_t i = 0; i < MODEL_FILES; i++) {
+        char source[BO_TRAIN_PATH], target[BO_TRAIN_PATH];
+        BO_TRY(bo_train_join(context, from, model_files[i], source));
+        BO_TRY(bo_train_join(context, to, model_files[i], target));
+        if (access(source, F_OK) == 0) BO_TRY(bo_train_link(context, source, target));
+    }
+    return bo_train_flush_folder(context, to);
+}
+
+static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
+{
+    char newest[BO_TRAIN_PATH], best[BO_TRAIN_PATH];
+    BO_TRY(place_of(context, trainer, trainer->saved, "", newest));
+    BO_TRY(show(context, newest, trainer->folder));
+    if (isnan(trainer->now.best_loss) || trainer->now.best_step != trainer->saved) return BO_OK;
+    BO_TRY(bo_train_join(context, trainer->folder, "best", best));
+    BO_TRY(bo_train_make_folder(context, best));
+    return show(context, newest, best);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------------ */
+
+/* Weights that are not finite are no checkpoint: the earlier ones are better. */
+static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
+{
+    bo_weights *weights = trainer->model->weights;
+    bool finite = false;
+    char words[BO_TRAIN_PATH];
+    BO_TRY(bo_weights_backend(weights)->finite(context, bo_weights_data(weights), bo_weights_floats(weights), &finite));
+    if (finite) return BO_OK;
+    return bo_fail(context, BO_NUMERIC, "step %llu: the weights are not finite%s",
+                   (unsigned long long)trainer->now.step, bo_train_last_words(trainer, words));
+}
+
+/* With averaging the model that others see is the average, and the optimiser's file has the weights in its place. */
+static bo_status write_files(bo_context *context, bo_trainer *trainer, const char *folder)
+{
+    BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
+    bo_status status = bo_model_write(context, trainer->model, folder);
+    if (status == BO_OK) status = write_optimizer(context, trainer, folder);
+    const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
+    if (status == BO_OK) status = back;
+    if (status == BO_OK) status = bo_train_record_write(context, trainer, folder);
+    return status == BO_OK ? bo_train_flush_folder(context, folder) : status;
+}
+
+static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
+{
+    char beside[BO_TRAIN_PATH], place[BO_TRAIN_PATH], parent[BO_TRAIN_PATH];
+    const uint64_t step = trainer->now.step;
+    BO_TRY(place_of(context, trainer, step, ".part", beside));
+    BO_TRY(place_of(context, trainer, step, "", place));
+    BO_TRY(bo_train_join(context, trainer->folder, "checkpoints", parent));
+    BO_TRY(bo_train_remove_folder(context, beside));
+    BO_TRY(bo_train_make_folder(context, beside));
+    bo_status status = write_files(context, trainer, beside);
+    if (status == BO_OK) status = bo_train_rename(context, beside, place);
+    if (status == BO_OK) return bo_train_flush_folder(context, parent);
+    char words[1024], last[BO_TRAIN_PATH];
+    snprintf(words, sizeof words, "%s", bo_context_error(context)); /* removing may fail with words of its own */
+    bo_train_remove_folder(context, beside);
+    return bo_fail(context, status, "the checkpoint of step %llu was not written: %s%s", (unsigned long long)step,
+                   words, bo_train_last_words(trainer, last));
+}
+
+/* All but the newest `keep`; best/ keeps what the best one shows. */
+static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
+{
+    uint64_t *steps;
+    size_t count;
+    BO_TRY(bo_train_list(context, trainer->folder, &steps, &count));
+    bo_status status = BO_OK;
+    for (size_t i = 0; status == BO_OK && i + trainer->desc.keep < count; i++) {
+        char old[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
+        status = place_of(context, trainer, steps[i], "", old);
+        if (status == BO_OK) status = place_of(context, trainer, steps[i], ".part", away);
+        if (status == BO_OK) status = bo_train_rename(context, old, away); /* never half there under its name */
+        if (status == BO_OK) status = bo_train_remove_folder(context, away);
+    }
+    bo_free(steps);
+    return status;
+}
+
+bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
+{
+    if (!trainer->folder || !bo_train_first(trainer)) return BO_OK;
+    BO_TRY(check_weights(context, trainer));
+    if (trainer->saved != trainer->now.step) {
+        BO_TRY(write_checkpoint(context, trainer));
+        trainer->saved = trainer->now.step;
+        BO_TRY(remove_old(context, trainer));
+    } else { /* the same weights: only the numbers may be new */
+        char place[BO_TRAIN_PATH];
+        BO_TRY(place_of(context, trainer, trainer->saved, "", place));
+        BO_TRY(bo_train_record_write(context, trainer, place));
+    }
+    return show_newest(context, trainer);
+}
+
+/* ---- the folder before a run --------------------------------------------------------------------------------------------- */
+
+static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer, size_t checkpoints)
+{
+    char model[BO_TRAIN_PATH];
+    BO_TRY(bo_train_join(context, trainer->folder, "model.safetensors", model));
+    if (checkpoints)
+        return bo_fail(context, BO_INVALID, "%s: holds a run already, at step %llu: resume it or name another folder",
+                       trainer->folder, (unsigned long long)trainer->saved);
+    if (access(model, F_OK) == 0)
+        return bo_fail(context, BO_INVALID, "%s: holds a model already: name another folder", trainer->folder);
+    return BO_OK;
+}
+
+bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer)
+{
+    char checkpoints[BO_TRAIN_PATH];
+    uint64_t *steps;
+    size_t count;
+    trainer->folder = bo_strdup(context, trainer->desc.folder);
+    if (!trainer->folder) return BO_MEMORY;
+    if (!bo_train_first(trainer)) return BO_OK;
+    BO_TRY(bo_train_list(context, trainer->folder, &steps, &count));
+    if (count) trainer->saved = steps[count - 1];
+    bo_free(steps);
+    if (!trainer->desc.resume) BO_TRY(refuse_occupied(context, trainer, count));
+    BO_TRY(bo_train_make_folder(context, trainer->folder));
+    BO_TRY(bo_train_lock(context, trainer->folder, &trainer->lock));
+    BO_TRY(bo_train_join(context, trainer->folder, "checkpoints", checkpoints));
+    BO_TRY(bo_train_make_folder(context, checkpoints));
+    return bo_train_sweep(context, checkpoints);
+}
+
+bo_status bo_train_restore(bo_context *context, bo_trainer *trainer)
+{
+    char place[BO_TRAIN_PATH];
+    uint64_t *steps;
+    size_t count;
+    BO_TRY(bo_train_list(context, trainer->folder, &steps, &count));
+    trainer->saved = count ? steps[count - 1] : UINT64_MAX;
+    bo_free(steps);
+    if (count == 0) return bo_train_first(trainer) ? bo_train_metrics_cut(context, trainer) : BO_OK;
+    BO_TRY(place_of(context, trainer, trainer->saved, "", place));
+    BO_TRY(bo_train_record_read(context, trainer, place));
+    if (trainer->now.step != trainer->saved)
+        return bo_fail(context, BO_FORMAT, "%s/training.json: expected step %llu, found %llu", place,
+                       (unsigned long long)trainer->saved, (unsigned long long)trainer->now.step);
+    BO_TRY(bo_model_read(context, trainer->model, place));
+    BO_TRY(read_optimizer(context, trainer, place));
+    BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
+    if (!bo_train_first(trainer)) return BO_OK;
+    BO_TRY(bo_train_metrics_cut(context, trainer));
+    return show_newest(context, trainer); /* killed before it was */
+}

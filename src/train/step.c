@@ -1,0 +1,110 @@
+/* One step: gradients of micro-batches added up, summed over the ranks, given to the optimiser. */
+#include "train.h"
+#include <stdio.h>
+#include <string.h>
+#include "../backend/backend.h"
+#include "../base/rng.h"
+
+/* ---- a micro-batch ------------------------------------------------------------------------------------------------------ */
+
+/* Of dropout: its own for every step, micro-batch and rank. */
+static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece)
+{
+    bo_rng rng = bo_rng_make(trainer->desc.seed, bo_rng_stream("train.pass", trainer->now.step));
+    rng.next = rank * trainer->pieces + piece;
+    return bo_rng_bits(&rng);
+}
+
+bo_status bo_train_load(bo_context *context, bo_trainer *trainer, size_t rank, size_t piece, bo_pass *pass)
+{
+    const size_t micro = trainer->desc.micro_batch;
+    const bo_train_batch *batch = &trainer->batch;
+    const bo_model_graph *graph = &trainer->graph;
+    bo_batches_desc batches = trainer->batches;
+    size_t runs = batch->room;
+    batches.part = rank;
+    BO_TRY(bo_batches_fill(context, &batches, trainer->now.step, piece * micro, micro, batch->tokens, batch->targets,
+                           batch->positions, batch->lengths, batch->lengths ? &runs : NULL));
+    *pass = (bo_pass){.training = true, .seed = pass_seed(trainer, rank, piece)};
+    if (batch->lengths) pass->sequences = runs, pass->lengths = batch->lengths;
+    BO_TRY(bo_graph_write(context, graph->graph, graph->tokens, batch->tokens));
+    if (graph->positions) BO_TRY(bo_graph_write(context, graph->graph, graph->positions, batch->positions));
+    return bo_graph_write(context, graph->graph, graph->targets, batch->targets);
+}
+
+/* ---- numbers that are not finite ---------------------------------------------------------------------------------------- */
+
+/* Step, part of the model and the checkpoint that stays. `pass` NULL: the place is not to be found. */
+static bo_status not_finite(bo_context *context, bo_trainer *trainer, const char *what, const bo_pass *pass)
+{
+    char place[192] = "", checkpoint[BO_TRAIN_PATH];
+    const char *scope = NULL;
+    if (pass && bo_graph_blame(context, trainer->graph.graph, pass, &scope) == BO_OK && scope)
+        snprintf(place, sizeof place, "; first in %s", scope);
+    return bo_fail(context, BO_NUMERIC, "step %llu: %s%s%s", (unsigned long long)trainer->now.step + 1, what, place,
+                   bo_train_last_words(trainer, checkpoint));
+}
+
+/* An operation refused its inputs: its words say where. */
+static bo_status refused(bo_context *context, bo_trainer *trainer)
+{
+    char words[512], checkpoint[BO_TRAIN_PATH];
+    snprintf(words, sizeof words, "%s", bo_context_error(context));
+    return bo_fail(context, BO_NUMERIC, "step %llu: %s%s", (unsigned long long)trainer->now.step + 1, words,
+                   bo_train_last_words(trainer, checkpoint));
+}
+
+/* ---- gradients ---------------------------------------------------------------------------------------------------------- */
+
+static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t piece, double *loss)
+{
+    bo_pass pass;
+    float value = 0;
+    const size_t rank = trainer->desc.ranks ? (size_t)trainer->desc.ranks->rank : 0;
+    BO_TRY(bo_train_load(context, trainer, rank, piece, &pass));
+    const bo_status status = bo_graph_run(context, trainer->graph.graph, &pass);
+    if (status == BO_NUMERIC) return refused(context, trainer);
+    if (status != BO_OK) return status;
+    BO_TRY(bo_graph_read(context, trainer->graph.graph, trainer->graph.loss, &value));
+    if (!isfinite(value)) return not_finite(context, trainer, "the loss is not finite", &pass);
+    *loss += (double)value;
+    return BO_OK;
+}
+
+static bo_status own_gradients(bo_context *context, bo_trainer *trainer, double *loss)
+{
+    bo_weights *weights = trainer->model->weights;
+    const bo_backend *backend = bo_weights_backend(weights);
+    *loss = 0;
+    BO_TRY(bo_train_calibrate(context, trainer));
+    BO_TRY(backend->zero(context, bo_weights_gradients(weights), bo_weights_floats(weights) * sizeof(float)));
+    for (size_t piece = 0; piece < trainer->pieces; piece++) BO_TRY(add_gradients(context, trainer, piece, loss));
+    return BO_OK;
+}
+
+bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *loss)
+{
+    BO_TRY(bo_train_agree(context, trainer, own_gradients(context, trainer, loss)));
+    BO_TRY(bo_train_sum_gradients(context, trainer));
+    const bo_collective *ranks = trainer->desc.ranks;
+    if (ranks && ranks->sum(ranks->user, loss, 1) != BO_OK)
+        return bo_fail(context, BO_IO, "a sum over the ranks failed");
+    *loss /= (double)(trainer->pieces * bo_train_ranks(&trainer->desc));
+    return BO_OK;
+}
+
+bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss)
+{
+    const bo_trainer_desc *desc = &trainer->desc;
+    bo_training *now = &trainer->now;
+    BO_TRY(bo_train_gradients(context, trainer, loss));
+    trainer->factor = bo_schedule_factor(&desc->schedule, now->step, now->steps ? now->steps : trainer->ahead);
+    const bo_status status = bo_optimizer_step(context, trainer->optimizer, trainer->factor, &trainer->gradient_norm);
+    if (status == BO_NUMERIC) return not_finite(context, trainer, "the gradient is not finite", NULL);
+    if (status != BO_OK) return status;
+    now->step++;
+    now->tokens += desc->batch * trainer->model->desc.context;
+    now->loss_sum += *loss;
+    now->loss_steps++;
+    return BO_OK;
+}

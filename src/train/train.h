@@ -1,0 +1,153 @@
+/* Inside of training. A run is a pure function of its settings: data, dropout and rate of step t follow from (seed, t), so
+ * that weights, the optimiser's vectors and a few numbers (bo_training) are all that resuming needs. */
+#ifndef BO_TRAIN_TRAIN_H
+#define BO_TRAIN_TRAIN_H
+
+#include <bochner/train.h>
+#include <math.h>
+#include "../model/model.h"
+#include "../optim/optim.h"
+
+/* ---- where a run is -------------------------------------------------------------------------------------------------- */
+
+/* The numbers of a run that a checkpoint keeps, beside weights and the optimiser's vectors. */
+typedef struct bo_training {
+    uint64_t step, steps; /* done, and in all; steps 0: still to be found from `minutes` */
+    double minutes;       /* 0: steps were given */
+    uint64_t eval_every, checkpoint_every;
+    uint64_t micro_batch; /* another one rounds differently */
+    uint64_t tokens;
+    double seconds;
+    double loss_sum;                                   /* over the steps … */
+    uint64_t loss_steps;                               /* … since the last report */
+    double valid_loss, valid_bits_per_byte, best_loss; /* NAN: none yet */
+    uint64_t best_step;
+    uint64_t waited;    /* evaluations without a better one */
+    uint64_t evaluated; /* step of the latest evaluation */
+} bo_training;
+
+/* ---- the trainer ------------------------------------------------------------------------------------------------------ */
+
+/* Room for the batch of one run of the graph, in the host's memory. */
+typedef struct bo_train_batch {
+    int32_t *tokens, *targets, *positions; /* micro_batch x context each */
+    size_t *lengths;                       /* of documents' runs; NULL: a run is a window */
+    size_t room;                           /* runs there is room for */
+} bo_train_batch;
+
+/* Invariants: `desc` has no zero left where zero meant a default, but steps and minutes, of which `now` knows; pieces
+ * divides the batch of a rank; graph is planned and has memory, and so have gradients. */
+struct bo_trainer {
+    bo_trainer_desc desc;
+    char *folder; /* NULL: nothing is written. Rank 0 writes, the others read */
+    int lock;     /* a file of the folder, held while the trainer lives; -1: none */
+    bo_model *model;
+    bo_optimizer *optimizer;
+    bo_model_graph graph;
+    bo_batches_desc batches;
+    bo_train_batch batch;
+    size_t pieces;                /* micro-batches of a step, on each rank */
+    float *exchange;              /* gradients on their way to other ranks; NULL: alone */
+    bool *frozen;                 /* what the weights' flags were before */
+    uint64_t ahead;               /* number of steps that the schedule goes by while `steps` is not known */
+    bool stop;                    /* somebody asked to stop */
+    uint64_t saved;               /* step of the newest checkpoint; UINT64_MAX: none */
+    double since;                 /* when now.seconds was last brought up to date */
+    double began;                 /* now.seconds … */
+    uint64_t first;               /* … and now.step when this process took over */
+    double step_seconds;          /* spent in the steps since the last report … */
+    uint64_t timed_steps;         /* … and their number in this process */
+    double gradient_norm, factor; /* of the latest step */
+    bo_training now;
+    bo_training_report report;
+};
+
+/* Ranks. Doubles of rank 0 to all. */
+bo_status bo_train_broadcast(bo_context *context, const bo_trainer *trainer, double *values, size_t count);
+/* Did every rank come through? Its own failure, or word of another's. */
+bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status mine);
+/* *flag on any rank becomes true on all. */
+bo_status bo_train_any(bo_context *context, const bo_trainer *trainer, bool *flag);
+/* Gradients become their sums over the ranks. */
+bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer);
+static inline bool bo_train_first(const bo_trainer *trainer)
+{
+    return !trainer->desc.ranks || trainer->desc.ranks->rank == 0;
+}
+static inline size_t bo_train_ranks(const bo_trainer_desc *desc)
+{
+    return desc->ranks ? (size_t)desc->ranks->size : 1;
+}
+
+/* ---- descriptors (plan.c) --------------------------------------------------------------------------------------------- */
+
+/* Checks it and fills in defaults. */
+bo_status bo_train_desc_resolve(bo_context *context, const bo_trainer_desc *desc, bo_trainer_desc *out);
+bo_model_graph_desc bo_train_graph_desc(const bo_trainer_desc *desc);
+size_t bo_train_default_micro_batch(const bo_trainer_desc *desc);
+/* Intervals that are not given, of a run of so many steps. */
+uint64_t bo_train_interval(uint64_t given, uint64_t steps);
+
+/* ---- steps (step.c) --------------------------------------------------------------------------------------------------- */
+
+/* Writes micro-batch `piece` of step now.step of rank `rank` into the graph. */
+bo_status bo_train_load(bo_context *context, bo_trainer *trainer, size_t rank, size_t piece, bo_pass *pass);
+/* Gradients of step now.step and its mean loss, over all ranks. */
+bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *loss);
+/* Gradients and a change of the weights. Where it fails or is cancelled the weights are as they were. */
+bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss);
+
+/* Freezes the weights that desc.freeze names (freeze.c), remembering how they were. */
+bo_status bo_train_freeze(bo_context *context, bo_trainer *trainer);
+void bo_train_thaw(bo_trainer *trainer);
+/* New frequencies for attention that draws them from data, where this step wants them (calibrate.c). */
+bo_status bo_train_calibrate(bo_context *context, bo_trainer *trainer);
+
+/* ---- the run (run.c, timing.c) ------------------------------------------------------------------------------------------ */
+
+/* Of rank 0's, told to all: fills now's numbers of validation. */
+bo_status bo_train_evaluate(bo_context *context, bo_trainer *trainer);
+/* Takes the first steps, measures them, an evaluation and a checkpoint, and sets now.steps. */
+bo_status bo_train_find_steps(bo_context *context, bo_trainer *trainer);
+/* bo_train_step with its time. */
+bo_status bo_train_timed_step(bo_context *context, bo_trainer *trainer);
+void bo_train_fill_report(bo_trainer *trainer, bool evaluated);
+bo_status bo_train_report(bo_context *context, bo_trainer *trainer, bool evaluated);
+void bo_train_clock(bo_trainer *trainer); /* brings now.seconds up to date */
+
+/* ---- what is on disk ----------------------------------------------------------------------------------------------------- */
+
+enum { BO_TRAIN_PATH = 4096 };
+
+/* folder.c: plain file system, errors with the path. */
+bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH]);
+bo_status bo_train_make_folder(bo_context *context, const char *path);
+bo_status bo_train_remove_folder(bo_context *context,
+                                 const char *path); /* with the files in it; fine where it is not */
+/* Removes what runs that were killed have left of checkpoints being written or removed. */
+bo_status bo_train_sweep(bo_context *context, const char *checkpoints);
+bo_status bo_train_flush_folder(bo_context *context, const char *path);
+bo_status bo_train_rename(bo_context *context, const char *from, const char *to);
+/* `to` becomes another name of the file `from`, or a copy where that cannot be; at once. */
+bo_status bo_train_link(bo_context *context, const char *from, const char *to);
+bo_status bo_train_read_text(bo_context *context, const char *path, char **out, size_t *length); /* bo_free */
+bo_status bo_train_lock(bo_context *context, const char *folder, int *out);
+/* Steps of the checkpoints in folder/checkpoints, ascending; *steps is freed with bo_free. No folder: none. */
+bo_status bo_train_list(bo_context *context, const char *folder, uint64_t **steps, size_t *count);
+
+/* record.c: training.json. */
+bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, const char *folder);
+/* BO_INVALID where the run in `folder` was another: what, expected, found. */
+bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *folder);
+
+/* checkpoint.c */
+bo_status bo_train_save(bo_context *context, bo_trainer *trainer);
+bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer); /* the folder, before a run */
+bo_status bo_train_restore(bo_context *context, bo_trainer *trainer); /* the newest checkpoint, where there is one */
+const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PATH]); /* which checkpoint stays */
+
+/* metrics.c: metrics.jsonl. */
+bo_status bo_train_metrics_add(bo_context *context, const bo_trainer *trainer);
+bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer); /* lines of steps not yet done */
+
+#endif

@@ -1,0 +1,116 @@
+/* The trainer: everything a run needs, made once. A step allocates nothing. */
+#include "train.h"
+#include <unistd.h>
+
+static bo_status make_batch(bo_context *context, bo_trainer *trainer, const bo_model_graph_desc *graph)
+{
+    bo_train_batch *batch = &trainer->batch;
+    batch->tokens = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
+    batch->targets = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
+    batch->positions = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
+    batch->room = graph->most_sequences;
+    if (batch->room) batch->lengths = bo_alloc(context, batch->room, sizeof(size_t), "lengths of documents");
+    return batch->tokens && batch->targets && batch->positions && (!batch->room || batch->lengths) ? BO_OK : BO_MEMORY;
+}
+
+static bo_status make_graph(bo_context *context, bo_trainer *trainer)
+{
+    const bo_trainer_desc *desc = &trainer->desc;
+    const bo_model_graph_desc graph = bo_train_graph_desc(desc);
+    const size_t ranks = bo_train_ranks(desc);
+    trainer->pieces = desc->batch / ranks / desc->micro_batch;
+    trainer->batches = (bo_batches_desc){.corpus = desc->train,
+                                         .context = trainer->model->desc.context,
+                                         .batch = desc->batch,
+                                         .parts = ranks,
+                                         .seed = desc->seed,
+                                         .documents = desc->documents};
+    BO_TRY(make_batch(context, trainer, &graph));
+    BO_TRY(bo_model_graph_create(context, trainer->model, &graph, &trainer->graph));
+    BO_TRY(bo_graph_allocate(context, trainer->graph.graph));
+    bo_graph_loss_scale(trainer->graph.graph, (float)(1 / (double)(trainer->pieces * ranks)));
+    return BO_OK;
+}
+
+static void begin(bo_trainer *trainer)
+{
+    const bo_trainer_desc *desc = &trainer->desc;
+    trainer->now = (bo_training){.steps = desc->steps,
+                                 .minutes = desc->minutes,
+                                 .micro_batch = desc->micro_batch,
+                                 .valid_loss = NAN,
+                                 .valid_bits_per_byte = NAN,
+                                 .best_loss = NAN};
+    trainer->saved = UINT64_MAX;
+    trainer->lock = -1;
+}
+
+/* What the checkpoint did not settle. */
+static void settle(bo_trainer *trainer)
+{
+    bo_training *now = &trainer->now;
+    bo_trainer_desc *desc = &trainer->desc;
+    const size_t share = desc->batch / bo_train_ranks(desc);
+    if (desc->micro_batch)
+        now->micro_batch = desc->micro_batch;
+    else if (now->micro_batch == 0 || share % now->micro_batch != 0)
+        now->micro_batch = bo_train_default_micro_batch(desc);
+    desc->micro_batch = (size_t)now->micro_batch;
+    if (desc->eval_every) now->eval_every = desc->eval_every;
+    if (desc->checkpoint_every) now->checkpoint_every = desc->checkpoint_every;
+    if (now->steps) now->eval_every = bo_train_interval(now->eval_every, now->steps);
+    if (now->steps && !now->checkpoint_every) now->checkpoint_every = now->eval_every;
+}
+
+static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_trainer *trainer)
+{
+    BO_TRY(bo_train_desc_resolve(context, desc, &trainer->desc));
+    trainer->model = desc->model;
+    begin(trainer);
+    BO_TRY(bo_train_freeze(context, trainer));
+    BO_TRY(bo_weights_allocate(context, trainer->model->weights, true));
+    BO_TRY(bo_optimizer_create(context, &trainer->desc.optimizer, trainer->model->weights, &trainer->optimizer));
+    trainer->desc.optimizer = *bo_optimizer_describe(trainer->optimizer);
+    if (desc->folder) BO_TRY(bo_train_agree(context, trainer, bo_train_prepare(context, trainer)));
+    if (desc->folder && desc->resume) BO_TRY(bo_train_agree(context, trainer, bo_train_restore(context, trainer)));
+    if (!trainer->now.steps && !(trainer->now.minutes > 0))
+        return bo_fail(context, BO_INVALID,
+                       "steps or minutes: expected one of them, found neither, nor a run to resume");
+    settle(trainer);
+    return make_graph(context, trainer);
+}
+
+bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out)
+{
+    *out = NULL;
+    bo_trainer *trainer = bo_alloc(context, 1, sizeof *trainer, "a trainer");
+    if (!trainer) return BO_MEMORY;
+    trainer->lock = -1;
+    const bo_status status = create(context, desc, trainer);
+    if (status != BO_OK)
+        bo_trainer_destroy(trainer);
+    else
+        *out = trainer;
+    return status;
+}
+
+void bo_trainer_destroy(bo_trainer *trainer)
+{
+    if (!trainer) return;
+    if (trainer->model) bo_train_thaw(trainer);
+    bo_optimizer_destroy(trainer->optimizer);
+    bo_model_graph_destroy(&trainer->graph);
+    bo_free(trainer->batch.tokens);
+    bo_free(trainer->batch.targets);
+    bo_free(trainer->batch.positions);
+    bo_free(trainer->batch.lengths);
+    bo_free(trainer->exchange);
+    bo_free(trainer->folder);
+    if (trainer->lock >= 0) close(trainer->lock);
+    bo_free(trainer);
+}
+
+const bo_training_report *bo_trainer_report(const bo_trainer *trainer)
+{
+    return &trainer->report;
+}
