@@ -113,14 +113,23 @@ static void backward_group(const norm *n, const bo_op_call *call, size_t group, 
     }
 }
 
+/* A gradient of the gain or of the bias is wanted. */
+static bool has_sums(const bo_op_call *call)
+{
+    return call->din[1] || call->din[2];
+}
+
 static void backward_block(const bo_block *block)
 {
     const bo_op_call *call = block->call;
     norm n = norm_of(call);
-    float *sums = (float *)call->scratch + block->index * 2 * n.width;
-    float *dgain = gain_input(&n) && call->din[gain_input(&n)] ? sums : NULL;
-    float *dbias = bias_input(&n) && call->din[bias_input(&n)] ? sums + n.width : NULL;
-    if (dgain || dbias) memset(sums, 0, 2 * n.width * sizeof *sums);
+    float *dgain = NULL, *dbias = NULL;
+    if (has_sums(call)) {
+        float *sums = (float *)call->scratch + block->index * 2 * n.width;
+        memset(sums, 0, 2 * n.width * sizeof *sums);
+        dgain = call->din[gain_input(&n)] && gain_input(&n) ? sums : NULL;
+        dbias = call->din[bias_input(&n)] && bias_input(&n) ? sums + n.width : NULL;
+    }
     for (size_t g = block->first; g < block->end; g++) backward_group(&n, call, g, dgain, dbias);
 }
 
@@ -128,9 +137,9 @@ static void backward_block(const bo_block *block)
 static void add_blocks(const bo_op_call *call, const norm *n, size_t input, size_t part)
 {
     float *out = input ? call->din[input] : NULL;
-    const float *sums = (const float *)call->scratch + part * n->width;
     size_t blocks = bo_block_count(n->groups, n->each);
     for (size_t j = 0; out && j < n->width; j++) {
+        const float *sums = (const float *)call->scratch + part * n->width;
         double total = 0;
         for (size_t b = 0; b < blocks; b++) total += (double)sums[b * 2 * n->width + j];
         bo_put(&out[j], call->add[input], (float)total);
@@ -152,9 +161,8 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     (void)context;
     norm n = norm_of(call);
     size_t numbers = n.attributes->kind == BO_NORMALISE_LAYER ? 2 : 1;
-    bool parameters = n.attributes->gain || n.attributes->bias;
     *saved = gradients ? numbers * n.groups * sizeof(float) : 0;
-    *scratch = gradients && parameters ? bo_block_count(n.groups, n.each) * 2 * n.width * sizeof(float) : 0;
+    *scratch = has_sums(call) ? bo_block_count(n.groups, n.each) * 2 * n.width * sizeof(float) : 0;
     return BO_OK;
 }
 
