@@ -17,7 +17,7 @@ typedef struct bo_rule {
 
 typedef enum bo_newton_schulz {
     BO_NEWTON_SCHULZ_QUINTIC = 0, /* aX + (bA + cA²)X, A = XXᵀ, (a, b, c) = (3.4445, -4.7750, 2.0315): five steps take
-                                   * singular values of [0.005, 1] to [0.68, 1.15] */
+                                   * singular values of [0.005, 1] to [0.68, 1.155] */
     BO_NEWTON_SCHULZ_CUBIC = 1,   /* ½(3I - A)X: to 1 */
 } bo_newton_schulz;
 
