@@ -35,8 +35,8 @@ void bo_angles_turn(const bo_angles *angles, const bo_kernels *kernels, int32_t 
     float angle[BO_ANGLES];
     const double *high = angles->high + first, *low = angles->low + first;
     for (size_t i = 0; i < count; i++) {
-        double whole = (double)position * high[i], part = (whole - rint(whole)) + (double)position * low[i];
-        angle[i] = (float)(part * (double)two_pi);
+        double exact = (double)position * high[i], turns = (exact - rint(exact)) + (double)position * low[i];
+        angle[i] = (float)((turns - rint(turns)) * (double)two_pi);
     }
     kernels->sincos(count, 1.0f, angle, sine, cosine);
 }
