@@ -262,12 +262,13 @@ static const bo_op *const toy_ops[BO_OP_COUNT] = {[TOY_ADD] = &toy_add_op,
                                                   [TOY_SUM] = &toy_sum_op};
 
 /* The CPU's memory, other operations. */
-static bo_backend toy_backend(void)
+static const bo_backend *toy_backend(void)
 {
-    bo_backend backend = *bo_backend_cpu();
+    static bo_backend backend;
+    backend = *bo_backend_cpu();
     backend.name = "toy";
     backend.ops = toy_ops;
-    return backend;
+    return &backend;
 }
 
 #endif

@@ -1,0 +1,403 @@
+/* A graph's life: recording, errors that wait for the plan, planning again, running, reading, blame. */
+#include "toy.h"
+#include "../base/counting.h"
+
+enum { ROWS = 4, COLUMNS = 3, SIZE = ROWS * COLUMNS };
+
+typedef struct fixture {
+    bo_context *context;
+    bo_weights *weights;
+    bo_graph *graph;
+} fixture;
+
+static fixture begin(void)
+{
+    fixture f = {.context = test_context(1)};
+    assert_ok(f.context, bo_weights_create(f.context, toy_backend(), &f.weights));
+    assert_ok(f.context, bo_graph_create(f.context, f.weights, &f.graph));
+    return f;
+}
+
+static void end(fixture *f)
+{
+    watch_begin(NULL);
+    bo_graph_destroy(f->graph);
+    bo_weights_destroy(f->weights);
+    bo_context_destroy(f->context);
+}
+
+static bo_value weight(fixture *f, const char *name)
+{
+    return bo_graph_weight(f->graph, &(bo_weight){.name = (char *)name,
+                                                  .rank = 2,
+                                                  .shape = {ROWS, COLUMNS},
+                                                  .init = {.law = BO_INIT_NORMAL, .b = 0.5}});
+}
+
+static bo_value one(fixture *f, int op, bo_value a, bo_value b)
+{
+    return bo_graph_one(f->graph, op, NULL, b ? 2 : 1, (bo_value[]){a, b});
+}
+
+static void make_ready(fixture *f, bo_value loss, bool checkpoint)
+{
+    bo_graph_desc desc = {.loss = loss, .gradients = true, .checkpoint = checkpoint};
+    assert_ok(f->context, bo_graph_plan(f->context, f->graph, &desc));
+    assert_ok(f->context, bo_weights_allocate(f->context, f->weights, true));
+    assert_ok(f->context, bo_weights_init(f->context, f->weights, 1));
+    assert_ok(f->context, bo_graph_allocate(f->context, f->graph));
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------------------- */
+
+/* s = Σ (w w' + w): three ways lead to w when w' is made of it. d/dw Σ (w sin w + w) = sin w + w cos w + 1. */
+static void fan_out_adds_up(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    bo_value w = weight(&f, "w"), product = one(&f, TOY_PRODUCT, w, one(&f, TOY_SINE, w, 0));
+    bo_value loss = one(&f, TOY_SUM, one(&f, TOY_ADD, product, w), 0);
+    make_ready(&f, loss, false);
+    bo_graph_loss_scale(f.graph, 0.25f);
+    for (int pass = 0; pass < 4; pass++) assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
+    const float *x = bo_weights_at(f.weights, 0)->data, *d = bo_weights_at(f.weights, 0)->gradient;
+    double sum = 0;
+    float value;
+    for (size_t i = 0; i < SIZE; i++) {
+        double at = (double)x[i];
+        sum += at * sin(at) + at;
+        assert_close(d[i], sin(at) + at * cos(at) + 1, 16 * 0x1p-24 * 4); /* 16 roundings of numbers below 4 */
+    }
+    assert_ok(f.context, bo_graph_read(f.context, f.graph, loss, &value));
+    assert_close(value, sum, SIZE * 4 * 0x1p-24 * 4);
+    end(&f);
+}
+
+/* What leads to no trained weight, and what the loss does not see, costs nothing. */
+static void only_what_is_needed_runs(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    bo_value w = weight(&f, "w"), x = bo_graph_input(f.graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
+    bo_value frozen =
+        bo_graph_weight(f.graph, &(bo_weight){.name = "frozen", .rank = 2, .shape = {ROWS, COLUMNS}, .frozen = true});
+    bo_value constant = one(&f, TOY_SINE, one(&f, TOY_ADD, x, frozen), 0);  /* forward only */
+    bo_value unseen = one(&f, TOY_SINE, w, 0);                              /* forward only */
+    bo_value loss = one(&f, TOY_SUM, one(&f, TOY_PRODUCT, constant, w), 0); /* both; the sum in backward alone */
+    float numbers_of_x[SIZE] = {1, 2, 3};
+    bo_graph_keep(f.graph, unseen);
+    make_ready(&f, loss, false);
+    assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
+    watch_begin(f.graph);
+    assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
+    assert_int_equal(watched.forwards, 4);
+    assert_int_equal(watched.backwards, 2);
+    assert_null(bo_weights_find(f.weights, "frozen")->gradient);
+    float kept[SIZE];
+    assert_ok(f.context, bo_graph_read(f.context, f.graph, unseen, kept));
+    for (size_t i = 0; i < SIZE; i++) assert_close(kept[i], sin(((float *)bo_weights_at(f.weights, 0)->data)[i]), 1e-7);
+    assert_close(bo_graph_operations(f.graph), SIZE,
+                 0); /* the toy counts additions only, and this one has no backward */
+    end(&f);
+}
+
+/* ---- what is forgotten ---------------------------------------------------------------------------------------------- */
+
+/* Layers of four sines each. */
+static bo_value layers(fixture *f, size_t count)
+{
+    bo_value x = weight(f, "w");
+    for (size_t l = 0; l < count; l++) {
+        bo_graph_scope(f->graph, "layer %zu", l);
+        bo_graph_segment_begin(f->graph);
+        for (int i = 0; i < 4; i++) x = one(f, TOY_SINE, x, 0);
+        bo_graph_segment_end(f->graph);
+    }
+    bo_graph_scope(f->graph, "head");
+    return one(f, TOY_SUM, x, 0);
+}
+
+/* Every segment but the last is computed twice; of each remains what the next one begins with. */
+static void checkpoints_cost_one_forward_and_save_memory(void **state)
+{
+    (void)state;
+    enum { LAYERS = 8, BLOCK = 64 }; /* 12 floats take a block of 64 bytes */
+    fixture f = begin();
+    bo_value loss = layers(&f, LAYERS);
+    make_ready(&f, loss, false);
+    size_t all = bo_graph_bytes(f.graph);
+    watch_begin(f.graph);
+    assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
+    assert_int_equal(watched.forwards, 4 * LAYERS);
+    float *gradient = bo_weights_at(f.weights, 0)->gradient, before[SIZE];
+    memcpy(before, gradient, sizeof before);
+    memset(gradient, 0, sizeof before);
+    make_ready(&f, loss, true);
+    watch_begin(f.graph);
+    assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
+    assert_int_equal(watched.forwards, 4 * LAYERS + 4 * (LAYERS - 1));
+    assert_int_equal(watched.again, 4 * (LAYERS - 1));
+    assert_memory_equal(before, gradient, sizeof before);
+    /* Saved cosines of all nodes without; with: of one layer, the first tensor of each, and some on the way. */
+    assert_true(all >= 4 * LAYERS * BLOCK);
+    assert_true(bo_graph_bytes(f.graph) <= (LAYERS + 4 + 6) * BLOCK);
+    end(&f);
+}
+
+/* ---- refusals ------------------------------------------------------------------------------------------------------ */
+
+/* Records with `wrong`, and the plan says so. */
+static void refused(const char *words, bo_value (*wrong)(fixture *f))
+{
+    fixture f = begin();
+    bo_value w = weight(&f, "w");
+    bo_graph_scope(f.graph, "layer 3 attention");
+    bo_value value = wrong(&f);
+    bo_graph_scope(f.graph, "later");
+    assert_int_equal(one(&f, TOY_SINE, w, 0) != 0, f.graph->status == BO_OK); /* nothing works after an error */
+    bo_graph_desc desc = {.loss = value, .gradients = true};
+    assert_fails(f.context, BO_INVALID, words, bo_graph_plan(f.context, f.graph, &desc));
+    assert_fails(f.context, BO_INVALID, "plan", bo_graph_allocate(f.context, f.graph));
+    end(&f);
+}
+
+static bo_value wrong_shape(fixture *f)
+{
+    return one(f, TOY_ADD, 1, bo_graph_input(f->graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS + 1));
+}
+
+static bo_value wrong_value(fixture *f)
+{
+    return one(f, TOY_SINE, 77, 0);
+}
+
+static bo_value no_value(fixture *f)
+{
+    return one(f, TOY_SINE, 0, 0);
+}
+
+static bo_value wrong_operation(fixture *f)
+{
+    return one(f, BO_OP_ATTENTION, 1, 0);
+}
+
+static bo_value nested(fixture *f)
+{
+    bo_graph_segment_begin(f->graph);
+    bo_graph_segment_begin(f->graph);
+    return 1;
+}
+
+static bo_value not_ended(fixture *f)
+{
+    bo_graph_segment_begin(f->graph);
+    return one(f, TOY_SUM, 1, 0);
+}
+
+static bo_value not_begun(fixture *f)
+{
+    bo_graph_segment_end(f->graph);
+    return one(f, TOY_SUM, 1, 0);
+}
+
+static bo_value kept_nothing(fixture *f)
+{
+    bo_graph_keep(f->graph, 50);
+    return one(f, TOY_SUM, 1, 0);
+}
+
+static bo_value not_a_number(fixture *f)
+{
+    return one(f, TOY_SINE, 1, 0);
+}
+
+static bo_value loss_of_another_graph(fixture *f)
+{
+    (void)f;
+    return 1000;
+}
+
+static bo_value loss_without_weights(fixture *f)
+{
+    return one(f, TOY_SUM, bo_graph_input(f->graph, "x", BO_ELEMENT_FLOAT32, 2, 2), 0);
+}
+
+static bo_value same_twice(fixture *f)
+{
+    return one(f, TOY_SUM, one(f, TOY_ADD, 1, 1), 0);
+}
+
+static bo_value empty_input(fixture *f)
+{
+    return bo_graph_input(f->graph, "x", BO_ELEMENT_FLOAT32, 0, 3);
+}
+
+static bo_value enormous_input(fixture *f)
+{
+    return bo_graph_input(f->graph, "x", BO_ELEMENT_FLOAT32, SIZE_MAX / 2, 3);
+}
+
+static bo_value weight_of_another_shape(fixture *f)
+{
+    return bo_graph_weight(f->graph, &(bo_weight){.name = "w", .rank = 1, .shape = {7}});
+}
+
+static void wrong_graphs_are_refused(void **state)
+{
+    (void)state;
+    refused("layer 3 attention: toy: 16 numbers, expected 12", wrong_shape);
+    refused("layer 3 attention: sine: input 0 is value 77, but the graph has values 1 to 1", wrong_value);
+    refused("layer 3 attention: sine: input 0 is value 0", no_value);
+    refused("layer 3 attention: operation 6 is not one of backend toy", wrong_operation);
+    refused("layer 3 attention: a segment begins within a segment", nested);
+    refused("segment 1 did not end", not_ended);
+    refused("layer 3 attention: a segment ends that did not begin", not_begun);
+    refused("layer 3 attention: value 50 is to be kept", kept_nothing);
+    refused("the loss is 4 x 3: expected a 1 x 1", not_a_number);
+    refused("the loss is value 1000, but the graph has values 1 to", loss_of_another_graph);
+    refused("depends on no weight", loss_without_weights);
+    refused("layer 3 attention: add: inputs 0 and 1 are the same tensor", same_twice);
+    refused("a tensor of 0 x 3", empty_input);
+    refused("less than 2^48 bytes", enormous_input);
+    refused("weight w is 4 x 3 already", weight_of_another_shape);
+}
+
+static void wrong_use_is_refused(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    bo_value w = weight(&f, "w"), y = one(&f, TOY_SINE, w, 0), loss = one(&f, TOY_SUM, y, 0);
+    bo_graph_desc desc = {.loss = loss, .gradients = true};
+    float numbers_of_w[SIZE];
+    const char *scope;
+    assert_fails(f.context, BO_INVALID, "allocate", bo_graph_run(f.context, f.graph, NULL));
+    assert_ok(f.context, bo_graph_plan(f.context, f.graph, &desc));
+    assert_fails(f.context, BO_INVALID, "allocate", bo_graph_run(f.context, f.graph, NULL));
+    assert_fails(f.context, BO_INVALID, "allocate", bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_fails(f.context, BO_INVALID, "allocate", bo_graph_read(f.context, f.graph, loss, numbers_of_w));
+    assert_fails(f.context, BO_INVALID, "weight w has no memory for its values", bo_graph_allocate(f.context, f.graph));
+    assert_ok(f.context, bo_weights_allocate(f.context, f.weights, false));
+    assert_fails(f.context, BO_INVALID, "memory for its gradient", bo_graph_allocate(f.context, f.graph));
+    assert_ok(f.context, bo_weights_allocate(f.context, f.weights, true));
+    assert_ok(f.context, bo_graph_allocate(f.context, f.graph));
+    assert_fails(f.context, BO_INVALID, "value 3 is no input", bo_graph_write(f.context, f.graph, loss, numbers_of_w));
+    assert_fails(f.context, BO_INVALID, "value 2 is not kept", bo_graph_read(f.context, f.graph, y, numbers_of_w));
+    assert_fails(f.context, BO_INVALID, "value 9 is not there", bo_graph_read(f.context, f.graph, 9, numbers_of_w));
+    assert_ok(f.context, bo_graph_read(f.context, f.graph, w, numbers_of_w));
+    assert_int_equal(bo_graph_rows(f.graph, w), ROWS);
+    assert_int_equal(bo_graph_columns(f.graph, w), COLUMNS);
+    assert_int_equal(bo_graph_rows(f.graph, 0) + bo_graph_columns(f.graph, 12), 0);
+    end(&f);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+
+static void errors_name_the_scope(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    bo_value loss = layers(&f, 2);
+    make_ready(&f, loss, false);
+    watched.refuse = true;
+    assert_fails(f.context, BO_NUMERIC, "layer 0: toy: asked to fail", bo_graph_run(f.context, f.graph, NULL));
+    end(&f);
+}
+
+static void blame_finds_the_first(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    bo_value w = weight(&f, "w"), x = bo_graph_input(f.graph, "temperature", BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
+    bo_graph_scope(f.graph, "layer 0");
+    bo_value y = one(&f, TOY_ADD, w, x);
+    bo_graph_scope(f.graph, "layer 1");
+    y = one(&f, TOY_SINE, one(&f, TOY_PRODUCT, y, x), 0);
+    bo_graph_scope(f.graph, "head");
+    float numbers_of_x[SIZE] = {0}, *numbers_of_w;
+    const char *scope;
+    make_ready(&f, one(&f, TOY_SUM, y, 0), false);
+    numbers_of_w = bo_weights_at(f.weights, 0)->data;
+    assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
+    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_null(scope);
+    numbers_of_x[2] = 1e30f, numbers_of_w[2] = 3e38f;
+    assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
+    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_string_equal(scope, "layer 1");
+    numbers_of_w[2] = INFINITY;
+    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_string_equal(scope, "w");
+    numbers_of_w[2] = 0, numbers_of_x[3] = NAN;
+    assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
+    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_string_equal(scope, "temperature");
+    watched.refuse = true; /* an operation that refuses to go on is to blame itself */
+    numbers_of_x[3] = 0;
+    assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
+    assert_ok(f.context, bo_graph_blame(f.context, f.graph, NULL, &scope));
+    assert_string_equal(scope, "layer 0");
+    end(&f);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+static bo_status live(bo_context *context, counting *c, size_t *allocated_by_runs)
+{
+    fixture f = {.context = context};
+    bo_status status = bo_weights_create(context, toy_backend(), &f.weights);
+    if (status == BO_OK) status = bo_graph_create(context, f.weights, &f.graph);
+    if (status == BO_OK) {
+        bo_value x = bo_graph_input(f.graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS), loss = layers(&f, 5);
+        (void)x;
+        bo_graph_desc desc = {.loss = loss, .gradients = true, .checkpoint = true};
+        status = bo_graph_plan(context, f.graph, &desc);
+    }
+    if (status == BO_OK) status = bo_weights_allocate(context, f.weights, true);
+    if (status == BO_OK) status = bo_weights_init(context, f.weights, 1);
+    if (status == BO_OK) status = bo_graph_allocate(context, f.graph);
+    size_t before = c->calls;
+    for (int pass = 0; status == BO_OK && pass < 3; pass++) status = bo_graph_run(context, f.graph, NULL);
+    *allocated_by_runs = c->calls - before;
+    bo_graph_destroy(f.graph);
+    bo_weights_destroy(f.weights);
+    return status;
+}
+
+static void any_allocation_may_fail_and_runs_make_none(void **state)
+{
+    (void)state;
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    size_t before = c.live, by_runs;
+    bo_status status = BO_MEMORY;
+    for (size_t nth = 1; status == BO_MEMORY; nth++) {
+        c.calls = 0;
+        c.fail_at = nth;
+        c.once = true;
+        status = live(context, &c, &by_runs);
+        bool reached = c.calls >= nth;
+        c.fail_at = 0;
+        assert_int_equal(c.live, before);
+        assert_true(status == BO_OK || (status == BO_MEMORY && strlen(bo_context_error(context))));
+        assert_false(status == BO_OK && reached);
+    }
+    assert_int_equal(status, BO_OK);
+    assert_int_equal(by_runs, 0);
+    bo_context_destroy(context);
+    assert_int_equal(c.live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fan_out_adds_up),
+        cmocka_unit_test(only_what_is_needed_runs),
+        cmocka_unit_test(checkpoints_cost_one_forward_and_save_memory),
+        cmocka_unit_test(wrong_graphs_are_refused),
+        cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(errors_name_the_scope),
+        cmocka_unit_test(blame_finds_the_first),
+        cmocka_unit_test(any_allocation_may_fail_and_runs_make_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
