@@ -5,6 +5,7 @@
  * geometry.c    shape to sequences and rows         inputs.c     what arrays and states must be, and whom to blame
  * plan.c        chunk, tiles, memory                calls.c      forward, backward, extend, step: check, run the tasks
  * state.c       the bytes of a state                watch.c      progress, and an end on request
+ * transfer.c    maps and states from elsewhere
  *
  * front.c       what happens to q and k before φ    stream.c     keys as the sums take them in
  * linear.c …    attention with features: a chunk, its gradient, a sequence there and back, a step, waves
@@ -236,6 +237,12 @@ bo_status bo_attention_resolve(bo_context *context, const bo_attention_desc *des
 uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint64_t draw);
 /* After the frequencies changed: states made before no longer fit. */
 void bo_attention_refresh(bo_attention *attention);
+/* Puts other maps of the same kind in place (one a key head, or one with one_draw; taken over, also where it fails): those
+ * of a file. What was calibrated is then ready for use. */
+bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo_features **maps, size_t count);
+/* A state of `from` as one of `to`, which differ in capacity at most; refused where it does not hold the tokens. */
+bo_status bo_attention_state_move(bo_context *context, const bo_attention *from, const void *state,
+                                  const bo_attention *to, void *out);
 
 static inline size_t bo_least(size_t a, size_t b)
 {

@@ -287,6 +287,28 @@ bo_status bo_tensors_open_memory(bo_context *context, const char *name, const vo
     return open_tensors(context, name, size ? data : "", size, out);
 }
 
+bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_tensor *tensors, size_t count,
+                            bo_tensors **out)
+{
+    bo_status status = BO_OK;
+    bo_tensors *file = bo_alloc(context, 1, sizeof *file, "borrowed tensors");
+    if (!file) return BO_MEMORY;
+    file->path = bo_strdup(context, path);
+    file->tensors = bo_alloc(context, count, sizeof *file->tensors, "borrowed tensors");
+    if (!file->path || !file->tensors) status = BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < count; ++i) {
+        file->tensors[i] = tensors[i];
+        if (!(file->tensors[i].name = bo_strdup(context, tensors[i].name))) status = BO_MEMORY;
+        ++file->count;
+    }
+    if (status == BO_OK) status = check_names(context, file);
+    if (status != BO_OK)
+        bo_tensors_close(file);
+    else
+        *out = file;
+    return status;
+}
+
 void bo_tensors_close(bo_tensors *file)
 {
     if (!file) return;

@@ -21,6 +21,9 @@ typedef struct bo_meta {
 typedef struct bo_tensors bo_tensors; /* an open file; immutable */
 
 bo_status bo_tensors_open(bo_context *context, const char *path, bo_tensors **out);
+/* Tensors that lie elsewhere, as if they were a file: their data must stay where it is until it is closed. */
+bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_tensor *tensors, size_t count,
+                            bo_tensors **out);
 void bo_tensors_close(bo_tensors *file);
 size_t bo_tensors_count(const bo_tensors *file);
 const bo_tensor *bo_tensors_at(const bo_tensors *file, size_t index);

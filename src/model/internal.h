@@ -15,7 +15,7 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
 /* The attentions of all layers, of a resolved descriptor; `capacity` 0: its own. Freed by bo_attentions_destroy. */
 bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, bo_attention ***out);
 void bo_attentions_destroy(bo_attention **attentions, size_t layers); /* NULL is fine */
-/* A model of this descriptor whose weights have memory and are zero. */
+/* A model of this descriptor whose weights are declared and have no memory yet. */
 bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out);
 
 #endif

@@ -33,13 +33,24 @@ bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, s
     return BO_OK;
 }
 
+/* What attention filled in becomes the model's, in a form that bo_attention_create takes. */
+static void describe_attention(bo_model *model)
+{
+    bo_attention_desc *desc = &model->desc.attention;
+    uint64_t seed = desc->features.seed;
+    *desc = *bo_attention_describe(model->attentions[0]);
+    desc->features.seed = seed;
+    desc->features.length_scales = NULL;
+    if (desc->kind == BO_ATTENTION_RFA) desc->features.gamma = 0; /* a temperature instead */
+}
+
 /* Recording a graph declares the weights. */
 static bo_status declare_weights(bo_context *context, bo_model *model)
 {
     bo_model_graph probe;
     BO_TRY(bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = 1, .logits = true}, &probe));
     bo_model_graph_destroy(&probe);
-    return bo_weights_allocate(context, model->weights, false);
+    return BO_OK;
 }
 
 bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out)
@@ -49,6 +60,7 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
     model->tokenizer = tokenizer;
     bo_status status = bo_model_resolve(context, desc, tokenizer, &model->desc);
     if (status == BO_OK) status = bo_attentions_create(context, &model->desc, 0, &model->attentions);
+    if (status == BO_OK) describe_attention(model);
     if (status == BO_OK) status = bo_weights_create(context, bo_backend_cpu(), &model->weights);
     if (status == BO_OK) status = declare_weights(context, model);
     if (status != BO_OK) {
@@ -65,7 +77,8 @@ bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const 
     *out = NULL;
     bo_model *model;
     BO_TRY(bo_model_build(context, desc, tokenizer, &model));
-    bo_status status = bo_weights_init(context, model->weights, model->desc.seed);
+    bo_status status = bo_weights_allocate(context, model->weights, false);
+    if (status == BO_OK) status = bo_weights_init(context, model->weights, model->desc.seed);
     if (status != BO_OK) {
         bo_model_destroy(model);
         return status;

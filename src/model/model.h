@@ -5,8 +5,8 @@
 #include <bochner/model.h>
 #include "../tape/graph.h"
 
-/* Invariants: `desc` has no zero left where zero meant a default of models (those of attention.h are filled in by
- * attentions[i], layer i's); weights have memory. */
+/* Invariants: `desc` has no zero left where zero meant a default, and makes the same model again; attentions[i] is layer
+ * i's, with a seed of its own; weights have memory. */
 struct bo_model {
     bo_model_desc desc;
     const bo_tokenizer *tokenizer;

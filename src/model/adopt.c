@@ -1,0 +1,40 @@
+/* What one model takes over from another: weights of the same name and shape, and the maps of attention made alike. */
+#include <string.h>
+#include "files.h"
+
+static bool same_shape(const bo_weight *a, const bo_weight *b)
+{
+    return a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
+}
+
+static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model *from)
+{
+    for (size_t i = 0; i < model->desc.layers; i++) {
+        bool taken;
+        BO_TRY(bo_maps_adopt(context, model, from, i, &taken));
+        if (!taken && bo_attention_features(model->attentions[i], 0))
+            bo_log(context, BO_LOG_INFO, "layer %zu: frequencies are new", i);
+    }
+    return BO_OK;
+}
+
+bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken)
+{
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    size_t count = 0;
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+        const bo_weight *mine = bo_weights_at(model->weights, i), *theirs = bo_weights_find(from->weights, mine->name);
+        if (!theirs || !same_shape(mine, theirs)) {
+            bo_log(context, BO_LOG_INFO, "%s: %s", mine->name, theirs ? "new: it has another shape there" : "new");
+            continue;
+        }
+        BO_TRY(backend->copy(context, mine->data, theirs->data, mine->rows * mine->columns * sizeof(float)));
+        count++;
+    }
+    for (size_t i = 0; i < bo_weights_count(from->weights); i++) {
+        const char *name = bo_weights_at(from->weights, i)->name;
+        if (!bo_weights_find(model->weights, name)) bo_log(context, BO_LOG_INFO, "%s: left out", name);
+    }
+    if (taken) *taken = count;
+    return adopt_maps(context, model, from);
+}

@@ -1,0 +1,233 @@
+/* config.json of our own models: the model under Hugging Face's names, attention in an object of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "config.h"
+
+enum { FORMAT = 1, DEPTH = 16, MOST_BYTES = 1 << 20 };
+
+/* ---- names -------------------------------------------------------------------------------------------------------- */
+
+/* name and parse of an enum as functions of a plain number. */
+#define NAMED(type, word)                                                                                              \
+    static const char *word##_text(unsigned value)                                                                     \
+    {                                                                                                                  \
+        return bo_##word##_name((type)value);                                                                          \
+    }                                                                                                                  \
+    static bool word##_parse(const char *text, unsigned *out)                                                          \
+    {                                                                                                                  \
+        type value;                                                                                                    \
+        bool found = bo_##word##_parse(text, &value);                                                                  \
+        if (found) *out = (unsigned)value;                                                                             \
+        return found;                                                                                                  \
+    }
+NAMED(bo_attention_kind, attention)
+NAMED(bo_gate, gate)
+NAMED(bo_proposal, proposal)
+NAMED(bo_kernel, kernel)
+NAMED(bo_function, function)
+NAMED(bo_draw, draw)
+NAMED(bo_sampling, sampling)
+NAMED(bo_norm, norm)
+NAMED(bo_positions, positions)
+
+static bool find(const char *text, const char *const *names, unsigned count, unsigned *out)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+/* Hugging Face's names of the function in an MLP; with silu it is gated. */
+static const char *const acts[BO_MLP_COUNT] = {"relu2", "gelu", "silu", "none", "gelu_new"};
+
+static const char *act_text(unsigned value)
+{
+    return acts[value];
+}
+
+static bool act_parse(const char *text, unsigned *out)
+{
+    return find(text, acts, BO_MLP_COUNT, out);
+}
+
+static const char *const normalisers[BO_NORMALISER_COUNT] = {"sum", "none"};
+
+static const char *normaliser_text(unsigned value)
+{
+    return normalisers[value];
+}
+
+static bool normaliser_parse(const char *text, unsigned *out)
+{
+    return find(text, normalisers, BO_NORMALISER_COUNT, out);
+}
+
+/* ---- fields ------------------------------------------------------------------------------------------------------- */
+
+#define PLAIN(key, sort, member)                                                                                       \
+    {                                                                                                                  \
+        .name = key, .type = sort, .offset = offsetof(bo_model_desc, member)                                           \
+    }
+#define NEEDED(key, member)                                                                                            \
+    {                                                                                                                  \
+        .name = key, .type = BO_FIELD_SIZE, .offset = offsetof(bo_model_desc, member), .required = true                \
+    }
+#define ENUM(key, member, word)                                                                                        \
+    {                                                                                                                  \
+        .name = key, .type = BO_FIELD_NAME, .offset = offsetof(bo_model_desc, member), .text = word##_text,            \
+        .parse = word##_parse                                                                                          \
+    }
+#define COUNT(fields) (sizeof fields / sizeof *fields)
+
+static const bo_field model_fields[] = {
+    NEEDED("vocab_size", vocab),
+    NEEDED("hidden_size", width),
+    NEEDED("num_hidden_layers", layers),
+    NEEDED("num_attention_heads", heads),
+    NEEDED("max_position_embeddings", context),
+    PLAIN("num_key_value_heads", BO_FIELD_SIZE, key_heads),
+    PLAIN("head_dim", BO_FIELD_SIZE, head_dim),
+    PLAIN("intermediate_size", BO_FIELD_SIZE, hidden),
+    ENUM("hidden_act", mlp, act),
+    ENUM("norm", norm, norm),
+    PLAIN("rms_norm_eps", BO_FIELD_REAL, norm_epsilon),
+    ENUM("position_embedding_type", positions, positions),
+    PLAIN("rope_theta", BO_FIELD_REAL, rope_base),
+    PLAIN("query_norm", BO_FIELD_CHOICE, query_norm),
+    PLAIN("output_norm", BO_FIELD_CHOICE, output_norm),
+    PLAIN("sigma", BO_FIELD_REAL, sigma),
+    PLAIN("gate_first", BO_FIELD_REAL, gate_first),
+    PLAIN("gate_last", BO_FIELD_REAL, gate_last),
+    PLAIN("tie_word_embeddings", BO_FIELD_NOT, untied),
+    PLAIN("use_bias", BO_FIELD_BOOL, bias),
+    PLAIN("dropout", BO_FIELD_REAL, dropout),
+    PLAIN("seed", BO_FIELD_SEED, seed),
+};
+
+static const bo_field attention_fields[] = {
+    {.name = "kind",
+     .type = BO_FIELD_NAME,
+     .offset = offsetof(bo_model_desc, attention.kind),
+     .required = true,
+     .text = attention_text,
+     .parse = attention_parse},
+    ENUM("gate", attention.gate, gate),
+    ENUM("normaliser", attention.normaliser, normaliser),
+    ENUM("proposal", attention.proposal, proposal),
+    PLAIN("scale", BO_FIELD_REAL, attention.scale),
+    PLAIN("one_draw", BO_FIELD_BOOL, attention.one_draw),
+    PLAIN("window", BO_FIELD_SIZE, attention.window),
+    PLAIN("clamp", BO_FIELD_REAL, attention.clamp),
+    PLAIN("temperature", BO_FIELD_REAL, attention.temperature),
+    PLAIN("rank", BO_FIELD_SIZE, attention.rank),
+    PLAIN("power", BO_FIELD_REAL, attention.power),
+    PLAIN("unit", BO_FIELD_BOOL, attention.unit),
+    PLAIN("iterations", BO_FIELD_SIZE, attention.iterations),
+    PLAIN("tolerance", BO_FIELD_REAL, attention.tolerance),
+    PLAIN("capacity", BO_FIELD_SIZE, attention.capacity),
+    PLAIN("chunk", BO_FIELD_SIZE, attention.chunk),
+};
+
+static const bo_field feature_fields[] = {
+    ENUM("kernel", attention.features.kernel, kernel),
+    ENUM("function", attention.features.function, function),
+    ENUM("draw", attention.features.draw, draw),
+    ENUM("sampling", attention.features.sampling, sampling),
+    PLAIN("features", BO_FIELD_SIZE, attention.features.features),
+    PLAIN("gamma", BO_FIELD_REAL, attention.features.gamma),
+    PLAIN("alpha", BO_FIELD_REAL, attention.features.alpha),
+    PLAIN("degree", BO_FIELD_INT, attention.features.degree),
+    PLAIN("pair_norm", BO_FIELD_REAL, attention.features.pair_norm),
+    PLAIN("candidates", BO_FIELD_SIZE, attention.features.candidates),
+    PLAIN("seed", BO_FIELD_SEED, attention.features.seed),
+};
+
+/* ---- out ---------------------------------------------------------------------------------------------------------- */
+
+bo_status bo_config_write(bo_context *context, const bo_model *model, char **json)
+{
+    bo_json_text text = {.context = context};
+    char number[32];
+    bo_json_raw(&text, "{\n  \"architectures\": [\"BochnerForCausalLM\"],\n  \"model_type\": \"bochner\",\n"
+                       "  \"bochner_format\": ");
+    bo_json_whole(&text, FORMAT);
+    bo_json_raw(&text, ",\n  \"bochner_version\": ");
+    bo_json_string(&text, bo_version());
+    bo_json_raw(&text, ",\n  \"dtype\": \"float32\",");
+    if (model->tokenizer) {
+        snprintf(number, sizeof number, "%016llx", (unsigned long long)bo_tokenizer_fingerprint(model->tokenizer));
+        bo_json_raw(&text, "\n  \"tokenizer_fingerprint\": ");
+        bo_json_string(&text, number);
+        bo_json_raw(&text, ",");
+    }
+    bo_fields_write(&text, model_fields, COUNT(model_fields), &model->desc, "  ");
+    bo_json_raw(&text, ",\n  \"attention\": {");
+    bo_fields_write(&text, attention_fields, COUNT(attention_fields), &model->desc, "    ");
+    if (bo_attention_features(model->attentions[0], 0)) {
+        bo_json_raw(&text, ",\n    \"features\": {");
+        bo_fields_write(&text, feature_fields, COUNT(feature_fields), &model->desc, "      ");
+        bo_json_raw(&text, "\n    }");
+    }
+    bo_json_raw(&text, "\n  }\n}\n");
+    *json = text.bytes;
+    return text.failed ? BO_MEMORY : BO_OK;
+}
+
+/* ---- in ----------------------------------------------------------------------------------------------------------- */
+
+static bo_status read_own(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+{
+    size_t format = 0;
+    char place[300];
+    const char *fingerprint = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "tokenizer_fingerprint"));
+    if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_format"), &format) || format < 1)
+        return bo_fail(context, BO_FORMAT, "%s: \"bochner_format\" should be a whole number", where);
+    if (format > FORMAT)
+        return bo_fail(context, BO_VERSION, "%s: the model has format %zu; this is Bochner %s, which reads up to %d",
+                       where, format, bo_version(), FORMAT);
+    BO_TRY(bo_fields_read(context, where, model_fields, COUNT(model_fields), false, NULL, json, &out->desc));
+    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, "attention");
+    const cJSON *features = cJSON_GetObjectItemCaseSensitive(attention, "features");
+    snprintf(place, sizeof place, "%.250s: \"attention\"", where);
+    BO_TRY(bo_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
+                          &out->desc));
+    snprintf(place, sizeof place, "%.250s: \"attention\": \"features\"", where);
+    if (features)
+        BO_TRY(bo_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, &out->desc));
+    out->knows_tokenizer = fingerprint != NULL;
+    out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;
+    return BO_OK;
+}
+
+static bo_status read_any(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+{
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "model_type"));
+    if (!type) return bo_fail(context, BO_FORMAT, "%s: is no model's: \"model_type\" is missing", where);
+    if (strcmp(type, "bochner") == 0) return read_own(context, where, json, out);
+    if (strcmp(type, "llama") == 0) {
+        out->family = BO_FAMILY_LLAMA;
+        return bo_config_read_llama(context, where, json, &out->desc);
+    }
+    if (strcmp(type, "gpt2") == 0) {
+        out->family = BO_FAMILY_GPT2;
+        return bo_config_read_gpt2(context, where, json, &out->desc);
+    }
+    return bo_fail(context, BO_UNSUPPORTED, "%s: \"model_type\" should be bochner, llama or gpt2, found %.60s", where,
+                   type);
+}
+
+bo_status bo_config_read(bo_context *context, const char *where, const char *json, size_t length, bo_config *out)
+{
+    cJSON *root;
+    *out = (bo_config){0};
+    if (length > MOST_BYTES)
+        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too many for a configuration", where, length);
+    BO_TRY(bo_json_parse(context, where, json, length, DEPTH, &root));
+    bo_status status = read_any(context, where, root, out);
+    cJSON_Delete(root);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* config.json: a descriptor in Hugging Face's manner. */
+#ifndef BO_MODEL_CONFIG_H
+#define BO_MODEL_CONFIG_H
+
+#include "../io/json.h"
+#include "internal.h"
+
+/* How the weights of a folder are named and laid out. */
+typedef enum bo_family { BO_FAMILY_BOCHNER = 0, BO_FAMILY_LLAMA = 1, BO_FAMILY_GPT2 = 2 } bo_family;
+
+typedef struct bo_config {
+    bo_family family;
+    bo_model_desc desc;   /* not yet resolved */
+    bool knows_tokenizer; /* its fingerprint is known */
+    uint64_t tokenizer_fingerprint;
+} bo_config;
+
+/* Freed with bo_free. */
+bo_status bo_config_write(bo_context *context, const bo_model *model, char **json);
+/* `where` starts messages. What is unknown, missing or out of range is refused by name. */
+bo_status bo_config_read(bo_context *context, const char *where, const char *json, size_t length, bo_config *out);
+
+/* ---- one object of fields ------------------------------------------------------------------------------------------ */
+
+typedef enum bo_field_type {
+    BO_FIELD_SIZE, /* size_t */
+    BO_FIELD_REAL, /* double */
+    BO_FIELD_INT,  /* int */
+    BO_FIELD_BOOL,
+    BO_FIELD_NOT,    /* bool, stored the other way round */
+    BO_FIELD_CHOICE, /* bo_choice as true or false */
+    BO_FIELD_SEED,   /* uint64_t as text: JSON numbers keep 53 bits */
+    BO_FIELD_NAME    /* an enum, by names */
+} bo_field_type;
+
+typedef struct bo_field {
+    const char *name;
+    bo_field_type type;
+    size_t offset;
+    bool required;
+    const char *(*text)(unsigned value); /* NAME: NULL for no such value … */
+    bool (*parse)(const char *text, unsigned *out);
+} bo_field;
+
+/* "name": value, … without braces. */
+void bo_fields_write(bo_json_text *text, const bo_field *fields, size_t count, const void *object, const char *indent);
+/* Those that are there; `strict`: others than these and `also` (NULL: none) are refused. `where`: "config.json: attention" */
+bo_status bo_fields_read(bo_context *context, const char *where, const bo_field *fields, size_t count, bool strict,
+                         const char *also, const cJSON *json, void *object);
+
+/* Configurations of others. */
+bo_status bo_config_read_llama(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out);
+bo_status bo_config_read_gpt2(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out);
+
+#endif

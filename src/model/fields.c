@@ -1,0 +1,139 @@
+/* Fields of a struct as members of a JSON object. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "config.h"
+
+/* ---- out ---------------------------------------------------------------------------------------------------------- */
+
+static void write_value(bo_json_text *text, const bo_field *field, const void *at)
+{
+    char number[32];
+    switch (field->type) {
+    case BO_FIELD_SIZE:
+        bo_json_whole(text, *(const size_t *)at);
+        break;
+    case BO_FIELD_REAL:
+        bo_json_number(text, *(const double *)at);
+        break;
+    case BO_FIELD_INT:
+        bo_json_number(text, *(const int *)at);
+        break;
+    case BO_FIELD_BOOL:
+        bo_json_raw(text, *(const bool *)at ? "true" : "false");
+        break;
+    case BO_FIELD_NOT:
+        bo_json_raw(text, *(const bool *)at ? "false" : "true");
+        break;
+    case BO_FIELD_CHOICE:
+        bo_json_raw(text, *(const bo_choice *)at == BO_CHOICE_YES ? "true" : "false");
+        break;
+    case BO_FIELD_SEED:
+        snprintf(number, sizeof number, "%llu", (unsigned long long)*(const uint64_t *)at);
+        bo_json_string(text, number);
+        break;
+    case BO_FIELD_NAME:
+        bo_json_string(text, field->text(*(const unsigned *)at));
+        break;
+    }
+}
+
+void bo_fields_write(bo_json_text *text, const bo_field *fields, size_t count, const void *object, const char *indent)
+{
+    for (size_t i = 0; i < count; i++) {
+        bo_json_raw(text, i ? ",\n" : "\n");
+        bo_json_raw(text, indent);
+        bo_json_string(text, fields[i].name);
+        bo_json_raw(text, ": ");
+        write_value(text, &fields[i], (const char *)object + fields[i].offset);
+    }
+}
+
+/* ---- in ----------------------------------------------------------------------------------------------------------- */
+
+static bool read_seed(const cJSON *item, uint64_t *out)
+{
+    const char *text = cJSON_GetStringValue(item);
+    size_t small;
+    if (text && *text && strspn(text, "0123456789") == strlen(text) && strlen(text) <= 20) {
+        *out = strtoull(text, NULL, 10);
+        return true;
+    }
+    if (!bo_json_size(item, &small)) return false;
+    *out = small;
+    return true;
+}
+
+/* NULL: it is fine; else what was expected. */
+static const char *read_value(const bo_field *field, const cJSON *item, void *at)
+{
+    const char *text = cJSON_GetStringValue(item);
+    double number = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    unsigned value;
+    switch (field->type) {
+    case BO_FIELD_SIZE:
+        return bo_json_size(item, at) ? NULL : "a whole number";
+    case BO_FIELD_REAL:
+        if (!isfinite(number)) return "a number";
+        *(double *)at = number;
+        return NULL;
+    case BO_FIELD_INT:
+        if (!(fabs(number) <= 1e9) || number != floor(number)) return "a whole number";
+        *(int *)at = (int)number;
+        return NULL;
+    case BO_FIELD_SEED:
+        return read_seed(item, at) ? NULL : "a whole number as text";
+    case BO_FIELD_NAME:
+        if (!text || !field->parse(text, &value)) return "a name that this version knows";
+        *(unsigned *)at = value;
+        return NULL;
+    default:
+        break;
+    }
+    if (!cJSON_IsBool(item)) return "true or false";
+    if (field->type == BO_FIELD_CHOICE)
+        *(bo_choice *)at = cJSON_IsTrue(item) ? BO_CHOICE_YES : BO_CHOICE_NO;
+    else
+        *(bool *)at = cJSON_IsTrue(item) == (field->type == BO_FIELD_BOOL);
+    return NULL;
+}
+
+static bo_status refuse(bo_context *context, const char *where, const char *name, const char *expected,
+                        const cJSON *item)
+{
+    char *found = cJSON_PrintUnformatted(item);
+    bo_status status = bo_fail(context, BO_FORMAT, "%s: \"%.60s\" should be %s, found %.80s", where, name, expected,
+                               found ? found : "something else");
+    cJSON_free(found);
+    return status;
+}
+
+static bool known(const char *name, const bo_field *fields, size_t count, const char *also)
+{
+    bool found = also && strcmp(name, also) == 0;
+    for (size_t i = 0; !found && i < count; i++) found = strcmp(name, fields[i].name) == 0;
+    return found;
+}
+
+bo_status bo_fields_read(bo_context *context, const char *where, const bo_field *fields, size_t count, bool strict,
+                         const char *also, const cJSON *json, void *object)
+{
+    const cJSON *item;
+    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);
+    for (size_t i = 0; i < count; i++) {
+        item = cJSON_GetObjectItemCaseSensitive(json, fields[i].name);
+        if (!item && fields[i].required)
+            return bo_fail(context, BO_FORMAT, "%s: \"%s\" is missing", where, fields[i].name);
+        if (!item) continue;
+        const char *expected = read_value(&fields[i], item, (char *)object + fields[i].offset);
+        if (expected) return refuse(context, where, fields[i].name, expected, item);
+    }
+    if (!strict) return BO_OK;
+    cJSON_ArrayForEach(item, json)
+    {
+        if (!known(item->string, fields, count, also))
+            return bo_fail(context, BO_FORMAT, "%s: \"%.60s\" is not known", where, item->string);
+    }
+    return BO_OK;
+}

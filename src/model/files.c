@@ -1,0 +1,223 @@
+/* A model as a folder: config.json, model.safetensors, tokenizer.json. */
+#include "files.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "../features/files.h"
+#include "../io/output.h"
+#include "../text/mapping.h"
+
+/* "folder/name", freed with bo_free. */
+static char *path_in(bo_context *context, const char *folder, const char *name)
+{
+    size_t bytes = strlen(folder) + strlen(name) + 2;
+    char *path = bo_alloc(context, bytes, 1, "a file's name");
+    if (path) snprintf(path, bytes, "%s/%s", folder, name);
+    return path;
+}
+
+/* ---- out ---------------------------------------------------------------------------------------------------------- */
+
+void bo_package_free(bo_package *package)
+{
+    for (size_t i = package->own; i < package->count; i++) bo_free((void *)(uintptr_t)package->tensors[i].name);
+    for (size_t i = 1; i < package->meta_count; i++) { /* the first is "format" */
+        bo_free((void *)(uintptr_t)package->metas[i].key);
+        bo_free((void *)(uintptr_t)package->metas[i].value);
+    }
+    for (size_t i = 0; i < package->owned_count; i++) bo_free(package->owned[i]);
+    bo_free(package->owned);
+    bo_free(package->tensors);
+    bo_free(package->metas);
+    bo_free(package->host);
+    *package = (bo_package){0};
+}
+
+static bo_status pack(bo_context *context, const bo_model *model, bo_package *out)
+{
+    size_t weights = bo_weights_count(model->weights), floats = bo_weights_floats(model->weights);
+    size_t maps = bo_maps_count(model);
+    out->tensors = bo_alloc(context, weights + maps * BO_FEATURES_TENSORS, sizeof *out->tensors, "a model's tensors");
+    out->metas = bo_alloc(context, 1 + maps, sizeof *out->metas, "a model's metadata");
+    out->host = bo_alloc_raw(context, floats, sizeof *out->host, "a model's weights on their way to a file");
+    out->owned = bo_alloc(context, maps, sizeof *out->owned, "a model's maps");
+    if (!out->tensors || !out->metas || !out->host || !out->owned) return BO_MEMORY;
+    out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* what transformers asks for */
+    BO_TRY(bo_weights_backend(model->weights)
+               ->read(context, out->host, bo_weights_data(model->weights), floats * sizeof *out->host));
+    for (size_t i = 0; i < weights; i++) {
+        const bo_weight *weight = bo_weights_at(model->weights, i);
+        bo_tensor *tensor = &out->tensors[out->count++];
+        *tensor = (bo_tensor){.name = weight->name,
+                              .dtype = BO_F32,
+                              .rank = weight->rank,
+                              .data = out->host + weight->offset,
+                              .bytes = weight->rows * weight->columns * sizeof(float)};
+        memcpy(tensor->shape, weight->shape, weight->rank * sizeof *weight->shape);
+    }
+    out->own = out->count;
+    return bo_maps_pack(context, model, out);
+}
+
+static bo_status write_weights(bo_context *context, const bo_model *model, const char *path)
+{
+    bo_package package = {0};
+    bo_status status = pack(context, model, &package);
+    if (status == BO_OK)
+        status = bo_tensors_write(context, path, package.tensors, package.count, package.metas, package.meta_count);
+    bo_package_free(&package);
+    return status;
+}
+
+static bo_status write_config(bo_context *context, const bo_model *model, const char *path)
+{
+    char *json = NULL;
+    bo_output *output = NULL;
+    bo_status status = bo_config_write(context, model, &json);
+    if (status == BO_OK) status = bo_output_open(context, path, &output);
+    if (status == BO_OK) {
+        status = bo_output_write(context, output, json, strlen(json));
+        if (status == BO_OK)
+            status = bo_output_commit(context, output);
+        else
+            bo_output_abandon(output);
+    }
+    bo_free(json);
+    return status;
+}
+
+static bo_status write_tokenizer(bo_context *context, const bo_model *model, const char *path)
+{
+    return model->tokenizer ? bo_tokenizer_save(context, model->tokenizer, path) : BO_OK;
+}
+
+bo_status bo_model_write(bo_context *context, const bo_model *model, const char *folder)
+{
+    static const struct {
+        const char *name;
+        bo_status (*write)(bo_context *, const bo_model *, const char *);
+    } files[] = {
+        {"tokenizer.json", write_tokenizer}, {"config.json", write_config}, {"model.safetensors", write_weights}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *path = path_in(context, folder, files[i].name);
+        if (!path) return BO_MEMORY;
+        bo_status status = files[i].write(context, model, path);
+        bo_free(path);
+        if (status != BO_OK) return status;
+    }
+    return BO_OK;
+}
+
+bo_status bo_model_save(bo_context *context, const bo_model *model, const char *folder)
+{
+    if (!model || !folder || !*folder)
+        return bo_fail(context, BO_INVALID, "model: %s", model ? "no folder was named" : "the model is NULL");
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return bo_fail(context, BO_IO, "%s: cannot be made: %s", folder, strerror(errno));
+    return bo_model_write(context, model, folder);
+}
+
+/* ---- in ----------------------------------------------------------------------------------------------------------- */
+
+/* A configuration may claim any size in a few bytes. Before memory is spent on it, the file must be as large as the
+ * largest weights that go with it (in 16 bits). */
+static bo_status check_claims(bo_context *context, const char *where, const bo_model_desc *d, const char *weights)
+{
+    struct stat about;
+    if (stat(weights, &about) != 0) return bo_fail(context, BO_IO, "%s: %s", weights, strerror(errno));
+    const bo_features_desc *f = &d->attention.features;
+    double width = (double)d->width, heads = (double)(d->heads + d->key_heads) * (double)d->head_dim;
+    double layer = 2 * heads * width + 2 * (double)d->hidden * width;
+    bool drawn = f->features && f->draw != BO_DRAW_HADAMARD && f->function != BO_FUNCTION_TENSORSKETCH &&
+                 f->kernel != BO_KERNEL_POLYNOMIAL;
+    double maps = drawn ? (d->attention.one_draw ? 1 : (double)d->key_heads) * (double)f->features / 2 : 0;
+    double numbers = (double)d->vocab * width + (double)d->layers * (layer + maps);
+    if (d->positions == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
+    if (2 * numbers <= (double)about.st_size) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: promises %.0f numbers or more, but model.safetensors has %.0f bytes", where,
+                   numbers, (double)about.st_size);
+}
+
+/* NULL where the folder has none and bytes would not do. */
+static bo_status load_tokenizer(bo_context *context, const char *folder, const bo_config *config, bo_tokenizer **out)
+{
+    char *path = path_in(context, folder, "tokenizer.json");
+    if (!path) return BO_MEMORY;
+    bool there = access(path, F_OK) == 0;
+    bo_free(path);
+    if (!there && (config->family != BO_FAMILY_BOCHNER || config->desc.vocab < 256)) {
+        bo_log(context, BO_LOG_WARNING, "%s: has no tokenizer.json", folder);
+        return BO_OK;
+    }
+    BO_TRY(bo_tokenizer_load(context, folder, out));
+    if (config->knows_tokenizer && bo_tokenizer_fingerprint(*out) != config->tokenizer_fingerprint)
+        bo_log(context, BO_LOG_WARNING, "%s: tokenizer.json is not the one that the model was made with", folder);
+    return BO_OK;
+}
+
+/* What would be the caller's mistake in a descriptor is the file's here. */
+static bo_status blame_file(bo_context *context, bo_status status, const char *where)
+{
+    if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;
+    return bo_fail(context, BO_FORMAT, "%s: %s", where, bo_context_error(context));
+}
+
+static bo_status read_tensors(bo_context *context, bo_model *model, bo_family family, const char *path)
+{
+    bo_tensors *file;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    bo_status status = bo_model_fill(context, model, family, file);
+    bo_tensors_close(file);
+    return status;
+}
+
+static bo_status load(bo_context *context, const char *folder, const char *config_path, const char *weights_path,
+                      bo_model **out)
+{
+    bo_mapping text;
+    bo_config config;
+    bo_model_desc resolved;
+    bo_tokenizer *tokenizer = NULL;
+    bo_model *model = NULL;
+    BO_TRY(bo_mapping_open(context, config_path, &text));
+    bo_status status = bo_config_read(context, config_path, text.data, text.size, &config);
+    bo_mapping_close(&text);
+    if (status == BO_OK) status = load_tokenizer(context, folder, &config, &tokenizer);
+    if (status == BO_OK)
+        status = blame_file(context, bo_model_resolve(context, &config.desc, tokenizer, &resolved), config_path);
+    if (status == BO_OK) status = check_claims(context, config_path, &resolved, weights_path);
+    if (status == BO_OK)
+        status = blame_file(context, bo_model_build(context, &config.desc, tokenizer, &model), config_path);
+    if (status == BO_OK) status = read_tensors(context, model, config.family, weights_path);
+    if (status != BO_OK) {
+        bo_model_destroy(model);
+        bo_tokenizer_destroy(tokenizer);
+        return status;
+    }
+    model->owned = tokenizer;
+    *out = model;
+    return BO_OK;
+}
+
+bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    *out = NULL;
+    if (!folder || !*folder) return bo_fail(context, BO_INVALID, "model: no folder was named");
+    char *config = path_in(context, folder, "config.json"), *weights = path_in(context, folder, "model.safetensors");
+    bo_status status = config && weights ? load(context, folder, config, weights, out) : BO_MEMORY;
+    bo_free(config);
+    bo_free(weights);
+    return status;
+}
+
+bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)
+{
+    char *path = path_in(context, folder, "model.safetensors");
+    if (!path) return BO_MEMORY;
+    bo_status status = read_tensors(context, model, BO_FAMILY_BOCHNER, path);
+    bo_free(path);
+    return status;
+}
