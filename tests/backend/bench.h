@@ -1,0 +1,241 @@
+/* A bench: an operation with its operands in memory that tells on whoever reads or writes beside it.
+ *
+ * Every block has guards on both sides that must stay as they were; they are NANs (or -1), so that reading them shows too,
+ * and with AddressSanitizer they may not be touched at all. What is to be written is NAN before, and scratch is garbage. */
+#ifndef BO_TEST_BACKEND_BENCH_H
+#define BO_TEST_BACKEND_BENCH_H
+
+#include "truth.h"
+#include "base/counting.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes)   ((void)(at), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#endif
+
+enum { BLOCK_GUARD = 128, BLOCK_POISON = 0xFF };
+
+/* Invariant: data is NULL and there is no memory where bytes is 0. */
+typedef struct block {
+    size_t bytes;
+    unsigned char *memory, *data, *copy;
+} block;
+
+static inline size_t block_room(const block *b)
+{
+    return (b->bytes + 63) / 64 * 64 + 2 * (size_t)BLOCK_GUARD;
+}
+
+static inline block block_make(size_t bytes, unsigned char fill)
+{
+    block b = {.bytes = bytes};
+    if (!bytes) return b;
+    b.memory = aligned_alloc(64, block_room(&b)), b.copy = malloc(bytes);
+    assert_true(b.memory && b.copy);
+    b.data = b.memory + BLOCK_GUARD;
+    memset(b.memory, BLOCK_POISON, block_room(&b));
+    memset(b.data, fill, bytes);
+    ASAN_POISON_MEMORY_REGION(b.memory, BLOCK_GUARD);
+    ASAN_POISON_MEMORY_REGION(b.data + bytes, block_room(&b) - BLOCK_GUARD - bytes);
+    return b;
+}
+
+/* Fails where a guard has changed. */
+static inline void block_check(const block *b, const char *name, const char *what)
+{
+    if (!b->bytes) return;
+    ASAN_UNPOISON_MEMORY_REGION(b->memory, block_room(b));
+    for (size_t i = 0; i < block_room(b); i++) {
+        bool guard = i < BLOCK_GUARD || i >= BLOCK_GUARD + b->bytes;
+        if (guard && b->memory[i] != BLOCK_POISON)
+            fail_msg("%s: byte %td of %s was written, which has %zu", name, (ptrdiff_t)i - BLOCK_GUARD, what, b->bytes);
+    }
+    ASAN_POISON_MEMORY_REGION(b->memory, BLOCK_GUARD);
+    ASAN_POISON_MEMORY_REGION(b->data + b->bytes, block_room(b) - BLOCK_GUARD - b->bytes);
+}
+
+static inline void block_drop(block *b)
+{
+    if (b->memory) ASAN_UNPOISON_MEMORY_REGION(b->memory, block_room(b));
+    free(b->memory);
+    free(b->copy);
+    *b = (block){0};
+}
+
+static inline void block_remember(block *b)
+{
+    if (b->bytes) memcpy(b->copy, b->data, b->bytes);
+}
+
+static inline void block_same(const block *b, const char *name, const char *what)
+{
+    if (b->bytes && memcmp(b->copy, b->data, b->bytes)) fail_msg("%s: %s changed", name, what);
+}
+
+static inline block block_of_doubles(const double *x, size_t count)
+{
+    block b = block_make(count * sizeof(float), BLOCK_POISON);
+    for (size_t i = 0; i < count; i++) ((float *)b.data)[i] = (float)x[i];
+    block_remember(&b);
+    return b;
+}
+
+/* ---- the bench ------------------------------------------------------------------------------------------------------ */
+
+typedef struct bench {
+    const op_case *c;
+    const bo_op *op;
+    bo_context *context;
+    bo_op_call call;
+    block in[BO_OP_INPUTS], out[BO_OP_OUTPUTS], dout[BO_OP_OUTPUTS], din[BO_OP_INPUTS], saved, scratch;
+    unsigned char garbage; /* in scratch and saved, beforehand */
+    counting *counted;     /* what the context allocates; NULL: nobody knows */
+} bench;
+
+static inline void bench_try(const bench *b, bo_status status, const char *what)
+{
+    if (status != BO_OK)
+        fail_msg("%s: %s: %s: %s", b->c->name, what, bo_status_string(status), bo_context_error(b->context));
+}
+
+/* Operands as the case has them; shape() must find the same outputs as the oracle. */
+static inline bench bench_make(bo_context *context, const bo_op *op, const op_case *c, const plain_op *plain,
+                               const op_truth *t, unsigned char garbage)
+{
+    bench b = {.c = c, .op = op, .context = context, .garbage = garbage};
+    b.call.attributes = c->attributes, b.call.inputs = plain->inputs, b.call.pass = &c->pass;
+    for (size_t k = 0; k < plain->inputs; k++) {
+        const plain_tensor *p = &plain->in[k];
+        b.call.in[k] = (bo_operand){.element = p->element, .rows = p->rows, .columns = p->columns};
+    }
+    bench_try(&b, op->shape(context, &b.call), "shape");
+    if (b.call.outputs != plain->outputs)
+        fail_msg("%s: shape finds %zu outputs, there are %zu", c->name, b.call.outputs, plain->outputs);
+    for (size_t o = 0; o < plain->outputs; o++) {
+        const bo_operand *found = &b.call.out[o];
+        const plain_tensor *p = &plain->out[o];
+        if (found->rows != p->rows || found->columns != p->columns || found->element != BO_ELEMENT_FLOAT32)
+            fail_msg("%s: shape finds output %zu to be %zu x %zu, it is %zu x %zu floats", c->name, o, found->rows,
+                     found->columns, p->rows, p->columns);
+        b.out[o] = block_make(plain_count(p) * sizeof(float), BLOCK_POISON);
+        b.dout[o] = block_of_doubles(t->dout[o], plain_count(p));
+    }
+    for (size_t k = 0; k < plain->inputs; k++) {
+        const plain_tensor *p = &plain->in[k];
+        b.in[k] = p->index ? block_make(plain_count(p) * sizeof(int32_t), 0) : block_of_doubles(p->x, plain_count(p));
+        if (p->index) memcpy(b.in[k].data, p->index, b.in[k].bytes);
+        block_remember(&b.in[k]);
+        if (t->has[k]) b.din[k] = block_make(plain_count(p) * sizeof(float), BLOCK_POISON);
+    }
+    return b;
+}
+
+static inline void bench_drop(bench *b)
+{
+    for (size_t i = 0; i < BO_OP_INPUTS; i++) {
+        block_drop(&b->in[i]);
+        block_drop(&b->din[i]);
+    }
+    for (size_t i = 0; i < BO_OP_OUTPUTS; i++) {
+        block_drop(&b->out[i]);
+        block_drop(&b->dout[i]);
+    }
+    block_drop(&b->saved);
+    block_drop(&b->scratch);
+}
+
+/* Nobody has written where nothing was to be written. */
+static inline void bench_check(const bench *b, const char *when)
+{
+    char what[64];
+    for (size_t i = 0; i < BO_OP_INPUTS; i++) {
+        snprintf(what, sizeof what, "input %zu in %s", i, when);
+        block_check(&b->in[i], b->c->name, what);
+        block_same(&b->in[i], b->c->name, what);
+        snprintf(what, sizeof what, "gradient %zu in %s", i, when);
+        block_check(&b->din[i], b->c->name, what);
+    }
+    for (size_t i = 0; i < BO_OP_OUTPUTS; i++) {
+        snprintf(what, sizeof what, "output %zu in %s", i, when);
+        block_check(&b->out[i], b->c->name, what);
+        snprintf(what, sizeof what, "gradient of output %zu in %s", i, when);
+        block_check(&b->dout[i], b->c->name, what);
+        block_same(&b->dout[i], b->c->name, what);
+    }
+    snprintf(what, sizeof what, "saved in %s", when);
+    block_check(&b->saved, b->c->name, what);
+    snprintf(what, sizeof what, "scratch in %s", when);
+    block_check(&b->scratch, b->c->name, what);
+}
+
+typedef bo_status (*bench_direction)(bo_context *context, const bo_op_call *call);
+
+/* One call, which may not allocate. */
+static inline void bench_call(const bench *b, bench_direction direction, const char *what)
+{
+    size_t before = b->counted ? atomic_load(&b->counted->calls) : 0;
+    bench_try(b, direction(b->context, &b->call), what);
+    size_t now = b->counted ? atomic_load(&b->counted->calls) : 0;
+    if (now != before) fail_msg("%s: %s allocates %zu times", b->c->name, what, now - before);
+    bench_check(b, what);
+}
+
+/* ---- runs ----------------------------------------------------------------------------------------------------------- */
+
+/* Room for one call, asked for before anything has memory; in backward what forward saved stays. */
+static inline void bench_rooms(bench *b, bool gradients, bool backward)
+{
+    size_t saved = 0, scratch = 0;
+    for (size_t k = 0; k < b->call.inputs; k++) b->call.in[k].data = NULL;
+    for (size_t o = 0; o < b->call.outputs; o++) b->call.out[o].data = NULL;
+    bench_try(b, b->op->sizes(b->context, &b->call, gradients, &saved, &scratch), "sizes");
+    block_drop(&b->scratch);
+    b->scratch = block_make(scratch, b->garbage);
+    if (backward && saved != b->saved.bytes)
+        fail_msg("%s: %zu bytes are saved by forward, %zu for backward", b->c->name, b->saved.bytes, saved);
+    if (!backward) {
+        block_drop(&b->saved);
+        b->saved = block_make(saved, b->garbage);
+    }
+    b->call.saved = b->saved.data, b->call.scratch = b->scratch.data;
+}
+
+static inline void bench_forward(bench *b, bool gradients)
+{
+    for (size_t k = 0; k < b->call.inputs; k++) b->call.din[k] = NULL, b->call.add[k] = false;
+    for (size_t o = 0; o < b->call.outputs; o++) b->call.dout[o] = NULL;
+    bench_rooms(b, gradients, false);
+    for (size_t k = 0; k < b->call.inputs; k++) b->call.in[k].data = b->in[k].data;
+    for (size_t o = 0; o < b->call.outputs; o++) {
+        b->call.out[o].data = b->out[o].data;
+        memset(b->out[o].data, BLOCK_POISON, b->out[o].bytes);
+    }
+    bench_call(b, b->op->forward, "forward");
+}
+
+/* Bits: gradients that are wanted, those that are added, outputs whose gradient is there. What backward says it does not
+ * read is not there. */
+static inline void bench_backward(bench *b, unsigned wanted, unsigned added, unsigned given)
+{
+    for (size_t k = 0; k < b->call.inputs; k++) {
+        b->call.din[k] = wanted >> k & 1 ? b->din[k].data : NULL;
+        b->call.add[k] = added >> k & 1;
+    }
+    for (size_t o = 0; o < b->call.outputs; o++) b->call.dout[o] = given >> o & 1 ? b->dout[o].data : NULL;
+    bench_rooms(b, true, true);
+    for (size_t k = 0; k < b->call.inputs; k++)
+        b->call.in[k].data = b->op->reads_inputs >> k & 1 ? b->in[k].data : NULL;
+    for (size_t o = 0; o < b->call.outputs; o++) {
+        bool there = b->op->reads_outputs >> o & 1 || b->op->forward_in_backward;
+        b->call.out[o].data = there ? b->out[o].data : NULL;
+        if (b->op->forward_in_backward) memset(b->out[o].data, BLOCK_POISON, b->out[o].bytes);
+        block_remember(&b->out[o]);
+    }
+    bench_call(b, b->op->backward, "backward");
+    for (size_t o = 0; !b->op->forward_in_backward && o < b->call.outputs; o++)
+        block_same(&b->out[o], b->c->name, "an output in backward");
+}
+
+#endif

@@ -1,0 +1,87 @@
+/* The cases of the operations that are matrix products: linear layers, and cross-entropy with its projection. */
+#ifndef BO_TEST_BACKEND_CASES_MATRIX_H
+#define BO_TEST_BACKEND_CASES_MATRIX_H
+
+#include "cases.h"
+
+/* x, the weights (a little wider from one to the next), their biases, and what is added. */
+static inline void case_linear(op_visitor visit, void *user, op_case c, bo_linear_attributes a, size_t rows, size_t in,
+                               size_t out)
+{
+    c.op = BO_OP_LINEAR, c.attributes = &a, c.inputs = 1;
+    c.in[0] = (op_input){.rows = rows, .columns = in};
+    for (size_t i = 0; i < a.weights; i++) c.in[c.inputs++] = (op_input){.rows = out + i * 3, .columns = in, .a = 0.5};
+    for (size_t i = 0; a.bias && i < a.weights; i++)
+        c.in[c.inputs++] = (op_input){.rows = 1, .columns = out + i * 3, .b = 0.3};
+    if (a.residual) c.in[c.inputs++] = (op_input){.rows = rows, .columns = out};
+    visit(user, &c);
+}
+
+static inline void cases_linear(op_visitor visit, void *user)
+{
+    static const size_t shapes[][3] = {{1, 1, 1}, {1, 19, 5}, {7, 3, 9}, {6, 17, 4}, {16, 8, 16}, {2, 1, 33}};
+    static const size_t large[][3] = {{1, 200, 300}, {133, 70, 65}, {40, 130, 48}, {300, 16, 16}, {5, 300, 33}};
+    char name[128];
+    for (size_t weights = 1; weights <= 4; weights++)
+        for (unsigned bits = 0; bits < (weights == 1 ? 4U : 2U); bits++) {
+            bo_linear_attributes a = {.weights = weights, .bias = bits & 1, .residual = bits & 2};
+            op_case c = {.seed = weights};
+            for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++) {
+                const size_t *s = shapes[n];
+                c.name = CASE_NAME("linear, %zu weights, bits %u, %zu x %zu to %zu", weights, bits, s[0], s[1], s[2]);
+                case_linear(visit, user, c, a, s[0], s[1], s[2]);
+            }
+            c.large = true;
+            for (size_t n = 0; n < sizeof large / sizeof *large; n++) {
+                const size_t *s = large[(n + weights) % 5];
+                if (weights > 1 && n > 1) break; /* two of them are enough */
+                c.name = CASE_NAME("linear, %zu weights, bits %u, %zu x %zu to %zu", weights, bits, s[0], s[1], s[2]);
+                case_linear(visit, user, c, a, s[0], s[1], s[2]);
+            }
+        }
+}
+
+static inline op_case case_cross_entropy(const char *name, const bo_cross_entropy_attributes *a, size_t rows,
+                                         size_t width, size_t vocab, op_law targets)
+{
+    return (op_case){.name = name,
+                     .op = BO_OP_CROSS_ENTROPY,
+                     .attributes = a,
+                     .inputs = 3,
+                     .in = {{.rows = rows, .columns = width},
+                            {.rows = vocab, .columns = width, .a = 0.7},
+                            {.law = targets, .rows = rows, .columns = 1, .a = (double)vocab}},
+                     .seed = rows};
+}
+
+static inline void cases_cross_entropy(op_visitor visit, void *user)
+{
+    static const size_t shapes[][3] = {{1, 1, 2}, {4, 5, 7}, {9, 3, 17}, {3, 16, 33}, {12, 8, 4}, {2, 4, 1}};
+    static const size_t large[][3] = {{70, 24, 517}, {3, 33, 1501}, {261, 16, 40}};
+    static const op_law laws[] = {LAW_BELOW, LAW_TARGETS, LAW_FEW, LAW_NOBODY};
+    static const bo_cross_entropy_attributes plain = {0}, scaled = {.scale = 0.37};
+    char name[128];
+    for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
+        for (size_t law = 0; law < 4; law++) {
+            const size_t *s = shapes[n];
+            op_case c = case_cross_entropy(CASE_NAME("cross-entropy, %zu x %zu of %zu, law %zu", s[0], s[1], s[2], law),
+                                           (n + law) % 2 ? &scaled : &plain, s[0], s[1], s[2], laws[law]);
+            visit(user, &c);
+        }
+    for (size_t n = 0; n < sizeof large / sizeof *large; n++) {
+        const size_t *s = large[n];
+        op_case c = case_cross_entropy(CASE_NAME("cross-entropy, %zu x %zu of %zu", s[0], s[1], s[2]),
+                                       n % 2 ? &scaled : &plain, s[0], s[1], s[2], laws[n % 3]);
+        c.large = true;
+        visit(user, &c);
+    }
+    for (size_t n = 0; n < 2; n++) { /* logits of some hundreds, of one sign or both */
+        op_case c =
+            case_cross_entropy(CASE_NAME("cross-entropy of large logits, %zu", n), &plain, 5, 6, 11, LAW_TARGETS);
+        c.in[0].a = 9, c.in[1].a = 20, c.in[1].b = n ? 30 : 0, c.step = 1e-4;
+        if (n) c.in[0].law = LAW_UNIFORM, c.in[0].a = 5, c.in[0].b = 9;
+        visit(user, &c);
+    }
+}
+
+#endif

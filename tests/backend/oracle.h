@@ -1,0 +1,326 @@
+/* A second opinion on every operation of a backend but attention: its definition in backend.h, in double, loop by loop.
+ * Nothing here is fast, fused or shared with the library; that is the point. Gradients are not here at all: differences
+ * of these functions are the truth (truth.h). */
+#ifndef BO_TEST_BACKEND_ORACLE_H
+#define BO_TEST_BACKEND_ORACLE_H
+
+#include "testing.h"
+#include "backend/backend.h"
+
+/* rows x columns numbers: `x`, or for int32 `index`. */
+typedef struct plain_tensor {
+    bo_element element;
+    size_t rows, columns;
+    double *x;
+    int32_t *index;
+} plain_tensor;
+
+/* One operation with its operands; `mask` is dropout's, which is anybody's choice: 0 or 1 for each number. */
+typedef struct plain_op {
+    bo_op_kind kind;
+    const void *attributes;
+    size_t inputs, outputs;
+    plain_tensor in[BO_OP_INPUTS], out[BO_OP_OUTPUTS];
+    const double *mask;
+} plain_op;
+
+static inline double *plain_zeros(size_t count)
+{
+    double *array = calloc(count ? count : 1, sizeof *array);
+    assert_non_null(array);
+    return array;
+}
+
+static inline size_t plain_count(const plain_tensor *tensor)
+{
+    return tensor->rows * tensor->columns;
+}
+
+static inline double plain_at(const plain_tensor *tensor, size_t row, size_t column)
+{
+    return tensor->x[row * tensor->columns + column];
+}
+
+/* ---- functions of one number -------------------------------------------------------------------------------------- */
+
+/* log(1 + exp(x)) without leaving double. */
+static inline double plain_softplus(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
+static inline double plain_function(bo_unary function, double x)
+{
+    const double pi = 3.14159265358979323846;
+    switch (function) {
+    case BO_UNARY_GELU: /* Φ(x) = erfc(-x/√2) / 2 */
+        return x * erfc(-x / sqrt(2)) / 2;
+    case BO_UNARY_GELU_TANH:
+        return x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)));
+    case BO_UNARY_RELU2:
+        return x > 0 ? x * x : 0;
+    case BO_UNARY_SILU:
+        return x / (1 + exp(-x));
+    case BO_UNARY_RELU:
+        return x > 0 ? x : 0;
+    case BO_UNARY_TANH:
+        return tanh(x);
+    case BO_UNARY_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case BO_UNARY_LOG_SIGMOID:
+        return -plain_softplus(-x);
+    case BO_UNARY_SOFTPLUS:
+        return plain_softplus(x);
+    case BO_UNARY_EXP:
+        return exp(x);
+    case BO_UNARY_IDENTITY:
+        return x;
+    case BO_UNARY_COUNT:
+        break;
+    }
+    fail_msg("function %d is not known to the oracle", (int)function);
+    return NAN;
+}
+
+static inline void plain_unary(plain_op *op)
+{
+    const bo_unary_attributes *a = op->attributes;
+    double factor = a->factor != 0 ? a->factor : 1;
+    for (size_t i = 0; i < plain_count(&op->in[0]); i++)
+        op->out[0].x[i] = factor * plain_function(a->function, op->in[0].x[i]) + a->offset;
+}
+
+static inline void plain_glu(plain_op *op)
+{
+    const bo_unary_attributes *a = op->attributes;
+    double factor = a->factor != 0 ? a->factor : 1;
+    for (size_t i = 0; i < plain_count(&op->in[0]); i++)
+        op->out[0].x[i] = factor * plain_function(a->function, op->in[0].x[i]) * op->in[1].x[i];
+}
+
+static inline void plain_add(plain_op *op)
+{
+    for (size_t i = 0; i < plain_count(&op->in[0]); i++) op->out[0].x[i] = op->in[0].x[i] + op->in[1].x[i];
+}
+
+static inline void plain_dropout(plain_op *op)
+{
+    const bo_dropout_attributes *a = op->attributes;
+    for (size_t i = 0; i < plain_count(&op->in[0]); i++)
+        op->out[0].x[i] = op->mask ? op->in[0].x[i] * op->mask[i] / (1 - a->rate) : op->in[0].x[i];
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+
+static inline void plain_embed(plain_op *op)
+{
+    const plain_tensor *table = &op->in[1];
+    for (size_t r = 0; r < op->in[0].rows; r++)
+        for (size_t c = 0; c < table->columns; c++)
+            op->out[0].x[r * table->columns + c] = plain_at(table, (size_t)op->in[0].index[r], c);
+}
+
+/* base^(-2i / width), and position times that, less whole turns: at positions up to 2³¹ a double would have only the
+ * first digits of it. */
+static inline long double plain_frequency(size_t i, size_t width, double base)
+{
+    return powl((long double)base, -2 * (long double)i / (long double)width);
+}
+
+static inline double plain_angle(int32_t position, long double frequency)
+{
+    const long double pi = 3.14159265358979323846264338327950288L;
+    return (double)remainderl((long double)position * frequency, 2 * pi);
+}
+
+/* sin of even columns, cos of odd ones, of p / 10000^(2i / w) for columns 2i and 2i + 1. */
+static inline void plain_sinusoids(plain_op *op)
+{
+    size_t width = op->in[0].columns;
+    for (size_t c = 0; c < width; c++) {
+        long double frequency = plain_frequency(c / 2, width, 10000);
+        for (size_t r = 0; r < op->in[0].rows; r++) {
+            double angle = plain_angle(op->in[1].index[r], frequency);
+            op->out[0].x[r * width + c] = plain_at(&op->in[0], r, c) + (c % 2 ? cos(angle) : sin(angle));
+        }
+    }
+}
+
+static inline void plain_position(plain_op *op)
+{
+    size_t width = op->in[0].columns;
+    if (((const bo_position_attributes *)op->attributes)->kind == BO_POSITION_SINUSOIDAL) {
+        plain_sinusoids(op);
+        return;
+    }
+    for (size_t r = 0; r < op->in[0].rows; r++)
+        for (size_t c = 0; c < width; c++)
+            op->out[0].x[r * width + c] =
+                plain_at(&op->in[0], r, c) + plain_at(&op->in[2], (size_t)op->in[1].index[r], c);
+}
+
+/* y_i = x W_iᵀ + b_i + r */
+static inline void plain_linear(plain_op *op)
+{
+    const bo_linear_attributes *a = op->attributes;
+    const plain_tensor *x = &op->in[0];
+    for (size_t i = 0; i < a->weights; i++) {
+        const plain_tensor *w = &op->in[1 + i], *b = a->bias ? &op->in[1 + a->weights + i] : NULL;
+        const plain_tensor *residual = a->residual ? &op->in[op->inputs - 1] : NULL;
+        for (size_t r = 0; r < x->rows; r++)
+            for (size_t o = 0; o < w->rows; o++) {
+                double sum = (b ? b->x[o] : 0) + (residual ? plain_at(residual, r, o) : 0);
+                for (size_t c = 0; c < x->columns; c++) sum += plain_at(x, r, c) * plain_at(w, o, c);
+                op->out[i].x[r * w->rows + o] = sum;
+            }
+    }
+}
+
+static inline void plain_norm_group(const bo_norm_attributes *a, const double *x, const double *gain,
+                                    const double *bias, double *y)
+{
+    double mean = 0, square = 0;
+    for (size_t c = 0; a->kind == BO_NORMALISE_LAYER && c < a->width; c++) mean += x[c] / (double)a->width;
+    for (size_t c = 0; c < a->width; c++) square += (x[c] - mean) * (x[c] - mean) / (double)a->width;
+    for (size_t c = 0; c < a->width; c++)
+        y[c] = (x[c] - mean) / sqrt(square + a->epsilon) * (gain ? gain[c] : 1) + (bias ? bias[c] : 0);
+}
+
+static inline void plain_norm(plain_op *op)
+{
+    const bo_norm_attributes *a = op->attributes;
+    const double *gain = a->gain ? op->in[1].x : NULL, *bias = a->bias ? op->in[op->inputs - 1].x : NULL;
+    for (size_t at = 0; at < plain_count(&op->in[0]); at += a->width)
+        plain_norm_group(a, op->in[0].x + at, gain, bias, op->out[0].x + at);
+}
+
+/* Pair i of the head that begins at x turns by an angle. */
+static inline void plain_rope_pair(const bo_rope_attributes *a, size_t i, double angle, const double *x, double *y)
+{
+    size_t rotated = a->rotated ? a->rotated : a->dim;
+    size_t first = a->layout == BO_ROPE_HALVES ? i : 2 * i;
+    size_t second = a->layout == BO_ROPE_HALVES ? i + rotated / 2 : 2 * i + 1;
+    y[first] = x[first] * cos(angle) - x[second] * sin(angle);
+    y[second] = x[first] * sin(angle) + x[second] * cos(angle);
+}
+
+static inline void plain_rope(plain_op *op)
+{
+    const bo_rope_attributes *a = op->attributes;
+    size_t count = plain_count(&op->in[0]), width = op->in[0].columns, rotated = a->rotated ? a->rotated : a->dim;
+    for (size_t i = 0; i < count; i++) op->out[0].x[i] = op->in[0].x[i];
+    for (size_t i = 0; i < rotated / 2; i++) {
+        long double frequency = plain_frequency(i, rotated, a->base != 0 ? a->base : 10000);
+        for (size_t at = 0; at < count; at += a->dim) {
+            double angle = plain_angle(op->in[1].index[at / width], frequency);
+            plain_rope_pair(a, i, angle, op->in[0].x + at, op->out[0].x + at);
+        }
+    }
+}
+
+/* ---- losses ---------------------------------------------------------------------------------------------------------- */
+
+/* log Σ exp(x_i) */
+static inline double plain_log_sum(size_t count, const double *x)
+{
+    double top = -INFINITY, sum = 0;
+    for (size_t i = 0; i < count; i++) top = fmax(top, x[i]);
+    for (size_t i = 0; i < count; i++) sum += exp(x[i] - top);
+    return top + log(sum);
+}
+
+static inline void plain_cross_entropy(plain_op *op)
+{
+    const bo_cross_entropy_attributes *a = op->attributes;
+    const plain_tensor *x = &op->in[0], *w = &op->in[1];
+    double scale = a->scale != 0 ? a->scale : 1, sum = 0, *logits = plain_zeros(w->rows);
+    size_t counted = 0;
+    for (size_t r = 0; r < x->rows; r++) {
+        int32_t target = op->in[2].index[r];
+        op->out[1].x[r] = 0;
+        if (target < 0) continue;
+        for (size_t v = 0; v < w->rows; v++) {
+            logits[v] = 0;
+            for (size_t c = 0; c < x->columns; c++) logits[v] += scale * plain_at(x, r, c) * plain_at(w, v, c);
+        }
+        sum += op->out[1].x[r] = plain_log_sum(w->rows, logits) - logits[target];
+        counted++;
+    }
+    op->out[0].x[0] = counted ? sum / (double)counted : 0;
+    free(logits);
+}
+
+/* KL(softmax(t) | softmax(p)) of one row. */
+static inline double plain_divergence(size_t count, const double *p, const double *t)
+{
+    double sum = 0, log_p = plain_log_sum(count, p), log_t = plain_log_sum(count, t);
+    for (size_t i = 0; i < count; i++) sum += exp(t[i] - log_t) * ((t[i] - log_t) - (p[i] - log_p));
+    return sum;
+}
+
+static inline double plain_loss_of(bo_loss_kind kind, double p, double t)
+{
+    switch (kind) {
+    case BO_LOSS_KIND_MSE:
+        return (p - t) * (p - t);
+    case BO_LOSS_KIND_L1:
+        return fabs(p - t);
+    case BO_LOSS_KIND_BCE:
+        return t * plain_softplus(-p) + (1 - t) * plain_softplus(p);
+    case BO_LOSS_KIND_KL:
+    case BO_LOSS_KIND_COUNT:
+        break;
+    }
+    fail_msg("loss %d is not known to the oracle", (int)kind);
+    return NAN;
+}
+
+static inline void plain_loss(plain_op *op)
+{
+    const bo_loss_attributes *a = op->attributes;
+    const plain_tensor *p = &op->in[0], *t = &op->in[1];
+    bool rows = a->kind == BO_LOSS_KIND_KL;
+    size_t terms = rows ? p->rows : plain_count(p);
+    double sum = 0;
+    for (size_t i = 0; i < terms; i++)
+        sum += rows ? plain_divergence(p->columns, p->x + i * p->columns, t->x + i * p->columns)
+                    : plain_loss_of(a->kind, p->x[i], t->x[i]);
+    op->out[0].x[0] = sum / (double)terms;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------------------------------- */
+
+/* Rows and columns of the outputs and their number. */
+static inline void plain_shape(plain_op *op)
+{
+    size_t rows = op->in[0].rows, columns = op->in[0].columns;
+    op->outputs = 1;
+    if (op->kind == BO_OP_EMBED) columns = op->in[1].columns;
+    if (op->kind == BO_OP_LOSS || op->kind == BO_OP_CROSS_ENTROPY) rows = columns = 1;
+    op->out[0].rows = rows, op->out[0].columns = columns;
+    if (op->kind == BO_OP_CROSS_ENTROPY) {
+        op->outputs = 2;
+        op->out[1].rows = op->in[0].rows, op->out[1].columns = 1;
+    }
+    if (op->kind != BO_OP_LINEAR) return;
+    op->outputs = ((const bo_linear_attributes *)op->attributes)->weights;
+    for (size_t i = 0; i < op->outputs; i++) op->out[i].rows = rows, op->out[i].columns = op->in[1 + i].rows;
+}
+
+typedef void (*plain_forward_fn)(plain_op *op);
+
+/* NULL: this oracle does not know it (attention has one of its own). */
+static inline plain_forward_fn plain_forward_of(bo_op_kind kind)
+{
+    static const plain_forward_fn all[BO_OP_COUNT] = {
+        [BO_OP_EMBED] = plain_embed,     [BO_OP_POSITION] = plain_position,
+        [BO_OP_LINEAR] = plain_linear,   [BO_OP_NORM] = plain_norm,
+        [BO_OP_DROPOUT] = plain_dropout, [BO_OP_ROPE] = plain_rope,
+        [BO_OP_UNARY] = plain_unary,     [BO_OP_GLU] = plain_glu,
+        [BO_OP_ADD] = plain_add,         [BO_OP_CROSS_ENTROPY] = plain_cross_entropy,
+        [BO_OP_LOSS] = plain_loss,
+    };
+    return all[kind];
+}
+
+#endif

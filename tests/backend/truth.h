@@ -1,0 +1,255 @@
+/* What an operation should give, and how far from it float32 may be.
+ *
+ * Gradients are central differences of the oracle, of fourth order (the error of a step h is h⁴/30 of the fifth
+ * derivative), output by output: dout of one output at a time, so that any of them may be left out.
+ *
+ * Tolerances are not chosen: the oracle is asked again with every number it is given changed by a random relative 2⁻²¹,
+ * eight units of float32's rounding, and the library may be off by as much as the answer then moves, times SLACK for the
+ * luck of few draws, and by the rounding of sums of as many terms as a side of an operand has. */
+#ifndef BO_TEST_BACKEND_TRUTH_H
+#define BO_TEST_BACKEND_TRUTH_H
+
+#include "case.h"
+
+#define TRUTH_NOISE 0x1p-21
+enum { TRUTH_SLACK = 12, TRUTH_SHAKES = 2, TRUTH_DIRECTIONS = 3, TRUTH_PLACES = 5 };
+
+/* An array of truths, by rows, and the room around each. NAN: nobody has asked. */
+typedef struct truth_array {
+    size_t rows, columns;
+    double *value, *shaken[TRUTH_SHAKES], *room;
+} truth_array;
+
+/* u: a direction in the input; value[0]: <dout, derivative of the output along u>. */
+typedef struct truth_direction {
+    double *u;
+    truth_array along[BO_OP_OUTPUTS];
+} truth_direction;
+
+typedef struct op_truth {
+    size_t inputs, outputs;
+    bool has[BO_OP_INPUTS];    /* a gradient … */
+    double size[BO_OP_INPUTS]; /* … whose largest number this is */
+    truth_array out[BO_OP_OUTPUTS], gradient[BO_OP_OUTPUTS][BO_OP_INPUTS];
+    size_t directions;
+    truth_direction direction[BO_OP_INPUTS][TRUTH_DIRECTIONS];
+    double *dout[BO_OP_OUTPUTS];
+} op_truth;
+
+static inline truth_array truth_array_make(size_t rows, size_t columns)
+{
+    size_t count = rows * columns;
+    truth_array a = {.rows = rows, .columns = columns, .value = plain_zeros(count), .room = plain_zeros(count)};
+    for (size_t s = 0; s < TRUTH_SHAKES; s++) a.shaken[s] = plain_zeros(count);
+    for (size_t i = 0; i < count; i++) a.value[i] = NAN;
+    return a;
+}
+
+static inline void truth_array_drop(truth_array *a)
+{
+    free(a->value);
+    free(a->room);
+    for (size_t s = 0; s < TRUTH_SHAKES; s++) free(a->shaken[s]);
+}
+
+/* Row by row: what shaking does to this row, or a quarter of what it does to the worst one; and rounding of results that
+ * `terms` terms are added to. fmax ignores NAN. */
+static inline void truth_room(truth_array *a, size_t terms, double cancelling)
+{
+    double worst = 0, largest = 0;
+    for (size_t i = 0; i < a->rows * a->columns; i++) {
+        for (size_t s = 0; s < TRUTH_SHAKES; s++) worst = fmax(worst, fabs(a->shaken[s][i] - a->value[i]));
+        largest = fmax(largest, fabs(a->value[i]));
+    }
+    for (size_t row = 0; row < a->rows; row++) {
+        double own = 0;
+        for (size_t i = row * a->columns; i < (row + 1) * a->columns; i++)
+            for (size_t s = 0; s < TRUTH_SHAKES; s++) own = fmax(own, fabs(a->shaken[s][i] - a->value[i]));
+        for (size_t i = row * a->columns; i < (row + 1) * a->columns; i++)
+            a->room[i] = TRUTH_SLACK * fmax(own, 0.25 * worst) +
+                         0x1p-23 * fmax(largest, cancelling) * (4 + sqrt((double)terms)) + 1e-36;
+    }
+}
+
+/* ---- differences ----------------------------------------------------------------------------------------------------- */
+
+/* The answer to one question: the oracle at x + h u for four h, and what dout makes of it. `at` < count: u is that unit
+ * vector, else `u`. */
+static inline void truth_derivative(plain_op *op, double *const *dout, double h, size_t k, size_t at, const double *u,
+                                    double *out)
+{
+    static const double steps[4] = {-2, -1, 1, 2}, weights[4] = {1.0 / 12, -8.0 / 12, 8.0 / 12, -1.0 / 12};
+    plain_tensor *t = &op->in[k];
+    size_t count = plain_count(t);
+    double *x = t->x, *moved = plain_zeros(count);
+    for (size_t o = 0; o < op->outputs; o++) out[o] = 0;
+    t->x = moved;
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t j = 0; j < count; j++) moved[j] = x[j] + steps[i] * h * (u ? u[j] : j == at);
+        plain_forward_of(op->kind)(op);
+        for (size_t o = 0; o < op->outputs; o++)
+            for (size_t j = 0; j < plain_count(&op->out[o]); j++)
+                out[o] += weights[i] / h * dout[o][j] * op->out[o].x[j];
+    }
+    t->x = x;
+    free(moved);
+}
+
+/* Which numbers of an input are differentiated by: all, or of large cases corners and a few more. */
+static inline bool truth_asks(const op_case *c, const plain_tensor *t, size_t j)
+{
+    size_t last = plain_count(t) - 1;
+    return !c->large || j == 0 || j == last || j == t->columns - 1 || j % (last / TRUTH_PLACES + 1) == 1;
+}
+
+/* Which of a truth's arrays the oracle is filling in: the truth itself, or one that was shaken. */
+static inline double *truth_slot(truth_array *a, size_t shake)
+{
+    return shake ? a->shaken[shake - 1] : a->value;
+}
+
+static inline void truth_ask_input(const op_case *c, plain_op *op, double *const *dout, op_truth *t, size_t k,
+                                   size_t shake)
+{
+    double h = c->step > 0 ? c->step : 1e-3, found[BO_OP_OUTPUTS];
+    for (size_t j = 0; j < plain_count(&op->in[k]); j++) {
+        if (!truth_asks(c, &op->in[k], j)) continue;
+        truth_derivative(op, dout, h, k, j, NULL, found);
+        for (size_t o = 0; o < op->outputs; o++) truth_slot(&t->gradient[o][k], shake)[j] = found[o];
+    }
+    for (size_t d = 0; d < t->directions; d++) {
+        truth_direction *direction = &t->direction[k][d];
+        truth_derivative(op, dout, h, k, SIZE_MAX, direction->u, found);
+        for (size_t o = 0; o < op->outputs; o++) truth_slot(&direction->along[o], shake)[0] = found[o];
+    }
+}
+
+/* Everything about these operands. */
+static inline void truth_ask(const op_case *c, plain_op *op, double *const *dout, op_truth *t, size_t shake)
+{
+    plain_forward_of(op->kind)(op);
+    for (size_t o = 0; o < op->outputs; o++)
+        memcpy(truth_slot(&t->out[o], shake), op->out[o].x, plain_count(&op->out[o]) * sizeof(double));
+    for (size_t k = 0; k < op->inputs; k++)
+        if (t->has[k]) truth_ask_input(c, op, dout, t, k, shake);
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------------------- */
+
+static inline void truth_fill_normal(double *x, size_t count, uint64_t seed, uint64_t number)
+{
+    bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.backend.truth", number));
+    for (size_t i = 0; i < count; i++) x[i] = (double)(float)bo_rng_normal(&rng);
+}
+
+/* Operands with room for every answer, gradients of floats, and a dout that is drawn. */
+static inline op_truth truth_begin(const op_case *c, const plain_op *op)
+{
+    op_truth t = {.inputs = op->inputs, .outputs = op->outputs, .directions = c->large ? TRUTH_DIRECTIONS : 0};
+    for (size_t o = 0; o < op->outputs; o++) {
+        t.out[o] = truth_array_make(op->out[o].rows, op->out[o].columns);
+        t.dout[o] = plain_zeros(plain_count(&op->out[o]));
+        truth_fill_normal(t.dout[o], plain_count(&op->out[o]), c->seed, o);
+    }
+    for (size_t k = 0; k < op->inputs; k++) {
+        t.has[k] = op->in[k].element == BO_ELEMENT_FLOAT32;
+        if (!t.has[k]) continue;
+        for (size_t o = 0; o < op->outputs; o++) t.gradient[o][k] = truth_array_make(op->in[k].rows, op->in[k].columns);
+        for (size_t d = 0; d < t.directions; d++) {
+            truth_direction *direction = &t.direction[k][d];
+            direction->u = plain_zeros(plain_count(&op->in[k]));
+            truth_fill_normal(direction->u, plain_count(&op->in[k]), c->seed, 100 + k * TRUTH_DIRECTIONS + d);
+            for (size_t o = 0; o < op->outputs; o++) direction->along[o] = truth_array_make(1, 1);
+        }
+    }
+    return t;
+}
+
+static inline size_t truth_terms(const plain_op *op)
+{
+    size_t most = 1;
+    for (size_t k = 0; k < op->inputs; k++) {
+        if (op->in[k].rows > most) most = op->in[k].rows;
+        if (op->in[k].columns > most) most = op->in[k].columns;
+    }
+    return most;
+}
+
+/* Directions of an input are judged together: that one of them moves little is luck. */
+static inline void truth_direction_rooms(op_truth *t, size_t k, size_t terms)
+{
+    for (size_t o = 0; o < t->outputs; o++) {
+        truth_array all = truth_array_make(1, t->directions);
+        for (size_t d = 0; d < t->directions; d++) {
+            all.value[d] = t->direction[k][d].along[o].value[0];
+            for (size_t s = 0; s < TRUTH_SHAKES; s++) all.shaken[s][d] = t->direction[k][d].along[o].shaken[s][0];
+        }
+        truth_room(&all, terms, 0);
+        for (size_t d = 0; d < t->directions; d++) t->direction[k][d].along[o].room[0] = all.room[d];
+        truth_array_drop(&all);
+    }
+}
+
+static inline void truth_rooms(op_truth *t, size_t terms, double cancelling)
+{
+    for (size_t o = 0; o < t->outputs; o++) {
+        truth_room(&t->out[o], terms, 0);
+        for (size_t k = 0; k < t->inputs; k++) {
+            if (!t->has[k]) continue;
+            truth_array *a = &t->gradient[o][k];
+            truth_room(a, terms, cancelling);
+            for (size_t i = 0; i < a->rows * a->columns; i++) t->size[k] = fmax(t->size[k], fabs(a->value[i]));
+        }
+    }
+    for (size_t k = 0; k < t->inputs; k++)
+        if (t->has[k] && t->directions) truth_direction_rooms(t, k, terms);
+}
+
+static inline void truth_shake(double *x, size_t count, uint64_t seed)
+{
+    bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.backend.shake", 0));
+    for (size_t i = 0; i < count; i++) x[i] *= 1 + TRUTH_NOISE * sqrt(3) * (2 * bo_rng_uniform(&rng) - 1);
+}
+
+/* Of the oracle, for every operation but attention. */
+static inline op_truth truth_make(const op_case *c, const double *mask)
+{
+    plain_op op = op_make(c);
+    op.mask = mask;
+    op_truth t = truth_begin(c, &op);
+    truth_ask(c, &op, t.dout, &t, 0);
+    op_drop(&op);
+    for (size_t s = 1; s <= TRUTH_SHAKES; s++) {
+        double *dout[BO_OP_OUTPUTS];
+        op = op_make(c);
+        op.mask = mask;
+        for (size_t k = 0; k < op.inputs; k++)
+            if (t.has[k]) truth_shake(op.in[k].x, plain_count(&op.in[k]), 10 * s + k);
+        for (size_t o = 0; o < op.outputs; o++) {
+            dout[o] = plain_zeros(plain_count(&op.out[o]));
+            memcpy(dout[o], t.dout[o], plain_count(&op.out[o]) * sizeof(double));
+            truth_shake(dout[o], plain_count(&op.out[o]), 1000 * s + o);
+        }
+        truth_ask(c, &op, dout, &t, s);
+        for (size_t o = 0; o < op.outputs; o++) free(dout[o]);
+        if (s == TRUTH_SHAKES) truth_rooms(&t, truth_terms(&op), c->cancelling);
+        op_drop(&op);
+    }
+    return t;
+}
+
+static inline void truth_drop(op_truth *t)
+{
+    for (size_t o = 0; o < t->outputs; o++) {
+        truth_array_drop(&t->out[o]);
+        free(t->dout[o]);
+        for (size_t k = 0; k < t->inputs; k++) truth_array_drop(&t->gradient[o][k]);
+    }
+    for (size_t k = 0; k < t->inputs; k++)
+        for (size_t d = 0; d < t->directions; d++) {
+            free(t->direction[k][d].u);
+            for (size_t o = 0; o < t->outputs; o++) truth_array_drop(&t->direction[k][d].along[o]);
+        }
+}
+
+#endif
