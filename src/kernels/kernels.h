@@ -45,6 +45,12 @@ static inline size_t bo_sliver_s8(const bo_micro_s8 *micro, size_t width, size_t
     return BO_S8_HEAD + (bytes + 63) / 64 * 64;
 }
 
+/* The numbers of a step of AdamW (1711.05101) with the corrections for its start drawn together: keep = 1 - decay, rate / (1
+ * - β₁ᵗ), rest = 1 - β, correction = 1 / √(1 - β₂ᵗ). */
+typedef struct bo_adamw_step {
+    float scale, keep, rate, beta1, rest1, beta2, rest2, correction, epsilon;
+} bo_adamw_step;
+
 enum { BO_GATED_ROWS = 16 }; /* tokens whose gates are multiplied out pair by pair (gated_gradients) */
 
 typedef struct bo_micro_f64 {
@@ -159,6 +165,9 @@ typedef struct bo_kernels {
      * multiple of 8; ldy and ldw are strides. */
     void (*rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                    size_t asked, const double *z, double *w, size_t ldw);
+    /* With h = scale g: m = β₁ m + rest1 h, v = β₂ v + rest2 h², w = keep w - rate m / (√v correction + epsilon). Nothing
+     * overlaps. */
+    void (*adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
     /* y[i] = f(x[i]), and y[i] = f'(x[i]) */
     void (*curve)(bo_curve curve, size_t n, const float *x, float *y);
     void (*curve_slope)(bo_curve curve, size_t n, const float *x, float *y);

@@ -119,11 +119,16 @@ static void check_rule(bo_context *one, bo_context *three, rule_kind kind, size_
 static void test_rules(void **state)
 {
     (void)state;
-    bo_context *one = test_context(1), *three = test_context(3);
-    for (int kind = 0; kind < RULES; kind++)
-        for (size_t c = 0; c < COUNTS; c++) check_rule(one, three, (rule_kind)kind, counts[c]);
-    bo_context_destroy(one);
-    bo_context_destroy(three);
+    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        bo_context *one, *three;
+        if (bo_context_create(&(bo_context_desc){.threads = 1, .isa = isas[i]}, &one) != BO_OK) continue;
+        assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 3, .isa = isas[i]}, &three), BO_OK);
+        for (int kind = 0; kind < RULES; kind++)
+            for (size_t c = 0; c < COUNTS; c++) check_rule(one, three, (rule_kind)kind, counts[c]);
+        bo_context_destroy(one);
+        bo_context_destroy(three);
+    }
 }
 
 static void test_averages(void **state)

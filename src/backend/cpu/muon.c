@@ -3,7 +3,6 @@
  * X has no more rows than columns: a tall matrix is taken transposed, so that A = XXᵀ is as small as can be. */
 #include "updates.h"
 #include <math.h>
-#include "../../kernels/kernels.h"
 #include "../../math/linalg.h"
 #include "../../math/panel.h"
 

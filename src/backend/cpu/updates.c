@@ -1,8 +1,7 @@
 /* Updates of weights on the CPU: one pass over memory each, in blocks of fixed size. The loops are bound by memory, which
- * the compiler's own vectors are enough for. */
+ * the compiler's own vectors are enough for; only AdamW, which divides, has a kernel. */
 #include "updates.h"
 #include <math.h>
-#include "../../kernels/kernels.h"
 #include "../../math/panel.h"
 
 enum {
@@ -72,23 +71,6 @@ static bo_status sum_sizes(bo_context *context, size_t count, const void *x, dou
 }
 
 /* ---- changes in place ---------------------------------------------------------------------------------------------- */
-
-/* u = (m / c₁) / (√v / √c₂ + ε), c_i = 1 - β_iᵗ: 1 / c₁ goes with the rate, 1 / √c₂ is the correction. */
-static bo_rule_numbers adamw_numbers(const bo_rule *rule)
-{
-    double t = (double)rule->step;
-    return (bo_rule_numbers){
-        .scale = (float)rule->scale,
-        .rate = (float)(rule->rate / (1 - pow(rule->beta1, t))),
-        .keep = (float)(1 - rule->decay),
-        .beta1 = (float)rule->beta1,
-        .rest1 = (float)(1 - rule->beta1),
-        .beta2 = (float)rule->beta2,
-        .rest2 = (float)(1 - rule->beta2),
-        .correction = (float)(1 / sqrt(1 - pow(rule->beta2, t))),
-        .epsilon = (float)rule->epsilon,
-    };
-}
 
 bo_rule_numbers bo_momentum_numbers(const bo_rule *rule)
 {
@@ -192,16 +174,9 @@ static void sign_loop(const bo_rule_numbers *k, size_t n, const float *g, float 
     }
 }
 
-static void adamw_loop(const bo_rule_numbers *k, size_t n, const float *g, float *restrict m, float *restrict v,
-                       float *restrict w)
+static void adamw_loop(const bo_rule_numbers *k, size_t n, const float *g, float *m, float *v, float *w)
 {
-    bo_rule_numbers c = *k;
-    for (size_t i = 0; i < n; i++) {
-        float slope = c.scale * g[i];
-        m[i] = c.beta1 * m[i] + c.rest1 * slope;
-        v[i] = c.beta2 * v[i] + c.rest2 * (slope * slope);
-        w[i] = c.keep * w[i] - c.rate * (m[i] / (sqrtf(v[i]) * c.correction + c.epsilon));
-    }
+    k->kernels->adamw(n, &k->adamw, g, m, v, w);
 }
 
 static bo_status approach(bo_context *context, size_t count, double a, const void *x, void *y)
@@ -233,7 +208,19 @@ static bo_status sign(bo_context *context, const bo_rule *rule, size_t count, co
 
 static bo_status adamw(bo_context *context, const bo_rule *rule, size_t count, const void *g, void *m, void *v, void *w)
 {
-    bo_rule_numbers k = adamw_numbers(rule);
+    double t = (double)rule->step;
+    bo_rule_numbers k = {.kernels = bo_context_kernels(context)};
+    k.adamw = (bo_adamw_step){
+        .scale = (float)rule->scale,
+        .keep = (float)(1 - rule->decay),
+        .rate = (float)(rule->rate / (1 - pow(rule->beta1, t))),
+        .beta1 = (float)rule->beta1,
+        .rest1 = (float)(1 - rule->beta1),
+        .beta2 = (float)rule->beta2,
+        .rest2 = (float)(1 - rule->beta2),
+        .correction = (float)(1 / sqrt(1 - pow(rule->beta2, t))),
+        .epsilon = (float)rule->epsilon,
+    };
     bo_update_blocks(context, &k, adamw_loop, count, g, m, v, w);
     return BO_OK;
 }

@@ -3,13 +3,15 @@
 #define BO_BACKEND_CPU_UPDATES_H
 
 #include "../updates.h"
+#include "../../kernels/kernels.h"
 
 /* The numbers of a rule as the loops need them. */
 typedef struct bo_rule_numbers {
     float scale, rate, keep; /* keep: 1 - decay */
     float momentum, rest;    /* μ, 1 - μ */
     bool nesterov;
-    float beta1, rest1, beta2, rest2, correction, epsilon;
+    const bo_kernels *kernels; /* AdamW has one */
+    bo_adamw_step adamw;
 } bo_rule_numbers;
 
 bo_rule_numbers bo_momentum_numbers(const bo_rule *rule);

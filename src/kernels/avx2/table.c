@@ -45,6 +45,7 @@ const bo_kernels bo_kernels_avx2 = {
     .gated_scores = bo_avx2_gated_scores,
     .gated_gradients = bo_avx2_gated_gradients,
     .rotate = bo_avx2_rotate,
+    .adamw = bo_avx2_adamw,
     .curve = bo_ref_curve,
     .curve_slope = bo_ref_curve_slope,
 };

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdbool.h>
+#include "../kernels.h"
 
 /* 28 of the 32 registers hold sums, two hold a row of B, one a broadcast element of A. */
 enum { BO_AVX512_MR = 14, BO_AVX512_NR = 32, BO_AVX512_NR64 = 16 };
@@ -63,5 +64,6 @@ void bo_avx512_gated_gradients(size_t rows, size_t n, const float *w, size_t ldw
                                size_t ldk, const float *g, float *dq, float *dk, float *dlog);
 void bo_avx512_rotate(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                       size_t asked, const double *z, double *w, size_t ldw);
+void bo_avx512_adamw(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
 
 #endif

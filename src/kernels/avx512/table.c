@@ -17,7 +17,7 @@
     .exp_sum = bo_avx512_exp_sum, .exp_weigh = bo_avx512_exp_weigh, .finite = bo_avx512_finite,                        \
     .state_step = bo_avx512_state_step, .state_step_gated = bo_avx512_state_step_gated, .product = bo_avx512_product,  \
     .gated_scores = bo_avx512_gated_scores, .gated_gradients = bo_avx512_gated_gradients, .rotate = bo_avx512_rotate,  \
-    .curve = bo_ref_curve, .curve_slope = bo_ref_curve_slope
+    .adamw = bo_avx512_adamw, .curve = bo_ref_curve, .curve_slope = bo_ref_curve_slope
 
 const bo_kernels bo_kernels_avx512 = {
     SHARED,

@@ -43,6 +43,7 @@ const bo_kernels bo_kernels_ref = {
     .gated_scores = bo_ref_gated_scores,
     .gated_gradients = bo_ref_gated_gradients,
     .rotate = bo_ref_rotate,
+    .adamw = bo_ref_adamw,
     .curve = bo_ref_curve,
     .curve_slope = bo_ref_curve_slope,
 };

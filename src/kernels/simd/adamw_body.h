@@ -1,0 +1,15 @@
+/* A step of AdamW (kernels.h), for any instruction set: the compiler's vectors of it are bound by division and memory. The
+ * includer defines ISA(name). */
+#include <math.h>
+
+void ISA(adamw)(size_t n, const bo_adamw_step *step, const float *restrict g, float *restrict m, float *restrict v,
+                float *restrict w)
+{
+    bo_adamw_step s = *step;
+    for (size_t i = 0; i < n; i++) {
+        float slope = s.scale * g[i];
+        m[i] = s.beta1 * m[i] + s.rest1 * slope;
+        v[i] = s.beta2 * v[i] + s.rest2 * (slope * slope);
+        w[i] = s.keep * w[i] - s.rate * (m[i] / (sqrtf(v[i]) * s.correction + s.epsilon));
+    }
+}
