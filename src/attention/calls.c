@@ -12,26 +12,6 @@ size_t bo_scratch_count(bo_context *context, size_t tasks)
     return tasks < threads ? tasks : threads;
 }
 
-/* A call's scratch: blocks that tasks running at once do not share, one a worker or, where they are fewer, one a task. */
-typedef struct blocks {
-    char *bytes;
-    size_t each;
-    bool by_task;
-} blocks;
-
-static bo_status scratch_make(bo_context *context, size_t tasks, size_t workers, size_t each, const char *what,
-                              blocks *out)
-{
-    *out = (blocks){.each = each, .by_task = tasks <= workers};
-    out->bytes = bo_alloc_raw(context, bo_least(tasks, workers), each, what);
-    return out->bytes ? BO_OK : BO_MEMORY;
-}
-
-static void *scratch_of(const blocks *scratch, size_t index, int worker)
-{
-    return scratch->bytes + (scratch->by_task ? index : (size_t)worker) * scratch->each;
-}
-
 /* ---- the tape's stamp ------------------------------------------------------------------------------------------ */
 
 typedef struct stamp {
@@ -55,7 +35,7 @@ static size_t watched(const bo_call *call, size_t times)
 
 typedef struct forward_job {
     bo_call *call;
-    blocks scratch;
+    bo_desks desks;
 } forward_job;
 
 static void forward_task(void *arg, size_t index, int worker)
@@ -64,7 +44,7 @@ static void forward_task(void *arg, size_t index, int worker)
     const bo_call *call = job->call;
     size_t key_heads = call->attention->desc.key_heads;
     call->attention->engine->forward(call, index / key_heads, index % key_heads,
-                                     scratch_of(&job->scratch, index, worker));
+                                     bo_desk_of(&job->desks, index, worker));
 }
 
 /* What the final states say of themselves; the tasks fill in the rest. initial and final may be the same. */
@@ -82,10 +62,10 @@ static bo_status prepare_final(bo_context *context, const bo_call *call)
 static bo_status one_by_one(bo_context *context, bo_call *call)
 {
     forward_job job = {.call = call};
-    BO_TRY(scratch_make(context, call->plan.tasks, (size_t)bo_context_threads(context), call->plan.forward_bytes,
-                        "attention's forward pass", &job.scratch));
+    BO_TRY(bo_desks_take(context, call->work, call->plan.tasks, (size_t)bo_context_threads(context),
+                         call->plan.forward_bytes, "attention's forward pass", &job.desks));
     bo_parallel(context, call->plan.tasks, forward_task, &job);
-    bo_free(job.scratch.bytes);
+    bo_desks_give(&job.desks);
     return BO_OK;
 }
 
@@ -114,13 +94,12 @@ static bo_status run_forward(bo_context *context, bo_call *call)
 static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *geometry)
 {
     const bo_attention *attention = call->attention;
-    size_t sequences = call->shape->sequences;
     BO_TRY(bo_inputs_check(context, attention, call->in, call->shape->no_keys, call->keys_total,
                            geometry->queries_total == 0));
     if (call->shape->no_keys && !call->initial)
         return bo_fail(context, BO_INVALID, "attention: the shape has no keys, and there are no initial states to ask");
     BO_TRY(bo_gates_check(context, call));
-    BO_TRY(bo_states_check(context, attention, call->sequences, sequences, call->initial, call->final));
+    BO_TRY(bo_states_check(context, call, call->final));
     if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");
     /* Before states are changed in place: one bad token must not cost the past. */
     if (call->initial && call->final) BO_TRY(bo_inputs_finite(context, call));
@@ -132,9 +111,10 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     return run_forward(context, call);
 }
 
-static void fill_call(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
-                      const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite)
+void bo_call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
+                  const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite)
 {
+    call->work = geometry->work;
     atomic_init(not_finite, false);
     call->not_finite = not_finite;
     call->attention = attention;
@@ -147,19 +127,26 @@ static void fill_call(bo_call *call, const bo_attention *attention, const bo_att
     call->plan = geometry->plan;
 }
 
-bo_status bo_attention_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                               const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
-                               float *out, void *tape)
+bo_status bo_attention_forward_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                  const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
+                                  float *out, void *tape, bo_work *work)
 {
     bo_geometry geometry;
-    BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
+    BO_TRY(bo_geometry_make_in(context, attention, shape, work, &geometry));
     atomic_bool not_finite;
     bo_call call = {.initial = initial, .final = final, .out = out};
-    fill_call(&call, attention, shape, inputs, &geometry, &not_finite);
+    bo_call_fill(&call, attention, shape, inputs, &geometry, &not_finite);
     if (tape) call.tape = bo_tape_at(attention, &geometry, tape, NULL);
     bo_status status = forward(context, &call, &geometry);
     bo_geometry_free(&geometry);
     return status;
+}
+
+bo_status bo_attention_forward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                               const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
+                               float *out, void *tape)
+{
+    return bo_attention_forward_in(context, attention, shape, inputs, initial, final, out, tape, NULL);
 }
 
 bo_status bo_attention_extend(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
@@ -198,7 +185,7 @@ size_t bo_parameter_bytes(const bo_attention *attention, size_t sequences)
 
 typedef struct backward_job {
     bo_call *call;
-    blocks scratch;
+    bo_desks desks;
     float *parameters; /* groups x key_heads x parameter_floats */
     size_t groups, parameter_floats;
     atomic_bool *too_large; /* some gradient has left float */
@@ -214,7 +201,7 @@ static void backward_task(void *arg, size_t index, int worker)
     size_t first = group * sequences / job->groups, end = (group + 1) * sequences / job->groups;
     for (size_t s = first; s < end; s++) {
         call->attention->engine->backward(call, s, key_head, job->parameters + index * job->parameter_floats,
-                                          scratch_of(&job->scratch, index, worker));
+                                          bo_desk_of(&job->desks, index, worker));
         bool gave_up = atomic_load(call->not_finite) || atomic_load(&call->watch->stopped);
         /* At once, while they are in cache. */
         if (!gave_up && !bo_gradients_finite(call, s, key_head)) atomic_store(job->too_large, true);
@@ -256,13 +243,14 @@ static bo_status run_backward(bo_context *context, bo_call *call)
                         .parameter_floats = bo_parameter_floats(attention),
                         .too_large = &too_large};
     size_t tasks = job.groups * attention->desc.key_heads;
-    BO_TRY(scratch_make(context, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
-                        "attention's backward pass", &job.scratch));
+    BO_TRY(bo_desks_take(context, call->work, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
+                         "attention's backward pass", &job.desks));
     bool hybrid = attention->desc.kind == BO_ATTENTION_HYBRID; /* whose two parts pass over the queries one by one */
     bo_watch watch;
-    job.parameters =
-        bo_alloc(context, tasks, job.parameter_floats * sizeof(float), "gradients of attention's parameters");
+    job.parameters = bo_work_take(context, call->work, tasks, job.parameter_floats * sizeof(float),
+                                  "gradients of attention's parameters");
     if (job.parameters) {
+        memset(job.parameters, 0, tasks * job.parameter_floats * sizeof(float));
         bo_watch_begin(&watch, context, "attention, backward", watched(call, hybrid ? 2 : 1));
         call->watch = &watch;
         if (!call->dout) zero_queries(call);
@@ -270,8 +258,8 @@ static bo_status run_backward(bo_context *context, bo_call *call)
         for (int p = 0; p < BO_PARAMETER_COUNT; p++) sum_parameter(&job, (bo_parameter)p);
     }
     bool ready = job.parameters != NULL;
-    bo_free(job.scratch.bytes);
-    bo_free(job.parameters);
+    bo_work_give(call->work, job.parameters);
+    bo_desks_give(&job.desks);
     if (!ready) return BO_MEMORY;
     if (atomic_load(&watch.stopped)) return BO_CANCELLED;
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
@@ -312,7 +300,7 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
     BO_TRY(bo_inputs_check(context, call->attention, call->in, call->shape->no_keys, call->keys_total,
                            geometry->queries_total == 0));
     BO_TRY(bo_gates_check(context, call));
-    BO_TRY(bo_states_check(context, call->attention, call->sequences, call->shape->sequences, call->initial, NULL));
+    BO_TRY(bo_states_check(context, call, NULL));
     BO_TRY(check_gradients(context, call, geometry));
     stamp own = stamp_of(call, geometry);
     if (call->tape.top && memcmp(call->tape.stamp, &own, sizeof own) != 0)
@@ -321,117 +309,27 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
     return run_backward(context, call);
 }
 
-bo_status bo_attention_backward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                                const bo_attention_inputs *inputs, const void *const *initial, const float *out,
-                                const void *tape, const float *dout, const float *const *d_final,
-                                const bo_attention_gradients *gradients)
+bo_status bo_attention_backward_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                   const bo_attention_inputs *inputs, const void *const *initial, const float *out,
+                                   const void *tape, const float *dout, const float *const *d_final,
+                                   const bo_attention_gradients *gradients, bo_work *work)
 {
     bo_geometry geometry;
-    BO_TRY(bo_geometry_make(context, attention, shape, &geometry));
+    BO_TRY(bo_geometry_make_in(context, attention, shape, work, &geometry));
     atomic_bool not_finite;
     bo_call call = {.initial = initial, .out = (float *)out, .dout = dout, .d_final = d_final, .gradients = gradients};
-    fill_call(&call, attention, shape, inputs, &geometry, &not_finite);
+    bo_call_fill(&call, attention, shape, inputs, &geometry, &not_finite);
     if (tape) call.tape = bo_tape_at(attention, &geometry, (void *)tape, NULL);
     bo_status status = backward(context, &call, &geometry);
     bo_geometry_free(&geometry);
     return status;
 }
 
-/* ---- step ------------------------------------------------------------------------------------------------------ */
-
-typedef struct step_job {
-    const bo_attention *attention;
-    const bo_attention_inputs *in;
-    size_t sequences;
-    void *const *states;
-    float *out;
-    blocks scratch;
-    atomic_bool *not_finite;
-} step_job;
-
-static void step_task(void *arg, size_t index, int worker)
+bo_status bo_attention_backward(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                const bo_attention_inputs *inputs, const void *const *initial, const float *out,
+                                const void *tape, const float *dout, const float *const *d_final,
+                                const bo_attention_gradients *gradients)
 {
-    step_job *job = arg;
-    size_t key_heads = job->attention->desc.key_heads, first = index / key_heads * BO_STEP_BLOCK;
-    size_t count = job->sequences - first < BO_STEP_BLOCK ? job->sequences - first : BO_STEP_BLOCK;
-    job->attention->engine->step(job->attention, job->in, first, count, index % key_heads, job->states, job->out,
-                                 job->not_finite, scratch_of(&job->scratch, index, worker));
-}
-
-static bo_status check_step(bo_context *context, const step_job *job, const bo_call *call)
-{
-    const bo_attention *attention = job->attention;
-    bool asks = !job->in->k, full_matters = bo_is_explicit(&attention->desc) && !attention->desc.window;
-    BO_TRY(bo_inputs_check(context, attention, job->in, asks, asks ? 0 : job->sequences, false));
-    BO_TRY(bo_states_apart(context, job->sequences, NULL, job->states));
-    for (size_t s = 0; s < job->sequences; s++) {
-        BO_TRY(bo_attention_state_check(context, attention, job->states[s]));
-        if (!asks && full_matters && bo_attention_state_tokens(job->states[s]) >= attention->held)
-            return bo_fail(context, BO_INVALID, "attention: the state of sequence %zu is full: capacity %zu", s,
-                           attention->held);
-    }
-    BO_TRY(bo_gates_check(context, call));
-    return bo_inputs_finite(context, call);
-}
-
-/* Bytes of the states that a step looks at. */
-static size_t step_traffic(const step_job *job)
-{
-    const bo_attention *attention = job->attention;
-    size_t bytes = 0, row = (attention->desc.dim + attention->desc.value_dim) * sizeof(float);
-    for (size_t s = 0; s < job->sequences; s++) {
-        size_t kept = bo_least((size_t)bo_attention_state_tokens(job->states[s]), attention->held);
-        bytes += attention->desc.key_heads * (attention->sums_bytes + kept * row);
-    }
-    return bytes;
-}
-
-/* Waking a thread takes as long as a core needs for this many bytes. */
-enum { ALONE = 1 << 20 };
-
-static bo_status run_step(bo_context *context, step_job *job, const bo_call *call)
-{
-    const bo_attention *attention = job->attention;
-    size_t rounds = (job->sequences + BO_STEP_BLOCK - 1) / BO_STEP_BLOCK, tasks = rounds * attention->desc.key_heads;
-    size_t together = job->sequences < BO_STEP_BLOCK ? job->sequences : BO_STEP_BLOCK;
-    BO_TRY(check_step(context, job, call));
-    if (job->in->solves) *job->in->solves = (bo_solves){0};
-    bool alone = step_traffic(job) < ALONE;
-    BO_TRY(scratch_make(context, tasks, alone ? 1 : (size_t)bo_context_threads(context),
-                        attention->engine->step_bytes(attention, together), "a step of attention", &job->scratch));
-    if (alone)
-        for (size_t i = 0; i < tasks; i++) step_task(job, i, 0);
-    else
-        bo_parallel(context, tasks, step_task, job);
-    bo_free(job->scratch.bytes);
-    if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
-    for (size_t s = 0; job->in->k && s < job->sequences; s++) bo_state_add_tokens(job->states[s], 1);
-    return BO_OK;
-}
-
-bo_status bo_attention_step(bo_context *context, const bo_attention *attention, size_t sequences,
-                            const bo_attention_inputs *inputs, void *const *states, float *out)
-{
-    if (!attention || !inputs || (sequences && (!states || !out)))
-        return bo_fail(context, BO_INVALID, "attention: %s NULL",
-                       !attention ? "the attention is"
-                       : !inputs  ? "the inputs are"
-                       : !states  ? "the states are"
-                                  : "out is");
-    bo_attention_shape shape = {
-        .sequences = sequences, .tokens = 1, .no_keys = !inputs->k, .layout = BO_LAYOUT_TOKENS_FIRST};
-    bo_geometry geometry;
-    BO_TRY(bo_geometry_make(context, attention, &shape, &geometry));
-    atomic_bool not_finite;
-    bo_call call = {0};
-    fill_call(&call, attention, &shape, inputs, &geometry, &not_finite);
-    step_job job = {.attention = attention,
-                    .in = inputs,
-                    .sequences = sequences,
-                    .states = states,
-                    .out = out,
-                    .not_finite = &not_finite};
-    bo_status status = run_step(context, &job, &call);
-    bo_geometry_free(&geometry);
-    return status;
+    return bo_attention_backward_in(context, attention, shape, inputs, initial, out, tape, dout, d_final, gradients,
+                                    NULL);
 }

@@ -3,8 +3,10 @@
 #define BO_ATTENTION_CALLS_H
 
 #include "internal.h"
+#include "work.h"
 
 typedef struct bo_geometry {
+    bo_work *work;
     bo_sequence *sequences; /* shape.sequences of them */
     size_t queries_total, keys_total;
     bo_attention_plan plan; /* bytes are those of one worker */
@@ -13,7 +15,27 @@ typedef struct bo_geometry {
 
 bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                            bo_geometry *out);
+bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                              bo_work *work, bo_geometry *out);
 void bo_geometry_free(bo_geometry *geometry);
+
+/* What a call knows from its arguments and geometry. */
+void bo_call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
+                  const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite);
+
+/* The public calls in a room of bo_attention_work_bytes: they allocate nothing. */
+bo_status bo_attention_forward_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                  const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
+                                  float *out, void *tape, bo_work *work);
+bo_status bo_attention_backward_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                                   const bo_attention_inputs *inputs, const void *const *initial, const float *out,
+                                   const void *tape, const float *dout, const float *const *d_final,
+                                   const bo_attention_gradients *gradients, bo_work *work);
+bo_status bo_attention_step_in(bo_context *context, const bo_attention *attention, size_t sequences,
+                               const bo_attention_inputs *inputs, void *const *states, float *out, bo_work *work);
+/* For any packed lengths of at most `sequences` sequences, of `tokens` tokens in all: forward and step, or backward. */
+size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t tokens,
+                               bool backward);
 
 /* Fills plan: chunk, tiles, bytes a worker, tasks, operations. */
 void bo_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count, bo_attention_plan *plan);
@@ -52,8 +74,9 @@ bool bo_gradients_finite(const bo_call *call, size_t sequence, size_t key_head);
 /* Names the first number among the gradients that is not finite, or among the inputs where one is not. */
 bo_status bo_gradients_blame(bo_context *context, const bo_call *call);
 /* No state is written for two sequences, nor for one while another reads it (initial may be NULL). */
-bo_status bo_states_apart(bo_context *context, size_t count, const void *const *initial, void *const *final);
-bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,
-                          size_t count, const void *const *initial, void *const *final);
+bo_status bo_states_apart(bo_context *context, bo_work *work, size_t count, const void *const *initial,
+                          void *const *final);
+/* The call's initial states fit, and `final` (NULL: none) can take what comes. */
+bo_status bo_states_check(bo_context *context, const bo_call *call, void *const *final);
 
 #endif

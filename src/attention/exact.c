@@ -1,5 +1,6 @@
 /* Exact softmax attention: tiles of queries over all the keys they see. */
 #include "exact.h"
+#include "work.h"
 #include <math.h>
 
 /* Weights up to exp(slack) do no harm, and rows are then hardly ever rescaled. */
@@ -176,11 +177,11 @@ static bo_status forward_together(bo_context *context, bo_call *call)
     parts job = {.call = call, .count = 1};
     for (size_t s = 0; s < call->shape->sequences; s++)
         job.count = bo_most(job.count, (call->sequences[s].queries + old_tokens(call, s) % PART + PART - 1) / PART);
-    job.scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), call->plan.forward_bytes,
+    job.scratch = bo_work_take(context, call->work, (size_t)bo_context_threads(context), call->plan.forward_bytes,
                                "attention's forward pass");
     if (!job.scratch) return BO_MEMORY;
     bo_parallel(context, call->plan.tasks * job.count, part_task, &job);
-    bo_free(job.scratch);
+    bo_work_give(call->work, job.scratch);
     if (!atomic_load(call->not_finite) && !atomic_load(&call->watch->stopped))
         bo_parallel(context, call->plan.tasks, keep_task, call);
     return BO_OK;

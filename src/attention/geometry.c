@@ -20,6 +20,7 @@ static bo_status fill_sequences(bo_context *context, const bo_attention *attenti
     const bo_attention_desc *desc = &attention->desc;
     for (size_t s = 0; s < shape->sequences; s++) {
         bo_sequence *at = &out->sequences[s];
+        *at = (bo_sequence){0};
         size_t keys = shape->key_tokens ? shape->key_tokens : shape->tokens;
         at->queries = shape->lengths ? shape->lengths[s] : shape->tokens;
         if (shape->lengths) keys = shape->key_lengths ? shape->key_lengths[s] : shape->lengths[s];
@@ -74,10 +75,10 @@ size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t toke
     return bytes;
 }
 
-bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                           bo_geometry *out)
+bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                              bo_work *work, bo_geometry *out)
 {
-    *out = (bo_geometry){0};
+    *out = (bo_geometry){.work = work};
     if (!attention || !shape)
         return bo_fail(context, BO_INVALID, "attention: the %s is NULL", attention ? "shape" : "attention");
     if (shape->key_lengths && !shape->lengths)
@@ -88,7 +89,7 @@ bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, c
                        shape->key_tokens);
     if (shape->layout != BO_LAYOUT_HEADS_FIRST && shape->layout != BO_LAYOUT_TOKENS_FIRST)
         return bo_fail(context, BO_INVALID, "attention: no layout with number %d", (int)shape->layout);
-    out->sequences = bo_alloc(context, shape->sequences, sizeof *out->sequences, "the sequences of a call");
+    out->sequences = bo_work_take(context, work, shape->sequences, sizeof *out->sequences, "the sequences of a call");
     if (!out->sequences) return BO_MEMORY;
     bo_status status = fill_sequences(context, attention, shape, out);
     if (status != BO_OK) {
@@ -100,9 +101,15 @@ bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, c
     return BO_OK;
 }
 
+bo_status bo_geometry_make(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
+                           bo_geometry *out)
+{
+    return bo_geometry_make_in(context, attention, shape, NULL, out);
+}
+
 void bo_geometry_free(bo_geometry *geometry)
 {
-    bo_free(geometry->sequences);
+    bo_work_give(geometry->work, geometry->sequences);
     geometry->sequences = NULL;
 }
 

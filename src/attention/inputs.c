@@ -90,10 +90,11 @@ static int by_address(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-bo_status bo_states_apart(bo_context *context, size_t count, const void *const *initial, void *const *final)
+bo_status bo_states_apart(bo_context *context, bo_work *work, size_t count, const void *const *initial,
+                          void *const *final)
 {
     if (count < 2) return BO_OK;
-    place *places = bo_alloc_raw(context, count, sizeof *places, "the order of states");
+    place *places = bo_work_take(context, work, count, sizeof *places, "the order of states");
     if (!places) return BO_MEMORY;
     for (size_t s = 0; s < count; s++) places[s] = (place){final[s], s};
     qsort(places, count, sizeof *places, by_address);
@@ -105,26 +106,28 @@ bo_status bo_states_apart(bo_context *context, size_t count, const void *const *
         const place *found = bsearch(&wanted, places, count, sizeof *places, by_address);
         if (found) one = found->sequence, other = s;
     }
-    bo_free(places);
+    bo_work_give(work, places);
     if (one == other) return BO_OK;
     REFUSE("sequences %zu and %zu share a state that one of them writes", one < other ? one : other,
            one < other ? other : one);
 }
 
-bo_status bo_states_check(bo_context *context, const bo_attention *attention, const bo_sequence *sequences,
-                          size_t count, const void *const *initial, void *const *final)
+bo_status bo_states_check(bo_context *context, const bo_call *call, void *const *final)
 {
+    const bo_attention *attention = call->attention;
+    const void *const *initial = call->initial;
+    size_t count = call->shape->sequences;
     bool full_matters = bo_is_explicit(&attention->desc) && !attention->desc.window;
     for (size_t s = 0; s < count; s++) {
         if (initial) BO_TRY(bo_attention_state_check(context, attention, initial[s]));
         if (final && !final[s]) REFUSE("the final state of sequence %zu is NULL", s);
         if (final && (uintptr_t) final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);
         uint64_t held = initial ? bo_attention_state_tokens(initial[s]) : 0;
-        if (final && full_matters && sequences[s].keys > attention->held - held)
+        if (final && full_matters && call->sequences[s].keys > attention->held - held)
             REFUSE("the state of sequence %zu holds %llu tokens and is to take %zu more; its capacity is %zu", s,
-                   (unsigned long long)held, sequences[s].keys, attention->held);
+                   (unsigned long long)held, call->sequences[s].keys, attention->held);
     }
-    return final ? bo_states_apart(context, count, initial, final) : BO_OK;
+    return final ? bo_states_apart(context, call->work, count, initial, final) : BO_OK;
 }
 
 /* ---- blame ----------------------------------------------------------------------------------------------------- */

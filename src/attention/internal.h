@@ -3,7 +3,8 @@
  * describe.c    descriptor and defaults             attention.c  create, destroy, redraw
  * names.c       names and presets                   parameters.c the table of parameters
  * geometry.c    shape to sequences and rows         inputs.c     what arrays and states must be, and whom to blame
- * plan.c        chunk, tiles, memory                calls.c      forward, backward, extend, step: check, run the tasks
+ * plan.c        chunk, tiles, memory                calls.c      forward, backward, extend: check, run the tasks
+ * work.c        room for scratch                    step.c       a token at a time, the same
  * state.c       the bytes of a state                watch.c      progress, and an end on request
  * transfer.c    maps and states from elsewhere
  *
@@ -29,6 +30,7 @@
 #include "watch.h"
 
 typedef struct bo_engine bo_engine;
+typedef struct bo_work bo_work; /* work.h */
 
 /* Invariants: desc is resolved (no zero that means a default); features has key_heads entries, all equal with one_draw,
  * and is NULL for kinds without features; sizes in bytes are multiples of 64. */
@@ -167,6 +169,7 @@ typedef struct bo_call {
     const float *dout;
     const float *const *d_final;
     const bo_attention_gradients *gradients;
+    bo_work *work;           /* room for scratch; NULL: it is allocated */
     bo_watch *watch;         /* counts rows of queries and keys, once a key head; NULL: none */
     atomic_bool *not_finite; /* some task met a NaN or an infinity among the inputs, or numbers that grew to one */
 } bo_call;

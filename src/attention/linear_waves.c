@@ -4,6 +4,7 @@
  * (bidirectional) the first two steps run over all keys, then the third over all queries. */
 #include <string.h>
 #include "linear_forward.h"
+#include "work.h"
 
 enum { WAVE = 16, GROUP = 8 }; /* groups in a wave, chunks in a group: what a wave keeps stays in the caches */
 
@@ -197,9 +198,9 @@ bo_status bo_linear_waves(bo_context *context, bo_call *call)
     const bo_attention *attention = call->attention;
     size_t tasks = call->plan.tasks, each = head_bytes(attention, call->plan.chunk);
     waves w = {.call = call, .chunk = call->plan.chunk};
-    w.heads = bo_alloc(context, tasks, sizeof *w.heads, "the heads of a forward pass");
-    char *memory = bo_alloc_raw(context, tasks, each, "waves of attention");
-    w.scratch = bo_alloc_raw(context, (size_t)bo_context_threads(context), call->plan.forward_bytes,
+    w.heads = bo_work_take(context, call->work, tasks, sizeof *w.heads, "the heads of a forward pass");
+    char *memory = bo_work_take(context, call->work, tasks, each, "waves of attention");
+    w.scratch = bo_work_take(context, call->work, (size_t)bo_context_threads(context), call->plan.forward_bytes,
                              "attention's forward pass");
     bool ready = w.heads && memory && w.scratch;
     if (ready) {
@@ -211,8 +212,8 @@ bo_status bo_linear_waves(bo_context *context, bo_call *call)
                          w.heads[i].linear.sums);
         }
     }
-    bo_free(w.heads);
-    bo_free(memory);
-    bo_free(w.scratch);
+    bo_work_give(call->work, w.scratch);
+    bo_work_give(call->work, memory);
+    bo_work_give(call->work, w.heads);
     return ready ? BO_OK : BO_MEMORY;
 }

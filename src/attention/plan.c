@@ -84,3 +84,29 @@ bo_status bo_attention_plan_for(bo_context *context, const bo_attention *attenti
     bo_geometry_free(&geometry);
     return BO_OK;
 }
+
+/* Forward takes the more of its two ways: each worker by itself, or all on few heads. */
+static size_t forward_most(bo_context *context, const bo_attention *attention, const bo_attention_plan *plan)
+{
+    const bo_engine *engine = attention->engine;
+    size_t threads = (size_t)bo_context_threads(context), desks = bo_scratch_count(context, plan->tasks);
+    bo_attention_plan few = *plan;
+    few.tasks = desks;
+    size_t alone = bo_work_bytes(desks, plan->forward_bytes);
+    size_t together = engine->together ? engine->together_bytes(attention, &few, threads) + 3 * 64 : 0;
+    size_t step = bo_work_bytes(desks, engine->step_bytes(attention, BO_STEP_BLOCK));
+    return bo_most(step, bo_most(alone, together));
+}
+
+size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t tokens,
+                               bool backward)
+{
+    bo_attention_plan plan;
+    bo_plan_make(attention, &(bo_sequence){.queries = tokens, .keys = tokens}, 1, &plan);
+    plan.tasks = sequences * attention->desc.key_heads;
+    size_t lists = bo_work_bytes(sequences, sizeof(bo_sequence)) + bo_work_bytes(sequences, 2 * sizeof(void *));
+    size_t reverse_tasks = bo_parameter_groups(sequences) * attention->desc.key_heads;
+    if (!backward) return lists + forward_most(context, attention, &plan);
+    return lists + bo_work_bytes(bo_scratch_count(context, reverse_tasks), plan.backward_bytes) +
+           bo_work_bytes(bo_parameter_bytes(attention, sequences), 1);
+}

@@ -108,6 +108,19 @@ static void add_gradients(bo_context *context, const bo_op_call *call)
             kernels->axpy(bo_operand_floats(&call->in[i]), 1.0f, room_for(call, i), call->din[i]);
 }
 
+/* Room for the engine, behind that for gradients. */
+static size_t work_bytes(bo_context *context, const bo_op_call *call, bool backward)
+{
+    const bo_attention_attributes *a = call->attributes;
+    return bo_attention_work_bytes(context, a->attention, most_sequences(call), call->in[0].rows, backward);
+}
+
+static bo_work work_of(bo_context *context, const bo_op_call *call, bool backward)
+{
+    char *room = (char *)call->scratch + room_before(call, call->inputs) * sizeof(float);
+    return (bo_work){.room = room, .bytes = work_bytes(context, call, backward)};
+}
+
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
 /* Data-aware frequencies see the data before it is used; those that have never been drawn are drawn now.
@@ -130,11 +143,12 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     float *out = call->out[0].data;
     BO_TRY(check_lengths(context, call, &shape));
     BO_TRY(calibrate(context, call, &shape, &in));
+    bo_work work = work_of(context, call, false);
     void *const *states = states_of(call, &shape);
-    if (!states) return bo_attention_forward(context, a->attention, &shape, &in, NULL, NULL, out, call->saved);
-    if (shape.sequences == call->in[0].rows)
-        return bo_attention_step(context, a->attention, shape.sequences, &in, states, out);
-    return bo_attention_extend(context, a->attention, &shape, &in, states, out);
+    if (states && shape.sequences == call->in[0].rows)
+        return bo_attention_step_in(context, a->attention, shape.sequences, &in, states, out, &work);
+    return bo_attention_forward_in(context, a->attention, &shape, &in, (const void *const *)states, states, out,
+                                   call->saved, &work);
 }
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
@@ -146,18 +160,19 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     if (bo_backward_is_zero(call)) return BO_OK;
     if (states_of(call, &shape))
         return bo_fail(context, BO_INVALID, "attention: a pass that continues from states has no gradients");
-    BO_TRY(bo_attention_backward(context, a->attention, &shape, &in, NULL, call->out[0].data, call->saved,
-                                 call->dout[0], NULL, &gradients));
+    bo_work work = work_of(context, call, true);
+    BO_TRY(bo_attention_backward_in(context, a->attention, &shape, &in, NULL, call->out[0].data, call->saved,
+                                    call->dout[0], NULL, &gradients, &work));
     add_gradients(context, call);
     return BO_OK;
 }
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
-    (void)context;
     const bo_attention_attributes *a = call->attributes;
+    bool backward = call->dout[0] != NULL;
     *saved = gradients ? bo_tape_most(a->attention, most_sequences(call), call->in[0].rows) : 0;
-    *scratch = room_before(call, call->inputs) * sizeof(float);
+    *scratch = room_before(call, call->inputs) * sizeof(float) + work_bytes(context, call, backward);
     return BO_OK;
 }
 
