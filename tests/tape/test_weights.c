@@ -1,0 +1,193 @@
+/* Weights: names and shapes, one piece of memory, first values that depend on seed, name and place alone. */
+#include "tape/weights.h"
+#include "../base/counting.h"
+
+static const bo_weight some[] = {
+    {.name = "embed", .rank = 2, .shape = {100, 33}, .init = {BO_INIT_NORMAL, 0.5, 2}, .role = BO_WEIGHT_EMBEDDING},
+    {.name = "gain", .rank = 1, .shape = {5}, .init = {BO_INIT_ONE, 0, 0}, .role = BO_WEIGHT_VECTOR},
+    {.name = "m", .rank = 3, .shape = {2, 3, 4}, .rows = 1, .columns = 24, .init = {BO_INIT_IDENTITY, 3, 0}},
+    {.name = "bias", .rank = 1, .shape = {9}, .init = {BO_INIT_SPREAD, 1, 5}, .frozen = true},
+    {.name = "nothing", .rank = 4, .shape = {2, 2, 2, 2}},
+    {.name = "large", .rank = 2, .shape = {1100, 1000}, .init = {BO_INIT_NORMAL, 0, 1}},
+};
+enum { COUNT = sizeof some / sizeof *some };
+
+static bo_weights *declare_some(bo_context *context)
+{
+    bo_weights *weights;
+    size_t index;
+    assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &weights));
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_ok(context, bo_weights_declare(context, weights, &some[i], &index));
+        assert_int_equal(index, i);
+    }
+    return weights;
+}
+
+static void they_lie_in_one_piece(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_weights *weights = declare_some(context);
+    size_t index, end = 0, numbers = 0;
+    assert_ok(context, bo_weights_declare(context, weights, &some[2], &index)); /* a second graph finds them */
+    assert_int_equal(index, 2);
+    assert_int_equal(bo_weights_count(weights), COUNT);
+    assert_null(bo_weights_find(weights, "embe"));
+    assert_null(bo_weights_at(weights, 0)->data);
+    assert_ok(context, bo_weights_allocate(context, weights, false));
+    assert_null(bo_weights_gradients(weights));
+    assert_ok(context, bo_weights_allocate(context, weights, true)); /* later, for training */
+    for (size_t i = 0; i < COUNT; i++) {
+        const bo_weight *w = bo_weights_at(weights, i);
+        assert_true(w->offset >= end && w->offset < end + 16 && w->offset % 16 == 0);
+        assert_ptr_equal(w->data, (float *)bo_weights_data(weights) + w->offset);
+        assert_ptr_equal(w->gradient, w->frozen ? NULL : (float *)bo_weights_gradients(weights) + w->offset);
+        end = w->offset + w->rows * w->columns;
+        numbers += w->rows * w->columns;
+    }
+    assert_true(bo_weights_floats(weights) >= end && bo_weights_floats(weights) < end + 16);
+    assert_int_equal(bo_weights_numbers(weights, false), numbers);
+    assert_int_equal(bo_weights_numbers(weights, true), numbers - 9);
+    assert_int_equal(bo_weights_find(weights, "nothing")->rows, 8);
+    bo_weights_destroy(weights);
+    bo_context_destroy(context);
+}
+
+static void laws_are_as_they_say(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_weights *weights = declare_some(context);
+    assert_ok(context, bo_weights_allocate(context, weights, true));
+    assert_ok(context, bo_weights_init(context, weights, 3));
+    const float *gain = bo_weights_find(weights, "gain")->data, *m = bo_weights_find(weights, "m")->data;
+    const float *bias = bo_weights_find(weights, "bias")->data, *nothing = bo_weights_find(weights, "nothing")->data;
+    for (size_t i = 0; i < 5; i++) assert_close(gain[i], 1, 0);
+    for (size_t i = 0; i < 24; i++) assert_close(m[i], i / 4 % 3 == i % 4, 0);
+    for (size_t i = 0; i < 9; i++) assert_close(bias[i], 1 + 0.5 * (double)i, 0);
+    for (size_t i = 0; i < 16; i++) assert_close(nothing[i], 0, 0);
+    const float *gaps = bo_weights_data(weights); /* what lies between stays zero */
+    for (size_t i = bo_weights_find(weights, "gain")->offset + 5; i % 16; i++) assert_close(gaps[i], 0, 0);
+    /* Mean and deviation of 3300 numbers of N(0.5, 4): five standard errors, 2 / √n and 2 / √(2n). */
+    const float *embed = bo_weights_find(weights, "embed")->data;
+    double sum = 0, squares = 0, n = 3300;
+    for (size_t i = 0; i < 3300; i++) sum += (double)embed[i];
+    for (size_t i = 0; i < 3300; i++) squares += pow((double)embed[i] - sum / n, 2);
+    assert_close(sum / n, 0.5, 5 * 2 / sqrt(n));
+    assert_close(sqrt(squares / n), 2, 5 * 2 / sqrt(2 * n));
+    bo_weights_destroy(weights);
+    bo_context_destroy(context);
+}
+
+/* In another set, at another place, by other threads: the same numbers; of another name or seed: others. */
+static void numbers_depend_on_seed_name_and_place(void **state)
+{
+    (void)state;
+    bo_context *one = test_context(1), *four = test_context(4);
+    bo_weights *weights = declare_some(one), *alone;
+    bo_weight other = some[5];
+    size_t index, bytes = 1100 * 1000 * sizeof(float);
+    other.name = "large too";
+    assert_ok(four, bo_weights_create(four, bo_backend_cpu(), &alone));
+    assert_ok(four, bo_weights_declare(four, alone, &other, &index));
+    assert_ok(four, bo_weights_declare(four, alone, &some[5], &index));
+    assert_ok(one, bo_weights_allocate(one, weights, false));
+    assert_ok(four, bo_weights_allocate(four, alone, false));
+    assert_ok(one, bo_weights_init(one, weights, 3));
+    assert_ok(four, bo_weights_init_one(four, alone, index, 3));
+    const float *here = bo_weights_at(weights, 5)->data, *there = bo_weights_at(alone, 1)->data,
+                *untouched = bo_weights_at(alone, 0)->data;
+    assert_memory_equal(here, there, bytes);
+    assert_close(untouched[0], 0, 0);
+    assert_ok(four, bo_weights_init(four, alone, 3));
+    assert_memory_not_equal(untouched, there, 64);
+    assert_ok(four, bo_weights_init(four, alone, 4));
+    assert_memory_not_equal(here, there, 64);
+    bo_weights_destroy(alone);
+    bo_weights_destroy(weights);
+    bo_context_destroy(four);
+    bo_context_destroy(one);
+}
+
+static void wrong_weights_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_weights *weights = declare_some(context);
+    size_t index;
+    static const struct {
+        const char *words;
+        bo_weight weight;
+    } wrong[] = {
+        {"a weight has no name", {.rank = 1, .shape = {3}}},
+        {"weight x: rank 0", {.name = "x"}},
+        {"weight x: rank 5", {.name = "x", .rank = 5}},
+        {"weight x: extent 1 of its shape is 0", {.name = "x", .rank = 2, .shape = {3, 0}}},
+        {"which cannot be", {.name = "x", .rank = 2, .shape = {SIZE_MAX / 2, 4}}},
+        {"weight x: 2 x 3, but its shape has 7", {.name = "x", .rank = 1, .shape = {7}, .rows = 2, .columns = 3}},
+        {"blocks of 0 rows", {.name = "x", .rank = 2, .shape = {3, 3}, .init = {.law = BO_INIT_IDENTITY}}},
+        {"weight gain is 1 x 5 already and is declared again as 1 x 6",
+         {.name = "gain", .rank = 1, .shape = {6}, .role = BO_WEIGHT_VECTOR}},
+        {"with another role", {.name = "gain", .rank = 1, .shape = {5}}},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_fails(context, BO_INVALID, wrong[i].words,
+                     bo_weights_declare(context, weights, &wrong[i].weight, &index));
+    assert_fails(context, BO_INVALID, "no memory yet", bo_weights_init(context, weights, 1));
+    assert_ok(context, bo_weights_allocate(context, weights, false));
+    bo_weight late = {.name = "late", .rank = 1, .shape = {3}};
+    assert_fails(context, BO_INVALID, "takes no more", bo_weights_declare(context, weights, &late, &index));
+    assert_int_equal(bo_weights_count(weights), COUNT);
+    bo_weights_destroy(weights);
+    bo_context_destroy(context);
+}
+
+static bo_status live(bo_context *context)
+{
+    bo_weights *weights = NULL;
+    size_t index;
+    char name[16];
+    bo_status status = bo_weights_create(context, bo_backend_cpu(), &weights);
+    for (size_t i = 0; status == BO_OK && i < 40; i++) {
+        snprintf(name, sizeof name, "w%zu", i);
+        bo_weight weight = {.name = name, .rank = 2, .shape = {3, 4}};
+        status = bo_weights_declare(context, weights, &weight, &index);
+    }
+    if (status == BO_OK) status = bo_weights_allocate(context, weights, true);
+    if (status == BO_OK) status = bo_weights_init(context, weights, 1);
+    bo_weights_destroy(weights);
+    return status;
+}
+
+static void any_allocation_may_fail(void **state)
+{
+    (void)state;
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    size_t before = c.live;
+    bo_status status = BO_MEMORY;
+    for (size_t nth = 1; status == BO_MEMORY; nth++) {
+        c.calls = 0;
+        c.fail_at = nth;
+        c.once = true;
+        status = live(context);
+        assert_int_equal(c.live, before);
+        assert_false(status == BO_OK && c.calls >= nth);
+        c.fail_at = 0;
+    }
+    assert_int_equal(status, BO_OK);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_lie_in_one_piece),
+        cmocka_unit_test(laws_are_as_they_say),
+        cmocka_unit_test(numbers_depend_on_seed_name_and_place),
+        cmocka_unit_test(wrong_weights_are_refused),
+        cmocka_unit_test(any_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
