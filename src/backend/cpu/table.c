@@ -31,10 +31,12 @@ static bo_status all_finite(bo_context *context, const void *floats, size_t coun
 
 /* A line an operation, added with it. */
 static const bo_op *const ops[BO_OP_COUNT] = {
-    [BO_OP_EMBED] = &bo_cpu_embed,     [BO_OP_POSITION] = &bo_cpu_position, [BO_OP_NORM] = &bo_cpu_norm,
-    [BO_OP_DROPOUT] = &bo_cpu_dropout, [BO_OP_ROPE] = &bo_cpu_rope,         [BO_OP_ATTENTION] = &bo_cpu_attention,
-    [BO_OP_UNARY] = &bo_cpu_unary,     [BO_OP_GLU] = &bo_cpu_glu,           [BO_OP_ADD] = &bo_cpu_add,
-    [BO_OP_LOSS] = &bo_cpu_loss,
+    [BO_OP_EMBED] = &bo_cpu_embed,   [BO_OP_POSITION] = &bo_cpu_position,
+    [BO_OP_NORM] = &bo_cpu_norm,     [BO_OP_DROPOUT] = &bo_cpu_dropout,
+    [BO_OP_ROPE] = &bo_cpu_rope,     [BO_OP_ATTENTION] = &bo_cpu_attention,
+    [BO_OP_UNARY] = &bo_cpu_unary,   [BO_OP_GLU] = &bo_cpu_glu,
+    [BO_OP_ADD] = &bo_cpu_add,       [BO_OP_LOSS] = &bo_cpu_loss,
+    [BO_OP_LINEAR] = &bo_cpu_linear, [BO_OP_CROSS_ENTROPY] = &bo_cpu_cross_entropy,
 };
 
 static const bo_backend cpu = {

@@ -1,0 +1,167 @@
+/* Cross-entropy of softmax(scale x Wᵀ), in blocks of rows whose logits fit a few megabytes. A run with gradients makes them
+ * once: they become the gradient of the logits in place, p - e_target, and feed dx and dW before the next block. The
+ * gradient of the losses by row is not offered: only that of their mean. */
+#include "cpu.h"
+#include <math.h>
+#include <string.h>
+#include "blocks.h"
+#include "../shapes.h"
+#include "../../math/linalg.h"
+
+enum {
+    BLOCK_BYTES = 16 << 20, /* of logits: so many rows share the packing of W, and what is read again is in cache */
+    LEAST_ROWS = 64,
+    MOST_ROWS = 2048,
+    ROW_STEP = 64,
+    SUM_LENGTH = 1024, /* exponentials summed in float32 at a time, then in float64 */
+};
+
+/* One block of rows. */
+typedef struct job {
+    const bo_kernels *kernels;
+    size_t rows, width, vocabulary;
+    const int32_t *targets;
+    float *logits, *losses;
+    bool gradients;
+    double factor; /* of the gradient of a logit */
+} job;
+
+static double scale_of(const bo_op_call *call)
+{
+    const bo_cross_entropy_attributes *attributes = call->attributes;
+    return attributes->scale != 0 ? attributes->scale : 1.0;
+}
+
+static size_t block_rows(const bo_op_call *call)
+{
+    size_t fit = BLOCK_BYTES / sizeof(float) / call->in[1].rows / ROW_STEP * ROW_STEP;
+    if (fit < LEAST_ROWS) fit = LEAST_ROWS;
+    if (fit > MOST_ROWS) fit = MOST_ROWS;
+    return fit < call->in[0].rows ? fit : call->in[0].rows;
+}
+
+/* Floats of a block's logits, to a whole cache line: the room of the products follows. */
+static size_t logit_floats(const bo_op_call *call)
+{
+    return (block_rows(call) * call->in[1].rows + 15) / 16 * 16;
+}
+
+static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
+{
+    size_t rows = block_rows(call), width = call->in[0].columns, vocabulary = call->in[1].rows;
+    size_t room = bo_gemm_bytes(context, rows, vocabulary, width);
+    size_t dx = bo_gemm_bytes(context, rows, width, vocabulary), dw = bo_gemm_bytes(context, vocabulary, width, rows);
+    if (gradients && dx > room) room = dx;
+    if (gradients && dw > room) room = dw;
+    *saved = 0;
+    *scratch = logit_floats(call) * sizeof(float) + room;
+    return BO_OK;
+}
+
+/* Task: the loss of a row, log Σ exp(l_j - max) + max - l_target, and the gradients of its logits in their place. */
+static void row_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    float *logits = j->logits + index * j->vocabulary;
+    int32_t target = j->targets[index];
+    if (target < 0) {
+        j->losses[index] = 0;
+        if (j->gradients) memset(logits, 0, j->vocabulary * sizeof *logits);
+        return;
+    }
+    float largest = j->kernels->max(j->vocabulary, logits), chosen = logits[target];
+    double sum = 0;
+    for (size_t i = 0; i < j->vocabulary; i += SUM_LENGTH) {
+        size_t count = j->vocabulary - i < SUM_LENGTH ? j->vocabulary - i : SUM_LENGTH;
+        sum += (double)j->kernels->exp_sum(count, logits + i, -largest, logits + i);
+    }
+    j->losses[index] = (float)(log(sum) + ((double)largest - (double)chosen));
+    if (!j->gradients) return;
+    j->kernels->scale(j->vocabulary, (float)(j->factor / sum), logits, logits);
+    logits[target] -= (float)j->factor;
+}
+
+/* The number of rows that have a target. */
+static bo_status count_targets(bo_context *context, const bo_op_call *call, size_t *count)
+{
+    const int32_t *targets = call->in[2].data;
+    *count = 0;
+    for (size_t i = 0; i < call->in[2].rows; i++) {
+        if (targets[i] >= 0 && (size_t)targets[i] >= call->in[1].rows)
+            return bo_fail(context, BO_INVALID, "cross-entropy: target %zu is %d, expected one below %zu", i,
+                           (int)targets[i], call->in[1].rows);
+        *count += targets[i] >= 0;
+    }
+    return BO_OK;
+}
+
+/* Gradients from the block's logits, which hold their own. */
+static void spread(bo_context *context, const bo_op_call *call, const job *j, size_t first, void *room)
+{
+    size_t width = j->width;
+    const float *x = (const float *)call->in[0].data + first * width;
+    float *dx = call->din[0], *dw = call->din[1];
+    if (dx)
+        bo_gemm_in(context, false, false, j->rows, width, j->vocabulary, 1.0f, j->logits, j->vocabulary,
+                   call->in[1].data, width, call->add[0] ? 1.0f : 0.0f, dx + first * width, width, room);
+    if (dw)
+        bo_gemm_in(context, true, false, j->vocabulary, width, j->rows, 1.0f, j->logits, j->vocabulary, x, width,
+                   call->add[1] || first > 0 ? 1.0f : 0.0f, dw, width, room);
+}
+
+/* Losses and, where the call has them, gradients. */
+static bo_status run(bo_context *context, const bo_op_call *call, bool gradients)
+{
+    size_t targets, n = call->in[0].rows, rows = block_rows(call);
+    BO_TRY(count_targets(context, call, &targets));
+    double scale = scale_of(call), dmean = gradients ? (double)*(const float *)call->dout[0] : 0, sum = 0;
+    float *losses = call->out[1].data;
+    job j = {.kernels = bo_context_kernels(context), .width = call->in[0].columns, .vocabulary = call->in[1].rows};
+    j.logits = call->scratch;
+    j.gradients = gradients;
+    j.factor = dmean * scale / (double)(targets ? targets : 1);
+    void *room = j.logits + logit_floats(call);
+    for (size_t first = 0; first < n; first += rows) {
+        j.rows = n - first < rows ? n - first : rows;
+        j.targets = (const int32_t *)call->in[2].data + first;
+        j.losses = losses + first;
+        bo_gemm_in(context, false, true, j.rows, j.vocabulary, j.width, (float)scale,
+                   (const float *)call->in[0].data + first * j.width, j.width, call->in[1].data, j.width, 0.0f,
+                   j.logits, j.vocabulary, room);
+        bo_parallel(context, j.rows, row_task, &j);
+        if (gradients) spread(context, call, &j, first, room);
+    }
+    for (size_t i = 0; i < n; i++) sum += (double)losses[i];
+    *(float *)call->out[0].data = (float)(targets ? sum / (double)targets : 0);
+    return BO_OK;
+}
+
+static bo_status forward(bo_context *context, const bo_op_call *call)
+{
+    return run(context, call, false);
+}
+
+static bo_status backward(bo_context *context, const bo_op_call *call)
+{
+    if (call->dout[1]) return bo_fail(context, BO_UNSUPPORTED, "cross-entropy: only the mean loss has a gradient");
+    return run(context, call, !bo_backward_is_zero(call));
+}
+
+static double operations(bo_context *context, const bo_op_call *call)
+{
+    (void)context;
+    return 2.0 * (double)call->in[0].rows * (double)bo_operand_floats(&call->in[1]);
+}
+
+const bo_op bo_cpu_cross_entropy = {
+    .name = "cross-entropy",
+    .attributes = sizeof(bo_cross_entropy_attributes),
+    .reads_inputs = 7,
+    .forward_in_backward = true,
+    .shape = bo_shape_cross_entropy,
+    .sizes = sizes,
+    .forward = forward,
+    .backward = backward,
+    .operations = operations,
+};

@@ -1,0 +1,172 @@
+/* y_i = x W_iᵀ + b_i (+ r): products of src/math, x packed once for all weights; biases and residual are what the sums begin
+ * with. */
+#include "cpu.h"
+#include <string.h>
+#include "blocks.h"
+#include "../shapes.h"
+#include "../../math/linalg.h"
+
+enum {
+    MOST_WEIGHTS = 4,
+    SUM_COLUMNS = 128, /* that a task sums up */
+    SUM_ROWS = 128,    /* summed in float32 at a time, then in float64 */
+};
+
+/* The inputs by name. */
+typedef struct linear {
+    size_t rows, columns; /* of x */
+    size_t weights;
+    const bo_operand *weight, *bias, *residual; /* weight and bias: the first of them; NULL: none */
+    size_t first_bias, place_of_residual;
+} linear;
+
+static linear linear_of(const bo_op_call *call)
+{
+    const bo_linear_attributes *attributes = call->attributes;
+    linear l = {.rows = call->in[0].rows, .columns = call->in[0].columns, .weights = attributes->weights};
+    l.weight = &call->in[1];
+    l.first_bias = 1 + l.weights;
+    l.place_of_residual = 1 + l.weights * (attributes->bias ? 2 : 1);
+    if (attributes->bias) l.bias = &call->in[l.first_bias];
+    if (attributes->residual) l.residual = &call->in[l.place_of_residual];
+    return l;
+}
+
+static void products_of(const linear *l, const bo_op_call *call, bo_gemm_product *products)
+{
+    for (size_t i = 0; i < l->weights; i++) {
+        size_t out = l->weight[i].rows;
+        products[i] = (bo_gemm_product){.n = out, .tb = true, .b = l->weight[i].data, .ldb = l->columns};
+        products[i].c = call->out[i].data, products[i].ldc = out;
+        if (l->bias) products[i].row = l->bias[i].data;
+        if (l->residual) products[i].beta = 1, products[i].base = l->residual->data, products[i].ldbase = out;
+    }
+}
+
+static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
+{
+    linear l = linear_of(call);
+    bo_gemm_product products[MOST_WEIGHTS] = {{0}};
+    products_of(&l, call, products);
+    *saved = 0;
+    *scratch = bo_gemm_shared_bytes(context, l.rows, l.columns, l.weights, products);
+    for (size_t i = 0; gradients && i < l.weights; i++) {
+        size_t out = l.weight[i].rows;
+        size_t dx = bo_gemm_bytes(context, l.rows, l.columns, out);
+        size_t dw = bo_gemm_bytes(context, out, l.columns, l.rows);
+        if (dx > *scratch) *scratch = dx;
+        if (dw > *scratch) *scratch = dw;
+    }
+    return BO_OK;
+}
+
+static bo_status forward(bo_context *context, const bo_op_call *call)
+{
+    linear l = linear_of(call);
+    bo_gemm_product products[MOST_WEIGHTS] = {{0}};
+    products_of(&l, call, products);
+    bo_gemm_shared(context, false, l.rows, l.columns, 1.0f, call->in[0].data, l.columns, l.weights, products,
+                   call->scratch);
+    return BO_OK;
+}
+
+typedef struct sum_job {
+    size_t rows, columns;
+    const float *x;
+    bool add;
+    float *out;
+} sum_job;
+
+/* Task: the sums of some columns. */
+static void sum_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const sum_job *job = arg;
+    size_t first = index * SUM_COLUMNS, rest = job->columns - first;
+    size_t count = rest < SUM_COLUMNS ? rest : SUM_COLUMNS;
+    double total[SUM_COLUMNS] = {0};
+    for (size_t r0 = 0; r0 < job->rows; r0 += SUM_ROWS) {
+        size_t end = job->rows - r0 < SUM_ROWS ? job->rows : r0 + SUM_ROWS;
+        float part[SUM_COLUMNS] = {0};
+        for (size_t r = r0; r < end; r++) {
+            const float *row = job->x + r * job->columns + first;
+            for (size_t j = 0; j < count; j++) part[j] += row[j];
+        }
+        for (size_t j = 0; j < count; j++) total[j] += (double)part[j];
+    }
+    for (size_t j = 0; j < count; j++) bo_put(&job->out[first + j], job->add, (float)total[j]);
+}
+
+static void residual_block(const bo_block *block)
+{
+    const bo_op_call *call = block->call;
+    size_t place = linear_of(call).place_of_residual;
+    const float *dy = call->dout[0];
+    float *dr = call->din[place];
+    for (size_t i = block->first; i < block->end; i++) bo_put(&dr[i], call->add[place], dy[i]);
+}
+
+/* Gradients of W_i and b_i. */
+static void weight_gradients(bo_context *context, const bo_op_call *call, const linear *l, size_t i)
+{
+    size_t out = l->weight[i].rows;
+    const float *dy = call->dout[i];
+    void *dw = call->din[1 + i], *db = l->bias ? call->din[l->first_bias + i] : NULL;
+    if (dw)
+        bo_gemm_in(context, true, false, out, l->columns, l->rows, 1.0f, dy, out, call->in[0].data, l->columns,
+                   call->add[1 + i] ? 1.0f : 0.0f, dw, l->columns, call->scratch);
+    if (db) {
+        sum_job job = {l->rows, out, dy, call->add[l->first_bias + i], db};
+        bo_parallel(context, bo_block_count(out, SUM_COLUMNS), sum_task, &job);
+    }
+}
+
+static void no_gradient(const bo_op_call *call, size_t place)
+{
+    if (call->din[place] && !call->add[place])
+        memset(call->din[place], 0, bo_operand_floats(&call->in[place]) * sizeof(float));
+}
+
+static bo_status backward(bo_context *context, const bo_op_call *call)
+{
+    if (bo_backward_is_zero(call)) return BO_OK;
+    linear l = linear_of(call);
+    bool add = call->add[0];
+    for (size_t i = 0; i < l.weights; i++) {
+        const float *dy = call->dout[i];
+        size_t out = l.weight[i].rows;
+        if (!dy) {
+            no_gradient(call, 1 + i);
+            if (l.bias) no_gradient(call, l.first_bias + i);
+            continue;
+        }
+        if (call->din[0])
+            bo_gemm_in(context, false, false, l.rows, l.columns, out, 1.0f, dy, out, l.weight[i].data, l.columns,
+                       add ? 1.0f : 0.0f, call->din[0], l.columns, call->scratch);
+        add = true;
+        weight_gradients(context, call, &l, i);
+    }
+    if (l.residual && call->din[l.place_of_residual])
+        bo_blocks(context, call, bo_operand_floats(l.residual), BO_BLOCK_FLOATS, residual_block);
+    return BO_OK;
+}
+
+static double operations(bo_context *context, const bo_op_call *call)
+{
+    (void)context;
+    linear l = linear_of(call);
+    double sum = 0;
+    for (size_t i = 0; i < l.weights; i++) sum += 2.0 * (double)l.rows * (double)bo_operand_floats(&l.weight[i]);
+    return sum;
+}
+
+const bo_op bo_cpu_linear = {
+    .name = "linear",
+    .attributes = sizeof(bo_linear_attributes),
+    .reads_inputs = (1 << (1 + MOST_WEIGHTS)) - 1, /* x and the weights */
+    .shape = bo_shape_linear,
+    .sizes = sizes,
+    .forward = forward,
+    .backward = backward,
+    .operations = operations,
+};
