@@ -181,7 +181,7 @@ static void bits_do_not_depend_on_threads(void **state)
 {
     (void)state;
     const problem *p = &problems[3];
-    run first;
+    run first = {0};
     for (int threads = 1; threads <= 3; threads++) {
         direct_purse purse;
         bo_context *context = direct_context(threads, NULL, &purse);

@@ -207,7 +207,7 @@ static void bits_do_not_depend_on_threads(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        run first;
+        run first = {0};
         for (int threads = 1; threads <= 3; threads++) {
             direct_purse purse;
             bo_context *context = direct_context(threads, NULL, &purse);
