@@ -13,17 +13,20 @@ static bo_status count_inputs(bo_context *context, const bo_op_call *call, const
     return BO_OK;
 }
 
+static const char *elements(bo_element element)
+{
+    return element == BO_ELEMENT_INT32 ? "integers" : "floats";
+}
+
 /* Input i has this element and, where they are not 0, these rows and columns. */
 static bo_status check(bo_context *context, const bo_op_call *call, const char *op, size_t i, const char *what,
                        bo_element element, size_t rows, size_t columns)
 {
     const bo_operand *in = &call->in[i];
-    if (in->element != element)
-        REFUSE("%s: %s are %s, expected %s", op, what, in->element == BO_ELEMENT_INT32 ? "integers" : "floats",
-               element == BO_ELEMENT_INT32 ? "integers" : "floats");
-    if ((rows && in->rows != rows) || (columns && in->columns != columns))
-        REFUSE("%s: %s are %zu x %zu, expected %zu x %zu", op, what, in->rows, in->columns, rows ? rows : in->rows,
-               columns ? columns : in->columns);
+    size_t wanted_rows = rows ? rows : in->rows, wanted_columns = columns ? columns : in->columns;
+    if (in->element != element || in->rows != wanted_rows || in->columns != wanted_columns)
+        REFUSE("%s: %s is %zu x %zu %s, expected %zu x %zu %s", op, what, in->rows, in->columns, elements(in->element),
+               wanted_rows, wanted_columns, elements(element));
     return BO_OK;
 }
 
@@ -51,7 +54,7 @@ static bo_status begin(bo_context *context, bo_op_call *call, const char *op, si
 {
     call->outputs = 0;
     BO_TRY(count_inputs(context, call, op, inputs));
-    return check_floats(context, call, op, 0, "the numbers of input 0", 0, 0);
+    return check_floats(context, call, op, 0, "input 0", 0, 0);
 }
 
 static void give_like_first(bo_op_call *call)
@@ -65,8 +68,8 @@ bo_status bo_shape_embed(bo_context *context, bo_op_call *call)
 {
     call->outputs = 0;
     BO_TRY(count_inputs(context, call, "embed", 2));
-    BO_TRY(check_integers(context, call, "embed", 0, "indices", 0));
-    BO_TRY(check_floats(context, call, "embed", 1, "the numbers of the table", 0, 0));
+    BO_TRY(check_integers(context, call, "embed", 0, "the column of indices", 0));
+    BO_TRY(check_floats(context, call, "embed", 1, "the table", 0, 0));
     give(call, 0, call->in[0].rows, call->in[1].columns);
     return BO_OK;
 }
@@ -78,8 +81,8 @@ bo_status bo_shape_position(bo_context *context, bo_op_call *call)
         REFUSE("position: no kind %d", (int)a->kind);
     bool learned = a->kind == BO_POSITION_LEARNED;
     BO_TRY(begin(context, call, "position", learned ? 3 : 2));
-    BO_TRY(check_integers(context, call, "position", 1, "positions", call->in[0].rows));
-    if (learned) BO_TRY(check_floats(context, call, "position", 2, "the rows of the table", 0, call->in[0].columns));
+    BO_TRY(check_integers(context, call, "position", 1, "the column of positions", call->in[0].rows));
+    if (learned) BO_TRY(check_floats(context, call, "position", 2, "the table", 0, call->in[0].columns));
     give_like_first(call);
     return BO_OK;
 }
@@ -94,12 +97,12 @@ bo_status bo_shape_linear(bo_context *context, bo_op_call *call)
     BO_TRY(begin(context, call, "linear", 1 + k + (a->bias ? k : 0) + a->residual));
     for (size_t i = 0; i < k; i++) {
         size_t out = call->in[1 + i].rows;
-        BO_TRY(check_floats(context, call, "linear", 1 + i, "the weights", 0, call->in[0].columns));
-        if (a->bias) BO_TRY(check_floats(context, call, "linear", 1 + k + i, "the biases", 1, out));
+        BO_TRY(check_floats(context, call, "linear", 1 + i, "the weight", 0, call->in[0].columns));
+        if (a->bias) BO_TRY(check_floats(context, call, "linear", 1 + k + i, "the bias", 1, out));
         give(call, i, rows, out);
     }
     if (a->residual)
-        BO_TRY(check_floats(context, call, "linear", call->inputs - 1, "residuals", rows, call->in[1].rows));
+        BO_TRY(check_floats(context, call, "linear", call->inputs - 1, "the residual", rows, call->in[1].rows));
     return BO_OK;
 }
 
@@ -111,8 +114,8 @@ bo_status bo_shape_norm(bo_context *context, bo_op_call *call)
     if (!a->width || call->in[0].columns % a->width)
         REFUSE("norm: groups of %zu do not divide %zu columns", a->width, call->in[0].columns);
     if (!(a->epsilon >= 0 && isfinite(a->epsilon))) REFUSE("norm: epsilon is %g, expected at least 0", a->epsilon);
-    if (a->gain) BO_TRY(check_floats(context, call, "norm", 1, "gains", 1, a->width));
-    if (a->bias) BO_TRY(check_floats(context, call, "norm", (size_t)1 + a->gain, "biases", 1, a->width));
+    if (a->gain) BO_TRY(check_floats(context, call, "norm", 1, "the gain", 1, a->width));
+    if (a->bias) BO_TRY(check_floats(context, call, "norm", (size_t)1 + a->gain, "the bias", 1, a->width));
     give_like_first(call);
     return BO_OK;
 }
@@ -130,7 +133,7 @@ bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
 {
     const bo_rope_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "rope", 2));
-    BO_TRY(check_integers(context, call, "rope", 1, "positions", call->in[0].rows));
+    BO_TRY(check_integers(context, call, "rope", 1, "the column of positions", call->in[0].rows));
     size_t rotated = a->rotated ? a->rotated : a->dim;
     if (!a->dim || call->in[0].columns % a->dim)
         REFUSE("rope: heads of %zu do not divide %zu columns", a->dim, call->in[0].columns);
@@ -162,7 +165,7 @@ bo_status bo_shape_unary(bo_context *context, bo_op_call *call)
 static bo_status shape_pair(bo_context *context, bo_op_call *call, const char *op)
 {
     BO_TRY(begin(context, call, op, 2));
-    return check_floats(context, call, op, 1, "the numbers of input 1", call->in[0].rows, call->in[0].columns);
+    return check_floats(context, call, op, 1, "input 1", call->in[0].rows, call->in[0].columns);
 }
 
 bo_status bo_shape_glu(bo_context *context, bo_op_call *call)
@@ -187,8 +190,8 @@ bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
     const bo_cross_entropy_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "cross entropy", 3));
     if (!isfinite(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
-    BO_TRY(check_floats(context, call, "cross entropy", 1, "the weights", 0, call->in[0].columns));
-    BO_TRY(check_integers(context, call, "cross entropy", 2, "targets", call->in[0].rows));
+    BO_TRY(check_floats(context, call, "cross entropy", 1, "the weight", 0, call->in[0].columns));
+    BO_TRY(check_integers(context, call, "cross entropy", 2, "the column of targets", call->in[0].rows));
     give(call, 0, 1, 1);
     give(call, 1, call->in[0].rows, 1);
     return BO_OK;
@@ -258,9 +261,9 @@ bo_status bo_shape_attention(bo_context *context, bo_op_call *call)
     BO_TRY(begin(context, call, "attention", (size_t)3 + (size_t)__builtin_popcount(a->given)));
     if (a->tokens && rows % a->tokens)
         REFUSE("attention: sequences of %zu tokens do not divide %zu rows", a->tokens, rows);
-    BO_TRY(check_floats(context, call, "attention", 0, "queries", rows, d->heads * d->dim));
-    BO_TRY(check_floats(context, call, "attention", 1, "keys", rows, d->key_heads * d->dim));
-    BO_TRY(check_floats(context, call, "attention", 2, "values", rows, d->key_heads * d->value_dim));
+    BO_TRY(check_floats(context, call, "attention", 0, "q", rows, d->heads * d->dim));
+    BO_TRY(check_floats(context, call, "attention", 1, "k", rows, d->key_heads * d->dim));
+    BO_TRY(check_floats(context, call, "attention", 2, "v", rows, d->key_heads * d->value_dim));
     list_given(a->attention, rows, list);
     for (size_t i = 0; i < GIVEN; i++)
         if (a->given >> i & 1) BO_TRY(check_given(context, call, at++, &list[i]));

@@ -1,0 +1,235 @@
+/* Shapes: what every operation makes of inputs that fit, and the sentence for those that do not. */
+#include "testing.h"
+#include "backend/shapes.h"
+
+typedef bo_status (*shape_of)(bo_context *context, bo_op_call *call);
+
+typedef struct shape_case {
+    shape_of shape;
+    const char *words; /* of the refusal; NULL: it fits */
+    const void *attributes;
+    bo_operand in[8], out[BO_OP_OUTPUTS]; /* as many as have rows */
+} shape_case;
+
+#define LIST(...)                                                                                                      \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+#define FITS(of, with, inputs_, outputs_)                                                                              \
+    {                                                                                                                  \
+        .shape = (of), .attributes = (with), .in = inputs_, .out = outputs_                                            \
+    }
+#define REFUSED(sentence, of, with, inputs_)                                                                           \
+    {                                                                                                                  \
+        .shape = (of), .words = (sentence), .attributes = (with), .in = inputs_                                        \
+    }
+#define FLOATS(r, c)                                                                                                   \
+    {                                                                                                                  \
+        .element = BO_ELEMENT_FLOAT32, .rows = (r), .columns = (c)                                                     \
+    }
+#define INTEGERS(r, c)                                                                                                 \
+    {                                                                                                                  \
+        .element = BO_ELEMENT_INT32, .rows = (r), .columns = (c)                                                       \
+    }
+
+static size_t how_many(size_t room, const bo_operand *operands)
+{
+    size_t count = 0;
+    while (count < room && operands[count].rows) count++;
+    return count;
+}
+
+static void check(bo_context *context, size_t count, const shape_case *cases)
+{
+    for (size_t i = 0; i < count; i++) {
+        const shape_case *c = &cases[i];
+        bo_op_call call = {.attributes = c->attributes, .inputs = how_many(8, c->in)};
+        memcpy(call.in, c->in, sizeof c->in);
+        bo_status status = c->shape(context, &call);
+        if (c->words) {
+            if (status != BO_INVALID || !strstr(bo_context_error(context), c->words))
+                fail_msg("case %zu: '%s' lacks '%s'", i, bo_context_error(context), c->words);
+            continue;
+        }
+        if (status != BO_OK) fail_msg("case %zu: %s", i, bo_context_error(context));
+        assert_int_equal(call.outputs, how_many(BO_OP_OUTPUTS, c->out));
+        for (size_t o = 0; o < call.outputs; o++) {
+            assert_int_equal(call.out[o].element, c->out[o].element);
+            assert_int_equal(call.out[o].rows, c->out[o].rows);
+            assert_int_equal(call.out[o].columns, c->out[o].columns);
+        }
+    }
+}
+
+#define CHECK(cases) check(context, sizeof(cases) / sizeof *(cases), cases)
+
+static void tables_and_positions(void **state)
+{
+    (void)state;
+    static const bo_position_attributes learned = {BO_POSITION_LEARNED}, waves = {BO_POSITION_SINUSOIDAL}, odd = {7};
+    static const bo_rope_attributes rope = {.dim = 4}, narrow = {.dim = 3}, uneven = {.dim = 6, .rotated = 3},
+                                    wide = {.dim = 4, .rotated = 6}, below = {.dim = 4, .base = -1},
+                                    other = {.dim = 4, .layout = 5};
+    static const bo_embed_attributes embed = {0};
+    const shape_case cases[] = {
+        FITS(bo_shape_embed, &embed, LIST(INTEGERS(5, 1), FLOATS(9, 3)), LIST(FLOATS(5, 3))),
+        REFUSED("embed: the column of indices is 5 x 1 floats", bo_shape_embed, &embed,
+                LIST(FLOATS(5, 1), FLOATS(9, 3))),
+        REFUSED("is 5 x 2 integers, expected 5 x 1 integers", bo_shape_embed, &embed,
+                LIST(INTEGERS(5, 2), FLOATS(9, 3))),
+        REFUSED("embed: 1 inputs, expected 2", bo_shape_embed, &embed, LIST(INTEGERS(5, 1))),
+        REFUSED("the table is 9 x 3 integers", bo_shape_embed, &embed, LIST(INTEGERS(5, 1), INTEGERS(9, 3))),
+        FITS(bo_shape_position, &waves, LIST(FLOATS(5, 3), INTEGERS(5, 1)), LIST(FLOATS(5, 3))),
+        FITS(bo_shape_position, &learned, LIST(FLOATS(5, 3), INTEGERS(5, 1), FLOATS(7, 3)), LIST(FLOATS(5, 3))),
+        REFUSED("expected 3", bo_shape_position, &learned, LIST(FLOATS(5, 3), INTEGERS(5, 1))),
+        REFUSED("expected 7 x 3", bo_shape_position, &learned, LIST(FLOATS(5, 3), INTEGERS(5, 1), FLOATS(7, 4))),
+        REFUSED("expected 5 x 1", bo_shape_position, &waves, LIST(FLOATS(5, 3), INTEGERS(4, 1))),
+        REFUSED("no kind 7", bo_shape_position, &odd, LIST(FLOATS(5, 3), INTEGERS(5, 1))),
+        FITS(bo_shape_rope, &rope, LIST(FLOATS(5, 8), INTEGERS(5, 1)), LIST(FLOATS(5, 8))),
+        REFUSED("heads of 4 do not divide 6", bo_shape_rope, &rope, LIST(FLOATS(5, 6), INTEGERS(5, 1))),
+        REFUSED("3 columns of a head turn", bo_shape_rope, &narrow, LIST(FLOATS(5, 6), INTEGERS(5, 1))),
+        REFUSED("3 columns of a head turn", bo_shape_rope, &uneven, LIST(FLOATS(5, 6), INTEGERS(5, 1))),
+        REFUSED("6 columns of a head turn", bo_shape_rope, &wide, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
+        REFUSED("the base is -1", bo_shape_rope, &below, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
+        REFUSED("no layout 5", bo_shape_rope, &other, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
+    };
+    bo_context *context = test_context(1);
+    CHECK(cases);
+    bo_context_destroy(context);
+}
+
+static void matrices(void **state)
+{
+    (void)state;
+    static const bo_linear_attributes one = {.weights = 1}, full = {.weights = 1, .bias = true, .residual = true},
+                                      two = {.weights = 2, .bias = true}, five = {.weights = 5},
+                                      both = {.weights = 2, .residual = true}, none = {0};
+    static const bo_cross_entropy_attributes ce = {0}, scaled = {.scale = INFINITY};
+    const shape_case cases[] = {
+        FITS(bo_shape_linear, &one, LIST(FLOATS(5, 3), FLOATS(4, 3)), LIST(FLOATS(5, 4))),
+        FITS(bo_shape_linear, &full, LIST(FLOATS(5, 3), FLOATS(4, 3), FLOATS(1, 4), FLOATS(5, 4)), LIST(FLOATS(5, 4))),
+        FITS(bo_shape_linear, &two, LIST(FLOATS(5, 3), FLOATS(4, 3), FLOATS(2, 3), FLOATS(1, 4), FLOATS(1, 2)),
+             LIST(FLOATS(5, 4), FLOATS(5, 2))),
+        REFUSED("the weight is 4 x 2 floats, expected 4 x 3 floats", bo_shape_linear, &one,
+                LIST(FLOATS(5, 3), FLOATS(4, 2))),
+        REFUSED("expected 2", bo_shape_linear, &one, LIST(FLOATS(5, 3), FLOATS(4, 3), FLOATS(1, 4))),
+        REFUSED("expected 1 x 4", bo_shape_linear, &full, LIST(FLOATS(5, 3), FLOATS(4, 3), FLOATS(1, 3), FLOATS(5, 4))),
+        REFUSED("expected 5 x 4", bo_shape_linear, &full, LIST(FLOATS(5, 3), FLOATS(4, 3), FLOATS(1, 4), FLOATS(5, 3))),
+        REFUSED("5 weights, expected 1 to 4", bo_shape_linear, &five, LIST(FLOATS(5, 3))),
+        REFUSED("0 weights", bo_shape_linear, &none, LIST(FLOATS(5, 3))),
+        REFUSED("a residual and 2 weights", bo_shape_linear, &both,
+                LIST(FLOATS(5, 3), FLOATS(4, 3), FLOATS(4, 3), FLOATS(5, 4))),
+        REFUSED("integers", bo_shape_linear, &one, LIST(INTEGERS(5, 3), FLOATS(4, 3))),
+        FITS(bo_shape_cross_entropy, &ce, LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1)),
+             LIST(FLOATS(1, 1), FLOATS(5, 1))),
+        REFUSED("expected 9 x 3", bo_shape_cross_entropy, &ce, LIST(FLOATS(5, 3), FLOATS(9, 4), INTEGERS(5, 1))),
+        REFUSED("targets is 4 x 1", bo_shape_cross_entropy, &ce, LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(4, 1))),
+        REFUSED("the scale is inf", bo_shape_cross_entropy, &scaled, LIST(FLOATS(5, 3), FLOATS(9, 3), INTEGERS(5, 1))),
+    };
+    bo_context *context = test_context(1);
+    CHECK(cases);
+    bo_context_destroy(context);
+}
+
+static void element_by_element(void **state)
+{
+    (void)state;
+    static const bo_norm_attributes norm = {.width = 3, .gain = true, .bias = true}, uneven = {.width = 4},
+                                    none = {.width = 0}, below = {.width = 3, .epsilon = -1},
+                                    odd = {.kind = 4, .width = 3};
+    static const bo_dropout_attributes half = {.rate = 0.5}, all = {.rate = 1}, nan = {.rate = NAN};
+    static const bo_unary_attributes gelu = {0}, odd_function = {.function = 99}, infinite = {.factor = INFINITY},
+                                     shifted = {.offset = 1};
+    static const bo_loss_attributes mse = {0}, odd_loss = {.kind = 9};
+    const shape_case cases[] = {
+        FITS(bo_shape_norm, &norm, LIST(FLOATS(5, 6), FLOATS(1, 3), FLOATS(1, 3)), LIST(FLOATS(5, 6))),
+        REFUSED("the gain is 1 x 6 floats, expected 1 x 3", bo_shape_norm, &norm,
+                LIST(FLOATS(5, 6), FLOATS(1, 6), FLOATS(1, 3))),
+        REFUSED("the bias is 1 x 2", bo_shape_norm, &norm, LIST(FLOATS(5, 6), FLOATS(1, 3), FLOATS(1, 2))),
+        REFUSED("groups of 4 do not divide 6", bo_shape_norm, &uneven, LIST(FLOATS(5, 6))),
+        REFUSED("groups of 0", bo_shape_norm, &none, LIST(FLOATS(5, 6))),
+        REFUSED("epsilon is -1", bo_shape_norm, &below, LIST(FLOATS(5, 6))),
+        REFUSED("no kind 4", bo_shape_norm, &odd, LIST(FLOATS(5, 6))),
+        FITS(bo_shape_dropout, &half, LIST(FLOATS(5, 6)), LIST(FLOATS(5, 6))),
+        REFUSED("the rate is 1", bo_shape_dropout, &all, LIST(FLOATS(5, 6))),
+        REFUSED("the rate is nan", bo_shape_dropout, &nan, LIST(FLOATS(5, 6))),
+        FITS(bo_shape_unary, &gelu, LIST(FLOATS(5, 6)), LIST(FLOATS(5, 6))),
+        REFUSED("no function 99", bo_shape_unary, &odd_function, LIST(FLOATS(5, 6))),
+        REFUSED("factor inf", bo_shape_unary, &infinite, LIST(FLOATS(5, 6))),
+        FITS(bo_shape_glu, &gelu, LIST(FLOATS(5, 6), FLOATS(5, 6)), LIST(FLOATS(5, 6))),
+        REFUSED("expected 5 x 6", bo_shape_glu, &gelu, LIST(FLOATS(5, 6), FLOATS(6, 5))),
+        REFUSED("the offset is 1", bo_shape_glu, &shifted, LIST(FLOATS(5, 6), FLOATS(5, 6))),
+        FITS(bo_shape_add, NULL, LIST(FLOATS(5, 6), FLOATS(5, 6)), LIST(FLOATS(5, 6))),
+        REFUSED("expected 5 x 6", bo_shape_add, NULL, LIST(FLOATS(5, 6), FLOATS(5, 1))),
+        REFUSED("integers", bo_shape_add, NULL, LIST(FLOATS(5, 1), INTEGERS(5, 1))),
+        FITS(bo_shape_loss, &mse, LIST(FLOATS(5, 6), FLOATS(5, 6)), LIST(FLOATS(1, 1))),
+        REFUSED("no kind 9", bo_shape_loss, &odd_loss, LIST(FLOATS(5, 6), FLOATS(5, 6))),
+        REFUSED("expected 2", bo_shape_loss, &mse, LIST(FLOATS(5, 6))),
+    };
+    bo_context *context = test_context(1);
+    CHECK(cases);
+    bo_context_destroy(context);
+}
+
+/* ---- attention ----------------------------------------------------------------------------------------------------- */
+
+static bo_attention *make(bo_context *context, const char *preset)
+{
+    bo_attention_desc desc = {
+        .heads = 4, .key_heads = 2, .dim = 3, .value_dim = 5, .causal = true, .features = {.features = 6}};
+    bo_attention *attention;
+    assert_true(bo_attention_preset(preset, &desc));
+    assert_ok(context, bo_attention_create(context, &desc, &attention));
+    return attention;
+}
+
+static void attentions(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_attention *exact = make(context, "exact"), *gated = make(context, "rfa-gate"), *gla = make(context, "gla"),
+                 *delta = make(context, "gated-delta");
+    const bo_attention_attributes plain = {.attention = exact}, none = {0}, split = {.attention = exact, .tokens = 4},
+                                  too_much = {.attention = exact, .given = BO_GIVEN_SIGMA},
+                                  unknown = {.attention = exact, .given = 1 << 10}, ungated = {.attention = gated},
+                                  gate = {.attention = gated, .given = BO_GIVEN_LOG_GATE},
+                                  sigma = {.attention = gated, .given = BO_GIVEN_LOG_GATE | BO_GIVEN_SIGMA},
+                                  wide = {.attention = gla, .given = BO_GIVEN_LOG_GATE},
+                                  beta = {.attention = delta, .given = BO_GIVEN_LOG_GATE | BO_GIVEN_BETA};
+#define QKV FLOATS(6, 12), FLOATS(6, 6), FLOATS(6, 10)
+    const shape_case cases[] = {
+        FITS(bo_shape_attention, &plain, LIST(QKV), LIST(FLOATS(6, 20))),
+        FITS(bo_shape_attention, &gate, LIST(QKV, FLOATS(6, 2)), LIST(FLOATS(6, 20))),
+        FITS(bo_shape_attention, &sigma, LIST(QKV, FLOATS(6, 2), FLOATS(1, 6)), LIST(FLOATS(6, 20))),
+        FITS(bo_shape_attention, &sigma, LIST(QKV, FLOATS(6, 2), FLOATS(2, 3)), LIST(FLOATS(6, 20))),
+        FITS(bo_shape_attention, &wide, LIST(QKV, FLOATS(6, 6)), LIST(FLOATS(6, 20))),
+        FITS(bo_shape_attention, &beta, LIST(QKV, FLOATS(6, 2), FLOATS(6, 2)), LIST(FLOATS(6, 20))),
+        REFUSED("none is given", bo_shape_attention, &none, LIST(QKV)),
+        REFUSED("do not divide 6 rows", bo_shape_attention, &split, LIST(QKV)),
+        REFUSED("takes no sigma", bo_shape_attention, &too_much, LIST(QKV, FLOATS(1, 6))),
+        REFUSED("do not exist", bo_shape_attention, &unknown, LIST(QKV, FLOATS(1, 6))),
+        REFUSED("needs log_gate", bo_shape_attention, &ungated, LIST(QKV)),
+        REFUSED("4 inputs, expected 3", bo_shape_attention, &plain, LIST(QKV, FLOATS(6, 2))),
+        REFUSED("log_gate is 5 x 2 floats, expected 6 x 2", bo_shape_attention, &gate, LIST(QKV, FLOATS(5, 2))),
+        REFUSED("sigma is 1 x 7", bo_shape_attention, &sigma, LIST(QKV, FLOATS(6, 2), FLOATS(1, 7))),
+        REFUSED("k is 6 x 12", bo_shape_attention, &plain, LIST(FLOATS(6, 12), FLOATS(6, 12), FLOATS(6, 10))),
+        REFUSED("v is 5 x 10", bo_shape_attention, &plain, LIST(FLOATS(6, 12), FLOATS(6, 6), FLOATS(5, 10))),
+    };
+    CHECK(cases);
+    bo_attention_destroy(exact);
+    bo_attention_destroy(gated);
+    bo_attention_destroy(gla);
+    bo_attention_destroy(delta);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_and_positions),
+        cmocka_unit_test(matrices),
+        cmocka_unit_test(element_by_element),
+        cmocka_unit_test(attentions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
