@@ -1,0 +1,101 @@
+/* Where tensors lie: never on one another while both are in use, and in little more than what is in use at once. */
+#include "transformer.h"
+
+/* The most bytes that are in use at any step: no plan needs less. */
+static size_t least_bytes(const bo_graph *graph)
+{
+    size_t most = 0;
+    for (size_t s = 0; s < graph->steps.count; s++) {
+        size_t now = 0;
+        for (uint32_t b = 1; b < graph->blocks.count; b++) {
+            const bo_block *block = bo_block_at(graph, b);
+            if (block->home == BO_HOME_ARENA && block->first <= s && s <= block->last) now += block->bytes;
+        }
+        if (now > most) most = now;
+    }
+    return most;
+}
+
+static void check_apart(const bo_graph *graph)
+{
+    for (uint32_t b = 1; b < graph->blocks.count; b++) {
+        const bo_block *one = bo_block_at(graph, b);
+        if (one->home != BO_HOME_ARENA) continue;
+        assert_int_equal(one->offset % 64 + one->bytes % 64, 0);
+        assert_true(one->offset + one->bytes <= graph->bytes);
+        for (uint32_t c = 1; c < b; c++) {
+            const bo_block *other = bo_block_at(graph, c);
+            bool meet = other->home == BO_HOME_ARENA && one->first <= other->last && other->first <= one->last;
+            if (meet && one->offset < other->offset + other->bytes && other->offset < one->offset + one->bytes)
+                fail_msg("blocks %u and %u overlap", b, c);
+        }
+    }
+}
+
+static size_t planned(transformer *t, bool gradients, bool checkpoint, double excess)
+{
+    transformer_plan(t, gradients, checkpoint);
+    size_t least = least_bytes(t->graph), bytes = bo_graph_bytes(t->graph);
+    check_apart(t->graph);
+    if (bytes < least || (double)bytes > (double)least * (1 + excess))
+        fail_msg("%s, %zu layers%s%s: %zu bytes, at least %zu", t->desc->attention, t->desc->layers,
+                 gradients ? ", gradients" : "", checkpoint ? ", checkpoints" : "", bytes, least);
+    return bytes;
+}
+
+static void transformers_take_little_more_than_the_least(void **state)
+{
+    (void)state;
+    static const transformer_desc descs[] = {
+        {.layers = 4, .width = 128, .heads = 4, .tokens = 256, .sequences = 8, .vocab = 256, .attention = "rfa-gate"},
+        {.layers = 6, .width = 384, .heads = 6, .tokens = 1024, .sequences = 2, .vocab = 8192, .attention = "exact"},
+        {.layers = 6, .width = 384, .heads = 6, .tokens = 16384, .sequences = 1, .vocab = 8192, .attention = "favor"},
+        {.layers = 12,
+         .width = 256,
+         .heads = 8,
+         .tokens = 300,
+         .sequences = 3,
+         .vocab = 999,
+         .attention = "exact",
+         .dropout = 0.1,
+         .gated_mlp = true},
+        {.layers = 3, .width = 64, .heads = 2, .tokens = 1, .sequences = 1, .vocab = 256, .attention = "rfa-gate"},
+    };
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < sizeof descs / sizeof *descs; i++) {
+        transformer t = transformer_make(context, bo_backend_cpu(), &descs[i]);
+        size_t inference = planned(&t, false, false, 0.03), all = planned(&t, true, false, 0.03),
+               again = planned(&t, true, true, 0.03);
+        assert_true(inference <= again && again <= all);
+        transformer_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
+/* With checkpoints a further layer costs the tensor that it begins with, and nothing else. */
+static void a_checkpointed_layer_costs_one_tensor(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    size_t bytes[2];
+    transformer_desc desc = {
+        .width = 64, .heads = 2, .tokens = 512, .sequences = 1, .vocab = 256, .attention = "exact"};
+    for (size_t i = 0; i < 2; i++) {
+        desc.layers = 4 + 4 * i;
+        transformer t = transformer_make(context, bo_backend_cpu(), &desc);
+        bytes[i] = planned(&t, true, true, 0.05);
+        transformer_drop(&t);
+    }
+    size_t tensor = desc.tokens * desc.width * sizeof(float);
+    assert_true(bytes[1] - bytes[0] <= 4 * tensor + tensor / 2);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(transformers_take_little_more_than_the_least),
+        cmocka_unit_test(a_checkpointed_layer_costs_one_tensor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
