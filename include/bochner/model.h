@@ -24,14 +24,14 @@ extern "C" {
 
 typedef enum bo_choice { BO_CHOICE_AUTO = 0, BO_CHOICE_NO = 1, BO_CHOICE_YES = 2 } bo_choice;
 
-/* Zero means the default, except layers, width, heads, context and vocab. */
+/* Zero means the default, except layers, width, heads and context. */
 typedef struct bo_model_desc {
     size_t layers, width, heads;
     size_t key_heads; /* 0: heads */
     size_t head_dim;  /* 0: width / heads */
     size_t hidden;    /* of the MLP; 0: 4 width, SwiGLU 8/3 width rounded up to 32 */
     size_t context;   /* tokens of a training window; the range of learned positions */
-    size_t vocab;
+    size_t vocab;     /* 0: the tokenizer's */
     /* As its preset says (bo_attention_preset), then anything of attention.h. heads, key_heads, dim, value_dim and causal
      * are filled in; features.features 0: 128 where the map does not fix it; features.seed 0: from `seed`. */
     bo_attention_desc attention;
@@ -103,7 +103,7 @@ BO_API void bo_session_destroy(bo_session *session); /* NULL is fine; the model 
 BO_API bo_status bo_session_reset(bo_context *context, bo_session *session);
 BO_API uint64_t bo_session_tokens(const bo_session *session); /* read so far */
 /* Reads `count` tokens, in any split, with the same result up to rounding. logits: vocab of them, after the last token, or
- * NULL. losses: count numbers, -log p(targets[i]) in nats, targets[i] < 0: not counted (0); or NULL with targets NULL. */
+ * NULL; with no tokens those after the last one that was fed, which a saved state keeps. losses: count numbers, -log p(targets[i]) in nats, targets[i] < 0: not counted (0); or NULL with targets NULL. */
 BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
                                  float *logits);
 BO_API bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,

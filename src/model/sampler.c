@@ -1,0 +1,141 @@
+/* The next token: penalty, temperature, the k most likely, the most likely that make up p, a draw. In place and without
+ * memory: what is dropped becomes -INFINITY. */
+#include <math.h>
+#include <string.h>
+#include "../base/rng.h"
+#include "internal.h"
+
+enum { RECENT = 64 };
+
+bo_status bo_sampler_check(bo_context *context, const bo_sampler *sampler)
+{
+#define REFUSE(...) return bo_fail(context, BO_INVALID, "sampler: " __VA_ARGS__)
+    if (!sampler) REFUSE("it is NULL");
+    if (!isfinite(sampler->temperature) || sampler->temperature < 0)
+        REFUSE("temperature must be a positive number (0: 1), found %g", sampler->temperature);
+    if (!(sampler->top_p >= 0 && sampler->top_p <= 1))
+        REFUSE("top_p must be in (0, 1] (0: 1), found %g", sampler->top_p);
+    if (!isfinite(sampler->repetition_penalty) || sampler->repetition_penalty < 0)
+        REFUSE("repetition_penalty must be a positive number (0: 1), found %g", sampler->repetition_penalty);
+    return BO_OK;
+#undef REFUSE
+}
+
+void bo_sampler_remember(bo_sampler *sampler, int32_t id)
+{
+    sampler->recent[sampler->recent_count++ % RECENT] = id;
+}
+
+/* ---- logits ------------------------------------------------------------------------------------------------------- */
+
+/* Each recent token once (1909.05858). */
+static void penalise(const bo_sampler *sampler, float *logits, size_t vocab)
+{
+    float penalty = (float)sampler->repetition_penalty;
+    size_t count = sampler->recent_count < RECENT ? sampler->recent_count : RECENT;
+    for (size_t i = 0; i < count; i++) {
+        int32_t id = sampler->recent[i];
+        bool before = id < 0 || (size_t)id >= vocab;
+        for (size_t j = 0; !before && j < i; j++) before = sampler->recent[j] == id;
+        if (!before) logits[id] = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
+    }
+}
+
+/* What is no number is no choice. The largest; vocab: there is none. */
+static size_t find_largest(float *logits, size_t vocab)
+{
+    size_t best = vocab;
+    for (size_t i = 0; i < vocab; i++) {
+        if (isnan(logits[i])) logits[i] = -INFINITY;
+        if (logits[i] > -INFINITY && (best == vocab || logits[i] > logits[best])) best = i;
+    }
+    return best;
+}
+
+/* ---- the most likely ones ------------------------------------------------------------------------------------------ */
+
+/* A number that grows with the float. */
+static uint32_t rank_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+/* What a token counts for: 1, or its weight beside the largest. */
+static double worth(float logit, float largest, bool by_weight)
+{
+    return by_weight ? exp((double)logit - (double)largest) : 1;
+}
+
+/* Keeps the largest logits until what they count for reaches `target`, equal ones in the order of their ids: the rank of
+ * the last one kept is found eight bits at a time. */
+static void keep_largest(float *logits, size_t vocab, float largest, bool by_weight, double target)
+{
+    uint32_t prefix = 0;
+    double above = 0; /* of ranks that are larger than any that begins with prefix */
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        double bins[256] = {0};
+        for (size_t i = 0; i < vocab; i++) {
+            uint32_t rank = rank_of(logits[i]);
+            bool inside = shift == 24 || rank >> (shift + 8) == prefix >> (shift + 8);
+            if (inside && logits[i] > -INFINITY) bins[rank >> shift & 255] += worth(logits[i], largest, by_weight);
+        }
+        int bin = 255;
+        while (bin > 0 && above + bins[bin] < target) above += bins[bin--];
+        prefix |= (uint32_t)bin << shift;
+    }
+    for (size_t i = 0; i < vocab; i++) {
+        uint32_t rank = rank_of(logits[i]);
+        if (rank > prefix) continue;
+        if (rank == prefix && above < target)
+            above += worth(logits[i], largest, by_weight);
+        else
+            logits[i] = -INFINITY;
+    }
+}
+
+static double total_weight(const float *logits, size_t vocab, float largest)
+{
+    double total = 0;
+    for (size_t i = 0; i < vocab; i++)
+        if (logits[i] > -INFINITY) total += worth(logits[i], largest, true);
+    return total;
+}
+
+/* ---- the draw ----------------------------------------------------------------------------------------------------- */
+
+static size_t draw(bo_sampler *sampler, const float *logits, size_t vocab, size_t best)
+{
+    bo_rng rng = bo_rng_make(sampler->seed, bo_rng_stream("sampler", 0));
+    rng.next = sampler->drawn;
+    double left = bo_rng_uniform(&rng) * total_weight(logits, vocab, logits[best]);
+    sampler->drawn = rng.next;
+    for (size_t i = 0; i < vocab; i++) {
+        if (!(logits[i] > -INFINITY)) continue;
+        left -= worth(logits[i], logits[best], true);
+        if (left < 0) return i;
+    }
+    return best;
+}
+
+static size_t choose(bo_sampler *sampler, float *logits, size_t vocab)
+{
+    if (sampler->repetition_penalty != 0 && sampler->repetition_penalty != 1) penalise(sampler, logits, vocab);
+    size_t best = find_largest(logits, vocab);
+    if (best == vocab) return 0;
+    if (sampler->greedy || isinf(logits[best])) return best;
+    double temperature = sampler->temperature != 0 ? sampler->temperature : 1;
+    for (size_t i = 0; i < vocab; i++) logits[i] = (float)((double)(logits[i] - logits[best]) / temperature);
+    if (sampler->top_k && sampler->top_k < vocab) keep_largest(logits, vocab, 0, false, (double)sampler->top_k);
+    if (sampler->top_p > 0 && sampler->top_p < 1)
+        keep_largest(logits, vocab, 0, true, sampler->top_p * total_weight(logits, vocab, 0));
+    return draw(sampler, logits, vocab, best);
+}
+
+int32_t bo_sampler_next(bo_sampler *sampler, float *logits, size_t vocab)
+{
+    int32_t id = (int32_t)choose(sampler, logits, vocab);
+    bo_sampler_remember(sampler, id);
+    return id;
+}
