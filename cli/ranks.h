@@ -8,7 +8,8 @@
 
 typedef struct cli_ranks {
     int rank, size;
-    bool started; /* MPI is to be ended */
+    bool started;                /* MPI is to be ended */
+    struct cli_ranks_room *room; /* of sums; made by the first */
 } cli_ranks;
 
 /* How many ranks the environment of mpirun announces; 1 outside of it. */
@@ -21,7 +22,7 @@ void cli_ranks_close(cli_ranks *ranks);
 void cli_ranks_abort(const cli_ranks *ranks, int status);
 /* Rank 0's bytes to all; does nothing alone. */
 bool cli_ranks_broadcast(const cli_ranks *ranks, void *bytes, size_t size);
-/* For bo_fitting_reduce. */
+/* Sums over the ranks, in their order; needs `ranks` to stay where it is. */
 bo_collective cli_ranks_collective(cli_ranks *ranks);
 /* Threads a rank should use: the cores of a machine divided by the ranks on it; 0: the default. */
 size_t cli_ranks_threads(const cli_ranks *ranks);

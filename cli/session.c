@@ -21,7 +21,7 @@ static void on_interrupt(int number)
  * ended. */
 static void on_rank_ended(int number)
 {
-    static const char words[] = "bochner fit: stopped: another rank of the job ended; no model was written\n";
+    static const char words[] = "bochner: stopped: another rank of the job ended; no file was left half written\n";
     ssize_t ignored = write(STDERR_FILENO, words, sizeof words - 1);
     (void)ignored;
     _exit(128 + number);
