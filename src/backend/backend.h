@@ -172,6 +172,9 @@ typedef struct bo_op {
     /* Backward computes the outputs too, so that a run with gradients need not call forward: losses over large
      * vocabularies, whose logits would otherwise be made twice. */
     bool forward_in_backward;
+    /* Bits of the inputs whose gradient is dout[0] as it is: sums, residuals. The first to write such a gradient may be
+     * spared to copy it; din is NULL then. NULL: none. */
+    unsigned (*passes)(const bo_op_call *call);
     /* Checks attributes and inputs (without data), and fills in element, rows and columns of the outputs and their
      * number. BO_INVALID with a sentence where they do not fit. */
     bo_status (*shape)(bo_context *context, bo_op_call *call);

@@ -106,6 +106,12 @@ bo_status bo_shape_linear(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
+unsigned bo_passes_linear(const bo_op_call *call)
+{
+    const bo_linear_attributes *a = call->attributes;
+    return a->residual ? 1u << (call->inputs - 1) : 0;
+}
+
 bo_status bo_shape_norm(bo_context *context, bo_op_call *call)
 {
     const bo_norm_attributes *a = call->attributes;
@@ -183,6 +189,12 @@ bo_status bo_shape_add(bo_context *context, bo_op_call *call)
     BO_TRY(shape_pair(context, call, "add"));
     give_like_first(call);
     return BO_OK;
+}
+
+unsigned bo_passes_add(const bo_op_call *call)
+{
+    (void)call;
+    return 3;
 }
 
 bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)

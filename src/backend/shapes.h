@@ -18,4 +18,8 @@ bo_status bo_shape_add(bo_context *context, bo_op_call *call);
 bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call);
 bo_status bo_shape_loss(bo_context *context, bo_op_call *call);
 
+/* bo_op.passes of those that have one. */
+unsigned bo_passes_linear(const bo_op_call *call);
+unsigned bo_passes_add(const bo_op_call *call);
+
 #endif

@@ -26,7 +26,7 @@ typedef struct bo_tensor {
     bool read;                /* by some node */
     bool outside;             /* its segment may not forget it */
     bool wanted;              /* by backward or by recomputation within its segment */
-    uint32_t block, gradient; /* where it is at this point of the schedule; 0: nowhere yet */
+    uint32_t piece, gradient; /* where it is at this point of the schedule; 0: nowhere yet */
 } bo_tensor;
 
 /* The number of a segment is its place among the segments, from 1; 0: none. */
@@ -41,7 +41,7 @@ typedef struct bo_node {
     bool late;      /* forward happens within backward */
     bool again;     /* is computed a second time before its segment's backward */
     bool first;     /* … and before that a first time, because somebody reads it */
-    uint32_t saved; /* block */
+    uint32_t saved; /* piece */
 } bo_node;
 
 /* ---- planned ------------------------------------------------------------------------------------------------------- */
@@ -49,16 +49,16 @@ typedef struct bo_node {
 typedef enum bo_home { BO_HOME_ARENA, BO_HOME_WEIGHT, BO_HOME_GRADIENT } bo_home;
 
 /* A piece of memory that is in use from step `first` to step `last`, both included. Invariants in the arena: bytes and
- * offset are multiples of 64, and blocks that are in use at the same step do not overlap. */
-typedef struct bo_block {
+ * offset are multiples of 64, and pieces that are in use at the same step do not overlap. */
+typedef struct bo_piece {
     bo_home home;
     size_t weight; /* WEIGHT, GRADIENT: whose */
     size_t bytes, offset;
     uint32_t first, last; /* BO_NEVER: to the end and beyond */
     void *address;        /* once there is memory */
-} bo_block;
+} bo_piece;
 
-/* One call of an operation: numbers of blocks, 0 for NULL. */
+/* One call of an operation: numbers of pieces, 0 for NULL. */
 typedef struct bo_step {
     uint32_t node;
     bool backward;
@@ -84,8 +84,8 @@ struct bo_graph {
 
     bool planned;
     bo_graph_desc desc;
-    bo_array blocks, steps; /* bo_block, bo_step */
-    uint32_t seed;          /* block of the loss's gradient */
+    bo_array pieces, steps; /* bo_piece, bo_step */
+    uint32_t seed;          /* piece of the loss's gradient */
     size_t bytes;
     double operations;
 
@@ -103,9 +103,9 @@ static inline bo_node *bo_node_at(const bo_graph *graph, size_t index)
     return (bo_node *)graph->nodes.at + index;
 }
 
-static inline bo_block *bo_block_at(const bo_graph *graph, uint32_t block)
+static inline bo_piece *bo_piece_at(const bo_graph *graph, uint32_t piece)
 {
-    return (bo_block *)graph->blocks.at + block;
+    return (bo_piece *)graph->pieces.at + piece;
 }
 
 static inline bo_step *bo_step_at(const bo_graph *graph, size_t index)
@@ -132,9 +132,9 @@ bo_status bo_scope_fail(bo_context *context, const bo_graph *graph, const bo_nod
 
 /* analyse.c: who has a gradient, what happens late, what is computed again. */
 bo_status bo_plan_analyse(bo_context *context, bo_graph *graph);
-/* schedule.c: the steps, and the blocks with their lifetimes. */
+/* schedule.c: the steps, and the pieces with their lifetimes. */
 bo_status bo_plan_schedule(bo_context *context, bo_graph *graph);
-/* arena.c: offsets of the blocks whose home is the arena, and the bytes of all. Number 0 is nobody's. */
-bo_status bo_arena_place(bo_context *context, size_t count, bo_block *blocks, size_t *bytes);
+/* arena.c: offsets of the pieces whose home is the arena, and the bytes of all. Number 0 is nobody's. */
+bo_status bo_arena_place(bo_context *context, size_t count, bo_piece *pieces, size_t *bytes);
 
 #endif

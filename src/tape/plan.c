@@ -3,16 +3,16 @@
 
 static void forget_plan(bo_graph *graph)
 {
-    bo_free(graph->blocks.at);
+    bo_free(graph->pieces.at);
     bo_free(graph->steps.at);
     if (graph->arena) graph->backend->release(graph->arena);
-    graph->blocks = graph->steps = (bo_array){0};
+    graph->pieces = graph->steps = (bo_array){0};
     graph->arena = NULL;
     graph->planned = false;
     for (bo_value v = 0; v < graph->tensors.count; v++) {
         bo_tensor *t = bo_tensor_at(graph, v);
         t->trained = t->graded = t->read = t->outside = t->wanted = false;
-        t->block = t->gradient = 0;
+        t->piece = t->gradient = 0;
     }
     for (size_t n = 0; n < graph->nodes.count; n++) {
         bo_node *node = bo_node_at(graph, n);
@@ -56,7 +56,7 @@ bo_status bo_graph_plan(bo_context *context, bo_graph *graph, const bo_graph_des
     graph->desc = *desc;
     BO_TRY(bo_plan_analyse(context, graph));
     BO_TRY(bo_plan_schedule(context, graph));
-    BO_TRY(bo_arena_place(context, graph->blocks.count, graph->blocks.at, &graph->bytes));
+    BO_TRY(bo_arena_place(context, graph->pieces.count, graph->pieces.at, &graph->bytes));
     count_operations(context, graph);
     graph->planned = true;
     return BO_OK;
@@ -72,18 +72,18 @@ double bo_graph_operations(const bo_graph *graph)
     return graph->planned ? graph->operations : 0;
 }
 
-/* Where a block is, now that there is memory. */
-static bo_status find_address(bo_context *context, bo_graph *graph, bo_block *block)
+/* Where a piece is, now that there is memory. */
+static bo_status find_address(bo_context *context, bo_graph *graph, bo_piece *piece)
 {
-    if (block->home == BO_HOME_ARENA) {
-        block->address = graph->arena + block->offset;
+    if (piece->home == BO_HOME_ARENA) {
+        piece->address = graph->arena + piece->offset;
         return BO_OK;
     }
-    const bo_weight *weight = bo_weights_at(graph->weights, block->weight);
-    block->address = block->home == BO_HOME_WEIGHT ? weight->data : weight->gradient;
-    if (block->address) return BO_OK;
+    const bo_weight *weight = bo_weights_at(graph->weights, piece->weight);
+    piece->address = piece->home == BO_HOME_WEIGHT ? weight->data : weight->gradient;
+    if (piece->address) return BO_OK;
     return bo_fail(context, BO_INVALID, "weight %s has no memory for its %s: bo_weights_allocate first", weight->name,
-                   block->home == BO_HOME_WEIGHT ? "values" : "gradient");
+                   piece->home == BO_HOME_WEIGHT ? "values" : "gradient");
 }
 
 bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
@@ -93,8 +93,8 @@ bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
     graph->arena = graph->backend->allocate(context, graph->bytes, "activations and their gradients");
     if (!graph->arena) return BO_MEMORY;
     bo_status status = BO_OK;
-    for (uint32_t i = 1; status == BO_OK && i < graph->blocks.count; i++)
-        status = find_address(context, graph, bo_block_at(graph, i));
+    for (uint32_t i = 1; status == BO_OK && i < graph->pieces.count; i++)
+        status = find_address(context, graph, bo_piece_at(graph, i));
     if (status == BO_OK) return BO_OK;
     graph->backend->release(graph->arena);
     graph->arena = NULL;

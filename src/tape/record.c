@@ -56,7 +56,7 @@ void bo_graph_destroy(bo_graph *graph)
     bo_free(graph->tensors.at);
     bo_free(graph->nodes.at);
     bo_free(graph->scopes.at);
-    bo_free(graph->blocks.at);
+    bo_free(graph->pieces.at);
     bo_free(graph->steps.at);
     if (graph->arena) graph->backend->release(graph->arena);
     bo_free(graph);

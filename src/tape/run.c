@@ -18,7 +18,7 @@ bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, c
     bo_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     if (t->origin != BO_ORIGIN_INPUT) return bo_fail(context, BO_INVALID, "value %u is no input", value);
-    return graph->backend->write(context, bo_block_at(graph, t->block)->address, host, bo_tensor_bytes(t));
+    return graph->backend->write(context, bo_piece_at(graph, t->piece)->address, host, bo_tensor_bytes(t));
 }
 
 bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, void *host)
@@ -27,7 +27,7 @@ bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, vo
     BO_TRY(find(context, graph, value, &t));
     if (!t->kept && value != graph->desc.loss)
         return bo_fail(context, BO_INVALID, "value %u is not kept after a run (bo_graph_keep)", value);
-    return graph->backend->read(context, host, bo_block_at(graph, t->block)->address, bo_tensor_bytes(t));
+    return graph->backend->read(context, host, bo_piece_at(graph, t->piece)->address, bo_tensor_bytes(t));
 }
 
 void bo_graph_loss_scale(bo_graph *graph, float scale)
@@ -37,9 +37,9 @@ void bo_graph_loss_scale(bo_graph *graph, float scale)
 
 /* ---- one step ------------------------------------------------------------------------------------------------------ */
 
-static void *address(const bo_graph *graph, uint32_t block)
+static void *address(const bo_graph *graph, uint32_t piece)
 {
-    return bo_block_at(graph, block)->address; /* number 0 is NULL */
+    return bo_piece_at(graph, piece)->address; /* number 0 is NULL */
 }
 
 static void make_call(const bo_graph *graph, const bo_step *step, const bo_pass *pass, bo_op_call *call)
@@ -88,7 +88,7 @@ static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value 
     const bo_tensor *t = bo_tensor_at(graph, value);
     *out = true;
     if (t->element != BO_ELEMENT_FLOAT32) return BO_OK;
-    return graph->backend->finite(context, address(graph, t->block), t->rows * t->columns, out);
+    return graph->backend->finite(context, address(graph, t->piece), t->rows * t->columns, out);
 }
 
 /* Inputs of the graph by their names, weights by theirs. */

@@ -1,59 +1,59 @@
-/* The schedule: forward of every node, then backward in reverse order, before it what a segment forgot. Blocks of memory
+/* The schedule: forward of every node, then backward in reverse order, before it what a segment forgot. Pieces of memory
  * come up where somebody writes them and live until the last step that names them. */
 #include "internal.h"
 
 enum { ALIGNMENT = 64 };
 
-/* ---- blocks -------------------------------------------------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------------------------------------------------- */
 
 /* 0: out of memory. */
-static uint32_t add_block(bo_context *context, bo_graph *graph, size_t bytes)
+static uint32_t add_piece(bo_context *context, bo_graph *graph, size_t bytes)
 {
-    bo_block *block = bo_array_add(context, &graph->blocks, sizeof *block, "blocks of a plan");
-    if (!block) return 0;
-    *block = (bo_block){.bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
+    bo_piece *piece = bo_array_add(context, &graph->pieces, sizeof *piece, "pieces of a plan");
+    if (!piece) return 0;
+    *piece = (bo_piece){.bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
                         .first = (uint32_t)graph->steps.count - 1,
                         .last = (uint32_t)graph->steps.count - 1};
-    return (uint32_t)(graph->blocks.count - 1);
+    return (uint32_t)(graph->pieces.count - 1);
 }
 
 /* … named by the step being made. */
-static uint32_t use(bo_graph *graph, uint32_t block)
+static uint32_t use(bo_graph *graph, uint32_t piece)
 {
-    bo_block *used = bo_block_at(graph, block);
-    if (block && used->last != BO_NEVER) used->last = (uint32_t)graph->steps.count - 1;
-    return block;
+    bo_piece *used = bo_piece_at(graph, piece);
+    if (piece && used->last != BO_NEVER) used->last = (uint32_t)graph->steps.count - 1;
+    return piece;
 }
 
-static bo_status add_always(bo_context *context, bo_graph *graph, const bo_block *like, uint32_t *out)
+static bo_status add_always(bo_context *context, bo_graph *graph, const bo_piece *like, uint32_t *out)
 {
-    *out = add_block(context, graph, like->bytes);
+    *out = add_piece(context, graph, like->bytes);
     if (!*out) return BO_MEMORY;
-    bo_block *block = bo_block_at(graph, *out);
-    size_t bytes = block->bytes;
-    *block = *like;
-    block->bytes = bytes;
-    block->first = 0;
-    block->last = BO_NEVER;
+    bo_piece *piece = bo_piece_at(graph, *out);
+    size_t bytes = piece->bytes;
+    *piece = *like;
+    piece->bytes = bytes;
+    piece->first = 0;
+    piece->last = BO_NEVER;
     return BO_OK;
 }
 
 /* Inputs and weights are there before the first step; gradients of weights too. */
 static bo_status add_given(bo_context *context, bo_graph *graph)
 {
-    if (!bo_array_add(context, &graph->blocks, sizeof(bo_block), "blocks of a plan")) return BO_MEMORY; /* number 0 */
+    if (!bo_array_add(context, &graph->pieces, sizeof(bo_piece), "pieces of a plan")) return BO_MEMORY; /* number 0 */
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_tensor *t = bo_tensor_at(graph, v);
-        bo_block block = {.bytes = bo_tensor_bytes(t), .weight = t->weight};
+        bo_piece piece = {.bytes = bo_tensor_bytes(t), .weight = t->weight};
         if (t->origin == BO_ORIGIN_MADE) continue;
-        if (t->origin == BO_ORIGIN_WEIGHT) block.home = BO_HOME_WEIGHT;
-        BO_TRY(add_always(context, graph, &block, &t->block));
+        if (t->origin == BO_ORIGIN_WEIGHT) piece.home = BO_HOME_WEIGHT;
+        BO_TRY(add_always(context, graph, &piece, &t->piece));
         if (!t->graded) continue;
-        block.home = BO_HOME_GRADIENT;
-        BO_TRY(add_always(context, graph, &block, &t->gradient));
+        piece.home = BO_HOME_GRADIENT;
+        BO_TRY(add_always(context, graph, &piece, &t->gradient));
     }
     if (!graph->desc.gradients) return BO_OK;
-    BO_TRY(add_always(context, graph, &(bo_block){.bytes = sizeof(float)}, &graph->seed));
+    BO_TRY(add_always(context, graph, &(bo_piece){.bytes = sizeof(float)}, &graph->seed));
     bo_tensor_at(graph, graph->desc.loss)->gradient = graph->seed;
     return BO_OK;
 }
@@ -75,10 +75,10 @@ static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_no
 {
     for (size_t i = 0; i < node->outputs; i++) {
         bo_tensor *t = bo_tensor_at(graph, node->out[i]);
-        step->out[i] = add_block(context, graph, bo_tensor_bytes(t));
+        step->out[i] = add_piece(context, graph, bo_tensor_bytes(t));
         if (!step->out[i]) return BO_MEMORY;
-        t->block = step->out[i];
-        if (t->kept || node->out[i] == graph->desc.loss) bo_block_at(graph, t->block)->last = BO_NEVER;
+        t->piece = step->out[i];
+        if (t->kept || node->out[i] == graph->desc.loss) bo_piece_at(graph, t->piece)->last = BO_NEVER;
     }
     return BO_OK;
 }
@@ -113,9 +113,9 @@ static bo_status add_room(bo_context *context, bo_graph *graph, bo_node *node, b
     if (node->late) BO_TRY(ask_sizes(context, graph, node, &call, gradients, &saved, &scratch)); /* blame's forward */
     promise_gradients(node, step, &call);
     BO_TRY(ask_sizes(context, graph, node, &call, gradients, &saved, &scratch));
-    if (scratch && !(step->scratch = add_block(context, graph, scratch))) return BO_MEMORY;
+    if (scratch && !(step->scratch = add_piece(context, graph, scratch))) return BO_MEMORY;
     bool saves = gradients && (!step->backward || node->late);
-    if (saves && saved && !(step->saved = node->saved = add_block(context, graph, saved))) return BO_MEMORY;
+    if (saves && saved && !(step->saved = node->saved = add_piece(context, graph, saved))) return BO_MEMORY;
     return BO_OK;
 }
 
@@ -126,19 +126,36 @@ static bo_status add_forward(bo_context *context, bo_graph *graph, size_t index,
     bo_node *node = bo_node_at(graph, index);
     BO_TRY(begin_step(context, graph, index, false, &step));
     step->again = again;
-    for (size_t i = 0; i < node->inputs; i++) step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->block);
+    for (size_t i = 0; i < node->inputs; i++) step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->piece);
     BO_TRY(write_outputs(context, graph, node, step));
     return add_room(context, graph, node, step, gradients);
+}
+
+/* A gradient that is dout itself takes its place over instead of a copy: nobody reads dout after this step. One input
+ * at most, for others will add to it. */
+static void pass_gradient(bo_graph *graph, const bo_node *node, const bo_step *step)
+{
+    bo_op_call call;
+    if (!node->op->passes || !step->dout[0] || step->dout[0] == graph->seed) return;
+    bo_node_call(graph, node, &call);
+    unsigned passes = node->op->passes(&call);
+    for (size_t i = 0; i < node->inputs; i++) {
+        bo_tensor *t = bo_tensor_at(graph, node->in[i]);
+        if (!(passes >> i & 1) || !t->graded || t->gradient) continue;
+        t->gradient = step->dout[0];
+        return;
+    }
 }
 
 /* The first who writes a gradient need not add; to those of weights everybody adds. */
 static bo_status write_gradients(bo_context *context, bo_graph *graph, const bo_node *node, bo_step *step)
 {
+    pass_gradient(graph, node, step);
     for (size_t i = 0; i < node->inputs; i++) {
         bo_tensor *t = bo_tensor_at(graph, node->in[i]);
-        if (!t->graded) continue;
+        if (!t->graded || (t->gradient && t->gradient == step->dout[0])) continue;
         step->add[i] = t->gradient != 0;
-        if (!t->gradient && !(t->gradient = add_block(context, graph, bo_tensor_bytes(t)))) return BO_MEMORY;
+        if (!t->gradient && !(t->gradient = add_piece(context, graph, bo_tensor_bytes(t)))) return BO_MEMORY;
         step->din[i] = use(graph, t->gradient);
     }
     return BO_OK;
@@ -150,11 +167,11 @@ static bo_status add_backward(bo_context *context, bo_graph *graph, size_t index
     bo_node *node = bo_node_at(graph, index);
     BO_TRY(begin_step(context, graph, index, true, &step));
     for (size_t i = 0; i < node->inputs; i++)
-        if (node->op->reads_inputs >> i & 1) step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->block);
+        if (node->op->reads_inputs >> i & 1) step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->piece);
     if (node->late) BO_TRY(write_outputs(context, graph, node, step));
     for (size_t i = 0; i < node->outputs; i++) {
         const bo_tensor *t = bo_tensor_at(graph, node->out[i]);
-        if (!node->late && node->op->reads_outputs >> i & 1) step->out[i] = use(graph, t->block);
+        if (!node->late && node->op->reads_outputs >> i & 1) step->out[i] = use(graph, t->piece);
         step->dout[i] = use(graph, t->gradient);
     }
     step->saved = use(graph, node->saved);

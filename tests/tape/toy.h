@@ -4,6 +4,7 @@
 #define BO_TEST_TOY_H
 
 #include "watch.h"
+#include "backend/shapes.h"
 
 static size_t numbers(const bo_operand *operand)
 {
@@ -186,6 +187,7 @@ static double toy_operations(bo_context *context, const bo_op_call *call)
 }
 
 static const bo_op toy_add_op = {.name = "add",
+                                 .passes = bo_passes_add,
                                  .shape = toy_shape,
                                  .sizes = toy_no_sizes,
                                  .forward = toy_add,

@@ -25,11 +25,11 @@ static void poison(const bo_graph *graph, size_t step)
 {
     size_t floats = graph->bytes / sizeof(float);
     bool *alive = calloc(floats ? floats : 1, 1);
-    for (uint32_t b = 1; b < graph->blocks.count; b++) {
-        const bo_block *block = bo_block_at(graph, b);
-        if (block->home != BO_HOME_ARENA || block->first > step || block->last < step) continue;
-        bool born = block->first == step && !(block->first == 0 && block->last == BO_NEVER);
-        if (!born) memset(alive + block->offset / sizeof(float), true, block->bytes / sizeof(float));
+    for (uint32_t b = 1; b < graph->pieces.count; b++) {
+        const bo_piece *piece = bo_piece_at(graph, b);
+        if (piece->home != BO_HOME_ARENA || piece->first > step || piece->last < step) continue;
+        bool born = piece->first == step && !(piece->first == 0 && piece->last == BO_NEVER);
+        if (!born) memset(alive + piece->offset / sizeof(float), true, piece->bytes / sizeof(float));
     }
     for (size_t i = 0; i < floats; i++)
         if (!alive[i]) ((float *)graph->arena)[i] = NAN;
