@@ -1,21 +1,65 @@
-/* Places in one arena for pieces of memory whose lifetimes are known: the largest first, each into the smallest gap that
- * is free for the whole of its life. */
+/* Places in one arena for pieces of memory whose lifetimes are known: one after the other, each into the smallest gap that
+ * is free for the whole of its life. Which order is best depends on the graph, so that a few are tried. */
 #include <stdlib.h>
 #include <string.h>
 #include "internal.h"
+
+typedef int (*order_of)(const void *, const void *);
 
 static bool meet(const bo_piece *a, const bo_piece *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
 
-static int larger_first(const void *left, const void *right)
+/* ---- orders -------------------------------------------------------------------------------------------------------- */
+
+static int by_size(const bo_piece *a, const bo_piece *b)
+{
+    return (b->bytes > a->bytes) - (b->bytes < a->bytes);
+}
+
+static int by_life(const bo_piece *a, const bo_piece *b)
+{
+    uint32_t left = a->last - a->first, right = b->last - b->first;
+    return (right > left) - (right < left);
+}
+
+/* Equal ones as they come up, whatever sorts them. */
+static int by_place(const bo_piece *a, const bo_piece *b)
+{
+    return a->first != b->first ? (a->first < b->first ? -1 : 1) : (a > b) - (a < b);
+}
+
+static int large_first(const void *left, const void *right)
 {
     const bo_piece *a = *(bo_piece *const *)left, *b = *(bo_piece *const *)right;
-    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
-    if (a->first != b->first) return a->first < b->first ? -1 : 1;
-    return (a > b) - (a < b); /* equal ones in order, whatever sorts them */
+    int order = by_size(a, b);
+    return order ? order : by_place(a, b);
 }
+
+static int large_and_long_first(const void *left, const void *right)
+{
+    const bo_piece *a = *(bo_piece *const *)left, *b = *(bo_piece *const *)right;
+    int order = by_size(a, b);
+    if (!order) order = by_life(a, b);
+    return order ? order : by_place(a, b);
+}
+
+static int long_first(const void *left, const void *right)
+{
+    const bo_piece *a = *(bo_piece *const *)left, *b = *(bo_piece *const *)right;
+    int order = by_life(a, b);
+    if (!order) order = by_size(a, b);
+    return order ? order : by_place(a, b);
+}
+
+static int as_they_come(const void *left, const void *right)
+{
+    const bo_piece *a = *(bo_piece *const *)left, *b = *(bo_piece *const *)right;
+    return by_place(a, b);
+}
+
+/* ---- one order ----------------------------------------------------------------------------------------------------- */
 
 /* The best offset among `count` pieces in order of their offsets. */
 static size_t best_offset(size_t count, bo_piece *const *placed, const bo_piece *piece)
@@ -41,21 +85,41 @@ static void insert(size_t count, bo_piece **placed, bo_piece *piece)
     placed[at] = piece;
 }
 
-bo_status bo_arena_place(bo_context *context, size_t count, bo_piece *pieces, size_t *bytes)
+/* Bytes in all. */
+static size_t place_all(size_t count, bo_piece **order, bo_piece **placed)
 {
-    size_t homeless = 0;
-    bo_piece **order = bo_alloc_raw(context, 2 * count, sizeof *order, "the order of a plan"), **placed = order + count;
-    *bytes = 0;
-    if (!order) return BO_MEMORY;
-    for (size_t i = 1; i < count; i++)
-        if (pieces[i].home == BO_HOME_ARENA) order[homeless++] = &pieces[i];
-    qsort(order, homeless, sizeof *order, larger_first);
-    for (size_t i = 0; i < homeless; i++) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
         order[i]->offset = best_offset(i, placed, order[i]);
         insert(i, placed, order[i]);
-        size_t end = order[i]->offset + order[i]->bytes;
-        if (end > *bytes) *bytes = end;
+        if (order[i]->offset + order[i]->bytes > bytes) bytes = order[i]->offset + order[i]->bytes;
     }
+    return bytes;
+}
+
+/* ---- all orders ---------------------------------------------------------------------------------------------------- */
+
+bo_status bo_arena_place(bo_context *context, size_t count, bo_piece *pieces, size_t *bytes)
+{
+    static const order_of orders[] = {large_first, large_and_long_first, long_first, as_they_come};
+    size_t homeless = 0, *best = bo_alloc(context, count, sizeof *best, "offsets of a plan");
+    bo_piece **order = best ? bo_alloc_raw(context, 2 * count, sizeof *order, "the order of a plan") : NULL;
+    if (!order) {
+        bo_free(best);
+        return BO_MEMORY;
+    }
+    for (size_t i = 1; i < count; i++)
+        if (pieces[i].home == BO_HOME_ARENA) order[homeless++] = &pieces[i];
+    *bytes = SIZE_MAX;
+    for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
+        qsort(order, homeless, sizeof *order, orders[o]);
+        size_t found = place_all(homeless, order, order + count);
+        if (found >= *bytes) continue;
+        *bytes = found;
+        for (size_t i = 0; i < count; i++) best[i] = pieces[i].offset;
+    }
+    for (size_t i = 0; i < count; i++) pieces[i].offset = best[i];
     bo_free(order);
+    bo_free(best);
     return BO_OK;
 }
