@@ -36,6 +36,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
 
 const bo_op bo_cpu_add = {
     .name = "add",
+    .passes = bo_passes_add,
     .shape = bo_shape_add,
     .sizes = bo_sizes_none,
     .forward = forward,

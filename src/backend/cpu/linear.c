@@ -164,6 +164,7 @@ const bo_op bo_cpu_linear = {
     .name = "linear",
     .attributes = sizeof(bo_linear_attributes),
     .reads_inputs = (1 << (1 + MOST_WEIGHTS)) - 1, /* x and the weights */
+    .passes = bo_passes_linear,
     .shape = bo_shape_linear,
     .sizes = sizes,
     .forward = forward,
