@@ -59,6 +59,9 @@ typedef struct bo_ids {
 BO_API bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
                                      bool specials, bo_ids *out); /* appended to *out, which begins as {0} */
 BO_API void bo_ids_free(bo_ids *ids);
+/* Puts the special tokens around *ids that the tokenizer's template asks for ("<s>" before a text, …); often none. Encoding
+ * itself adds nothing. */
+BO_API bo_status bo_tokenizer_frame(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids);
 /* The text of ids, freed with bo_text_free (data.h); decode(encode(x)) is x, byte for byte, for byte-level ones. */
 BO_API bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids,
                                      size_t count, char **out, size_t *bytes);

@@ -99,14 +99,44 @@ uint64_t bo_corpus_fingerprint(const bo_corpus *corpus)
 
 /* ---- opening ------------------------------------------------------------------------------------------------------ */
 
-static bo_status start_documents(bo_context *context, bo_corpus *corpus)
+static bo_status number_tokens(bo_context *context, bo_corpus *corpus)
 {
     corpus->document_count = corpus->documents.count;
     corpus->starts = bo_alloc(context, corpus->document_count + 1, sizeof *corpus->starts, "the starts of documents");
     if (!corpus->starts) return BO_MEMORY;
+    if (!corpus->tokenizer->bytes) return bo_corpus_encode(context, corpus);
     for (size_t d = 0; d < corpus->document_count; ++d)
         corpus->starts[d + 1] = corpus->starts[d] + corpus->documents.items[d].length;
     return BO_OK;
+}
+
+/* Bytes of the text that tokens [first, last) of document d stand for; the token that ends it stands for none. */
+static uint64_t piece_bytes(const bo_corpus *corpus, size_t d, uint64_t first, uint64_t last)
+{
+    uint64_t bytes = 0;
+    const uint64_t end = corpus->starts[d + 1];
+    for (uint64_t at = first; at < last; ++at) {
+        size_t length;
+        int32_t id = corpus->narrow ? corpus->narrow[at] : (int32_t)corpus->wide[at];
+        bo_tokenizer_piece(corpus->tokenizer, id, &length);
+        if (at + 1 < end || id != corpus->tokenizer->end) bytes += length;
+    }
+    return bytes;
+}
+
+/* A whole document's are counted as they were read, for normalizing may change them. */
+static uint64_t count_bytes(const bo_corpus *corpus)
+{
+    if (corpus->tokenizer->bytes) return corpus->tokens;
+    const uint64_t first = corpus->first, last = first + corpus->tokens;
+    uint64_t bytes = 0;
+    for (size_t d = document_of(corpus, first); d < corpus->document_count && corpus->starts[d] < last; ++d) {
+        const uint64_t begin = corpus->starts[d], end = corpus->starts[d + 1];
+        bytes += first <= begin && end <= last
+                     ? corpus->documents.items[d].length
+                     : piece_bytes(corpus, d, first > begin ? first : begin, last < end ? last : end);
+    }
+    return bytes;
 }
 
 /* The part from skip to skip + take. Both cuts round in the same way, so that [0, 0.9) and [0.9, 1) share no token. */
@@ -130,9 +160,10 @@ static bo_status cut(bo_context *context, bo_corpus *corpus, const bo_corpus_des
 static bo_status open_corpus(bo_context *context, const bo_corpus_desc *desc, bo_corpus *corpus)
 {
     BO_TRY(bo_documents_open(context, desc->paths, desc->path_count, desc->field, desc->separator, &corpus->documents));
-    BO_TRY(start_documents(context, corpus));
+    BO_TRY(number_tokens(context, corpus));
     BO_TRY(cut(context, corpus, desc));
-    corpus->bytes = corpus->tokens;
+    corpus->bytes = count_bytes(corpus);
+    if (!corpus->tokenizer->bytes) bo_documents_close(&corpus->documents);
     return BO_OK;
 }
 

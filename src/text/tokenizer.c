@@ -1,7 +1,10 @@
 /* What a tokenizer answers about itself; ids to text. */
-#include "tokenizer.h"
+#include "encoder.h"
+#include "write.h"
 #include "../base/rng.h"
 
+#include <bochner/data.h>
+#include <ctype.h>
 #include <string.h>
 
 /* ---- bytes -------------------------------------------------------------------------------------------------------- */
@@ -26,8 +29,27 @@ static const char *every_byte(void)
 
 /* ---- questions ---------------------------------------------------------------------------------------------------- */
 
+static void free_steps(bo_tokenizer *tokenizer)
+{
+    for (size_t i = 0; i < tokenizer->normalizer_count; ++i) {
+        bo_pattern_free(&tokenizer->normalizers[i].pattern);
+        bo_free(tokenizer->normalizers[i].content);
+    }
+    for (size_t i = 0; i < tokenizer->splitter_count; ++i) bo_pattern_free(&tokenizer->splitters[i].pattern);
+}
+
 void bo_tokenizer_destroy(bo_tokenizer *tokenizer)
 {
+    if (!tokenizer) return;
+    free_steps(tokenizer);
+    bo_strings_free(&tokenizer->texts);
+    bo_strings_free(&tokenizer->pieces);
+    bo_free(tokenizer->by_text.slots);
+    bo_free(tokenizer->merges.slots);
+    bo_free(tokenizer->added);
+    bo_free(tokenizer->stripped);
+    bo_free(tokenizer->frame);
+    bo_free(tokenizer->source);
     bo_free(tokenizer);
 }
 
@@ -53,14 +75,36 @@ uint64_t bo_tokenizer_fingerprint(const bo_tokenizer *tokenizer)
 
 int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token)
 {
-    (void)tokenizer;
-    return token[0] && !token[1] ? (unsigned char)token[0] : -1;
+    if (tokenizer->bytes) return token[0] && !token[1] ? (unsigned char)token[0] : -1;
+    return bo_lookup_find(&tokenizer->by_text, &tokenizer->texts, token, strlen(token));
 }
 
 const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id, size_t *bytes)
 {
-    *bytes = id >= 0 && (size_t)id < tokenizer->vocab;
-    return *bytes ? every_byte() + id : "";
+    *bytes = 0;
+    if (id < 0 || (size_t)id >= tokenizer->vocab) return "";
+    if (!tokenizer->bytes) return bo_string(&tokenizer->pieces, (size_t)id, bytes);
+    *bytes = 1;
+    return every_byte() + id;
+}
+
+/* GPT-2's expression never joins a blank to what stands before it, nothing is added or changed, and no special token has a
+ * blank in it or takes one with it. */
+bool bo_tokenizer_cuttable(const bo_tokenizer *tokenizer)
+{
+    const bo_splitter *splitter = &tokenizer->splitters[0];
+    if (!tokenizer->byte_level || tokenizer->normalizer_count > 0 || tokenizer->splitter_count != 1 ||
+        splitter->prefixing != BO_PREFIX_NEVER || !splitter->pattern.text ||
+        strcmp(splitter->pattern.text, bo_gpt2_pattern) != 0)
+        return false;
+    for (size_t i = 0; i < tokenizer->added_count; ++i) {
+        size_t length;
+        const char *text = bo_string(&tokenizer->texts, (size_t)tokenizer->added[i].id, &length);
+        if (tokenizer->added[i].left || tokenizer->added[i].right) return false;
+        for (size_t c = 0; c < length; ++c)
+            if (isspace((unsigned char)text[c])) return false;
+    }
+    return true;
 }
 
 /* ---- text and ids ------------------------------------------------------------------------------------------------- */
@@ -82,13 +126,34 @@ void bo_ids_free(bo_ids *ids)
     *ids = (bo_ids){0};
 }
 
-bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
-                              bool specials, bo_ids *out)
+static bo_status encode_bytes(bo_context *context, const char *text, size_t bytes, bo_ids *out)
 {
-    (void)tokenizer, (void)specials;
     BO_TRY(bo_ids_reserve(context, out, bytes));
     for (size_t i = 0; i < bytes; ++i) out->items[out->count + i] = (unsigned char)text[i];
     out->count += bytes;
+    return BO_OK;
+}
+
+bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
+                              bool specials, bo_ids *out)
+{
+    if (tokenizer->bytes) return encode_bytes(context, text, bytes, out);
+    bo_encoder encoder;
+    BO_TRY(bo_encoder_create(context, tokenizer, specials, bytes, &encoder));
+    bo_status status = bo_encoder_run(&encoder, text, bytes, out);
+    bo_encoder_free(&encoder);
+    return status;
+}
+
+bo_status bo_tokenizer_frame(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *ids)
+{
+    const size_t before = tokenizer->frame_before, after = tokenizer->frame_after;
+    if (before + after == 0) return BO_OK;
+    BO_TRY(bo_ids_reserve(context, ids, before + after));
+    memmove(ids->items + before, ids->items, ids->count * sizeof *ids->items);
+    memcpy(ids->items, tokenizer->frame, before * sizeof *ids->items);
+    memcpy(ids->items + before + ids->count, tokenizer->frame + before, after * sizeof *ids->items);
+    ids->count += before + after;
     return BO_OK;
 }
 
@@ -111,28 +176,26 @@ bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer
         const char *piece = bo_tokenizer_piece(tokenizer, ids[i], &length);
         memcpy(text + at, piece, length);
     }
+    if (tokenizer->stripped) {
+        const char *kept = text;
+        bo_strip_ends(tokenizer->stripped, tokenizer->strip_start, tokenizer->strip_stop, &kept, &total);
+        memmove(text, kept, total);
+    }
     text[total] = 0;
     *out = text;
     *bytes = total;
     return BO_OK;
 }
 
-bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc *desc, const char *const *paths,
-                             size_t path_count, bo_tokenizer **out)
-{
-    (void)desc, (void)paths, (void)path_count;
-    *out = NULL;
-    return bo_fail(context, BO_UNSUPPORTED, "training a tokenizer is not there yet");
-}
-
-bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer **out)
-{
-    (void)path;
-    return bo_tokenizer_bytes(context, out);
-}
+/* ---- files -------------------------------------------------------------------------------------------------------- */
 
 bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *tokenizer, const char *path)
 {
-    (void)context, (void)tokenizer, (void)path;
-    return BO_OK;
+    if (tokenizer->source) return bo_file_write(context, path, tokenizer->source, tokenizer->source_bytes);
+    const bo_learned bytes = {.byte_order = true, .pattern = ""};
+    bo_json_text text;
+    bo_status status = bo_tokenizer_write(context, &bytes, &text);
+    if (status == BO_OK) status = bo_file_write(context, path, text.bytes, text.length);
+    bo_free(text.bytes);
+    return status;
 }

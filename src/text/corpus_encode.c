@@ -1,0 +1,169 @@
+/* The ids of a corpus, made once: rounds of parts that threads encode, each into ids of its own, appended in order. */
+#include "corpus.h"
+#include "encoder.h"
+#include "parts.h"
+
+enum { PARTS_A_THREAD = 8 };
+
+/* What one part became. */
+typedef struct bo_encoded {
+    bo_ids ids;
+    bo_status status;
+    size_t invalid; /* the first byte that is not UTF-8; SIZE_MAX: none */
+} bo_encoded;
+
+typedef struct bo_round {
+    bo_corpus *corpus;
+    bo_parts parts;
+    bo_context **contexts; /* by worker, as the encoders */
+    bo_encoder *encoders;
+    int workers;
+    bo_encoded *encoded; /* of the parts from `first` on */
+    size_t first, size;
+    size_t capacity; /* of the corpus' ids */
+    bool told;       /* that there are bytes which are not UTF-8 */
+} bo_round;
+
+static void encode_part(void *arg, size_t index, int worker)
+{
+    bo_round *round = arg;
+    bo_encoded *encoded = &round->encoded[index];
+    bo_encoder *encoder = &round->encoders[worker];
+    const bo_part *part = &round->parts.items[round->first + index];
+    encoded->ids.count = 0;
+    encoded->status = bo_encoder_run(encoder, part->text, part->length, &encoded->ids);
+    encoded->invalid = encoder->invalid;
+}
+
+/* ---- collecting --------------------------------------------------------------------------------------------------- */
+
+static bo_status reserve(bo_context *context, bo_round *round, size_t more)
+{
+    bo_corpus *corpus = round->corpus;
+    const bool narrow = corpus->tokenizer->vocab <= UINT16_MAX + 1;
+    if (round->capacity - corpus->tokens >= more) return BO_OK;
+    size_t capacity = 2 * round->capacity > corpus->tokens + more ? 2 * round->capacity : corpus->tokens + more;
+    if (narrow) {
+        uint16_t *larger = bo_realloc(context, corpus->narrow, capacity, sizeof *larger, "the tokens of a corpus");
+        if (!larger) return BO_MEMORY;
+        corpus->narrow = larger;
+    } else {
+        uint32_t *larger = bo_realloc(context, corpus->wide, capacity, sizeof *larger, "the tokens of a corpus");
+        if (!larger) return BO_MEMORY;
+        corpus->wide = larger;
+    }
+    round->capacity = capacity;
+    return BO_OK;
+}
+
+static void append(bo_corpus *corpus, const int32_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (corpus->narrow)
+            corpus->narrow[corpus->tokens + i] = (uint16_t)ids[i];
+        else
+            corpus->wide[corpus->tokens + i] = (uint32_t)ids[i];
+    }
+    corpus->tokens += count;
+}
+
+/* Bytes that are not UTF-8 are encoded as bytes, which is worth a word, or cannot be, which is an error. */
+static bo_status tell_invalid(bo_context *context, bo_round *round, const bo_part *part, size_t at)
+{
+    const bo_documents *documents = &round->corpus->documents;
+    const bo_document *document = &documents->items[part->document];
+    const bo_tokenizer *tokenizer = round->corpus->tokenizer;
+    const bo_mapping *mapping = &documents->mappings[document->file];
+    const bool lines = documents->unescaped[document->file] != NULL;
+    const size_t place = (size_t)(part->text + at - (lines ? document->text : mapping->data));
+    const char *path = documents->paths[document->file], *what = lines ? "of a line's text" : "of the file";
+    if (round->told) return BO_OK;
+    round->told = true;
+    if (!tokenizer->byte_level && !tokenizer->byte_fallback)
+        return bo_fail(context, BO_FORMAT, "%s: byte %zu %s is not UTF-8, which this tokenizer needs", path, place,
+                       what);
+    bo_log(context, BO_LOG_WARNING, "%s: byte %zu %s is not UTF-8; such bytes become tokens of one byte", path, place,
+           what);
+    return BO_OK;
+}
+
+static bo_status collect_part(bo_context *context, bo_round *round, size_t index)
+{
+    bo_corpus *corpus = round->corpus;
+    const bo_encoded *encoded = &round->encoded[index];
+    const bo_part *part = &round->parts.items[round->first + index];
+    if (encoded->invalid != SIZE_MAX) BO_TRY(tell_invalid(context, round, part, encoded->invalid));
+    BO_TRY(reserve(context, round, encoded->ids.count + 1));
+    append(corpus, encoded->ids.items, encoded->ids.count);
+    if (!part->last) return BO_OK;
+    if (corpus->tokenizer->end >= 0) append(corpus, &corpus->tokenizer->end, 1);
+    corpus->starts[part->document + 1] = corpus->tokens;
+    return BO_OK;
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------------------------- */
+
+static bo_status failed_part(bo_context *context, const bo_round *round, bo_status status)
+{
+    for (int w = 0; w < round->workers; ++w)
+        if (*bo_context_error(round->contexts[w]))
+            return bo_fail(context, status, "%s", bo_context_error(round->contexts[w]));
+    return bo_fail(context, status, "encoding the corpus: %s", bo_status_string(status));
+}
+
+static bo_status encode_all(bo_context *context, bo_round *round)
+{
+    double done = 0;
+    for (; round->first < round->parts.count; round->first += round->size) {
+        size_t left = round->parts.count - round->first, count = left < round->size ? left : round->size;
+        BO_TRY(bo_progress(context, "encoding", done, (double)round->corpus->documents.bytes));
+        bo_parallel(context, count, encode_part, round);
+        for (size_t i = 0; i < count; ++i) {
+            if (round->encoded[i].status != BO_OK) return failed_part(context, round, round->encoded[i].status);
+            BO_TRY(collect_part(context, round, i));
+            done += (double)round->parts.items[round->first + i].length;
+        }
+    }
+    return bo_progress(context, "encoding", done, done);
+}
+
+static bo_status prepare(bo_context *context, bo_round *round)
+{
+    bo_corpus *corpus = round->corpus;
+    const int workers = bo_context_threads(context);
+    round->size = (size_t)workers * PARTS_A_THREAD;
+    round->contexts = bo_alloc(context, (size_t)workers, sizeof *round->contexts, "encoders");
+    round->encoders = bo_alloc(context, (size_t)workers, sizeof *round->encoders, "encoders");
+    round->encoded = bo_alloc(context, round->size, sizeof *round->encoded, "encoded text");
+    if (!round->contexts || !round->encoders || !round->encoded) return BO_MEMORY;
+    for (; round->workers < workers; ++round->workers) {
+        int w = round->workers;
+        BO_TRY(bo_context_branch(context, &round->contexts[w]));
+        bo_status status = bo_encoder_create(round->contexts[w], corpus->tokenizer, true,
+                                             (size_t)corpus->documents.bytes, &round->encoders[w]);
+        if (status != BO_OK) {
+            bo_fail(context, status, "%s", bo_context_error(round->contexts[w]));
+            bo_context_destroy(round->contexts[w]);
+            return status;
+        }
+    }
+    return bo_parts_make(context, &corpus->documents, bo_tokenizer_cuttable(corpus->tokenizer), &round->parts);
+}
+
+bo_status bo_corpus_encode(bo_context *context, bo_corpus *corpus)
+{
+    bo_round round = {.corpus = corpus};
+    corpus->tokens = 0;
+    bo_status status = prepare(context, &round);
+    if (status == BO_OK) status = encode_all(context, &round);
+    for (int w = 0; w < round.workers; ++w) {
+        bo_encoder_free(&round.encoders[w]);
+        bo_context_destroy(round.contexts[w]);
+    }
+    for (size_t i = 0; round.encoded && i < round.size; ++i) bo_ids_free(&round.encoded[i].ids);
+    bo_free(round.contexts);
+    bo_free(round.encoders);
+    bo_free(round.encoded);
+    bo_free(round.parts.items);
+    return status;
+}

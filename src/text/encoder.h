@@ -1,0 +1,57 @@
+/* Text to ids: the tokens that were added are found, the rest is normalized, split into words, and each word merged. */
+#ifndef BO_TEXT_ENCODER_H
+#define BO_TEXT_ENCODER_H
+
+#include "buffer.h"
+#include "tokenizer.h"
+
+/* A word and its ids. A place of the cache holds whatever word came last. */
+enum { BO_CACHED_WORD = 22, BO_CACHED_IDS = 10 };
+typedef struct bo_cached {
+    uint8_t length, count; /* length 0: empty */
+    char word[BO_CACHED_WORD];
+    int32_t ids[BO_CACHED_IDS];
+} bo_cached;
+
+/* Room to merge one word in. */
+typedef struct bo_merging {
+    int32_t *ids; /* symbols */
+    size_t count, capacity;
+    uint32_t *before, *after; /* of each symbol, while a long word is merged */
+    uint64_t *heap;           /* rank << 32 | symbol */
+    size_t heap_capacity;
+} bo_merging;
+
+/* One for each thread; `context` is that thread's. */
+typedef struct bo_encoder {
+    bo_context *context;
+    const bo_tokenizer *tokenizer;
+    bool specials;
+    bo_matcher matcher;
+    bo_buffer normal[2], marked[BO_MOST_STEPS], spelled;
+    bo_cached *cache;
+    size_t cache_mask;
+    bo_merging merging;
+    bo_ids *out;
+    size_t invalid; /* place of the first byte that is not UTF-8 in the text of the last run; SIZE_MAX: none */
+} bo_encoder;
+
+/* bytes: about how much will be encoded. */
+bo_status bo_encoder_create(bo_context *context, const bo_tokenizer *tokenizer, bool specials, size_t bytes,
+                            bo_encoder *out);
+void bo_encoder_free(bo_encoder *encoder);
+/* Appends to *out. */
+bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, bo_ids *out);
+
+/* ---- the stages --------------------------------------------------------------------------------------------------- */
+
+/* *out is the text itself where nothing changes it, else it lies in encoder->normal until the next call. */
+bo_status bo_normalize(bo_encoder *encoder, const char *text, size_t length, const char **out, size_t *out_length);
+/* Sends each word of the text, which is valid UTF-8, to bo_encode_word. first: nothing stands before it. */
+bo_status bo_split(bo_encoder *encoder, size_t step, const char *text, size_t length, bool first);
+/* The ids of one word, appended to encoder->out. */
+bo_status bo_encode_word(bo_encoder *encoder, const char *word, size_t length);
+/* Merges the symbols of encoder->merging, lowest rank first, leftmost of equal ones. */
+bo_status bo_merge_symbols(bo_encoder *encoder);
+
+#endif

@@ -1,0 +1,23 @@
+/* Writing tokenizer.json. */
+#ifndef BO_TEXT_WRITE_H
+#define BO_TEXT_WRITE_H
+
+#include "tokenizer.h"
+#include "../io/json.h"
+
+/* A byte-level BPE. Ids: the special tokens, the 256 letters in their order (or in that of their bytes), the merges. */
+typedef struct bo_learned {
+    const char *const *special;
+    size_t special_count;
+    bool byte_order;
+    const char *pattern;        /* NULL: GPT-2's; "": none */
+    const int32_t (*merges)[2]; /* ids; a merge's own is special_count + 256 + its number */
+    size_t merge_count;
+} bo_learned;
+
+/* The letter of which byte has id special_count + place. */
+unsigned char bo_learned_byte(const bo_learned *learned, size_t place);
+/* text->bytes is freed by the caller, also after a failure. */
+bo_status bo_tokenizer_write(bo_context *context, const bo_learned *learned, bo_json_text *text);
+
+#endif
