@@ -185,8 +185,9 @@ bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gra
     if (!weights->gradients)
         weights->gradients = weights->backend->allocate(context, bytes, "gradients of the weights");
     if (!weights->gradients) return BO_MEMORY;
-    for (size_t i = 0; i < weights->count; i++)
-        if (!weights->at[i]->frozen)
-            weights->at[i]->gradient = (char *)weights->gradients + weights->at[i]->offset * sizeof(float);
+    for (size_t i = 0; i < weights->count; i++) {
+        bo_weight *weight = weights->at[i];
+        weight->gradient = weight->frozen ? NULL : (char *)weights->gradients + weight->offset * sizeof(float);
+    }
     return BO_OK;
 }

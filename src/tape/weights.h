@@ -18,8 +18,8 @@ typedef enum bo_init_law {
     BO_INIT_ZERO = 0,
     BO_INIT_ONE = 1,
     BO_INIT_NORMAL = 2,   /* mean a, deviation b */
-    BO_INIT_SPREAD = 3,   /* from a in the first column to b in the last, evenly */
-    BO_INIT_IDENTITY = 4, /* blocks of `a` rows: the first rows of the identity, side by side in memory */
+    BO_INIT_SPREAD = 3,   /* from a in the first column to b in the last, evenly; columns: the shape's last extent */
+    BO_INIT_IDENTITY = 4, /* in blocks of `a` rows, each the first rows of the identity; columns alike */
 } bo_init_law;
 typedef struct bo_init {
     bo_init_law law;
@@ -29,8 +29,8 @@ typedef struct bo_init {
 /* Invariants: data and gradient are NULL before bo_weights_allocate; `offset` counts floats from the start of the set, and
  * weights lie in the order in which they were declared, each beginning at a multiple of 16. */
 typedef struct bo_weight {
-    char *name; /* "model.layers.0.self_attn.q_proj.weight" */
-    size_t rows, columns;
+    char *name;            /* "model.layers.0.self_attn.q_proj.weight" */
+    size_t rows, columns;  /* as operations see it; both 0 in a description: the last extent is the columns */
     size_t rank, shape[4]; /* as files have it; the product is rows x columns */
     bo_weight_role role;
     bo_init init;
@@ -43,8 +43,8 @@ typedef struct bo_weights bo_weights;
 
 bo_status bo_weights_create(bo_context *context, const bo_backend *backend, bo_weights **out);
 void bo_weights_destroy(bo_weights *weights); /* NULL is fine */
-/* Adds it, or finds the one of that name, which must be alike (shape, role). Of `desc`: name, shape, role, init, frozen.
- * After bo_weights_allocate nothing can be added. */
+/* Adds it, or finds the one of that name, which must be alike (shape, role). Of `desc`: name, shape, rows and columns, role,
+ * init, frozen. After bo_weights_allocate nothing can be added. */
 bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight *desc, size_t *index);
 size_t bo_weights_count(const bo_weights *weights);
 bo_weight *bo_weights_at(bo_weights *weights, size_t index);
@@ -52,7 +52,7 @@ bo_weight *bo_weights_find(bo_weights *weights, const char *name); /* NULL: none
 /* Floats from the first weight to the end of the last, gaps (zeros, and so are their gradients) included. */
 size_t bo_weights_floats(const bo_weights *weights);
 size_t bo_weights_numbers(const bo_weights *weights, bool trained); /* without gaps; trained: that are not frozen */
-/* Memory for values and, where asked for, gradients. */
+/* Memory for values and, where asked for, gradients (none for the frozen); called again, it adds what is missing. */
 bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients);
 void *bo_weights_data(bo_weights *weights);      /* of all */
 void *bo_weights_gradients(bo_weights *weights); /* of all; NULL: none */
