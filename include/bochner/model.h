@@ -103,7 +103,8 @@ BO_API void bo_session_destroy(bo_session *session); /* NULL is fine; the model 
 BO_API bo_status bo_session_reset(bo_context *context, bo_session *session);
 BO_API uint64_t bo_session_tokens(const bo_session *session); /* read so far */
 /* Reads `count` tokens, in any split, with the same result up to rounding. logits: vocab of them, after the last token, or
- * NULL; with no tokens those after the last one that was fed, which a saved state keeps. losses: count numbers, -log p(targets[i]) in nats, targets[i] < 0: not counted (0); or NULL with targets NULL. */
+ * NULL; with no tokens those after the last one that was fed, which a saved state keeps. losses: count numbers,
+ * -log p(targets[i]) in nats, targets[i] < 0: not counted (0). */
 BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
                                  float *logits);
 BO_API bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
@@ -111,6 +112,9 @@ BO_API bo_status bo_session_score(bo_context *context, bo_session *session, cons
 /* The state as a file: it knows its model (fingerprint of weights' shapes, draws and tokenizer) and is refused by another. */
 BO_API bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path);
 BO_API bo_status bo_session_load(bo_context *context, bo_session *session, const char *path);
+/* How many tokens a saved state has read: for the capacity of the session that is to load it. Saved with another capacity it
+ * is loaded where its tokens have room. */
+BO_API bo_status bo_session_peek(bo_context *context, const char *path, uint64_t *tokens);
 
 /* ---- sampling ------------------------------------------------------------------------------------------------------ */
 

@@ -140,14 +140,14 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
                    numbers, (double)about.st_size);
 }
 
-/* NULL where the folder has none and bytes would not do. */
+/* NULL where the folder has none and the model was made without, unless it looks like one of bytes. */
 static bo_status load_tokenizer(bo_context *context, const char *folder, const bo_config *config, bo_tokenizer **out)
 {
     char *path = path_in(context, folder, "tokenizer.json");
     if (!path) return BO_MEMORY;
     bool there = access(path, F_OK) == 0;
     bo_free(path);
-    if (!there && (config->family != BO_FAMILY_BOCHNER || config->desc.vocab < 256)) {
+    if (!there && !config->knows_tokenizer && config->desc.vocab != 256) {
         bo_log(context, BO_LOG_WARNING, "%s: has no tokenizer.json", folder);
         return BO_OK;
     }

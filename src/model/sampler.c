@@ -62,15 +62,15 @@ static uint32_t rank_of(float value)
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* What a token counts for: 1, or its weight beside the largest. */
-static double worth(float logit, float largest, bool by_weight)
+/* What a token counts for: 1, or its weight beside the largest, whose logit is 0 by now. */
+static double worth(float logit, bool by_weight)
 {
-    return by_weight ? exp((double)logit - (double)largest) : 1;
+    return by_weight ? exp((double)logit) : 1;
 }
 
 /* Keeps the largest logits until what they count for reaches `target`, equal ones in the order of their ids: the rank of
  * the last one kept is found eight bits at a time. */
-static void keep_largest(float *logits, size_t vocab, float largest, bool by_weight, double target)
+static void keep_largest(float *logits, size_t vocab, bool by_weight, double target)
 {
     uint32_t prefix = 0;
     double above = 0; /* of ranks that are larger than any that begins with prefix */
@@ -79,7 +79,7 @@ static void keep_largest(float *logits, size_t vocab, float largest, bool by_wei
         for (size_t i = 0; i < vocab; i++) {
             uint32_t rank = rank_of(logits[i]);
             bool inside = shift == 24 || rank >> (shift + 8) == prefix >> (shift + 8);
-            if (inside && logits[i] > -INFINITY) bins[rank >> shift & 255] += worth(logits[i], largest, by_weight);
+            if (inside && logits[i] > -INFINITY) bins[rank >> shift & 255] += worth(logits[i], by_weight);
         }
         int bin = 255;
         while (bin > 0 && above + bins[bin] < target) above += bins[bin--];
@@ -89,17 +89,17 @@ static void keep_largest(float *logits, size_t vocab, float largest, bool by_wei
         uint32_t rank = rank_of(logits[i]);
         if (rank > prefix) continue;
         if (rank == prefix && above < target)
-            above += worth(logits[i], largest, by_weight);
+            above += worth(logits[i], by_weight);
         else
             logits[i] = -INFINITY;
     }
 }
 
-static double total_weight(const float *logits, size_t vocab, float largest)
+static double total_weight(const float *logits, size_t vocab)
 {
     double total = 0;
     for (size_t i = 0; i < vocab; i++)
-        if (logits[i] > -INFINITY) total += worth(logits[i], largest, true);
+        if (logits[i] > -INFINITY) total += worth(logits[i], true);
     return total;
 }
 
@@ -109,11 +109,11 @@ static size_t draw(bo_sampler *sampler, const float *logits, size_t vocab, size_
 {
     bo_rng rng = bo_rng_make(sampler->seed, bo_rng_stream("sampler", 0));
     rng.next = sampler->drawn;
-    double left = bo_rng_uniform(&rng) * total_weight(logits, vocab, logits[best]);
+    double left = bo_rng_uniform(&rng) * total_weight(logits, vocab);
     sampler->drawn = rng.next;
     for (size_t i = 0; i < vocab; i++) {
         if (!(logits[i] > -INFINITY)) continue;
-        left -= worth(logits[i], logits[best], true);
+        left -= worth(logits[i], true);
         if (left < 0) return i;
     }
     return best;
@@ -125,11 +125,11 @@ static size_t choose(bo_sampler *sampler, float *logits, size_t vocab)
     size_t best = find_largest(logits, vocab);
     if (best == vocab) return 0;
     if (sampler->greedy || isinf(logits[best])) return best;
-    double temperature = sampler->temperature != 0 ? sampler->temperature : 1;
-    for (size_t i = 0; i < vocab; i++) logits[i] = (float)((double)(logits[i] - logits[best]) / temperature);
-    if (sampler->top_k && sampler->top_k < vocab) keep_largest(logits, vocab, 0, false, (double)sampler->top_k);
+    const double temperature = sampler->temperature != 0 ? sampler->temperature : 1, largest = (double)logits[best];
+    for (size_t i = 0; i < vocab; i++) logits[i] = (float)(((double)logits[i] - largest) / temperature);
+    if (sampler->top_k && sampler->top_k < vocab) keep_largest(logits, vocab, false, (double)sampler->top_k);
     if (sampler->top_p > 0 && sampler->top_p < 1)
-        keep_largest(logits, vocab, 0, true, sampler->top_p * total_weight(logits, vocab, 0));
+        keep_largest(logits, vocab, true, sampler->top_p * total_weight(logits, vocab));
     return draw(sampler, logits, vocab, best);
 }
 

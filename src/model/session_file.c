@@ -79,10 +79,10 @@ static bo_status read_number(bo_context *context, const bo_tensors *file, const 
     return bo_fail(context, BO_FORMAT, "%s: \"%s\" is missing or no number", bo_tensors_path(file), key);
 }
 
-static bo_status read_header(bo_context *context, const bo_tensors *file, const bo_model *model, header *out)
+static bo_status read_header(bo_context *context, const bo_tensors *file, header *out)
 {
     const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format");
-    uint64_t version = 0, expected = bo_model_fingerprint(model);
+    uint64_t version = 0;
     if (!format || strcmp(format, format_name) != 0)
         return bo_fail(context, BO_FORMAT, "%s: expected the state of a session, found %.60s", path,
                        format ? format : "another safetensors file");
@@ -92,12 +92,16 @@ static bo_status read_header(bo_context *context, const bo_tensors *file, const 
                        path, (unsigned long long)version, bo_version(), FORMAT_VERSION);
     BO_TRY(read_number(context, file, "fingerprint", 16, &out->fingerprint));
     BO_TRY(read_number(context, file, "tokens", 10, &out->tokens));
-    BO_TRY(read_number(context, file, "capacity", 10, &out->capacity));
-    if (out->fingerprint != expected)
-        return bo_fail(context, BO_INVALID,
-                       "%s: the state belongs to another model: fingerprint %016llx, this one has %016llx", path,
-                       (unsigned long long)out->fingerprint, (unsigned long long)expected);
-    return BO_OK;
+    return read_number(context, file, "capacity", 10, &out->capacity);
+}
+
+static bo_status check_model(bo_context *context, const bo_tensors *file, const bo_model *model, const header *head)
+{
+    uint64_t expected = bo_model_fingerprint(model);
+    if (head->fingerprint == expected) return BO_OK;
+    return bo_fail(context, BO_INVALID,
+                   "%s: the state belongs to another model: fingerprint %016llx, this one has %016llx",
+                   bo_tensors_path(file), (unsigned long long)head->fingerprint, (unsigned long long)expected);
 }
 
 /* What is wrong with the bytes of a state is the file's fault. */
@@ -155,7 +159,8 @@ static bo_status load(bo_context *context, const bo_tensors *file, bo_session *s
     header head = {0};
     const bo_tensor *logits = NULL;
     size_t vocab = session->model->desc.vocab;
-    BO_TRY(read_header(context, file, session->model, &head));
+    BO_TRY(read_header(context, file, &head));
+    BO_TRY(check_model(context, file, session->model, &head));
     bo_session_place(session, memory, states);
     BO_TRY(read_states(context, file, session, &head, states));
     if (bo_tensors_find(file, "logits"))
@@ -186,5 +191,16 @@ bo_status bo_session_load(bo_context *context, bo_session *session, const char *
     bo_free(memory);
     bo_free(states);
     bo_tensors_close(file);
+    return status;
+}
+
+bo_status bo_session_peek(bo_context *context, const char *path, uint64_t *tokens)
+{
+    bo_tensors *file;
+    header head = {0};
+    BO_TRY(bo_tensors_open(context, path, &file));
+    bo_status status = read_header(context, file, &head);
+    bo_tensors_close(file);
+    if (status == BO_OK) *tokens = head.tokens;
     return status;
 }

@@ -1,0 +1,97 @@
+/* Small models for the tests: of every preset of attention, with random weights everywhere, and text to read. */
+#ifndef BO_TEST_MODELS_H
+#define BO_TEST_MODELS_H
+
+#include "io/files.h"
+#include "model/model.h"
+
+enum { VOCAB = 256, CONTEXT = 48, LAYERS = 2 };
+
+static inline bo_model_desc test_desc(const char *preset)
+{
+    bo_model_desc desc = {.layers = LAYERS,
+                          .width = 16,
+                          .heads = 2,
+                          .context = CONTEXT,
+                          .vocab = VOCAB,
+                          .hidden = 24,
+                          .seed = 7,
+                          .attention = {.features = {.features = 0}}};
+    if (!bo_attention_preset(preset, &desc.attention)) fail_msg("no preset %s", preset);
+    if (strcmp(preset, "hybrid") == 0) desc.attention.window = 5;
+    return desc;
+}
+
+/* Text of a sort: ids that follow one another in no simple way. */
+static inline void test_tokens(size_t count, int32_t *ids)
+{
+    bo_rng rng = bo_rng_make(11, 5);
+    for (size_t i = 0; i < count; i++) ids[i] = (int32_t)bo_rng_below(&rng, i % 3 ? 40 : VOCAB);
+}
+
+/* Losses of `count` tokens read as one window, through a graph without states. */
+static inline bo_status window_pass(bo_context *context, const bo_model *model, const int32_t *ids, size_t count,
+                                    bo_calibration *const *calibrations, float *losses)
+{
+    bo_model_graph g;
+    int32_t positions[CONTEXT];
+    bo_pass pass = {.calibrations = calibrations};
+    for (size_t i = 0; i < count; i++) positions[i] = (int32_t)i;
+    BO_TRY(bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = count, .loss = true}, &g));
+    bo_status status = bo_graph_allocate(context, g.graph);
+    if (status == BO_OK) status = bo_graph_write(context, g.graph, g.tokens, ids);
+    if (status == BO_OK) status = bo_graph_write(context, g.graph, g.targets, ids + 1);
+    if (status == BO_OK && g.positions) status = bo_graph_write(context, g.graph, g.positions, positions);
+    if (status == BO_OK) status = bo_graph_run(context, g.graph, &pass);
+    if (status == BO_OK) status = bo_graph_read(context, g.graph, g.losses, losses);
+    bo_model_graph_destroy(&g);
+    return status;
+}
+
+static inline bool wants_calibration(const bo_model *model)
+{
+    const bo_attention_desc *desc = bo_attention_describe(bo_model_attention(model, 0));
+    return desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
+}
+
+/* Frequencies from data, layer by layer: the next layer's q and k depend on them. */
+static inline void calibrate(bo_context *context, bo_model *model, const int32_t *ids)
+{
+    float losses[CONTEXT];
+    for (size_t i = 0; wants_calibration(model) && i < LAYERS; i++) {
+        bo_calibration *seen[LAYERS] = {0};
+        assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &seen[i]));
+        window_pass(context, model, ids, CONTEXT, seen, losses); /* fails at the layer that is not ready yet */
+        assert_ok(context, bo_calibration_apply(context, seen[i], model->attentions[i], 0, NULL));
+        bo_calibration_destroy(seen[i]);
+    }
+}
+
+/* Weights away from where they begin, so that none of them is without effect. */
+static inline void shake(bo_context *context, bo_model *model)
+{
+    for (size_t i = 0; i < bo_model_weights(model); i++) {
+        bo_weight_info info = bo_model_weight(model, i);
+        size_t count = 1;
+        for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
+        float *values = malloc(count * sizeof *values);
+        bo_rng rng = bo_rng_make(3, i);
+        assert_ok(context, bo_model_get_weight(context, model, info.name, values));
+        for (size_t j = 0; j < count; j++) values[j] += (float)(0.1 * bo_rng_normal(&rng));
+        assert_ok(context, bo_model_set_weight(context, model, info.name, values));
+        free(values);
+    }
+}
+
+static inline bo_model *test_model(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer)
+{
+    bo_model *model;
+    int32_t ids[CONTEXT + 1];
+    test_tokens(CONTEXT + 1, ids);
+    assert_ok(context, bo_model_create(context, desc, tokenizer, &model));
+    shake(context, model);
+    calibrate(context, model, ids);
+    return model;
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* Sessions: what is read token by token, in pieces or at once is the same, for every kind of attention; states travel
+ * through files and are refused where they do not belong. */
+#include "io/tensors.h"
+#include "models.h"
+
+static void score_in(bo_context *context, bo_session *session, const int32_t *ids, const size_t *pieces, float *losses)
+{
+    size_t at = 0;
+    for (size_t i = 0; pieces[i]; i++) {
+        assert_ok(context, bo_session_score(context, session, ids + at, ids + at + 1, pieces[i], losses + at));
+        at += pieces[i];
+    }
+    assert_int_equal(at, CONTEXT);
+    assert_int_equal(bo_session_tokens(session), CONTEXT);
+}
+
+/* Losses are of order log 256 = 5.5 and go through two layers of float32 sums of some dozen terms: a few units of 1e-6;
+ * ridge solves systems on top of that. */
+static void check_splits(bo_context *context, const char *preset, const bo_model *model)
+{
+    static const size_t splits[][CONTEXT + 1] = {{CONTEXT}, {1, 1, 1, 5, 13, 27}, {31, 17}};
+    int32_t ids[CONTEXT + 1];
+    float whole[CONTEXT], losses[CONTEXT];
+    test_tokens(CONTEXT + 1, ids);
+    assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
+    for (size_t s = 0; s < sizeof splits / sizeof *splits; s++) {
+        bo_session *session;
+        bo_session_desc desc = {.chunk = s == 1 ? 12 : 0};
+        assert_ok(context, bo_session_create(context, model, &desc, &session));
+        score_in(context, session, ids, splits[s], losses);
+        for (size_t i = 0; i < CONTEXT; i++)
+            if (!(fabsf(losses[i] - whole[i]) <= 2e-4f))
+                fail_msg("%s, split %zu, token %zu: %g, expected %g", preset, s, i, (double)losses[i],
+                         (double)whole[i]);
+        bo_session_destroy(session);
+    }
+}
+
+static void test_splits(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; bo_attention_preset_name(i); i++) {
+        const char *preset = bo_attention_preset_name(i);
+        bo_model_desc desc = test_desc(preset);
+        bo_model *model = test_model(context, &desc, NULL);
+        check_splits(context, preset, model);
+        bo_model_destroy(model);
+    }
+    bo_context_destroy(context);
+}
+
+static void test_positions(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    for (int p = 0; p < BO_POSITIONS_COUNT; p++) {
+        bo_model_desc desc = test_desc("rfa-gate");
+        desc.positions = (bo_positions)p;
+        desc.norm = p % 2 ? BO_NORM_LAYER : BO_NORM_RMS;
+        desc.mlp = (bo_mlp)p;
+        desc.bias = p % 2;
+        desc.untied = p > 2;
+        desc.dropout = 0.25; /* not active: nobody trains */
+        bo_model *model = test_model(context, &desc, NULL);
+        check_splits(context, bo_positions_name(desc.positions), model);
+        bo_model_destroy(model);
+    }
+    bo_context_destroy(context);
+}
+
+/* The logits after the last token are those of the loss: -log softmax(logits)[target]. */
+static void test_logits(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    bo_model_desc desc = test_desc("exact");
+    bo_model *model = test_model(context, &desc, NULL);
+    bo_session *session;
+    int32_t ids[CONTEXT + 1];
+    float whole[CONTEXT], logits[VOCAB], again[VOCAB];
+    test_tokens(CONTEXT + 1, ids);
+    assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
+    assert_ok(context, bo_session_create(context, model, NULL, &session));
+    assert_fails(context, BO_INVALID, "no logits", bo_session_feed(context, session, ids, 0, logits));
+    for (size_t at = 0, piece = 1; at < CONTEXT; at += piece, piece = piece % 7 + 1) {
+        if (piece > CONTEXT - at) piece = CONTEXT - at;
+        assert_ok(context, bo_session_feed(context, session, ids + at, piece, logits));
+        double total = 0;
+        for (size_t i = 0; i < VOCAB; i++) total += exp((double)logits[i]);
+        assert_close(log(total) - (double)logits[ids[at + piece]], (double)whole[at + piece - 1], 1e-4);
+    }
+    assert_ok(context, bo_session_feed(context, session, NULL, 0, again));
+    assert_memory_equal(logits, again, sizeof logits);
+    bo_session_destroy(session);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
+static void test_refused(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    bo_model_desc desc = test_desc("exact");
+    bo_model *model = test_model(context, &desc, NULL);
+    bo_session *session;
+    int32_t ids[2 * CONTEXT] = {0}, bad[] = {1, VOCAB}, negative[] = {-1};
+    float losses[2];
+    assert_fails(context, BO_INVALID, "chunk must be",
+                 bo_session_create(context, model, &(bo_session_desc){.chunk = 1 << 20}, &session));
+    assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = CONTEXT + 8}, &session));
+    assert_fails(context, BO_INVALID, "token 1 should be an id below 256",
+                 bo_session_feed(context, session, bad, 2, NULL));
+    assert_fails(context, BO_INVALID, "token 0", bo_session_feed(context, session, negative, 1, NULL));
+    assert_fails(context, BO_INVALID, "target 1", bo_session_score(context, session, ids, bad, 2, losses));
+    assert_ok(context, bo_session_score(context, session, ids, negative, 1, losses));
+    assert_true(losses[0] == 0);
+    assert_ok(context, bo_session_feed(context, session, ids, CONTEXT + 7, NULL));
+    assert_fails(context, BO_INVALID, "room for 56 tokens", bo_session_feed(context, session, ids, 1, NULL));
+    assert_ok(context, bo_session_reset(context, session));
+    assert_ok(context, bo_session_feed(context, session, ids, 1, NULL));
+    bo_session_destroy(session);
+    bo_model_destroy(model);
+    desc.positions = BO_POSITIONS_LEARNED;
+    model = test_model(context, &desc, NULL);
+    assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &session));
+    assert_fails(context, BO_INVALID, "learned 48 positions",
+                 bo_session_feed(context, session, ids, CONTEXT + 1, NULL));
+    bo_session_destroy(session);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
+/* ---- files -------------------------------------------------------------------------------------------------------- */
+
+static void check_file(test_folder *folder, const char *preset)
+{
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc(preset);
+    bo_model *model = test_model(context, &desc, NULL);
+    bo_session *one, *two;
+    int32_t ids[CONTEXT];
+    float expected[VOCAB], found[VOCAB];
+    const char *path = test_path(folder, "state");
+    bool grows = desc.attention.kind == BO_ATTENTION_EXACT || desc.attention.kind == BO_ATTENTION_POWER;
+    test_tokens(CONTEXT, ids);
+    assert_ok(context, bo_session_create(context, model, NULL, &one));
+    assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &two));
+    assert_ok(context, bo_session_feed(context, one, ids, 17, expected));
+    assert_ok(context, bo_session_save(context, one, path));
+    uint64_t tokens;
+    assert_ok(context, bo_session_peek(context, path, &tokens));
+    assert_int_equal(tokens, 17);
+    assert_ok(context, bo_session_feed(context, two, ids, 3, NULL));
+    assert_ok(context, bo_session_load(context, two, path));
+    assert_int_equal(bo_session_tokens(two), 17);
+    assert_ok(context, bo_session_feed(context, two, NULL, 0, found));
+    assert_memory_equal(expected, found, sizeof found);
+    for (size_t i = 17; i < 30; i++) {
+        assert_ok(context, bo_session_feed(context, one, ids + i, 1, expected));
+        assert_ok(context, bo_session_feed(context, two, ids + i, 1, found));
+        assert_memory_equal(expected, found, sizeof found);
+    }
+    bo_session_destroy(two);
+    if (grows) {
+        assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 10}, &two));
+        assert_fails(context, BO_INVALID, "room for 10", bo_session_load(context, two, path));
+        bo_session_destroy(two);
+    }
+    bo_session_destroy(one);
+    bo_model_destroy(model);
+}
+
+static void test_files(void **state)
+{
+    for (size_t i = 0; bo_attention_preset_name(i); i++) check_file(*state, bo_attention_preset_name(i));
+}
+
+static void test_files_refused(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *model = test_model(context, &desc, NULL), *other;
+    bo_session *session;
+    int32_t ids[CONTEXT];
+    float logits[VOCAB], after[VOCAB];
+    const char *path = test_path(folder, "state");
+    test_tokens(CONTEXT, ids);
+    assert_ok(context, bo_session_create(context, model, NULL, &session));
+    assert_ok(context, bo_session_feed(context, session, ids, 9, logits));
+    assert_ok(context, bo_session_save(context, session, path));
+    bo_session_destroy(session);
+    desc.attention.features.seed = 99; /* another draw */
+    other = test_model(context, &desc, NULL);
+    assert_ok(context, bo_session_create(context, other, NULL, &session));
+    assert_ok(context, bo_session_feed(context, session, ids, 5, logits));
+    assert_fails(context, BO_INVALID, "another model", bo_session_load(context, session, path));
+    assert_fails(context, BO_FORMAT, "expected the state of a session",
+                 (bo_tensors_write(context, test_path(folder, "x"), NULL, 0, NULL, 0),
+                  bo_session_load(context, session, test_path(folder, "x"))));
+    FILE *file = fopen(path, "rb");
+    static char bytes[1 << 20];
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    for (size_t cut = 0; cut < size; cut += size / 50 + 1)
+        assert_true(bo_session_load(context, session, test_write(folder, "cut", bytes, cut)) == BO_FORMAT);
+    assert_int_equal(bo_session_tokens(session), 5); /* as it was */
+    assert_ok(context, bo_session_feed(context, session, NULL, 0, after));
+    assert_memory_equal(logits, after, sizeof after);
+    bo_session_destroy(session);
+    bo_model_destroy(other);
+    bo_model_destroy(model);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+static void test_sizes(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    size_t state, longer, all, exact, twice;
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *model = test_model(context, &desc, NULL);
+    assert_ok(context, bo_session_memory(context, model, &(bo_session_desc){.capacity = 10}, &state, &all));
+    assert_ok(context, bo_session_memory(context, model, &(bo_session_desc){.capacity = 1000000}, &longer, NULL));
+    assert_int_equal(state, longer);
+    assert_true(all > state);
+    bo_model_destroy(model);
+    desc = test_desc("exact");
+    model = test_model(context, &desc, NULL);
+    assert_ok(context, bo_session_memory(context, model, &(bo_session_desc){.capacity = 6400}, &exact, NULL));
+    assert_ok(context, bo_session_memory(context, model, &(bo_session_desc){.capacity = 12800}, &twice, NULL));
+    assert_true(twice > 19 * exact / 10);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test_setup_teardown(test_files, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_files_refused, test_setup, test_teardown),
+        cmocka_unit_test(test_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
