@@ -27,7 +27,8 @@ WATCHED(UNARY)
 WATCHED(GLU)
 WATCHED(CROSS_ENTROPY)
 
-static const bo_backend *watched_backend(void)
+/* `passes`: gradients of residuals are handed on instead of copied. */
+static const bo_backend *watched_backend(bool passes)
 {
     static const struct {
         bo_op_kind kind;
@@ -49,6 +50,7 @@ static const bo_backend *watched_backend(void)
         ops[kind] = *bo_backend_cpu()->ops[kind];
         ops[kind].forward = watchers[i].forward;
         ops[kind].backward = watchers[i].backward;
+        if (!passes) ops[kind].passes = NULL;
         table[kind] = &ops[kind];
     }
     backend = *bo_backend_cpu();
@@ -90,14 +92,19 @@ static void make_ready(transformer *t, bool gradients, bool checkpoint)
     write_inputs(t);
 }
 
-static outcome run(int threads, const transformer_desc *desc, bool gradients, bool checkpoint, bool poisoned)
+typedef struct manner {
+    int threads;
+    bool gradients, checkpoint, copied, poisoned;
+} manner;
+
+static outcome run(const transformer_desc *desc, manner how)
 {
     outcome out;
-    bo_context *context = test_context(threads);
-    transformer t = transformer_make(context, watched_backend(), desc);
+    bo_context *context = test_context(how.threads);
+    transformer t = transformer_make(context, watched_backend(!how.copied), desc);
     bo_pass pass = {.training = true, .seed = 11};
-    make_ready(&t, gradients, checkpoint);
-    watch_begin(poisoned ? t.graph : NULL);
+    make_ready(&t, how.gradients, how.checkpoint);
+    watch_begin(how.poisoned ? t.graph : NULL);
     assert_ok(context, bo_graph_run(context, t.graph, &pass));
     watch_begin(NULL);
     assert_ok(context, bo_graph_read(context, t.graph, t.loss, &out.loss));
@@ -137,18 +144,23 @@ static void memory_checkpoints_and_threads_change_no_bit(void **state)
 {
     (void)state;
     for (size_t i = 0; i < DESCS; i++) {
-        outcome plain = run(1, &descs[i], true, false, false), forward = run(1, &descs[i], false, false, true);
-        outcome poisoned = run(1, &descs[i], true, false, true), again = run(2, &descs[i], true, true, true);
+        outcome plain = run(&descs[i], (manner){.threads = 1, .gradients = true});
+        outcome poisoned = run(&descs[i], (manner){.threads = 1, .gradients = true, .poisoned = true});
+        outcome again = run(&descs[i], (manner){.threads = 2, .gradients = true, .checkpoint = true, .poisoned = true});
+        outcome copied = run(&descs[i], (manner){.threads = 1, .gradients = true, .copied = true});
+        outcome forward = run(&descs[i], (manner){.threads = 1, .poisoned = true});
         double sum = 0;
         check_same("poisoned", &plain, &poisoned);
         check_same("checkpointed", &plain, &again);
+        check_same("copied", &plain, &copied);
         assert_true(isfinite(plain.loss) && plain.loss > 0);
         for (size_t j = 0; j < plain.floats; j++) sum += fabs((double)plain.gradients[j]);
         assert_true(isfinite(sum) && sum > 0);
         /* Forward alone may sum in another order than forward within backward: two sums of losses of about log v each
          * agree to rounding. */
         assert_close(forward.loss, plain.loss, 1e-5 * plain.loss);
-        free(plain.gradients), free(forward.gradients), free(poisoned.gradients), free(again.gradients);
+        free(plain.gradients), free(forward.gradients), free(poisoned.gradients), free(again.gradients),
+            free(copied.gradients);
     }
 }
 
