@@ -7,7 +7,7 @@
 #define TYPE           float
 #define PRODUCT        bo_gemm_product
 #define GEMM           bo_gemm
-#define PACK           bo_pack_f32
+#define PACK(...)      bo_pack_f32(job->kernels, __VA_ARGS__)
 #define DEPTH          BO_DEPTH32
 #define MICRO          gemm
 #define KERNEL         f32
@@ -45,7 +45,7 @@ typedef struct product64 {
 #define TYPE           double
 #define PRODUCT        product64
 #define GEMM           bo_gemm64
-#define PACK           bo_pack_f64
+#define PACK(...)      bo_pack_f64(__VA_ARGS__)
 #define DEPTH          BO_DEPTH64
 #define MICRO          gemm64
 #define KERNEL         f64

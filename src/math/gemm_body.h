@@ -4,6 +4,7 @@
 /* One run along k of one block of rows, times one chunk of column tiles. The tiles of all products are counted through;
  * tile t of the chunk has its panel in the room of tile_columns lines at t - first_tile. */
 typedef struct JOB {
+    const bo_kernels *kernels;
     size_t mr, nr, tile_rows, tile_columns;
     void (*micro)(size_t k, const TYPE *a, const TYPE *b, TYPE *c, size_t ldc, size_t m, size_t n);
     size_t count;
@@ -96,7 +97,7 @@ static void TILE_TASK(void *arg, size_t index, int worker)
 static JOB JOB_FOR(bo_context *context, size_t count, const PRODUCT *products)
 {
     const bo_kernels *kernels = bo_context_kernels(context);
-    JOB job = {.mr = kernels->MICRO.mr, .nr = kernels->MICRO.nr, .micro = kernels->MICRO.KERNEL};
+    JOB job = {.kernels = kernels, .mr = kernels->MICRO.mr, .nr = kernels->MICRO.nr, .micro = kernels->MICRO.KERNEL};
     job.count = count, job.products = products;
     job.tile_rows = bo_whole_slivers(BO_TILE_ROWS, job.mr);
     job.tile_columns = bo_whole_slivers(BO_TILE_COLUMNS, job.nr);

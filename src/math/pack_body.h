@@ -1,4 +1,6 @@
-/* Packing for the types its includer defines: NAME, ACROSS, ALONG, SLIVERS (function names), SOURCE, TARGET. */
+/* Packing for the types its includer defines: NAME, ACROSS, ALONG, SLIVERS (function names), SOURCE, TARGET,
+ * WITH and GIVEN (first parameter and argument of all but ACROSS: empty, or kernels), HAS_ALONG where
+ * that function is there already. */
 
 /* Lines side by side in memory: a row of the source holds one depth of every sliver. */
 static inline __attribute__((always_inline)) void ACROSS(size_t width, size_t lines, size_t k, TARGET scale,
@@ -18,6 +20,7 @@ static inline __attribute__((always_inline)) void ACROSS(size_t width, size_t li
     }
 }
 
+#ifndef HAS_ALONG
 /* Lines are rows in memory: every sliver is a transposition. It goes in steps of one cache line of the source, so that
  * rows a power of two apart, which share a place in the cache, need not stay there together. */
 static inline __attribute__((always_inline)) void ALONG(size_t width, size_t lines, size_t k, TARGET scale,
@@ -42,42 +45,43 @@ static inline __attribute__((always_inline)) void ALONG(size_t width, size_t lin
         }
     }
 }
+#endif
 
-static inline __attribute__((always_inline)) void SLIVERS(size_t width, size_t lines, size_t k, TARGET scale,
+static inline __attribute__((always_inline)) void SLIVERS(WITH size_t width, size_t lines, size_t k, TARGET scale,
                                                           const SOURCE *source, size_t ld, bool along, TARGET *target)
 {
     if (along) {
-        ALONG(width, lines, k, scale, source, ld, target);
+        ALONG(GIVEN width, lines, k, scale, source, ld, target);
     } else {
         ACROSS(width, lines, k, scale, source, ld, target);
     }
 }
 
 /* The widths our kernels use get loops of their own, with the width known to the compiler. */
-void NAME(size_t width, size_t lines, size_t k, TARGET scale, const SOURCE *source, size_t ld, bool along,
+void NAME(WITH size_t width, size_t lines, size_t k, TARGET scale, const SOURCE *source, size_t ld, bool along,
           TARGET *target)
 {
     switch (width) {
     case 4:
-        SLIVERS(4, lines, k, scale, source, ld, along, target);
+        SLIVERS(GIVEN 4, lines, k, scale, source, ld, along, target);
         break;
     case 6:
-        SLIVERS(6, lines, k, scale, source, ld, along, target);
+        SLIVERS(GIVEN 6, lines, k, scale, source, ld, along, target);
         break;
     case 8:
-        SLIVERS(8, lines, k, scale, source, ld, along, target);
+        SLIVERS(GIVEN 8, lines, k, scale, source, ld, along, target);
         break;
     case 14:
-        SLIVERS(14, lines, k, scale, source, ld, along, target);
+        SLIVERS(GIVEN 14, lines, k, scale, source, ld, along, target);
         break;
     case 16:
-        SLIVERS(16, lines, k, scale, source, ld, along, target);
+        SLIVERS(GIVEN 16, lines, k, scale, source, ld, along, target);
         break;
     case 32:
-        SLIVERS(32, lines, k, scale, source, ld, along, target);
+        SLIVERS(GIVEN 32, lines, k, scale, source, ld, along, target);
         break;
     default:
-        SLIVERS(width, lines, k, scale, source, ld, along, target);
+        SLIVERS(GIVEN width, lines, k, scale, source, ld, along, target);
         break;
     }
 }
@@ -87,3 +91,6 @@ void NAME(size_t width, size_t lines, size_t k, TARGET scale, const SOURCE *sour
 #undef SLIVERS
 #undef SOURCE
 #undef TARGET
+#undef WITH
+#undef GIVEN
+#undef HAS_ALONG

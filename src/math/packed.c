@@ -27,7 +27,8 @@ static void pack_run(void *arg, size_t index, int worker)
     const pack_job *job = arg;
     const bo_packed *packed = job->packed;
     size_t p = index * packed->run, depth = bo_smaller(packed->run, packed->k - p);
-    bo_pack_f32(packed->width, packed->n, depth, 1.0f, job->b + p, job->ldb, true, packed->panels + packed->lines * p);
+    bo_pack_f32(packed->kernels, packed->width, packed->n, depth, 1.0f, job->b + p, job->ldb, true,
+                packed->panels + packed->lines * p);
 }
 
 bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb, bo_packed **out)

@@ -53,8 +53,9 @@ static inline size_t bo_whole_slivers(size_t size, size_t width)
 
 /* Pack `lines` lines times `scale`. Element (line i, depth p) is source[i * ld + p] when along (lines are
  * rows in memory), else source[p * ld + i]. */
-void bo_pack_f32(size_t width, size_t lines, size_t k, float scale, const float *source, size_t ld, bool along,
-                 float *target);
+struct bo_kernels;
+void bo_pack_f32(const struct bo_kernels *kernels, size_t width, size_t lines, size_t k, float scale,
+                 const float *source, size_t ld, bool along, float *target);
 void bo_pack_f64(size_t width, size_t lines, size_t k, double scale, const double *source, size_t ld, bool along,
                  double *target);
 void bo_pack_f32_f64(size_t width, size_t lines, size_t k, double scale, const float *source, size_t ld, bool along,

@@ -64,7 +64,7 @@ static void pack(const update_job *job, bool left, size_t first, size_t lines)
     double factor = left ? job->factor : 1.0;
     switch (job->kind) {
     case BO_UPPER_F32:
-        bo_pack_f32(width, lines, depth, (float)factor, (const float *)job->z + first, ldz, false, to);
+        bo_pack_f32(job->kernels, width, lines, depth, (float)factor, (const float *)job->z + first, ldz, false, to);
         break;
     case BO_UPPER_F32_PRECISE:
         bo_pack_f32_f64(width, lines, depth, factor, (const float *)job->z + first, ldz, false, to);
