@@ -68,6 +68,11 @@ static inline v v_mul(v a, v b)
     return _mm256_mul_ps(a, b);
 }
 
+static inline v v_div(v a, v b)
+{
+    return _mm256_div_ps(a, b);
+}
+
 /* a b + c and c - a b, rounded once */
 static inline v v_fma(v a, v b, v c)
 {
@@ -87,6 +92,23 @@ static inline v v_round(v x)
 static inline v v_max(v a, v b)
 {
     return _mm256_max_ps(a, b);
+}
+
+/* As v_max: b where either is NaN. */
+static inline v v_min(v a, v b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+static inline v v_size(v x)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+}
+
+/* Lane by lane: the sign of x (of zeros too) ? negative : other */
+static inline v v_choose_negative(v x, v other, v negative)
+{
+    return _mm256_blendv_ps(other, negative, x);
 }
 
 /* max(x, 0); NaN stays NaN */

@@ -1,7 +1,6 @@
 /* The table for CPUs with AVX2 and FMA. */
 #if defined(__x86_64__)
 #include "../tables.h"
-#include "../ref/ref.h"
 #include "avx2.h"
 
 const bo_kernels bo_kernels_avx2 = {
@@ -46,7 +45,7 @@ const bo_kernels bo_kernels_avx2 = {
     .gated_gradients = bo_avx2_gated_gradients,
     .rotate = bo_avx2_rotate,
     .adamw = bo_avx2_adamw,
-    .curve = bo_ref_curve,
-    .curve_slope = bo_ref_curve_slope,
+    .curve = bo_avx2_curve,
+    .curve_slope = bo_avx2_curve_slope,
 };
 #endif

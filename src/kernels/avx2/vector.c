@@ -5,4 +5,5 @@
 #include "../ref/ref.h"
 #include "../simd/trig_body.h"
 #include "../simd/vector_body.h"
+#include "../simd/curve_body.h"
 #endif

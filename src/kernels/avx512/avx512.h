@@ -65,5 +65,7 @@ void bo_avx512_gated_gradients(size_t rows, size_t n, const float *w, size_t ldw
 void bo_avx512_rotate(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                       size_t asked, const double *z, double *w, size_t ldw);
 void bo_avx512_adamw(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
+void bo_avx512_curve(bo_curve curve, size_t n, const float *x, float *y);
+void bo_avx512_curve_slope(bo_curve curve, size_t n, const float *x, float *y);
 
 #endif

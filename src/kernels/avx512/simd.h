@@ -61,6 +61,11 @@ static inline v v_mul(v a, v b)
     return _mm512_mul_ps(a, b);
 }
 
+static inline v v_div(v a, v b)
+{
+    return _mm512_div_ps(a, b);
+}
+
 /* a b + c and c - a b, rounded once */
 static inline v v_fma(v a, v b, v c)
 {
@@ -80,6 +85,23 @@ static inline v v_round(v x)
 static inline v v_max(v a, v b)
 {
     return _mm512_max_ps(a, b);
+}
+
+/* As v_max: b where either is NaN. */
+static inline v v_min(v a, v b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+static inline v v_size(v x)
+{
+    return _mm512_abs_ps(x);
+}
+
+/* Lane by lane: the sign of x (of zeros too) ? negative : other */
+static inline v v_choose_negative(v x, v other, v negative)
+{
+    return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(x)), other, negative);
 }
 
 /* max(x, 0); NaN stays NaN */

@@ -1,7 +1,6 @@
 /* The tables for CPUs with AVX-512: with byte products (VNNI) and without; all else is the same. */
 #if defined(__x86_64__)
 #include "../tables.h"
-#include "../ref/ref.h"
 #include "avx512.h"
 
 #define SHARED                                                                                                         \
@@ -17,7 +16,7 @@
     .exp_sum = bo_avx512_exp_sum, .exp_weigh = bo_avx512_exp_weigh, .finite = bo_avx512_finite,                        \
     .state_step = bo_avx512_state_step, .state_step_gated = bo_avx512_state_step_gated, .product = bo_avx512_product,  \
     .gated_scores = bo_avx512_gated_scores, .gated_gradients = bo_avx512_gated_gradients, .rotate = bo_avx512_rotate,  \
-    .adamw = bo_avx512_adamw, .curve = bo_ref_curve, .curve_slope = bo_ref_curve_slope
+    .adamw = bo_avx512_adamw, .curve = bo_avx512_curve, .curve_slope = bo_avx512_curve_slope
 
 const bo_kernels bo_kernels_avx512 = {
     SHARED,

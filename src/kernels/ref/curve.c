@@ -65,7 +65,7 @@ static double slope(bo_curve curve, double x)
     case BO_CURVE_RELU:
         return x > 0 ? 1 : 0;
     case BO_CURVE_TANH:
-        return 1 - tanh(x) * tanh(x);
+        return 4 * sigmoid(2 * x) * sigmoid(-2 * x); /* 1 - tanh² x */
     case BO_CURVE_SIGMOID:
         return sigmoid(x) * sigmoid(-x);
     case BO_CURVE_LOG_SIGMOID:

@@ -1,19 +1,27 @@
 /* Exponential and the elementwise kernels in the vector vocabulary of the includer. */
 
 /* exp(x + shift): the sum t and its rounding error e; t = n ln 2 + r; 2^n (1 + r' + r'² p(r')) with r' = r +
- * e, p minimax on |r| <= 0.352 (error of the whole 4e-9). */
-static inline v exp_vector(v x, v shift)
+ * e, p minimax on |r| <= 0.352 (error of the whole 4e-9). First n, then what is added to 1. */
+static inline v exp_whole(v t)
 {
-    v t = v_add(x, shift), back = v_sub(t, x);
-    v error = v_add(v_sub(x, v_sub(t, back)), v_sub(shift, back));
-    v n = v_round(v_mul(t, v_set(0x1.715476p+0f)));
+    return v_round(v_mul(t, v_set(0x1.715476p+0f)));
+}
+
+static inline v exp_rest(v t, v n, v error)
+{
     v r = v_fnma(n, v_set(-0x1.05c61p-29f), v_add(v_fnma(n, v_set(0x1.62e43p-1f), t), error));
     v p = v_fma(r, v_set(0x1.6dc126p-10f), v_set(0x1.1244b4p-7f));
     p = v_fma(r, p, v_set(0x1.55544ep-5f));
     p = v_fma(r, p, v_set(0x1.555482p-3f));
     p = v_fma(r, p, v_set(0.5f));
-    p = v_fma(v_mul(r, r), p, r);
-    return v_flush(v_scale(v_add(p, v_set(1.0f)), n), t, BO_EXP_LOWEST, BO_EXP_HIGHEST);
+    return v_fma(v_mul(r, r), p, r);
+}
+
+static inline v exp_vector(v x, v shift)
+{
+    v t = v_add(x, shift), back = v_sub(t, x);
+    v error = v_add(v_sub(x, v_sub(t, back)), v_sub(shift, back)), n = exp_whole(t);
+    return v_flush(v_scale(v_add(exp_rest(t, n, error), v_set(1.0f)), n), t, BO_EXP_LOWEST, BO_EXP_HIGHEST);
 }
 
 /* The same for t <= 0 with an absolute error: neither the rounding of t nor that of n ln 2 is made good, which is at most

@@ -1,0 +1,93 @@
+/* Activations of every instruction set against plain C in double: every size up to a few vectors, in place, magnitudes from
+ * the smallest normal float to the largest, and numbers in the range that networks have. */
+#include "testing.h"
+#include <float.h>
+#include "kernels/kernels.h"
+
+static const char *const isas[] = {"avx2", "avx512"};
+
+static const char *const names[BO_CURVE_COUNT] = {"gelu",    "gelu_tanh",   "relu2",    "silu", "relu",    "tanh",
+                                                  "sigmoid", "log_sigmoid", "softplus", "exp",  "identity"};
+
+/* Roundings: about ten operations of half a unit each after an exponential good to 2e-7, so 1e-6 of the value. A slope is a
+ * sum of terms of at most 1.2, which may cancel: then 1e-6 of those. Below FLT_MIN results may be 0. */
+static void check(const bo_kernels *table, bo_curve curve, bool slope, float x)
+{
+    const bo_kernels *plain = bo_kernels_find("ref");
+    float found, expected;
+    (slope ? table->curve_slope : table->curve)(curve, 1, &x, &found);
+    (slope ? plain->curve_slope : plain->curve)(curve, 1, &x, &expected);
+    if (found == expected) return; /* infinities too */
+    double room = 1e-6 * fabs((double)expected) + (double)FLT_MIN * fmax(1, fabs((double)x));
+    bool cancels = curve == BO_CURVE_GELU || curve == BO_CURVE_GELU_TANH || curve == BO_CURVE_SILU;
+    if (slope && cancels) room = 1e-6;
+    if (curve == BO_CURVE_GELU_TANH && !slope) /* its argument is off by some units, times itself in the exponential */
+        room += 1e-6 * fabs((double)expected) * pow(fabs((double)x), 3);
+    if (!(fabs((double)found - (double)expected) <= room))
+        fail_msg("%s: %s%s at %.9g is %.9g, expected %.9g", table->isa, slope ? "slope of " : "", names[curve],
+                 (double)x, (double)found, (double)expected);
+}
+
+#define FOR_EACH_CURVE(table, curve, slope)                                                                            \
+    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
+        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)                               \
+            for (int curve = 0; curve < BO_CURVE_COUNT; curve++)                                                       \
+                for (int slope = 0; slope < 2; slope++)
+
+static void values_and_slopes(void **state)
+{
+    (void)state;
+    FOR_EACH_CURVE(table, curve, slope)
+    {
+        bo_rng rng = bo_rng_make(3, (uint64_t)curve);
+        for (int i = 0; i < 20000; i++) check(table, (bo_curve)curve, slope, (float)(3 * bo_rng_normal(&rng)));
+        for (double size = FLT_MIN; size < FLT_MAX; size *= 1.37) {
+            check(table, (bo_curve)curve, slope, (float)size);
+            check(table, (bo_curve)curve, slope, (float)-size);
+        }
+        check(table, (bo_curve)curve, slope, 0.0f);
+        check(table, (bo_curve)curve, slope, -0.0f);
+    }
+}
+
+static void every_size_in_place(void **state)
+{
+    (void)state;
+    enum { MOST = 70 };
+    float x[MOST + 1], y[MOST + 1], one;
+    for (int i = 0; i <= MOST; i++) x[i] = (float)(i - 35) * 0.21f;
+    FOR_EACH_CURVE(table, curve, slope)
+    {
+        for (size_t n = 0; n <= MOST; n++) {
+            memcpy(y, x, sizeof x);
+            (slope ? table->curve_slope : table->curve)((bo_curve)curve, n, y, y);
+            for (size_t i = 0; i < n; i++) { /* the same bits wherever a number stands */
+                (slope ? table->curve_slope : table->curve)((bo_curve)curve, 1, &x[i], &one);
+                assert_memory_equal(&y[i], &one, sizeof one);
+            }
+            assert_memory_equal(&y[n], &x[n], sizeof *y);
+        }
+    }
+}
+
+static void not_a_number_stays(void **state)
+{
+    (void)state;
+    float x = NAN, y;
+    FOR_EACH_CURVE(table, curve, slope)
+    {
+        if (slope && (curve == BO_CURVE_RELU || curve == BO_CURVE_RELU2 || curve == BO_CURVE_IDENTITY)) continue;
+        (slope ? table->curve_slope : table->curve)((bo_curve)curve, 1, &x, &y);
+        if (!isnan(y)) fail_msg("%s: %s of NaN is %g", table->isa, names[curve], (double)y);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_and_slopes),
+        cmocka_unit_test(every_size_in_place),
+        cmocka_unit_test(not_a_number_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
