@@ -1,22 +1,35 @@
-/* The thread pool: workers that sleep until a batch of tasks arrives and then claim indices from one counter. */
+/* The thread pool: workers that claim indices of a batch of tasks from one counter. Between batches a worker watches for
+ * the next one for some microseconds before it sleeps, and the caller, once no index is left, waits only for workers that
+ * have joined: a short batch costs about a microsecond, and one that nobody else has time for costs nothing. */
 #include "internal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
-/* Invariants: `batch` changes only under `mutex`, before workers are woken; a worker touches task, arg and count only
- * between seeing a new batch and decrementing `busy`; run() returns when `busy` is zero, so none of the three changes
- * while a worker looks at them. */
+enum {
+    OPEN = 1 << 15,     /* the batch may be joined */
+    JOINED = OPEN - 1,  /* the number of workers in it */
+    BATCH = 1 << 16,    /* one more batch */
+    PATIENCE = 1 << 12, /* looks before sleeping: some tens of microseconds */
+};
+
+/* Invariants: `gate` is the number of the batch, whether it is open, and how many workers have joined it. The caller
+ * writes task, arg, count and next only while the gate is closed and nobody has joined; a worker looks at them only
+ * between joining, which it does in one step with seeing the gate open, and leaving. Whoever is about to sleep says so
+ * (`asleep`, `waiting`) before it looks for the last time, under the mutex; whoever changes the gate does so before it
+ * looks whether somebody sleeps. */
 struct bo_pool {
     bo_context *context;
     int workers; /* besides the calling thread, which is worker 0 */
+    int patience;
     pthread_t *threads;
     struct seat *seats;
     pthread_mutex_t mutex;
     pthread_cond_t wake, done;
-    unsigned long batch;
-    int busy;
-    bool stop;
+    atomic_ulong gate;
+    atomic_int asleep;
+    atomic_bool waiting, stop;
     bo_task_fn task;
     void *arg;
     size_t count;
@@ -53,23 +66,69 @@ static void work(bo_pool *pool, int worker)
     running_worker = outer_worker;
 }
 
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* A batch that this worker has not seen and may join, or the end. */
+static bool has_news(bo_pool *pool, unsigned long seen)
+{
+    unsigned long gate = atomic_load(&pool->gate);
+    return ((gate & OPEN) && gate / BATCH != seen) || atomic_load(&pool->stop);
+}
+
+static void await_news(bo_pool *pool, unsigned long seen)
+{
+    for (int i = 0; i < pool->patience; i++) {
+        if (has_news(pool, seen)) return;
+        pause_briefly();
+    }
+    pthread_mutex_lock(&pool->mutex);
+    atomic_fetch_add(&pool->asleep, 1);
+    while (!has_news(pool, seen)) pthread_cond_wait(&pool->wake, &pool->mutex);
+    atomic_fetch_sub(&pool->asleep, 1);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* False: the batch has closed meanwhile. */
+static bool join(bo_pool *pool, unsigned long *seen)
+{
+    unsigned long gate = atomic_load(&pool->gate);
+    while (gate & OPEN) {
+        if (atomic_compare_exchange_weak(&pool->gate, &gate, gate + 1)) {
+            *seen = gate / BATCH;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void leave(bo_pool *pool)
+{
+    unsigned long gate = atomic_fetch_sub(&pool->gate, 1) - 1;
+    if ((gate & JOINED) > 0 || !atomic_load(&pool->waiting)) return;
+    pthread_mutex_lock(&pool->mutex);
+    pthread_cond_signal(&pool->done);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 static void *worker_main(void *arg)
 {
     struct seat *seat = arg;
     bo_pool *pool = seat->pool;
     unsigned long seen = 0;
-    pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        while (pool->batch == seen && !pool->stop) pthread_cond_wait(&pool->wake, &pool->mutex);
-        if (pool->stop) break;
-        seen = pool->batch;
-        pthread_mutex_unlock(&pool->mutex);
+        await_news(pool, seen);
+        if (atomic_load(&pool->stop)) return NULL;
+        if (!join(pool, &seen)) continue;
         work(pool, seat->worker);
-        pthread_mutex_lock(&pool->mutex);
-        if (--pool->busy == 0) pthread_cond_signal(&pool->done);
+        leave(pool);
     }
-    pthread_mutex_unlock(&pool->mutex);
-    return NULL;
 }
 
 int bo_pool_threads(const bo_pool *pool)
@@ -83,6 +142,8 @@ bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
     bo_pool *pool = bo_alloc(context, 1, sizeof *pool, "the thread pool");
     if (!pool) return BO_MEMORY;
     pool->context = context;
+    /* where threads outnumber the processors, watching would keep one from its work */
+    pool->patience = sysconf(_SC_NPROCESSORS_ONLN) >= threads ? PATIENCE : 0;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->done, NULL);
@@ -105,13 +166,18 @@ bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
     return BO_OK;
 }
 
+static void wake_sleepers(bo_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 void bo_pool_destroy(bo_pool *pool)
 {
     if (!pool) return;
-    pthread_mutex_lock(&pool->mutex);
-    pool->stop = true;
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->mutex);
+    atomic_store(&pool->stop, true);
+    wake_sleepers(pool);
     for (int i = 0; i < pool->workers; i++) pthread_join(pool->threads[i], NULL);
     pthread_mutex_destroy(&pool->mutex);
     pthread_cond_destroy(&pool->wake);
@@ -121,21 +187,31 @@ void bo_pool_destroy(bo_pool *pool)
     bo_free(pool);
 }
 
+/* Until every worker that joined the closed batch has left it. */
+static void await_leaving(bo_pool *pool)
+{
+    for (int i = 0; i < pool->patience; i++) {
+        if ((atomic_load(&pool->gate) & JOINED) == 0) return;
+        pause_briefly();
+    }
+    pthread_mutex_lock(&pool->mutex);
+    atomic_store(&pool->waiting, true);
+    while ((atomic_load(&pool->gate) & JOINED) > 0) pthread_cond_wait(&pool->done, &pool->mutex);
+    atomic_store(&pool->waiting, false);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 void bo_pool_run(bo_pool *pool, size_t count, bo_task_fn task, void *arg)
 {
-    pthread_mutex_lock(&pool->mutex);
     pool->task = task;
     pool->arg = arg;
     pool->count = count;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    pool->busy = pool->workers;
-    pool->batch++;
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->mutex);
+    atomic_fetch_add(&pool->gate, BATCH + OPEN);
+    if (atomic_load(&pool->asleep) > 0) wake_sleepers(pool);
     work(pool, 0);
-    pthread_mutex_lock(&pool->mutex);
-    while (pool->busy > 0) pthread_cond_wait(&pool->done, &pool->mutex);
-    pthread_mutex_unlock(&pool->mutex);
+    atomic_fetch_sub(&pool->gate, OPEN);
+    await_leaving(pool);
 }
 
 void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg)
