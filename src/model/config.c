@@ -74,43 +74,43 @@ static bool normaliser_parse(const char *text, unsigned *out)
     }
 #define NEEDED(key, member)                                                                                            \
     {                                                                                                                  \
-        .name = key, .type = BO_FIELD_SIZE, .offset = offsetof(bo_model_desc, member), .required = true                \
+        .name = key, .type = BO_CONFIG_SIZE, .offset = offsetof(bo_model_desc, member), .required = true               \
     }
 #define ENUM(key, member, word)                                                                                        \
     {                                                                                                                  \
-        .name = key, .type = BO_FIELD_NAME, .offset = offsetof(bo_model_desc, member), .text = word##_text,            \
+        .name = key, .type = BO_CONFIG_NAME, .offset = offsetof(bo_model_desc, member), .text = word##_text,           \
         .parse = word##_parse                                                                                          \
     }
 #define COUNT(fields) (sizeof fields / sizeof *fields)
 
-static const bo_field model_fields[] = {
+static const bo_config_field model_fields[] = {
     NEEDED("vocab_size", vocab),
     NEEDED("hidden_size", width),
     NEEDED("num_hidden_layers", layers),
     NEEDED("num_attention_heads", heads),
     NEEDED("max_position_embeddings", context),
-    PLAIN("num_key_value_heads", BO_FIELD_SIZE, key_heads),
-    PLAIN("head_dim", BO_FIELD_SIZE, head_dim),
-    PLAIN("intermediate_size", BO_FIELD_SIZE, hidden),
+    PLAIN("num_key_value_heads", BO_CONFIG_SIZE, key_heads),
+    PLAIN("head_dim", BO_CONFIG_SIZE, head_dim),
+    PLAIN("intermediate_size", BO_CONFIG_SIZE, hidden),
     ENUM("hidden_act", mlp, act),
     ENUM("norm", norm, norm),
-    PLAIN("rms_norm_eps", BO_FIELD_REAL, norm_epsilon),
+    PLAIN("rms_norm_eps", BO_CONFIG_REAL, norm_epsilon),
     ENUM("position_embedding_type", positions, positions),
-    PLAIN("rope_theta", BO_FIELD_REAL, rope_base),
-    PLAIN("query_norm", BO_FIELD_CHOICE, query_norm),
-    PLAIN("output_norm", BO_FIELD_CHOICE, output_norm),
-    PLAIN("sigma", BO_FIELD_REAL, sigma),
-    PLAIN("gate_first", BO_FIELD_REAL, gate_first),
-    PLAIN("gate_last", BO_FIELD_REAL, gate_last),
-    PLAIN("tie_word_embeddings", BO_FIELD_NOT, untied),
-    PLAIN("use_bias", BO_FIELD_BOOL, bias),
-    PLAIN("dropout", BO_FIELD_REAL, dropout),
-    PLAIN("seed", BO_FIELD_SEED, seed),
+    PLAIN("rope_theta", BO_CONFIG_REAL, rope_base),
+    PLAIN("query_norm", BO_CONFIG_CHOICE, query_norm),
+    PLAIN("output_norm", BO_CONFIG_CHOICE, output_norm),
+    PLAIN("sigma", BO_CONFIG_REAL, sigma),
+    PLAIN("gate_first", BO_CONFIG_REAL, gate_first),
+    PLAIN("gate_last", BO_CONFIG_REAL, gate_last),
+    PLAIN("tie_word_embeddings", BO_CONFIG_NOT, untied),
+    PLAIN("use_bias", BO_CONFIG_BOOL, bias),
+    PLAIN("dropout", BO_CONFIG_REAL, dropout),
+    PLAIN("seed", BO_CONFIG_SEED, seed),
 };
 
-static const bo_field attention_fields[] = {
+static const bo_config_field attention_fields[] = {
     {.name = "kind",
-     .type = BO_FIELD_NAME,
+     .type = BO_CONFIG_NAME,
      .offset = offsetof(bo_model_desc, attention.kind),
      .required = true,
      .text = attention_text,
@@ -118,32 +118,32 @@ static const bo_field attention_fields[] = {
     ENUM("gate", attention.gate, gate),
     ENUM("normaliser", attention.normaliser, normaliser),
     ENUM("proposal", attention.proposal, proposal),
-    PLAIN("scale", BO_FIELD_REAL, attention.scale),
-    PLAIN("one_draw", BO_FIELD_BOOL, attention.one_draw),
-    PLAIN("window", BO_FIELD_SIZE, attention.window),
-    PLAIN("clamp", BO_FIELD_REAL, attention.clamp),
-    PLAIN("temperature", BO_FIELD_REAL, attention.temperature),
-    PLAIN("rank", BO_FIELD_SIZE, attention.rank),
-    PLAIN("power", BO_FIELD_REAL, attention.power),
-    PLAIN("unit", BO_FIELD_BOOL, attention.unit),
-    PLAIN("iterations", BO_FIELD_SIZE, attention.iterations),
-    PLAIN("tolerance", BO_FIELD_REAL, attention.tolerance),
-    PLAIN("capacity", BO_FIELD_SIZE, attention.capacity),
-    PLAIN("chunk", BO_FIELD_SIZE, attention.chunk),
+    PLAIN("scale", BO_CONFIG_REAL, attention.scale),
+    PLAIN("one_draw", BO_CONFIG_BOOL, attention.one_draw),
+    PLAIN("window", BO_CONFIG_SIZE, attention.window),
+    PLAIN("clamp", BO_CONFIG_REAL, attention.clamp),
+    PLAIN("temperature", BO_CONFIG_REAL, attention.temperature),
+    PLAIN("rank", BO_CONFIG_SIZE, attention.rank),
+    PLAIN("power", BO_CONFIG_REAL, attention.power),
+    PLAIN("unit", BO_CONFIG_BOOL, attention.unit),
+    PLAIN("iterations", BO_CONFIG_SIZE, attention.iterations),
+    PLAIN("tolerance", BO_CONFIG_REAL, attention.tolerance),
+    PLAIN("capacity", BO_CONFIG_SIZE, attention.capacity),
+    PLAIN("chunk", BO_CONFIG_SIZE, attention.chunk),
 };
 
-static const bo_field feature_fields[] = {
+static const bo_config_field feature_fields[] = {
     ENUM("kernel", attention.features.kernel, kernel),
     ENUM("function", attention.features.function, function),
     ENUM("draw", attention.features.draw, draw),
     ENUM("sampling", attention.features.sampling, sampling),
-    PLAIN("features", BO_FIELD_SIZE, attention.features.features),
-    PLAIN("gamma", BO_FIELD_REAL, attention.features.gamma),
-    PLAIN("alpha", BO_FIELD_REAL, attention.features.alpha),
-    PLAIN("degree", BO_FIELD_INT, attention.features.degree),
-    PLAIN("pair_norm", BO_FIELD_REAL, attention.features.pair_norm),
-    PLAIN("candidates", BO_FIELD_SIZE, attention.features.candidates),
-    PLAIN("seed", BO_FIELD_SEED, attention.features.seed),
+    PLAIN("features", BO_CONFIG_SIZE, attention.features.features),
+    PLAIN("gamma", BO_CONFIG_REAL, attention.features.gamma),
+    PLAIN("alpha", BO_CONFIG_REAL, attention.features.alpha),
+    PLAIN("degree", BO_CONFIG_INT, attention.features.degree),
+    PLAIN("pair_norm", BO_CONFIG_REAL, attention.features.pair_norm),
+    PLAIN("candidates", BO_CONFIG_SIZE, attention.features.candidates),
+    PLAIN("seed", BO_CONFIG_SEED, attention.features.seed),
 };
 
 /* ---- out ---------------------------------------------------------------------------------------------------------- */
@@ -158,18 +158,20 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     bo_json_raw(&text, ",\n  \"bochner_version\": ");
     bo_json_string(&text, bo_version());
     bo_json_raw(&text, ",\n  \"dtype\": \"float32\",");
+    bo_json_raw(&text, "\n  \"tokenizer_fingerprint\": ");
     if (model->tokenizer) {
         snprintf(number, sizeof number, "%016llx", (unsigned long long)bo_tokenizer_fingerprint(model->tokenizer));
-        bo_json_raw(&text, "\n  \"tokenizer_fingerprint\": ");
         bo_json_string(&text, number);
-        bo_json_raw(&text, ",");
+    } else {
+        bo_json_raw(&text, "null");
     }
-    bo_fields_write(&text, model_fields, COUNT(model_fields), &model->desc, "  ");
+    bo_json_raw(&text, ",");
+    bo_config_fields_write(&text, model_fields, COUNT(model_fields), &model->desc, "  ");
     bo_json_raw(&text, ",\n  \"attention\": {");
-    bo_fields_write(&text, attention_fields, COUNT(attention_fields), &model->desc, "    ");
+    bo_config_fields_write(&text, attention_fields, COUNT(attention_fields), &model->desc, "    ");
     if (bo_attention_features(model->attentions[0], 0)) {
         bo_json_raw(&text, ",\n    \"features\": {");
-        bo_fields_write(&text, feature_fields, COUNT(feature_fields), &model->desc, "      ");
+        bo_config_fields_write(&text, feature_fields, COUNT(feature_fields), &model->desc, "      ");
         bo_json_raw(&text, "\n    }");
     }
     bo_json_raw(&text, "\n  }\n}\n");
@@ -183,21 +185,24 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
 {
     size_t format = 0;
     char place[300];
-    const char *fingerprint = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "tokenizer_fingerprint"));
+    const cJSON *tokenizer = cJSON_GetObjectItemCaseSensitive(json, "tokenizer_fingerprint");
+    const char *fingerprint = cJSON_GetStringValue(tokenizer);
     if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_format"), &format) || format < 1)
         return bo_fail(context, BO_FORMAT, "%s: \"bochner_format\" should be a whole number", where);
     if (format > FORMAT)
         return bo_fail(context, BO_VERSION, "%s: the model has format %zu; this is Bochner %s, which reads up to %d",
                        where, format, bo_version(), FORMAT);
-    BO_TRY(bo_fields_read(context, where, model_fields, COUNT(model_fields), false, NULL, json, &out->desc));
+    BO_TRY(bo_config_fields_read(context, where, model_fields, COUNT(model_fields), false, NULL, json, &out->desc));
     const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, "attention");
     const cJSON *features = cJSON_GetObjectItemCaseSensitive(attention, "features");
     snprintf(place, sizeof place, "%.250s: \"attention\"", where);
-    BO_TRY(bo_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
-                          &out->desc));
+    BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
+                                 &out->desc));
     snprintf(place, sizeof place, "%.250s: \"attention\": \"features\"", where);
     if (features)
-        BO_TRY(bo_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, &out->desc));
+        BO_TRY(bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features,
+                                     &out->desc));
+    out->no_tokenizer = cJSON_IsNull(tokenizer);
     out->knows_tokenizer = fingerprint != NULL;
     out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;
     return BO_OK;

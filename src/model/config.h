@@ -11,7 +11,8 @@ typedef enum bo_family { BO_FAMILY_BOCHNER = 0, BO_FAMILY_LLAMA = 1, BO_FAMILY_G
 typedef struct bo_config {
     bo_family family;
     bo_model_desc desc;   /* not yet resolved */
-    bool knows_tokenizer; /* its fingerprint is known */
+    bool no_tokenizer;    /* it was made without one */
+    bool knows_tokenizer; /* it was made with one of this fingerprint */
     uint64_t tokenizer_fingerprint;
 } bo_config;
 
@@ -22,31 +23,32 @@ bo_status bo_config_read(bo_context *context, const char *where, const char *jso
 
 /* ---- one object of fields ------------------------------------------------------------------------------------------ */
 
-typedef enum bo_field_type {
-    BO_FIELD_SIZE, /* size_t */
-    BO_FIELD_REAL, /* double */
-    BO_FIELD_INT,  /* int */
-    BO_FIELD_BOOL,
-    BO_FIELD_NOT,    /* bool, stored the other way round */
-    BO_FIELD_CHOICE, /* bo_choice as true or false */
-    BO_FIELD_SEED,   /* uint64_t as text: JSON numbers keep 53 bits */
-    BO_FIELD_NAME    /* an enum, by names */
-} bo_field_type;
+typedef enum bo_config_type {
+    BO_CONFIG_SIZE, /* size_t */
+    BO_CONFIG_REAL, /* double */
+    BO_CONFIG_INT,  /* int */
+    BO_CONFIG_BOOL,
+    BO_CONFIG_NOT,    /* bool, stored the other way round */
+    BO_CONFIG_CHOICE, /* bo_choice as true or false */
+    BO_CONFIG_SEED,   /* uint64_t as text: JSON numbers keep 53 bits */
+    BO_CONFIG_NAME    /* an enum, by names */
+} bo_config_type;
 
-typedef struct bo_field {
+typedef struct bo_config_field {
     const char *name;
-    bo_field_type type;
+    bo_config_type type;
     size_t offset;
     bool required;
     const char *(*text)(unsigned value); /* NAME: NULL for no such value … */
     bool (*parse)(const char *text, unsigned *out);
-} bo_field;
+} bo_config_field;
 
 /* "name": value, … without braces. */
-void bo_fields_write(bo_json_text *text, const bo_field *fields, size_t count, const void *object, const char *indent);
+void bo_config_fields_write(bo_json_text *text, const bo_config_field *fields, size_t count, const void *object,
+                            const char *indent);
 /* Those that are there; `strict`: others than these and `also` (NULL: none) are refused. `where`: "config.json: attention" */
-bo_status bo_fields_read(bo_context *context, const char *where, const bo_field *fields, size_t count, bool strict,
-                         const char *also, const cJSON *json, void *object);
+bo_status bo_config_fields_read(bo_context *context, const char *where, const bo_config_field *fields, size_t count,
+                                bool strict, const char *also, const cJSON *json, void *object);
 
 /* Configurations of others. */
 bo_status bo_config_read_llama(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out);

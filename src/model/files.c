@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../features/files.h"
-#include "../io/output.h"
+#include <bochner/data.h>
 #include "../text/mapping.h"
 
 /* "folder/name", freed with bo_free. */
@@ -73,17 +73,9 @@ static bo_status write_weights(bo_context *context, const bo_model *model, const
 
 static bo_status write_config(bo_context *context, const bo_model *model, const char *path)
 {
-    char *json = NULL;
-    bo_output *output = NULL;
-    bo_status status = bo_config_write(context, model, &json);
-    if (status == BO_OK) status = bo_output_open(context, path, &output);
-    if (status == BO_OK) {
-        status = bo_output_write(context, output, json, strlen(json));
-        if (status == BO_OK)
-            status = bo_output_commit(context, output);
-        else
-            bo_output_abandon(output);
-    }
+    char *json;
+    BO_TRY(bo_config_write(context, model, &json));
+    bo_status status = bo_file_write(context, path, json, strlen(json));
     bo_free(json);
     return status;
 }
@@ -140,14 +132,14 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
                    numbers, (double)about.st_size);
 }
 
-/* NULL where the folder has none and the model was made without, unless it looks like one of bytes. */
+/* NULL where the folder has none and none is needed: models of ours that were made without, others of any vocabulary. */
 static bo_status load_tokenizer(bo_context *context, const char *folder, const bo_config *config, bo_tokenizer **out)
 {
     char *path = path_in(context, folder, "tokenizer.json");
     if (!path) return BO_MEMORY;
     bool there = access(path, F_OK) == 0;
     bo_free(path);
-    if (!there && !config->knows_tokenizer && config->desc.vocab != 256) {
+    if (!there && (config->no_tokenizer || config->family != BO_FAMILY_BOCHNER)) {
         bo_log(context, BO_LOG_WARNING, "%s: has no tokenizer.json", folder);
         return BO_OK;
     }

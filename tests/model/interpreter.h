@@ -8,7 +8,9 @@
 #define BO_TEST_MODEL_INTERPRETER_H
 
 #include "backend/oracle_attention.h"
+#define bo_array bo_tape_array /* another one than data.h's */
 #include "tape/internal.h"
+#undef bo_array
 
 typedef struct interpreter {
     bo_context *context;

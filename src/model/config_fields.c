@@ -7,39 +7,40 @@
 
 /* ---- out ---------------------------------------------------------------------------------------------------------- */
 
-static void write_value(bo_json_text *text, const bo_field *field, const void *at)
+static void write_value(bo_json_text *text, const bo_config_field *field, const void *at)
 {
     char number[32];
     switch (field->type) {
-    case BO_FIELD_SIZE:
+    case BO_CONFIG_SIZE:
         bo_json_whole(text, *(const size_t *)at);
         break;
-    case BO_FIELD_REAL:
+    case BO_CONFIG_REAL:
         bo_json_number(text, *(const double *)at);
         break;
-    case BO_FIELD_INT:
+    case BO_CONFIG_INT:
         bo_json_number(text, *(const int *)at);
         break;
-    case BO_FIELD_BOOL:
+    case BO_CONFIG_BOOL:
         bo_json_raw(text, *(const bool *)at ? "true" : "false");
         break;
-    case BO_FIELD_NOT:
+    case BO_CONFIG_NOT:
         bo_json_raw(text, *(const bool *)at ? "false" : "true");
         break;
-    case BO_FIELD_CHOICE:
+    case BO_CONFIG_CHOICE:
         bo_json_raw(text, *(const bo_choice *)at == BO_CHOICE_YES ? "true" : "false");
         break;
-    case BO_FIELD_SEED:
+    case BO_CONFIG_SEED:
         snprintf(number, sizeof number, "%llu", (unsigned long long)*(const uint64_t *)at);
         bo_json_string(text, number);
         break;
-    case BO_FIELD_NAME:
+    case BO_CONFIG_NAME:
         bo_json_string(text, field->text(*(const unsigned *)at));
         break;
     }
 }
 
-void bo_fields_write(bo_json_text *text, const bo_field *fields, size_t count, const void *object, const char *indent)
+void bo_config_fields_write(bo_json_text *text, const bo_config_field *fields, size_t count, const void *object,
+                            const char *indent)
 {
     for (size_t i = 0; i < count; i++) {
         bo_json_raw(text, i ? ",\n" : "\n");
@@ -66,25 +67,25 @@ static bool read_seed(const cJSON *item, uint64_t *out)
 }
 
 /* NULL: it is fine; else what was expected. */
-static const char *read_value(const bo_field *field, const cJSON *item, void *at)
+static const char *read_value(const bo_config_field *field, const cJSON *item, void *at)
 {
     const char *text = cJSON_GetStringValue(item);
     double number = cJSON_IsNumber(item) ? item->valuedouble : NAN;
     unsigned value;
     switch (field->type) {
-    case BO_FIELD_SIZE:
+    case BO_CONFIG_SIZE:
         return bo_json_size(item, at) ? NULL : "a whole number";
-    case BO_FIELD_REAL:
+    case BO_CONFIG_REAL:
         if (!isfinite(number)) return "a number";
         *(double *)at = number;
         return NULL;
-    case BO_FIELD_INT:
+    case BO_CONFIG_INT:
         if (!(fabs(number) <= 1e9) || number != floor(number)) return "a whole number";
         *(int *)at = (int)number;
         return NULL;
-    case BO_FIELD_SEED:
+    case BO_CONFIG_SEED:
         return read_seed(item, at) ? NULL : "a whole number as text";
-    case BO_FIELD_NAME:
+    case BO_CONFIG_NAME:
         if (!text || !field->parse(text, &value)) return "a name that this version knows";
         *(unsigned *)at = value;
         return NULL;
@@ -92,10 +93,10 @@ static const char *read_value(const bo_field *field, const cJSON *item, void *at
         break;
     }
     if (!cJSON_IsBool(item)) return "true or false";
-    if (field->type == BO_FIELD_CHOICE)
+    if (field->type == BO_CONFIG_CHOICE)
         *(bo_choice *)at = cJSON_IsTrue(item) ? BO_CHOICE_YES : BO_CHOICE_NO;
     else
-        *(bool *)at = cJSON_IsTrue(item) == (field->type == BO_FIELD_BOOL);
+        *(bool *)at = cJSON_IsTrue(item) == (field->type == BO_CONFIG_BOOL);
     return NULL;
 }
 
@@ -109,15 +110,15 @@ static bo_status refuse(bo_context *context, const char *where, const char *name
     return status;
 }
 
-static bool known(const char *name, const bo_field *fields, size_t count, const char *also)
+static bool known(const char *name, const bo_config_field *fields, size_t count, const char *also)
 {
     bool found = also && strcmp(name, also) == 0;
     for (size_t i = 0; !found && i < count; i++) found = strcmp(name, fields[i].name) == 0;
     return found;
 }
 
-bo_status bo_fields_read(bo_context *context, const char *where, const bo_field *fields, size_t count, bool strict,
-                         const char *also, const cJSON *json, void *object)
+bo_status bo_config_fields_read(bo_context *context, const char *where, const bo_config_field *fields, size_t count,
+                                bool strict, const char *also, const cJSON *json, void *object)
 {
     const cJSON *item;
     if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);

@@ -1,0 +1,123 @@
+/* A model's graph run by the library and by the interpreter, and the comparison of gradients: along random directions of
+ * every weight, against differences of the interpreter's loss. Tolerances as in tests/backend/truth.h: what shaking every
+ * number by 2⁻²¹ does to the derivative, times SLACK. */
+#ifndef BO_TEST_MODEL_GRADIENTS_H
+#define BO_TEST_MODEL_GRADIENTS_H
+
+#include "models.h"
+#include "interpreter.h"
+
+enum { GRADIENT_WINDOW = 7, GRADIENT_SLACK = 12, GRADIENT_DIRECTIONS = 2 };
+#define GRADIENT_NOISE 0x1p-21
+
+/* What is put into a graph: `rows` tokens, in windows of GRADIENT_WINDOW or as the pass says. Some have no target. */
+typedef struct reading {
+    size_t rows;
+    int32_t tokens[CONTEXT], targets[CONTEXT], positions[CONTEXT];
+    bo_pass pass;
+} reading;
+
+static inline reading reading_make(size_t rows, const bo_pass *pass)
+{
+    reading r = {.rows = rows, .pass = *pass};
+    int32_t ids[CONTEXT + 1];
+    test_tokens(CONTEXT + 1, ids);
+    for (size_t i = 0; i < rows; i++) {
+        r.tokens[i] = ids[i], r.targets[i] = i % 5 == 3 ? -1 : ids[i + 1];
+        r.positions[i] = (int32_t)(i % GRADIENT_WINDOW);
+    }
+    for (size_t s = 0, at = 0; pass->lengths && s < pass->sequences; s++)
+        for (size_t i = 0; i < pass->lengths[s]; i++) r.positions[at++] = (int32_t)i;
+    return r;
+}
+
+/* Planned, with memory, and with the reading in it. */
+static inline bo_model_graph graph_make(bo_context *context, bo_model *model, const reading *r, bool gradients,
+                                        bool checkpoint)
+{
+    bo_model_graph g;
+    bo_model_graph_desc desc = {.rows = r->rows, .loss = true, .gradients = gradients, .checkpoint = checkpoint};
+    desc.tokens = r->pass.lengths ? 0 : GRADIENT_WINDOW;
+    desc.most_sequences = r->pass.sequences;
+    if (gradients) assert_ok(context, bo_weights_allocate(context, model->weights, true));
+    assert_ok(context, bo_model_graph_create(context, model, &desc, &g));
+    assert_ok(context, bo_graph_allocate(context, g.graph));
+    assert_ok(context, bo_graph_write(context, g.graph, g.tokens, r->tokens));
+    assert_ok(context, bo_graph_write(context, g.graph, g.targets, r->targets));
+    if (g.positions) assert_ok(context, bo_graph_write(context, g.graph, g.positions, r->positions));
+    return g;
+}
+
+static inline void clear_gradients(bo_model *model)
+{
+    memset(bo_weights_gradients(model->weights), 0, bo_weights_floats(model->weights) * sizeof(float));
+}
+
+/* The gradients of all weights after one run, to be freed. */
+static inline float *gradients_of(bo_context *context, bo_model *model, const reading *r, bool checkpoint)
+{
+    size_t floats = bo_weights_floats(model->weights);
+    float *found = malloc(floats * sizeof *found);
+    bo_model_graph g = graph_make(context, model, r, true, checkpoint);
+    clear_gradients(model);
+    assert_ok(context, bo_graph_run(context, g.graph, &r->pass));
+    memcpy(found, bo_weights_gradients(model->weights), floats * sizeof *found);
+    bo_model_graph_destroy(&g);
+    return found;
+}
+
+static inline interpreter interpreter_of(bo_context *context, const bo_model_graph *g, const reading *r)
+{
+    interpreter in = interpreter_make(context, g->graph, &r->pass);
+    interpreter_index(&in, g->tokens, r->tokens);
+    interpreter_index(&in, g->targets, r->targets);
+    interpreter_index(&in, g->positions, r->positions);
+    return in;
+}
+
+/* ---- one weight ------------------------------------------------------------------------------------------------------ */
+
+/* Directions: one through all numbers, and single numbers. */
+static inline void draw_direction(double *u, size_t count, size_t weight, size_t number)
+{
+    bo_rng rng = bo_rng_make(weight, bo_rng_stream("test.direction", number));
+    for (size_t i = 0; i < count; i++) u[i] = number ? 0 : bo_rng_normal(&rng);
+    if (number) u[bo_rng_below(&rng, count)] = 1;
+}
+
+static inline void judge_weight(interpreter *in, const char *name, size_t index, const float *all)
+{
+    const bo_weight *w = bo_weights_at(in->graph->weights, index);
+    size_t count = weight_numbers(w);
+    const float *gradient = all + w->offset;
+    double *u = plain_zeros(count), size = 0;
+    for (size_t i = 0; i < count; i++) size = fmax(size, fabs((double)gradient[i]));
+    for (size_t d = 0; d < GRADIENT_DIRECTIONS; d++) {
+        double found = 0, reach = 0, moved = 0;
+        draw_direction(u, count, index, d);
+        for (size_t i = 0; i < count; i++) found += u[i] * (double)gradient[i], reach += u[i] * u[i];
+        in->noise = 0;
+        double truth = interpreter_derivative(in, index, u, 1e-5);
+        in->noise = GRADIENT_NOISE;
+        for (in->seed = 1; in->seed <= 2; in->seed++)
+            moved = fmax(moved, fabs(interpreter_derivative(in, index, u, 1e-5) - truth));
+        double room = GRADIENT_SLACK * moved + 16 * 0x1p-23 * size * sqrt(reach) + 1e-9;
+        if (!(fabs(found - truth) <= room))
+            fail_msg("%s: the gradient of %s along direction %zu is %.9g, expected %.9g within %.3g", name, w->name, d,
+                     found, truth, room);
+    }
+    free(u);
+}
+
+/* Every weight has a gradient and it is the truth; the loss is too. */
+static inline void judge_gradients(bo_context *context, const char *name, bo_model *model, const reading *r,
+                                   const float *gradients)
+{
+    bo_model_graph g = graph_make(context, model, r, true, false);
+    interpreter in = interpreter_of(context, &g, r);
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) judge_weight(&in, name, i, gradients);
+    interpreter_drop(&in);
+    bo_model_graph_destroy(&g);
+}
+
+#endif

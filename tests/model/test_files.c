@@ -1,0 +1,293 @@
+/* Models as folders: what is written is read, bit for bit; what lies, lacks or is cut is refused by name. */
+#include <bochner/text.h>
+#include "io/tensors.h"
+#include "model/config.h"
+#include "models.h"
+
+/* ---- round trips -------------------------------------------------------------------------------------------------- */
+
+static void same_losses(bo_context *context, const bo_model *a, const bo_model *b, const char *what)
+{
+    int32_t ids[CONTEXT + 1];
+    float first[CONTEXT], second[CONTEXT];
+    test_tokens(CONTEXT + 1, ids);
+    assert_ok(context, window_pass(context, a, ids, CONTEXT, NULL, first));
+    assert_ok(context, window_pass(context, b, ids, CONTEXT, NULL, second));
+    if (memcmp(first, second, sizeof first) != 0) fail_msg("%s: losses differ after loading", what);
+}
+
+static void check_trip(test_folder *folder, const bo_model_desc *desc, const char *what)
+{
+    bo_context *context = folder->context;
+    bo_model *model = test_model(context, desc, NULL), *read, *again;
+    char *json, *other;
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(read));
+    same_losses(context, model, read, what);
+    assert_ok(context, bo_config_write(context, model, &json));
+    assert_ok(context, bo_config_write(context, read, &other));
+    assert_string_equal(json, other);
+    bo_free(other);
+    /* what bo_model_describe says makes the same model */
+    assert_ok(context, bo_model_create(context, bo_model_describe(model), NULL, &again));
+    assert_ok(context, bo_config_write(context, again, &other));
+    assert_string_equal(json, other);
+    assert_ok(context, bo_model_read(context, again, folder->path));
+    same_losses(context, model, again, what);
+    bo_free(json);
+    bo_free(other);
+    bo_model_destroy(model);
+    bo_model_destroy(read);
+    bo_model_destroy(again);
+}
+
+static void test_trips(void **state)
+{
+    for (size_t i = 0; bo_attention_preset_name(i); i++) {
+        bo_model_desc desc = test_desc(bo_attention_preset_name(i));
+        check_trip(*state, &desc, bo_attention_preset_name(i));
+    }
+}
+
+static void test_options(void **state)
+{
+    bo_model_desc desc = test_desc("rfa-gate");
+    desc.heads = 4;
+    desc.key_heads = 2;
+    desc.head_dim = 6;
+    desc.untied = desc.bias = true;
+    desc.norm = BO_NORM_LAYER;
+    desc.mlp = BO_MLP_SWIGLU;
+    desc.positions = BO_POSITIONS_LEARNED;
+    desc.output_norm = BO_CHOICE_YES;
+    desc.dropout = 0.1;
+    desc.rope_base = 500000;
+    desc.norm_epsilon = 1e-5;
+    desc.sigma = 0.75;
+    desc.gate_first = -1;
+    desc.seed = UINT64_MAX;
+    desc.attention.features.seed = (uint64_t)1 << 60 | 1;
+    desc.attention.temperature = 1.25;
+    desc.attention.clamp = 0.1;
+    desc.attention.one_draw = true;
+    check_trip(*state, &desc, "options");
+    desc = test_desc("favor#");
+    desc.attention.features.sampling = BO_SAMPLING_OPTIMAL;
+    check_trip(*state, &desc, "sampling optimal");
+    desc = test_desc("linear");
+    desc.attention.features.kernel = BO_KERNEL_POLYNOMIAL;
+    desc.attention.features.function = BO_FUNCTION_TENSORSKETCH;
+    desc.attention.features.degree = 3;
+    desc.attention.features.features = 32;
+    check_trip(*state, &desc, "tensor sketch");
+    desc = test_desc("rfa");
+    desc.attention.features.draw = BO_DRAW_HADAMARD;
+    check_trip(*state, &desc, "hadamard");
+}
+
+/* Frequencies that were redrawn are in the file. */
+static void test_redrawn(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("favor");
+    bo_model *model = test_model(context, &desc, NULL), *read;
+    uint64_t before = bo_model_fingerprint(model);
+    for (size_t i = 0; i < LAYERS; i++) assert_ok(context, bo_attention_redraw(context, model->attentions[i], 3));
+    assert_true(bo_model_fingerprint(model) != before);
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    same_losses(context, model, read, "redrawn");
+    bo_model_destroy(read);
+    bo_model_destroy(model);
+}
+
+static void test_tokenizer(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_tokenizer *bytes;
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *read;
+    desc.vocab = 0;
+    assert_ok(context, bo_tokenizer_bytes(context, &bytes));
+    bo_model *model = test_model(context, &desc, bytes);
+    assert_int_equal(bo_model_describe(model)->vocab, 256);
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_true(bo_tokenizer_is_bytes(bo_model_tokenizer(read)));
+    assert_int_equal(folder->warnings, 0);
+    bo_model_destroy(read);
+    bo_model_destroy(model);
+    desc.vocab = 255;
+    assert_fails(context, BO_INVALID, "tokenizer's 256 ids, found 255", bo_model_create(context, &desc, bytes, &model));
+    bo_tokenizer_destroy(bytes);
+}
+
+/* ---- lies --------------------------------------------------------------------------------------------------------- */
+
+static char *read_file(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char *bytes = malloc(4 << 20);
+    *size = fread(bytes, 1, 4 << 20, file);
+    bytes[*size] = 0;
+    fclose(file);
+    return bytes;
+}
+
+/* config.json with the first `old` replaced. */
+static void lie(test_folder *folder, const char *config, const char *old, const char *new)
+{
+    const char *at = strstr(config, old);
+    char text[16384];
+    if (!at) fail_msg("config.json lacks %s", old);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config, new, at + strlen(old));
+    test_text(folder, "config.json", text);
+}
+
+static void test_lies(void **state)
+{
+    static const struct {
+        const char *old, *new, *words;
+        bo_status status;
+    } lies[] = {
+        {"\"hidden_size\": 16", "\"hidden_size\": 32", "model.embed_tokens.weight' has shape (256, 16), (256, 32) was",
+         BO_FORMAT},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "model.layers.2", BO_FORMAT},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", "model.layers.1", BO_FORMAT},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0", "layers must be at least 1", BO_FORMAT},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": -1", "\"num_hidden_layers\" should be a whole", BO_FORMAT},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 4000", "promises", BO_FORMAT},
+        {"\"hidden_size\": 16", "\"hidden_size\": 1000000", "promises", BO_FORMAT},
+        {"\"hidden_size\": 16", "\"hidden_size\": 1e300", "\"hidden_size\" should be a whole number, found", BO_FORMAT},
+        {"\"vocab_size\": 256", "\"vocab_size\": 1000000000", "vocab must be at most", BO_FORMAT},
+        {"\"vocab_size\": 256", "\"vocab_size\": 255", "(255, 16) was expected", BO_FORMAT},
+        {"\"vocab_size\": 256,", "", "\"vocab_size\" is missing", BO_FORMAT},
+        {"\"num_attention_heads\": 2", "\"num_attention_heads\": 3", "key_heads must divide", BO_FORMAT},
+        {"\"head_dim\": 8", "\"head_dim\": 7", "must be even", BO_FORMAT},
+        {"\"features\": 128", "\"features\": 64", "features = 128, expected 64", BO_FORMAT},
+        {"\"features\": 128", "\"features\": 1000000000", "promises", BO_FORMAT},
+        {"\"kind\": \"rfa\"", "\"kind\": \"magic\"", "\"kind\" should be a name", BO_FORMAT},
+        {"\"kind\": \"rfa\"", "\"kind\": \"gla\"", "", BO_FORMAT},
+        {"\"gate\": \"convex\"", "\"gate\": \"none\"", "g_proj", BO_FORMAT},
+        {"\"window\": 0", "\"window\": 5", "a window of 5", BO_FORMAT},
+        {"\"window\"", "\"windows\"", "\"windows\" is not known", BO_FORMAT},
+        {"\"kernel\": \"rbf\"", "\"kernel\": \"custom\"", "custom", BO_FORMAT},
+        {"\"hidden_act\": \"relu2\"", "\"hidden_act\": \"silu\"", "gate_proj", BO_FORMAT},
+        {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "lm_head.weight", BO_FORMAT},
+        {"\"tie_word_embeddings\": true", "\"tie_word_embeddings\": 1", "true or false, found 1", BO_FORMAT},
+        {"\"model_type\": \"bochner\"", "\"model_type\": \"bert\"", "found bert", BO_UNSUPPORTED},
+        {"\"model_type\"", "\"model\"", "\"model_type\" is missing", BO_FORMAT},
+        {"\"bochner_format\": 1", "\"bochner_format\": 2", "reads up to 1", BO_VERSION},
+        {"\"rms_norm_eps\": 1e-06", "\"rms_norm_eps\": -1", "norm_epsilon must be", BO_FORMAT},
+        {"\"dropout\": 0", "\"dropout\": 1", "dropout must be in [0, 1)", BO_FORMAT},
+        {"\"attention\": {", "\"attention\": 3, \"other\": {", "should be a JSON object", BO_FORMAT},
+        {"{", "[{", "malformed", BO_FORMAT},
+    };
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *model = test_model(context, &desc, NULL), *read;
+    size_t size;
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    char *config = read_file(test_path(folder, "config.json"), &size);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        lie(folder, config, lies[i].old, lies[i].new);
+        bo_status status = bo_model_load(context, folder->path, &read);
+        if (status != lies[i].status || !strstr(bo_context_error(context), lies[i].words))
+            fail_msg("%s instead of %s: %s: %s", lies[i].new, lies[i].old, bo_status_string(status),
+                     status ? bo_context_error(context) : "");
+        assert_null(read);
+    }
+    free(config);
+    bo_model_destroy(model);
+}
+
+static void test_cut(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("dark");
+    bo_model *model = test_model(context, &desc, NULL), *read;
+    static const char *const files[] = {"config.json", "model.safetensors"};
+    assert_fails(context, BO_IO, "config.json", bo_model_load(context, folder->path, &read));
+    assert_fails(context, BO_INVALID, "no folder", bo_model_load(context, "", &read));
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    for (size_t f = 0; f < 2; f++) {
+        size_t size;
+        char *bytes = read_file(test_path(folder, files[f]), &size);
+        size_t end = f ? size : (size_t)(strrchr(bytes, '}') - bytes);
+        for (size_t cut = 0; cut < end; cut += end / 60 + 1) {
+            test_write(folder, files[f], bytes, cut);
+            if (bo_model_load(context, folder->path, &read) != BO_FORMAT)
+                fail_msg("%s cut to %zu of %zu bytes: %s", files[f], cut, size, bo_context_error(context));
+        }
+        test_write(folder, files[f], bytes, size);
+        free(bytes);
+    }
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    bo_model_destroy(read);
+    bo_model_destroy(model);
+}
+
+/* ---- other numbers ------------------------------------------------------------------------------------------------ */
+
+/* Every weight as BF16: its upper half. */
+static void test_bfloat16(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("exact");
+    bo_model *model = test_model(context, &desc, NULL), *read;
+    bo_tensors *file;
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    bo_tensor tensors[64];
+    size_t count = bo_tensors_count(file);
+    for (size_t i = 0; i < count; i++) {
+        tensors[i] = *bo_tensors_at(file, i);
+        size_t numbers = tensors[i].bytes / 4;
+        uint16_t *halves = malloc(numbers * 2);
+        for (size_t j = 0; j < numbers; j++) halves[j] = (uint16_t)(((const uint32_t *)tensors[i].data)[j] >> 16);
+        tensors[i].dtype = BO_BF16;
+        tensors[i].data = halves;
+        tensors[i].bytes = numbers * 2;
+    }
+    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    for (size_t i = 0; i < count; i++) {
+        float values[4096];
+        assert_ok(context, bo_model_get_weight(context, read, tensors[i].name, values));
+        for (size_t j = 0; j < tensors[i].bytes / 2; j++) {
+            uint32_t bits;
+            memcpy(&bits, &values[j], sizeof bits);
+            assert_int_equal(bits, (uint32_t)((const uint16_t *)tensors[i].data)[j] << 16);
+        }
+    }
+    ((uint16_t *)(uintptr_t)tensors[3].data)[1] = 0x7f80;
+    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), tensors, count, NULL, 0));
+    bo_model *bad;
+    assert_fails(context, BO_FORMAT, "not finite", bo_model_load(context, folder->path, &bad));
+    assert_non_null(strstr(bo_context_error(context), tensors[3].name));
+    for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)tensors[i].data);
+    bo_tensors_close(file);
+    bo_model_destroy(read);
+    bo_model_destroy(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_trips, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_options, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_redrawn, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_tokenizer, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_lies, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_cut, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_bfloat16, test_setup, test_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

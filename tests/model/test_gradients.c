@@ -1,0 +1,124 @@
+/* Gradients of whole models against differences of a float64 interpreter of the same graph: every attention, every MLP,
+ * norm and kind of positions; the same bits with checkpoints and with any number of threads; the same to rounding in
+ * micro-batches. */
+#include "gradients.h"
+
+enum { ROWS = 2 * GRADIENT_WINDOW };
+
+/* As small as the preset allows. */
+static bo_model_desc small_desc(bo_context *context, const char *preset)
+{
+    bo_model_desc desc = test_desc(preset);
+    bo_model *model = NULL;
+    desc.width = 8, desc.hidden = 12, desc.attention.features.features = 8;
+    if (bo_model_create(context, &desc, NULL, &model) != BO_OK) desc.attention.features.features = 0;
+    bo_model_destroy(model);
+    return desc;
+}
+
+static void check(bo_context *context, const char *name, const bo_model_desc *desc, const bo_pass *pass)
+{
+    bo_model *model = test_model(context, desc, NULL);
+    reading r = reading_make(ROWS, pass);
+    float *gradients = gradients_of(context, model, &r, false);
+    judge_gradients(context, name, model, &r, gradients);
+    free(gradients);
+    bo_model_destroy(model);
+}
+
+static void of_every_attention(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    const char *preset;
+    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++) {
+        bo_model_desc desc = small_desc(context, preset);
+        check(context, preset, &desc, &(bo_pass){0});
+    }
+    bo_context_destroy(context);
+}
+
+/* Every MLP, norm and kind of positions, tied or not, with biases or without, packed or in windows. */
+static void of_every_part(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {3, 0, 9, 2};
+    bo_context *context = test_context(2);
+    for (unsigned i = 0; i < 10; i++) {
+        bo_model_desc desc = small_desc(context, i % 2 ? "exact" : "rfa-gate");
+        char name[64];
+        desc.mlp = (bo_mlp)(i % BO_MLP_COUNT), desc.positions = (bo_positions)((i + i / 5) % BO_POSITIONS_COUNT);
+        desc.norm = (bo_norm)(i / 2 % 2), desc.untied = i % 3 == 0, desc.bias = i / 3 % 2;
+        desc.heads = 2, desc.key_heads = i % 4 == 3 ? 1 : 0;
+        snprintf(name, sizeof name, "parts %u", i);
+        check(context, name, &desc, &(bo_pass){.sequences = i % 3 ? 0 : 4, .lengths = i % 3 ? NULL : lengths});
+    }
+    bo_context_destroy(context);
+}
+
+static void checkpoints_and_threads_change_nothing(void **state)
+{
+    (void)state;
+    bo_context *contexts[] = {test_context(1), test_context(5)};
+    const char *preset;
+    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++) {
+        bo_model_desc desc = small_desc(contexts[0], preset);
+        desc.dropout = 0.2;
+        bo_model *model = test_model(contexts[0], &desc, NULL);
+        reading r = reading_make(ROWS, &(bo_pass){.training = true, .seed = 3});
+        float *first = gradients_of(contexts[0], model, &r, false);
+        for (size_t n = 0; n < 3; n++) {
+            float *other = gradients_of(contexts[n % 2], model, &r, n > 0);
+            if (memcmp(first, other, bo_weights_floats(model->weights) * sizeof *first))
+                fail_msg("%s: gradients with %s differ", preset, n > 0 ? "checkpoints" : "the same again");
+            free(other);
+        }
+        float *threads = gradients_of(contexts[1], model, &r, false);
+        if (memcmp(first, threads, bo_weights_floats(model->weights) * sizeof *first))
+            fail_msg("%s: gradients depend on threads", preset);
+        free(threads);
+        free(first);
+        bo_model_destroy(model);
+    }
+    for (size_t i = 0; i < 2; i++) bo_context_destroy(contexts[i]);
+}
+
+/* Four windows at once, or one after the other with a quarter of the loss each, where every one has as many targets. */
+static void micro_batches_add_up(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    bo_model_desc desc = small_desc(context, "rfa-gate");
+    bo_model *model = test_model(context, &desc, NULL);
+    reading all = reading_make(4 * GRADIENT_WINDOW, &(bo_pass){0});
+    for (size_t i = 0; i < all.rows; i++)
+        all.targets[i] = i % GRADIENT_WINDOW == 2 ? -1 : all.tokens[(i + 3) % all.rows];
+    float *whole = gradients_of(context, model, &all, false);
+    judge_gradients(context, "four windows at once", model, &all, whole);
+    clear_gradients(model);
+    reading one = all;
+    one.rows = GRADIENT_WINDOW;
+    bo_model_graph g = graph_make(context, model, &one, true, false);
+    bo_graph_loss_scale(g.graph, 0.25f);
+    for (size_t i = 0; i < 4; i++) {
+        assert_ok(context, bo_graph_write(context, g.graph, g.tokens, all.tokens + i * GRADIENT_WINDOW));
+        assert_ok(context, bo_graph_write(context, g.graph, g.targets, all.targets + i * GRADIENT_WINDOW));
+        assert_ok(context, bo_graph_run(context, g.graph, &one.pass));
+    }
+    judge_gradients(context, "one window after the other", model, &all, bo_weights_gradients(model->weights));
+    bo_model_graph_destroy(&g);
+    free(whole);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_every_attention),
+        cmocka_unit_test(of_every_part),
+        cmocka_unit_test(checkpoints_and_threads_change_nothing),
+        cmocka_unit_test(micro_batches_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
