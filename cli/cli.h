@@ -14,6 +14,7 @@ int cli_fit(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_features(int argc, char **argv);
 int cli_attention(int argc, char **argv);
+int cli_tokenizer(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 

@@ -20,6 +20,7 @@ static const command commands[] = {
     {"predict", cli_predict, "apply a model to a table; standard deviations, probabilities"},
     {"features", cli_features, "random features of a table, and how close they are to the kernel"},
     {"attention", cli_attention, "exact attention, or attention in linear time, and how far they are apart"},
+    {"tokenizer", cli_tokenizer, "text to numbers and back: learn, encode, decode"},
     {"info", cli_info, "what a file written by bochner holds"},
     {"bench", cli_bench, "speed and quality, as ratios measured in one run"},
     {"help", help_command, "this text, or the help of a command"},
