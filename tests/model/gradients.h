@@ -1,6 +1,6 @@
 /* A model's graph run by the library and by the interpreter, and the comparison of gradients: along random directions of
  * every weight, against differences of the interpreter's loss. Tolerances as in tests/backend/truth.h: what shaking every
- * number by 2⁻²¹ does to the derivative, times SLACK. */
+ * number by 2⁻²³, two units of rounding, does to the derivative, times SLACK. */
 #ifndef BO_TEST_MODEL_GRADIENTS_H
 #define BO_TEST_MODEL_GRADIENTS_H
 
@@ -8,7 +8,7 @@
 #include "interpreter.h"
 
 enum { GRADIENT_WINDOW = 7, GRADIENT_SLACK = 12, GRADIENT_DIRECTIONS = 2 };
-#define GRADIENT_NOISE 0x1p-21
+#define GRADIENT_NOISE 0x1p-23
 
 /* What is put into a graph: `rows` tokens, in windows of GRADIENT_WINDOW or as the pass says. Some have no target. */
 typedef struct reading {

@@ -1,0 +1,283 @@
+/* Models made from descriptors: presets, defaults, refusals, what one takes over from another, evaluation. */
+#include <bochner/text.h>
+#include <pthread.h>
+#include "models.h"
+
+static void test_presets(void **unused)
+{
+    (void)unused;
+    bo_model_desc desc = {0};
+    assert_true(bo_model_preset("Tiny", &desc));
+    assert_int_equal(desc.layers, 4);
+    assert_int_equal(desc.width, 128);
+    assert_int_equal(desc.heads, 4);
+    assert_int_equal(desc.context, 256);
+    assert_false(bo_model_preset("huge", &desc));
+    assert_false(bo_model_preset(NULL, &desc));
+    size_t count = 0;
+    while (bo_model_preset_name(count)) assert_true(bo_model_preset(bo_model_preset_name(count++), &desc));
+    assert_int_equal(count, 3);
+}
+
+/* GPT-2's count: embeddings, then 12 width² a layer and gains. */
+static void test_shape(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    bo_model_desc desc = {
+        .layers = 3, .width = 32, .heads = 4, .context = 16, .vocab = 100, .query_norm = BO_CHOICE_NO};
+    bo_model *model;
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_int_equal(bo_model_parameters(model), 100 * 32 + 3 * (12 * 32 * 32 + 2 * 32) + 32);
+    assert_int_equal(bo_model_describe(model)->hidden, 128);
+    assert_int_equal(bo_model_describe(model)->head_dim, 8);
+    assert_true(bo_model_bytes(model) >= 4 * bo_model_parameters(model));
+    assert_non_null(bo_model_attention(model, 2));
+    assert_null(bo_model_attention(model, 3));
+    assert_null(bo_model_weight(model, bo_model_weights(model)).name);
+    float x[4];
+    assert_fails(context, BO_INVALID, "no weight 'nonsense'", bo_model_get_weight(context, model, "nonsense", x));
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
+/* Where gates, σ and decays begin. */
+static void test_begins(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *model;
+    float bias[4], sigma[32], decay[2], gain[8];
+    desc.heads = 4;
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_ok(context, bo_model_get_weight(context, model, "model.layers.1.self_attn.g_proj.bias", bias));
+    assert_close((double)bias[0], bo_model_describe(model)->gate_first, 1e-6);
+    assert_close((double)bias[3], bo_model_describe(model)->gate_last, 1e-6);
+    assert_close((double)(bias[1] - bias[0]), (double)(bias[2] - bias[1]), 1e-5);
+    desc.sigma = 0.5;
+    bo_model_destroy(model);
+    desc.heads = 2;
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_ok(context, bo_model_get_weight(context, model, "model.layers.0.self_attn.sigma", sigma));
+    for (size_t i = 0; i < 16; i++) assert_close((double)sigma[i], 0.5, 0);
+    bo_model_destroy(model);
+    desc = test_desc("retention");
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_ok(context, bo_model_get_weight(context, model, "model.layers.0.self_attn.decay", decay));
+    for (int h = 0; h < 2; h++) assert_close(1 / (1 + exp(-(double)decay[h])), 1 - ldexp(1, -5 - h), 1e-6);
+    bo_model_destroy(model);
+    desc = test_desc("favor"); /* |√s k| = σ: s = 1/√8, |k| = √8 gain */
+    desc.sigma = 1.25;
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_ok(context, bo_model_get_weight(context, model, "model.layers.0.self_attn.k_norm.weight", gain));
+    assert_close((double)gain[0] * sqrt(8 / sqrt(8)), 1.25, 1e-6);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
+static void test_refused(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    bo_model *model;
+    const bo_model_desc good = test_desc("rfa-gate");
+    bo_model_desc d;
+#define REFUSED(words, ...)                                                                                            \
+    do {                                                                                                               \
+        d = good;                                                                                                      \
+        __VA_ARGS__;                                                                                                   \
+        assert_fails(context, BO_INVALID, words, bo_model_create(context, &d, NULL, &model));                          \
+        assert_null(model);                                                                                            \
+    } while (0)
+    REFUSED("layers must be at least 1", d.layers = 0);
+    REFUSED("width must be at most", d.width = (size_t)1 << 40);
+    REFUSED("heads must divide width = 16", d.heads = 3);
+    REFUSED("key_heads must divide heads = 2", d.key_heads = 4);
+    REFUSED("head_dim must be even", d.head_dim = 5);
+    REFUSED("vocab must be at least 1", d.vocab = 0);
+    REFUSED("context must be at least 1", d.context = 0);
+    REFUSED("dropout must be in [0, 1), found 1", d.dropout = 1);
+    REFUSED("dropout", d.dropout = NAN);
+    REFUSED("norm_epsilon", d.norm_epsilon = -1);
+    REFUSED("sigma", d.sigma = INFINITY);
+    REFUSED("gates must begin", d.gate_first = NAN);
+    REFUSED("no MLP with number 9", d.mlp = (bo_mlp)9);
+    REFUSED("no norm", d.norm = (bo_norm)9);
+    REFUSED("no positions", d.positions = (bo_positions)9);
+    REFUSED("no attention with number", d.attention.kind = (bo_attention_kind)77);
+    REFUSED("query_norm", d.query_norm = (bo_choice)3);
+    REFUSED("attention.dim must be 8", d.attention.dim = 4);
+    REFUSED("attention.heads must be 2", d.attention.heads = 4);
+    REFUSED("custom", d.attention.features.kernel = BO_KERNEL_CUSTOM);
+    REFUSED("length_scales", d.attention.features.length_scales = (const float[8]){1});
+    REFUSED("window", d.attention.window = 3);
+    assert_fails(context, BO_INVALID, "descriptor is NULL", bo_model_create(context, NULL, NULL, &model));
+    bo_context_destroy(context);
+}
+
+/* ---- adopting ----------------------------------------------------------------------------------------------------- */
+
+static void test_adopt(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("exact");
+    bo_model *teacher = test_model(context, &desc, NULL), *twin, *other;
+    int32_t ids[CONTEXT + 1];
+    float first[CONTEXT], second[CONTEXT], norm[16], theirs[16];
+    size_t taken, weights = bo_model_weights(teacher);
+    test_tokens(CONTEXT + 1, ids);
+    assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
+    assert_ok(context, bo_model_adopt(context, twin, teacher, &taken));
+    assert_int_equal(taken, weights);
+    assert_int_equal(folder->infos, 0);
+    assert_ok(context, window_pass(context, teacher, ids, CONTEXT, NULL, first));
+    assert_ok(context, window_pass(context, twin, ids, CONTEXT, NULL, second));
+    assert_memory_equal(first, second, sizeof first);
+    desc = test_desc("rfa-gate"); /* has no norms of q and k, but σ and a gate's matrix and bias */
+    assert_ok(context, bo_model_create(context, &desc, NULL, &other));
+    assert_ok(context, bo_model_adopt(context, other, teacher, &taken));
+    assert_int_equal(taken, weights - LAYERS * 2);
+    assert_int_equal(folder->infos, LAYERS * (2 + 3 + 1)); /* left out, new, new frequencies */
+    assert_ok(context, bo_model_get_weight(context, teacher, "model.norm.weight", theirs));
+    assert_ok(context, bo_model_get_weight(context, other, "model.norm.weight", norm));
+    assert_memory_equal(norm, theirs, sizeof norm);
+    bo_model_destroy(twin);
+    folder->infos = 0;
+    desc.seed = 1234; /* other frequencies: the first model's are taken over */
+    assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
+    assert_true(bo_model_fingerprint(twin) != bo_model_fingerprint(other));
+    assert_ok(context, bo_model_adopt(context, twin, other, &taken));
+    assert_true(bo_model_fingerprint(twin) == bo_model_fingerprint(other));
+    assert_int_equal(folder->infos, 0);
+    bo_model_destroy(twin);
+    desc.vocab = 300;
+    assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
+    assert_ok(context, bo_model_adopt(context, twin, other, &taken));
+    assert_int_equal(taken, bo_model_weights(twin) - 1);
+    assert_non_null(strstr(folder->last_log, "another shape"));
+    bo_model_destroy(twin);
+    bo_model_destroy(other);
+    bo_model_destroy(teacher);
+}
+
+/* ---- evaluation --------------------------------------------------------------------------------------------------- */
+
+/* Every token but the first once, from windows that begin with nothing. */
+static void check_evaluation(bo_context *context, const bo_model *model, const bo_corpus *corpus, const int32_t *ids,
+                             size_t scored, size_t window, uint64_t most)
+{
+    bo_evaluation found;
+    double nats = 0;
+    for (size_t at = 0; at < scored; at += window) {
+        size_t count = scored - at < window ? scored - at : window;
+        float losses[CONTEXT];
+        assert_ok(context, window_pass(context, model, ids + at, count, NULL, losses));
+        for (size_t i = 0; i < count; i++) nats += (double)losses[i];
+    }
+    assert_ok(context, bo_model_evaluate(context, model, corpus, window, most, &found));
+    assert_int_equal(found.tokens, scored);
+    assert_close(found.loss, nats / (double)scored, 1e-5);
+    assert_close(found.bits_per_byte, nats / (double)scored / log(2), 1e-5); /* a token is a byte */
+    assert_close(found.perplexity, exp(found.loss), 1e-9 * found.perplexity);
+    assert_true(found.state_bytes > 0 && found.tokens_per_second > 0);
+}
+
+static void test_evaluate(void **state)
+{
+    enum { TOKENS = 5000 };
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    static int32_t ids[TOKENS];
+    char text[TOKENS];
+    bo_tokenizer *bytes;
+    bo_corpus *corpus;
+    bo_evaluation whole, pieces;
+    test_tokens(TOKENS, ids);
+    for (size_t i = 0; i < TOKENS; i++) text[i] = (char)(ids[i] = ids[i] % 95 + 32);
+    const char *path = test_write(folder, "text", text, sizeof text);
+    assert_ok(context, bo_tokenizer_bytes(context, &bytes));
+    assert_ok(context,
+              bo_corpus_open(context, &(bo_corpus_desc){.paths = &path, .path_count = 1, .tokenizer = bytes}, &corpus));
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *model = test_model(context, &desc, bytes);
+    check_evaluation(context, model, corpus, ids, TOKENS - 1, CONTEXT, 0);
+    check_evaluation(context, model, corpus, ids, TOKENS - 1, 7, 0);
+    check_evaluation(context, model, corpus, ids, 100, CONTEXT, 100);
+    check_evaluation(context, model, corpus, ids, 1, 1, 1);
+    /* one window of all, through a state, and through a graph as far as one goes */
+    assert_ok(context, bo_model_evaluate(context, model, corpus, 2048, 2048, &whole));
+    assert_ok(context, bo_model_evaluate(context, model, corpus, 1000000, 2048, &pieces));
+    assert_close(whole.loss, pieces.loss, 1e-4);
+    assert_int_equal(whole.state_bytes, pieces.state_bytes);
+    bo_model_destroy(model);
+    desc = test_desc("exact");
+    model = test_model(context, &desc, bytes);
+    assert_ok(context, bo_model_evaluate(context, model, corpus, 2048, 2048, &whole));
+    assert_ok(context, bo_model_evaluate(context, model, corpus, 4096, 2048, &pieces));
+    assert_close(whole.loss, pieces.loss, 1e-4);
+    bo_corpus_close(corpus);
+    bo_model_destroy(model);
+    bo_tokenizer_destroy(bytes);
+}
+
+/* ---- sharing ------------------------------------------------------------------------------------------------------ */
+
+typedef struct reader {
+    const bo_model *model;
+    float logits[VOCAB];
+    bo_status status;
+} reader;
+
+static void *read_alone(void *user)
+{
+    reader *r = user;
+    bo_context *context;
+    bo_session *session = NULL;
+    int32_t ids[CONTEXT];
+    test_tokens(CONTEXT, ids);
+    if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return NULL;
+    r->status = bo_session_create(context, r->model, NULL, &session);
+    for (size_t i = 0; r->status == BO_OK && i < CONTEXT; i++)
+        r->status = bo_session_feed(context, session, ids + i, 1, r->logits);
+    bo_session_destroy(session);
+    bo_context_destroy(context);
+    return NULL;
+}
+
+static void test_shared(void **unused)
+{
+    (void)unused;
+    enum { READERS = 4 };
+    bo_context *context = test_context(1);
+    bo_model_desc desc = test_desc("hybrid");
+    bo_model *model = test_model(context, &desc, NULL);
+    static reader readers[READERS];
+    pthread_t threads[READERS];
+    for (size_t i = 0; i < READERS; i++) {
+        readers[i] = (reader){.model = model, .status = BO_INVALID};
+        assert_int_equal(pthread_create(&threads[i], NULL, read_alone, &readers[i]), 0);
+    }
+    for (size_t i = 0; i < READERS; i++) pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < READERS; i++) {
+        assert_int_equal(readers[i].status, BO_OK);
+        assert_memory_equal(readers[i].logits, readers[0].logits, sizeof readers[0].logits);
+    }
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_shape),
+        cmocka_unit_test(test_begins),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test_setup_teardown(test_adopt, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_evaluate, test_setup, test_teardown),
+        cmocka_unit_test(test_shared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
