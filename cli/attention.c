@@ -226,7 +226,8 @@ static int attention(const cli_attention_options *o, const cli_common *common, c
 
 int cli_attention(int argc, char **argv)
 {
-    cli_attention_options o = {.kind = -1,
+    cli_attention_options o = {.command = "attention",
+                               .kind = -1,
                                .gate_input = -1,
                                .map = -1,
                                .sampling = -1,

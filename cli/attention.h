@@ -1,4 +1,4 @@
-/* bochner attention: from options and arrays to a descriptor, a run and its report. */
+/* bochner attention, and the attention of models: from options and arrays to a descriptor, a run and its report. */
 #ifndef CLI_ATTENTION_H
 #define CLI_ATTENTION_H
 
@@ -31,6 +31,7 @@ typedef enum cli_attention_source {
 } cli_attention_source;
 
 typedef struct cli_attention_options {
+    const char *command;            /* whose options they are, for messages */
     const char *given[CLI_SOURCES]; /* NULL: not */
     const char *out;
     int kind, gate_input, map, draw, sampling, proposal, normaliser;
@@ -85,12 +86,16 @@ const char *cli_attention_map_of(bo_function function);
 bo_attention_desc cli_attention_named(const cli_attention_options *options);
 /* As far as options say: kind, causal, gate, normaliser, proposal, sampling, unit and the map; no sizes. */
 bo_attention_desc cli_attention_chosen(const cli_attention_options *options);
+/* And the numbers: all but the sizes, which arrays or a model have. */
+bo_attention_desc cli_attention_numbered(const cli_attention_options *options, uint64_t seed);
 /* Frequencies come from data, so that it must be calibrated. */
 bool cli_attention_calibrates(const bo_attention_desc *desc);
 /* The map draws something at random. */
 bool cli_attention_draws(const bo_features_desc *features);
 /* CLI_DONE, or CLI_WRONG_USE after naming the options that contradict each other. */
 int cli_attention_check(const cli_attention_options *options);
+int cli_attention_check_layer(
+    const cli_attention_options *options); /* of a model, which has gates and parameters itself */
 /* The rest of the descriptor, once the shapes are known. */
 void cli_attention_describe(cli_attention_job *job);
 

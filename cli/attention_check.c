@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WRONG(...) return cli_wrong_use("attention", __VA_ARGS__)
+#define WRONG(...) return cli_wrong_use(o->command, __VA_ARGS__)
 
 enum {
     EXACT = 1 << BO_ATTENTION_EXACT,
@@ -278,6 +278,24 @@ static int check_idle_map(const cli_attention_options *o, const bo_attention_des
     return CLI_DONE;
 }
 
+/* What a map may be asked for. */
+static int check_maps(const cli_attention_options *o, const bo_attention_desc *d)
+{
+    if (!((1u << d->kind) & FEATURES)) return CLI_DONE;
+    const int status = check_map(o, d);
+    return status == CLI_DONE ? check_idle_map(o, d) : status;
+}
+
+int cli_attention_check_layer(const cli_attention_options *o)
+{
+    const bo_attention_desc d = cli_attention_chosen(o);
+    int status = check_belonging(o);
+    if (status == CLI_DONE) status = check_numbers(o, &d);
+    if (status == CLI_DONE) status = check_degree(o, &d);
+    if (status == CLI_DONE) status = check_calibration(o, &d);
+    return status == CLI_DONE ? check_maps(o, &d) : status;
+}
+
 int cli_attention_check(const cli_attention_options *o)
 {
     typedef int (*check)(const cli_attention_options *o, const bo_attention_desc *d);
@@ -294,7 +312,5 @@ int cli_attention_check(const cli_attention_options *o)
     if (o->window != CLI_NOT_GIVEN && !d.causal) WRONG("--window needs --causal");
     if (o->plan && (o->out || o->compare))
         WRONG("--plan computes nothing: there is nothing to %s", o->out ? "write for --out" : "--compare");
-    if (!((1u << d.kind) & FEATURES)) return CLI_DONE;
-    status = check_map(o, &d);
-    return status == CLI_DONE ? check_idle_map(o, &d) : status;
+    return check_maps(o, &d);
 }

@@ -186,44 +186,57 @@ static size_t given_or_0(size_t count)
     return count == CLI_NOT_GIVEN ? 0 : count;
 }
 
-static void describe_features(cli_attention_job *job)
+static bool has_map(bo_attention_kind kind)
 {
-    const cli_attention_options *o = job->options;
-    bo_attention_desc *d = &job->desc;
+    return kind <= BO_ATTENTION_LEARNED && kind != BO_ATTENTION_EXACT;
+}
+
+static void number_features(const cli_attention_options *o, uint64_t seed, bo_attention_desc *d)
+{
     bo_features_desc *f = &d->features;
     d->one_draw = o->one_draw;
     f->draw = (bo_draw)o->draw;
     f->degree = isnan(o->degree) ? 0 : (int)o->degree;
     f->alpha = o->alpha;
     f->gamma = o->gamma;
-    f->seed = job->session->common.seed;
-    f->features = o->features != CLI_NOT_GIVEN ? o->features : default_features(f, d->rank ? d->rank : d->dim);
+    f->seed = seed;
+    f->features = given_or_0(o->features);
+}
+
+bo_attention_desc cli_attention_numbered(const cli_attention_options *o, uint64_t seed)
+{
+    bo_attention_desc d = cli_attention_chosen(o);
+    d.rank = given_or_0(o->rank);
+    d.scale = o->scale;
+    d.window = given_or_0(o->window);
+    d.clamp = o->clamp;
+    d.chunk = given_or_0(o->chunk);
+    d.temperature = o->temperature;
+    d.iterations = given_or_0(o->iterations);
+    d.tolerance = o->tolerance;
+    if (d.kind == BO_ATTENTION_POWER && !isnan(o->degree)) d.power = o->degree;
+    if (has_map(d.kind)) number_features(o, seed, &d);
+    return d;
+}
+
+/* What the shapes and the arrays say of the map. */
+static void fit_features(cli_attention_job *job)
+{
+    bo_attention_desc *d = &job->desc;
+    bo_features_desc *f = &d->features;
+    if (!f->features) f->features = default_features(f, d->rank ? d->rank : d->dim);
     if (f->function == BO_FUNCTION_OPRF)
         f->pair_norm = pair_norm(job, d->scale > 0 ? d->scale : 1 / sqrt((double)d->dim));
 }
 
-static bool has_map(bo_attention_kind kind)
-{
-    return kind <= BO_ATTENTION_LEARNED && kind != BO_ATTENTION_EXACT;
-}
-
 void cli_attention_describe(cli_attention_job *job)
 {
-    const cli_attention_options *o = job->options;
     bo_attention_desc *d = &job->desc, sizes = job->desc;
-    *d = cli_attention_chosen(o);
+    *d = cli_attention_numbered(job->options, job->session->common.seed);
     d->heads = sizes.heads;
     d->key_heads = sizes.key_heads;
     d->dim = sizes.dim;
     d->value_dim = sizes.value_dim;
-    d->rank = sizes.rank ? sizes.rank : given_or_0(o->rank);
-    d->scale = o->scale;
-    d->window = given_or_0(o->window);
-    d->clamp = o->clamp;
-    d->chunk = given_or_0(o->chunk);
-    d->temperature = o->temperature;
-    d->iterations = given_or_0(o->iterations);
-    d->tolerance = o->tolerance;
-    if (d->kind == BO_ATTENTION_POWER && !isnan(o->degree)) d->power = o->degree;
-    if (has_map(d->kind)) describe_features(job);
+    if (sizes.rank) d->rank = sizes.rank;
+    if (has_map(d->kind)) fit_features(job);
 }

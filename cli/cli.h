@@ -14,6 +14,9 @@ int cli_fit(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_features(int argc, char **argv);
 int cli_attention(int argc, char **argv);
+int cli_train(int argc, char **argv);
+int cli_eval(int argc, char **argv);
+int cli_generate(int argc, char **argv);
 int cli_tokenizer(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_bench(int argc, char **argv);
@@ -26,6 +29,9 @@ typedef struct cli_progress {
     char what[48]; /* the work it is about */
     double start;  /* when that began */
     double last;   /* when it was drawn */
+    /* Work that others are part of: only this is shown, and the note behind its bar in place of a rate. NULL: any work */
+    const char *only;
+    char note[160];
 } cli_progress;
 
 void cli_progress_report(cli_progress *progress, const char *what, double done, double total);

@@ -263,6 +263,13 @@ static bool set_value(const cli_usage *usage, const cli_option *option, const ch
         if (!parse_bytes(text, option->value))
             return wrong_value(usage, option, "a number of bytes such as 800M or 4G", text);
         return true;
+    case CLI_LIST: {
+        cli_list *list = option->value;
+        if (!*text || list->count == CLI_LIST_ROOM)
+            return wrong_value(usage, option, *text ? "at most 64 of them" : "a word", text);
+        list->items[list->count++] = text;
+        return true;
+    }
     case CLI_SEED: {
         const char *rest;
         if (!parse_count(text, option->value, &rest) || *rest)

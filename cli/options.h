@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef enum cli_type {
     CLI_SECTION,      /* not an option: a heading of the help; name is its title */
@@ -18,7 +19,8 @@ typedef enum cli_type {
     CLI_REAL_OR_AUTO, /* double > 0; "auto" is 0 */
     CLI_CHOICE,       /* int: the index of the name in `choice` */
     CLI_BYTES,        /* size_t; K, M, G, T are powers of 1024 */
-    CLI_SEED          /* uint64_t */
+    CLI_SEED,         /* uint64_t */
+    CLI_LIST          /* cli_list: may be given several times */
 } cli_type;
 
 typedef struct cli_option {
@@ -30,6 +32,12 @@ typedef struct cli_option {
     const char *(*choice)(int index); /* CHOICE: NULL past the last name */
     double low, high;
 } cli_option;
+
+enum { CLI_LIST_ROOM = 64 };
+typedef struct cli_list {
+    const char *items[CLI_LIST_ROOM];
+    size_t count;
+} cli_list;
 
 /* What every command understands. */
 typedef struct cli_common {
@@ -57,6 +65,14 @@ typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_WRONG } cli_parsed;
 
 /* Fills the values of the table and `common`. Prints the help, or to stderr what is wrong. */
 cli_parsed cli_parse(const cli_usage *usage, int argc, char **argv, cli_common *common, cli_arguments *arguments);
+
+/* The members of a JSON object as words of a command line, "--name=value" ("--name" of true; a list gives one word an item);
+ * each and the array freed with free. False after saying what is wrong with the file. */
+bool cli_config_read(const char *command, const char *path, int *count, char ***words);
+/* Has it another value than the same option of another table? */
+bool cli_option_differs(const cli_option *option, const cli_option *from);
+/* The options that differ from those of `defaults`, a table alike, as such an object. */
+void cli_config_print(FILE *out, const cli_option *options, const cli_option *defaults, size_t count);
 
 /* Names of the library's enums, for CLI_CHOICE. */
 const char *cli_kernel_choice(int index);

@@ -28,7 +28,10 @@ static void draw(cli_progress *progress, double now, double done, double total)
         fputs(" [", stderr);
         for (int i = 0; i < BAR; i++) fputc(i < filled ? '#' : '.', stderr);
         fprintf(stderr, "] %3.0f%%", 100 * share);
-        if (total > 1 && elapsed > 0.2) print_rate(rate); /* a total of 1 counts nothing: it is a share */
+        if (progress->note[0])
+            fprintf(stderr, "  %s", progress->note);
+        else if (total > 1 && elapsed > 0.2)
+            print_rate(rate); /* a total of 1 counts nothing: it is a share */
         if (elapsed > 1 && rate > 0 && share < 1) fprintf(stderr, "  %s left", cli_seconds((total - done) / rate).s);
     } else {
         fprintf(stderr, " %s", cli_count((size_t)done).s);
@@ -41,7 +44,7 @@ static void draw(cli_progress *progress, double now, double done, double total)
 
 void cli_progress_report(cli_progress *progress, const char *what, double done, double total)
 {
-    if (!progress->show) return;
+    if (!progress->show || (progress->only && strcmp(progress->only, what) != 0)) return;
     double now = cli_now();
     if (strncmp(progress->what, what, sizeof progress->what - 1) != 0 || done <= 0) {
         snprintf(progress->what, sizeof progress->what, "%s", what);

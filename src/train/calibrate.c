@@ -2,10 +2,15 @@
  * the weights as they are: a function of the run's settings and the step, like everything else. */
 #include "train.h"
 
+bool bo_train_calibrates(const bo_model *model)
+{
+    const bo_attention_desc *attention = &model->desc.attention;
+    return attention->proposal != BO_PROPOSAL_NONE || attention->features.sampling == BO_SAMPLING_OPTIMAL;
+}
+
 static bool wants(const bo_trainer *trainer)
 {
-    const bo_attention_desc *attention = &trainer->model->desc.attention;
-    if (attention->proposal == BO_PROPOSAL_NONE && attention->features.sampling != BO_SAMPLING_OPTIMAL) return false;
+    if (!bo_train_calibrates(trainer->model)) return false;
     const uint64_t every = trainer->desc.calibrate_every, step = trainer->now.step;
     return every ? step % every == 0 : step == 0;
 }

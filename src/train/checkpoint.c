@@ -73,6 +73,11 @@ static bo_status take_states(bo_context *context, bo_trainer *trainer, const bo_
         BO_TRY(bo_tensors_require(context, file, state.name, BO_F32, 1, &state.count, &tensor));
         BO_TRY(backend->write(context, state.data, tensor->data, tensor->bytes));
     }
+    return BO_OK;
+}
+
+static bo_status take_steps(bo_context *context, bo_trainer *trainer, const bo_tensors *file)
+{
     const char *done = bo_tensors_meta(file, "steps");
     char *end = NULL;
     const uint64_t steps = done ? strtoull(done, &end, 10) : 0;
@@ -82,13 +87,23 @@ static bo_status take_states(bo_context *context, bo_trainer *trainer, const bo_
     return BO_OK;
 }
 
-static bo_status read_optimizer(bo_context *context, bo_trainer *trainer, const char *folder)
+/* As write_files left them: the average in the weights' place, the weights in the average's. */
+static bo_status take_all(bo_context *context, bo_trainer *trainer, const char *folder, const bo_tensors *file)
+{
+    BO_TRY(take_steps(context, trainer, file));
+    BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
+    BO_TRY(bo_model_read(context, trainer->model, folder));
+    BO_TRY(take_states(context, trainer, file));
+    return bo_optimizer_swap_average(context, trainer->optimizer);
+}
+
+static bo_status read_files(bo_context *context, bo_trainer *trainer, const char *folder)
 {
     char path[BO_TRAIN_PATH];
     bo_tensors *file;
     BO_TRY(bo_train_join(context, folder, "optimizer.safetensors", path));
     BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = take_states(context, trainer, file);
+    const bo_status status = take_all(context, trainer, folder, file);
     bo_tensors_close(file);
     return status;
 }
@@ -244,9 +259,7 @@ bo_status bo_train_restore(bo_context *context, bo_trainer *trainer)
     if (trainer->now.step != trainer->saved)
         return bo_fail(context, BO_FORMAT, "%s/training.json: expected step %llu, found %llu", place,
                        (unsigned long long)trainer->saved, (unsigned long long)trainer->now.step);
-    BO_TRY(bo_model_read(context, trainer->model, place));
-    BO_TRY(read_optimizer(context, trainer, place));
-    BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
+    BO_TRY(read_files(context, trainer, place));
     if (!bo_train_first(trainer)) return BO_OK;
     BO_TRY(bo_train_metrics_cut(context, trainer));
     return show_newest(context, trainer); /* killed before it was */

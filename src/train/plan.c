@@ -79,6 +79,7 @@ bo_status bo_train_desc_resolve(bo_context *context, const bo_trainer_desc *desc
 {
     BO_TRY(check(context, desc));
     *out = *desc;
+    BO_TRY(bo_schedule_check(context, &out->schedule));
     if (!out->batch) out->batch = BATCH;
     if (!out->keep) out->keep = KEEP;
     if (out->ranks && out->ranks->size < 2) out->ranks = NULL;

@@ -111,7 +111,7 @@ static void model_settings(bo_json_text *text, const bo_model *model)
     word(text, "norm", bo_norm_name(d->norm));
     word(text, "positions", bo_positions_name(d->positions));
     number(text, "dropout", d->dropout);
-    code(text, "model", bo_model_fingerprint(model));
+    if (!bo_train_calibrates(model)) code(text, "model", bo_model_fingerprint(model)); /* which knows the frequencies */
 }
 
 static void optimizer_settings(bo_json_text *text, const bo_optimizer_desc *o)

@@ -34,24 +34,24 @@ bo_status bo_train_load(bo_context *context, bo_trainer *trainer, size_t rank, s
 
 /* ---- numbers that are not finite ---------------------------------------------------------------------------------------- */
 
-/* Step, part of the model and the checkpoint that stays. `pass` NULL: the place is not to be found. */
-static bo_status not_finite(bo_context *context, bo_trainer *trainer, const char *what, const bo_pass *pass)
+/* Step, what, and the checkpoint that stays. */
+static bo_status named(bo_context *context, const bo_trainer *trainer, const char *what)
 {
-    char place[192] = "", checkpoint[BO_TRAIN_PATH];
-    const char *scope = NULL;
-    if (pass && bo_graph_blame(context, trainer->graph.graph, pass, &scope) == BO_OK && scope)
-        snprintf(place, sizeof place, "; first in %s", scope);
-    return bo_fail(context, BO_NUMERIC, "step %llu: %s%s%s", (unsigned long long)trainer->now.step + 1, what, place,
+    char words[512], checkpoint[BO_TRAIN_PATH];
+    snprintf(words, sizeof words, "%s", what);
+    return bo_fail(context, BO_NUMERIC, "step %llu: %s%s", (unsigned long long)trainer->now.step + 1, words,
                    bo_train_last_words(trainer, checkpoint));
 }
 
-/* An operation refused its inputs: its words say where. */
-static bo_status refused(bo_context *context, bo_trainer *trainer)
+/* The part of the model where it began; else the words of the operation that refused its inputs, or of the loss. */
+static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_pass *pass, const char *words)
 {
-    char words[512], checkpoint[BO_TRAIN_PATH];
-    snprintf(words, sizeof words, "%s", bo_context_error(context));
-    return bo_fail(context, BO_NUMERIC, "step %llu: %s%s", (unsigned long long)trainer->now.step + 1, words,
-                   bo_train_last_words(trainer, checkpoint));
+    char what[512];
+    const char *scope = NULL;
+    snprintf(what, sizeof what, "%s", words);
+    if (bo_graph_blame(context, trainer->graph.graph, pass, &scope) == BO_OK && scope)
+        snprintf(what, sizeof what, "the loss is not finite; first in %s", scope);
+    return named(context, trainer, what);
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------------------------- */
@@ -63,10 +63,10 @@ static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t 
     const size_t rank = trainer->desc.ranks ? (size_t)trainer->desc.ranks->rank : 0;
     BO_TRY(bo_train_load(context, trainer, rank, piece, &pass));
     const bo_status status = bo_graph_run(context, trainer->graph.graph, &pass);
-    if (status == BO_NUMERIC) return refused(context, trainer);
+    if (status == BO_NUMERIC) return not_finite(context, trainer, &pass, bo_context_error(context));
     if (status != BO_OK) return status;
     BO_TRY(bo_graph_read(context, trainer->graph.graph, trainer->graph.loss, &value));
-    if (!isfinite(value)) return not_finite(context, trainer, "the loss is not finite", &pass);
+    if (!isfinite(value)) return not_finite(context, trainer, &pass, "the loss is not finite");
     *loss += (double)value;
     return BO_OK;
 }
@@ -100,7 +100,7 @@ bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss)
     BO_TRY(bo_train_gradients(context, trainer, loss));
     trainer->factor = bo_schedule_factor(&desc->schedule, now->step, now->steps ? now->steps : trainer->ahead);
     const bo_status status = bo_optimizer_step(context, trainer->optimizer, trainer->factor, &trainer->gradient_norm);
-    if (status == BO_NUMERIC) return not_finite(context, trainer, "the gradient is not finite", NULL);
+    if (status == BO_NUMERIC) return named(context, trainer, bo_context_error(context));
     if (status != BO_OK) return status;
     now->step++;
     now->tokens += desc->batch * trainer->model->desc.context;

@@ -100,6 +100,7 @@ bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss);
 /* Freezes the weights that desc.freeze names (freeze.c), remembering how they were. */
 bo_status bo_train_freeze(bo_context *context, bo_trainer *trainer);
 void bo_train_thaw(bo_trainer *trainer);
+bool bo_train_calibrates(const bo_model *model); /* Its frequencies are drawn from data. */
 /* New frequencies for attention that draws them from data, where this step wants them (calibrate.c). */
 bo_status bo_train_calibrate(bo_context *context, bo_trainer *trainer);
 

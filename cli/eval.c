@@ -1,0 +1,127 @@
+/* bochner eval: how well a model predicts a text. */
+#include "cli.h"
+#include "json.h"
+#include <stdlib.h>
+
+typedef struct eval_options {
+    cli_list data;
+    const char *field, *separator;
+    size_t context, tokens;
+    double last;
+} eval_options;
+
+typedef struct eval_job {
+    cli_session *session;
+    const eval_options *options;
+    const char *folder;
+    bo_model *model;
+    bo_corpus *corpus;
+    bo_evaluation result;
+} eval_job;
+
+static void print(const eval_job *job)
+{
+    const bo_evaluation *r = &job->result;
+    printf("Loss        %.4f nats a token, %.4f bits a byte, perplexity %s\n", r->loss, r->bits_per_byte,
+           cli_significant(r->perplexity, 4).s);
+    printf("Tokens      %s in %s, %s tokens/s\n", cli_count(r->tokens).s, cli_seconds(r->seconds).s,
+           cli_count((size_t)r->tokens_per_second).s);
+    printf("State       %s\n", cli_bytes((double)r->state_bytes).s);
+}
+
+static void print_json(const eval_job *job)
+{
+    const bo_evaluation *r = &job->result;
+    const size_t context = job->options->context;
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_number(&json, "loss", r->loss);
+    cli_json_number(&json, "bits_per_byte", r->bits_per_byte);
+    cli_json_number(&json, "perplexity", r->perplexity);
+    cli_json_count(&json, "tokens", r->tokens);
+    cli_json_count(&json, "context", context ? context : bo_model_describe(job->model)->context);
+    cli_json_number(&json, "seconds", r->seconds);
+    cli_json_number(&json, "tokens_per_second", r->tokens_per_second);
+    cli_json_count(&json, "state_bytes", r->state_bytes);
+    cli_json_end(&json);
+}
+
+static bo_status evaluate(eval_job *job)
+{
+    const eval_options *o = job->options;
+    bo_context *context = job->session->context;
+    bo_status status = bo_model_load(context, job->folder, &job->model);
+    if (status != BO_OK) return status;
+    const bo_corpus_desc desc = {.paths = o->data.items,
+                                 .path_count = o->data.count,
+                                 .tokenizer = bo_model_tokenizer(job->model),
+                                 .field = o->field,
+                                 .separator = o->separator,
+                                 .skip = o->last > 0 ? 1 - o->last : 0};
+    status = bo_corpus_open(context, &desc, &job->corpus);
+    if (status != BO_OK) return status;
+    cli_say(job->session, "Text        %s tokens, read in windows of %s", cli_count(bo_corpus_tokens(job->corpus)).s,
+            cli_count(o->context ? o->context : bo_model_describe(job->model)->context).s);
+    return bo_model_evaluate(context, job->model, job->corpus, o->context, o->tokens, &job->result);
+}
+
+static int eval(const eval_options *o, const cli_common *common, const cli_arguments *arguments)
+{
+    if (arguments->count != 1)
+        return cli_wrong_use("eval", "expected one folder of a model, found %zu arguments", arguments->count);
+    if (o->data.count == 0) return cli_wrong_use("eval", "no text to evaluate with; give --data FILE");
+    cli_session session;
+    if (!cli_session_open(&session, "eval", common, false)) return CLI_FAILED;
+    eval_job job = {.session = &session, .options = o, .folder = arguments->items[0]};
+    const bo_status status = evaluate(&job);
+    int ended = status == BO_OK ? CLI_DONE : cli_fail_status(&session, status);
+    cli_progress_clear(&session.progress);
+    if (status == BO_OK && common->json)
+        print_json(&job);
+    else if (status == BO_OK)
+        print(&job);
+    bo_corpus_close(job.corpus);
+    bo_model_destroy(job.model);
+    cli_session_close(&session);
+    return ended;
+}
+
+int cli_eval(int argc, char **argv)
+{
+    eval_options o = {0};
+    const cli_option options[] = {
+        {CLI_SECTION, "Text", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_LIST, "data", "FILE", "text, or JSON lines (.jsonl), also gzipped; may be given several times", &o.data,
+         NULL, 0, 0},
+        {CLI_REAL, "last", "F", "only this part of it, its end: what bochner train kept to test with is 0.1", &o.last,
+         NULL, 0, 1},
+        {CLI_TEXT, "field", "NAME", "of JSON lines: the text's name; text unless given", &o.field, NULL, 0, 0},
+        {CLI_TEXT, "separator", "WORD", "of text files: ends a document; a file is a document unless given",
+         &o.separator, NULL, 0, 0},
+        {CLI_SECTION, "Reading", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_COUNT, "context", "N",
+         "tokens of a window, each read from nothing; as in training unless given. Memory does not grow with it where "
+         "the "
+         "attention has features",
+         &o.context, NULL, 1, 0},
+        {CLI_COUNT, "tokens", "N", "most tokens; all unless given", &o.tokens, NULL, 1, 0},
+    };
+    const cli_usage usage = {"eval",
+                             "DIR --data FILE [options]",
+                             "Measures a language model on text: mean loss, bits a byte, perplexity. DIR is the folder "
+                             "of a model as bochner "
+                             "train or Hugging Face store it. Every token but the first is predicted once, from those "
+                             "before it in its window.",
+                             "  bochner eval model --data text.txt --last 0.1\n"
+                             "  bochner eval model --data text.txt --context 16384 --json\n",
+                             options,
+                             CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    const int status = parsed == CLI_PARSED       ? eval(&o, &common, &arguments)
+                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                                  : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

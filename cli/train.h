@@ -1,0 +1,84 @@
+/* bochner train: from options to a text, a model and a run. */
+#ifndef CLI_TRAIN_H
+#define CLI_TRAIN_H
+
+#include "attention.h"
+#include "cli.h"
+
+/* Not given: 0 of a count, NAN of a number, -1 of a choice, NULL of a text. */
+typedef struct cli_train_options {
+    cli_list data;
+    const char *valid, *field, *separator, *tokenizer;
+    double valid_fraction;
+    bool documents;
+    int preset;
+    size_t layers, width, heads, key_heads, hidden, context, vocab;
+    int mlp, norm, positions, query_norm, output_norm;
+    bool untied, bias;
+    double dropout;
+    const char *init, *freeze;
+    int gate;
+    cli_attention_options attention; /* kind is --attention */
+    int optim, schedule, muon_factor, muon_iteration;
+    double lr, other_lr, decay, momentum, clip, average, floor;
+    size_t warmup; /* CLI_NOT_GIVEN: not */
+    size_t batch, micro_batch, steps;
+    double minutes;
+    bool checkpointing;
+    size_t calibrate_every;
+    const char *out, *config, *plot;
+    bool resume;
+    size_t eval_every, eval_tokens, checkpoint_every, keep, patience;
+} cli_train_options;
+
+enum { CLI_TRAIN_OPTIONS = 80 };
+
+/* ---- options (train_options.c) ------------------------------------------------------------------------------------------ */
+
+typedef struct cli_train_words {
+    cli_train_options options;
+    cli_common common;
+    cli_arguments files; /* further texts */
+    char **stored[2];    /* words of files that options point into: of the folder that is resumed, of --config */
+    int stored_count[2];
+} cli_train_words;
+
+/* The command line over --config over what the run in --out was started with (--resume). */
+cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words);
+void cli_train_forget(cli_train_words *words);
+/* Keeps the options in the folder, for --resume. */
+bool cli_train_keep(cli_session *session, const cli_train_words *words);
+/* With the kind that is meant where none is given. */
+cli_attention_options cli_train_attention(const cli_train_options *options);
+/* CLI_DONE, or CLI_WRONG_USE after saying what is wrong. */
+int cli_train_check(const cli_train_words *words);
+
+/* ---- the job ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct cli_train_job {
+    cli_session *session;
+    const cli_train_words *words;
+    const cli_train_options *options;
+    bool resumed; /* the folder holds a run */
+    bo_tokenizer *tokenizer;
+    bo_corpus *train, *valid;
+    bo_model *init, *model;
+    bo_collective ranks;
+    bo_trainer_desc desc;
+    bo_trainer_plan plan;
+    bo_trainer *trainer;
+    double gemm; /* operations a second of large products, 1e9; NAN: not known */
+} cli_train_job;
+
+/* Text, tokenizer and model (train_model.c); false after saying why. */
+bool cli_train_open(cli_train_job *job);
+void cli_train_close(cli_train_job *job);
+
+/* What will be done, before it is (train_report.c). False: it cannot be. */
+bool cli_train_plan(cli_train_job *job);
+bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_report_fn */
+void cli_train_print(const cli_train_job *job);
+void cli_train_json(const cli_train_job *job);
+int cli_train_plot(cli_train_job *job); /* train_plot.c */
+
+#endif

@@ -1,0 +1,216 @@
+/* The text, the tokenizer and the model of `bochner train`. */
+#include "train.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool ok(cli_train_job *job, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status == BO_OK;
+}
+
+/* ---- tokenizer and text ---------------------------------------------------------------------------------------------------- */
+
+static const char **data_paths(const cli_train_job *job, size_t *count)
+{
+    const cli_list *data = &job->options->data;
+    const cli_arguments *more = &job->words->files;
+    const char **paths = cli_allocate(data->count + more->count, sizeof *paths, "file names");
+    *count = 0;
+    for (size_t i = 0; i < data->count; i++) paths[(*count)++] = data->items[i];
+    for (size_t i = 0; i < more->count; i++) paths[(*count)++] = more->items[i];
+    return paths;
+}
+
+/* Learned from the data where --vocab asks for more than bytes; a resumed run has its own. */
+static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t count)
+{
+    const cli_train_options *o = job->options;
+    bo_context *context = job->session->context;
+    if (job->resumed) return ok(job, bo_tokenizer_load(context, o->out, &job->tokenizer));
+    if (o->tokenizer) return ok(job, bo_tokenizer_load(context, o->tokenizer, &job->tokenizer));
+    if (o->init) return ok(job, bo_tokenizer_load(context, o->init, &job->tokenizer));
+    if (o->vocab <= 256) return ok(job, bo_tokenizer_bytes(context, &job->tokenizer));
+    const bo_tokenizer_desc desc = {.vocab = o->vocab};
+    return ok(job, bo_tokenizer_train(context, &desc, paths, count, &job->tokenizer));
+}
+
+static bool open_corpora(cli_train_job *job, const char *const *paths, size_t count)
+{
+    const cli_train_options *o = job->options;
+    bo_context *context = job->session->context;
+    const bool cut = !o->valid && o->valid_fraction > 0;
+    bo_corpus_desc desc = {.paths = paths,
+                           .path_count = count,
+                           .tokenizer = job->tokenizer,
+                           .field = o->field,
+                           .separator = o->separator,
+                           .take = cut ? 1 - o->valid_fraction : 0};
+    if (!ok(job, bo_corpus_open(context, &desc, &job->train))) return false;
+    if (cut) {
+        desc.skip = desc.take;
+        desc.take = 0;
+    } else if (o->valid) {
+        desc.paths = &o->valid;
+        desc.path_count = 1;
+    } else {
+        return true;
+    }
+    return ok(job, bo_corpus_open(context, &desc, &job->valid));
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------------------------- */
+
+static void set(size_t *field, size_t given)
+{
+    if (given) *field = given;
+}
+
+static void set_sizes(const cli_train_options *o, bo_model_desc *d)
+{
+    const bool shaped = o->width || o->heads;
+    set(&d->layers, o->layers);
+    set(&d->width, o->width);
+    set(&d->heads, o->heads);
+    set(&d->context, o->context);
+    if (shaped) d->key_heads = d->head_dim = d->hidden = 0;
+    set(&d->key_heads, o->key_heads);
+    set(&d->hidden, o->hidden);
+}
+
+static void set_choices(const cli_train_options *o, bo_model_desc *d)
+{
+    if (o->mlp >= 0 && (bo_mlp)o->mlp != d->mlp) {
+        d->mlp = (bo_mlp)o->mlp;
+        d->hidden = o->hidden;
+    }
+    if (o->norm >= 0) d->norm = (bo_norm)o->norm;
+    if (o->positions >= 0) d->positions = (bo_positions)o->positions;
+    if (o->query_norm >= 0) d->query_norm = (bo_choice)o->query_norm;
+    if (o->output_norm >= 0) d->output_norm = (bo_choice)o->output_norm;
+    d->untied |= o->untied;
+    d->bias |= o->bias;
+    if (!isnan(o->dropout)) d->dropout = o->dropout;
+}
+
+/* Frequencies are the model's to seed. */
+static void set_attention(const cli_train_options *o, bo_model_desc *d)
+{
+    const cli_attention_options attention = cli_train_attention(o);
+    if (o->init && o->attention.kind < 0) return;
+    d->attention = cli_attention_numbered(&attention, 0);
+    if (o->gate >= 0) d->attention.gate = (bo_gate)o->gate;
+}
+
+/* A preset or the model to begin with, and over it what options say. */
+static bo_model_desc describe(const cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    bo_model_desc desc = {0};
+    if (job->init)
+        desc = *bo_model_describe(job->init);
+    else
+        bo_model_preset(o->preset < 0 ? "tiny" : bo_model_preset_name((size_t)o->preset), &desc);
+    const size_t vocab = bo_tokenizer_vocab(job->tokenizer);
+    if (!job->init || vocab > desc.vocab) desc.vocab = vocab;
+    set_sizes(o, &desc);
+    set_choices(o, &desc);
+    set_attention(o, &desc);
+    desc.seed = job->session->common.seed;
+    return desc;
+}
+
+/* A resumed run takes its weights from its checkpoint: what it began with need not exist any more. */
+static bool open_model(cli_train_job *job)
+{
+    bo_context *context = job->session->context;
+    const char *from = !job->options->init ? NULL : job->resumed ? job->options->out : job->options->init;
+    size_t taken = 0;
+    if (from && !ok(job, bo_model_load(context, from, &job->init))) return false;
+    const bo_model_desc desc = describe(job);
+    if (!ok(job, bo_model_create(context, &desc, job->tokenizer, &job->model))) return false;
+    if (!job->init || job->resumed) return true;
+    if (!ok(job, bo_model_adopt(context, job->model, job->init, &taken))) return false;
+    cli_say(job->session, "Weights     %s of %s tensors are those of %s", cli_count(taken).s,
+            cli_count(bo_model_weights(job->model)).s, from);
+    if (taken) return true;
+    cli_fail(job->session, "%s: no weight fits this model; give the same --width, or leave out --init", from);
+    return false;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------------------ */
+
+static bo_optimizer_desc optimizer(const cli_train_options *o)
+{
+    return (bo_optimizer_desc){.kind = (bo_optimizer_kind)o->optim,
+                               .rate = o->lr,
+                               .other_rate = o->other_lr,
+                               .decay = o->decay,
+                               .momentum = o->momentum,
+                               .factor = (bo_muon_factor)o->muon_factor,
+                               .iteration = (bo_muon_iteration)o->muon_iteration,
+                               .clip = o->clip,
+                               .average = o->average};
+}
+
+static void describe_run(cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    const bool length = o->steps || o->minutes > 0 || job->resumed;
+    job->ranks = cli_ranks_collective(&job->session->ranks);
+    job->desc = (bo_trainer_desc){
+        .model = job->model,
+        .train = job->train,
+        .valid = job->valid,
+        .folder = o->out,
+        .resume = o->resume,
+        .optimizer = optimizer(o),
+        .schedule = {.kind = (bo_schedule_kind)o->schedule,
+                     .warmup = o->warmup == CLI_NOT_GIVEN ? 0
+                               : o->warmup                ? o->warmup
+                                                          : UINT64_MAX,
+                     .floor = o->floor},
+        .batch = o->batch,
+        .micro_batch = o->micro_batch,
+        .steps = o->steps,
+        .minutes = length ? o->minutes : 5,
+        .eval_every = o->eval_every,
+        .eval_tokens = o->eval_tokens,
+        .checkpoint_every = o->checkpoint_every,
+        .keep = o->keep,
+        .patience = o->patience,
+        .checkpointing = o->checkpointing,
+        .documents = o->documents,
+        .freeze = o->freeze,
+        .seed = job->session->common.seed,
+        .calibrate_every = o->calibrate_every,
+        .ranks = job->ranks.size > 1 ? &job->ranks : NULL,
+        .report = cli_train_progress,
+        .user = job,
+    };
+}
+
+bool cli_train_open(cli_train_job *job)
+{
+    char path[4096];
+    size_t count;
+    snprintf(path, sizeof path, "%s/model.safetensors", job->options->out);
+    job->resumed = job->options->resume && access(path, F_OK) == 0;
+    const char **paths = data_paths(job, &count);
+    const bool opened = open_tokenizer(job, paths, count) && open_corpora(job, paths, count) && open_model(job);
+    free(paths);
+    if (opened) describe_run(job);
+    return opened;
+}
+
+void cli_train_close(cli_train_job *job)
+{
+    bo_trainer_destroy(job->trainer);
+    bo_model_destroy(job->model);
+    bo_model_destroy(job->init);
+    bo_corpus_close(job->valid);
+    bo_corpus_close(job->train);
+    bo_tokenizer_destroy(job->tokenizer);
+}

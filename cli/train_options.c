@@ -1,0 +1,428 @@
+/* The options of `bochner train`: one table, filled from the folder that is resumed, from --config and from the line. */
+#include "train.h"
+#include "output.h"
+#include "paths.h"
+#include "plot.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char KEPT[] = "train.json"; /* in the run's folder: how it was started */
+
+/* ---- names --------------------------------------------------------------------------------------------------------------- */
+
+static const char *preset_choice(int index)
+{
+    return bo_model_preset_name((size_t)index);
+}
+
+static const char *mlp_choice(int index)
+{
+    return index < BO_MLP_COUNT ? bo_mlp_name((bo_mlp)index) : NULL;
+}
+
+static const char *norm_choice(int index)
+{
+    return index < BO_NORM_COUNT ? bo_norm_name((bo_norm)index) : NULL;
+}
+
+static const char *positions_choice(int index)
+{
+    return index < BO_POSITIONS_COUNT ? bo_positions_name((bo_positions)index) : NULL;
+}
+
+/* As bo_choice has them. */
+static const char *yes_no_choice(int index)
+{
+    static const char *const names[] = {"auto", "no", "yes"};
+    return index < 3 ? names[index] : NULL;
+}
+
+static const char *gate_choice(int index)
+{
+    return index < BO_GATE_COUNT ? bo_gate_name((bo_gate)index) : NULL;
+}
+
+static const char *optim_choice(int index)
+{
+    return index < BO_OPTIMIZER_COUNT ? bo_optimizer_name((bo_optimizer_kind)index) : NULL;
+}
+
+static const char *schedule_choice(int index)
+{
+    return index < BO_SCHEDULE_COUNT ? bo_schedule_name((bo_schedule_kind)index) : NULL;
+}
+
+static const char *factor_choice(int index)
+{
+    return index < BO_MUON_FACTOR_COUNT ? bo_muon_factor_name((bo_muon_factor)index) : NULL;
+}
+
+static const char *iteration_choice(int index)
+{
+    return index < BO_MUON_ITERATION_COUNT ? bo_muon_iteration_name((bo_muon_iteration)index) : NULL;
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------------------------ */
+
+static cli_train_options defaults(void)
+{
+    return (cli_train_options){.valid_fraction = 0.1,
+                               .preset = -1,
+                               .mlp = -1,
+                               .norm = -1,
+                               .positions = -1,
+                               .query_norm = -1,
+                               .output_norm = -1,
+                               .dropout = NAN,
+                               .gate = -1,
+                               .attention = {.command = "train",
+                                             .causal = true,
+                                             .kind = -1,
+                                             .gate_input = -1,
+                                             .map = -1,
+                                             .sampling = -1,
+                                             .proposal = -1,
+                                             .normaliser = -1,
+                                             .degree = NAN,
+                                             .features = CLI_NOT_GIVEN,
+                                             .window = CLI_NOT_GIVEN,
+                                             .rank = CLI_NOT_GIVEN,
+                                             .iterations = CLI_NOT_GIVEN,
+                                             .chunk = CLI_NOT_GIVEN,
+                                             .most = CLI_NOT_GIVEN},
+                               .warmup = CLI_NOT_GIVEN,
+                               .eval_tokens = 32768};
+}
+
+#define SECTION(title)                                                                                                 \
+    {                                                                                                                  \
+        CLI_SECTION, title, NULL, NULL, NULL, NULL, 0, 0                                                               \
+    }
+#define TEXT(name, argument, help, value)                                                                              \
+    {                                                                                                                  \
+        CLI_TEXT, name, argument, help, value, NULL, 0, 0                                                              \
+    }
+#define LIST(name, argument, help, value)                                                                              \
+    {                                                                                                                  \
+        CLI_LIST, name, argument, help, value, NULL, 0, 0                                                              \
+    }
+#define COUNT(name, argument, help, value, low, high)                                                                  \
+    {                                                                                                                  \
+        CLI_COUNT, name, argument, help, value, NULL, low, high                                                        \
+    }
+#define REAL(name, argument, help, value, low, high)                                                                   \
+    {                                                                                                                  \
+        CLI_REAL, name, argument, help, value, NULL, low, high                                                         \
+    }
+#define POSITIVE(name, help, value)                                                                                    \
+    {                                                                                                                  \
+        CLI_REAL_OR_AUTO, name, "X|auto", help, value, NULL, 0, 0                                                      \
+    }
+#define CHOICE(name, argument, help, value, choice)                                                                    \
+    {                                                                                                                  \
+        CLI_CHOICE, name, argument, help, value, choice, 0, 0                                                          \
+    }
+#define FLAG(name, help, value)                                                                                        \
+    {                                                                                                                  \
+        CLI_FLAG, name, NULL, help, value, NULL, 0, 0                                                                  \
+    }
+
+static size_t table_of_text(cli_train_options *o, cli_option *out)
+{
+    const cli_option options[] = {
+        SECTION("Text"),
+        LIST("data", "FILE...", "text, or JSON lines (.jsonl), also gzipped; more files may follow", &o->data),
+        TEXT("valid", "FILE", "text to test with while training", &o->valid),
+        REAL("valid-fraction", "F", "or this part of the data, its end; 0.1 unless given, 0: none", &o->valid_fraction,
+             0, 0.9),
+        TEXT("tokenizer", "FILE|DIR", "a tokenizer.json; bytes unless given", &o->tokenizer),
+        COUNT("vocab", "N", "tokens: a tokenizer is learned from the data first, where none is given", &o->vocab, 256,
+              1 << 24),
+        TEXT("field", "NAME", "of JSON lines: the text's name; text unless given", &o->field),
+        TEXT("separator", "WORD", "of text files: ends a document; a file is a document unless given", &o->separator),
+        FLAG("documents", "states and positions begin anew where documents do", &o->documents),
+    };
+    memcpy(out, options, sizeof options);
+    return CLI_COUNT_OF(options);
+}
+
+static size_t table_of_model(cli_train_options *o, cli_option *out)
+{
+    const cli_option options[] = {
+        SECTION("Model"),
+        CHOICE("preset", "NAME", "layers, width, heads and context; tiny unless given", &o->preset, preset_choice),
+        COUNT("layers", "N", "in place of the preset's", &o->layers, 1, 1 << 16),
+        COUNT("width", "N", "of the stream between layers", &o->width, 1, 1 << 20),
+        COUNT("heads", "N", "of attention; they divide the width", &o->heads, 1, 1 << 16),
+        COUNT("key-heads", "N", "of keys and values, which divide the heads; as many unless given", &o->key_heads, 1,
+              1 << 16),
+        COUNT("context", "N", "tokens of a sequence", &o->context, 1, 1 << 30),
+        CHOICE("mlp", "KIND", "between the attentions; relu2 unless given", &o->mlp, mlp_choice),
+        COUNT("hidden", "N", "width within it; 4 widths unless given (swiglu: 8/3)", &o->hidden, 1, 1 << 24),
+        CHOICE("norm", "KIND", "rms unless given", &o->norm, norm_choice),
+        CHOICE("positions", "KIND", "rope unless given", &o->positions, positions_choice),
+        CHOICE("query-norm", "WHEN", "norm of queries and keys; auto: where the attention does not do so itself",
+               &o->query_norm, yes_no_choice),
+        CHOICE("output-norm", "WHEN", "norm of each head's output; auto: where it is not divided by a sum",
+               &o->output_norm, yes_no_choice),
+        FLAG("untied", "an output projection apart from the embedding", &o->untied),
+        FLAG("bias", "of linear layers", &o->bias),
+        REAL("dropout", "P", "0 unless given", &o->dropout, 0, 0.95),
+        TEXT("init", "DIR", "begin with the weights of this model, as far as they fit; what is new is named", &o->init),
+        TEXT("freeze", "NAMES", "weights that stay: beginnings of names, or patterns with *, separated by commas",
+             &o->freeze),
+    };
+    memcpy(out, options, sizeof options);
+    return CLI_COUNT_OF(options);
+}
+
+static size_t table_of_attention(cli_train_options *o, cli_option *out)
+{
+    cli_attention_options *a = &o->attention;
+    const cli_option options[] = {
+        SECTION("Attention"),
+        CHOICE("attention", "KIND", "rfa-gate unless given", &a->kind, cli_attention_kind_choice),
+        CHOICE("gate", "KIND", "in place of the kind's", &o->gate, gate_choice),
+        CHOICE("map", "MAP", "of features, in place of the kind's", &a->map, cli_attention_map_choice),
+        COUNT("features", "D", "length of the feature vector; 128 unless given; exact maps fix it", &a->features, 1, 0),
+        CHOICE("draw", "D", "how frequencies are coupled", &a->draw, cli_draw_choice),
+        FLAG("one-draw", "all heads of a layer share their frequencies", &a->one_draw),
+        CHOICE("proposal", "LAW", "the law that frequencies are drawn from, fitted to data", &a->proposal,
+               cli_attention_proposal_choice),
+        CHOICE("sampling", "S", "optimal: of many frequencies those that matter to the data", &a->sampling,
+               cli_attention_sampling_choice),
+        COUNT("calibrate-every", "N",
+              "steps between new frequencies that are drawn for data; only at the start unless given",
+              &o->calibrate_every, 1, 0),
+        COUNT("window", "W", "hybrid, exact, power: the latest keys that are exact, or seen at all", &a->window, 1, 0),
+        REAL("degree", "P", "of poly and power; 2 unless given", &a->degree, 0, 0),
+        CHOICE("normaliser", "N", "divide by the sum of the weights, or not", &a->normaliser,
+               cli_attention_normaliser_choice),
+        POSITIVE("clamp", "least denominator", &a->clamp),
+        POSITIVE("scale", "of q.k; 1/sqrt(width of a head) unless given", &a->scale),
+        POSITIVE("temperature", "rfa: queries and keys of unit norm are divided by it; 1 unless given",
+                 &a->temperature),
+        POSITIVE("gamma", "hybrid: of a map that does not estimate softmax", &a->gamma),
+        POSITIVE("alpha", "of rational-quadratic", &a->alpha),
+        COUNT("rank", "R", "dark, hedgehog, t2r: rows of M or W", &a->rank, 1, 0),
+        FLAG("unit", "gla, ridge: queries and keys of unit norm, as delta has them", &a->unit),
+        FLAG("no-unit", "delta: queries and keys as they are", &a->no_unit),
+        COUNT("iterations", "N", "gated-ridge: most steps before a system is solved directly", &a->iterations, 1,
+              1 << 20),
+        POSITIVE("tolerance", "gated-ridge: residual to reach", &a->tolerance),
+        COUNT("chunk", "C", "tokens taken at a time; from shape and caches unless given", &a->chunk, 1, 1024),
+    };
+    memcpy(out, options, sizeof options);
+    return CLI_COUNT_OF(options);
+}
+
+static size_t table_of_learning(cli_train_options *o, cli_option *out)
+{
+    const cli_option options[] = {
+        SECTION("Learning"),
+        CHOICE("optim", "KIND", "muon is for hidden matrices, adamw then takes the rest", &o->optim, optim_choice),
+        POSITIVE("lr", "rate: 0.02 for muon, 0.003 adamw, 0.1 sgd, 0.001 sign, 1e-4 linf unless given", &o->lr),
+        POSITIVE("other-lr", "muon: of what adamw takes; 0.003 unless given", &o->other_lr),
+        REAL("decay", "X", "of weights, times the rate; 0 unless given", &o->decay, 0, 1e3),
+        REAL("momentum", "X", "muon: 0.95, sgd and sign: 0.9 unless given; negative: none", &o->momentum, -1, 0.9999),
+        CHOICE("schedule", "KIND", "how the rate falls", &o->schedule, schedule_choice),
+        COUNT("warmup", "N", "steps in which it rises; 2% of all, at least 10, unless given", &o->warmup, 0, 0),
+        REAL("floor", "X", "what it falls to, as a part of the rate; 0 unless given", &o->floor, 0, 1),
+        REAL("clip", "X", "most norm of a gradient; 1 unless given, negative: any", &o->clip, -1, 1e30),
+        REAL("average", "X", "test and keep a moving average of the weights, whose past counts X; none unless given",
+             &o->average, 0, 0.999999),
+        CHOICE("muon-factor", "KIND", "by the shape of a matrix", &o->muon_factor, factor_choice),
+        CHOICE("muon-iteration", "KIND", "of Newton and Schulz", &o->muon_iteration, iteration_choice),
+        COUNT("batch", "N", "sequences of a step, over all ranks; 16 unless given", &o->batch, 1, 1 << 24),
+        COUNT("micro-batch", "N", "sequences computed at a time; by memory unless given", &o->micro_batch, 1, 1 << 24),
+        FLAG("checkpointing", "keep activations of one layer at a time and compute them again: less memory, more time",
+             &o->checkpointing),
+        COUNT("steps", "N", "how long", &o->steps, 1, 0),
+        REAL("minutes", "M", "or so, turned into steps once; 5 where neither is given", &o->minutes, 0.001, 1e7),
+        COUNT("patience", "N", "stop after so many tests without a better one; never unless given", &o->patience, 1, 0),
+    };
+    memcpy(out, options, sizeof options);
+    return CLI_COUNT_OF(options);
+}
+
+static size_t table_of_results(cli_train_options *o, cli_option *out)
+{
+    const cli_option options[] = {
+        SECTION("Results"),
+        TEXT("out", "DIR", "folder of the run: the model, checkpoints, metrics.jsonl", &o->out),
+        FLAG("resume", "continue the run in that folder, with the options it was started with", &o->resume),
+        COUNT("eval-every", "N", "steps between tests; a tenth of all unless given", &o->eval_every, 1, 0),
+        COUNT("eval-tokens", "N", "most tokens of a test; 32768 unless given, 0: all", &o->eval_tokens, 0, 0),
+        COUNT("checkpoint-every", "N", "steps between checkpoints; as tests unless given", &o->checkpoint_every, 1, 0),
+        COUNT("keep", "N", "checkpoints kept, beside the best model; 2 unless given", &o->keep, 1, 1 << 20),
+        TEXT("config", "FILE", "a JSON object of options, by their names; the command line wins", &o->config),
+        TEXT("plot", "FILE", "picture of the losses; .svg, .png, .pdf", &o->plot),
+    };
+    memcpy(out, options, sizeof options);
+    return CLI_COUNT_OF(options);
+}
+
+static size_t table_of(cli_train_options *o, cli_option out[CLI_TRAIN_OPTIONS])
+{
+    size_t count = table_of_text(o, out);
+    count += table_of_model(o, out + count);
+    count += table_of_attention(o, out + count);
+    count += table_of_learning(o, out + count);
+    return count + table_of_results(o, out + count);
+}
+
+cli_attention_options cli_train_attention(const cli_train_options *o)
+{
+    cli_attention_options attention = o->attention;
+    for (int i = 0; attention.kind < 0; i++)
+        if (strcmp(cli_attention_kind_choice(i), "rfa-gate") == 0) attention.kind = i;
+    return attention;
+}
+
+/* ---- from files and the line ---------------------------------------------------------------------------------------------- */
+
+/* One source over those before: what it says of the texts is all of them. */
+static cli_parsed parse(int argc, char **argv, cli_train_words *words)
+{
+    cli_train_options *o = &words->options;
+    const cli_list before = o->data;
+    cli_option options[CLI_TRAIN_OPTIONS];
+    const cli_usage usage = {
+        "train",
+        "--data FILE... --out DIR [options]   or   --resume --out DIR",
+        "Trains a language model with the attention of your choice on text. DIR becomes what Hugging Face stores: "
+        "config.json, model.safetensors, tokenizer.json; bochner eval and generate take it. A run that was stopped or "
+        "killed goes on with --resume to the same weights, bit for bit. With mpirun the batch is split over the ranks.",
+        "  bochner train --data text.txt --out model --minutes 2\n"
+        "  bochner train --data text.txt --out exact --attention exact --steps 400 --plot loss.svg\n"
+        "  bochner train --resume --out model\n",
+        options,
+        table_of(o, options)};
+    o->data.count = 0;
+    free(words->files.items);
+    words->files = (cli_arguments){0};
+    const cli_parsed parsed = cli_parse(&usage, argc, argv, &words->common, &words->files);
+    if (o->data.count == 0 && words->files.count == 0) o->data = before;
+    return parsed;
+}
+
+static bool parse_file(cli_train_words *words, int which, const char *path)
+{
+    if (!cli_config_read("train", path, &words->stored_count[which], &words->stored[which])) return false;
+    if (parse(words->stored_count[which], words->stored[which], words) == CLI_PARSED) return true;
+    fprintf(stderr, "bochner train: the options are those of %s\n", path);
+    return false;
+}
+
+static void begin(cli_train_words *words)
+{
+    words->options = defaults();
+    words->common = (cli_common){0};
+}
+
+/* How the run was started; a flag of the line is not among it. */
+static bool parse_kept(cli_train_words *words, const char *folder)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, KEPT);
+    return access(path, R_OK) != 0 || parse_file(words, 0, path);
+}
+
+cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words)
+{
+    begin(words);
+    cli_parsed parsed = parse(argc, argv, words);
+    if (parsed != CLI_PARSED) return parsed;
+    const char *config = words->options.config, *folder = words->options.resume ? words->options.out : NULL;
+    if (!config && !folder) return CLI_PARSED;
+    begin(words);
+    if (folder && !parse_kept(words, folder)) return CLI_WRONG;
+    if (config && !parse_file(words, 1, config)) return CLI_WRONG;
+    const bool length = words->options.steps || words->options.minutes > 0;
+    const size_t steps = words->options.steps;
+    const double minutes = words->options.minutes;
+    if (length) words->options.steps = 0, words->options.minutes = 0;
+    parsed = parse(argc, argv, words);
+    if (length && !words->options.steps && !(words->options.minutes > 0))
+        words->options.steps = steps, words->options.minutes = minutes;
+    return parsed;
+}
+
+void cli_train_forget(cli_train_words *words)
+{
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; i < words->stored_count[which]; i++) free(words->stored[which][i]);
+        free(words->stored[which]);
+    }
+    free(words->files.items);
+}
+
+bool cli_train_keep(cli_session *session, const cli_train_words *words)
+{
+    cli_train_options now = words->options, before = defaults();
+    cli_common common = {0};
+    cli_option options[CLI_TRAIN_OPTIONS + 1], others[CLI_TRAIN_OPTIONS + 1];
+    char path[4096];
+    cli_output output;
+    now.resume = false;
+    now.config = NULL;
+    for (size_t i = 0; i < words->files.count && now.data.count < CLI_LIST_ROOM; i++)
+        now.data.items[now.data.count++] = words->files.items[i];
+    const size_t count = table_of(&now, options);
+    table_of(&before, others);
+    options[count] = (cli_option){CLI_SEED, "seed", NULL, NULL, (void *)&words->common.seed, NULL, 0, 0};
+    others[count] = (cli_option){CLI_SEED, "seed", NULL, NULL, &common.seed, NULL, 0, 0};
+    snprintf(path, sizeof path, "%s/%s", now.out, KEPT);
+    now.out = NULL;
+    if (!cli_output_text(session, &output, path)) return false;
+    cli_config_print(output.file, options, others, count + 1);
+    return cli_output_commit(session, &output);
+}
+
+/* ---- what contradicts itself ------------------------------------------------------------------------------------------------ */
+
+static int check_outputs(const cli_train_words *words)
+{
+    const cli_train_options *o = &words->options;
+    const cli_path outputs[] = {{"plot", o->plot}}, others[] = {{"valid", o->valid}, {"config", o->config}};
+    if (o->plot && !cli_plot_known(o->plot))
+        return cli_wrong_use("train", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
+    int status = cli_paths_apart("train", outputs, 1, others, CLI_COUNT_OF(others));
+    for (size_t i = 0; i < o->data.count && status == CLI_DONE; i++)
+        status = cli_paths_apart("train", outputs, 1, &(cli_path){"data", o->data.items[i]}, 1);
+    return status;
+}
+
+/* A model to begin with has an attention, with all its options, unless another one is named. */
+static int check_attention(const cli_train_options *o)
+{
+    cli_train_options now = *o, before = defaults();
+    cli_option options[CLI_TRAIN_OPTIONS], others[CLI_TRAIN_OPTIONS];
+    const cli_attention_options attention = cli_train_attention(o);
+    if (!o->init || o->attention.kind >= 0) return cli_attention_check_layer(&attention);
+    const size_t count = table_of_attention(&now, options);
+    table_of_attention(&before, others);
+    for (size_t i = 0; i < count; i++)
+        if (cli_option_differs(&options[i], &others[i]) && options[i].value != &now.calibrate_every)
+            return cli_wrong_use("train", "--%s needs --attention KIND: the attention of --init is taken as it is",
+                                 options[i].name);
+    return CLI_DONE;
+}
+
+int cli_train_check(const cli_train_words *words)
+{
+    const cli_train_options *o = &words->options;
+    if (!o->out) return cli_wrong_use("train", "give --out DIR, the folder of the run");
+    if (o->data.count == 0 && words->files.count == 0)
+        return cli_wrong_use("train",
+                             o->resume ? "%s/train.json does not name the text of a run; give --data FILE"
+                                       : "%s: no text to learn from; give --data FILE",
+                             o->out);
+    if (o->steps && o->minutes > 0) return cli_wrong_use("train", "give --steps or --minutes, not both");
+    if (o->freeze && !o->init && !o->resume) return cli_wrong_use("train", "--freeze needs the weights of --init DIR");
+    if (o->tokenizer && o->vocab) return cli_wrong_use("train", "give --tokenizer or --vocab, not both");
+    const int status = check_attention(o);
+    return status == CLI_DONE ? check_outputs(words) : status;
+}

@@ -1,0 +1,255 @@
+/* A run that was stopped and resumed, or killed and resumed, has the bits of one that was not. */
+#include "runs.h"
+#include <dirent.h>
+
+static const char *const optimizers[] = {"muon", "adamw", "sgd", "sign", "linf"};
+
+/* With all that a step draws at random or remembers. */
+static bo_trainer_desc rich(runs *r, bo_model *model, const char *name, bo_optimizer_kind kind)
+{
+    bo_trainer_desc desc = runs_trainer(r, model, name);
+    desc.optimizer = (bo_optimizer_desc){.kind = kind, .decay = 0.01, .average = 0.8};
+    desc.micro_batch = 2;
+    desc.documents = kind % 2;
+    return desc;
+}
+
+static bo_model *rich_model(runs *r, const char *attention)
+{
+    bo_model_desc desc = runs_desc(attention);
+    desc.dropout = 0.1;
+    return runs_model_of(r, &desc);
+}
+
+typedef struct stopping {
+    uint64_t at;
+} stopping;
+
+static bool stop_at(void *user, const bo_training_report *report)
+{
+    return report->step < ((const stopping *)user)->at;
+}
+
+/* Runs to its end, or is asked to stop at step `at` and forgotten as if killed. */
+static bo_status run_part(runs *r, bo_trainer_desc desc, uint64_t at)
+{
+    stopping where = {at};
+    bo_trainer *trainer;
+    desc.report = stop_at;
+    desc.user = &where;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    const bo_status status = bo_trainer_run(r->context, trainer);
+    bo_trainer_destroy(trainer);
+    return status;
+}
+
+/* The whole and the parted run of one kind: each part has a model of its own. */
+static void compare_runs(runs *r, const char *attention, bo_optimizer_kind kind, uint64_t calibrate_every)
+{
+    char whole[64], parted[64];
+    snprintf(whole, sizeof whole, "whole-%s-%d", attention, (int)kind);
+    snprintf(parted, sizeof parted, "parted-%s-%d", attention, (int)kind);
+    bo_model *expected = rich_model(r, attention), *found = NULL;
+    bo_trainer_desc desc = rich(r, expected, whole, kind);
+    desc.calibrate_every = calibrate_every;
+    assert_ok(r->context, run_part(r, desc, UINT64_MAX));
+    for (uint64_t at = 5; at <= 15; at += 5) {
+        bo_model_destroy(found);
+        found = rich_model(r, attention);
+        desc = rich(r, found, parted, kind);
+        desc.calibrate_every = calibrate_every;
+        desc.resume = true;
+        assert_int_equal(run_part(r, desc, at), at < 12 ? BO_CANCELLED : BO_OK);
+    }
+    if (!runs_same_weights(expected, found)) fail_msg("%s, %s: the resumed run differs", attention, optimizers[kind]);
+    snprintf(whole + strlen(whole), 20, "/metrics.jsonl");
+    snprintf(parted + strlen(parted), 20, "/metrics.jsonl");
+    assert_int_equal(runs_lines(r, whole), runs_lines(r, parted));
+    bo_model_destroy(expected);
+    bo_model_destroy(found);
+}
+
+static void every_optimizer_resumes(void **state)
+{
+    for (int kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) compare_runs(*state, "rfa-gate", (bo_optimizer_kind)kind, 0);
+}
+
+/* Frequencies drawn for data, once or again and again, are part of a run. */
+static void calibrated_attention_resumes(void **state)
+{
+    compare_runs(*state, "favor++", BO_OPTIMIZER_MUON, 0);
+    compare_runs(*state, "favor#", BO_OPTIMIZER_ADAMW, 4);
+}
+
+static bo_status copy_file(runs *r, const char *from, const char *to)
+{
+    char command[512];
+    snprintf(command, sizeof command, "cp -r %s/%s %s/%s", r->folder, from, r->folder, to);
+    return system(command) == 0 ? BO_OK : BO_IO;
+}
+
+/* Killed while checkpoints were written or removed: remains are swept away, lines of steps to come are cut, a model that was
+ * not shown yet is. */
+static void remains_are_swept(void **state)
+{
+    runs *r = *state;
+    bo_model *expected = rich_model(r, "rfa-gate"), *found = rich_model(r, "rfa-gate");
+    assert_ok(r->context, run_part(r, rich(r, expected, "whole", BO_OPTIMIZER_MUON), UINT64_MAX));
+    bo_trainer_desc desc = rich(r, found, "killed", BO_OPTIMIZER_MUON);
+    assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
+    assert_ok(r->context, copy_file(r, "killed/checkpoints/step-8", "killed/checkpoints/step-9.part"));
+    assert_int_equal(truncate(runs_path(r, "killed/checkpoints/step-9.part/model.safetensors"), 100), 0);
+    assert_int_equal(unlink(runs_path(r, "killed/model.safetensors")), 0);
+    FILE *metrics = fopen(runs_path(r, "killed/metrics.jsonl"), "a");
+    fputs("{\"step\": 9, \"steps\": 12}\n{\"step\": 10", metrics);
+    fclose(metrics);
+    bo_model_destroy(found);
+    found = rich_model(r, "rfa-gate");
+    desc = rich(r, found, "killed", BO_OPTIMIZER_MUON);
+    desc.resume = true;
+    bo_trainer *trainer;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_false(runs_exists(r, "killed/checkpoints/step-9.part"));
+    assert_true(runs_exists(r, "killed/model.safetensors"));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    bo_trainer_destroy(trainer);
+    assert_true(runs_same_weights(expected, found));
+    assert_int_equal(runs_lines(r, "whole/metrics.jsonl"), runs_lines(r, "killed/metrics.jsonl"));
+    bo_model_destroy(expected);
+    bo_model_destroy(found);
+}
+
+/* The folder is a model for others: last and best load, the average where there is one. */
+static void folder_is_a_model(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate"), *loaded;
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    desc.checkpoint_every = 3;
+    desc.keep = 3;
+    assert_ok(r->context, run_part(r, desc, UINT64_MAX));
+    assert_ok(r->context, bo_model_load(r->context, runs_path(r, "run"), &loaded));
+    assert_true(runs_same_weights(model, loaded));
+    bo_model_destroy(loaded);
+    assert_ok(r->context, bo_model_load(r->context, runs_path(r, "run/best"), &loaded));
+    bo_model_destroy(loaded);
+    size_t kept = 0;
+    DIR *folder = opendir(runs_path(r, "run/checkpoints"));
+    for (struct dirent *entry; (entry = readdir(folder));) kept += entry->d_name[0] != '.';
+    closedir(folder);
+    assert_int_equal(kept, 3);
+    assert_true(runs_exists(r, "run/checkpoints/step-12/optimizer.safetensors"));
+    bo_model_destroy(model);
+}
+
+/* ---- runs that are not the same -------------------------------------------------------------------------------------------- */
+
+static void refused(runs *r, const bo_trainer_desc *desc, const char *words)
+{
+    bo_trainer *trainer;
+    assert_fails(r->context, BO_INVALID, words, bo_trainer_create(r->context, desc, &trainer));
+    assert_null(trainer);
+}
+
+static void other_runs_are_refused(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate"), *other = runs_model(r, "linear");
+    bo_model_desc deeper = runs_desc("rfa-gate");
+    deeper.layers = 3;
+    bo_model *deep = runs_model_of(r, &deeper);
+    bo_trainer_desc good = runs_trainer(r, model, "run");
+    assert_int_equal(run_part(r, good, 8), BO_CANCELLED);
+    refused(r, &good, "holds a run already, at step 8");
+    good.resume = true;
+    bo_trainer_desc desc = good;
+    desc.train = r->noise;
+    refused(r, &desc, "another corpus");
+    desc = good;
+    desc.model = other;
+    refused(r, &desc, "another attention: expected \"rfa\", found \"linear\"");
+    desc.model = deep;
+    refused(r, &desc, "another layers: expected 2, found 3");
+    desc = good;
+    desc.batch = 8;
+    refused(r, &desc, "another batch: expected 4, found 8");
+    desc = good;
+    desc.optimizer.kind = BO_OPTIMIZER_ADAMW;
+    refused(r, &desc, "another optimizer: expected \"muon\", found \"adamw\"");
+    desc = good;
+    desc.optimizer.rate = 0.5;
+    refused(r, &desc, "another rate");
+    desc = good;
+    desc.seed = 8;
+    refused(r, &desc, "another seed");
+    desc = good;
+    desc.steps = 20;
+    refused(r, &desc, "other steps: expected 12, found 20");
+    desc = good;
+    desc.steps = 0; /* as it was */
+    assert_ok(r->context, run_part(r, desc, UINT64_MAX));
+    bo_model_destroy(model);
+    bo_model_destroy(other);
+    bo_model_destroy(deep);
+}
+
+/* Two trainers in one folder would write over each other. */
+static void folder_is_locked(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate");
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    bo_trainer *first;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &first));
+    desc.resume = true;
+    refused(r, &desc, "another process is training there");
+    bo_trainer_destroy(first);
+    assert_ok(r->context, run_part(r, desc, UINT64_MAX));
+    bo_model_destroy(model);
+}
+
+/* A checkpoint that was tampered with is named. */
+static void damage_is_named(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate");
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    bo_trainer *trainer;
+    assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
+    desc.resume = true;
+    static const char *const files[] = {"training.json", "optimizer.safetensors", "model.safetensors", "config.json"};
+    for (int i = 0; i < 3; i++) {
+        char from[96], to[96];
+        snprintf(from, sizeof from, "run/checkpoints/step-8/%s", files[i]);
+        snprintf(to, sizeof to, "run/checkpoints/step-8/%s.kept", files[i]);
+        assert_ok(r->context, copy_file(r, from, to));
+        assert_int_equal(unlink(runs_path(r, from)), 0);
+        FILE *file = fopen(runs_path(r, from), "w");
+        fputs("{\"step\": 8}", file);
+        fclose(file);
+        runs_path(r, "run");
+        const bo_status status = bo_trainer_create(r->context, &desc, &trainer);
+        assert_true(status == BO_FORMAT || status == BO_IO || status == BO_INVALID);
+        if (!strstr(bo_context_error(r->context), files[i])) fail_msg("%s: %s", files[i], bo_context_error(r->context));
+        char command[512];
+        snprintf(command, sizeof command, "mv %s/%s %s/%s", r->folder, to, r->folder, from);
+        assert_int_equal(system(command), 0);
+    }
+    runs_path(r, "run");
+    assert_ok(r->context, run_part(r, desc, UINT64_MAX));
+    bo_model_destroy(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_optimizer_resumes, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(calibrated_attention_resumes, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(remains_are_swept, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(folder_is_a_model, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(other_runs_are_refused, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(folder_is_locked, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(damage_is_named, runs_setup, runs_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+/* Training works: losses fall, parts of a batch add up, what is frozen stays, what goes wrong is named. */
+#include "runs.h"
+
+static void losses_fall(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate");
+    bo_trainer_desc desc = runs_trainer(r, model, NULL);
+    bo_trainer *trainer;
+    desc.steps = 200;
+    desc.eval_every = 100;
+    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 0.01};
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    bo_evaluation before, after;
+    assert_ok(r->context, bo_trainer_evaluate(r->context, trainer, &before));
+    assert_close(before.loss, log(256), 0.7); /* it knows nothing yet */
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    assert_ok(r->context, bo_trainer_evaluate(r->context, trainer, &after));
+    const bo_training_report *report = bo_trainer_report(trainer);
+    assert_int_equal(report->step, 200);
+    assert_int_equal(report->tokens, 200 * 4 * 16);
+    assert_true(after.loss < 2.2); /* 16 letters, unevenly: below their log 2.8 only if it reads */
+    assert_true(report->valid_loss == after.loss && report->best_valid_loss <= after.loss);
+    assert_true(report->loss < 2.2 && report->gradient_norm > 0 && report->tokens_per_second > 0 && report->gflops > 0);
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+}
+
+/* Every kind of attention, and what a run may have beside it, takes steps and lowers the loss of the same batch. */
+static void every_attention_trains(void **state)
+{
+    runs *r = *state;
+    for (size_t i = 0; bo_attention_preset_name(i); i++) {
+        const char *name = bo_attention_preset_name(i);
+        bo_model *model = runs_model(r, name);
+        bo_trainer_desc desc = runs_trainer(r, model, NULL);
+        bo_trainer *trainer;
+        double first = 0, loss = 0;
+        desc.documents = i % 2;
+        desc.checkpointing = i % 3 == 0;
+        desc.steps = 6;
+        desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 0.01};
+        desc.schedule = (bo_schedule){.kind = BO_SCHEDULE_CONSTANT, .warmup = UINT64_MAX};
+        if (bo_trainer_create(r->context, &desc, &trainer) != BO_OK)
+            fail_msg("%s: %s", name, bo_context_error(r->context));
+        for (int step = 0; step < 6; step++) {
+            if (bo_trainer_step(r->context, trainer, &loss) != BO_OK)
+                fail_msg("%s: %s", name, bo_context_error(r->context));
+            if (step == 0) first = loss;
+        }
+        if (!(loss < first - 0.3)) fail_msg("%s: the loss went from %g to %g", name, first, loss);
+        bo_trainer_destroy(trainer);
+        bo_model_destroy(model);
+    }
+}
+
+/* The gradient of a batch is the mean of its parts' gradients: a step of either differs by rounding alone. */
+static void parts_add_up(void **state)
+{
+    runs *r = *state;
+    double losses[2][3];
+    for (int way = 0; way < 2; way++) {
+        bo_model *model = runs_model(r, "exact");
+        bo_trainer_desc desc = runs_trainer(r, model, NULL);
+        bo_trainer *trainer;
+        desc.micro_batch = way ? 1 : 4;
+        desc.optimizer.kind = BO_OPTIMIZER_SGD;
+        assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+        for (int i = 0; i < 3; i++) assert_ok(r->context, bo_trainer_step(r->context, trainer, &losses[way][i]));
+        bo_trainer_destroy(trainer);
+        bo_model_destroy(model);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_close(losses[1][i], losses[0][i], 2e-5); /* some hundred roundings of 6e-8 · 5.5 */
+}
+
+static void frozen_weights_stay(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate"), *before = runs_model(r, "rfa-gate");
+    bo_trainer_desc desc = runs_trainer(r, model, NULL);
+    bo_trainer *trainer;
+    desc.freeze = "model.layers.0,*.mlp.*";
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    bo_trainer_destroy(trainer);
+    size_t moved = 0;
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+        const bo_weight *weight = bo_weights_at(model->weights, i), *old = bo_weights_at(before->weights, i);
+        const bool same = memcmp(weight->data, old->data, weight->rows * weight->columns * sizeof(float)) == 0;
+        const bool named = strncmp(weight->name, "model.layers.0", 14) == 0 || strstr(weight->name, ".mlp.");
+        if (named && !same) fail_msg("%s is frozen and moved", weight->name);
+        moved += !same;
+        assert_false(weight->frozen); /* as it was before the trainer */
+    }
+    assert_true(moved > 3);
+    desc.freeze = "model.layer.0";
+    assert_fails(r->context, BO_INVALID, "model.layer.0", bo_trainer_create(r->context, &desc, &trainer));
+    desc.freeze = "*";
+    assert_fails(r->context, BO_INVALID, "nothing to train", bo_trainer_create(r->context, &desc, &trainer));
+    bo_model_destroy(model);
+    bo_model_destroy(before);
+}
+
+/* Learning words makes random letters less likely, at latest once their frequencies are known. */
+static void patience_ends(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate");
+    bo_trainer_desc desc = runs_trainer(r, model, "early");
+    bo_trainer *trainer;
+    desc.valid = r->noise;
+    desc.steps = 400;
+    desc.eval_every = 5;
+    desc.patience = 2;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    const bo_training_report report = *bo_trainer_report(trainer);
+    assert_true(report.stopped_early && report.step < 400 && report.step % 5 == 0);
+    assert_true(report.valid_loss > report.best_valid_loss);
+    bo_trainer_destroy(trainer);
+    desc.resume = true; /* it is over, and stays so */
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    assert_int_equal(bo_trainer_report(trainer)->step, report.step);
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+}
+
+/* ---- what goes wrong ------------------------------------------------------------------------------------------------------ */
+
+static void nan_is_named(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate");
+    bo_trainer_desc desc = runs_trainer(r, model, "nan");
+    bo_trainer *trainer;
+    double loss;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    for (int i = 0; i < 3; i++) assert_ok(r->context, bo_trainer_step(r->context, trainer, &loss));
+    assert_ok(r->context, bo_trainer_checkpoint(r->context, trainer));
+    bo_weight *weight = bo_weights_find(model->weights, "model.layers.1.mlp.up_proj.weight");
+    assert_non_null(weight);
+    ((float *)weight->data)[5] = NAN;
+    assert_fails(r->context, BO_NUMERIC, "step 4: ", bo_trainer_step(r->context, trainer, &loss));
+    if (!strstr(bo_context_error(r->context), "first in model.layers.1.mlp.up_proj.weight") ||
+        !strstr(bo_context_error(r->context), "checkpoints/step-3"))
+        fail_msg("%s", bo_context_error(r->context));
+    assert_fails(r->context, BO_NUMERIC, "weights are not finite", bo_trainer_checkpoint(r->context, trainer));
+    assert_true(runs_exists(r, "nan/checkpoints/step-3/training.json"));
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+}
+
+/* A rate that no model survives ends in an error, not in a checkpoint of infinities. */
+static void divergence_ends(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "exact");
+    bo_trainer_desc desc = runs_trainer(r, model, NULL);
+    bo_trainer *trainer;
+    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_SGD, .rate = 1e38, .clip = -1};
+    desc.schedule.warmup = UINT64_MAX;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_NUMERIC, "step ", bo_trainer_run(r->context, trainer));
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+}
+
+static void nonsense_is_refused(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate");
+    const bo_trainer_desc good = runs_trainer(r, model, NULL);
+    bo_trainer *trainer;
+    bo_trainer_desc desc = good;
+    desc.minutes = 1;
+    assert_fails(r->context, BO_INVALID, "found both", bo_trainer_create(r->context, &desc, &trainer));
+    desc.steps = 0;
+    desc.minutes = 0;
+    assert_fails(r->context, BO_INVALID, "found neither", bo_trainer_create(r->context, &desc, &trainer));
+    desc.minutes = NAN;
+    assert_fails(r->context, BO_INVALID, "minutes", bo_trainer_create(r->context, &desc, &trainer));
+    desc = good;
+    desc.micro_batch = 3;
+    assert_fails(r->context, BO_INVALID, "divisor", bo_trainer_create(r->context, &desc, &trainer));
+    desc = good;
+    desc.folder = "/proc/no/such/place";
+    assert_fails(r->context, BO_IO, "/proc/no/such/place", bo_trainer_create(r->context, &desc, &trainer));
+    desc = good;
+    desc.optimizer.rate = -1;
+    assert_int_equal(bo_trainer_create(r->context, &desc, &trainer), BO_INVALID);
+    assert_null(trainer);
+    bo_model_destroy(model);
+}
+
+static void plan_tells(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate");
+    bo_trainer_desc desc = runs_trainer(r, model, NULL);
+    bo_trainer_plan plan, less;
+    assert_ok(r->context, bo_trainer_plan_for(r->context, &desc, &plan));
+    assert_int_equal(plan.parameters, bo_model_parameters(model));
+    assert_int_equal(plan.micro_batch, 4);
+    assert_true(plan.gradient_bytes >= 4 * plan.parameters && plan.optimizer_bytes > 0 && plan.operations > 0);
+    assert_true(plan.all_bytes > plan.activation_bytes + plan.gradient_bytes && plan.state_bytes > 0);
+    desc.micro_batch = 1;
+    assert_ok(r->context, bo_trainer_plan_for(r->context, &desc, &less));
+    assert_true(less.activation_bytes < plan.activation_bytes);
+    assert_close(less.operations, plan.operations, 1e-6 * plan.operations);
+    bo_model_destroy(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(losses_fall, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(every_attention_trains, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(parts_add_up, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(frozen_weights_stay, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(patience_ends, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(nan_is_named, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(divergence_ends, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(nonsense_is_refused, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(plan_tells, runs_setup, runs_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
