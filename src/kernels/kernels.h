@@ -58,6 +58,8 @@ typedef struct bo_micro_f64 {
     void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
 } bo_micro_f64;
 
+enum { BO_RANDOM_GROUP = 64 };
+
 /* Activations. Φ is the normal distribution function, σ(x) = 1 / (1 + exp(-x)). */
 typedef enum bo_curve {
     BO_CURVE_GELU = 0,      /* x Φ(x) */
@@ -94,6 +96,8 @@ typedef struct bo_kernels {
     void (*axpy)(size_t n, float a, const float *x, float *y);
     /* sum of x[i] * y[i], float64 accumulation in a fixed order */
     double (*dot)(size_t n, const float *x, const float *y);
+    /* sum of x[i], alike */
+    double (*sum)(size_t n, const float *x);
     /* y[i] = (x[i] - mean[i]) * factor[i]: standardisation and length scales in one */
     void (*affine)(size_t n, const float *x, const float *mean, const float *factor, float *y);
     /* q[i] = x[i] * scale rounded to the nearest integer (ties to even), clamped to [-127, 127]; 0 for NaN */
@@ -105,8 +109,8 @@ typedef struct bo_kernels {
      * either stride may be 1, so that A or its transpose is taken as it lies. B is k rows of n (stride ldb). One sum an
      * element over p = 0..k-1, beginning with C(i, j) where `add`, else with 0: its bits do not depend on m, n, i, j.
      * k = 0 is fine. C overlaps neither A nor B. */
-    void (*multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
-                     bool add, float *c, size_t ldc);
+    void (*multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
+                     size_t ldb, bool add, float *c, size_t ldc);
     /* C = keep C + A B: each sum begins with keep * C(i, j), else as multiply. */
     void (*renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                   float keep, float *c, size_t ldc);
@@ -127,6 +131,10 @@ typedef struct bo_kernels {
     void (*scale_rows)(size_t rows, size_t n, const float *a, const float *x, size_t ldx, float *y, size_t ldy);
     /* sum of x[i] * y[i] in float32, in an order that depends on n alone */
     float (*dot_f32)(size_t n, const float *x, const float *y);
+    /* out_r[j] = Σ_i w_j[i] x_r[i] in float32 for `lines` lines w_j = w + j * ldw and `rows` rows x_r = x + r * ldx, out_r =
+     * out + r * ldo: few rows against a matrix that is read once. A sum's order depends on n alone. */
+    void (*dots)(size_t lines, size_t rows, size_t n, const float *w, size_t ldw, const float *x, size_t ldx,
+                 float *out, size_t ldo);
     /* y[i] = exp(x[i] + shift) for what is at most 0 (a little more does no harm): |error| <= 2e-7, 0 below -87.3 and for
      * -INFINITY. Faster than exp_shift, whose error is relative; what counts here is compared with exp(0). */
     void (*exp_below)(size_t n, const float *x, float shift, float *y);
@@ -168,6 +176,9 @@ typedef struct bo_kernels {
     /* With h = scale g: m = β₁ m + rest1 h, v = β₂ v + rest2 h², w = keep w - rate m / (√v correction + epsilon). Nothing
      * overlaps. */
     void (*adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
+    /* Random words: groups of BO_RANDOM_GROUP from group `first` on. Word j of group g is word j / 16 of block 16 g + j % 16 of
+     * base/rng.h's generator. */
+    void (*random)(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
     /* y[i] = f(x[i]), and y[i] = f'(x[i]) */
     void (*curve)(bo_curve curve, size_t n, const float *x, float *y);
     void (*curve_slope)(bo_curve curve, size_t n, const float *x, float *y);

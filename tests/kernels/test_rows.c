@@ -95,12 +95,46 @@ static void wide_exponents_cancel(void **state)
     }
 }
 
+/* Sums of products in float32, whose order depends on n alone: a row alone has the bits it has among others. */
+static void dots_of_few_rows(void **state)
+{
+    (void)state;
+    static float w[SIZE], x[SIZE], out[SIZE], alone[LONGEST];
+    fill(6, SIZE, w);
+    fill(7, SIZE, x);
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 0; n <= LONGEST; n++) {
+            size_t rows = n % 9, lines = n % 11;
+            for (size_t i = 0; i < SIZE; i++) out[i] = untouched;
+            table->dots(lines, rows, n, w, STRIDE, x, STRIDE, out, STRIDE);
+            for (size_t r = 0; r < LONGEST; r++) {
+                if (r < rows) table->dots(lines, 1, n, w, STRIDE, x + r * STRIDE, STRIDE, alone, 1);
+                for (size_t j = 0; j < STRIDE; j++) {
+                    double sum = 0, size = 0;
+                    for (size_t i = 0; r < rows && j < lines && i < n; i++) {
+                        double product = (double)w[j * STRIDE + i] * (double)x[r * STRIDE + i];
+                        sum += product, size += fabs(product);
+                    }
+                    if (r < rows && j < lines) {
+                        assert_close(out[r * STRIDE + j], sum, (double)(n + 1) * 0x1p-24 * size);
+                        assert_true(out[r * STRIDE + j] == alone[j]);
+                    } else {
+                        assert_true(out[r * STRIDE + j] == untouched);
+                    }
+                }
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(renew_is_scale_then_multiply),
         cmocka_unit_test(rows_have_their_own_factors),
         cmocka_unit_test(wide_exponents_cancel),
+        cmocka_unit_test(dots_of_few_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

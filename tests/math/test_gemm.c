@@ -129,6 +129,83 @@ static void bits_do_not_depend_on_threads(void **state)
     free(a), free(b);
 }
 
+/* Products that share A: each as if alone, with what it begins with; few rows too. */
+static void check_shared(bo_context *context, bool ta, size_t m, size_t k, size_t count, const size_t *widths)
+{
+    enum { MOST = 4 };
+    size_t lda = (ta ? m : k) + 1;
+    float *a = test_floats(lda * (ta ? k : m), 1), *b[MOST], *c[MOST], *base = test_floats(m * 700, 9);
+    float *row = test_floats(700, 10);
+    bo_gemm_product products[MOST];
+    for (size_t i = 0; i < count; i++) {
+        size_t n = widths[i];
+        b[i] = test_floats(n * (k + 2), 2 + i), c[i] = test_floats(m * n, 20 + i);
+        products[i] = (bo_gemm_product){.n = n, .tb = true, .b = b[i], .ldb = k + 2, .c = c[i], .ldc = n};
+        if (i & 1) products[i].row = row;
+        if (i & 2) products[i].beta = 0.5f, products[i].base = base, products[i].ldbase = n;
+    }
+    char *room = aligned_alloc(64, (bo_gemm_shared_bytes(context, m, k, count, products) + 64) / 64 * 64);
+    bo_gemm_shared(context, ta, m, k, -0.7f, a, lda, count, products, room);
+    for (size_t i = 0; i < count; i++) {
+        size_t n = widths[i];
+        for (size_t at = 0; at < m * n; at++) {
+            double sum = 0, total = 0, begin = i & 2 ? 0.5 * (double)base[at] : 0;
+            for (size_t p = 0; p < k; p++) {
+                double x = (double)(ta ? a[p * lda + at / n] : a[at / n * lda + p]);
+                double product = x * (double)b[i][at % n * (k + 2) + p];
+                sum += product, total += fabs(product);
+            }
+            if (i & 1) begin += (double)row[at % n];
+            assert_close(c[i][at], begin - (double)0.7f * sum, sum_bound(k, 0x1p-24) * (total + 3 * fabs(begin) + 3));
+        }
+        free(b[i]), free(c[i]);
+    }
+    free(a), free(base), free(row), free(room);
+}
+
+static void products_share_a_factor(void **state)
+{
+    (void)state;
+    FOR_EACH_ISA(context, 2)
+    {
+        check_shared(context, false, 37, 61, 4, (size_t[]){31, 257, 1, 70});
+        check_shared(context, true, 130, 451, 3, (size_t[]){300, 5, 64});
+        check_shared(context, false, 8, 449, 4, (size_t[]){65, 3, 640, 33});
+        check_shared(context, false, 1, 70, 2, (size_t[]){1, 700});
+        check_shared(context, false, 300, 17, 1, (size_t[]){6}); /* better across */
+    }
+}
+
+/* alpha A Aᵀ + beta base has the bits of its own upper triangle below the diagonal too. */
+static void symmetric_products_are_halved(void **state)
+{
+    (void)state;
+    static const size_t shapes[][2] = {{1, 1}, {13, 5}, {130, 451}, {300, 70}, {33, 900}};
+    FOR_EACH_ISA(context, 2)
+    {
+        for (size_t s = 0; s < 5; s++) {
+            for (int ta = 0; ta < 2; ta++) {
+                size_t n = shapes[s][0], k = shapes[s][1], lda = ta ? n : k, ldc = n + 3;
+                float *a = test_floats(n * k, 1), *c = test_floats(n * ldc, 2), *base = test_floats(n * ldc, 3);
+                float *expected = malloc(n * ldc * sizeof *expected);
+                for (size_t i = 0; i < n; i++)
+                    for (size_t j = 0; j < i; j++) base[i * ldc + j] = base[j * ldc + i];
+                memcpy(expected, base, n * ldc * sizeof *expected);
+                void *room = aligned_alloc(64, (bo_gemm_bytes(context, n, n, k) + 64) / 64 * 64);
+                bo_gemm_symmetric(context, ta, n, k, 1.5f, a, lda, 0.5f, base, c, ldc, room);
+                assert_ok(context, bo_gemm(context, ta, !ta, n, n, k, 1.5f, a, lda, a, lda, 0.5f, expected, ldc));
+                for (size_t i = 0; i < n; i++)
+                    for (size_t j = 0; j < n; j++) {
+                        double room_for = sum_bound(k, 0x1p-24) * 4 * (double)k;
+                        assert_close(c[i * ldc + j], expected[i * ldc + j], room_for);
+                        assert_true(c[i * ldc + j] == c[j * ldc + i]);
+                    }
+                free(a), free(c), free(base), free(expected), free(room);
+            }
+        }
+    }
+}
+
 static void check_packed(bo_context *context, size_t m, size_t n, size_t k)
 {
     size_t lda = k + 2, ldb = k + 1, ldc = n + 3;
@@ -160,9 +237,10 @@ static void packed_factor_multiplies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_match_naive_loops), cmocka_unit_test(degenerate_sizes_only_scale),
-        cmocka_unit_test(super_blocks_are_joined),    cmocka_unit_test(bits_do_not_depend_on_threads),
-        cmocka_unit_test(packed_factor_multiplies),
+        cmocka_unit_test(products_match_naive_loops),    cmocka_unit_test(degenerate_sizes_only_scale),
+        cmocka_unit_test(super_blocks_are_joined),       cmocka_unit_test(bits_do_not_depend_on_threads),
+        cmocka_unit_test(packed_factor_multiplies),      cmocka_unit_test(products_share_a_factor),
+        cmocka_unit_test(symmetric_products_are_halved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* Cross-entropy of softmax(scale x Wᵀ), in blocks of rows whose logits fit a few megabytes. A run with gradients makes them
- * once: they become the gradient of the logits in place, p - e_target, and feed dx and dW before the next block. The
- * gradient of the losses by row is not offered: only that of their mean. */
+ * once: they become the gradient of the logits in place, p - e_target, and feed dx and dW before the next block. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
@@ -23,7 +22,8 @@ typedef struct job {
     const int32_t *targets;
     float *logits, *losses;
     bool gradients;
-    double factor; /* of the gradient of a logit */
+    double scale, dmean;  /* of the logits; gradient of a loss through their mean */
+    const float *dlosses; /* gradients by row besides; NULL: none */
 } job;
 
 static double scale_of(const bo_op_call *call)
@@ -78,8 +78,9 @@ static void row_task(void *arg, size_t index, int worker)
     }
     j->losses[index] = (float)(log(sum) + ((double)largest - (double)chosen));
     if (!j->gradients) return;
-    j->kernels->scale(j->vocabulary, (float)(j->factor / sum), logits, logits);
-    logits[target] -= (float)j->factor;
+    double factor = j->scale * (j->dmean + (j->dlosses ? (double)j->dlosses[index] : 0));
+    j->kernels->scale(j->vocabulary, (float)(factor / sum), logits, logits);
+    logits[target] -= (float)factor;
 }
 
 /* The number of rows that have a target. */
@@ -115,18 +116,21 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
 {
     size_t targets, n = call->in[0].rows, rows = block_rows(call);
     BO_TRY(count_targets(context, call, &targets));
-    double scale = scale_of(call), dmean = gradients ? (double)*(const float *)call->dout[0] : 0, sum = 0;
+    const float *dmean = call->dout[0], *dlosses = call->dout[1];
+    double sum = 0;
     float *losses = call->out[1].data;
     job j = {.kernels = bo_context_kernels(context), .width = call->in[0].columns, .vocabulary = call->in[1].rows};
     j.logits = call->scratch;
     j.gradients = gradients;
-    j.factor = dmean * scale / (double)(targets ? targets : 1);
+    j.scale = scale_of(call);
+    if (gradients && dmean && targets) j.dmean = (double)*dmean / (double)targets;
     void *room = j.logits + logit_floats(call);
     for (size_t first = 0; first < n; first += rows) {
         j.rows = n - first < rows ? n - first : rows;
         j.targets = (const int32_t *)call->in[2].data + first;
         j.losses = losses + first;
-        bo_gemm_in(context, false, true, j.rows, j.vocabulary, j.width, (float)scale,
+        if (gradients && dlosses) j.dlosses = dlosses + first;
+        bo_gemm_in(context, false, true, j.rows, j.vocabulary, j.width, (float)j.scale,
                    (const float *)call->in[0].data + first * j.width, j.width, call->in[1].data, j.width, 0.0f,
                    j.logits, j.vocabulary, room);
         bo_parallel(context, j.rows, row_task, &j);
@@ -144,7 +148,6 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
-    if (call->dout[1]) return bo_fail(context, BO_UNSUPPORTED, "cross-entropy: only the mean loss has a gradient");
     return run(context, call, !bo_backward_is_zero(call));
 }
 

@@ -42,6 +42,8 @@ void bo_avx2_scale_rows(size_t rows, size_t n, const float *a, const float *x, s
 void bo_avx2_renew(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                    float keep, float *c, size_t ldc);
 float bo_avx2_dot_f32(size_t n, const float *x, const float *y);
+void bo_avx2_dots(size_t lines, size_t rows, size_t n, const float *w, size_t ldw, const float *x, size_t ldx,
+                  float *out, size_t ldo);
 void bo_avx2_log_size(size_t n, float a, const float *x, float *y);
 void bo_avx2_exp_below(size_t n, const float *x, float shift, float *y);
 float bo_avx2_exp_sum(size_t n, const float *x, float shift, float *y);
@@ -60,6 +62,8 @@ void bo_avx2_gated_gradients(size_t rows, size_t n, const float *w, size_t ldw, 
 void bo_avx2_rotate(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                     size_t asked, const double *z, double *w, size_t ldw);
 void bo_avx2_adamw(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
+double bo_avx2_sum(size_t n, const float *x);
+void bo_avx2_random(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
 void bo_avx2_curve(bo_curve curve, size_t n, const float *x, float *y);
 void bo_avx2_curve_slope(bo_curve curve, size_t n, const float *x, float *y);
 

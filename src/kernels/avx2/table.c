@@ -32,6 +32,7 @@ const bo_kernels bo_kernels_avx2 = {
     .scale = bo_avx2_scale,
     .scale_rows = bo_avx2_scale_rows,
     .dot_f32 = bo_avx2_dot_f32,
+    .dots = bo_avx2_dots,
     .log_size = bo_avx2_log_size,
     .exp_below = bo_avx2_exp_below,
     .exp_sum = bo_avx2_exp_sum,
@@ -45,6 +46,8 @@ const bo_kernels bo_kernels_avx2 = {
     .gated_gradients = bo_avx2_gated_gradients,
     .rotate = bo_avx2_rotate,
     .adamw = bo_avx2_adamw,
+    .sum = bo_avx2_sum,
+    .random = bo_avx2_random,
     .curve = bo_avx2_curve,
     .curve_slope = bo_avx2_curve_slope,
 };

@@ -55,6 +55,14 @@ float bo_ref_dot_f32(size_t n, const float *x, const float *y)
     return sum;
 }
 
+void bo_ref_dots(size_t lines, size_t rows, size_t n, const float *w, size_t ldw, const float *x, size_t ldx,
+                 float *out, size_t ldo)
+{
+    for (size_t j = 0; j < lines; j++) {
+        for (size_t r = 0; r < rows; r++) out[r * ldo + j] = bo_ref_dot_f32(n, w + j * ldw, x + r * ldx);
+    }
+}
+
 void bo_ref_log_size(size_t n, float a, const float *x, float *y)
 {
     for (size_t i = 0; i < n; i++) {

@@ -31,6 +31,7 @@ void bo_ref_exp_shift(size_t n, const float *x, float shift, float *y);
 void bo_ref_relu(size_t n, float scale, const float *x, float *y);
 void bo_ref_axpy(size_t n, float a, const float *x, float *y);
 double bo_ref_dot(size_t n, const float *x, const float *y);
+double bo_ref_sum(size_t n, const float *x);
 void bo_ref_affine(size_t n, const float *x, const float *mean, const float *factor, float *y);
 void bo_ref_quantize(size_t n, float scale, const float *x, int8_t *q);
 void bo_ref_hadamard(size_t n, float *x);
@@ -47,6 +48,8 @@ void bo_ref_scale_rows(size_t rows, size_t n, const float *a, const float *x, si
 void bo_ref_renew(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                   float keep, float *c, size_t ldc);
 float bo_ref_dot_f32(size_t n, const float *x, const float *y);
+void bo_ref_dots(size_t lines, size_t rows, size_t n, const float *w, size_t ldw, const float *x, size_t ldx,
+                 float *out, size_t ldo);
 void bo_ref_log_size(size_t n, float a, const float *x, float *y);
 void bo_ref_exp_below(size_t n, const float *x, float shift, float *y);
 float bo_ref_exp_sum(size_t n, const float *x, float shift, float *y);
@@ -65,6 +68,7 @@ void bo_ref_gated_gradients(size_t rows, size_t n, const float *w, size_t ldw, c
 void bo_ref_rotate(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                    size_t asked, const double *z, double *w, size_t ldw);
 void bo_ref_adamw(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
+void bo_ref_random(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
 void bo_ref_curve(bo_curve curve, size_t n, const float *x, float *y);
 void bo_ref_curve_slope(bo_curve curve, size_t n, const float *x, float *y);
 

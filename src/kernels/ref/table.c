@@ -31,6 +31,7 @@ const bo_kernels bo_kernels_ref = {
     .scale = bo_ref_scale,
     .scale_rows = bo_ref_scale_rows,
     .dot_f32 = bo_ref_dot_f32,
+    .dots = bo_ref_dots,
     .log_size = bo_ref_log_size,
     .exp_below = bo_ref_exp_below,
     .exp_sum = bo_ref_exp_sum,
@@ -44,6 +45,8 @@ const bo_kernels bo_kernels_ref = {
     .gated_gradients = bo_ref_gated_gradients,
     .rotate = bo_ref_rotate,
     .adamw = bo_ref_adamw,
+    .sum = bo_ref_sum,
+    .random = bo_ref_random,
     .curve = bo_ref_curve,
     .curve_slope = bo_ref_curve_slope,
 };

@@ -1,0 +1,69 @@
+/* Few rows times the transpose of a matrix: nothing is packed, every element is a dot product, and the matrix is read once
+ * at the speed of memory. Decoding is such. */
+#include "few.h"
+#include "panel.h"
+#include "../kernels/kernels.h"
+
+enum {
+    TASK_FLOATS = 1 << 14, /* of B: some microseconds from memory */
+    LINES = 64,            /* whose sums are made at a time, before they are added to what C begins with */
+};
+
+typedef struct few_job {
+    const bo_kernels *kernels;
+    size_t m, k, lines; /* lines of B a task */
+    float alpha;
+    const float *a;
+    size_t lda;
+    const bo_gemm_product *products;
+} few_job;
+
+bool bo_few(bool ta, size_t m, size_t count, const bo_gemm_product *products)
+{
+    bool few = !ta && m <= BO_FEW_ROWS;
+    for (size_t i = 0; i < count; i++) few = few && products[i].tb;
+    return few;
+}
+
+/* C(i, j) of some columns: what it begins with, and alpha times the sum. */
+static void finish(const few_job *job, const bo_gemm_product *product, size_t first, size_t count, const float *sums)
+{
+    for (size_t i = 0; i < job->m; i++) {
+        float *c = product->c + i * product->ldc + first;
+        const float *base = product->base ? product->base + i * product->ldbase + first : c;
+        const float *row = product->row ? product->row + first : NULL;
+        for (size_t j = 0; j < count; j++) {
+            float begin = product->beta == 0 ? 0 : product->beta * base[j];
+            if (row) begin += row[j];
+            c[j] = begin + job->alpha * sums[i * LINES + j];
+        }
+    }
+}
+
+/* Task: a block of lines of one of the B, blocks counted through. */
+static void few_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const few_job *job = arg;
+    const bo_gemm_product *product = job->products;
+    for (size_t blocks; index >= (blocks = bo_ceil_div(product->n, job->lines)); product++) index -= blocks;
+    size_t first = index * job->lines, end = bo_smaller(first + job->lines, product->n);
+    for (; first < end; first += LINES) {
+        float sums[BO_FEW_ROWS * LINES];
+        size_t count = bo_smaller(LINES, end - first);
+        job->kernels->dots(count, job->m, job->k, product->b + first * product->ldb, product->ldb, job->a, job->lda,
+                           sums, LINES);
+        finish(job, product, first, count, sums);
+    }
+}
+
+void bo_few_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
+                     const bo_gemm_product *products)
+{
+    few_job job = {.kernels = bo_context_kernels(context), .m = m, .k = k, .alpha = alpha, .a = a, .lda = lda};
+    job.products = products;
+    job.lines = bo_round_up(bo_ceil_div(TASK_FLOATS, k ? k : 1), 4);
+    size_t tasks = 0;
+    for (size_t i = 0; i < count; i++) tasks += bo_ceil_div(products[i].n, job.lines);
+    bo_parallel(context, m > 0 ? tasks : 0, few_task, &job);
+}

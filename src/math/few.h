@@ -1,0 +1,15 @@
+/* Products of few rows (few.c). */
+#ifndef BO_MATH_FEW_H
+#define BO_MATH_FEW_H
+
+#include "linalg.h"
+
+enum { BO_FEW_ROWS = 8 }; /* more than that are worth packing */
+
+/* Are these such products? */
+bool bo_few(bool ta, size_t m, size_t count, const bo_gemm_product *products);
+/* bo_gemm_shared for them; without room. */
+void bo_few_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
+                     const bo_gemm_product *products);
+
+#endif
