@@ -15,11 +15,13 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-enum { BLOCK_GUARD = 128, BLOCK_POISON = 0xFF };
+/* The guards of what is read and of what is written differ: a NAN that is copied from the one shows in the other. */
+enum { BLOCK_GUARD = 128, BLOCK_POISON = 0xFF, BLOCK_WRITTEN = 0xFB };
 
 /* Invariant: data is NULL and there is no memory where bytes is 0. */
 typedef struct block {
     size_t bytes;
+    unsigned char guard;
     unsigned char *memory, *data, *copy;
 } block;
 
@@ -28,14 +30,14 @@ static inline size_t block_room(const block *b)
     return (b->bytes + 63) / 64 * 64 + 2 * (size_t)BLOCK_GUARD;
 }
 
-static inline block block_make(size_t bytes, unsigned char fill)
+static inline block block_make(size_t bytes, unsigned char fill, unsigned char guard)
 {
-    block b = {.bytes = bytes};
+    block b = {.bytes = bytes, .guard = guard};
     if (!bytes) return b;
     b.memory = aligned_alloc(64, block_room(&b)), b.copy = malloc(bytes);
     assert_true(b.memory && b.copy);
     b.data = b.memory + BLOCK_GUARD;
-    memset(b.memory, BLOCK_POISON, block_room(&b));
+    memset(b.memory, guard, block_room(&b));
     memset(b.data, fill, bytes);
     ASAN_POISON_MEMORY_REGION(b.memory, BLOCK_GUARD);
     ASAN_POISON_MEMORY_REGION(b.data + bytes, block_room(&b) - BLOCK_GUARD - bytes);
@@ -49,7 +51,7 @@ static inline void block_check(const block *b, const char *name, const char *wha
     ASAN_UNPOISON_MEMORY_REGION(b->memory, block_room(b));
     for (size_t i = 0; i < block_room(b); i++) {
         bool guard = i < BLOCK_GUARD || i >= BLOCK_GUARD + b->bytes;
-        if (guard && b->memory[i] != BLOCK_POISON)
+        if (guard && b->memory[i] != b->guard)
             fail_msg("%s: byte %td of %s was written, which has %zu", name, (ptrdiff_t)i - BLOCK_GUARD, what, b->bytes);
     }
     ASAN_POISON_MEMORY_REGION(b->memory, BLOCK_GUARD);
@@ -76,7 +78,7 @@ static inline void block_same(const block *b, const char *name, const char *what
 
 static inline block block_of_doubles(const double *x, size_t count)
 {
-    block b = block_make(count * sizeof(float), BLOCK_POISON);
+    block b = block_make(count * sizeof(float), BLOCK_POISON, BLOCK_POISON);
     for (size_t i = 0; i < count; i++) ((float *)b.data)[i] = (float)x[i];
     block_remember(&b);
     return b;
@@ -119,15 +121,16 @@ static inline bench bench_make(bo_context *context, const bo_op *op, const op_ca
         if (found->rows != p->rows || found->columns != p->columns || found->element != BO_ELEMENT_FLOAT32)
             fail_msg("%s: shape finds output %zu to be %zu x %zu, it is %zu x %zu floats", c->name, o, found->rows,
                      found->columns, p->rows, p->columns);
-        b.out[o] = block_make(plain_count(p) * sizeof(float), BLOCK_POISON);
+        b.out[o] = block_make(plain_count(p) * sizeof(float), BLOCK_POISON, BLOCK_WRITTEN);
         b.dout[o] = block_of_doubles(t->dout[o], plain_count(p));
     }
     for (size_t k = 0; k < plain->inputs; k++) {
         const plain_tensor *p = &plain->in[k];
-        b.in[k] = p->index ? block_make(plain_count(p) * sizeof(int32_t), 0) : block_of_doubles(p->x, plain_count(p));
+        b.in[k] = p->index ? block_make(plain_count(p) * sizeof(int32_t), 0, BLOCK_POISON)
+                           : block_of_doubles(p->x, plain_count(p));
         if (p->index) memcpy(b.in[k].data, p->index, b.in[k].bytes);
         block_remember(&b.in[k]);
-        if (t->has[k]) b.din[k] = block_make(plain_count(p) * sizeof(float), BLOCK_POISON);
+        if (t->has[k]) b.din[k] = block_make(plain_count(p) * sizeof(float), BLOCK_POISON, BLOCK_WRITTEN);
     }
     return b;
 }
@@ -192,12 +195,12 @@ static inline void bench_rooms(bench *b, bool gradients, bool backward)
     for (size_t o = 0; o < b->call.outputs; o++) b->call.out[o].data = NULL;
     bench_try(b, b->op->sizes(b->context, &b->call, gradients, &saved, &scratch), "sizes");
     block_drop(&b->scratch);
-    b->scratch = block_make(scratch, b->garbage);
+    b->scratch = block_make(scratch, b->garbage, BLOCK_WRITTEN);
     if (backward && saved != b->saved.bytes)
         fail_msg("%s: %zu bytes are saved by forward, %zu for backward", b->c->name, b->saved.bytes, saved);
     if (!backward) {
         block_drop(&b->saved);
-        b->saved = block_make(saved, b->garbage);
+        b->saved = block_make(saved, b->garbage, BLOCK_WRITTEN);
     }
     b->call.saved = b->saved.data, b->call.scratch = b->scratch.data;
 }

@@ -35,7 +35,7 @@ static inline void cases_embed(op_visitor visit, void *user)
                      .op = BO_OP_EMBED,
                      .attributes = &attributes,
                      .inputs = 2,
-                     .in = {{.law = laws[law], .rows = 777, .columns = 1, .a = 97}, {.rows = 97, .columns = 31}},
+                     .in = {{.law = laws[law], .rows = 333, .columns = 1, .a = 40}, {.rows = 40, .columns = 71}},
                      .exact = true,
                      .large = true};
         visit(user, &c);
@@ -72,8 +72,8 @@ static inline void cases_position(op_visitor visit, void *user)
                      .op = BO_OP_POSITION,
                      .attributes = &attributes,
                      .inputs = kind ? 2 : 3,
-                     .in = {{.rows = 401, .columns = 24},
-                            {.law = LAW_PLACES, .rows = 401, .columns = 1, .b = 150},
+                     .in = {{.rows = 701, .columns = 24},
+                            {.law = LAW_PLACES, .rows = 701, .columns = 1, .b = 150},
                             {.rows = 200, .columns = 24}},
                      .large = true};
         visit(user, &c);
@@ -171,10 +171,13 @@ static inline void cases_unary(op_visitor visit, void *user)
     for (size_t f = 0; f < BO_UNARY_COUNT; f++) {
         bo_unary_attributes plain = {.function = (bo_unary)f};
         bo_unary_attributes scaled = {.function = (bo_unary)f, .factor = -0.75, .offset = 0.4};
+        bo_unary_attributes larger = {.function = (bo_unary)f, .factor = 1.5};
+        bo_unary_attributes moved = {.function = (bo_unary)f, .factor = 1, .offset = -2.5};
+        const bo_unary_attributes *all[] = {&plain, &scaled, &larger, &moved};
         op_case c = {.op = BO_OP_UNARY, .inputs = 1, .seed = f};
         for (size_t n = 0; n < CASE_SIZES; n++) {
             c.name = CASE_NAME("function %zu of %zu x %zu", f, case_sizes[n][0], case_sizes[n][1]);
-            c.attributes = n % 2 ? &scaled : &plain;
+            c.attributes = all[n % 4];
             c.in[0] = (op_input){.law = LAW_AWAY, .rows = case_sizes[n][0], .columns = case_sizes[n][1], .a = 1.5};
             visit(user, &c);
         }
@@ -187,7 +190,7 @@ static inline void cases_unary(op_visitor visit, void *user)
         c.in[0] = (op_input){.law = LAW_EVENLY, .rows = 61, .columns = 1, .a = -301, .b = 300};
         visit(user, &c);
         if (f % 3) continue; /* how a function is spread over threads is the same for all */
-        c.name = CASE_NAME("function %zu, large", f), c.large = true;
+        c.name = CASE_NAME("function %zu, large", f), c.large = true, c.attributes = &scaled;
         c.in[0] = (op_input){.law = LAW_AWAY, .rows = 173, .columns = 129};
         visit(user, &c);
     }

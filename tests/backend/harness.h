@@ -148,6 +148,18 @@ static inline void harness_threads(const bench *first, bo_context *context, cons
     bench_drop(&b);
 }
 
+/* What is said to be dout[0] as it is, is. */
+static inline void harness_passes(const bench *b, const op_truth *t)
+{
+    unsigned bits = b->op->passes ? b->op->passes(&b->call) : 0;
+    for (size_t k = 0; k < t->inputs; k++) {
+        const truth_array *a = &t->gradient[0][k];
+        for (size_t i = 0; bits >> k & 1 && i < a->rows * a->columns; i++)
+            if (fabs(a->value[i] - t->dout[0][i]) > 1e-6)
+                fail_msg("%s: the gradient of input %zu is not that of the output", b->c->name, k);
+    }
+}
+
 static inline void harness_judge(harness *h, const bo_op *op, const op_case *c, const plain_op *plain,
                                  const op_truth *t)
 {
@@ -155,6 +167,7 @@ static inline void harness_judge(harness *h, const bo_op *op, const op_case *c, 
     bench b = bench_make(h->contexts[0], op, c, plain, t, 0xFF);
     if (op->operations && !(op->operations(b.context, &b.call) > 0)) fail_msg("%s: counts no operations", c->name);
     b.counted = &h->counted;
+    harness_passes(&b, t);
     bench_forward(&b, false);
     harness_outputs(&b, t, "without gradients");
     for (size_t o = 0; o < t->outputs; o++) block_remember(&b.out[o]);

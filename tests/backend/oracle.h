@@ -15,13 +15,16 @@ typedef struct plain_tensor {
     int32_t *index;
 } plain_tensor;
 
-/* One operation with its operands; `mask` is dropout's, which is anybody's choice: 0 or 1 for each number. */
+/* One operation with its operands; `mask` is dropout's, which is anybody's choice: 0 or 1 for each number (NULL: all 1).
+ * Context and pass are attention's. */
 typedef struct plain_op {
     bo_op_kind kind;
     const void *attributes;
     size_t inputs, outputs;
     plain_tensor in[BO_OP_INPUTS], out[BO_OP_OUTPUTS];
     const double *mask;
+    bo_context *context;
+    const bo_pass *pass;
 } plain_op;
 
 static inline double *plain_zeros(size_t count)

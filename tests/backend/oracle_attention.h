@@ -1,0 +1,132 @@
+/* Attention as an operation in double: every key head of every sequence is one question to the oracle of
+ * tests/attention. */
+#ifndef BO_TEST_BACKEND_ORACLE_ATTENTION_H
+#define BO_TEST_BACKEND_ORACLE_ATTENTION_H
+
+#include "oracle.h"
+#include "attention/oracle.h"
+#include "attention/oracle_memory.h"
+#include "attention/trial_arrays.h"
+
+enum { PLAIN_GIVEN = 10 };
+
+/* One key head of one sequence, cut out of the operands. */
+typedef struct plain_head {
+    const plain_op *op;
+    const bo_attention_desc *d;
+    size_t key_head, group, first, tokens; /* first: row */
+    double *q, *k, *v, *log_gate, *beta, *out;
+} plain_head;
+
+/* An input by its bit; NULL: not given. */
+static inline const plain_tensor *plain_given(const plain_op *op, bo_attention_given bit)
+{
+    const bo_attention_attributes *a = op->attributes;
+    size_t at = 3;
+    if (!(a->given & bit)) return NULL;
+    for (unsigned lower = 1; lower < (unsigned)bit; lower <<= 1) at += (a->given & lower) != 0;
+    return &op->in[at];
+}
+
+/* `width` columns of this head's rows, from column `column` on. */
+static inline double *plain_cut(const plain_head *h, const plain_tensor *t, size_t column, size_t width)
+{
+    double *rows = plain_zeros(h->tokens * width);
+    for (size_t r = 0; r < h->tokens; r++)
+        for (size_t c = 0; c < width; c++) rows[r * width + c] = plain_at(t, h->first + r, column + c);
+    return rows;
+}
+
+/* This head's part of a parameter: one of key_heads. NULL: not given. */
+static inline const double *plain_part(const plain_head *h, bo_attention_given bit)
+{
+    const plain_tensor *t = plain_given(h->op, bit);
+    return t ? t->x + h->key_head * (plain_count(t) / h->d->key_heads) : NULL;
+}
+
+static inline double *plain_queries(const plain_head *h)
+{
+    size_t dim = h->d->dim;
+    double *q = plain_zeros(h->group * h->tokens * dim);
+    for (size_t g = 0; g < h->group; g++) {
+        double *one = plain_cut(h, &h->op->in[0], (h->key_head * h->group + g) * dim, dim);
+        memcpy(q + g * h->tokens * dim, one, h->tokens * dim * sizeof *q);
+        free(one);
+    }
+    return q;
+}
+
+/* A gate a token (GLA: and channel): as given, or one for all; NULL: none. */
+static inline double *plain_gates(const plain_head *h)
+{
+    const plain_tensor *given = plain_given(h->op, BO_GIVEN_LOG_GATE);
+    size_t width = trial_width(h->d, LOG_GATE);
+    if (given) return plain_cut(h, given, h->key_head * width, width);
+    if (h->d->gate != BO_GATE_FIXED) return NULL;
+    const double *decay = plain_part(h, BO_GIVEN_LOG_DECAY);
+    double *gates = plain_zeros(h->tokens);
+    for (size_t i = 0; i < h->tokens; i++) gates[i] = decay ? decay[0] : log1p(-pow(2, -5 - (double)(h->key_head % 8)));
+    return gates;
+}
+
+static inline void plain_ask_weights(const plain_head *h)
+{
+    const bo_attention_attributes *a = h->op->attributes;
+    oracle_head o = {.context = h->op->context,
+                     .desc = h->d,
+                     .features = bo_attention_features(a->attention, h->key_head),
+                     .group = h->group,
+                     .queries = h->tokens,
+                     .keys = h->tokens};
+    o.q = h->q, o.k = h->k, o.v = h->v, o.log_gate = h->log_gate, o.out = h->out;
+    o.sigma = plain_part(h, BO_GIVEN_SIGMA), o.m = plain_part(h, BO_GIVEN_M), o.mix = plain_part(h, BO_GIVEN_MIX);
+    o.bias = plain_part(h, BO_GIVEN_BIAS), o.m_k = plain_part(h, BO_GIVEN_M_K);
+    o.bias_k = plain_part(h, BO_GIVEN_BIAS_K);
+    oracle_compute(&o);
+}
+
+static inline void plain_ask_memory(const plain_head *h)
+{
+    memory_head m = {.desc = h->d, .group = h->group, .queries = h->tokens, .keys = h->tokens};
+    m.q = h->q, m.k = h->k, m.v = h->v, m.log_gate = h->log_gate, m.beta = h->beta, m.out = h->out;
+    m.lambda = plain_part(h, BO_GIVEN_LAMBDA);
+    memory_compute(&m);
+}
+
+static inline void plain_ask_head(plain_head *h)
+{
+    size_t dim = h->d->dim, value = h->d->value_dim, width = h->d->heads * value;
+    const plain_tensor *beta = plain_given(h->op, BO_GIVEN_BETA);
+    h->q = plain_queries(h), h->k = plain_cut(h, &h->op->in[1], h->key_head * dim, dim);
+    h->v = plain_cut(h, &h->op->in[2], h->key_head * value, value);
+    h->log_gate = plain_gates(h), h->beta = beta ? plain_cut(h, beta, h->key_head, 1) : NULL;
+    h->out = plain_zeros(h->group * h->tokens * value);
+    if (h->tokens) (trial_is_memory(h->d) ? plain_ask_memory : plain_ask_weights)(h);
+    for (size_t g = 0; g < h->group; g++)
+        for (size_t r = 0; r < h->tokens; r++)
+            memcpy(h->op->out[0].x + (h->first + r) * width + (h->key_head * h->group + g) * value,
+                   h->out + (g * h->tokens + r) * value, value * sizeof *h->out);
+    double *owned[] = {h->q, h->k, h->v, h->log_gate, h->beta, h->out};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+}
+
+static inline void plain_attention(plain_op *op)
+{
+    const bo_attention_attributes *a = op->attributes;
+    const bo_attention_desc *d = bo_attention_describe(a->attention);
+    size_t rows = op->in[0].rows, tokens = a->tokens ? a->tokens : rows;
+    bool packed = op->pass && op->pass->lengths;
+    for (size_t s = 0, first = 0; packed ? s < op->pass->sequences : first < rows; s++) {
+        size_t length = packed ? op->pass->lengths[s] : tokens;
+        for (size_t head = 0; head < d->key_heads; head++)
+            plain_ask_head(&(plain_head){.op = op,
+                                         .d = d,
+                                         .key_head = head,
+                                         .group = d->heads / d->key_heads,
+                                         .first = first,
+                                         .tokens = length});
+        first += length;
+    }
+}
+
+#endif
