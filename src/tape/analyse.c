@@ -135,34 +135,15 @@ static bo_status mark_again(bo_context *context, bo_graph *graph)
     return BO_OK;
 }
 
-/* Of the nodes that are computed again, those that somebody reads the first time already. */
-static void mark_first(bo_graph *graph)
-{
-    for (bo_value v = 1; v < graph->tensors.count; v++) bo_tensor_at(graph, v)->wanted = false;
-    for (size_t n = graph->nodes.count; n-- > 0;) {
-        bo_node *node = bo_node_at(graph, n);
-        node->first = !node->again && !node->late;
-        for (size_t i = 0; i < node->outputs; i++) {
-            const bo_tensor *out = bo_tensor_at(graph, node->out[i]);
-            node->first |= node->again && (out->outside || out->wanted);
-        }
-        if (node->first) want_inputs(graph, node, ~0u);
-    }
-}
-
 bo_status bo_plan_analyse(bo_context *context, bo_graph *graph)
 {
-    if (graph->desc.gradients) {
-        mark_trained(graph);
-        BO_TRY(mark_graded(context, graph));
-        if (!bo_tensor_at(graph, graph->desc.loss)->trained)
-            return bo_fail(context, BO_INVALID, "the loss depends on no weight that is trained: all are frozen");
-        mark_late(graph);
-        if (graph->desc.checkpoint) {
-            mark_outside(graph);
-            BO_TRY(mark_again(context, graph));
-        }
-    }
-    mark_first(graph);
-    return BO_OK;
+    if (!graph->desc.gradients) return BO_OK;
+    mark_trained(graph);
+    BO_TRY(mark_graded(context, graph));
+    if (!bo_tensor_at(graph, graph->desc.loss)->trained)
+        return bo_fail(context, BO_INVALID, "the loss depends on no weight that is trained: all are frozen");
+    mark_late(graph);
+    if (!graph->desc.checkpoint) return BO_OK;
+    mark_outside(graph);
+    return mark_again(context, graph);
 }

@@ -39,8 +39,7 @@ typedef struct bo_node {
 
     bool backward;  /* has one */
     bool late;      /* forward happens within backward */
-    bool again;     /* is computed a second time before its segment's backward */
-    bool first;     /* … and before that a first time, because somebody reads it */
+    bool again;     /* is computed a second time, before its segment's backward */
     uint32_t saved; /* piece */
 } bo_node;
 

@@ -16,7 +16,7 @@ static void forget_plan(bo_graph *graph)
     }
     for (size_t n = 0; n < graph->nodes.count; n++) {
         bo_node *node = bo_node_at(graph, n);
-        node->backward = node->late = node->again = node->first = false;
+        node->backward = node->late = node->again = false;
         node->saved = 0;
     }
 }

@@ -136,7 +136,7 @@ static bo_status add_forward(bo_context *context, bo_graph *graph, size_t index,
 static void pass_gradient(bo_graph *graph, const bo_node *node, const bo_step *step)
 {
     bo_op_call call;
-    if (!node->op->passes || !step->dout[0] || step->dout[0] == graph->seed) return;
+    if (!node->op->passes || !step->dout[0]) return;
     bo_node_call(graph, node, &call);
     unsigned passes = node->op->passes(&call);
     for (size_t i = 0; i < node->inputs; i++) {
@@ -185,8 +185,7 @@ static bo_status recompute(bo_context *context, bo_graph *graph, uint32_t segmen
 {
     for (size_t n = 0; n < graph->nodes.count; n++) {
         const bo_node *node = bo_node_at(graph, n);
-        if (node->segment == segment && node->again)
-            BO_TRY(add_forward(context, graph, n, node->backward, node->first));
+        if (node->segment == segment && node->again) BO_TRY(add_forward(context, graph, n, node->backward, true));
     }
     return BO_OK;
 }
@@ -196,7 +195,7 @@ bo_status bo_plan_schedule(bo_context *context, bo_graph *graph)
     BO_TRY(add_given(context, graph));
     for (size_t n = 0; n < graph->nodes.count; n++) {
         const bo_node *node = bo_node_at(graph, n);
-        if (node->first) BO_TRY(add_forward(context, graph, n, node->backward && !node->again, false));
+        if (!node->late) BO_TRY(add_forward(context, graph, n, node->backward && !node->again, false));
     }
     uint32_t entered = 0;
     for (size_t n = graph->nodes.count; n-- > 0;) {
