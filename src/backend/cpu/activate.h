@@ -1,4 +1,4 @@
-/* Activations of UNARY and GLU: kernels by the number of the function, a strip of numbers at a time. */
+/* Activations of UNARY, GLU and losses: kernels by the number of the function, a strip of numbers at a time. */
 #ifndef BO_BACKEND_CPU_ACTIVATE_H
 #define BO_BACKEND_CPU_ACTIVATE_H
 

@@ -29,14 +29,20 @@ void bo_angles_fill(size_t width, double base, void *room)
     }
 }
 
+/* The nearest integer of |x| < 2^51; unlike rint two at a time on every machine. */
+static inline double nearest(double x)
+{
+    return (x + 0x1.8p52) - 0x1.8p52;
+}
+
 void bo_angles_turn(const bo_angles *angles, const bo_kernels *kernels, int32_t position, size_t first, size_t count,
                     float *sine, float *cosine)
 {
     float angle[BO_ANGLES];
     const double *high = angles->high + first, *low = angles->low + first;
     for (size_t i = 0; i < count; i++) {
-        double exact = (double)position * high[i], turns = (exact - rint(exact)) + (double)position * low[i];
-        angle[i] = (float)((turns - rint(turns)) * (double)two_pi);
+        double exact = (double)position * high[i], turns = (exact - nearest(exact)) + (double)position * low[i];
+        angle[i] = (float)((turns - nearest(turns)) * (double)two_pi);
     }
     kernels->sincos(count, 1.0f, angle, sine, cosine);
 }

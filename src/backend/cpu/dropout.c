@@ -1,12 +1,12 @@
-/* x m / (1 - rate), m of each element 0 with probability `rate`, else 1: word e % 4 of block e / 4 of a stream of its own,
- * so that backward draws what forward drew. Without training x. */
+/* x m / (1 - rate), m of each element 0 with probability `rate`, else 1: random word e of a stream of its own, so that
+ * backward draws what forward drew. Without training x. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
 #include "../shapes.h"
 #include "../../base/rng.h"
 
-enum { STRIP = 1024 }; /* elements drawn at a time; divides a block's, and is a multiple of 4 */
+enum { STRIP = 16 * BO_RANDOM_GROUP }; /* elements drawn at a time; divides a block's */
 
 static bool is_active(const bo_op_call *call)
 {
@@ -18,14 +18,15 @@ static bool is_active(const bo_op_call *call)
 static void drop(const bo_block *block, const float *from, bool add, float *to)
 {
     const bo_dropout_attributes *a = block->call->attributes;
-    bo_rng rng = bo_rng_make(block->call->pass->seed, bo_rng_stream("dropout", a->stream));
-    float factor = (float)(1 / (1 - a->rate));
+    uint64_t stream = bo_rng_stream("dropout", a->stream);
+    float factor = (float)(1 / (1 - a->rate)), mask[STRIP];
     uint32_t word[STRIP], least = (uint32_t)(a->rate * 0x1p32); /* < 2^32, since rate < 1 */
     for (size_t first = block->first; first < block->end; first += STRIP) {
         size_t count = block->end - first < STRIP ? block->end - first : STRIP;
-        rng.next = first / 4;
-        bo_rng_words(&rng, (count + 3) / 4, word);
-        for (size_t i = 0; i < count; i++) bo_put(&to[first + i], add, word[i] >= least ? factor * from[first + i] : 0);
+        block->kernels->random(block->call->pass->seed, stream, first / BO_RANDOM_GROUP,
+                               bo_block_count(count, BO_RANDOM_GROUP), word);
+        for (size_t i = 0; i < count; i++) mask[i] = word[i] >= least ? factor : 0;
+        block->kernels->product(count, from + first, mask, add, to + first);
     }
 }
 

@@ -2,85 +2,8 @@
  * scratch, then over the blocks in order. Backward: both gradients, times that of the loss. */
 #include "cpu.h"
 #include <math.h>
-#include "blocks.h"
+#include "activate.h"
 #include "../shapes.h"
-
-/* ---- losses of single elements ---------------------------------------------------------------------------------- */
-
-static double element_loss(bo_loss_kind kind, double p, double t)
-{
-    switch (kind) {
-    case BO_LOSS_KIND_MSE:
-        return (p - t) * (p - t);
-    case BO_LOSS_KIND_L1:
-        return fabs(p - t);
-    default:
-        return fmax(p, 0) - p * t + log1p(exp(-fabs(p))); /* BCE: log(1 + exp(p)) - p t, without overflow */
-    }
-}
-
-static double sigmoid(double x)
-{
-    return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
-}
-
-static double sign(double x)
-{
-    return x > 0 ? 1 : x < 0 ? -1 : 0;
-}
-
-/* dL/dp and dL/dt. */
-static void element_slopes(bo_loss_kind kind, double p, double t, double slopes[2])
-{
-    switch (kind) {
-    case BO_LOSS_KIND_MSE:
-        slopes[0] = 2 * (p - t);
-        break;
-    case BO_LOSS_KIND_L1:
-        slopes[0] = sign(p - t);
-        break;
-    default:
-        slopes[0] = sigmoid(p) - t;
-        break;
-    }
-    slopes[1] = kind == BO_LOSS_KIND_BCE ? -p : -slopes[0];
-}
-
-/* ---- divergence of rows ----------------------------------------------------------------------------------------- */
-
-/* log Σ exp(x). */
-static double log_total(size_t n, const float *x, const bo_kernels *kernels)
-{
-    double top = (double)kernels->max(n, x), sum = 0;
-    for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - top);
-    return top + log(sum);
-}
-
-/* A row's KL(softmax(t) | softmax(p)) = Σ q (log q - log s), q = softmax(t), s = softmax(p). */
-typedef struct divergence {
-    double p_total, t_total; /* log Σ exp */
-    double value;
-} divergence;
-
-static divergence divergence_of(size_t n, const float *p, const float *t, const bo_kernels *kernels)
-{
-    divergence d = {log_total(n, p, kernels), log_total(n, t, kernels), 0};
-    for (size_t i = 0; i < n; i++) {
-        double log_q = (double)t[i] - d.t_total, log_s = (double)p[i] - d.p_total;
-        d.value += exp(log_q) * (log_q - log_s);
-    }
-    return d;
-}
-
-/* dp = s - q, dt = q (log q - log s - KL). */
-static void divergence_slopes(const divergence *d, double p, double t, double slopes[2])
-{
-    double log_q = t - d->t_total, log_s = p - d->p_total;
-    slopes[0] = exp(log_s) - exp(log_q);
-    slopes[1] = exp(log_q) * (log_q - log_s - d->value);
-}
-
-/* ---- the operation ---------------------------------------------------------------------------------------------- */
 
 typedef struct loss {
     bo_loss_kind kind;
@@ -99,46 +22,134 @@ static loss loss_of(const bo_op_call *call)
     return l;
 }
 
-static void forward_block(const bo_block *block)
+/* ---- losses of single elements ---------------------------------------------------------------------------------- */
+
+/* Up to BO_STRIP of them. BCE is log(1 + exp(p)) - p t = max(p, 0) - p t + log(1 + exp(-|p|)). */
+static double strip_loss(bo_loss_kind kind, const bo_kernels *kernels, size_t count, const float *p, const float *t)
+{
+    double sum = 0;
+    float rest[BO_STRIP];
+    switch (kind) {
+    case BO_LOSS_KIND_MSE:
+        for (size_t i = 0; i < count; i++) rest[i] = p[i] - t[i];
+        return kernels->dot(count, rest, rest);
+    case BO_LOSS_KIND_L1:
+        for (size_t i = 0; i < count; i++) rest[i] = fabsf(p[i] - t[i]);
+        return kernels->sum(count, rest);
+    default:
+        for (size_t i = 0; i < count; i++) rest[i] = -fabsf(p[i]);
+        kernels->curve(BO_CURVE_SOFTPLUS, count, rest, rest);
+        for (size_t i = 0; i < count; i++)
+            sum += (double)rest[i] + (0.5 * ((double)p[i] + fabs((double)p[i])) - (double)p[i] * (double)t[i]);
+        return sum;
+    }
+}
+
+static void elements_forward(const bo_block *block)
 {
     loss l = loss_of(block->call);
     double sum = 0;
-    for (size_t i = block->first; i < block->end; i++)
-        sum += l.kind == BO_LOSS_KIND_KL
-                   ? divergence_of(l.columns, l.p + i * l.columns, l.t + i * l.columns, block->kernels).value
-                   : element_loss(l.kind, (double)l.p[i], (double)l.t[i]);
+    for (size_t i = block->first; i < block->end; i += BO_STRIP) {
+        size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
+        sum += strip_loss(l.kind, block->kernels, count, l.p + i, l.t + i);
+    }
     ((double *)block->call->scratch)[block->index] = sum;
 }
 
-static void put_slopes(const bo_op_call *call, size_t at, const double slopes[2], double scale)
+/* dL/dp. */
+static void strip_slopes(bo_loss_kind kind, const bo_kernels *kernels, size_t count, const float *p, const float *t,
+                         float *out)
 {
-    for (size_t side = 0; side < 2; side++)
-        if (call->din[side]) bo_put((float *)call->din[side] + at, call->add[side], (float)(slopes[side] * scale));
+    switch (kind) {
+    case BO_LOSS_KIND_MSE:
+        for (size_t i = 0; i < count; i++) out[i] = 2 * (p[i] - t[i]);
+        break;
+    case BO_LOSS_KIND_L1:
+        for (size_t i = 0; i < count; i++) out[i] = (float)((p[i] > t[i]) - (p[i] < t[i]));
+        break;
+    default:
+        kernels->curve(BO_CURVE_SIGMOID, count, p, out);
+        for (size_t i = 0; i < count; i++) out[i] -= t[i];
+        break;
+    }
 }
 
-static void backward_block(const bo_block *block)
+static void elements_backward(const bo_block *block)
 {
     const bo_op_call *call = block->call;
     loss l = loss_of(call);
-    double scale = (double)*(const float *)call->dout[0] / (double)l.items, slopes[2];
-    for (size_t i = block->first; i < block->end; i++) {
-        divergence d = {0};
-        if (l.kind == BO_LOSS_KIND_KL)
-            d = divergence_of(l.columns, l.p + i * l.columns, l.t + i * l.columns, block->kernels);
-        for (size_t at = i * l.columns; at < (i + 1) * l.columns; at++) {
-            if (l.kind == BO_LOSS_KIND_KL)
-                divergence_slopes(&d, (double)l.p[at], (double)l.t[at], slopes);
-            else
-                element_slopes(l.kind, (double)l.p[at], (double)l.t[at], slopes);
-            put_slopes(call, at, slopes, scale);
+    float *dp = call->din[0], *dt = call->din[1], strip[BO_STRIP];
+    float scale = (float)((double)*(const float *)call->dout[0] / (double)l.items);
+    for (size_t i = block->first; i < block->end; i += BO_STRIP) {
+        size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
+        strip_slopes(l.kind, block->kernels, count, l.p + i, l.t + i, strip);
+        const float *opposite = l.kind == BO_LOSS_KIND_BCE ? l.p + i : strip; /* -dL/dt */
+        for (size_t j = 0; dp && j < count; j++) bo_put(&dp[i + j], call->add[0], scale * strip[j]);
+        for (size_t j = 0; dt && j < count; j++) bo_put(&dt[i + j], call->add[1], -scale * opposite[j]);
+    }
+}
+
+/* ---- divergence of rows ----------------------------------------------------------------------------------------- */
+
+/* log Σ exp(x). */
+static double log_total(size_t n, const float *x, const bo_kernels *kernels)
+{
+    double top = (double)kernels->max(n, x), sum = 0;
+    for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - top);
+    return top + log(sum);
+}
+
+/* A row's KL(softmax(t) | softmax(p)) = Σ q (log q - log s), q = softmax(t), s = softmax(p). In double: what a good
+ * student loses is small against its terms. */
+typedef struct divergence {
+    double p_total, t_total; /* log Σ exp */
+    double value;
+} divergence;
+
+static divergence divergence_of(size_t n, const float *p, const float *t, const bo_kernels *kernels)
+{
+    divergence d = {log_total(n, p, kernels), log_total(n, t, kernels), 0};
+    for (size_t i = 0; i < n; i++) {
+        double log_q = (double)t[i] - d.t_total, log_s = (double)p[i] - d.p_total;
+        d.value += exp(log_q) * (log_q - log_s);
+    }
+    return d;
+}
+
+static void rows_forward(const bo_block *block)
+{
+    loss l = loss_of(block->call);
+    double sum = 0;
+    for (size_t r = block->first; r < block->end; r++)
+        sum += divergence_of(l.columns, l.p + r * l.columns, l.t + r * l.columns, block->kernels).value;
+    ((double *)block->call->scratch)[block->index] = sum;
+}
+
+/* dp = s - q, dt = q (log q - log s - KL). */
+static void rows_backward(const bo_block *block)
+{
+    const bo_op_call *call = block->call;
+    loss l = loss_of(call);
+    float *dp = call->din[0], *dt = call->din[1];
+    double scale = (double)*(const float *)call->dout[0] / (double)l.items;
+    for (size_t r = block->first; r < block->end; r++) {
+        const float *p = l.p + r * l.columns, *t = l.t + r * l.columns;
+        divergence d = divergence_of(l.columns, p, t, block->kernels);
+        for (size_t j = 0; j < l.columns; j++) {
+            double log_q = (double)t[j] - d.t_total, log_s = (double)p[j] - d.p_total, q = exp(log_q);
+            size_t at = r * l.columns + j;
+            if (dp) bo_put(&dp[at], call->add[0], (float)(scale * (exp(log_s) - q)));
+            if (dt) bo_put(&dt[at], call->add[1], (float)(scale * q * (log_q - log_s - d.value)));
         }
     }
 }
 
+/* ---- the operation ---------------------------------------------------------------------------------------------- */
+
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     loss l = loss_of(call);
-    bo_blocks(context, call, l.items, l.each, forward_block);
+    bo_blocks(context, call, l.items, l.each, l.kind == BO_LOSS_KIND_KL ? rows_forward : elements_forward);
     double sum = 0;
     for (size_t b = 0; b < bo_block_count(l.items, l.each); b++) sum += ((const double *)call->scratch)[b];
     *(float *)call->out[0].data = (float)(sum / (double)l.items);
@@ -148,7 +159,8 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     loss l = loss_of(call);
-    if (!bo_backward_is_zero(call)) bo_blocks(context, call, l.items, l.each, backward_block);
+    if (bo_backward_is_zero(call)) return BO_OK;
+    bo_blocks(context, call, l.items, l.each, l.kind == BO_LOSS_KIND_KL ? rows_backward : elements_backward);
     return BO_OK;
 }
 

@@ -42,23 +42,12 @@ static size_t bias_input(const norm *n)
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
-/* In eight sums, so that additions overlap. */
-static double sum(size_t n, const float *x)
-{
-    double part[8] = {0};
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (size_t j = 0; j < 8; j++) part[j] += (double)x[i + j];
-    for (; i < n; i++) part[i % 8] += (double)x[i];
-    return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
-}
-
 /* y = x̂: the group's mean, where it is taken off, before its squares are summed. */
 static void normalise(const norm *n, const bo_kernels *kernels, size_t group, const float *x, float *y)
 {
     float mean = 0;
     if (n->attributes->kind == BO_NORMALISE_LAYER) {
-        mean = (float)(sum(n->width, x) / (double)n->width);
+        mean = (float)(kernels->sum(n->width, x) / (double)n->width);
         for (size_t j = 0; j < n->width; j++) y[j] = x[j] - mean;
         x = y;
     }
@@ -90,26 +79,52 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 
 /* ---- backward -------------------------------------------------------------------------------------------------- */
 
-/* x̂ of a group again, g x̂ summed with it, and g. */
-static void backward_group(const norm *n, const bo_op_call *call, size_t group, float *dgain, float *dbias)
+enum { STRIP = 1024 };
+
+/* The sums of g and g ∘ x over a group, and g = gain ∘ dy a strip at a time: x̂ is (x - mean) r. */
+typedef struct group_sums {
+    double level, along;
+} group_sums;
+
+static const float *strip_of(const norm *n, const bo_kernels *kernels, const float *dy, size_t first, size_t count,
+                             float room[STRIP])
 {
+    if (!n->gain) return dy + first;
+    kernels->product(count, dy + first, n->gain + first, false, room);
+    return room;
+}
+
+static group_sums sums_of(const norm *n, const bo_kernels *kernels, const float *x, const float *dy)
+{
+    group_sums sums = {0};
+    float room[STRIP];
+    for (size_t first = 0; first < n->width; first += STRIP) {
+        size_t count = n->width - first < STRIP ? n->width - first : STRIP;
+        const float *g = strip_of(n, kernels, dy, first, count, room);
+        sums.along += kernels->dot(count, g, x + first);
+        if (n->mean) sums.level += kernels->sum(count, g);
+    }
+    return sums;
+}
+
+static void backward_group(const norm *n, const bo_block *block, size_t group, float *dgain, float *dbias)
+{
+    const bo_op_call *call = block->call;
     size_t width = n->width, at = group * width;
-    const float *x = n->x + at, *dy = (const float *)call->dout[0] + at, *gain = n->gain;
-    float *dx = call->din[0] ? (float *)call->din[0] + at : NULL;
-    float rate = n->rate[group], mean = n->mean ? n->mean[group] : 0;
+    const float *x = n->x + at, *dy = (const float *)call->dout[0] + at;
+    float rate = n->rate[group], mean = n->mean ? n->mean[group] : 0, room[STRIP];
     for (size_t j = 0; dgain && j < width; j++) dgain[j] += dy[j] * ((x[j] - mean) * rate);
     for (size_t j = 0; dbias && j < width; j++) dbias[j] += dy[j];
-    if (!dx) return;
-    double along = 0, level = 0;
-    for (size_t j = 0; j < width; j++) {
-        float g = gain ? gain[j] * dy[j] : dy[j];
-        along += (double)(g * ((x[j] - mean) * rate));
-        level += (double)g;
-    }
-    float slope = (float)(along / (double)width), shift = n->mean ? (float)(level / (double)width) : 0;
-    for (size_t j = 0; j < width; j++) {
-        float g = gain ? gain[j] * dy[j] : dy[j];
-        bo_put(&dx[j], call->add[0], rate * (g - shift - (x[j] - mean) * rate * slope));
+    if (!call->din[0]) return;
+    float *dx = (float *)call->din[0] + at;
+    group_sums sums = sums_of(n, block->kernels, x, dy);
+    double along = (sums.along - (double)mean * sums.level) * (double)rate; /* Σ g ∘ x̂ */
+    float shift = (float)(sums.level / (double)width), slope = (float)(along / (double)width * (double)rate);
+    for (size_t first = 0; first < width; first += STRIP) {
+        size_t count = width - first < STRIP ? width - first : STRIP;
+        const float *g = strip_of(n, block->kernels, dy, first, count, room);
+        for (size_t j = 0; j < count; j++)
+            bo_put(&dx[first + j], call->add[0], rate * (g[j] - shift - (x[first + j] - mean) * slope));
     }
 }
 
@@ -130,7 +145,7 @@ static void backward_block(const bo_block *block)
         dgain = call->din[gain_input(&n)] && gain_input(&n) ? sums : NULL;
         dbias = call->din[bias_input(&n)] && bias_input(&n) ? sums + n.width : NULL;
     }
-    for (size_t g = block->first; g < block->end; g++) backward_group(&n, call, g, dgain, dbias);
+    for (size_t g = block->first; g < block->end; g++) backward_group(&n, block, g, dgain, dbias);
 }
 
 /* The blocks' sums of the gain (part 0) or the bias (part 1). */

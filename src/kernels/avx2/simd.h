@@ -222,6 +222,35 @@ static inline float v_largest(v x)
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
+static inline vi i_set(uint32_t x)
+{
+    return _mm256_set1_epi32((int)x);
+}
+
+/* x, x + 1, … lane by lane */
+static inline vi i_count(uint32_t x)
+{
+    return _mm256_add_epi32(i_set(x), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static inline vi i_xor(vi a, vi b)
+{
+    return _mm256_xor_si256(a, b);
+}
+
+/* The upper and the lower half of a factor, unsigned: even lanes, then odd ones. */
+static inline void i_multiply(vi a, uint32_t factor, vi *high, vi *low)
+{
+    vi f = i_set(factor), even = _mm256_mul_epu32(a, f), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), f);
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+
+static inline void i_store(uint32_t *p, vi x)
+{
+    _mm256_storeu_si256((__m256i *)p, x);
+}
+
 static inline d d_set(double x)
 {
     return _mm256_set1_pd(x);

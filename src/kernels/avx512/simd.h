@@ -198,6 +198,35 @@ static inline float v_largest(v x)
     return _mm512_reduce_max_ps(x);
 }
 
+static inline vi i_set(uint32_t x)
+{
+    return _mm512_set1_epi32((int)x);
+}
+
+/* x, x + 1, … lane by lane */
+static inline vi i_count(uint32_t x)
+{
+    return _mm512_add_epi32(i_set(x), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+
+static inline vi i_xor(vi a, vi b)
+{
+    return _mm512_xor_si512(a, b);
+}
+
+/* The upper and the lower half of a factor, unsigned: even lanes, then odd ones. */
+static inline void i_multiply(vi a, uint32_t factor, vi *high, vi *low)
+{
+    vi f = i_set(factor), even = _mm512_mul_epu32(a, f), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), f);
+    *high = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xaaaa, odd);
+    *low = _mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32));
+}
+
+static inline void i_store(uint32_t *p, vi x)
+{
+    _mm512_storeu_si512(p, x);
+}
+
 static inline d d_set(double x)
 {
     return _mm512_set1_pd(x);

@@ -54,6 +54,13 @@ double bo_ref_dot(size_t n, const float *x, const float *y)
     return sum;
 }
 
+double bo_ref_sum(size_t n, const float *x)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) sum += (double)x[i];
+    return sum;
+}
+
 void bo_ref_affine(size_t n, const float *x, const float *mean, const float *factor, float *y)
 {
     for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean[i]) * factor[i];

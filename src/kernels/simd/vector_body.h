@@ -237,6 +237,22 @@ double ISA(dot)(size_t n, const float *x, const float *y)
     return d_sum(d_add(d_add(sum0, sum1), d_add(sum2, sum3)));
 }
 
+double ISA(sum)(size_t n, const float *x)
+{
+    d sum0 = d_set(0.0), sum1 = d_set(0.0), sum2 = d_set(0.0), sum3 = d_set(0.0);
+    size_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        v low = v_load(x + i), high = v_load(x + i + LANES);
+        sum0 = d_add(sum0, d_low(low)), sum1 = d_add(sum1, d_high(low));
+        sum2 = d_add(sum2, d_low(high)), sum3 = d_add(sum3, d_high(high));
+    }
+    for (; i < n; i += LANES) {
+        v rest = n - i < LANES ? v_load_part(x + i, n - i) : v_load(x + i);
+        sum0 = d_add(sum0, d_low(rest)), sum1 = d_add(sum1, d_high(rest));
+    }
+    return d_sum(d_add(d_add(sum0, sum1), d_add(sum2, sum3)));
+}
+
 void ISA(affine)(size_t n, const float *x, const float *mean, const float *factor, float *y)
 {
     size_t i = 0;
