@@ -1,94 +1,89 @@
-/* Dropout: how many, which, and that backward drops the same. */
-#include "calls.h"
+/* Dropout's mask: how many it drops, that it is a function of seed, stream and place, and that these do not share it. */
+#include "harness.h"
 
-enum { ROWS = 300, COLUMNS = 201, COUNT = ROWS * COLUMNS };
+enum { ROWS = 251, COLUMNS = 64, COUNT = ROWS * COLUMNS };
 
-static test_call drop(bo_context *context, const bo_dropout_attributes *a, const bo_pass *pass, float *x)
+static double *mask_of(harness *h, double rate, uint64_t seed, uint64_t stream, size_t rows)
 {
-    test_call t = test_begin(BO_OP_DROPOUT, a);
-    t.call.pass = pass;
-    test_input(&t, x, BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
-    test_forward(context, &t, true);
-    return t;
+    bo_dropout_attributes attributes = {.rate = rate, .stream = stream};
+    op_case c = {.name = "dropout",
+                 .op = BO_OP_DROPOUT,
+                 .attributes = &attributes,
+                 .inputs = 1,
+                 .in = {{.rows = rows, .columns = COLUMNS}},
+                 .pass = {.training = true, .seed = seed}};
+    return harness_mask(h, h->backend->ops[BO_OP_DROPOUT], &c);
 }
 
-/* The share that is dropped is within 5 deviations of the rate, over all and at each place of a group of 64 (a place is
- * seen by COUNT / 64 = 942 elements). */
-static void share_is_the_rate(void **state)
+/* Correlation of what two masks drop, `shift` places apart, in deviations of what independent masks have. */
+static double correlation(const double *a, const double *b, size_t shift, double rate)
+{
+    double sum = 0;
+    for (size_t i = 0; i + shift < COUNT; i++) sum += (a[i] - (1 - rate)) * (b[i + shift] - (1 - rate));
+    return sum / (rate * (1 - rate) * sqrt((double)(COUNT - shift)));
+}
+
+/* Five deviations: one draw in two million is further off. */
+static void drops_as_many_as_it_should(void **state)
 {
     (void)state;
-    bo_context *context = test_context(2);
-    const double rates[] = {0.01, 0.1, 0.5, 0.9};
-    float *x = test_floats(COUNT, 1);
-    for (size_t r = 0; r < 4; r++) {
-        bo_dropout_attributes a = {.rate = rates[r], .stream = r};
-        test_call t = drop(context, &a, &(bo_pass){.training = true, .seed = 3}, x);
-        size_t all = 0, places[64] = {0};
-        for (size_t i = 0; i < COUNT; i++) {
-            float y = test_out(&t)[i];
-            assert_true(y == 0 || y == (float)(1 / (1 - rates[r])));
-            all += y == 0, places[i % 64] += y == 0;
+    static const double rates[] = {0.05, 0.1, 0.3, 0.5, 0.9};
+    harness h;
+    harness_begin(&h);
+    for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
+        double *mask = mask_of(&h, rates[r], 5, 1, ROWS), dropped = COUNT;
+        for (size_t i = 0; i < COUNT; i++) dropped -= mask[i];
+        assert_close(dropped, rates[r] * COUNT, 5 * sqrt(rates[r] * (1 - rates[r]) * COUNT));
+        for (size_t column = 0; column < COLUMNS; column++) { /* in every column too */
+            double in_column = ROWS;
+            for (size_t row = 0; row < ROWS; row++) in_column -= mask[row * COLUMNS + column];
+            assert_close(in_column, rates[r] * ROWS, 5 * sqrt(rates[r] * (1 - rates[r]) * ROWS));
         }
-        double deviation = sqrt(rates[r] * (1 - rates[r]));
-        assert_close((double)all / COUNT, rates[r], 5 * deviation / sqrt(COUNT));
-        for (size_t p = 0; p < 64; p++)
-            assert_close((double)places[p] / (COUNT / 64.0), rates[r], 5 * deviation / sqrt(COUNT / 64.0) + 2e-3);
-        test_end(&t);
+        free(mask);
     }
-    free(x);
-    bo_context_destroy(context);
+    harness_end(&h);
 }
 
-static size_t agreements(const test_call *a, const test_call *b)
-{
-    size_t alike = 0;
-    for (size_t i = 0; i < COUNT; i++) alike += test_out(a)[i] == test_out(b)[i];
-    return alike;
-}
-
-/* Another seed or stream drops others: with rate 1/2 half of the elements agree, give or take 5 deviations. */
-static void seed_and_stream_choose(void **state)
+static void seeds_and_streams_share_nothing(void **state)
 {
     (void)state;
-    bo_context *context = test_context(2);
-    float *x = test_floats(COUNT, 1);
-    bo_dropout_attributes a = {.rate = 0.5, .stream = 1}, other = {.rate = 0.5, .stream = 2};
-    const bo_pass pass = {.training = true, .seed = 3}, later = {.training = true, .seed = 4};
-    test_call first = drop(context, &a, &pass, x), same = drop(context, &a, &pass, x);
-    test_call seed = drop(context, &a, &later, x), stream = drop(context, &other, &pass, x);
-    assert_int_equal(agreements(&first, &same), COUNT);
-    assert_close((double)agreements(&first, &seed), 0.5 * COUNT, 2.5 * sqrt(COUNT));
-    assert_close((double)agreements(&first, &stream), 0.5 * COUNT, 2.5 * sqrt(COUNT));
-    test_backward(context, &first, NULL, false);
-    assert_memory_equal(first.call.din[0], test_out(&first), test_out_bytes(&first)); /* x and dout are ones */
-    test_backward(context, &first, NULL, true);
-    for (size_t i = 0; i < COUNT; i++) assert_true(((float *)first.call.din[0])[i] == 1 + test_out(&first)[i]);
-    test_end(&first), test_end(&same), test_end(&seed), test_end(&stream);
-    free(x);
-    bo_context_destroy(context);
+    harness h;
+    harness_begin(&h);
+    double *mask = mask_of(&h, 0.5, 5, 1, ROWS), *same = mask_of(&h, 0.5, 5, 1, ROWS);
+    double *others[] = {mask_of(&h, 0.5, 6, 1, ROWS), mask_of(&h, 0.5, 5, 2, ROWS), mask_of(&h, 0.5, 1, 5, ROWS),
+                        mask_of(&h, 0.5, 5 + (1ULL << 32), 1, ROWS), mask_of(&h, 0.5, 5, 1 + (1ULL << 32), ROWS)};
+    assert_memory_equal(mask, same, COUNT * sizeof *mask);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        for (size_t shift = 0; shift < 4; shift++)
+            if (fabs(correlation(mask, others[i], shift, 0.5)) > 5) fail_msg("mask %zu follows the first", i);
+        free(others[i]);
+    }
+    for (size_t shift = 1; shift < 200; shift++) /* neighbours, and rows */
+        if (fabs(correlation(mask, mask, shift, 0.5)) > 5) fail_msg("a mask repeats itself after %zu places", shift);
+    free(mask);
+    free(same);
+    harness_end(&h);
 }
 
-static void identity_without_training(void **state)
+/* A place keeps its fate when rows are added behind it. */
+static void a_place_is_a_place(void **state)
 {
     (void)state;
-    bo_context *context = test_context(2);
-    float *x = test_normals(COUNT, 1), *dout = test_normals(COUNT, 2);
-    bo_dropout_attributes a = {.rate = 0.5};
-    test_call t = drop(context, &a, &no_pass, x);
-    assert_memory_equal(test_out(&t), x, test_out_bytes(&t));
-    test_backward(context, &t, dout, false);
-    assert_memory_equal(t.call.din[0], dout, test_out_bytes(&t));
-    test_end(&t);
-    free(x), free(dout);
-    bo_context_destroy(context);
+    harness h;
+    harness_begin(&h);
+    double *mask = mask_of(&h, 0.5, 5, 1, ROWS), *fewer = mask_of(&h, 0.5, 5, 1, 7);
+    assert_memory_equal(mask, fewer, 7 * COLUMNS * sizeof *mask);
+    free(mask);
+    free(fewer);
+    harness_end(&h);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(share_is_the_rate),
-        cmocka_unit_test(seed_and_stream_choose),
-        cmocka_unit_test(identity_without_training),
+        cmocka_unit_test(drops_as_many_as_it_should),
+        cmocka_unit_test(seeds_and_streams_share_nothing),
+        cmocka_unit_test(a_place_is_a_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
