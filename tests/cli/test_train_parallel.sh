@@ -1,0 +1,93 @@
+# Training on ranks of mpirun: the curve and the weights of one process to rounding, the same bits every time, and a rank
+# that is killed ends the run, which its checkpoint continues to the same bits.
+[ -n "${MPIEXEC:-}" ] || exit 77
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_base_warn_component_unused=0
+OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_btl_base_warn_component_unused
+export OMPI_MCA_btl_vader_single_copy_mechanism
+ranks() {
+    number=$1
+    shift
+    "$MPIEXEC" -n "$number" --oversubscribe "$@"
+}
+ranks 2 true >/dev/null 2>&1 || { echo "mpirun does not work here" >&2; exit 77; }
+
+# Words with some order among their letters.
+awk 'BEGIN { srand(7); split("the of and to in a that it was he for on are with as his they at be this", w, " ")
+    for (i = 0; i < 9000; i++) printf "%s%s", w[1 + int(rand() * rand() * 20)], i % 11 == 10 ? ".\n" : " " }' >text.txt
+model="--data text.txt --layers 2 --width 32 --heads 2 --context 32 --batch 8 --seed 3 --threads 1 --quiet"
+
+losses() {
+    sed -n 's/.*"loss": *\([-0-9.e+]*\).*"valid_loss": *\([-0-9.e+a-z]*\).*/\1 \2/p' "$1/metrics.jsonl"
+}
+# numbers DIR: the weights, in the order of the file
+numbers() {
+    header=$(od -An -tu8 -N8 "$1/model.safetensors")
+    od -An -v -tf4 -w4 -j$((8 + header)) "$1/model.safetensors"
+}
+# close A B MOST: lines of numbers that differ by at most MOST
+close() {
+    [ -s "$1" ] && [ "$(wc -l <"$1")" = "$(wc -l <"$2")" ] && paste "$1" "$2" | awk -v most="$3" '
+        { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d < 0) d = -d; if (!(d <= most)) bad++ } }
+        END { exit bad > 0 }'
+}
+
+# One batch, however many take it. A sum in another order differs by some 1e-7, which SGD at its rate of 0.1 makes up to a
+# thousand times larger in 20 steps.
+# shellcheck disable=SC2086
+check() {
+    optim=$1
+    shift
+    run="$model --optim $optim --steps 20 --eval-every 5"
+    succeeds "$BOCHNER" train $run --out one_$optim
+    losses one_$optim >one.losses
+    numbers one_$optim >one.weights
+    [ "$(wc -l <one.losses)" -ge 4 ] || complain "one process reports $(wc -l <one.losses) losses"
+    for number in "$@"; do
+        succeeds ranks "$number" "$BOCHNER" train $run --out "$optim$number"
+        losses "$optim$number" >ranks.losses
+        numbers "$optim$number" >ranks.weights
+        close one.losses ranks.losses 1e-4 || complain "$optim, $number ranks: another curve: $(paste one.losses ranks.losses)"
+        close one.weights ranks.weights 1e-3 || complain "$optim, $number ranks: other weights than one process"
+    done
+    succeeds ranks 2 "$BOCHNER" train $run --out again_$optim
+    cmp -s ${optim}2/model.safetensors again_$optim/model.safetensors ||
+        complain "$optim: two ranks give other bits the second time"
+}
+check sgd 2 4
+check muon 2
+
+# A batch that cannot be split is refused, once.
+# shellcheck disable=SC2086
+ranks 3 "$BOCHNER" train $model --steps 5 --out odd >out 2>err && complain "8 sequences on 3 ranks succeed"
+grep -q "3 ranks" err || complain "a batch for 3 ranks is not explained: $(head -c 300 err)"
+
+# A rank is killed in the middle.
+run="$model --steps 200 --eval-every 200 --checkpoint-every 10"
+# shellcheck disable=SC2086
+succeeds ranks 2 "$BOCHNER" train $run --out whole
+# shellcheck disable=SC2086
+ranks 2 "$BOCHNER" train $run --out killed >out 2>err &
+job=$!
+victim=
+tries=0
+while [ $tries -lt 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.05
+    victim=$(pgrep -f "train --data text.txt.*killed" | while read -r p; do
+        grep -qz '^OMPI_COMM_WORLD_RANK=1$' /proc/"$p"/environ 2>/dev/null && echo "$p"
+    done | head -1)
+    [ -n "$victim" ] && [ -n "$(ls killed/checkpoints 2>/dev/null)" ] && break
+done
+if [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null; then
+    wait $job && complain "a killed rank goes unnoticed"
+    grep -q "another rank of the job ended" err || complain "the survivor says nothing: $(head -c 500 err)"
+    [ -n "$(ls killed/checkpoints)" ] || complain "a killed rank left no checkpoint"
+    succeeds ranks 2 "$BOCHNER" train --resume --out killed --quiet
+    cmp -s whole/model.safetensors killed/model.safetensors || complain "a run resumed after a killed rank has other weights"
+else
+    wait $job
+    complain "no rank was found to kill"
+fi
+finish
