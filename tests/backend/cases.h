@@ -77,6 +77,9 @@ static inline void cases_position(op_visitor visit, void *user)
                             {.rows = 200, .columns = 24}},
                      .large = true};
         visit(user, &c);
+        c.name = CASE_NAME("wide positions, kind %d", kind);
+        c.in[0].rows = c.in[1].rows = 3, c.in[0].columns = c.in[2].columns = 603;
+        visit(user, &c);
     }
 }
 
@@ -111,6 +114,10 @@ static inline void cases_rope(op_visitor visit, void *user)
                      .inputs = 2,
                      .in = {{.rows = 515, .columns = 66}, {.law = LAW_BELOW, .rows = 515, .columns = 1, .a = 70000}},
                      .large = true};
+        visit(user, &c);
+        attributes = (bo_rope_attributes){.dim = 602, .layout = (bo_rope_layout)layout};
+        c.name = CASE_NAME("rope of a wide head, layout %d", layout);
+        c.in[0].rows = c.in[1].rows = 3, c.in[0].columns = 602;
         visit(user, &c);
     }
 }
