@@ -53,6 +53,14 @@ static bo_status check_lengths(bo_context *context, const bo_op_call *call, cons
     return BO_OK;
 }
 
+/* Every sequence has one token. */
+static bool is_step(const bo_op_call *call, const bo_attention_shape *shape)
+{
+    for (size_t s = 0; shape->lengths && s < shape->sequences; s++)
+        if (shape->lengths[s] != 1) return false;
+    return shape->sequences == call->in[0].rows;
+}
+
 /* The layer's states, one a sequence; NULL: none. */
 static void *const *states_of(const bo_op_call *call, const bo_attention_shape *shape)
 {
@@ -145,7 +153,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     BO_TRY(calibrate(context, call, &shape, &in));
     bo_work work = work_of(context, call, false);
     void *const *states = states_of(call, &shape);
-    if (states && shape.sequences == call->in[0].rows)
+    if (states && is_step(call, &shape))
         return bo_attention_step_in(context, a->attention, shape.sequences, &in, states, out, &work);
     return bo_attention_forward_in(context, a->attention, &shape, &in, (const void *const *)states, states, out,
                                    call->saved, &work);

@@ -24,11 +24,11 @@ static loss loss_of(const bo_op_call *call)
 
 /* ---- losses of single elements ---------------------------------------------------------------------------------- */
 
-/* Up to BO_STRIP of them. BCE is log(1 + exp(p)) - p t = max(p, 0) - p t + log(1 + exp(-|p|)). */
-static double strip_loss(bo_loss_kind kind, const bo_kernels *kernels, size_t count, const float *p, const float *t)
+/* Up to BO_STRIP of them, in room for as many. BCE is log(1 + exp(p)) - p t = max(p, 0) - p t + log(1 + exp(-|p|)). */
+static double strip_loss(bo_loss_kind kind, const bo_kernels *kernels, size_t count, const float *p, const float *t,
+                         float *rest)
 {
     double sum = 0;
-    float rest[BO_STRIP];
     switch (kind) {
     case BO_LOSS_KIND_MSE:
         for (size_t i = 0; i < count; i++) rest[i] = p[i] - t[i];
@@ -49,9 +49,10 @@ static void elements_forward(const bo_block *block)
 {
     loss l = loss_of(block->call);
     double sum = 0;
+    float rest[BO_STRIP];
     for (size_t i = block->first; i < block->end; i += BO_STRIP) {
         size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
-        sum += strip_loss(l.kind, block->kernels, count, l.p + i, l.t + i);
+        sum += strip_loss(l.kind, block->kernels, count, l.p + i, l.t + i, rest);
     }
     ((double *)block->call->scratch)[block->index] = sum;
 }
