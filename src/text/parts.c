@@ -33,6 +33,7 @@ bo_status bo_parts_make(bo_context *context, const bo_documents *documents, bool
             bo_status status = add(context, out, (bo_part){text, length, d, length == left});
             if (status != BO_OK) {
                 bo_free(out->items);
+                *out = (bo_parts){0};
                 return status;
             }
             text += length;

@@ -1,35 +1,20 @@
 /* Batches: every window once an epoch, other offsets in the next, any part of any step by itself, runs of documents. */
-#include "testing.h"
+#include "texts.h"
 #include "text/permutation.h"
-
-#include <bochner/text.h>
-#include <unistd.h>
-
-enum { MOST = 1 << 16 };
 
 typedef struct setting {
     bo_context *context;
     bo_tokenizer *tokenizer;
     bo_corpus *corpus;
-    char path[64];
 } setting;
 
-static void write_text(const char *path, const char *text, size_t length)
+static setting open_setting(void **state, const char *text, size_t length, const char *separator)
 {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_true(fwrite(text, 1, length, file) == length);
-    assert_int_equal(fclose(file), 0);
-}
-
-static setting open_setting(const char *text, size_t length, const char *separator)
-{
-    setting s = {.context = test_context(1)};
-    snprintf(s.path, sizeof s.path, "test-batches-%ld.txt", (long)getpid());
-    write_text(s.path, text, length);
-    const char *paths[] = {s.path};
+    test_folder *f = *state;
+    setting s = {.context = f->context};
+    const char *path = test_write(f, "text.txt", text, length);
     assert_ok(s.context, bo_tokenizer_bytes(s.context, &s.tokenizer));
-    bo_corpus_desc desc = {.paths = paths, .path_count = 1, .tokenizer = s.tokenizer, .separator = separator};
+    bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = s.tokenizer, .separator = separator};
     assert_ok(s.context, bo_corpus_open(s.context, &desc, &s.corpus));
     return s;
 }
@@ -38,8 +23,6 @@ static void close_setting(setting *s)
 {
     bo_corpus_close(s->corpus);
     bo_tokenizer_destroy(s->tokenizer);
-    bo_context_destroy(s->context);
-    unlink(s->path);
 }
 
 /* Text whose four bytes from any place on tell the place: 7-bit digits of it. */
@@ -93,11 +76,10 @@ static void test_permutation_is_uniform(void **state)
 
 static void test_epochs(void **state)
 {
-    (void)state;
     enum { LENGTH = 5003, CONTEXT = 16, BATCH = 4, EPOCHS = 5 };
     static char text[LENGTH];
     number_text(text, LENGTH);
-    setting s = open_setting(text, LENGTH, NULL);
+    setting s = open_setting(state, text, LENGTH, NULL);
     bo_batches_desc desc = {.corpus = s.corpus, .context = CONTEXT, .batch = BATCH, .seed = 11};
     const uint64_t windows = bo_batches_windows(&desc);
     assert_int_equal(windows, (LENGTH - CONTEXT) / CONTEXT);
@@ -135,11 +117,10 @@ static void test_epochs(void **state)
 /* A step of two parts is the same sequences as that of one, and so is every sequence asked for by itself. */
 static void test_parts(void **state)
 {
-    (void)state;
     enum { LENGTH = 3000, CONTEXT = 8, BATCH = 6 };
     static char text[LENGTH];
     number_text(text, LENGTH);
-    setting s = open_setting(text, LENGTH, NULL);
+    setting s = open_setting(state, text, LENGTH, NULL);
     bo_batches_desc desc = {.corpus = s.corpus, .context = CONTEXT, .batch = BATCH, .seed = 2};
     for (uint64_t step = 0; step < 100; step += 33) {
         int32_t whole[2][BATCH * CONTEXT], part[2][BATCH * CONTEXT];
@@ -163,10 +144,9 @@ static void test_parts(void **state)
 
 static void test_documents(void **state)
 {
-    (void)state;
     enum { CONTEXT = 10, BATCH = 3 };
     static const char text[] = "aaa|bb|c|ddddddddddddddddddd|ee|ffff|ggggggg|hhhhhhhhhhhhhhh|ii";
-    setting s = open_setting(text, sizeof text - 1, "|");
+    setting s = open_setting(state, text, sizeof text - 1, "|");
     assert_int_equal(bo_corpus_documents(s.corpus), 9);
     bo_batches_desc desc = {.corpus = s.corpus, .context = CONTEXT, .batch = BATCH, .seed = 5, .documents = true};
     for (uint64_t step = 0; step < 40; step++) {
@@ -199,8 +179,7 @@ static void test_documents(void **state)
 
 static void test_refusals(void **state)
 {
-    (void)state;
-    setting s = open_setting("0123456789", 10, NULL);
+    setting s = open_setting(state, "0123456789", 10, NULL);
     bo_batches_desc desc = {.corpus = s.corpus, .context = 10, .batch = 2};
     assert_fails(s.context, BO_INVALID, "10 tokens, fewer than the 11", bo_batches_check(s.context, &desc));
     desc.context = 9;
@@ -222,10 +201,11 @@ static void test_refusals(void **state)
 
 int main(void)
 {
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_permutation), cmocka_unit_test(test_permutation_is_uniform),
-        cmocka_unit_test(test_epochs),      cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_documents),   cmocka_unit_test(test_refusals),
+        WITH_FOLDER(test_epochs),           WITH_FOLDER(test_parts),
+        WITH_FOLDER(test_documents),        WITH_FOLDER(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

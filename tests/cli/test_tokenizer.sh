@@ -1,0 +1,73 @@
+# A tokenizer from text to ids and back, the numbers it prints, JSON lines and gzip, and what it says to wrong use.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+awk 'BEGIN { srand(3); split("the quick brown fox jumps over a lazy dog and naïve cafés — 東京 don'"'"'t", w, " ");
+    for (i = 0; i < 20000; i++) printf "%s%s", w[1 + int(13 * rand() * rand())], i % 17 ? " " : ".\n" }' >text.txt
+
+succeeds "$BOCHNER" tokenizer train text.txt --vocab 300 --out tokenizer.json
+grep -q "Vocabulary  300: 256 bytes, 43 merges, 1 special" out || complain "the report: $(cat out)"
+grep -q '"<|endoftext|>": 0' tokenizer.json || complain "no special token in the file"
+succeeds "$BOCHNER" tokenizer train text.txt --vocab 300 --out again.json --threads 1 --json
+cmp -s tokenizer.json again.json || complain "the number of threads changes the tokenizer"
+[ "$(field out vocab)" = 300 ] || complain "--json: $(cat out)"
+expect "bytes a token" "$(awk "BEGIN { print $(field out bytes) / $(field out tokens) }")" '>' 3
+
+# Text comes back byte for byte, whatever the bytes; a list of JSON is ids, too.
+"$BOCHNER" tokenizer encode tokenizer.json <text.txt >ids && "$BOCHNER" tokenizer decode tokenizer.json <ids | cmp - text.txt ||
+    complain "text did not come back"
+head -c 5000 "$BOCHNER" >binary
+"$BOCHNER" tokenizer encode tokenizer.json --json <binary >ids.json && "$BOCHNER" tokenizer decode tokenizer.json <ids.json |
+    cmp - binary || complain "bytes did not come back"
+printf 'the the' | "$BOCHNER" tokenizer encode tokenizer.json --json >out
+grep -qE '^\[[0-9]+, [0-9]+\]$' out || complain "the list: $(cat out)"
+printf 'a<|endoftext|>' | "$BOCHNER" tokenizer encode tokenizer.json >out
+[ "$(awk '{ print NF, $NF }' out)" = "2 0" ] || complain "the special token: $(cat out)"
+printf 'a<|endoftext|>' | "$BOCHNER" tokenizer encode tokenizer.json --plain >out
+[ "$(awk '{ print (NF > 5) }' out)" = 1 ] || complain "--plain: $(cat out)"
+[ -z "$("$BOCHNER" tokenizer encode tokenizer.json </dev/null)" ] || complain "nothing has ids"
+mkdir model && cp tokenizer.json model
+echo 'over a dog' | "$BOCHNER" tokenizer encode model | "$BOCHNER" tokenizer decode model --json >out
+[ "$(field out text)" = 'over a dog\n' ] || complain "decode --json: $(cat out)"
+
+# The reference's tokenizer and its first case.
+printf ' leading and trailing ' | "$BOCHNER" tokenizer encode "$BOCHNER_SOURCE/tests/data/gpt2-tiny" >out
+[ "$(cat out)" = "980 341 299 297 257 359 418 299 221" ] || complain "the reference's ids: $(cat out)"
+
+# JSON lines and gzip teach the same as text.
+awk '{ gsub(/"/, "\\\""); printf "%s%s", (NR > 1) ? "\\n" : "{\"text\": \"", $0 } END { print "\"}" }' text.txt >text.jsonl
+gzip -k text.txt
+for file in text.jsonl text.txt.gz; do
+    succeeds "$BOCHNER" tokenizer train $file --vocab 300 --out other.json
+    cmp -s tokenizer.json other.json || complain "$file teaches something else"
+done
+succeeds "$BOCHNER" tokenizer train text.txt --vocab 290 --no-special --pattern '[^\n]+' --least 5 --out other.json
+grep -q '"Regex"' other.json || complain "the pattern is not in the file"
+succeeds "$BOCHNER" tokenizer train text.txt --vocab 60000 --out other.json
+grep -q "more text would fill it" err || complain "a vocabulary that was not filled: $(cat err)"
+
+# Wrong use and wrong files.
+fails 2 "train, encode or decode" "$BOCHNER" tokenizer
+fails 2 "did you mean encode" "$BOCHNER" tokenizer encod tokenizer.json
+fails 2 "files of text" "$BOCHNER" tokenizer train --out x.json
+fails 2 "--out" "$BOCHNER" tokenizer train text.txt
+fails 2 "would replace" "$BOCHNER" tokenizer train text.txt --out text.txt
+fails 2 "--vocab|256" "$BOCHNER" tokenizer train text.txt --vocab 12 --out x.json
+fails 2 "tokenizer.json, or a folder" "$BOCHNER" tokenizer encode
+fails 2 "standard input" "$BOCHNER" tokenizer encode tokenizer.json text.txt
+fails 1 "nowhere.txt" "$BOCHNER" tokenizer train nowhere.txt --out x.json
+: >empty.txt
+fails 1 "empty.txt|no text" "$BOCHNER" tokenizer train empty.txt --out x.json
+echo '{"body": "x"}' >bad.jsonl
+fails 1 "bad.jsonl, line 1|text" "$BOCHNER" tokenizer train bad.jsonl --out x.json
+fails 1 "regular expression|(" "$BOCHNER" tokenizer train text.txt --pattern '(' --out x.json
+[ -e x.json ] && complain "a failed command left a file"
+echo '{}' >empty.json
+fails 1 "empty.json|model" "$BOCHNER" tokenizer encode empty.json
+mkdir nothing
+fails 1 "neither" "$BOCHNER" tokenizer encode nothing
+echo "1 2 300" >ids
+fails 1 "word 3|300|299" sh -c '"$BOCHNER" tokenizer decode tokenizer.json <ids'
+echo "1 two" >ids
+fails 1 "word 2|two" sh -c '"$BOCHNER" tokenizer decode tokenizer.json <ids'
+echo "1 -2" >ids
+fails 1 "word 2|-2" sh -c '"$BOCHNER" tokenizer decode tokenizer.json <ids'
+finish

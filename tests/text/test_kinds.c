@@ -1,0 +1,290 @@
+/* Parts of a tokenizer.json: normalizers, pre-tokenizers, decoders, templates, fallback; and files that lie. */
+#include "texts.h"
+
+/* A tokenizer whose words are these (separated by |): a word among them is one token, what is not falls into "?". */
+static bo_tokenizer *word_tokenizer(bo_context *context, const char *normalizer, const char *splitter,
+                                    const char *words)
+{
+    char json[4096], vocab[2048] = "\"?\": 0", copy[1024], *rest;
+    snprintf(copy, sizeof copy, "%s", words);
+    size_t id = 1;
+    for (char *word = strtok_r(copy, "|", &rest); word; word = strtok_r(NULL, "|", &rest)) {
+        char entry[128], quoted[64];
+        snprintf(quoted, sizeof quoted, "\"%s\"", word);
+        if (strstr(vocab, quoted)) continue;
+        snprintf(entry, sizeof entry, ", %s: %zu", quoted, id++);
+        strcat(vocab, entry);
+    }
+    snprintf(
+        json, sizeof json,
+        "{\"normalizer\": %s, \"pre_tokenizer\": %s, \"decoder\": {\"type\": \"Fuse\"}, \"model\": {\"type\": \"BPE\", "
+        "\"unk_token\": \"?\", \"fuse_unk\": true, \"ignore_merges\": true, \"vocab\": {%s}, \"merges\": []}}",
+        normalizer, splitter, vocab);
+    return test_parse(context, json);
+}
+
+static void expect_words(test_folder *f, const char *normalizer, const char *splitter, const char *text,
+                         const char *expected)
+{
+    bo_tokenizer *tokenizer = word_tokenizer(f->context, normalizer, splitter, expected);
+    expect_pieces(f->context, tokenizer, text, expected);
+    bo_tokenizer_destroy(tokenizer);
+}
+
+/* The example of Hugging Face's documentation. */
+static void test_behaviours(void **state)
+{
+    test_folder *f = *state;
+    static const char *const cases[][2] = {
+        {"Removed", "the|final|countdown"},
+        {"Isolated", "the|-|final|-|-|countdown"},
+        {"MergedWithPrevious", "the-|final-|-|countdown"},
+        {"MergedWithNext", "the|-final|-|-countdown"},
+        {"Contiguous", "the|-|final|--|countdown"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int regex = 0; regex < 2; regex++) {
+            char splitter[256];
+            snprintf(splitter, sizeof splitter,
+                     "{\"type\": \"Split\", \"pattern\": {\"%s\": \"-\"}, \"behavior\": \"%s\", \"invert\": false}",
+                     regex ? "Regex" : "String", cases[i][0]);
+            expect_words(f, "null", splitter, "the-final--countdown", cases[i][1]);
+        }
+    expect_words(
+        f, "null",
+        "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a-z]+\"}, \"behavior\": \"Removed\", \"invert\": true}",
+        "the-final--countdown", "the|final|countdown");
+}
+
+static void test_splitters(void **state)
+{
+    test_folder *f = *state;
+    expect_words(f, "null", "{\"type\": \"Digits\", \"individual_digits\": true}", "ab123c", "ab|1|2|3|c");
+    expect_words(f, "null", "{\"type\": \"Digits\", \"individual_digits\": false}", "ab123c", "ab|123|c");
+    expect_words(f, "null", "{\"type\": \"Whitespace\"}", "Hey friend!  How", "Hey|friend|!|How");
+    expect_words(f, "null", "{\"type\": \"WhitespaceSplit\"}", "Hey friend!  How", "Hey|friend!|How");
+    expect_words(f, "null",
+                 "{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"always\", \"split\": true}",
+                 "Hey my", "▁Hey|▁my");
+    expect_words(f, "null",
+                 "{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"never\", \"split\": true}",
+                 "Hey  my", "Hey|▁|▁my");
+    expect_words(f, "null",
+                 "{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"add_prefix_space\": true, \"split\": false}",
+                 "Hey my", "▁Hey▁my");
+    expect_words(f, "null",
+                 "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"WhitespaceSplit\"}, {\"type\": \"Digits\", "
+                 "\"individual_digits\": true}]}",
+                 "a1 22b", "a|1|2|2|b");
+}
+
+static void test_normalizers(void **state)
+{
+    test_folder *f = *state;
+    static const char space[] = "{\"type\": \"WhitespaceSplit\"}";
+    expect_words(f, "{\"type\": \"Lowercase\"}", space, "HeLLo \xc3\x84", "hello|\xc3\xa4");
+    expect_words(f, "{\"type\": \"NFC\"}", space, "e\xcc\x81", "\xc3\xa9");
+    expect_words(f, "{\"type\": \"NFD\"}", space, "\xc3\xa9", "e\xcc\x81");
+    expect_words(f, "{\"type\": \"NFKC\"}", space, "\xef\xac\x81n", "fin");
+    expect_words(f, "{\"type\": \"NFKD\"}", space, "\xef\xac\x81\xc3\xa9", "fie\xcc\x81");
+    expect_words(f, "{\"type\": \"Prepend\", \"prepend\": \"_\"}", space, "a b", "_a|b");
+    expect_words(f, "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"[0-9]+\"}, \"content\": \"N\"}", space,
+                 "a12 3b", "aN|Nb");
+    expect_words(f, "{\"type\": \"Strip\", \"strip_left\": true, \"strip_right\": true}", "null", "  a b \n", "a b");
+    expect_words(f, "{\"type\": \"Strip\", \"strip_left\": true, \"strip_right\": false}", "null", "  a ", "a ");
+    expect_words(f, "{\"type\": \"Strip\", \"strip_left\": false, \"strip_right\": true}", "null", " a  ", " a");
+    expect_words(
+        f,
+        "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Lowercase\"}, {\"type\": \"Replace\", \"pattern\": "
+        "{\"String\": \"x\"}, \"content\": \"yy\"}]}",
+        space, "aXb xx", "ayyb|yyyy");
+}
+
+/* ---- a Llama in small ----------------------------------------------------------------------------------------------- */
+
+static const char llama[] =
+    "{\"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", \"special\": true}, {\"id\": 2, \"content\": \"</s>\", "
+    "\"special\": "
+    "true}], \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"▁\"}, "
+    "{\"type\": "
+    "\"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"▁\"}]}, \"pre_tokenizer\": null, "
+    "\"post_processor\": "
+    "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\", \"type_id\": 0}}, "
+    "{\"Sequence\": "
+    "{\"id\": \"A\", \"type_id\": 0}}], \"special_tokens\": {\"<s>\": {\"id\": \"<s>\", \"ids\": [1], \"tokens\": "
+    "[\"<s>\"]}}}, "
+    "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"▁\"}, "
+    "\"content\": \" \"}, {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \" "
+    "\", "
+    "\"start\": 1, \"stop\": 0}]}, \"model\": {\"type\": \"BPE\", \"unk_token\": \"<unk>\", \"fuse_unk\": true, "
+    "\"byte_fallback\": true, \"vocab\": {\"<unk>\": 0, \"<s>\": 1, \"</s>\": 2, \"<0xC3>\": 3, \"<0xA9>\": 4, "
+    "\"<0x0A>\": 5, "
+    "\"▁\": 6, \"a\": 7, \"b\": 8, \"▁a\": 9, \"ab\": 10, \"▁ab\": 11, \"▁▁\": 12}, \"merges\": [\"▁ a\", [\"a\", "
+    "\"b\"], "
+    "\"▁a b\", [\"▁\", \"▁\"]]}}";
+
+static void expect_ids(test_folder *f, const bo_tokenizer *tokenizer, const char *text, size_t count,
+                       const int32_t *ids)
+{
+    bo_ids got = test_encode(f->context, tokenizer, text, strlen(text));
+    assert_int_equal(got.count, count);
+    assert_memory_equal(got.items, ids, count * sizeof *ids);
+    bo_ids_free(&got);
+}
+
+static void test_llama(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *tokenizer = test_parse(f->context, llama);
+    assert_int_equal(bo_tokenizer_end(tokenizer), 2);
+    expect_ids(f, tokenizer, "ab b", 3, (int32_t[]){11, 6, 8}); /* ▁ab ▁ b: (▁, a) has the lowest rank, then (▁a, b) */
+    expect_ids(f, tokenizer, "b  ab", 4, (int32_t[]){6, 8, 6, 11});
+    expect_ids(f, tokenizer, "b  b", 4, (int32_t[]){6, 8, 12, 8});
+    expect_ids(f, tokenizer, "\xc3\xa9", 3, (int32_t[]){6, 3, 4});        /* byte by byte */
+    expect_ids(f, tokenizer, "a\xc3", 2, (int32_t[]){9, 3});              /* also what is no character */
+    expect_ids(f, tokenizer, "azz\n", 3, (int32_t[]){9, 0, 5});           /* z has no byte token: unknown, and fused */
+    expect_ids(f, tokenizer, "<s>a</s>b", 5, (int32_t[]){1, 9, 2, 6, 8}); /* the prefix is put before every stretch */
+    bo_ids ids = test_encode(f->context, tokenizer, "a", 1);
+    assert_ok(f->context, bo_tokenizer_frame(f->context, tokenizer, &ids));
+    assert_int_equal(ids.count, 2);
+    assert_int_equal(ids.items[0], 1);
+    bo_ids_free(&ids);
+    expect_round_trip(f->context, tokenizer, "ab b", 4); /* the blank that was put before it is taken off */
+    expect_round_trip(f->context, tokenizer, " a\xc3\xa9", 4);
+    expect_round_trip(f->context, tokenizer, "", 0);
+    bo_tokenizer_destroy(tokenizer);
+}
+
+static void test_added(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *tokenizer = test_parse(
+        f->context, "{\"added_tokens\": [{\"id\": 3, \"content\": \"<m>\", \"lstrip\": true}, {\"id\": 4, \"content\": "
+                    "\"<m><n>\"}, {\"id\": 5, \"content\": \"<r>\", \"rstrip\": true}], \"model\": {\"type\": \"BPE\", "
+                    "\"vocab\": {\"a\": 0, \" \": 1, \"b\": 2}, \"merges\": []}}");
+    assert_int_equal(bo_tokenizer_vocab(tokenizer), 6);
+    expect_ids(f, tokenizer, "a  <m> b", 4, (int32_t[]){0, 3, 1, 2});  /* takes the blanks before it */
+    expect_ids(f, tokenizer, "a <m><n>b", 4, (int32_t[]){0, 1, 4, 2}); /* the longest */
+    expect_ids(f, tokenizer, "a <r>  b", 4, (int32_t[]){0, 1, 5, 2});
+    expect_ids(f, tokenizer, "a<m", 1,
+               (int32_t[]){0}); /* nothing is known of < and m, and there is no token for that */
+    bo_tokenizer_destroy(tokenizer);
+}
+
+/* GPT-2's expression and Llama 3's give the words that they are known to give. */
+static void test_expressions(void **state)
+{
+    test_folder *f = *state;
+    expect_words(
+        f, "null",
+        "{\"type\": \"Split\", \"pattern\": {\"Regex\": "
+        "\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|"
+        "\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}, "
+        "\"behavior\": \"Isolated\", \"invert\": false}",
+        "We'LL pay $12345, na\xc3\xafve:   x", "We|'LL| pay| $|123|45|,| na\xc3\xafve|:|  | x");
+}
+
+/* ---- what is refused ------------------------------------------------------------------------------------------------ */
+
+static void test_refusals(void **state)
+{
+    test_folder *f = *state;
+#define MODEL(vocab, merges) "\"model\": {\"type\": \"BPE\", \"vocab\": " vocab ", \"merges\": " merges "}"
+#define PLAIN                MODEL("{\"a\": 0}", "[]")
+    static const struct {
+        bo_status status;
+        const char *words, *json;
+    } cases[] = {
+        {BO_FORMAT, "malformed", ""},
+        {BO_FORMAT, "no \"model\"", "{}"},
+        {BO_FORMAT, "no \"model\"", "[1]"},
+        {BO_FORMAT, "nested", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["},
+        {BO_UNSUPPORTED, "\"WordPiece\"", "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"a\": 0}}}"},
+        {BO_UNSUPPORTED, "\"Unigram\"", "{\"model\": {\"type\": \"Unigram\", \"vocab\": [[\"a\", 0]]}}"},
+        {BO_FORMAT, "no vocabulary", "{" MODEL("{}", "[]") "}"},
+        {BO_FORMAT, "no vocabulary", "{" MODEL("[]", "[]") "}"},
+        {BO_FORMAT, "not a whole number", "{" MODEL("{\"a\": -1}", "[]") "}"},
+        {BO_FORMAT, "not a whole number", "{" MODEL("{\"a\": 0.5}", "[]") "}"},
+        {BO_FORMAT, "not a whole number", "{" MODEL("{\"a\": \"0\"}", "[]") "}"},
+        {BO_FORMAT, "far beyond the 1 tokens", "{" MODEL("{\"a\": 2000000000}", "[]") "}"},
+        {BO_FORMAT, "another token's", "{" MODEL("{\"a\": 0, \"b\": 0}", "[]") "}"},
+        {BO_FORMAT, "given twice", "{" MODEL("{\"a\": 0, \"a\": 1}", "[]") "}"},
+        {BO_FORMAT, "merge 0", "{" MODEL("{\"a\": 0, \"b\": 1}", "[\"a b\"]") "}"},
+        {BO_FORMAT, "merge 1", "{" MODEL("{\"a\": 0, \"b\": 1, \"ab\": 2}", "[\"a b\", \"ab c\"]") "}"},
+        {BO_FORMAT, "not a pair", "{" MODEL("{\"a\": 0, \"b\": 1, \"ab\": 2}", "[\"a b c\"]") "}"},
+        {BO_FORMAT, "not a pair", "{" MODEL("{\"a\": 0, \"b\": 1, \"ab\": 2}", "[[\"a\", \"b\", \"c\"]]") "}"},
+        {BO_FORMAT, "not a pair", "{" MODEL("{\"a\": 0}", "[7]") "}"},
+        {BO_FORMAT, "no list of merges", "{" MODEL("{\"a\": 0}", "7") "}"},
+        {BO_FORMAT, "added_tokens", "{\"added_tokens\": 7, " PLAIN "}"},
+        {BO_FORMAT, "no \"content\"", "{\"added_tokens\": [{\"id\": 0}], " PLAIN "}"},
+        {BO_FORMAT, "same id, 0", "{\"added_tokens\": [{\"id\": 0, \"content\": \"b\"}], " PLAIN "}"},
+        {BO_FORMAT, "given twice", "{\"added_tokens\": [{\"id\": 1, \"content\": \"a\"}], " PLAIN "}"},
+        {BO_UNSUPPORTED, "single_word",
+         "{\"added_tokens\": [{\"id\": 1, \"content\": \"b\", \"single_word\": true}], " PLAIN "}"},
+        {BO_UNSUPPORTED, "\"Nmt\"", "{\"normalizer\": {\"type\": \"Nmt\"}, " PLAIN "}"},
+        {BO_UNSUPPORTED, "\"Punctuation\"", "{\"pre_tokenizer\": {\"type\": \"Punctuation\"}, " PLAIN "}"},
+        {BO_UNSUPPORTED, "\"CTC\"", "{\"decoder\": {\"type\": \"CTC\"}, " PLAIN "}"},
+        {BO_UNSUPPORTED, "\"BertProcessing\"", "{\"post_processor\": {\"type\": \"BertProcessing\"}, " PLAIN "}"},
+        {BO_UNSUPPORTED, "after ByteLevel",
+         "{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
+         "\"ByteLevel\"}, {\"type\": \"ByteLevel\"}]}, " PLAIN "}"},
+        {BO_INVALID, "wrong at byte",
+         "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a\"}, "
+         "\"behavior\": \"Isolated\"}, " PLAIN "}"},
+        {BO_UNSUPPORTED, "&&",
+         "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, "
+         "\"behavior\": \"Isolated\"}, " PLAIN "}"},
+        {BO_UNSUPPORTED, "behavior \"Eaten\"",
+         "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, "
+         "\"behavior\": \"Eaten\"}, " PLAIN "}"},
+        {BO_FORMAT, "unknown token",
+         "{\"model\": {\"type\": \"BPE\", \"unk_token\": \"?\", \"vocab\": {\"a\": 0}, \"merges\": []}}"},
+        {BO_UNSUPPORTED, "end_of_word_suffix",
+         "{\"model\": {\"type\": \"BPE\", \"end_of_word_suffix\": \"</w>\", \"vocab\": "
+         "{\"a\": 0}, \"merges\": []}}"},
+        {BO_UNSUPPORTED, "dropout",
+         "{\"model\": {\"type\": \"BPE\", \"dropout\": 0.1, \"vocab\": {\"a\": 0}, \"merges\": []}}"},
+        {BO_FORMAT, "template has the id 9",
+         "{\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": "
+         "{\"id\": \"x\"}}], \"special_tokens\": {\"x\": {\"ids\": [9]}}}, " PLAIN "}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bo_tokenizer *tokenizer = (bo_tokenizer *)f;
+        assert_fails(f->context, cases[i].status, cases[i].words,
+                     bo_tokenizer_parse(f->context, "test", cases[i].json, strlen(cases[i].json), &tokenizer));
+        assert_null(tokenizer);
+    }
+    /* Cut short anywhere, it is refused: nothing is taken for whole that is not. */
+    for (size_t length = 0; length + 1 < sizeof llama; length++) {
+        bo_tokenizer *tokenizer;
+        assert_int_equal(bo_tokenizer_parse(f->context, "test", llama, length, &tokenizer), BO_FORMAT);
+    }
+}
+
+/* (a+)+ on many a's that lead nowhere takes steps without end; it is stopped, and says so. */
+static void test_explosion(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *tokenizer =
+        test_parse(f->context, "{\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"Regex\": \"(a+)+[^ab]b\"}, "
+                               "\"behavior\": \"Isolated\"}, " PLAIN "}");
+    char text[64];
+    memset(text, 'a', sizeof text);
+    text[sizeof text - 1] = 'b';
+    bo_ids ids = {0};
+    assert_fails(f->context, BO_INVALID, "too many steps",
+                 bo_tokenizer_encode(f->context, tokenizer, text, sizeof text, true, &ids));
+    bo_ids_free(&ids);
+    bo_tokenizer_destroy(tokenizer);
+}
+
+int main(void)
+{
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_behaviours), WITH_FOLDER(test_splitters), WITH_FOLDER(test_normalizers),
+        WITH_FOLDER(test_llama),      WITH_FOLDER(test_added),     WITH_FOLDER(test_expressions),
+        WITH_FOLDER(test_refusals),   WITH_FOLDER(test_explosion),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

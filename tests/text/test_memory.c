@@ -1,0 +1,131 @@
+/* Out of memory at every single allocation: BO_MEMORY with a message, nothing leaked, and the same work succeeds after. */
+#include "texts.h"
+#include "base/counting.h"
+
+typedef struct setting {
+    counting counted;
+    bo_context *context;
+    test_folder *folder;
+    const char *text, *lines, *json, *bytes; /* files */
+    bo_tokenizer *tokenizer;
+} setting;
+
+typedef bo_status (*work_fn)(setting *s);
+
+static void inject(setting *s, work_fn work)
+{
+    for (int once = 0; once < 2; once++)
+        for (size_t k = 1;; k += k < 60 ? 1 : 7) {
+            assert_true(k < 5000);
+            size_t live = s->counted.live;
+            s->counted.once = once;
+            s->counted.fail_at = s->counted.calls + k;
+            size_t last = s->counted.fail_at;
+            bo_status status = work(s);
+            bool reached = s->counted.calls >= last;
+            s->counted.fail_at = 0;
+            if (s->counted.live != live)
+                fail_msg("allocation %zu failed: %zd blocks are left over", k, (ssize_t)(s->counted.live - live));
+            if (!reached) {
+                assert_ok(s->context, status);
+                assert_true(k > 3); /* the work does allocate */
+                break;
+            }
+            if (status != BO_MEMORY)
+                fail_msg("allocation %zu failed: %s (%s)", k, bo_status_string(status), bo_context_error(s->context));
+            assert_true(strlen(bo_context_error(s->context)) > 10);
+        }
+    assert_ok(s->context, work(s));
+}
+
+static void open_setting(void **state, setting *s)
+{
+    static char text[20000];
+    *s = (setting){.folder = *state};
+    s->context = counting_context(&s->counted, 2);
+    s->text = test_write(s->folder, "t.txt", text, test_prose(1, text, sizeof text));
+    s->lines = test_text(s->folder, "l.jsonl", "{\"text\": \"a few\"}\n{\"text\": \"words more\"}\n");
+    bo_tokenizer_desc desc = {.vocab = 300};
+    assert_ok(s->context, bo_tokenizer_train(s->context, &desc, &s->text, 1, &s->tokenizer));
+    s->bytes = test_path(s->folder, "bytes.json");
+    s->json = test_path(s->folder, "tokenizer.json");
+    assert_ok(s->context, bo_tokenizer_save(s->context, s->tokenizer, s->json));
+}
+
+static void close_setting(setting *s)
+{
+    bo_tokenizer_destroy(s->tokenizer);
+    bo_context_destroy(s->context);
+    assert_true(s->counted.live == 0);
+}
+
+static bo_status learn(setting *s)
+{
+    bo_tokenizer_desc desc = {.vocab = 300};
+    bo_tokenizer *tokenizer = (bo_tokenizer *)s;
+    bo_status status = bo_tokenizer_train(s->context, &desc, &s->text, 1, &tokenizer);
+    if (status != BO_OK) assert_null(tokenizer);
+    bo_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+static bo_status load(setting *s)
+{
+    bo_tokenizer *tokenizer = (bo_tokenizer *)s;
+    bo_status status = bo_tokenizer_load(s->context, s->json, &tokenizer);
+    if (status != BO_OK) assert_null(tokenizer);
+    bo_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+static bo_status save_bytes(setting *s)
+{
+    bo_tokenizer *tokenizer;
+    BO_TRY(bo_tokenizer_bytes(s->context, &tokenizer));
+    bo_status status = bo_tokenizer_save(s->context, tokenizer, s->bytes);
+    bo_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+static bo_status code(setting *s)
+{
+    bo_ids ids = {0};
+    static const char text[] =
+        "the quick brown fox jumps over it, and over everything-that-is-one-long-word-without-blanks";
+    bo_status status = bo_tokenizer_encode(s->context, s->tokenizer, text, sizeof text - 1, true, &ids);
+    char *back = NULL;
+    size_t bytes;
+    if (status == BO_OK) status = bo_tokenizer_decode(s->context, s->tokenizer, ids.items, ids.count, &back, &bytes);
+    bo_text_free(back);
+    bo_ids_free(&ids);
+    return status;
+}
+
+static bo_status open_corpus(setting *s)
+{
+    const char *paths[] = {s->text, s->lines};
+    bo_corpus_desc desc = {.paths = paths, .path_count = 2, .tokenizer = s->tokenizer, .separator = "\n\n"};
+    bo_corpus *corpus = (bo_corpus *)s;
+    bo_status status = bo_corpus_open(s->context, &desc, &corpus);
+    if (status != BO_OK) assert_null(corpus);
+    bo_corpus_close(corpus);
+    return status;
+}
+
+static void test_all(void **state)
+{
+    setting s;
+    open_setting(state, &s);
+    inject(&s, learn);
+    inject(&s, load);
+    inject(&s, save_bytes);
+    inject(&s, code);
+    inject(&s, open_corpus);
+    close_setting(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_all, test_setup, test_teardown)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
