@@ -26,8 +26,8 @@ typedef enum bo_positions {
     BO_POSITIONS_COUNT = 5
 } bo_positions;
 
-BO_API const char *bo_mlp_name(bo_mlp mlp);                   /* "relu2", "gelu", "swiglu", "none", "gelu-tanh"; NULL: no such */
-BO_API const char *bo_norm_name(bo_norm norm);                /* "rms", "layer" */
+BO_API const char *bo_mlp_name(bo_mlp mlp);    /* "relu2", "gelu", "swiglu", "none", "gelu-tanh"; NULL: no such */
+BO_API const char *bo_norm_name(bo_norm norm); /* "rms", "layer" */
 BO_API const char *bo_positions_name(bo_positions positions); /* "rope", "rope-neighbours", "learned", … */
 BO_API bool bo_mlp_parse(const char *name, bo_mlp *out);
 BO_API bool bo_norm_parse(const char *name, bo_norm *out);

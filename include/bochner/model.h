@@ -44,8 +44,8 @@ typedef struct bo_model_desc {
     double sigma; /* where σ of RFA begins, and with query_norm |√s q|, |√s k| before features of softmax; 0: 1.5 */
     double gate_first, gate_last; /* where the gates of the first and the last key head begin: σ(this), others between;
                                    * both 0: 1 and 5 */
-    bool untied;           /* an output projection of its own instead of the embedding's transpose */
-    bool bias;             /* of linear layers */
+    bool untied;                  /* an output projection of its own instead of the embedding's transpose */
+    bool bias;                    /* of linear layers */
     double dropout;
     double norm_epsilon; /* 0: 1e-6 */
     uint64_t seed;       /* of the weights and frequencies */
