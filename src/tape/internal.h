@@ -66,25 +66,25 @@ typedef struct bo_step {
     bool add[BO_OP_INPUTS];
 } bo_step;
 
-/* An array that grows; `room` elements are allocated. */
-typedef struct bo_array {
+/* A list that grows; `room` elements are allocated. */
+typedef struct bo_list {
     void *at;
     size_t count, room;
-} bo_array;
+} bo_list;
 
 struct bo_graph {
     bo_context *context; /* where recording allocates and fails */
     bo_weights *weights;
     const bo_backend *backend;
-    bo_array tensors, nodes, scopes; /* bo_tensor, bo_node, char * */
-    uint32_t segment, segments;      /* being recorded, so far */
-    bo_status status;                /* the first error of recording, and its sentence */
+    bo_list tensors, nodes, scopes; /* bo_tensor, bo_node, char * */
+    uint32_t segment, segments;     /* being recorded, so far */
+    bo_status status;               /* the first error of recording, and its sentence */
     char error[BO_TAPE_ERROR];
 
     bool planned;
     bo_graph_desc desc;
-    bo_array pieces, steps; /* bo_piece, bo_step */
-    uint32_t seed;          /* piece of the loss's gradient */
+    bo_list pieces, steps; /* bo_piece, bo_step */
+    uint32_t seed;         /* piece of the loss's gradient */
     size_t bytes;
     double operations;
 
@@ -123,7 +123,7 @@ static inline size_t bo_tensor_bytes(const bo_tensor *tensor)
 }
 
 /* One more element, zeroed; NULL: out of memory. */
-void *bo_array_add(bo_context *context, bo_array *array, size_t size, const char *what);
+void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *what);
 /* The call of a node without data: shapes only. */
 void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call);
 /* Repeats the context's error with the scope in front. */

@@ -6,7 +6,7 @@ static void forget_plan(bo_graph *graph)
     bo_free(graph->pieces.at);
     bo_free(graph->steps.at);
     if (graph->arena) graph->backend->release(graph->arena);
-    graph->pieces = graph->steps = (bo_array){0};
+    graph->pieces = graph->steps = (bo_list){0};
     graph->arena = NULL;
     graph->planned = false;
     for (bo_value v = 0; v < graph->tensors.count; v++) {

@@ -7,18 +7,18 @@
 enum { LONGEST_SCOPE = 128 };
 static const size_t most_bytes = (size_t)1 << 48; /* of a tensor: sums of sizes stay far from overflow */
 
-/* ---- growing arrays ------------------------------------------------------------------------------------------------ */
+/* ---- lists ------------------------------------------------------------------------------------------------ */
 
-void *bo_array_add(bo_context *context, bo_array *array, size_t size, const char *what)
+void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *what)
 {
-    if (array->count == array->room) {
-        size_t room = array->room ? 2 * array->room : 16;
-        void *grown = bo_realloc(context, array->at, room, size, what);
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 16;
+        void *grown = bo_realloc(context, list->at, room, size, what);
         if (!grown) return NULL;
-        array->at = grown;
-        array->room = room;
+        list->at = grown;
+        list->room = room;
     }
-    void *added = (char *)array->at + size * array->count++;
+    void *added = (char *)list->at + size * list->count++;
     memset(added, 0, size);
     return added;
 }
@@ -34,7 +34,7 @@ bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **o
     graph->weights = weights;
     graph->backend = bo_weights_backend(weights);
     graph->loss_scale = 1;
-    if (!bo_array_add(context, &graph->tensors, sizeof(bo_tensor), "tensors of a graph")) { /* number 0 */
+    if (!bo_list_add(context, &graph->tensors, sizeof(bo_tensor), "tensors of a graph")) { /* number 0 */
         bo_graph_destroy(graph);
         return BO_MEMORY;
     }
@@ -89,7 +89,7 @@ void bo_graph_scope(bo_graph *graph, const char *format, ...)
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     char *copy = bo_strdup(graph->context, text);
-    char **scope = copy ? bo_array_add(graph->context, &graph->scopes, sizeof *scope, "scopes of a graph") : NULL;
+    char **scope = copy ? bo_list_add(graph->context, &graph->scopes, sizeof *scope, "scopes of a graph") : NULL;
     if (scope) {
         *scope = copy;
     } else {
@@ -113,7 +113,7 @@ static bo_value add_tensor(bo_graph *graph, const bo_tensor *tensor)
         __builtin_mul_overflow(numbers, 4, &bytes) || bytes > most_bytes)
         return REFUSE("a tensor of %zu x %zu numbers: expected at least 1 x 1 and less than 2^48 bytes", tensor->rows,
                       tensor->columns);
-    bo_tensor *added = bo_array_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
+    bo_tensor *added = bo_list_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
     if (!added) return remember(graph, BO_MEMORY);
     *added = *tensor;
     return (bo_value)(graph->tensors.count - 1);
@@ -231,7 +231,7 @@ void bo_graph_apply(bo_graph *graph, bo_op_kind op, const void *attributes, size
     if (graph->status != BO_OK || !accept(graph, op, attributes, count, inputs)) return;
     size_t bytes = graph->backend->ops[op]->attributes;
     void *copy = bo_alloc(graph->context, 1, bytes, "attributes of a node");
-    bo_node *node = copy ? bo_array_add(graph->context, &graph->nodes, sizeof *node, "nodes of a graph") : NULL;
+    bo_node *node = copy ? bo_list_add(graph->context, &graph->nodes, sizeof *node, "nodes of a graph") : NULL;
     if (!node) {
         bo_free(copy);
         remember(graph, BO_MEMORY);

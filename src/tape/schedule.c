@@ -9,7 +9,7 @@ enum { ALIGNMENT = 64 };
 /* 0: out of memory. */
 static uint32_t add_piece(bo_context *context, bo_graph *graph, size_t bytes)
 {
-    bo_piece *piece = bo_array_add(context, &graph->pieces, sizeof *piece, "pieces of a plan");
+    bo_piece *piece = bo_list_add(context, &graph->pieces, sizeof *piece, "pieces of a plan");
     if (!piece) return 0;
     *piece = (bo_piece){.bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
                         .first = (uint32_t)graph->steps.count - 1,
@@ -41,7 +41,7 @@ static bo_status add_always(bo_context *context, bo_graph *graph, const bo_piece
 /* Inputs and weights are there before the first step; gradients of weights too. */
 static bo_status add_given(bo_context *context, bo_graph *graph)
 {
-    if (!bo_array_add(context, &graph->pieces, sizeof(bo_piece), "pieces of a plan")) return BO_MEMORY; /* number 0 */
+    if (!bo_list_add(context, &graph->pieces, sizeof(bo_piece), "pieces of a plan")) return BO_MEMORY; /* number 0 */
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_tensor *t = bo_tensor_at(graph, v);
         bo_piece piece = {.bytes = bo_tensor_bytes(t), .weight = t->weight};
@@ -62,7 +62,7 @@ static bo_status add_given(bo_context *context, bo_graph *graph)
 
 static bo_status begin_step(bo_context *context, bo_graph *graph, size_t node, bool backward, bo_step **out)
 {
-    bo_step *step = bo_array_add(context, &graph->steps, sizeof *step, "steps of a plan");
+    bo_step *step = bo_list_add(context, &graph->steps, sizeof *step, "steps of a plan");
     if (!step) return BO_MEMORY;
     step->node = (uint32_t)node;
     step->backward = backward;
