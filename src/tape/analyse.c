@@ -109,9 +109,9 @@ static bo_status leaves_something(bo_context *context, const bo_graph *graph, co
     size_t saved = 0, scratch = 0;
     bo_op_call call;
     bo_node_call(graph, node, &call);
-    BO_TRY(node->op->sizes(context, &call, true, &saved, &scratch));
+    bo_status status = node->op->sizes(context, &call, true, &saved, &scratch);
     *out = saved > 0;
-    return BO_OK;
+    return status == BO_OK ? BO_OK : bo_scope_fail(context, graph, node, status);
 }
 
 /* In reverse, so that all who want a node's outputs are known when it is asked whether it is computed again. */

@@ -9,6 +9,7 @@ static void forget_plan(bo_graph *graph)
     graph->pieces = graph->steps = (bo_list){0};
     graph->arena = NULL;
     graph->planned = false;
+    graph->seed = 0;
     for (bo_value v = 0; v < graph->tensors.count; v++) {
         bo_tensor *t = bo_tensor_at(graph, v);
         t->trained = t->graded = t->read = t->outside = t->wanted = false;

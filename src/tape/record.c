@@ -7,7 +7,7 @@
 enum { LONGEST_SCOPE = 128 };
 static const size_t most_bytes = (size_t)1 << 48; /* of a tensor: sums of sizes stay far from overflow */
 
-/* ---- lists ------------------------------------------------------------------------------------------------ */
+/* ---- lists --------------------------------------------------------------------------------------------------------- */
 
 void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *what)
 {

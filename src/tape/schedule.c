@@ -25,36 +25,34 @@ static uint32_t use(bo_graph *graph, uint32_t piece)
     return piece;
 }
 
-static bo_status add_always(bo_context *context, bo_graph *graph, const bo_piece *like, uint32_t *out)
+/* … in use from the beginning, and after the end. */
+static bo_status add_always(bo_context *context, bo_graph *graph, bo_home home, const bo_tensor *tensor, uint32_t *out)
 {
-    *out = add_piece(context, graph, like->bytes);
+    *out = add_piece(context, graph, bo_tensor_bytes(tensor));
     if (!*out) return BO_MEMORY;
     bo_piece *piece = bo_piece_at(graph, *out);
-    size_t bytes = piece->bytes;
-    *piece = *like;
-    piece->bytes = bytes;
+    piece->home = home;
+    piece->weight = tensor->weight;
     piece->first = 0;
     piece->last = BO_NEVER;
     return BO_OK;
 }
 
-/* Inputs and weights are there before the first step; gradients of weights too. */
+/* Inputs and weights are there before the first step; gradients of weights and of the loss too. */
 static bo_status add_given(bo_context *context, bo_graph *graph)
 {
     if (!bo_list_add(context, &graph->pieces, sizeof(bo_piece), "pieces of a plan")) return BO_MEMORY; /* number 0 */
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_tensor *t = bo_tensor_at(graph, v);
-        bo_piece piece = {.bytes = bo_tensor_bytes(t), .weight = t->weight};
         if (t->origin == BO_ORIGIN_MADE) continue;
-        if (t->origin == BO_ORIGIN_WEIGHT) piece.home = BO_HOME_WEIGHT;
-        BO_TRY(add_always(context, graph, &piece, &t->piece));
-        if (!t->graded) continue;
-        piece.home = BO_HOME_GRADIENT;
-        BO_TRY(add_always(context, graph, &piece, &t->gradient));
+        bo_home home = t->origin == BO_ORIGIN_WEIGHT ? BO_HOME_WEIGHT : BO_HOME_ARENA;
+        BO_TRY(add_always(context, graph, home, t, &t->piece));
+        if (t->graded) BO_TRY(add_always(context, graph, BO_HOME_GRADIENT, t, &t->gradient));
     }
     if (!graph->desc.gradients) return BO_OK;
-    BO_TRY(add_always(context, graph, &(bo_piece){.bytes = sizeof(float)}, &graph->seed));
-    bo_tensor_at(graph, graph->desc.loss)->gradient = graph->seed;
+    bo_tensor *loss = bo_tensor_at(graph, graph->desc.loss);
+    BO_TRY(add_always(context, graph, BO_HOME_ARENA, loss, &loss->gradient));
+    graph->seed = loss->gradient;
     return BO_OK;
 }
 
@@ -167,7 +165,8 @@ static bo_status add_backward(bo_context *context, bo_graph *graph, size_t index
     bo_node *node = bo_node_at(graph, index);
     BO_TRY(begin_step(context, graph, index, true, &step));
     for (size_t i = 0; i < node->inputs; i++)
-        if (node->op->reads_inputs >> i & 1) step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->piece);
+        if (node->late || node->op->reads_inputs >> i & 1)
+            step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->piece);
     if (node->late) BO_TRY(write_outputs(context, graph, node, step));
     for (size_t i = 0; i < node->outputs; i++) {
         const bo_tensor *t = bo_tensor_at(graph, node->out[i]);

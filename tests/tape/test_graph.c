@@ -145,6 +145,36 @@ static void checkpoints_cost_one_forward_and_save_memory(void **state)
     end(&f);
 }
 
+/* From training to evaluation and back: the same loss, and gradients only where planned. */
+static void plans_follow_one_another(void **state)
+{
+    (void)state;
+    fixture f = begin();
+    bo_value loss = layers(&f, 3);
+    float first, value;
+    make_ready(&f, loss, true);
+    assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
+    assert_ok(f.context, bo_graph_read(f.context, f.graph, loss, &first));
+    size_t bytes = bo_graph_bytes(f.graph);
+    float *gradient = bo_weights_at(f.weights, 0)->gradient, before = gradient[1];
+    bo_graph_desc forward = {.loss = loss};
+    assert_ok(f.context, bo_graph_plan(f.context, f.graph, &forward));
+    assert_ok(f.context, bo_graph_allocate(f.context, f.graph));
+    assert_true(bo_graph_bytes(f.graph) < bytes);
+    watch_begin(f.graph);
+    assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
+    assert_int_equal(watched.backwards, 0);
+    assert_ok(f.context, bo_graph_read(f.context, f.graph, loss, &value));
+    assert_memory_equal(&first, &value, sizeof value);
+    assert_memory_equal(&before, &gradient[1], sizeof before);
+    make_ready(&f, loss, true);
+    assert_int_equal(bo_graph_bytes(f.graph), bytes);
+    watch_begin(f.graph);
+    assert_ok(f.context, bo_graph_run(f.context, f.graph, NULL));
+    assert_close(gradient[1], 2 * before, 0);
+    end(&f);
+}
+
 /* ---- refusals ------------------------------------------------------------------------------------------------------ */
 
 /* Records with `wrong`, and the plan says so. */
@@ -395,6 +425,7 @@ int main(void)
         cmocka_unit_test(fan_out_adds_up),
         cmocka_unit_test(only_what_is_needed_runs),
         cmocka_unit_test(checkpoints_cost_one_forward_and_save_memory),
+        cmocka_unit_test(plans_follow_one_another),
         cmocka_unit_test(wrong_graphs_are_refused),
         cmocka_unit_test(wrong_use_is_refused),
         cmocka_unit_test(errors_name_the_scope),
