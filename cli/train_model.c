@@ -122,6 +122,18 @@ static bo_model_desc describe(const cli_train_job *job)
     return desc;
 }
 
+/* Weights, gradients and two moments are more than the machine has: seen before any of them is made. */
+static bool too_large(cli_train_job *job, const bo_model_desc *d)
+{
+    const double width = (double)d->width, hidden = d->hidden ? (double)d->hidden : 4 * width;
+    const double numbers = (double)d->layers * width * (4 * width + 2 * hidden) + (double)d->vocab * width;
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (!(machine > 0) || 4 * sizeof(float) * numbers <= machine) return false;
+    cli_fail(job->session, "%s parameters need %s of memory to be trained and this machine has %s",
+             cli_count((size_t)numbers).s, cli_bytes(4 * sizeof(float) * numbers).s, cli_bytes(machine).s);
+    return true;
+}
+
 /* A resumed run takes its weights from its checkpoint: what it began with need not exist any more. */
 static bool open_model(cli_train_job *job)
 {
@@ -130,6 +142,7 @@ static bool open_model(cli_train_job *job)
     size_t taken = 0;
     if (from && !ok(job, bo_model_load(context, from, &job->init))) return false;
     const bo_model_desc desc = describe(job);
+    if (too_large(job, &desc)) return false;
     if (!ok(job, bo_model_create(context, &desc, job->tokenizer, &job->model))) return false;
     if (!job->init || job->resumed) return true;
     if (!ok(job, bo_model_adopt(context, job->model, job->init, &taken))) return false;

@@ -1,0 +1,66 @@
+# bochner generate: streaming, stopping, states.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
+    for (i = 0; i < 1500; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
+small="--layers 2 --width 16 --heads 2 --context 32 --batch 8 --steps 150 --lr 0.05 --other-lr 0.02 --valid-fraction 0 --quiet"
+succeeds "$BOCHNER" train --data text.txt --out gate $small --features 16
+succeeds "$BOCHNER" train --data text.txt --out exact $small --attention exact
+
+for model in gate exact; do
+    succeeds "$BOCHNER" generate $model --prompt "the cat" --tokens 60 --greedy --quiet
+    cp out greedy
+    expect "$model: bytes of 60 tokens and a line's end" "$(wc -c <greedy)" == 61
+    grep -q "the " greedy || complain "$model: learned nothing: $(cat greedy)"
+    succeeds "$BOCHNER" generate $model --prompt "the cat" --tokens 60 --greedy --quiet --threads 1
+    cmp -s out greedy || complain "$model: other threads, another text"
+    succeeds "$BOCHNER" generate $model --prompt "the cat" --tokens 60 --greedy --json
+    expect "$model: tokens" "$(field out tokens)" == 60
+    expect "$model: tokens of the prompt" "$(field out prompt_tokens)" == 7
+    expect "$model: rate" "$(field out tokens_per_second)" ">" 0
+    [ "$(field out finish_reason)" = length ] || complain "$model: ended for $(field out finish_reason)"
+
+    # In two parts, with the state put away in between: the same text, also where it is drawn at random.
+    for how in --greedy "--temperature 0.9 --top-k 20 --top-p 0.95 --seed 5"; do
+        succeeds "$BOCHNER" generate $model --prompt "the cow" --tokens 50 $how --quiet
+        head -c 50 out >whole
+        succeeds "$BOCHNER" generate $model --prompt "the cow" --tokens 20 $how --quiet --save-state here.state
+        head -c 20 out >parts
+        succeeds "$BOCHNER" generate $model --load-state here.state --tokens 30 $how --quiet
+        head -c 30 out >>parts
+        cmp -s whole parts || complain "$model $how: '$(cat whole)' is not '$(cat parts)'"
+    done
+done
+
+# A state knows its model.
+fails 1 "here.state" "$BOCHNER" generate gate --load-state here.state --tokens 3 --quiet
+
+# Stop words end the text, and are not in it, also where they come in pieces.
+succeeds "$BOCHNER" generate gate --prompt "the cat" --tokens 200 --greedy --quiet --stop ".
+" --stop "dog"
+grep -q "dog" out && complain "a stop word was printed"
+succeeds "$BOCHNER" generate gate --prompt "the cat" --tokens 200 --greedy --stop "the" --json
+[ "$(field out finish_reason)" = stop ] || complain "ended for $(field out finish_reason)"
+field out text | grep -q "the" && complain "the text has its stop word: $(field out text)"
+
+# The prompt from standard input, and echoed.
+printf 'the hen' | "$BOCHNER" generate gate --prompt - --tokens 10 --greedy --quiet >piped
+succeeds "$BOCHNER" generate gate --prompt "the hen" --tokens 10 --greedy --quiet
+cmp -s out piped || complain "a prompt from a pipe gives another text"
+succeeds "$BOCHNER" generate gate --prompt "the hen" --tokens 10 --greedy --quiet --echo
+[ "$(head -c 7 out)" = "the hen" ] || complain "no echo: $(cat out)"
+succeeds "$BOCHNER" generate gate --tokens 10 --quiet
+expect "bytes without a prompt" "$(wc -c <out)" ">" 5
+
+# Long prompts and long texts: the state does not grow with features, and exact attention has room.
+awk 'BEGIN { for (i = 0; i < 500; i++) print "the cow sleeps." }' >long.txt
+"$BOCHNER" generate gate --prompt - --tokens 5 --json <long.txt >long.json 2>err || complain "a long prompt: $(cat err)"
+succeeds "$BOCHNER" generate gate --prompt the --tokens 5 --json
+expect "state of a long prompt" "$(field long.json state_bytes)" == "$(field out state_bytes)"
+"$BOCHNER" generate exact --prompt - --tokens 5 --json <long.txt >long.json 2>err || complain "a long prompt, exact: $(cat err)"
+expect "tokens of a long prompt" "$(field long.json prompt_tokens)" == 8000
+
+fails 2 "folder" "$BOCHNER" generate
+fails 2 "greedy|top-k" "$BOCHNER" generate gate --greedy --top-k 5
+fails 1 "nowhere" "$BOCHNER" generate nowhere --prompt x
+fails 1 "no.state" "$BOCHNER" generate gate --load-state no.state
+finish

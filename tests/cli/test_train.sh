@@ -1,0 +1,100 @@
+# bochner train, the first use and what people get wrong; bochner eval of what came out.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
+    for (i = 0; i < 1500; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
+small="--layers 2 --width 16 --heads 2 --context 32 --batch 4 --features 16 --threads 2"
+
+# The plan comes first, the model is whole, the numbers are the same everywhere.
+succeeds "$BOCHNER" train --data text.txt --out run $small --steps 60 --eval-every 30 --lr 0.05 --other-lr 0.02 --plot loss.svg --json
+for words in "tokens to learn from" "parameters" "roughly" "state of a sequence" "Step     60/60"; do
+    grep -q -- "$words" err || complain "the notes lack '$words': $(cat err)"
+done
+cp out report
+expect "the loss after training" "$(field report valid_loss)" "<" 4
+expect "tokens" "$(field report tokens)" == 7680
+for file in config.json model.safetensors tokenizer.json metrics.jsonl train.json best/model.safetensors checkpoints/step-60/training.json; do
+    [ -s "run/$file" ] || complain "run/$file is missing"
+done
+command -v gnuplot >/dev/null && ! grep -q "</svg>" loss.svg && complain "no picture of the losses"
+expect "lines of metrics" "$(wc -l <run/metrics.jsonl)" == 20
+succeeds "$BOCHNER" eval run --data text.txt --last 0.1 --json
+expect "eval's loss, on more tokens" "$(field out loss)" "<" 4
+expect "perplexity" "$(awk -v l="$(field out loss)" 'BEGIN { print exp(l) }')" ">" 1
+tokens=$(($(wc -c <text.txt) / 10))
+expect "tokens evaluated" "$(field out tokens)" "<=" "$tokens"
+succeeds "$BOCHNER" eval run --data text.txt --context 5000 --tokens 9000 --json
+expect "tokens asked for" "$(field out tokens)" == 9000
+state=$(field out state_bytes)
+succeeds "$BOCHNER" eval run --data text.txt --tokens 900 --json
+expect "the state's size whatever the context" "$(field out state_bytes)" == "$state"
+
+# One seed, one model, for any number of threads; another seed, another.
+succeeds "$BOCHNER" train --data text.txt --out again $small --threads 1 --steps 60 --eval-every 30 --lr 0.05 --other-lr 0.02 --quiet
+cmp -s run/model.safetensors again/model.safetensors || complain "another number of threads gives another model"
+succeeds "$BOCHNER" train --data text.txt --out other $small --steps 60 --eval-every 30 --lr 0.05 --other-lr 0.02 --seed 1 --quiet
+cmp -s run/model.safetensors other/model.safetensors && complain "another seed gives the same model"
+
+# Options from a file; the line wins.
+echo '{"data": ["text.txt"], "layers": 1, "width": 16, "heads": 2, "context": 16, "steps": 3, "untied": true, "bias": false}' >options.json
+succeeds "$BOCHNER" train --config options.json --out configured --layers 2
+grep -q "2 layers, width 16" err || complain "--config and --layers: $(cat err)"
+echo '{"layres": 1}' >wrong.json
+fails 2 "layres|wrong.json" "$BOCHNER" train --config wrong.json --data text.txt --out no
+echo '[1]' >wrong.json
+fails 2 "wrong.json|object" "$BOCHNER" train --config wrong.json --data text.txt --out no
+
+# Another attention in a trained model: what fits is kept, what is new is named.
+succeeds "$BOCHNER" train --data text.txt --out swapped --init run --attention delta --steps 2
+grep -q "of .* tensors are those of run" err || complain "--init says nothing: $(cat err)"
+grep -qi "self_attn" err || complain "what is new is not named: $(cat err)"
+succeeds "$BOCHNER" train --data text.txt --out frozen --init run --freeze model.layers.0,model.embed --steps 2 --quiet
+fails 1 "freeze|no.such" "$BOCHNER" train --data text.txt --out no1 --init run --freeze no.such --steps 2 --quiet
+fails 2 "attention" "$BOCHNER" train --data text.txt --out no --init run --features 8 --steps 2
+
+# Resuming needs nothing but the folder; another run is refused by name.
+succeeds "$BOCHNER" train --resume --out run --quiet
+fails 1 "run|holds a run already|resume" "$BOCHNER" train --data text.txt --out run $small --steps 60 --quiet
+fails 1 "layers|expected 2|found 3" "$BOCHNER" train --resume --out run --layers 3 --quiet
+fails 1 "steps|expected 60|found 70" "$BOCHNER" train --resume --out run --steps 70 --quiet
+fails 1 "batch|expected 4|found 8" "$BOCHNER" train --resume --out run --batch 8 --quiet
+head -c 20000 text.txt >other.txt
+fails 1 "corpus" "$BOCHNER" train --resume --out run --data other.txt --quiet
+
+# Bad input, said before any work.
+: >empty.txt
+echo "too short" >short.txt
+fails 1 "empty.txt" "$BOCHNER" train --data empty.txt --out no --steps 2
+fails 1 "context|32" "$BOCHNER" train --data short.txt --out no $small --steps 2 --valid-fraction 0
+fails 1 "missing.txt" "$BOCHNER" train --data missing.txt --out no --steps 2
+fails 2 "out" "$BOCHNER" train --data text.txt --steps 2
+fails 2 "data" "$BOCHNER" train --out no --steps 2
+fails 2 "steps|minutes" "$BOCHNER" train --data text.txt --out no --steps 2 --minutes 1
+fails 2 "expected one of|rfa-gate" "$BOCHNER" train --data text.txt --out no --attention rfagate
+fails 2 "window|hybrid" "$BOCHNER" train --data text.txt --out no --attention rfa --window 8
+fails 1 "heads" "$BOCHNER" train --data text.txt --out no --width 30 --heads 4 --steps 2
+fails 1 "memory|this machine has" "$BOCHNER" train --data text.txt --out no --layers 4096 --width 16384 --heads 16 --steps 2
+fails 1 "memory|this machine has|--checkpointing" "$BOCHNER" train --data text.txt --out no $small --batch 4000000 --micro-batch 4000000 --steps 2
+fails 1 "/proc/nowhere" "$BOCHNER" train --data text.txt --out /proc/nowhere $small --steps 2
+[ -e no ] && complain "a run that was refused left $(ls -A no)"
+cp -r run lies
+rm lies/config.json
+sed 's/"hidden_size": *16/"hidden_size": 32/' run/config.json >lies/config.json
+cmp -s run/config.json lies/config.json && complain "the test's config.json does not lie"
+fails 1 "lies" "$BOCHNER" eval lies --data text.txt
+fails 1 "nowhere" "$BOCHNER" eval nowhere --data text.txt
+fails 1 "step|not finite" "$BOCHNER" train --data text.txt --out nan $small --optim sgd --lr 1e38 --clip -1 --steps 50 --quiet
+
+# Stopped with Ctrl-C: the step is kept, and how to go on is said.
+"$BOCHNER" train --data text.txt --out stopped $small --steps 100000 >out 2>err &
+job=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    sleep 0.2
+    [ -s stopped/metrics.jsonl ] && break
+done
+kill -INT $job
+wait $job
+status=$?
+[ $status -eq 130 ] || complain "exit status $status after Ctrl-C: $(tail -c 300 err)"
+grep -q "bochner train --resume --out stopped" err || complain "how to go on is not said: $(tail -c 300 err)"
+ls stopped/checkpoints | grep -q step- || complain "no checkpoint after Ctrl-C"
+finish

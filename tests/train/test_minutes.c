@@ -1,0 +1,103 @@
+/* Minutes become steps once, and from there on the run is one of so many steps. */
+#include "runs.h"
+
+typedef struct seen {
+    uint64_t steps[2]; /* of the first report that knows them, and of the last */
+    uint64_t stop_at;
+} seen;
+
+static bool note(void *user, const bo_training_report *report)
+{
+    seen *s = user;
+    if (report->steps && !s->steps[0]) s->steps[0] = report->steps;
+    s->steps[1] = report->steps;
+    return report->step < s->stop_at;
+}
+
+static bo_trainer_desc timed(runs *r, bo_model *model, const char *name, seen *s)
+{
+    bo_trainer_desc desc = runs_trainer(r, model, name);
+    desc.steps = 0;
+    desc.eval_every = 0;
+    desc.minutes = 0.02;
+    desc.report = note;
+    desc.user = s;
+    return desc;
+}
+
+static void steps_fill_the_time(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate");
+    seen s = {.stop_at = UINT64_MAX};
+    bo_trainer_desc desc = timed(r, model, "timed", &s);
+    bo_trainer *trainer;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    const bo_training_report *report = bo_trainer_report(trainer);
+    assert_true(report->step == report->steps && report->step > 10 && s.steps[0] == s.steps[1]);
+    /* Steps of 100 microseconds on a machine that others use too: a wide bar. */
+    assert_true(report->seconds < 3 * 60 * desc.minutes);
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+}
+
+/* A copy of the folder, made while the run is on, is resumed to the same bits. */
+static void bits_hold_from_there(void **state)
+{
+    runs *r = *state;
+    bo_model *first = runs_model(r, "rfa-gate"), *second = runs_model(r, "rfa-gate");
+    bo_trainer *trainer;
+    char command[256];
+    seen s = {.stop_at = 20};
+    bo_trainer_desc desc = timed(r, first, "one", &s);
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_int_equal(bo_trainer_run(r->context, trainer), BO_CANCELLED);
+    bo_trainer_destroy(trainer);
+    snprintf(command, sizeof command, "cp -r %s/one %s/two", r->folder, r->folder);
+    assert_int_equal(system(command), 0);
+    for (int which = 0; which < 2; which++) {
+        seen rest = {.stop_at = UINT64_MAX};
+        desc = timed(r, which ? second : first, which ? "two" : "one", &rest);
+        desc.resume = true;
+        assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+        assert_ok(r->context, bo_trainer_run(r->context, trainer));
+        assert_int_equal(bo_trainer_report(trainer)->step, s.steps[1]);
+        bo_trainer_destroy(trainer);
+    }
+    assert_true(runs_same_weights(first, second));
+    desc.minutes = 1;
+    assert_fails(r->context, BO_INVALID, "other minutes", bo_trainer_create(r->context, &desc, &trainer));
+    bo_model_destroy(first);
+    bo_model_destroy(second);
+}
+
+/* Less time than a step takes is one step or a few, never none and never for ever. */
+static void a_moment_is_enough(void **state)
+{
+    runs *r = *state;
+    bo_model *model = runs_model(r, "rfa-gate");
+    seen s = {.stop_at = UINT64_MAX};
+    bo_trainer_desc desc = timed(r, model, NULL, &s);
+    bo_trainer *trainer;
+    desc.minutes = 1e-9;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    assert_true(bo_trainer_report(trainer)->step >= 1 && bo_trainer_report(trainer)->step <= 3);
+    double loss;
+    bo_trainer_destroy(trainer);
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_INVALID, "number of steps", bo_trainer_step(r->context, trainer, &loss));
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(steps_fill_the_time, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(bits_hold_from_there, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(a_moment_is_enough, runs_setup, runs_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

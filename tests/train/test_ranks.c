@@ -1,0 +1,202 @@
+/* Data parallel training: threads play the ranks. The same curve as alone, the same bits on every rank, agreement on stopping,
+ * on evaluations and on failure. */
+#include "runs.h"
+#include <pthread.h>
+
+enum { MOST = 4 };
+
+/* Sums in the order of the ranks, as the program's over MPI. */
+typedef struct meeting {
+    pthread_barrier_t barrier;
+    int size;
+    void *parts[MOST];
+} meeting;
+
+typedef struct member {
+    meeting *met;
+    int rank;
+    runs *r;
+    char folder[160];
+    bo_trainer_desc desc;
+    uint64_t stop_at; /* asks to stop after this step; UINT64_MAX: never */
+    double losses[12], valid;
+    uint64_t steps;
+    bo_status status;
+    bo_model *model;
+    bool spoil; /* one weight is NaN */
+} member;
+
+static void *wait_for_all(member *m, void *values)
+{
+    m->met->parts[m->rank] = values;
+    pthread_barrier_wait(&m->met->barrier);
+    return values;
+}
+
+static bo_status sum(void *user, double *values, size_t count)
+{
+    member *m = user;
+    double *total = calloc(count, sizeof *total);
+    wait_for_all(m, values);
+    for (int rank = 0; rank < m->met->size; rank++)
+        for (size_t i = 0; i < count; i++) total[i] += ((double *)m->met->parts[rank])[i];
+    pthread_barrier_wait(&m->met->barrier); /* everybody has read */
+    memcpy(values, total, count * sizeof *total);
+    free(total);
+    return BO_OK;
+}
+
+static bo_status sum_f32(void *user, float *values, size_t count)
+{
+    member *m = user;
+    float *total = calloc(count, sizeof *total);
+    wait_for_all(m, values);
+    for (int rank = 0; rank < m->met->size; rank++)
+        for (size_t i = 0; i < count; i++) total[i] += ((float *)m->met->parts[rank])[i];
+    pthread_barrier_wait(&m->met->barrier);
+    memcpy(values, total, count * sizeof *total);
+    free(total);
+    return BO_OK;
+}
+
+static bool note(void *user, const bo_training_report *report)
+{
+    member *m = user;
+    if (report->step <= 12) m->losses[report->step - 1] = report->loss;
+    m->valid = report->valid_loss;
+    return report->step < m->stop_at;
+}
+
+static void *work(void *argument)
+{
+    member *m = argument;
+    bo_context *context = test_context(1);
+    bo_collective ranks = {.rank = m->rank, .size = m->met->size, .sum = sum, .sum_f32 = sum_f32, .user = m};
+    bo_trainer *trainer = NULL;
+    bo_model_desc desc = runs_desc("rfa-gate");
+    assert_ok(context, bo_model_create(context, &desc, m->r->tokenizer, &m->model));
+    m->desc.model = m->model;
+    m->desc.ranks = &ranks;
+    m->desc.report = note;
+    m->desc.user = m;
+    if (m->spoil) ((float *)bo_weights_data(m->model->weights))[0] = NAN;
+    m->status = bo_trainer_create(context, &m->desc, &trainer);
+    if (m->status == BO_OK) m->status = bo_trainer_run(context, trainer);
+    if (trainer) m->steps = bo_trainer_report(trainer)->step;
+    bo_trainer_destroy(trainer);
+    bo_context_destroy(context);
+    return NULL;
+}
+
+/* `size` ranks run the same descriptor; the caller destroys the models. */
+static void run_all(member *members, int size)
+{
+    meeting met = {.size = size};
+    pthread_t threads[MOST];
+    pthread_barrier_init(&met.barrier, NULL, (unsigned)size);
+    for (int i = 0; i < size; i++) {
+        members[i].met = &met;
+        members[i].rank = i;
+        pthread_create(&threads[i], NULL, work, &members[i]);
+    }
+    for (int i = 0; i < size; i++) pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&met.barrier);
+}
+
+static void prepare(runs *r, member *members, int size, const char *name)
+{
+    for (int i = 0; i < size; i++) {
+        members[i] = (member){.r = r, .stop_at = UINT64_MAX, .desc = runs_trainer(r, NULL, NULL)};
+        members[i].desc.eval_every = 4;
+        if (!name) continue;
+        snprintf(members[i].folder, sizeof members[i].folder, "%s", runs_path(r, name));
+        members[i].desc.folder = members[i].folder;
+    }
+}
+
+static void destroy(member *members, int size)
+{
+    for (int i = 0; i < size; i++) bo_model_destroy(members[i].model);
+}
+
+/* The batch is the same; only the order of its sums differs. */
+static void the_curve_is_the_same(void **state)
+{
+    runs *r = *state;
+    member alone, ranks[MOST];
+    prepare(r, &alone, 1, NULL);
+    run_all(&alone, 1);
+    assert_int_equal(alone.status, BO_OK);
+    for (int size = 2; size <= MOST; size += 2) {
+        prepare(r, ranks, size, NULL);
+        run_all(ranks, size);
+        for (int i = 0; i < size; i++) {
+            assert_int_equal(ranks[i].status, BO_OK);
+            assert_true(runs_same_weights(ranks[0].model, ranks[i].model));
+        }
+        for (int step = 0; step < 12; step++) assert_close(ranks[0].losses[step], alone.losses[step], 1e-4);
+        assert_close(ranks[0].valid, alone.valid, 1e-4);
+        destroy(ranks, size);
+    }
+    destroy(&alone, 1);
+}
+
+/* Rank 0 is asked to stop: all of them do, at the same step; resumed, they have the bits of an uninterrupted run. */
+static void stopping_is_agreed(void **state)
+{
+    runs *r = *state;
+    member whole[2], parted[2];
+    prepare(r, whole, 2, NULL);
+    run_all(whole, 2);
+    prepare(r, parted, 2, "ranks");
+    for (int i = 0; i < 2; i++) parted[i].desc.resume = true;
+    parted[0].stop_at = 6;
+    run_all(parted, 2);
+    assert_true(parted[0].status == BO_CANCELLED && parted[1].status == BO_CANCELLED);
+    assert_true(parted[0].steps == 6 && parted[1].steps == 6);
+    destroy(parted, 2);
+    prepare(r, parted, 2, "ranks");
+    for (int i = 0; i < 2; i++) parted[i].desc.resume = true;
+    run_all(parted, 2);
+    assert_true(parted[0].status == BO_OK && parted[1].status == BO_OK);
+    assert_true(runs_same_weights(whole[0].model, parted[0].model) &&
+                runs_same_weights(whole[1].model, parted[1].model));
+    destroy(whole, 2);
+    destroy(parted, 2);
+}
+
+/* One rank fails: the other does not wait for it for ever. */
+static void failure_is_agreed(void **state)
+{
+    member members[2];
+    prepare(*state, members, 2, NULL);
+    members[1].spoil = true;
+    run_all(members, 2);
+    assert_true(members[0].status != BO_OK && members[1].status == BO_NUMERIC);
+    destroy(members, 2);
+}
+
+static void minutes_are_agreed(void **state)
+{
+    member members[2];
+    prepare(*state, members, 2, NULL);
+    for (int i = 0; i < 2; i++) {
+        members[i].desc.steps = 0;
+        members[i].desc.minutes = 0.01;
+    }
+    run_all(members, 2);
+    assert_true(members[0].status == BO_OK && members[1].status == BO_OK);
+    assert_true(members[0].steps == members[1].steps && members[0].steps > 3);
+    destroy(members, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_curve_is_the_same, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(stopping_is_agreed, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(failure_is_agreed, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(minutes_are_agreed, runs_setup, runs_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
