@@ -19,10 +19,14 @@ compile      = cmake --build $(1) --parallel $(JOBS)
 LOG_LEVEL   ?= STATUS
 CTEST        = ctest --output-on-failure --no-label-summary --parallel $(JOBS)
 BENCH       ?=
+MINUTES     ?= 1.6
+TEXT        ?=
+STEPS       ?= 400
+SEEDS       ?= 1
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all configure test test-long run install sanitize tsan bench format clean help
+.PHONY: all configure test test-long run results fashion install sanitize tsan bench format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## set up, configure, build: build/bochner, build/libbochner.a, build/libbochner.so
@@ -42,8 +46,18 @@ test-long: ## all tests, also those that take long
 	@$(call compile,$(BUILD))
 	@cd $(BUILD) && BOCHNER_LONG=1 $(CTEST)
 
-run: ## fit Fashion-MNIST with default settings: accuracy, time, confusion plot, statement of accuracy
+run: ## train a language model with linear-time attention on English text for two minutes, evaluate it, let it write
 	@scripts/setup run
+	@$(MAKE) all LOG_LEVEL=WARNING
+	@scripts/run $(BUILD) $(MINUTES)
+
+results: ## the table of the README: softmax, RFA-Gate, FAVOR+, DARK with the same budget; TEXT=FILE STEPS=400 SEEDS="1 2 3"
+	@scripts/setup run
+	@$(MAKE) all LOG_LEVEL=WARNING
+	@scripts/results $(BUILD) "$(TEXT)" "$(STEPS)" "$(SEEDS)"
+
+fashion: ## fit Fashion-MNIST with default settings: accuracy, time, confusion plot, statement of accuracy
+	@scripts/setup fashion
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/fashion $(BUILD) $(FASHION)
 
@@ -66,6 +80,7 @@ tsan: ## the tests under ThreadSanitizer (build-tsan)
 bench: all ## measure, as ratios to this machine's own GEMM; BENCH="--mnist FOLDER ..." for more data
 	$(BUILD)/bochner bench machines --scratch $(BUILD) $(BENCH)
 	$(BUILD)/bochner bench attention
+	$(BUILD)/bochner bench train
 
 format: ## clang-format every C file in place
 	@scripts/setup format
