@@ -2,6 +2,7 @@
 #include "bench.h"
 #include "json.h"
 #include <bochner/bench.h>
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -176,6 +177,58 @@ bool bench_wanted(const bench_run *bench, const char *part)
     return false;
 }
 
+bool bench_parts_known(const char *command, const char *only, size_t count,
+                       const char *(*name)(const void *unused, size_t index))
+{
+    for (const char *at = only; at;) {
+        char word[32];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        bool known = strcmp(word, "none") == 0;
+        for (size_t i = 0; i < count; i++) known |= strcmp(word, name(NULL, i)) == 0;
+        const char *near = known ? NULL : cli_nearest(word, count, name, NULL);
+        if (!known) {
+            cli_wrong_use(command, "--only: there is no part '%s'%s%s", word, near ? "; did you mean " : "",
+                          near ? near : "");
+            return false;
+        }
+        at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+    }
+    return true;
+}
+
+bool bench_read_list(const char *command, const char *option, const char *text, size_t least, size_t most,
+                     bench_list *out)
+{
+    out->count = 0;
+    for (const char *at = text;;) {
+        char *end;
+        errno = 0;
+        unsigned long long value = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : 0;
+        bool fits = errno == 0 && value >= least && value <= most && out->count < BENCH_LIST &&
+                    (*end == ',' || *end == 0) && (out->count == 0 || value > out->items[out->count - 1]);
+        if (!fits) {
+            cli_wrong_use(command, "--%s: expected up to %d ascending numbers from %zu to %zu, found '%s'", option,
+                          BENCH_LIST, least, most, text);
+            return false;
+        }
+        out->items[out->count++] = (size_t)value;
+        if (*end == 0) return true;
+        at = end + 1;
+    }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+double bench_median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, ascending);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
 double bench_yardstick(bench_run *bench)
 {
     bo_yardstick yard;
@@ -190,7 +243,7 @@ void bench_rate_name(char *name, size_t room, const char *what, bo_precision ask
         snprintf(name, room, "%s, %s, fit rate / GEMM rate", what, bo_precision_name(asked));
 }
 
-static bool measure_gemm(bench_run *bench)
+bool bench_gemm(bench_run *bench)
 {
     bo_yardstick yard;
     bo_status status = bo_yardstick_gemm(bench->session->context, 0, 0, &yard);
@@ -235,7 +288,7 @@ static int measure_machines(bench_run *bench, void *options)
     const bench_options *o = bench->options;
     if (!o->mnist && !o->fashion && !o->uci && !o->scratch)
         cli_say(bench->session, "no data given: only the yardstick is measured (--mnist, --fashion, --uci, --scratch)");
-    bool ok = measure_gemm(bench);
+    bool ok = bench_gemm(bench);
     if (ok && bench_wanted(bench, "speed")) ok = bench_mnist(bench);
     if (ok && bench_wanted(bench, "quality")) ok = bench_quality(bench);
     if (ok && bench_wanted(bench, "stream")) ok = bench_stream(bench);
@@ -298,9 +351,13 @@ int cli_bench(int argc, char **argv)
     const char *subject = argc > 0 ? argv[0] : "nothing";
     if (strcmp(subject, "machines") == 0) return bench_machines(argc - 1, argv + 1);
     if (strcmp(subject, "attention") == 0) return bench_attention(argc - 1, argv + 1);
+    if (strcmp(subject, "train") == 0) return bench_train(argc - 1, argv + 1);
     if (strcmp(subject, "--help") != 0 && strcmp(subject, "-h") != 0)
-        return cli_wrong_use("bench", "expected what to measure first: machines or attention; found %s", subject);
+        return cli_wrong_use("bench", "expected what to measure first: machines, attention or train; found %s",
+                             subject);
     bench_machines(argc, argv);
     putchar('\n');
-    return bench_attention(argc, argv);
+    bench_attention(argc, argv);
+    putchar('\n');
+    return bench_train(argc, argv);
 }

@@ -34,13 +34,28 @@ void bench_add(bench_run *bench, const char *name, double value, const char *uni
                const char *detail, ...) BO_PRINTF(7, 8);
 
 bool bench_wanted(const bench_run *bench, const char *part); /* by --only */
+/* Every word of --only is a part, or "none", which measures the yardstick alone. False: after a message. */
+bool bench_parts_known(const char *command, const char *only, size_t count,
+                       const char *(*name)(const void *unused, size_t index));
+
+enum { BENCH_LIST = 16 };
+typedef struct bench_list {
+    size_t items[BENCH_LIST], count; /* ascending */
+} bench_list;
+/* Whole numbers in ascending order, separated by commas. False: after a message. */
+bool bench_read_list(const char *command, const char *option, const char *text, size_t least, size_t most,
+                     bench_list *out);
+
+double bench_median(double *values, size_t count); /* which are put in order */
 
 /* Parses, opens a session, measures (which returns the exit status), prints the JSON where that is asked for. `options` are
  * those that the usage's table fills. */
 int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *bench,
                   int (*measure)(bench_run *bench, void *options), void *options);
 int bench_attention(int argc, char **argv); /* `bochner bench attention`, after its name */
+int bench_train(int argc, char **argv);     /* `bochner bench train` */
 
+bool bench_gemm(bench_run *bench); /* the yardstick as a figure */
 /* GFLOP/s of the yardstick now: a figure is compared with the mean of before and after, as other work on the machine comes
  * and goes. */
 double bench_yardstick(bench_run *bench);

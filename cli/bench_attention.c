@@ -3,7 +3,6 @@
 #include "bench_attention.h"
 #include "plot.h"
 #include <bochner/bench.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,46 +21,6 @@ static const char *part_name(const void *unused, size_t index)
 {
     (void)unused;
     return parts[index].name;
-}
-
-/* Every word of --only must be a part; "none" measures the yardstick alone. */
-static bool check_parts(const char *only)
-{
-    for (const char *at = only; at;) {
-        char word[32];
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
-        bool known = strcmp(word, "none") == 0;
-        for (size_t i = 0; i < CLI_COUNT_OF(parts); i++) known |= strcmp(word, parts[i].name) == 0;
-        const char *near = known ? NULL : cli_nearest(word, CLI_COUNT_OF(parts), part_name, NULL);
-        if (!known) {
-            cli_wrong_use("bench attention", "--only: there is no part '%s'%s%s", word, near ? "; did you mean " : "",
-                          near ? near : "");
-            return false;
-        }
-        at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
-    }
-    return true;
-}
-
-/* Whole numbers in ascending order, separated by commas. */
-static bool read_list(const char *option, const char *text, size_t least, size_t most, attention_list *out)
-{
-    out->count = 0;
-    for (const char *at = text;;) {
-        char *end;
-        errno = 0;
-        unsigned long long value = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : 0;
-        bool fits = errno == 0 && value >= least && value <= most && out->count < ATTENTION_LIST &&
-                    (*end == ',' || *end == 0) && (out->count == 0 || value > out->items[out->count - 1]);
-        if (!fits) {
-            cli_wrong_use("bench attention", "--%s: expected up to %d ascending numbers from %zu to %zu, found '%s'",
-                          option, ATTENTION_LIST, least, most, text);
-            return false;
-        }
-        out->items[out->count++] = (size_t)value;
-        if (*end == 0) return true;
-        at = end + 1;
-    }
 }
 
 static bool say_yardstick(attention_bench *bench)
@@ -91,9 +50,11 @@ static int measure(bench_run *run, void *given)
 {
     attention_options *o = given;
     attention_bench bench = {.run = run, .context = run->session->context, .options = o};
-    if (!check_parts(run->only)) return CLI_WRONG_USE;
-    if (!read_list("lengths", o->lengths_text, 16, (size_t)1 << 24, &o->lengths)) return CLI_WRONG_USE;
-    if (!read_list("features", o->features_text, 2, (size_t)1 << 16, &o->features)) return CLI_WRONG_USE;
+    if (!bench_parts_known("bench attention", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
+    if (!bench_read_list("bench attention", "lengths", o->lengths_text, 16, (size_t)1 << 24, &o->lengths))
+        return CLI_WRONG_USE;
+    if (!bench_read_list("bench attention", "features", o->features_text, 2, (size_t)1 << 16, &o->features))
+        return CLI_WRONG_USE;
     int status = check_picture(run, "plot", o->plot, "forward", "exact");
     if (status == CLI_DONE) status = check_picture(run, "plot-laws", o->plot_laws, "laws", "laws");
     if (status != CLI_DONE) return status;

@@ -8,28 +8,23 @@
 enum {
     ATTENTION_HEADS = 8,
     ATTENTION_DIM = 64, /* of queries, keys and values */
-    ATTENTION_LIST = 16 /* most lengths or numbers of features */
 };
-
-typedef struct attention_list {
-    size_t items[ATTENTION_LIST], count; /* ascending */
-} attention_list;
 
 typedef struct attention_options {
     const char *lengths_text, *features_text, *plot, *plot_laws;
-    attention_list lengths, features; /* from the texts */
+    bench_list lengths, features; /* from the texts */
     size_t tokens, sequences, repeats;
 } attention_options;
 
 /* A line of a picture. */
 typedef struct attention_curve {
     char name[48];
-    double x[ATTENTION_LIST], y[ATTENTION_LIST];
+    double x[BENCH_LIST], y[BENCH_LIST];
     size_t count;
 } attention_curve;
 
 typedef struct attention_picture {
-    attention_curve curves[ATTENTION_LIST + 1];
+    attention_curve curves[BENCH_LIST + 1];
     size_t count;
 } attention_picture;
 
@@ -122,8 +117,6 @@ typedef struct attention_work {
     void *what;
     size_t calls;
 } attention_work;
-
-double attention_median(double *values, size_t count); /* which are put in order */
 
 /* Seconds of a call of each: medians over --repeats rounds in which they take turns, after one call each to warm up.
  * ratios: to the first of the same round, medians too; NULL: not wanted. False: a call failed, which was said, or

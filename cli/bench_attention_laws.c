@@ -128,9 +128,8 @@ static bo_status measure_draws(attention_bench *bench, const trial *t, const bo_
         outputs[i] = error.against_softmax;
         kernels[i] = error.kernel_error;
     }
-    *out = (errors){attention_median(outputs, draws), attention_median(kernels, draws),
-                    promise(report.log_drawn, features), promise(report.log_isotropic, features),
-                    promise(report.log_floor, features)};
+    *out = (errors){bench_median(outputs, draws), bench_median(kernels, draws), promise(report.log_drawn, features),
+                    promise(report.log_isotropic, features), promise(report.log_floor, features)};
     free(outputs);
     return status;
 }
@@ -195,7 +194,7 @@ static bool add_curves(attention_bench *bench, const trial *t)
 bool attention_laws_part(attention_bench *bench)
 {
     static const size_t widths[] = {16, ATTENTION_DIM};
-    const attention_list *features = &bench->options->features;
+    const bench_list *features = &bench->options->features;
     bool ok = true;
     for (size_t i = 0; ok && i < CLI_COUNT_OF(datas) * CLI_COUNT_OF(widths); i++) {
         const law_data *data = &datas[i / CLI_COUNT_OF(widths)];

@@ -57,7 +57,7 @@ static bool measure_pass(attention_bench *bench, const pass *p)
 
 static bool linear_passes(attention_bench *bench, const char *what, bool gradients, double goal)
 {
-    const attention_list *lengths = &bench->options->lengths, *features = &bench->options->features;
+    const bench_list *lengths = &bench->options->lengths, *features = &bench->options->features;
     for (size_t f = 0; f < features->count; f++) {
         for (size_t i = 0; i < lengths->count; i++) {
             size_t tokens = lengths->items[i], count = features->items[f];
@@ -84,7 +84,7 @@ bool attention_backward_part(attention_bench *bench)
 
 bool attention_exact_part(attention_bench *bench)
 {
-    const attention_list *lengths = &bench->options->lengths;
+    const bench_list *lengths = &bench->options->lengths;
     for (size_t i = 0; i < lengths->count && lengths->items[i] <= EXACT_MOST; i++) {
         size_t tokens = lengths->items[i];
         char name[96];
@@ -103,7 +103,7 @@ typedef struct ours {
     double forward, both;
 } ours;
 
-enum { SHAPES = ATTENTION_LIST * (ATTENTION_LIST + 1) };
+enum { SHAPES = BENCH_LIST * (BENCH_LIST + 1) };
 
 static size_t list_shapes(const attention_options *options, ours *out)
 {
@@ -154,7 +154,7 @@ static void compare(attention_bench *bench, const char *json, const ours *shape,
               bench_json_number(record, "threads"), 1e3 * mine);
 }
 
-static void write_list(const attention_list *list, size_t most, char *text, size_t room)
+static void write_list(const bench_list *list, size_t most, char *text, size_t room)
 {
     size_t length = 0;
     text[0] = 0;

@@ -199,18 +199,6 @@ bo_status attention_case_both(void *what)
 
 /* ---- times ------------------------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-double attention_median(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, ascending);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 /* Mean seconds of so many calls in a row. */
 static bool sample(attention_bench *bench, const attention_work *work, size_t calls, double *seconds)
 {
@@ -247,9 +235,9 @@ bool attention_time(attention_bench *bench, attention_work *works, size_t count,
             ok = sample(bench, &works[i], works[i].calls, &samples[i * repeats + r]);
     for (size_t i = 0; ok && ratios && i < count; i++) { /* before samples are put in order */
         for (size_t r = 0; r < repeats; r++) shares[r] = samples[i * repeats + r] / samples[r];
-        ratios[i] = attention_median(shares, repeats);
+        ratios[i] = bench_median(shares, repeats);
     }
-    for (size_t i = 0; ok && i < count; i++) seconds[i] = attention_median(samples + i * repeats, repeats);
+    for (size_t i = 0; ok && i < count; i++) seconds[i] = bench_median(samples + i * repeats, repeats);
     free(samples);
     return ok;
 }
@@ -273,10 +261,10 @@ bool attention_against_small_gemm(attention_bench *bench, attention_work *work, 
         yards[r] = (before + after) / 2;
         ratios[r] = 1e-9 * operations / seconds[r] / yards[r];
     }
-    out->seconds = attention_median(seconds, repeats);
+    out->seconds = bench_median(seconds, repeats);
     out->gflops = 1e-9 * operations / out->seconds;
-    out->yardstick = attention_median(yards, repeats);
-    out->ratio = attention_median(ratios, repeats);
+    out->yardstick = bench_median(yards, repeats);
+    out->ratio = bench_median(ratios, repeats);
     return true;
 }
 

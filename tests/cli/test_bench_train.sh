@@ -1,0 +1,36 @@
+# The bench of training: every part at sizes that take no time, the fixed count of operations, what is refused.
+[ -z "${SANITIZE:-}" ] || exit 77 # the yardsticks are long loops over matrices and a GiB
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+
+measures() {
+    succeeds "$BOCHNER" bench train --json --repeats 1 --layers 2 --width 32 --heads 2 --context 32 --vocab 256 --peers nowhere "$@"
+}
+# figure NAME WHAT: value, detail or met of a figure.
+figure() {
+    tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," -v what="\"$2\": " 'index($0, name) == 1 {
+        v = substr($0, index($0, what) + length(what)); print v; exit }' | sed 's/^"//; s/[",}].*//'
+}
+
+measures --tokens 128 --lengths 32,96 --decode-layers 1 --decode-width 64
+expect "tokens per second" "$(figure "step, tokens per second" value)" '>' 0
+# 6 (12 L d² + V d) operations a token, and 12 L d T / 2 for causal attention: the detail has seconds and rate.
+detail=$(tr '{' '\n' <out | grep -F '"step, useful rate / GEMM rate"' | sed 's/.*"detail": "//; s/ s, / /; s/ of .*//')
+count=$((64 * (6 * (12 * 2 * 32 * 32 + 256 * 32) + 12 * 2 * 32 * 32 / 2)))
+expect "operations of a step" "$(echo "$detail" | awk -v n=$count '{ d = $1 * $2 * 1e9 / n - 1; print d < 0 ? -d : d }')" '<' 2e-3
+grep -q "no comparison with PyTorch" err || complain "no word about the peer: $(cat err)"
+grep -q "times faster than PyTorch" out && complain "a comparison without the peer"
+
+for kind in rfa-gate favor; do
+    expect "$kind" "$(figure "$kind, step at 128 tokens, times faster than exact" value)" '>' 0
+    expect "$kind, memory" "$(figure "$kind, activations at 128 tokens / at 64" value)" '>' 1
+done
+
+for n in 32 96; do expect "after $n tokens" "$(figure "decode, a token after $n" value)" '>' 0; done
+expect "longest / shortest" "$(figure "decode, time per token, longest / shortest" value)" '>' 0
+expect "bandwidth" "$(figure "decode, bandwidth / triad" value)" '>' 0
+ls "${TMPDIR:-/tmp}"/bochner-bench-* 2>/dev/null && complain "the corpus of noise is still there"
+
+fails 2 "no part 'steps'|did you mean step" "$BOCHNER" bench train --only steps
+fails 2 "--lengths|'96,32'" "$BOCHNER" bench train --lengths 96,32
+fails 2 "options only|now" "$BOCHNER" bench train now
+succeeds "$BOCHNER" bench train --help
