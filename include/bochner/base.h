@@ -87,7 +87,8 @@ typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double
 
 /* Memory for objects and for work: all that grows with the data. `allocate` returns storage aligned to 64 bytes or NULL.
  * Not from here: what cJSON needs while a file's header or a schema is read or written, the plans of FFTW (tensor
- * sketches), work space inside OpenBLAS and LIBXSMM. Both functions may be called from several threads at once. */
+ * sketches), regular expressions (PCRE2) and normal forms (utf8proc) of tokenizers, work space inside OpenBLAS and LIBXSMM.
+ * Both functions may be called from several threads at once. */
 typedef struct bo_allocator {
     void *(*allocate)(void *user, size_t bytes);
     void (*release)(void *user, void *pointer);

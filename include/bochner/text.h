@@ -82,8 +82,8 @@ typedef struct bo_corpus_desc {
                                     * Cut at a token; a validation set is the last part */
 } bo_corpus_desc;
 /* BO_FORMAT or BO_INVALID, and the file and place are named: no text at all, a line that is no JSON, a field that is
- * missing, bytes that are not UTF-8 where the tokenizer needs text. Documents of a tokenizer with an end token are
- * followed by it. */
+ * missing, bytes that are not UTF-8 where the tokenizer has no tokens for them (where it has, they are worth a warning in the
+ * log). Documents of a tokenizer with an end token are followed by it; an empty document is none. */
 BO_API bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out);
 BO_API void bo_corpus_close(bo_corpus *corpus); /* NULL is fine */
 BO_API uint64_t bo_corpus_tokens(const bo_corpus *corpus);

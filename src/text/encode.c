@@ -99,6 +99,7 @@ static bo_status merge_word(bo_encoder *encoder, const char *text, size_t length
 static bo_status append(bo_encoder *encoder, const int32_t *ids, size_t count)
 {
     bo_ids *out = encoder->out;
+    if (count == 0) return BO_OK;
     if (out->capacity - out->count < count) BO_TRY(bo_ids_reserve(encoder->context, out, count));
     memcpy(out->items + out->count, ids, count * sizeof *ids);
     out->count += count;

@@ -175,6 +175,7 @@ static bo_status decode_token(bo_decoding *decoding, size_t id, bool plain, bo_b
 static bo_status decode_tokens(bo_decoding *decoding, bool *plain, size_t *starts, bo_buffer work[2], bo_buffer *pieces)
 {
     const bo_tokenizer *tokenizer = decoding->loading->tokenizer;
+    for (int i = 0; i < 2; ++i) BO_TRY(bo_buffer_reserve(decoding->loading->context, &work[i], 1)); /* never NULL */
     for (size_t i = 0; i < tokenizer->added_count; ++i) plain[tokenizer->added[i].id] = true;
     for (size_t id = 0; id < tokenizer->vocab; ++id) {
         BO_TRY(decode_token(decoding, id, plain[id], work, pieces));
