@@ -54,16 +54,18 @@ static int unknown_command(const char *name)
 static void overview(FILE *out)
 {
     fputs("bochner COMMAND [options] [files]\n\n"
-          "Kernel machines from random features: a kernel is an inner product of features, so learning with "
-          "it\n"
-          "is one linear system, in memory or in one pass over a stream.\n\n"
+          "A kernel is an inner product of features. Learning with it is one linear system, in memory or in\n"
+          "one pass over a stream; attention with it takes linear time and remembers in a state of fixed size.\n"
+          "Fits machines to tables; trains language models, evaluates them, generates text.\n\n"
           "Commands\n",
           out);
     for (size_t i = 0; i < CLI_COUNT_OF(commands); i++)
         fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
     fputs("\nExample\n"
           "  bochner fit train.csv --target price --holdout 0.2 --out price.model\n"
-          "  bochner predict price.model test.csv --std\n\n"
+          "  bochner predict price.model test.csv --std\n"
+          "  bochner train --data text.txt --out model --minutes 2\n"
+          "  bochner generate model --prompt 'In the beginning'\n\n"
           "bochner COMMAND --help says more. Exit status: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C.\n",
           out);
 }

@@ -15,7 +15,7 @@ typedef struct cli_train_options {
     size_t layers, width, heads, key_heads, hidden, context, vocab;
     int mlp, norm, positions, query_norm, output_norm;
     bool untied, bias;
-    double dropout;
+    double dropout, rope_base, sigma, gate_first, gate_last; /* 0: not given, but dropout */
     const char *init, *freeze;
     int gate;
     cli_attention_options attention; /* kind is --attention */
@@ -31,7 +31,7 @@ typedef struct cli_train_options {
     size_t eval_every, eval_tokens, checkpoint_every, keep, patience;
 } cli_train_options;
 
-enum { CLI_TRAIN_OPTIONS = 80 };
+enum { CLI_TRAIN_OPTIONS = 96 };
 
 /* ---- options (train_options.c) ------------------------------------------------------------------------------------------ */
 
@@ -79,6 +79,8 @@ bool cli_train_plan(cli_train_job *job);
 bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_report_fn */
 void cli_train_print(const cli_train_job *job);
 void cli_train_json(const cli_train_job *job);
+enum { CLI_ATTENTION_WORDS = 160 };
+const char *cli_train_attention_words(const bo_model_desc *desc, char out[CLI_ATTENTION_WORDS]);
 int cli_train_plot(cli_train_job *job); /* train_plot.c */
 
 #endif

@@ -93,6 +93,7 @@ static void set_choices(const cli_train_options *o, bo_model_desc *d)
     d->untied |= o->untied;
     d->bias |= o->bias;
     if (!isnan(o->dropout)) d->dropout = o->dropout;
+    if (o->rope_base > 0) d->rope_base = o->rope_base;
 }
 
 /* Frequencies are the model's to seed. */
@@ -102,6 +103,9 @@ static void set_attention(const cli_train_options *o, bo_model_desc *d)
     if (o->init && o->attention.kind < 0) return;
     d->attention = cli_attention_numbered(&attention, 0);
     if (o->gate >= 0) d->attention.gate = (bo_gate)o->gate;
+    d->sigma = o->sigma;
+    d->gate_first = o->gate_first;
+    d->gate_last = o->gate_last;
 }
 
 /* A preset or the model to begin with, and over it what options say. */

@@ -66,7 +66,7 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
     fprintf(
         pipe,
         "set title '%s' textcolor rgb '#222222'\nset xlabel 'tokens'\nset ylabel 'nats a token'\nset key top right\n"
-        "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset format x '%%.1s%%c'\n",
+        "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset format x '%%.0s%%c'\n",
         c->title);
     if (c->count && c->points[c->count - 1].tokens >= 20 * c->points[0].tokens) fputs("set logscale x 10\n", pipe);
     draw_block(pipe, "train", c, false);
@@ -79,11 +79,11 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
 int cli_train_plot(cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
-    char path[4096], title[160];
+    char path[4096], title[320], words[CLI_ATTENTION_WORDS];
     curve c = {.title = title};
     snprintf(path, sizeof path, "%s/metrics.jsonl", job->options->out);
-    snprintf(title, sizeof title, "%zu layers, width %zu, context %zu, %s attention", d->layers, d->width, d->context,
-             bo_attention_name(d->attention.kind));
+    snprintf(title, sizeof title, "%zu layers, width %zu, context %zu; attention %s", d->layers, d->width, d->context,
+             cli_train_attention_words(d, words));
     read_curve(path, &c);
     const int status = cli_picture(job->session, job->options->plot, "", draw, &c);
     free(c.points);

@@ -23,24 +23,23 @@ static void say_text(const cli_train_job *job)
             bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
 }
 
-static const char *attention_words(const bo_model_desc *d, char out[160])
+const char *cli_train_attention_words(const bo_model_desc *d, char out[CLI_ATTENTION_WORDS])
 {
     const bo_attention_desc *a = &d->attention;
-    int length = snprintf(out, 160, "%s", bo_attention_name(a->kind));
-    if (a->gate != BO_GATE_NONE)
-        length += snprintf(out + length, 160 - (size_t)length, ", %s gate", bo_gate_name(a->gate));
-    if (a->features.features && a->kind != BO_ATTENTION_EXACT)
-        snprintf(out + length, 160 - (size_t)length, ", %zu features", a->features.features);
+    char gate[48] = "", features[48] = "";
+    if (a->gate != BO_GATE_NONE) snprintf(gate, sizeof gate, ", %s gate", bo_gate_name(a->gate));
+    if (a->features.features) snprintf(features, sizeof features, ", %zu features", a->features.features);
+    snprintf(out, CLI_ATTENTION_WORDS, "%s%s%s", bo_attention_name(a->kind), gate, features);
     return out;
 }
 
 static void say_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
-    char words[160];
+    char words[CLI_ATTENTION_WORDS];
     cli_say(job->session, "Model       %s parameters: %zu layers, width %zu, %zu heads, context %s; attention %s",
             cli_count((size_t)job->plan.parameters).s, d->layers, d->width, d->heads, cli_count(d->context).s,
-            attention_words(d, words));
+            cli_train_attention_words(d, words));
 }
 
 /* Half the rate of large products, until the first steps are measured. */
