@@ -64,7 +64,7 @@ ranks 3 "$BOCHNER" train $model --steps 5 --out odd >out 2>err && complain "8 se
 grep -q "3 ranks" err || complain "a batch for 3 ranks is not explained: $(head -c 300 err)"
 
 # A rank is killed in the middle.
-run="$model --steps 200 --eval-every 200 --checkpoint-every 10"
+run="$model --steps 100 --eval-every 100 --checkpoint-every 5"
 # shellcheck disable=SC2086
 succeeds ranks 2 "$BOCHNER" train $run --out whole
 # shellcheck disable=SC2086
@@ -74,7 +74,7 @@ victim=
 tries=0
 while [ $tries -lt 100 ]; do
     tries=$((tries + 1))
-    sleep 0.05
+    sleep 0.03
     victim=$(pgrep -f "train --data text.txt.*killed" | while read -r p; do
         grep -qz '^OMPI_COMM_WORLD_RANK=1$' /proc/"$p"/environ 2>/dev/null && echo "$p"
     done | head -1)
