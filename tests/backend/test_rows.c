@@ -73,6 +73,8 @@ static void threads_do_not_show(void **state)
         test_forward(one, &first, true);
         test_forward(many, &second, true);
         assert_memory_equal(test_out(&first), test_out(&second), test_out_bytes(&first));
+        for (size_t i = 0; i < test_out_bytes(&first) / sizeof(float); i++) /* nothing is left out */
+            assert_true(isfinite(test_out(&first)[i]));
         test_backward(one, &first, dout, true);
         test_backward(many, &second, dout, true);
         for (size_t i = 0; i < first.call.inputs; i++)
