@@ -4,9 +4,8 @@
 void *bo_work_take(bo_context *context, bo_work *work, size_t count, size_t size, const char *what)
 {
     size_t left = work ? work->bytes - work->used : 0;
-    if ((size && count > left / size) || bo_work_bytes(count, size) > left)
+    if (!work || (size && count > left / size) || bo_work_bytes(count, size) > left)
         return bo_alloc_raw(context, count, size, what);
-    if (!work) return bo_alloc_raw(context, 0, 0, what);
     void *piece = work->room + work->used;
     work->used += bo_work_bytes(count, size);
     return piece;

@@ -189,33 +189,77 @@ ALWAYS void each(size_t n, const float *x, float *y, v (*f)(v))
 void ISA(curve)(bo_curve curve, size_t n, const float *x, float *y)
 {
     switch (curve) {
-    case BO_CURVE_GELU: each(n, x, y, gelu); break;
-    case BO_CURVE_GELU_TANH: each(n, x, y, gelu_tanh); break;
-    case BO_CURVE_RELU2: each(n, x, y, relu2); break;
-    case BO_CURVE_SILU: each(n, x, y, silu); break;
-    case BO_CURVE_RELU: each(n, x, y, v_positive_part); break;
-    case BO_CURVE_TANH: each(n, x, y, hyperbolic); break;
-    case BO_CURVE_SIGMOID: each(n, x, y, sigmoid); break;
-    case BO_CURVE_LOG_SIGMOID: each(n, x, y, log_sigmoid); break;
-    case BO_CURVE_SOFTPLUS: each(n, x, y, softplus); break;
-    case BO_CURVE_EXP: each(n, x, y, exponential); break;
-    default: each(n, x, y, identity); break;
+    case BO_CURVE_GELU:
+        each(n, x, y, gelu);
+        break;
+    case BO_CURVE_GELU_TANH:
+        each(n, x, y, gelu_tanh);
+        break;
+    case BO_CURVE_RELU2:
+        each(n, x, y, relu2);
+        break;
+    case BO_CURVE_SILU:
+        each(n, x, y, silu);
+        break;
+    case BO_CURVE_RELU:
+        each(n, x, y, v_positive_part);
+        break;
+    case BO_CURVE_TANH:
+        each(n, x, y, hyperbolic);
+        break;
+    case BO_CURVE_SIGMOID:
+        each(n, x, y, sigmoid);
+        break;
+    case BO_CURVE_LOG_SIGMOID:
+        each(n, x, y, log_sigmoid);
+        break;
+    case BO_CURVE_SOFTPLUS:
+        each(n, x, y, softplus);
+        break;
+    case BO_CURVE_EXP:
+        each(n, x, y, exponential);
+        break;
+    default:
+        each(n, x, y, identity);
+        break;
     }
 }
 
 void ISA(curve_slope)(bo_curve curve, size_t n, const float *x, float *y)
 {
     switch (curve) {
-    case BO_CURVE_GELU: each(n, x, y, gelu_slope); break;
-    case BO_CURVE_GELU_TANH: each(n, x, y, gelu_tanh_slope); break;
-    case BO_CURVE_RELU2: each(n, x, y, relu2_slope); break;
-    case BO_CURVE_SILU: each(n, x, y, silu_slope); break;
-    case BO_CURVE_RELU: each(n, x, y, relu_slope); break;
-    case BO_CURVE_TANH: each(n, x, y, hyperbolic_slope); break;
-    case BO_CURVE_SIGMOID: each(n, x, y, sigmoid_slope); break;
-    case BO_CURVE_LOG_SIGMOID: each(n, x, y, log_sigmoid_slope); break;
-    case BO_CURVE_SOFTPLUS: each(n, x, y, sigmoid); break;
-    case BO_CURVE_EXP: each(n, x, y, exponential); break;
-    default: each(n, x, y, identity_slope); break;
+    case BO_CURVE_GELU:
+        each(n, x, y, gelu_slope);
+        break;
+    case BO_CURVE_GELU_TANH:
+        each(n, x, y, gelu_tanh_slope);
+        break;
+    case BO_CURVE_RELU2:
+        each(n, x, y, relu2_slope);
+        break;
+    case BO_CURVE_SILU:
+        each(n, x, y, silu_slope);
+        break;
+    case BO_CURVE_RELU:
+        each(n, x, y, relu_slope);
+        break;
+    case BO_CURVE_TANH:
+        each(n, x, y, hyperbolic_slope);
+        break;
+    case BO_CURVE_SIGMOID:
+        each(n, x, y, sigmoid_slope);
+        break;
+    case BO_CURVE_LOG_SIGMOID:
+        each(n, x, y, log_sigmoid_slope);
+        break;
+    case BO_CURVE_SOFTPLUS:
+        each(n, x, y, sigmoid);
+        break;
+    case BO_CURVE_EXP:
+        each(n, x, y, exponential);
+        break;
+    default:
+        each(n, x, y, identity_slope);
+        break;
     }
 }
