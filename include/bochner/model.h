@@ -41,11 +41,12 @@ typedef struct bo_model_desc {
     double rope_base;      /* 0: 10000 */
     bo_choice query_norm;  /* RMSNorm of q and k in each head; AUTO: where the kind does not make them unit itself */
     bo_choice output_norm; /* RMSNorm of each head's output; AUTO: where attention has no normaliser */
-    double sigma; /* where σ of RFA begins, and with query_norm |√s q|, |√s k| before features of softmax; 0: 1.5 */
-    double gate_first, gate_last; /* where the gates of the first and the last key head begin: σ(this), others between;
-                                   * both 0: 1 and 5 */
-    bool untied;                  /* an output projection of its own instead of the embedding's transpose */
-    bool bias;                    /* of linear layers */
+    /* Where parameters of attention begin. sigma: σ of RFA, and with query_norm |√s q|, |√s k| before features of softmax;
+     * 0: 1, for HYBRID 3. Gates: σ(gate_first) of the first key head, σ(gate_last) of the last, others between; both 0: 1
+     * and 5. */
+    double sigma, gate_first, gate_last;
+    bool untied; /* an output projection of its own instead of the embedding's transpose */
+    bool bias;   /* of linear layers */
     double dropout;
     double norm_epsilon; /* 0: 1e-6 */
     uint64_t seed;       /* of the weights and frequencies */

@@ -96,7 +96,7 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
         REFUSE("gates must begin at finite numbers, found %g and %g", d->gate_first, d->gate_last);
     if (d->rope_base == 0) d->rope_base = 10000;
     if (d->norm_epsilon == 0) d->norm_epsilon = 1e-6;
-    if (d->sigma == 0) d->sigma = 1.5;
+    if (d->sigma == 0) d->sigma = d->attention.kind == BO_ATTENTION_HYBRID ? 3 : 1; /* a window wants to be sharp */
     if (d->gate_first == 0 && d->gate_last == 0) {
         d->gate_first = 1;
         d->gate_last = 5;

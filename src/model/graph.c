@@ -51,7 +51,6 @@ static bo_value attention(const recording *r, size_t layer, const char *prefix, 
                                .gate_first = d->gate_first,
                                .gate_last = d->gate_last,
                                .layer = layer,
-                               .layers = d->layers,
                                .tokens = r->desc->tokens,
                                .most_sequences = r->desc->most_sequences};
     bo_graph_scope(r->graph, "layer %zu attention", layer);
@@ -62,12 +61,7 @@ static bo_value attention(const recording *r, size_t layer, const char *prefix, 
 static bo_value mlp(const recording *r, size_t layer, const char *prefix, bo_value x)
 {
     const bo_model_desc *d = &r->model->desc;
-    bo_mlp_layer desc = {.kind = d->mlp,
-                         .hidden = d->hidden,
-                         .bias = d->bias,
-                         .dropout = d->dropout,
-                         .layer = layer,
-                         .layers = d->layers};
+    bo_mlp_layer desc = {.kind = d->mlp, .hidden = d->hidden, .bias = d->bias, .dropout = d->dropout, .layer = layer};
     if (d->mlp == BO_MLP_NONE) return x;
     bo_graph_scope(r->graph, "layer %zu mlp", layer);
     bo_value normed = norm(r, bo_nn_join(prefix, ".post_attention_layernorm").text, x);

@@ -189,6 +189,6 @@ bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_val
     if (desc->output_norm)
         out = bo_nn_norm(graph, bo_nn_join(prefix, ".o_norm").text, out,
                          &(bo_norm_layer){.width = r.kind->value_dim, .epsilon = desc->epsilon});
-    return bo_nn_output(graph, bo_nn_join(prefix, ".o_proj").text, out, residual, desc->bias, desc->layers,
-                        desc->dropout, bo_nn_stream(desc->layer, 0));
+    return bo_nn_output(graph, bo_nn_join(prefix, ".o_proj").text, out, residual, desc->bias, desc->dropout,
+                        bo_nn_stream(desc->layer, 0));
 }

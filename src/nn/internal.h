@@ -17,8 +17,9 @@ bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, s
 bo_value bo_nn_parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t rank, const size_t *shape,
                          bo_init init);
 bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double factor, double offset);
-/* The projection back to the residual's width, smaller in deep models, with dropout, added to the residual. */
-bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, size_t layers,
-                      double dropout, uint64_t stream);
+/* The projection back to the residual's width, with dropout, added to the residual. It begins at zero, so that a layer
+ * begins as the identity (1901.09321). */
+bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
+                      uint64_t stream);
 
 #endif

@@ -63,14 +63,11 @@ bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_
     return out;
 }
 
-bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, size_t layers,
-                      double dropout, uint64_t stream)
+bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
+                      uint64_t stream)
 {
-    double in = (double)bo_graph_columns(graph, x);
-    /* 2 layers additions to the residual: as GPT-2, so that their sum begins at the size of one */
-    bo_linear_desc desc = {.out = bo_graph_columns(graph, residual),
-                           .bias = bias,
-                           .init = {.law = BO_INIT_NORMAL, .b = 1 / sqrt(2 * in * (double)layers)}};
+    bo_linear_desc desc = {
+        .out = bo_graph_columns(graph, residual), .bias = bias, .init = {.law = BO_INIT_ZERO, .a = 1}};
     if (dropout == 0) {
         desc.residual = residual;
         return bo_nn_linear(graph, prefix, x, &desc);

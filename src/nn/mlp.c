@@ -30,6 +30,5 @@ bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value res
         bo_nn_linears(graph, prefix, x, 1, suffixes + 1, both, parts);
         hidden = bo_nn_unary(graph, parts[0], function, 1, 0);
     }
-    return bo_nn_output(graph, down.text, hidden, residual, desc->bias, desc->layers, desc->dropout,
-                        bo_nn_stream(desc->layer, 1));
+    return bo_nn_output(graph, down.text, hidden, residual, desc->bias, desc->dropout, bo_nn_stream(desc->layer, 1));
 }

@@ -60,7 +60,6 @@ typedef struct bo_attention_layer {
     double sigma; /* where σ of RFA, and |√s q|, |√s k| of query_norm before features of softmax, begin */
     double gate_first, gate_last;  /* biases of the gates of the first and the last key head, and evenly between */
     size_t layer;                  /* numbers states, calibrations and dropout */
-    size_t layers;                 /* in all: the output projection begins smaller in deep models */
     size_t tokens, most_sequences; /* see bo_attention_attributes */
 } bo_attention_layer;
 bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
@@ -71,7 +70,7 @@ typedef struct bo_mlp_layer {
     size_t hidden;
     bool bias;
     double dropout;
-    size_t layer, layers;
+    size_t layer; /* numbers dropout */
 } bo_mlp_layer;
 /* Added to `residual`; no MLP: the residual itself. */
 bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);

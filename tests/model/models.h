@@ -2,8 +2,8 @@
 #ifndef BO_TEST_MODELS_H
 #define BO_TEST_MODELS_H
 
-#include "io/files.h"
 #include "model/model.h"
+#include "testing.h"
 
 enum { VOCAB = 256, CONTEXT = 48, LAYERS = 2 };
 

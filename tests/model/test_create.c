@@ -1,6 +1,7 @@
 /* Models made from descriptors: presets, defaults, refusals, what one takes over from another, evaluation. */
 #include <bochner/text.h>
 #include <pthread.h>
+#include "io/files.h"
 #include "models.h"
 
 static void test_presets(void **unused)

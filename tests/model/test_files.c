@@ -2,6 +2,7 @@
 #include <bochner/text.h>
 #include "io/tensors.h"
 #include "model/config.h"
+#include "io/files.h"
 #include "models.h"
 
 /* ---- round trips -------------------------------------------------------------------------------------------------- */

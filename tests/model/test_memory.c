@@ -1,5 +1,6 @@
 /* Out of memory at every allocation: an error, nothing leaks, nothing breaks. */
 #include "base/counting.h"
+#include "io/files.h"
 #include "models.h"
 
 typedef struct work {

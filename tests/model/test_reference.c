@@ -2,6 +2,7 @@
  * Proves RoPE in halves, RMSNorm, SwiGLU, grouped queries, the scale of attention and an untied output (Llama), learned
  * positions, LayerNorm, GELU by tanh, biases and tied embeddings (GPT-2), and how both name and lay out their weights. */
 #include "io/tensors.h"
+#include "io/files.h"
 #include "models.h"
 
 typedef struct reference {

@@ -1,6 +1,7 @@
 /* Sessions: what is read token by token, in pieces or at once is the same, for every kind of attention; states travel
  * through files and are refused where they do not belong. */
 #include "io/tensors.h"
+#include "io/files.h"
 #include "models.h"
 
 static void score_in(bo_context *context, bo_session *session, const int32_t *ids, const size_t *pieces, float *losses)
