@@ -1,4 +1,5 @@
 #include "encoder.h"
+#include "seams.h"
 #include "unicode.h"
 
 #include <stdio.h>
@@ -106,9 +107,9 @@ static bo_status append(bo_encoder *encoder, const int32_t *ids, size_t count)
     return BO_OK;
 }
 
-bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length)
+/* What lies between two seams. */
+static bo_status encode_piece(bo_encoder *encoder, const char *text, size_t length)
 {
-    if (length == 0) return BO_OK;
     bo_cached *cached = NULL;
     if (length <= BO_CACHED_WORD) {
         cached = &encoder->cache[bo_hash_bytes(text, length) & encoder->cache_mask];
@@ -124,6 +125,15 @@ bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length)
         memcpy(cached->ids, word->ids, word->count * sizeof *word->ids);
     }
     return append(encoder, word->ids, word->count);
+}
+
+bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length)
+{
+    for (size_t piece; length > 0; text += piece, length -= piece) {
+        piece = bo_seams_next(encoder->tokenizer, text, length);
+        BO_TRY(encode_piece(encoder, text, piece));
+    }
+    return BO_OK;
 }
 
 /* ---- a text ------------------------------------------------------------------------------------------------------- */

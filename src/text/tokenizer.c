@@ -46,6 +46,7 @@ void bo_tokenizer_destroy(bo_tokenizer *tokenizer)
     bo_texts_free(&tokenizer->pieces);
     bo_free(tokenizer->by_text.slots);
     bo_free(tokenizer->merges.slots);
+    bo_free(tokenizer->joints.slots);
     bo_free(tokenizer->added);
     bo_free(tokenizer->stripped);
     bo_free(tokenizer->frame);

@@ -57,6 +57,13 @@ typedef struct bo_added {
     bool special, left, right; /* left, right: takes the white space there with it */
 } bo_added;
 
+/* Pairs of characters that some merge joins: the last one of its left side, the first one of its right side (seams.h). Open
+ * addressing, at most half full; 0 is an empty place. slots NULL: unknown. */
+typedef struct bo_joints {
+    uint64_t *slots;
+    size_t mask;
+} bo_joints;
+
 /* ---- the tokenizer ------------------------------------------------------------------------------------------------ */
 
 struct bo_tokenizer {
@@ -82,6 +89,7 @@ struct bo_tokenizer {
     size_t splitter_count;
 
     bo_merges merges;
+    bo_joints joints;
     bool byte_level; /* symbols are bytes, spelled as letters; else they are characters */
     bool byte_fallback, fuse_unknown, ignore_merges;
     int32_t unknown;       /* -1: what is unknown is left out */

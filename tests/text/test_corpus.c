@@ -124,6 +124,7 @@ static void test_encoding(void **state)
     bo_tokenizer *tokenizer = test_learn(f, 500, 1 << 16);
     char *text = malloc(BYTES);
     size_t length = test_prose(9, text, BYTES), half = length / 2;
+    for (size_t i = half; i < length; i++) text[i] = "over   the \n\n  lazy"[i % 19]; /* a cut meets blanks in a row */
     memcpy(text + half, "<SEP>", 5);
     const char *path = test_write(f, "t.txt", text, length);
     bo_ids expected = test_encode(f->context, tokenizer, text, half);

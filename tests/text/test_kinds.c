@@ -155,6 +155,41 @@ static void test_llama(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
+/* Where no merge joins two characters the text is cut, for speed: the ids are those of the uncut text. */
+static void test_seams(void **state)
+{
+    test_folder *f = *state;
+    static const char *const letters[] = {"a", "b", "c", "▁", "\xc3\xa9", "\xe6\x9d\xb1",
+                                          "x", "\n"}; /* the last two: bytes */
+    static char json[16384];
+    char *to = json;
+    to += sprintf(to, "{\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {");
+    for (int b = 0; b < 256; b++) to += sprintf(to, "\"<0x%02X>\": %d, ", b, b);
+    sprintf(to, "\"a\": 256, \"b\": 257, \"c\": 258, \"▁\": 259, \"\xc3\xa9\": 260, \"\xe6\x9d\xb1\": 261, \"▁a\": "
+                "262, \"ab\": "
+                "263, \"▁ab\": 264, \"▁▁\": 265, \"a\xc3\xa9\": 266, \"aba\xc3\xa9\": 267}, \"merges\": [\"a b\", \"▁ "
+                "ab\", \"▁ a\", "
+                "\"▁ ▁\", \"a \xc3\xa9\", \"ab a\xc3\xa9\"]}}");
+    bo_tokenizer *cut = test_parse(f->context, json), *whole = test_parse(f->context, json);
+    assert_non_null(cut->joints.slots);
+    bo_free(whole->joints.slots);
+    whole->joints.slots = NULL;
+    bo_rng rng = bo_rng_make(8, 8);
+    for (int round = 0; round < 500; round++) {
+        char text[1000];
+        size_t length = 0;
+        for (uint64_t i = bo_rng_below(&rng, 200); i > 0; i--)
+            length += (size_t)sprintf(text + length, "%s", letters[bo_rng_below(&rng, 8)]);
+        bo_ids one = test_encode(f->context, cut, text, length), other = test_encode(f->context, whole, text, length);
+        assert_int_equal(one.count, other.count);
+        if (one.count) assert_memory_equal(one.items, other.items, one.count * sizeof *one.items);
+        bo_ids_free(&one);
+        bo_ids_free(&other);
+    }
+    bo_tokenizer_destroy(cut);
+    bo_tokenizer_destroy(whole);
+}
+
 static void test_added(void **state)
 {
     test_folder *f = *state;
@@ -282,9 +317,9 @@ int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_behaviours), WITH_FOLDER(test_splitters), WITH_FOLDER(test_normalizers),
-        WITH_FOLDER(test_llama),      WITH_FOLDER(test_added),     WITH_FOLDER(test_expressions),
-        WITH_FOLDER(test_refusals),   WITH_FOLDER(test_explosion),
+        WITH_FOLDER(test_behaviours),  WITH_FOLDER(test_splitters), WITH_FOLDER(test_normalizers),
+        WITH_FOLDER(test_llama),       WITH_FOLDER(test_seams),     WITH_FOLDER(test_added),
+        WITH_FOLDER(test_expressions), WITH_FOLDER(test_refusals),  WITH_FOLDER(test_explosion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
