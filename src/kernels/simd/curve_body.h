@@ -13,6 +13,20 @@ static inline v v_minus(v x)
     return v_sub(v_set(0.0f), x);
 }
 
+/* r of exp(t), t = n ln 2 + r: vector_body.h */
+static inline v exp_left(v t, v n)
+{
+    return v_fnma(n, v_set(-0x1.05c61p-29f), v_fnma(n, v_set(0x1.62e43p-1f), t));
+}
+
+/* exp(t + e) for t <= 0 and e no larger than t's rounding error, as exp_vector but for a sum to be taken apart and a bound
+ * above. */
+static inline v exp_low(v t, v e)
+{
+    v n = exp_whole(t);
+    return v_scale_above(v_add(exp_rest(v_add(exp_left(t, n), e)), one()), n, t, BO_EXP_LOWEST);
+}
+
 /* ---- logistic -------------------------------------------------------------------------------------------------------- */
 
 /* With e = exp(-|x|), which never overflows: the larger of σ(x) and σ(-x) is 1 / (1 + e), the smaller e / (1 + e). */
@@ -22,7 +36,7 @@ typedef struct logistic {
 
 static inline logistic logistic_of(v x)
 {
-    v e = exp_vector(v_minus(v_size(x)), v_set(0.0f)), large = v_div(one(), v_add(one(), e));
+    v e = exp_low(v_minus(v_size(x)), v_set(0.0f)), large = v_div(one(), v_add(one(), e));
     return (logistic){large, v_mul(e, large)};
 }
 
@@ -54,7 +68,7 @@ static inline v silu_slope(v x)
 /* log(1 + exp(x)) = max(x, 0) + log(1 + e): u = 1 + e is rounded, and what it lost is e - (u - 1). */
 static inline v softplus(v x)
 {
-    v e = exp_vector(v_minus(v_size(x)), v_set(0.0f)), u = v_add(one(), e);
+    v e = exp_low(v_minus(v_size(x)), v_set(0.0f)), u = v_add(one(), e);
     v lost = v_sub(e, v_sub(u, one()));
     return v_add(v_positive_part(x), v_add(log_size_vector(u), v_div(lost, u)));
 }
@@ -74,7 +88,7 @@ static inline v log_sigmoid_slope(v x)
 /* tanh|x| = -m / (2 + m), m = exp(-2|x|) - 1 = 2^n p + (2^n - 1) without cancellation; beyond 20 it is 1. */
 static inline v hyperbolic(v x)
 {
-    v t = v_max(v_set(-40.0f), v_mul(v_set(-2.0f), v_size(x))), n = exp_whole(t), p = exp_rest(t, n, v_set(0.0f));
+    v t = v_max(v_set(-40.0f), v_mul(v_set(-2.0f), v_size(x))), n = exp_whole(t), p = exp_rest(exp_left(t, n));
     v m = v_add(v_scale(p, n), v_sub(v_scale(one(), n), one()));
     v y = v_div(m, v_add(v_set(2.0f), m));
     return v_choose_negative(x, v_minus(y), y);
@@ -113,7 +127,7 @@ static inline v bell(v x)
 {
     x = v_min(v_set(20.0f), v_size(x));
     v half = v_mul(v_set(-0.5f), x), square = v_fma(half, x, v_set(0.0f));
-    return exp_vector(square, v_fma(half, x, v_minus(square)));
+    return exp_low(square, v_fma(half, x, v_minus(square)));
 }
 
 /* Φ(-|x|) = exp(-x²/2) t p(t), t = 1 / (1 + 0.345 |x|), p minimax (relative error 2e-8) for |x| <= 13.5. */

@@ -7,9 +7,8 @@ static inline v exp_whole(v t)
     return v_round(v_mul(t, v_set(0x1.715476p+0f)));
 }
 
-static inline v exp_rest(v t, v n, v error)
+static inline v exp_rest(v r)
 {
-    v r = v_fnma(n, v_set(-0x1.05c61p-29f), v_add(v_fnma(n, v_set(0x1.62e43p-1f), t), error));
     v p = v_fma(r, v_set(0x1.6dc126p-10f), v_set(0x1.1244b4p-7f));
     p = v_fma(r, p, v_set(0x1.55544ep-5f));
     p = v_fma(r, p, v_set(0x1.555482p-3f));
@@ -19,9 +18,10 @@ static inline v exp_rest(v t, v n, v error)
 
 static inline v exp_vector(v x, v shift)
 {
-    v t = v_add(x, shift), back = v_sub(t, x);
-    v error = v_add(v_sub(x, v_sub(t, back)), v_sub(shift, back)), n = exp_whole(t);
-    return v_flush(v_scale(v_add(exp_rest(t, n, error), v_set(1.0f)), n), t, BO_EXP_LOWEST, BO_EXP_HIGHEST);
+    v t = v_add(x, shift), back = v_sub(t, x), n = exp_whole(t);
+    v error = v_add(v_sub(x, v_sub(t, back)), v_sub(shift, back));
+    v r = v_fnma(n, v_set(-0x1.05c61p-29f), v_add(v_fnma(n, v_set(0x1.62e43p-1f), t), error));
+    return v_flush(v_scale(v_add(exp_rest(r), v_set(1.0f)), n), t, BO_EXP_LOWEST, BO_EXP_HIGHEST);
 }
 
 /* The same for t <= 0 with an absolute error: neither the rounding of t nor that of n ln 2 is made good, which is at most
