@@ -11,13 +11,13 @@
 
 /* A GEMM micro-kernel multiplies a packed sliver of A (mr rows, k deep: a[p * mr + i]) by one of B
  * (nr columns: b[p * nr + j]) in registers, ONE sum per element over p = 0..k-1, then adds the tile to C
- * (C[i * ldc + j] += sum) for i < m, j < n, m <= mr, n <= nr (edges). `a` and `b` are 64-byte aligned and
+ * (C[i * ldc + j] += sum; without `add` it overwrites: = sum) for i < m, j < n, m <= mr, n <= nr (edges). `a` and `b` are 64-byte aligned and
  * padded with zeros to mr and nr. */
 typedef struct bo_micro {
     size_t mr, nr;
-    void (*f32)(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
+    void (*f32)(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n, bool add);
     /* float32 products and registers, float64 C: the Gram accumulator */
-    void (*f32_f64)(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
+    void (*f32_f64)(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n, bool add);
 } bo_micro;
 
 /* The same for signed bytes in [-127, 127], with exact sums: C[i * ldc + j] = fma(scale, sum, C[i * ldc +
@@ -55,7 +55,7 @@ enum { BO_GATED_ROWS = 16 }; /* tokens whose gates are multiplied out pair by pa
 
 typedef struct bo_micro_f64 {
     size_t mr, nr;
-    void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
+    void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n, bool add);
 } bo_micro_f64;
 
 enum { BO_RANDOM_GROUP = 64 };

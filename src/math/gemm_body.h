@@ -6,7 +6,7 @@
 typedef struct JOB {
     const bo_kernels *kernels;
     size_t mr, nr, tile_rows, tile_columns;
-    void (*micro)(size_t k, const TYPE *a, const TYPE *b, TYPE *c, size_t ldc, size_t m, size_t n);
+    void (*micro)(size_t k, const TYPE *a, const TYPE *b, TYPE *c, size_t ldc, size_t m, size_t n, bool add);
     size_t count;
     const PRODUCT *products;
     bool ta;
@@ -81,7 +81,8 @@ static void TILE_TASK(void *arg, size_t index, int worker)
     size_t i0 = index % down * job->tile_rows, i1 = bo_smaller(i0 + job->tile_rows, job->m);
     size_t j1 = bo_smaller(j0 + job->tile_columns, product->n);
     if (job->upper && job->row + i0 >= j1) return;
-    if (job->depth == 0) BEGIN(product, job->row + i0, j0, i1 - i0, j1 - j0);
+    bool add = job->depth > 0 || product->beta != 0 || product->row;
+    if (job->depth == 0 && add) BEGIN(product, job->row + i0, j0, i1 - i0, j1 - j0);
     const TYPE *panel_b = job->panel_b + tile * job->slot;
     for (size_t i = i0; i < i1; i += job->mr) {
         TYPE *c = product->c + (job->row + i) * product->ldc;
@@ -89,7 +90,7 @@ static void TILE_TASK(void *arg, size_t index, int worker)
             size_t n = bo_smaller(job->nr, j1 - j);
             if (job->upper && job->row + i >= j + n) continue;
             job->micro(job->k, job->panel_a + i * job->k, panel_b + (j - j0) * job->k, c + j, product->ldc,
-                       bo_smaller(job->mr, i1 - i), n);
+                       bo_smaller(job->mr, i1 - i), n, add);
         }
     }
 }

@@ -109,7 +109,8 @@ static void solve_sliver(const strip_job *job, double *x)
     for (size_t s = 0; s < job->n; s += mr) {
         size_t rows = bo_smaller(mr, job->n - s);
         if (s > 0) {
-            job->kernels->gemm64.f64(s, substitution->slivers + s * substitution->most, x, x + s * nr, nr, rows, nr);
+            job->kernels->gemm64.f64(s, substitution->slivers + s * substitution->most, x, x + s * nr, nr, rows, nr,
+                                     true);
         }
         solve_block(substitution, s, rows, x);
     }

@@ -96,11 +96,11 @@ static void micro_tile(const update_job *job, size_t i, size_t j, size_t m, size
     const void *b = job->panel_b + j / job->tile.nr * job->tile.sliver_b;
     switch (job->kind) {
     case BO_UPPER_F32:
-        job->kernels->gemm.f32_f64(job->depth, a, b, c, job->ldc, m, n);
+        job->kernels->gemm.f32_f64(job->depth, a, b, c, job->ldc, m, n, true);
         break;
     case BO_UPPER_F32_PRECISE:
     case BO_UPPER_F64:
-        job->kernels->gemm64.f64(job->depth, a, b, c, job->ldc, m, n);
+        job->kernels->gemm64.f64(job->depth, a, b, c, job->ldc, m, n, true);
         break;
     case BO_UPPER_S8:
         job->kernels->gram8.multiply(job->depth, a, b, c, job->ldc, job->factor, m, n);

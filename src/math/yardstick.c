@@ -147,7 +147,7 @@ static void small_task(void *arg, size_t index, int worker)
         for (size_t i = 0; i < SMALL_M; i += micro->mr) {
             for (size_t j = 0; j < SMALL_N; j += micro->nr) {
                 micro->f32(SMALL_K, a + i * SMALL_K, b + j * SMALL_K, c + i * SMALL_N + j, SMALL_N,
-                           bo_smaller(micro->mr, SMALL_M - i), bo_smaller(micro->nr, SMALL_N - j));
+                           bo_smaller(micro->mr, SMALL_M - i), bo_smaller(micro->nr, SMALL_N - j), true);
             }
         }
     }

@@ -10,9 +10,10 @@
 /* 12 of the 16 registers hold sums, two hold a row of B, one a broadcast element of A. */
 enum { BO_AVX2_MR = 6, BO_AVX2_NR = 16, BO_AVX2_NR64 = 8 };
 
-void bo_avx2_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
-void bo_avx2_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
-void bo_avx2_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
+void bo_avx2_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n, bool add);
+void bo_avx2_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n,
+                          bool add);
+void bo_avx2_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n, bool add);
 
 /* Bytes widened to shorts, two products an instruction. */
 void bo_avx2_gram8_words_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);

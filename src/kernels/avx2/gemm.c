@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) void sums_f32(size_t k, const float
     }
 }
 
-void bo_avx2_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n)
+void bo_avx2_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n, bool add)
 {
     __m256 low[MR], high[MR];
     prefetch_tile(c, ldc * sizeof *c, m, (n - 1) * sizeof *c);
@@ -44,8 +44,8 @@ void bo_avx2_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t
         EACH_ROW
         {
             float *row = c + i * ldc;
-            _mm256_storeu_ps(row, _mm256_add_ps(_mm256_loadu_ps(row), low[i]));
-            _mm256_storeu_ps(row + 8, _mm256_add_ps(_mm256_loadu_ps(row + 8), high[i]));
+            _mm256_storeu_ps(row, add ? _mm256_add_ps(_mm256_loadu_ps(row), low[i]) : low[i]);
+            _mm256_storeu_ps(row + 8, add ? _mm256_add_ps(_mm256_loadu_ps(row + 8), high[i]) : high[i]);
         }
         return;
     }
@@ -56,7 +56,7 @@ void bo_avx2_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t
         _mm256_storeu_ps(tile[i] + 8, high[i]);
     }
     for (size_t i = 0; i < m; i++) {
-        for (size_t j = 0; j < n; j++) c[i * ldc + j] += tile[i][j];
+        for (size_t j = 0; j < n; j++) c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + tile[i][j];
     }
 }
 
@@ -70,13 +70,13 @@ static inline __m256d high_half(__m256 x)
     return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
 }
 
-/* row[0..4) += value */
-static inline void add_f64(double *row, __m256d value)
+/* row[0..4) = value, or += value */
+static inline void put_f64(double *row, __m256d value, bool add)
 {
-    _mm256_storeu_pd(row, _mm256_add_pd(_mm256_loadu_pd(row), value));
+    _mm256_storeu_pd(row, add ? _mm256_add_pd(_mm256_loadu_pd(row), value) : value);
 }
 
-void bo_avx2_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n)
+void bo_avx2_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n, bool add)
 {
     __m256 low[MR], high[MR];
     prefetch_tile(c, ldc * sizeof *c, m, (n - 1) * sizeof *c);
@@ -85,10 +85,10 @@ void bo_avx2_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, s
         EACH_ROW
         {
             double *row = c + i * ldc;
-            add_f64(row, low_half(low[i]));
-            add_f64(row + 4, high_half(low[i]));
-            add_f64(row + 8, low_half(high[i]));
-            add_f64(row + 12, high_half(high[i]));
+            put_f64(row, low_half(low[i]), add);
+            put_f64(row + 4, high_half(low[i]), add);
+            put_f64(row + 8, low_half(high[i]), add);
+            put_f64(row + 12, high_half(high[i]), add);
         }
         return;
     }
@@ -99,11 +99,11 @@ void bo_avx2_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, s
         _mm256_storeu_ps(tile[i] + 8, high[i]);
     }
     for (size_t i = 0; i < m; i++) {
-        for (size_t j = 0; j < n; j++) c[i * ldc + j] += (double)tile[i][j];
+        for (size_t j = 0; j < n; j++) c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + (double)tile[i][j];
     }
 }
 
-void bo_avx2_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n)
+void bo_avx2_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n, bool add)
 {
     __m256d low[MR], high[MR];
     prefetch_tile(c, ldc * sizeof *c, m, (n - 1) * sizeof *c);
@@ -124,8 +124,8 @@ void bo_avx2_gemm_f64(size_t k, const double *a, const double *b, double *c, siz
     if (m == MR && n == BO_AVX2_NR64) {
         EACH_ROW
         {
-            add_f64(c + i * ldc, low[i]);
-            add_f64(c + i * ldc + 4, high[i]);
+            put_f64(c + i * ldc, low[i], add);
+            put_f64(c + i * ldc + 4, high[i], add);
         }
         return;
     }
@@ -136,7 +136,7 @@ void bo_avx2_gemm_f64(size_t k, const double *a, const double *b, double *c, siz
         _mm256_storeu_pd(tile[i] + 4, high[i]);
     }
     for (size_t i = 0; i < m; i++) {
-        for (size_t j = 0; j < n; j++) c[i * ldc + j] += tile[i][j];
+        for (size_t j = 0; j < n; j++) c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + tile[i][j];
     }
 }
 #endif

@@ -22,7 +22,14 @@ static inline __attribute__((always_inline)) void sums_f32(size_t k, const float
     }
 }
 
-void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n)
+/* row[0..16) = value, or += value, under a mask */
+static inline void put_f32(float *row, __mmask16 mask, __m512 value, bool add)
+{
+    if (!mask) return;
+    _mm512_mask_storeu_ps(row, mask, add ? _mm512_add_ps(_mm512_maskz_loadu_ps(mask, row), value) : value);
+}
+
+void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n, bool add)
 {
     __m512 low[MR], high[MR];
     prefetch_tile(c, ldc * sizeof *c, m, (n - 1) * sizeof *c);
@@ -31,8 +38,8 @@ void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size
         EACH_ROW
         {
             float *row = c + i * ldc;
-            _mm512_storeu_ps(row, _mm512_add_ps(_mm512_loadu_ps(row), low[i]));
-            _mm512_storeu_ps(row + 16, _mm512_add_ps(_mm512_loadu_ps(row + 16), high[i]));
+            _mm512_storeu_ps(row, add ? _mm512_add_ps(_mm512_loadu_ps(row), low[i]) : low[i]);
+            _mm512_storeu_ps(row + 16, add ? _mm512_add_ps(_mm512_loadu_ps(row + 16), high[i]) : high[i]);
         }
         return;
     }
@@ -40,19 +47,17 @@ void bo_avx512_gemm_f32(size_t k, const float *a, const float *b, float *c, size
     EACH_ROW
     {
         if (i < m) {
-            float *row = c + i * ldc;
-            _mm512_mask_storeu_ps(row, mask0, _mm512_add_ps(_mm512_maskz_loadu_ps(mask0, row), low[i]));
-            if (mask1) {
-                _mm512_mask_storeu_ps(row + 16, mask1, _mm512_add_ps(_mm512_maskz_loadu_ps(mask1, row + 16), high[i]));
-            }
+            put_f32(c + i * ldc, mask0, low[i], add);
+            put_f32(c + i * ldc + 16, mask1, high[i], add);
         }
     }
 }
 
-/* row[0..8) += value under a mask */
-static inline void add_f64(double *row, __mmask8 mask, __m512d value)
+/* row[0..8) = value, or += value, under a mask */
+static inline void put_f64(double *row, __mmask8 mask, __m512d value, bool add)
 {
-    if (mask) _mm512_mask_storeu_pd(row, mask, _mm512_add_pd(_mm512_maskz_loadu_pd(mask, row), value));
+    if (!mask) return;
+    _mm512_mask_storeu_pd(row, mask, add ? _mm512_add_pd(_mm512_maskz_loadu_pd(mask, row), value) : value);
 }
 
 static inline __m512d low_half(__m512 x)
@@ -65,12 +70,13 @@ static inline __m512d high_half(__m512 x)
     return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1));
 }
 
-void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n)
+void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n,
+                            bool add)
 {
     __m512 low[MR], high[MR];
     prefetch_tile(c, ldc * sizeof *c, m, (n - 1) * sizeof *c);
     sums_f32(k, a, b, low, high);
-    if (m == MR && n == BO_AVX512_NR) {
+    if (m == MR && n == BO_AVX512_NR && add) {
         EACH_ROW
         {
             double *row = c + i * ldc;
@@ -87,15 +93,15 @@ void bo_avx512_gemm_f32_f64(size_t k, const float *a, const float *b, double *c,
     {
         if (i < m) {
             double *row = c + i * ldc;
-            add_f64(row, mask0, low_half(low[i]));
-            add_f64(row + 8, mask1, high_half(low[i]));
-            add_f64(row + 16, mask2, low_half(high[i]));
-            add_f64(row + 24, mask3, high_half(high[i]));
+            put_f64(row, mask0, low_half(low[i]), add);
+            put_f64(row + 8, mask1, high_half(low[i]), add);
+            put_f64(row + 16, mask2, low_half(high[i]), add);
+            put_f64(row + 24, mask3, high_half(high[i]), add);
         }
     }
 }
 
-void bo_avx512_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n)
+void bo_avx512_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n, bool add)
 {
     __m512d low[MR], high[MR];
     prefetch_tile(c, ldc * sizeof *c, m, (n - 1) * sizeof *c);
@@ -117,8 +123,8 @@ void bo_avx512_gemm_f64(size_t k, const double *a, const double *b, double *c, s
     EACH_ROW
     {
         if (i < m) {
-            add_f64(c + i * ldc, mask0, low[i]);
-            add_f64(c + i * ldc + 8, mask1, high[i]);
+            put_f64(c + i * ldc, mask0, low[i], add);
+            put_f64(c + i * ldc + 8, mask1, high[i], add);
         }
     }
 }

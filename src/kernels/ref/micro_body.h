@@ -1,6 +1,6 @@
 /* One micro-kernel, for the types and tile its includer defines: NAME, PRODUCT (type of a, b and the sums),
  * RESULT (type of C), MR, NR. The sums run over p in order, one a register. */
-void NAME(size_t k, const PRODUCT *a, const PRODUCT *b, RESULT *c, size_t ldc, size_t m, size_t n)
+void NAME(size_t k, const PRODUCT *a, const PRODUCT *b, RESULT *c, size_t ldc, size_t m, size_t n, bool add)
 {
     PRODUCT sum[MR][NR] = {{0}};
     for (size_t p = 0; p < k; p++) {
@@ -9,7 +9,7 @@ void NAME(size_t k, const PRODUCT *a, const PRODUCT *b, RESULT *c, size_t ldc, s
         }
     }
     for (size_t i = 0; i < m; i++) {
-        for (size_t j = 0; j < n; j++) c[i * ldc + j] += (RESULT)sum[i][j];
+        for (size_t j = 0; j < n; j++) c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + (RESULT)sum[i][j];
     }
 }
 #undef NAME

@@ -18,9 +18,9 @@ enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4, BO_REF_MR
 #define BO_LOG_LOWEST  0x0.fffffep-126f
 #define BO_LOG_HIGHEST 0x1.fffffep+127f
 
-void bo_ref_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n);
-void bo_ref_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n);
-void bo_ref_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n);
+void bo_ref_gemm_f32(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n, bool add);
+void bo_ref_gemm_f32_f64(size_t k, const float *a, const float *b, double *c, size_t ldc, size_t m, size_t n, bool add);
+void bo_ref_gemm_f64(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n, bool add);
 void bo_ref_gram8_pack_a(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
 void bo_ref_gram8_pack_b(size_t k, size_t lines, const int8_t *q, size_t ldq, void *out);
 void bo_ref_gram8(size_t k, const void *a, const void *b, double *c, size_t ldc, double scale, size_t m, size_t n);
