@@ -126,7 +126,7 @@ bool cli_train_progress(void *user, const bo_training_report *r)
     if (r->steps) snprintf(step, sizeof step, "/%llu", (unsigned long long)r->steps);
     if (r->evaluated)
         cli_say(job->session, "Step %6llu%-7s %s  %s%s%s", (unsigned long long)r->step, step, loss, speed,
-                isnan(r->seconds_left) ? "" : "  left ", isnan(r->seconds_left) ? "" : cli_seconds(r->seconds_left).s);
+                r->seconds_left > 0 ? "  left " : "", r->seconds_left > 0 ? cli_seconds(r->seconds_left).s : "");
     return !cli_interrupted();
 }
 

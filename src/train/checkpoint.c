@@ -198,9 +198,14 @@ static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
 
 bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
 {
-    if (!trainer->folder || !bo_train_first(trainer)) return BO_OK;
+    const bool new = trainer->saved != trainer->now.step;
+    if (!trainer->folder) return BO_OK;
+    if (!bo_train_first(trainer)) {
+        trainer->saved = trainer->now.step; /* as the first rank has it: all ask by it what is due */
+        return BO_OK;
+    }
     BO_TRY(check_weights(context, trainer));
-    if (trainer->saved != trainer->now.step) {
+    if (new) {
         BO_TRY(write_checkpoint(context, trainer));
         trainer->saved = trainer->now.step;
         BO_TRY(remove_old(context, trainer));

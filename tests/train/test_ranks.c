@@ -148,13 +148,15 @@ static void stopping_is_agreed(void **state)
     member whole[2], parted[2];
     prepare(r, whole, 2, NULL);
     run_all(whole, 2);
-    prepare(r, parted, 2, "ranks");
-    for (int i = 0; i < 2; i++) parted[i].desc.resume = true;
-    parted[0].stop_at = 6;
-    run_all(parted, 2);
-    assert_true(parted[0].status == BO_CANCELLED && parted[1].status == BO_CANCELLED);
-    assert_true(parted[0].steps == 6 && parted[1].steps == 6);
-    destroy(parted, 2);
+    for (uint64_t at = 6; at <= 8; at += 2) { /* between two checkpoints, and where one is due anyway */
+        prepare(r, parted, 2, "ranks");
+        for (int i = 0; i < 2; i++) parted[i].desc.resume = true;
+        parted[0].stop_at = at;
+        run_all(parted, 2);
+        assert_true(parted[0].status == BO_CANCELLED && parted[1].status == BO_CANCELLED);
+        assert_true(parted[0].steps == at && parted[1].steps == at);
+        destroy(parted, 2);
+    }
     prepare(r, parted, 2, "ranks");
     for (int i = 0; i < 2; i++) parted[i].desc.resume = true;
     run_all(parted, 2);
