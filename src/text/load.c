@@ -3,7 +3,6 @@
 #include "mapping.h"
 #include "../base/rng.h"
 
-#include <bochner/data.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
