@@ -11,8 +11,8 @@
 
 /* A GEMM micro-kernel multiplies a packed sliver of A (mr rows, k deep: a[p * mr + i]) by one of B
  * (nr columns: b[p * nr + j]) in registers, ONE sum per element over p = 0..k-1, then adds the tile to C
- * (C[i * ldc + j] += sum; without `add` it overwrites: = sum) for i < m, j < n, m <= mr, n <= nr (edges). `a` and `b` are 64-byte aligned and
- * padded with zeros to mr and nr. */
+ * (C[i * ldc + j] += sum) or, without `add`, overwrites it, for i < m, j < n, m <= mr, n <= nr (edges). `a` and
+ * `b` are 64-byte aligned and padded with zeros to mr and nr. */
 typedef struct bo_micro {
     size_t mr, nr;
     void (*f32)(size_t k, const float *a, const float *b, float *c, size_t ldc, size_t m, size_t n, bool add);

@@ -22,6 +22,7 @@
 #define TILES          tiles32
 #define BLOCK_ROWS     block_rows32
 #define PANEL_A        panel_a32
+#define MAY_SWAP       may_swap32
 #define BETTER_SWAPPED better_swapped32
 #define ROOM           room32
 #define ROW_BLOCK      row_block32
@@ -60,6 +61,7 @@ typedef struct product64 {
 #define TILES          tiles64
 #define BLOCK_ROWS     block_rows64
 #define PANEL_A        panel_a64
+#define MAY_SWAP       may_swap64
 #define BETTER_SWAPPED better_swapped64
 #define ROOM           room64
 #define ROW_BLOCK      row_block64

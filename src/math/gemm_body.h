@@ -106,14 +106,14 @@ static JOB JOB_FOR(bo_context *context, size_t count, const PRODUCT *products)
 }
 
 /* Room of a product, in numbers. A tile of B has as many columns as the widest factor needs. */
-static size_t SLOT(const JOB *job, size_t k)
+static size_t SLOT(const JOB *job, size_t run)
 {
     size_t widest = 0;
     for (size_t i = 0; i < job->count; i++) {
         size_t n = bo_smaller(bo_round_up(job->products[i].n, job->nr), job->tile_columns);
         if (n > widest) widest = n;
     }
-    return widest * bo_run_length(k, DEPTH);
+    return widest * run;
 }
 
 static size_t TILES(const JOB *job)
@@ -128,29 +128,36 @@ static size_t BLOCK_ROWS(const JOB *job, size_t m)
     return bo_smaller(m, BO_SUPER / job->tile_rows * job->tile_rows);
 }
 
-static size_t PANEL_A(const JOB *job, size_t m, size_t k)
+static size_t PANEL_A(const JOB *job, size_t m, size_t run)
 {
-    return bo_round_up(bo_round_up(BLOCK_ROWS(job, m), job->mr) * bo_run_length(k, DEPTH), 64 / sizeof(TYPE));
+    return bo_round_up(bo_round_up(BLOCK_ROWS(job, m), job->mr) * run, 64 / sizeof(TYPE));
 }
 
 /* A tile is wider than it is tall. When C is tall and thinner than a tile, much of it would be padding, and
- * Cᵀ = op(B)ᵀ op(A)ᵀ is the better product (scores of a few classes are such). */
+ * Cᵀ = op(B)ᵀ op(A)ᵀ may be the better product (scores of a few classes are such). */
+static bool MAY_SWAP(const JOB *job, size_t m)
+{
+    return job->count == 1 && job->products[0].n < job->nr && m >= 4 * job->nr;
+}
+
 static bool BETTER_SWAPPED(const JOB *job, size_t m)
 {
     size_t n = job->products[0].n, mr = job->mr, nr = job->nr;
     size_t direct = bo_round_up(m, mr) * bo_round_up(n, nr), swapped = bo_round_up(n, mr) * bo_round_up(m, nr);
-    return job->count == 1 && n < nr && m >= 4 * nr && swapped + swapped / 4 < direct;
+    return MAY_SWAP(job, m) && swapped + swapped / 4 < direct;
 }
 
+/* For the longest run that k or less may have (a longer k may be cut into shorter ones), and direct as well as swapped: so
+ * the room serves smaller m and k too. */
 static size_t ROOM(bo_context *context, size_t m, size_t k, size_t count, const PRODUCT *products)
 {
     JOB job = JOB_FOR(context, count, products);
-    if (m == 0 || k == 0) return 0;
-    if (BETTER_SWAPPED(&job, m)) {
-        PRODUCT across = {.n = m};
-        return bo_round_up(m * products[0].n, 64 / sizeof(TYPE)) + ROOM(context, products[0].n, k, 1, &across);
-    }
-    return PANEL_A(&job, m, k) + bo_smaller(TILES(&job), BO_SUPER / job.tile_columns) * SLOT(&job, k);
+    size_t run = bo_smaller(bo_round_up(k, 8), DEPTH), most = BO_SUPER / job.tile_columns;
+    size_t direct = PANEL_A(&job, m, run) + bo_smaller(TILES(&job), most) * SLOT(&job, run);
+    if (!MAY_SWAP(&job, m)) return direct;
+    PRODUCT across = {.n = m};
+    size_t swapped = bo_round_up(m * products[0].n, 64 / sizeof(TYPE)) + ROOM(context, products[0].n, k, 1, &across);
+    return direct > swapped ? direct : swapped;
 }
 
 /* All products of one block of rows. */
@@ -201,9 +208,9 @@ static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alph
         return;
     }
     job.ta = ta, job.alpha = alpha, job.lda = lda, job.upper = upper;
-    job.slot = SLOT(&job, k);
+    job.slot = SLOT(&job, bo_run_length(k, DEPTH));
     job.panel_a = room;
-    job.panel_b = job.panel_a + PANEL_A(&job, m, k);
+    job.panel_b = job.panel_a + PANEL_A(&job, m, bo_run_length(k, DEPTH));
     size_t block = BLOCK_ROWS(&job, m);
     for (job.row = 0; job.row < m; job.row += block) {
         job.m = bo_smaller(block, m - job.row);
@@ -239,6 +246,7 @@ bo_status GEMM(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t
 #undef TILES
 #undef BLOCK_ROWS
 #undef PANEL_A
+#undef MAY_SWAP
 #undef BETTER_SWAPPED
 #undef ROOM
 #undef ROW_BLOCK

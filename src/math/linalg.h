@@ -28,7 +28,8 @@ typedef struct bo_gemm_product {
     size_t ldc;
 } bo_gemm_product;
 
-/* bo_gemm in the caller's room, which is aligned to 64 bytes: allocates nothing and cannot fail. */
+/* bo_gemm in the caller's room, which is aligned to 64 bytes: allocates nothing and cannot fail. The room serves
+ * fewer rows and shorter sums too: smaller m, smaller k. */
 size_t bo_gemm_bytes(bo_context *context, size_t m, size_t n, size_t k);
 void bo_gemm_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
                 size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc, void *room);

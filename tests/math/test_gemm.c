@@ -206,6 +206,23 @@ static void symmetric_products_are_halved(void **state)
     }
 }
 
+/* A room is large enough for smaller m and k too: runs along k may be longer there, thin products may not be swapped. */
+static void room_serves_fewer_rows_and_shorter_sums(void **state)
+{
+    (void)state;
+    static const size_t sides[] = {1, 7, 8, 9, 31, 32, 127, 128, 129, 447, 448, 449, 512, 900, 4096, 4100};
+    enum { SIDES = sizeof sides / sizeof *sides };
+    FOR_EACH_ISA(context, 1)
+    {
+        for (size_t at = 0; at < SIDES * SIDES * SIDES; at++) {
+            size_t i = at % SIDES, j = at / SIDES % SIDES, p = at / SIDES / SIDES;
+            size_t bytes = bo_gemm_bytes(context, sides[i], sides[j], sides[p]);
+            if (i) assert_true(bo_gemm_bytes(context, sides[i - 1], sides[j], sides[p]) <= bytes);
+            if (p) assert_true(bo_gemm_bytes(context, sides[i], sides[j], sides[p - 1]) <= bytes);
+        }
+    }
+}
+
 static void check_packed(bo_context *context, size_t m, size_t n, size_t k)
 {
     size_t lda = k + 2, ldb = k + 1, ldc = n + 3;
@@ -240,7 +257,7 @@ int main(void)
         cmocka_unit_test(products_match_naive_loops),    cmocka_unit_test(degenerate_sizes_only_scale),
         cmocka_unit_test(super_blocks_are_joined),       cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(packed_factor_multiplies),      cmocka_unit_test(products_share_a_factor),
-        cmocka_unit_test(symmetric_products_are_halved),
+        cmocka_unit_test(symmetric_products_are_halved), cmocka_unit_test(room_serves_fewer_rows_and_shorter_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

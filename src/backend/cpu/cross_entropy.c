@@ -6,19 +6,20 @@
 #include "blocks.h"
 #include "../shapes.h"
 #include "../../math/linalg.h"
+#include "../../math/panel.h"
 
 enum {
     BLOCK_BYTES = 16 << 20, /* of logits: so many rows share the packing of W, and what is read again is in cache */
-    LEAST_ROWS = 64,
+    LEAST_ROWS = 32,
     MOST_ROWS = 2048,
-    ROW_STEP = 64,
-    SUM_LENGTH = 1024, /* exponentials summed in float32 at a time, then in float64 */
+    TASK_FLOATS = 1 << 14, /* of logits a task */
+    SUM_LENGTH = 1024,     /* exponentials summed in float32 at a time, then in float64 */
 };
 
 /* One block of rows. */
 typedef struct job {
     const bo_kernels *kernels;
-    size_t rows, width, vocabulary;
+    size_t rows, task_rows, width, vocabulary;
     const int32_t *targets;
     float *logits, *losses;
     bool gradients;
@@ -32,11 +33,13 @@ static double scale_of(const bo_op_call *call)
     return attributes->scale != 0 ? attributes->scale : 1.0;
 }
 
+/* Where there is room, whole runs along dW's sums. */
 static size_t block_rows(const bo_op_call *call)
 {
-    size_t fit = BLOCK_BYTES / sizeof(float) / call->in[1].rows / ROW_STEP * ROW_STEP;
+    size_t fit = BLOCK_BYTES / sizeof(float) / call->in[1].rows;
     if (fit < LEAST_ROWS) fit = LEAST_ROWS;
     if (fit > MOST_ROWS) fit = MOST_ROWS;
+    if (fit > BO_DEPTH32) fit -= fit % BO_DEPTH32;
     return fit < call->in[0].rows ? fit : call->in[0].rows;
 }
 
@@ -58,11 +61,9 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* Task: the loss of a row, log Σ exp(l_j - max) + max - l_target, and the gradients of its logits in their place. */
-static void row_task(void *arg, size_t index, int worker)
+/* The loss of a row, log Σ exp(l_j - max) + max - l_target, and the gradients of its logits in their place. */
+static void take_row(const job *j, size_t index)
 {
-    (void)worker;
-    const job *j = arg;
     float *logits = j->logits + index * j->vocabulary;
     int32_t target = j->targets[index];
     if (target < 0) {
@@ -81,6 +82,15 @@ static void row_task(void *arg, size_t index, int worker)
     double factor = j->scale * (j->dmean + (j->dlosses ? (double)j->dlosses[index] : 0));
     j->kernels->scale(j->vocabulary, (float)(factor / sum), logits, logits);
     logits[target] -= (float)factor;
+}
+
+/* Task: some rows. */
+static void rows_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    size_t first = index * j->task_rows, end = bo_smaller(first + j->task_rows, j->rows);
+    for (size_t i = first; i < end; i++) take_row(j, i);
 }
 
 /* The number of rows that have a target. */
@@ -120,6 +130,7 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
     double sum = 0;
     float *losses = call->out[1].data;
     job j = {.kernels = bo_context_kernels(context), .width = call->in[0].columns, .vocabulary = call->in[1].rows};
+    j.task_rows = bo_ceil_div(TASK_FLOATS, j.vocabulary);
     j.logits = call->scratch;
     j.gradients = gradients;
     j.scale = scale_of(call);
@@ -133,7 +144,7 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
         bo_gemm_in(context, false, true, j.rows, j.vocabulary, j.width, (float)j.scale,
                    (const float *)call->in[0].data + first * j.width, j.width, call->in[1].data, j.width, 0.0f,
                    j.logits, j.vocabulary, room);
-        bo_parallel(context, j.rows, row_task, &j);
+        bo_parallel(context, bo_ceil_div(j.rows, j.task_rows), rows_task, &j);
         if (gradients) spread(context, call, &j, first, room);
     }
     for (size_t i = 0; i < n; i++) sum += (double)losses[i];
