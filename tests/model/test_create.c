@@ -77,6 +77,28 @@ static void test_begins(void **unused)
     bo_context_destroy(context);
 }
 
+/* Every layer and key head has frequencies of its own, which the seed decides. */
+static void test_frequencies(void **unused)
+{
+    (void)unused;
+    bo_context *context = test_context(1);
+    bo_model_desc desc = test_desc("favor");
+    float w[6][1024];
+    for (size_t i = 0; i < 6; i++) {
+        bo_model *model;
+        desc.seed = i < 4 ? 7 : 3 + i; /* 7, 8 */
+        assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+        const bo_features *map = bo_attention_features(bo_model_attention(model, i / 2 % 2), i % 2);
+        assert_int_equal(bo_features_frequencies(map) * 8, 1024);
+        assert_ok(context, bo_features_get_frequencies(context, map, w[i]));
+        bo_model_destroy(model);
+    }
+    for (size_t i = 0; i < 6; i++)
+        for (size_t j = 0; j < i; j++)
+            if ((memcmp(w[i], w[j], sizeof w[i]) == 0) != (i == 4 && j == 0)) fail_msg("maps %zu and %zu", i, j);
+    bo_context_destroy(context);
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -185,6 +207,27 @@ static void check_evaluation(bo_context *context, const bo_model *model, const b
     assert_true(found.state_bytes > 0 && found.tokens_per_second > 0);
 }
 
+/* Windows too long for one graph: each begins anew. */
+static void check_long_windows(bo_context *context, const bo_model *model, const bo_corpus *corpus, const int32_t *ids,
+                               size_t scored)
+{
+    enum { WINDOW = 2100 };
+    static float losses[WINDOW];
+    bo_evaluation found;
+    bo_session *session;
+    double nats = 0;
+    assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.chunk = 64}, &session));
+    for (size_t at = 0; at < scored; at += WINDOW) {
+        size_t count = scored - at < WINDOW ? scored - at : WINDOW;
+        assert_ok(context, bo_session_reset(context, session));
+        assert_ok(context, bo_session_score(context, session, ids + at, ids + at + 1, count, losses));
+        for (size_t i = 0; i < count; i++) nats += (double)losses[i];
+    }
+    assert_ok(context, bo_model_evaluate(context, model, corpus, WINDOW, 0, &found));
+    assert_close(found.loss, nats / (double)scored, 1e-6);
+    bo_session_destroy(session);
+}
+
 static void test_evaluate(void **state)
 {
     enum { TOKENS = 5000 };
@@ -212,6 +255,7 @@ static void test_evaluate(void **state)
     assert_ok(context, bo_model_evaluate(context, model, corpus, 1000000, 2048, &pieces));
     assert_close(whole.loss, pieces.loss, 1e-4);
     assert_int_equal(whole.state_bytes, pieces.state_bytes);
+    check_long_windows(context, model, corpus, ids, TOKENS - 1);
     bo_model_destroy(model);
     desc = test_desc("exact");
     model = test_model(context, &desc, bytes);
@@ -275,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_presets),
         cmocka_unit_test(test_shape),
         cmocka_unit_test(test_begins),
+        cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_refused),
         cmocka_unit_test_setup_teardown(test_adopt, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_evaluate, test_setup, test_teardown),
