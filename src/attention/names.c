@@ -21,31 +21,23 @@ const char *bo_proposal_name(bo_proposal proposal)
     return (unsigned)proposal < BO_PROPOSAL_COUNT ? proposal_names[proposal] : NULL;
 }
 
-/* The index of a name; -1: none has it. */
-static int find_name(const char *name, const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (bo_same_name(name, names[i])) return i;
-    return -1;
-}
-
 bool bo_attention_parse(const char *name, bo_attention_kind *out)
 {
-    int found = find_name(name, kind_names, BO_ATTENTION_COUNT);
+    int found = bo_find_name(name, kind_names, BO_ATTENTION_COUNT);
     if (found >= 0) *out = (bo_attention_kind)found;
     return found >= 0;
 }
 
 bool bo_gate_parse(const char *name, bo_gate *out)
 {
-    int found = find_name(name, gate_names, BO_GATE_COUNT);
+    int found = bo_find_name(name, gate_names, BO_GATE_COUNT);
     if (found >= 0) *out = (bo_gate)found;
     return found >= 0;
 }
 
 bool bo_proposal_parse(const char *name, bo_proposal *out)
 {
-    int found = find_name(name, proposal_names, BO_PROPOSAL_COUNT);
+    int found = bo_find_name(name, proposal_names, BO_PROPOSAL_COUNT);
     if (found >= 0) *out = (bo_proposal)found;
     return found >= 0;
 }

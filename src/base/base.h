@@ -31,6 +31,8 @@ char *bo_strdup(bo_context *context, const char *text);
 
 /* Are these the same name? Case does not matter, and "_" is "-". NULL is the same as nothing. */
 bool bo_same_name(const char *a, const char *b);
+/* The first of `count` names that is the same; -1: none is. */
+int bo_find_name(const char *name, const char *const *names, int count);
 
 /* ---- threads ------------------------------------------------------------------------------------------- */
 

@@ -15,3 +15,10 @@ bool bo_same_name(const char *a, const char *b)
         if (plain(*a) != plain(*b)) return false;
     return *a == *b;
 }
+
+int bo_find_name(const char *name, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (bo_same_name(name, names[i])) return i;
+    return -1;
+}

@@ -12,13 +12,6 @@ enum {
     IMPUTES = sizeof impute_names / sizeof *impute_names
 };
 
-static int find_name(const char *const *names, int count, const char *name)
-{
-    for (int i = 0; i < count; ++i)
-        if (bo_same_name(names[i], name)) return i;
-    return -1;
-}
-
 const char *bo_format_name(bo_format format)
 {
     return (unsigned)format < FORMATS ? format_names[format] : NULL;
@@ -36,21 +29,21 @@ const char *bo_impute_name(bo_impute impute)
 
 bool bo_format_parse(const char *name, bo_format *out)
 {
-    int found = find_name(format_names, FORMATS, name);
+    int found = bo_find_name(name, format_names, FORMATS);
     if (found >= 0) *out = (bo_format)found;
     return found >= 0;
 }
 
 bool bo_task_parse(const char *name, bo_task *out)
 {
-    int found = find_name(task_names, TASKS, name);
+    int found = bo_find_name(name, task_names, TASKS);
     if (found >= 0) *out = (bo_task)found;
     return found >= 0;
 }
 
 bool bo_impute_parse(const char *name, bo_impute *out)
 {
-    int found = find_name(impute_names, IMPUTES, name);
+    int found = bo_find_name(name, impute_names, IMPUTES);
     if (found >= 0) *out = (bo_impute)found;
     return found >= 0;
 }

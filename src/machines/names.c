@@ -16,13 +16,6 @@ static const char *name_of(const char *const *names, int count, int value)
     return value >= 0 && value < count ? names[value] : NULL;
 }
 
-static int find(const char *const *names, int count, const char *name)
-{
-    for (int i = 0; i < count; i++)
-        if (bo_same_name(names[i], name)) return i;
-    return -1;
-}
-
 const char *bo_solver_name(bo_solver solver)
 {
     return name_of(solver_names, SOLVERS, (int)solver);
@@ -45,28 +38,28 @@ const char *bo_precision_name(bo_precision precision)
 
 bool bo_solver_parse(const char *name, bo_solver *out)
 {
-    int found = find(solver_names, SOLVERS, name);
+    int found = bo_find_name(name, solver_names, SOLVERS);
     if (found >= 0) *out = (bo_solver)found;
     return found >= 0;
 }
 
 bool bo_loss_parse(const char *name, bo_loss *out)
 {
-    int found = find(loss_names, LOSSES, name);
+    int found = bo_find_name(name, loss_names, LOSSES);
     if (found >= 0) *out = (bo_loss)found;
     return found >= 0;
 }
 
 bool bo_scaling_parse(const char *name, bo_scaling *out)
 {
-    int found = find(scaling_names, SCALINGS, name);
+    int found = bo_find_name(name, scaling_names, SCALINGS);
     if (found >= 0) *out = (bo_scaling)found;
     return found >= 0;
 }
 
 bool bo_precision_parse(const char *name, bo_precision *out)
 {
-    int found = find(precision_names, PRECISIONS, name);
+    int found = bo_find_name(name, precision_names, PRECISIONS);
     if (found >= 0) *out = (bo_precision)found;
     return found >= 0;
 }

@@ -31,14 +31,12 @@ NAMED(bo_sampling, sampling)
 NAMED(bo_norm, norm)
 NAMED(bo_positions, positions)
 
-static bool find(const char *text, const char *const *names, unsigned count, unsigned *out)
+/* One of a list of names. */
+static bool find(const char *text, const char *const *names, int count, unsigned *out)
 {
-    for (unsigned i = 0; i < count; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = i;
-            return true;
-        }
-    return false;
+    int found = bo_find_name(text, names, count);
+    if (found >= 0) *out = (unsigned)found;
+    return found >= 0;
 }
 
 /* Hugging Face's names of the function in an MLP; with silu it is gated. */

@@ -22,31 +22,23 @@ const char *bo_positions_name(bo_positions positions)
     return (unsigned)positions < BO_POSITIONS_COUNT ? position_names[positions] : NULL;
 }
 
-/* The index of a name; -1: none has it. */
-static int find_name(const char *name, const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (bo_same_name(name, names[i])) return i;
-    return -1;
-}
-
 bool bo_mlp_parse(const char *name, bo_mlp *out)
 {
-    int found = find_name(name, mlp_names, BO_MLP_COUNT);
+    int found = bo_find_name(name, mlp_names, BO_MLP_COUNT);
     if (found >= 0) *out = (bo_mlp)found;
     return found >= 0;
 }
 
 bool bo_norm_parse(const char *name, bo_norm *out)
 {
-    int found = find_name(name, norm_names, BO_NORM_COUNT);
+    int found = bo_find_name(name, norm_names, BO_NORM_COUNT);
     if (found >= 0) *out = (bo_norm)found;
     return found >= 0;
 }
 
 bool bo_positions_parse(const char *name, bo_positions *out)
 {
-    int found = find_name(name, position_names, BO_POSITIONS_COUNT);
+    int found = bo_find_name(name, position_names, BO_POSITIONS_COUNT);
     if (found >= 0) *out = (bo_positions)found;
     return found >= 0;
 }

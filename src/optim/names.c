@@ -26,38 +26,30 @@ const char *bo_muon_iteration_name(bo_muon_iteration iteration)
     return (unsigned)iteration < BO_MUON_ITERATION_COUNT ? iteration_names[iteration] : NULL;
 }
 
-/* The index of a name; -1: none has it. */
-static int find_name(const char *name, const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (bo_same_name(name, names[i])) return i;
-    return -1;
-}
-
 bool bo_optimizer_parse(const char *name, bo_optimizer_kind *out)
 {
-    int found = find_name(name, optimizer_names, BO_OPTIMIZER_COUNT);
+    int found = bo_find_name(name, optimizer_names, BO_OPTIMIZER_COUNT);
     if (found >= 0) *out = (bo_optimizer_kind)found;
     return found >= 0;
 }
 
 bool bo_schedule_parse(const char *name, bo_schedule_kind *out)
 {
-    int found = find_name(name, schedule_names, BO_SCHEDULE_COUNT);
+    int found = bo_find_name(name, schedule_names, BO_SCHEDULE_COUNT);
     if (found >= 0) *out = (bo_schedule_kind)found;
     return found >= 0;
 }
 
 bool bo_muon_factor_parse(const char *name, bo_muon_factor *out)
 {
-    int found = find_name(name, factor_names, BO_MUON_FACTOR_COUNT);
+    int found = bo_find_name(name, factor_names, BO_MUON_FACTOR_COUNT);
     if (found >= 0) *out = (bo_muon_factor)found;
     return found >= 0;
 }
 
 bool bo_muon_iteration_parse(const char *name, bo_muon_iteration *out)
 {
-    int found = find_name(name, iteration_names, BO_MUON_ITERATION_COUNT);
+    int found = bo_find_name(name, iteration_names, BO_MUON_ITERATION_COUNT);
     if (found >= 0) *out = (bo_muon_iteration)found;
     return found >= 0;
 }
