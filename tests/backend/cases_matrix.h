@@ -20,7 +20,8 @@ static inline void case_linear(op_visitor visit, void *user, op_case c, bo_linea
 static inline void cases_linear(op_visitor visit, void *user)
 {
     static const size_t shapes[][3] = {{1, 1, 1}, {1, 19, 5}, {7, 3, 9}, {6, 17, 4}, {16, 8, 16}, {2, 1, 33}};
-    static const size_t large[][3] = {{1, 200, 300}, {133, 70, 65}, {40, 130, 48}, {300, 16, 16}, {5, 300, 33}};
+    static const size_t large[][3] = {{1, 200, 300}, {70, 40, 65}, {40, 130, 48}, {300, 16, 16},
+                                      {5, 300, 33},  {2501, 4, 3}, {7, 2100, 5},  {5, 4, 1100}};
     char name[128];
     for (size_t weights = 1; weights <= 4; weights++)
         for (unsigned bits = 0; bits < (weights == 1 ? 4U : 2U); bits++) {
@@ -33,8 +34,8 @@ static inline void cases_linear(op_visitor visit, void *user)
             }
             c.large = true;
             for (size_t n = 0; n < sizeof large / sizeof *large; n++) {
-                const size_t *s = large[(n + weights) % 5];
-                if (weights > 1 && n > 1) break; /* two of them are enough */
+                const size_t *s = large[(n + 2 * weights) % 8];
+                if (weights > 1 ? n > 1 : (n + bits) % 2) continue; /* two of them are enough, or half */
                 c.name = CASE_NAME("linear, %zu weights, bits %u, %zu x %zu to %zu", weights, bits, s[0], s[1], s[2]);
                 case_linear(visit, user, c, a, s[0], s[1], s[2]);
             }
@@ -57,7 +58,7 @@ static inline op_case case_cross_entropy(const char *name, const bo_cross_entrop
 static inline void cases_cross_entropy(op_visitor visit, void *user)
 {
     static const size_t shapes[][3] = {{1, 1, 2}, {4, 5, 7}, {9, 3, 17}, {3, 16, 33}, {12, 8, 4}, {2, 4, 1}};
-    static const size_t large[][3] = {{70, 24, 517}, {3, 33, 1501}, {261, 16, 40}};
+    static const size_t large[][3] = {{70, 24, 517}, {3, 33, 1501}, {261, 16, 40}, {2501, 3, 5}};
     static const op_law laws[] = {LAW_BELOW, LAW_TARGETS, LAW_FEW, LAW_NOBODY};
     static const bo_cross_entropy_attributes plain = {0}, scaled = {.scale = 0.37};
     char name[128];

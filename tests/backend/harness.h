@@ -107,7 +107,7 @@ static inline void harness_backward(bench *b, const op_truth *t, unsigned wanted
 static inline unsigned harness_all(const op_truth *t)
 {
     unsigned all = 0;
-    for (size_t k = 0; k < t->inputs; k++) all |= (unsigned)t->has[k] << k;
+    for (size_t k = 0; k < BO_OP_INPUTS; k++) all |= (unsigned)t->has[k] << k;
     return all;
 }
 
