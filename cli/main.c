@@ -64,8 +64,8 @@ static void overview(FILE *out)
     fputs("\nExample\n"
           "  bochner fit train.csv --target price --holdout 0.2 --out price.model\n"
           "  bochner predict price.model test.csv --std\n"
-          "  bochner train --data text.txt --out model --minutes 2\n"
-          "  bochner generate model --prompt 'In the beginning'\n\n"
+          "  bochner train --data text.txt --out story --minutes 2\n"
+          "  bochner generate story --prompt 'In the beginning'\n\n"
           "bochner COMMAND --help says more. Exit status: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C.\n",
           out);
 }

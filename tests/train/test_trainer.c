@@ -64,7 +64,7 @@ static void parts_add_up(void **state)
         bo_trainer_desc desc = runs_trainer(r, model, NULL);
         bo_trainer *trainer;
         desc.micro_batch = way ? 1 : 4;
-        desc.optimizer.kind = BO_OPTIMIZER_SGD;
+        desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_SGD, .clip = -1};
         assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
         for (int i = 0; i < 3; i++) assert_ok(r->context, bo_trainer_step(r->context, trainer, &losses[way][i]));
         bo_trainer_destroy(trainer);
