@@ -1,7 +1,8 @@
 /* A bench: an operation with its operands in memory that tells on whoever reads or writes beside it.
  *
- * Every block has guards on both sides that must stay as they were; they are NANs (or -1), so that reading them shows too,
- * and with AddressSanitizer they may not be touched at all. What is to be written is NAN before, and scratch is garbage. */
+ * Every block has guards on both sides that must stay as they were; those of what is read are NANs (or -1), so that
+ * reading them shows too, and with AddressSanitizer they may not be touched at all. What is to be written is NAN
+ * before, and scratch is garbage. */
 #ifndef BO_TEST_BACKEND_BENCH_H
 #define BO_TEST_BACKEND_BENCH_H
 
@@ -84,7 +85,7 @@ static inline block block_of_doubles(const double *x, size_t count)
     return b;
 }
 
-/* ---- the bench ------------------------------------------------------------------------------------------------------ */
+/* ---- the bench --------------------------------------------------------------------------------------------------- */
 
 typedef struct bench {
     const op_case *c;
@@ -185,7 +186,7 @@ static inline void bench_call(const bench *b, bench_direction direction, const c
     bench_check(b, what);
 }
 
-/* ---- runs ----------------------------------------------------------------------------------------------------------- */
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
 
 /* Room for one call, asked for before anything has memory; in backward what forward saved stays. */
 static inline void bench_rooms(bench *b, bool gradients, bool backward)
@@ -218,8 +219,8 @@ static inline void bench_forward(bench *b, bool gradients)
     bench_call(b, b->op->forward, "forward");
 }
 
-/* Bits: gradients that are wanted, those that are added, outputs whose gradient is there. What backward says it does not
- * read is not there. */
+/* Bits: gradients that are wanted, those that are added, outputs whose gradient is there. What backward says it does
+ * not read is not there. */
 static inline void bench_backward(bench *b, unsigned wanted, unsigned added, unsigned given)
 {
     for (size_t k = 0; k < b->call.inputs; k++) {

@@ -1,5 +1,5 @@
-/* The cases of attention, and its truth: trials of tests/attention, whose float64 oracle has gradients of its own that are
- * checked against differences there. */
+/* The cases of attention, and its truth: trials of tests/attention, whose float64 oracle has gradients of its own that
+ * are checked against differences there. */
 #ifndef BO_TEST_BACKEND_CASES_ATTENTION_H
 #define BO_TEST_BACKEND_CASES_ATTENTION_H
 
@@ -90,7 +90,7 @@ static inline void attention_check(harness *h, const trial_desc *desc, bool leng
     h->cases++;
 }
 
-/* ---- the cases ------------------------------------------------------------------------------------------------------- */
+/* ---- the cases --------------------------------------------------------------------------------------------------- */
 
 /* As the name says, with as many features as the map wants: fewer where it counts them itself. */
 static inline bo_attention_desc attention_preset(bo_context *context, const char *name, bo_attention_desc desc)

@@ -26,7 +26,7 @@ static inline void harness_end(harness *h)
     for (size_t i = 0; i < HARNESS_THREADS; i++) bo_context_destroy(h->contexts[i]);
 }
 
-/* ---- against the truth ----------------------------------------------------------------------------------------------- */
+/* ---- against the truth ------------------------------------------------------------------------------------------- */
 
 static inline void harness_outputs(const bench *b, const op_truth *t, const char *when)
 {
@@ -102,7 +102,7 @@ static inline void harness_backward(bench *b, const op_truth *t, unsigned wanted
     if (b->op->forward_in_backward) harness_outputs(b, t, when);
 }
 
-/* ---- what a case stands ---------------------------------------------------------------------------------------------- */
+/* ---- what a case stands ------------------------------------------------------------------------------------------ */
 
 static inline unsigned harness_all(const op_truth *t)
 {
@@ -111,7 +111,7 @@ static inline unsigned harness_all(const op_truth *t)
     return all;
 }
 
-/* Every subset of gradients that a graph may want: all, one alone, all but one, added or not; and of outputs' gradients. */
+/* Subsets of gradients that a graph may want: all, one alone, all but one, added or not; and of those of outputs. */
 static inline void harness_subsets(bench *b, const op_truth *t)
 {
     unsigned all = harness_all(t), outputs = (1U << t->outputs) - 1;

@@ -15,8 +15,8 @@ typedef struct plain_tensor {
     int32_t *index;
 } plain_tensor;
 
-/* One operation with its operands; `mask` is dropout's, which is anybody's choice: 0 or 1 for each number (NULL: all 1).
- * Context and pass are attention's. */
+/* One operation with its operands; `mask` is dropout's, which is anybody's choice: 0 or 1 for each number (NULL: all
+ * 1). The rest is attention's: its own noise too (tests/attention/oracle_features.h), 0: none. */
 typedef struct plain_op {
     bo_op_kind kind;
     const void *attributes;
@@ -25,6 +25,8 @@ typedef struct plain_op {
     const double *mask;
     bo_context *context;
     const bo_pass *pass;
+    double noise;
+    uint64_t seed;
 } plain_op;
 
 static inline double *plain_zeros(size_t count)
@@ -44,7 +46,7 @@ static inline double plain_at(const plain_tensor *tensor, size_t row, size_t col
     return tensor->x[row * tensor->columns + column];
 }
 
-/* ---- functions of one number -------------------------------------------------------------------------------------- */
+/* ---- functions of one number ------------------------------------------------------------------------------------- */
 
 /* log(1 + exp(x)) without leaving double. */
 static inline double plain_softplus(double x)
@@ -113,7 +115,7 @@ static inline void plain_dropout(plain_op *op)
         op->out[0].x[i] = op->mask ? op->in[0].x[i] * op->mask[i] / (1 - a->rate) : op->in[0].x[i];
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static inline void plain_embed(plain_op *op)
 {
@@ -221,7 +223,7 @@ static inline void plain_rope(plain_op *op)
     }
 }
 
-/* ---- losses ---------------------------------------------------------------------------------------------------------- */
+/* ---- losses ------------------------------------------------------------------------------------------------------ */
 
 /* log Σ exp(x_i) */
 static inline double plain_log_sum(size_t count, const double *x)
@@ -291,7 +293,7 @@ static inline void plain_loss(plain_op *op)
     op->out[0].x[0] = sum / (double)terms;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 /* Rows and columns of the outputs and their number. */
 static inline void plain_shape(plain_op *op)

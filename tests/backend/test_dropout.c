@@ -1,4 +1,4 @@
-/* Dropout's mask: how many it drops, that it is a function of seed, stream and place, and that these do not share it. */
+/* Dropout's mask: how many it drops, that it is a function of seed, stream and place, and that these share nothing. */
 #include "harness.h"
 
 enum { ROWS = 251, COLUMNS = 64, COUNT = ROWS * COLUMNS };

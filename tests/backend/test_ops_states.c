@@ -1,4 +1,4 @@
-/* Attention in pieces: a pass with states gives what the whole sequence gives; a pass with calibrations draws as they do. */
+/* Attention in pieces: a pass with states gives what the whole sequence gives; calibrations in a pass are used. */
 #include "cases_attention.h"
 
 enum { SEQUENCES = 3, PIECES = 5, LAYER = 1, LAYERS = 3 };
@@ -112,7 +112,7 @@ static void pieces_are_the_whole(void **state)
     harness_end(&h);
 }
 
-/* ---- calibrations ---------------------------------------------------------------------------------------------------- */
+/* ---- calibrations ------------------------------------------------------------------------------------------------ */
 
 /* One forward of an attention that must see data first; `calibrations` as the pass has them. */
 static void run_calibrated(harness *h, const trial *t, bo_attention *attention, bo_calibration *const *calibrations,

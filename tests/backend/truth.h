@@ -52,8 +52,8 @@ static inline void truth_array_drop(truth_array *a)
     for (size_t s = 0; s < TRUTH_SHAKES; s++) free(a->shaken[s]);
 }
 
-/* Row by row: what shaking does to this row, or a quarter of what it does to the worst one; and rounding of results that
- * `terms` terms are added to. fmax ignores NAN. */
+/* Row by row: what shaking does to this row, or a quarter of what it does to the worst one; and rounding of results
+ * that `terms` terms are added to. fmax ignores NAN. */
 static inline void truth_room(truth_array *a, size_t terms, double cancelling)
 {
     double worst = 0, largest = 0;
@@ -71,7 +71,7 @@ static inline void truth_room(truth_array *a, size_t terms, double cancelling)
     }
 }
 
-/* ---- differences ----------------------------------------------------------------------------------------------------- */
+/* ---- differences ------------------------------------------------------------------------------------------------- */
 
 /* The outputs one after the other. */
 static inline void truth_outputs(plain_op *op, double *out)
@@ -83,8 +83,8 @@ static inline void truth_outputs(plain_op *op, double *out)
     }
 }
 
-/* What dout makes of the derivative along `u`, or along number `at` where there is no u, output by output: the oracle at
- * x + h u for four h. */
+/* What dout makes of the derivative along `u`, or along number `at` where there is no u, output by output: the oracle
+ * at x + h u for four h. */
 static inline void truth_derivative(plain_op *op, double *const *dout, double h, size_t k, size_t at, const double *u,
                                     double *out)
 {
@@ -148,7 +148,7 @@ static inline void truth_ask(const op_case *c, plain_op *op, double *const *dout
         if (t->has[k]) truth_ask_input(c, op, dout, t, k, shake);
 }
 
-/* ---- making ---------------------------------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
 static inline void truth_fill_normal(double *x, size_t count, uint64_t seed, uint64_t number)
 {

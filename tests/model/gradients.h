@@ -1,6 +1,6 @@
-/* A model's graph run by the library and by the interpreter, and the comparison of gradients: along random directions of
- * every weight, against differences of the interpreter's loss. Tolerances as in tests/backend/truth.h: what shaking every
- * number by 2⁻²³, two units of rounding, does to the derivative, times SLACK. */
+/* A model's graph run by the library and by the interpreter, and the comparison of gradients: along random directions
+ * of every weight, against differences of the interpreter's loss. Tolerances as in tests/backend/truth.h: what shaking
+ * every number by 2⁻²³, two units of rounding, does to the derivative, times SLACK. */
 #ifndef BO_TEST_MODEL_GRADIENTS_H
 #define BO_TEST_MODEL_GRADIENTS_H
 
@@ -75,7 +75,7 @@ static inline interpreter interpreter_of(bo_context *context, const bo_model_gra
     return in;
 }
 
-/* ---- one weight ------------------------------------------------------------------------------------------------------ */
+/* ---- one weight -------------------------------------------------------------------------------------------------- */
 
 /* Directions: one through all numbers, and single numbers. */
 static inline void draw_direction(double *u, size_t count, size_t weight, size_t number)
@@ -85,13 +85,22 @@ static inline void draw_direction(double *u, size_t count, size_t weight, size_t
     if (number) u[bo_rng_below(&rng, count)] = 1;
 }
 
+static inline double largest_of(const float *x, size_t count)
+{
+    double largest = 0;
+    for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs((double)x[i]));
+    return largest;
+}
+
+/* What shaking does to a derivative, and rounding in backward itself: of this gradient's sums, and of terms that cancel
+ * in them, which may be as large as any gradient. */
 static inline void judge_weight(interpreter *in, const char *name, size_t index, const float *all)
 {
     const bo_weight *w = bo_weights_at(in->graph->weights, index);
     size_t count = weight_numbers(w);
     const float *gradient = all + w->offset;
-    double *u = plain_zeros(count), size = 0;
-    for (size_t i = 0; i < count; i++) size = fmax(size, fabs((double)gradient[i]));
+    double *u = plain_zeros(count), size = largest_of(gradient, count);
+    double any = largest_of(all, bo_weights_floats(in->graph->weights));
     for (size_t d = 0; d < GRADIENT_DIRECTIONS; d++) {
         double found = 0, reach = 0, moved = 0;
         draw_direction(u, count, index, d);
@@ -101,7 +110,7 @@ static inline void judge_weight(interpreter *in, const char *name, size_t index,
         in->noise = GRADIENT_NOISE;
         for (in->seed = 1; in->seed <= 2; in->seed++)
             moved = fmax(moved, fabs(interpreter_derivative(in, index, u, 1e-5) - truth));
-        double room = GRADIENT_SLACK * moved + 16 * 0x1p-23 * size * sqrt(reach) + 1e-9;
+        double room = GRADIENT_SLACK * moved + 0x1p-23 * (16 * size + any) * sqrt(reach);
         if (!(fabs(found - truth) <= room))
             fail_msg("%s: the gradient of %s along direction %zu is %.9g, expected %.9g within %.3g", name, w->name, d,
                      found, truth, room);
@@ -109,7 +118,7 @@ static inline void judge_weight(interpreter *in, const char *name, size_t index,
     free(u);
 }
 
-/* Every weight has a gradient and it is the truth; the loss is too. */
+/* Every weight. */
 static inline void judge_gradients(bo_context *context, const char *name, bo_model *model, const reading *r,
                                    const float *gradients)
 {

@@ -1,16 +1,14 @@
-/* A recorded graph in double: its nodes one after the other by the oracles of tests/backend, with weights that the caller
- * may move. Nothing of the plan, of the schedule or of any backward is used, so that differences of the loss are a
- * truth for all of them.
+/* A recorded graph in double: its nodes one after the other by the oracles of tests/backend, with weights that the
+ * caller may move. Nothing of the plan, of the schedule or of any backward is used, so that differences of the loss are
+ * a truth for all of them.
  *
- * Noise: every number that a node makes is changed by a relative amount that depends on its place alone, so that a shaken
- * graph is still a smooth function of its weights. */
+ * Noise: every number that a node makes is changed by a relative amount that depends on its place alone, and attention
+ * inside by its oracle's noise, so that a shaken graph is still a smooth function of its weights. */
 #ifndef BO_TEST_MODEL_INTERPRETER_H
 #define BO_TEST_MODEL_INTERPRETER_H
 
 #include "backend/oracle_attention.h"
-#define bo_array bo_tape_array /* another one than data.h's */
 #include "tape/internal.h"
-#undef bo_array
 
 typedef struct interpreter {
     bo_context *context;
@@ -94,7 +92,9 @@ static inline void interpreter_node(const interpreter *in, size_t number)
                    .inputs = node->inputs,
                    .outputs = node->outputs,
                    .context = in->context,
-                   .pass = in->pass};
+                   .pass = in->pass,
+                   .noise = in->noise,
+                   .seed = in->seed};
     for (size_t i = 0; i < node->inputs; i++) op.in[i] = in->tensors[node->in[i]];
     for (size_t i = 0; i < node->outputs; i++) op.out[i] = in->tensors[node->out[i]];
     if (op.kind == BO_OP_ATTENTION)

@@ -1,5 +1,5 @@
-/* Whole models of every attention: what a token changes comes after it, to the bit; sequences of a batch know nothing of
- * each other; a session that reads token by token says what the float64 interpreter says of the whole window. */
+/* Whole models of every attention: what a token changes comes after it, to the bit; sequences of a batch know nothing
+ * of each other; a session that reads token by token says what the float64 interpreter says of the whole window. */
 #include "gradients.h"
 
 enum { ROWS = 2 * GRADIENT_WINDOW };
@@ -12,7 +12,7 @@ static void losses_of(bo_context *context, bo_model *model, const reading *r, fl
     bo_model_graph_destroy(&g);
 }
 
-/* A token that is another one: the losses of other sequences and of places before it keep their bits, its own does not. */
+/* A token that is another one: losses of other sequences and of places before it keep their bits, its own does not. */
 static void check_causality(bo_context *context, const char *preset, bo_model *model, const bo_pass *pass)
 {
     reading r = reading_make(ROWS, pass);
@@ -51,9 +51,9 @@ static void nothing_comes_before_its_cause(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- sessions -------------------------------------------------------------------------------------------------------- */
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
-/* log softmax(logits) of every row, in double, and what shaking does to it; to be freed. */
+/* The loss of every row; to be freed. */
 static double *interpreted(const interpreter *in, bo_value losses)
 {
     interpreter_run(in);

@@ -11,8 +11,6 @@ static bo_model_desc small_desc(bo_context *context, const char *preset)
     bo_model_desc desc = test_desc(preset);
     bo_model *model = NULL;
     desc.width = 8, desc.hidden = 12, desc.attention.features.features = 8;
-    desc.sigma =
-        1.5; /* hybrid begins at 3: exponents of 9, whose roundings the noise between operations does not show */
     if (bo_model_create(context, &desc, NULL, &model) != BO_OK) desc.attention.features.features = 0;
     bo_model_destroy(model);
     return desc;
