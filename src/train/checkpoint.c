@@ -3,11 +3,11 @@
  * tokenizer.json are other names of its files (hard links), and so are those of best/. */
 #include "train.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "../io/tensors.h"
+#include "../kernels/kernels.h"
 
 static const char *const model_files[] = {"config.json", "tokenizer.json", "model.safetensors"};
 enum { MODEL_FILES = sizeof model_files / sizeof *model_files };
@@ -71,6 +71,9 @@ static bo_status take_states(bo_context *context, bo_trainer *trainer, const bo_
         const bo_optimizer_state state = bo_optimizer_state_at(trainer->optimizer, i);
         const bo_tensor *tensor;
         BO_TRY(bo_tensors_require(context, file, state.name, BO_F32, 1, &state.count, &tensor));
+        if (!bo_context_kernels(context)->finite(state.count, tensor->data))
+            return bo_fail(context, BO_FORMAT, "%s: tensor '%s' holds a number that is not finite",
+                           bo_tensors_path(file), state.name);
         BO_TRY(backend->write(context, state.data, tensor->data, tensor->bytes));
     }
     return BO_OK;
@@ -79,11 +82,12 @@ static bo_status take_states(bo_context *context, bo_trainer *trainer, const bo_
 static bo_status take_steps(bo_context *context, bo_trainer *trainer, const bo_tensors *file)
 {
     const char *done = bo_tensors_meta(file, "steps");
-    char *end = NULL;
-    const uint64_t steps = done ? strtoull(done, &end, 10) : 0;
-    if (!done || end == done || *end)
-        return bo_fail(context, BO_FORMAT, "%s: expected the number of steps in 'steps'", bo_tensors_path(file));
-    bo_optimizer_set_steps(trainer->optimizer, steps);
+    char expected[24];
+    snprintf(expected, sizeof expected, "%llu", (unsigned long long)trainer->now.step);
+    if (!done || strcmp(done, expected) != 0)
+        return bo_fail(context, BO_FORMAT, "%s: 'steps': expected %s, found %.40s", bo_tensors_path(file), expected,
+                       done ? done : "none");
+    bo_optimizer_set_steps(trainer->optimizer, trainer->now.step);
     return BO_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 enum { BATCH = 16, KEEP = 2 };
+static const uint64_t MOST_STEPS = 1000000000000000; /* which numbers of JSON hold exactly */
 
 /* ---- defaults --------------------------------------------------------------------------------------------------------- */
 
@@ -57,6 +58,9 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
         return bo_fail(context, BO_INVALID, "steps or minutes: expected one of them, found neither");
     if (!(desc->minutes >= 0 && desc->minutes <= 1e7))
         return bo_fail(context, BO_INVALID, "minutes: expected a number of at most 1e7, found %g", desc->minutes);
+    if (desc->steps > MOST_STEPS)
+        return bo_fail(context, BO_INVALID, "steps: expected at most %llu, found %llu", (unsigned long long)MOST_STEPS,
+                       (unsigned long long)desc->steps);
     const bo_collective *ranks = desc->ranks;
     if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))
         return bo_fail(context, BO_INVALID, "training on %d ranks needs sums of double and of float", ranks->size);

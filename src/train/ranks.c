@@ -1,8 +1,7 @@
 /* Data parallel training: what ranks tell each other. Every rank makes the same calls in the same order. */
 #include "train.h"
+#include <string.h>
 #include "../backend/backend.h"
-
-enum { PIECE = 1 << 20 }; /* floats that travel at a time */
 
 static bool alone(const bo_trainer *trainer)
 {
@@ -41,6 +40,25 @@ bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_stat
     return failures[1] > 0 ? bo_fail(context, BO_CANCELLED, "another rank was asked to stop") : BO_OK;
 }
 
+bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
+{
+    enum { COUNT = 6 };
+    if (alone(trainer)) return BO_OK;
+    static const char *const names[COUNT] = {"step", "number of steps", "model", "model", "text", "text"};
+    const uint64_t model = bo_model_fingerprint(trainer->model), text = bo_corpus_fingerprint(trainer->desc.train);
+    const double mine[COUNT] = {(double)trainer->now.step, (double)trainer->now.steps, (double)(uint32_t)model,
+                                (double)(model >> 32),     (double)(uint32_t)text,     (double)(text >> 32)};
+    double first[COUNT];
+    bo_status status = BO_OK;
+    memcpy(first, mine, sizeof first);
+    BO_TRY(bo_train_broadcast(context, trainer, first, COUNT));
+    for (int i = 0; i < COUNT && status == BO_OK; i++)
+        if (mine[i] != first[i])
+            status = bo_fail(context, BO_INVALID, "rank %d has another %s than rank 0: expected %.0f, found %.0f",
+                             trainer->desc.ranks->rank, names[i], first[i], mine[i]);
+    return bo_train_agree(context, trainer, status);
+}
+
 bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer)
 {
     if (alone(trainer)) return BO_OK;
@@ -49,10 +67,8 @@ bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer)
     const bo_backend *backend = bo_weights_backend(weights);
     const size_t floats = bo_weights_floats(weights);
     char *gradients = bo_weights_gradients(weights);
-    if (!trainer->exchange) trainer->exchange = bo_alloc_raw(context, PIECE, sizeof(float), "an exchange of gradients");
-    if (!trainer->exchange) return BO_MEMORY;
-    for (size_t at = 0; at < floats; at += PIECE) {
-        const size_t count = floats - at < PIECE ? floats - at : PIECE;
+    for (size_t at = 0; at < floats; at += BO_TRAIN_EXCHANGE) {
+        const size_t count = floats - at < BO_TRAIN_EXCHANGE ? floats - at : BO_TRAIN_EXCHANGE;
         char *from = gradients + at * sizeof(float);
         BO_TRY(backend->read(context, trainer->exchange, from, count * sizeof(float)));
         if (ranks->sum_f32(ranks->user, trainer->exchange, count) != BO_OK)

@@ -112,7 +112,8 @@ static bo_status between(bo_context *context, bo_trainer *trainer)
     const bool report = now->loss_steps && (evaluate || last || is_due(step, often));
     if (report) BO_TRY(bo_train_agree(context, trainer, bo_train_report(context, trainer, evaluate)));
     const bool better = evaluate && now->best_step == step;
-    if (trainer->saved == step || !(better || at_end(trainer) || is_due(step, now->checkpoint_every))) return BO_OK;
+    if (trainer->saved == step && !evaluate) return BO_OK; /* a run stopped before its evaluation has that to add */
+    if (!(better || at_end(trainer) || is_due(step, now->checkpoint_every))) return BO_OK;
     bo_train_clock(trainer);
     return bo_train_agree(context, trainer, bo_train_save(context, trainer));
 }

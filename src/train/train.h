@@ -28,6 +28,8 @@ typedef struct bo_training {
 
 /* ---- the trainer ------------------------------------------------------------------------------------------------------ */
 
+enum { BO_TRAIN_EXCHANGE = 1 << 20 }; /* floats of gradients that travel at a time */
+
 /* Room for the batch of one run of the graph, in the host's memory. */
 typedef struct bo_train_batch {
     int32_t *tokens, *targets, *positions; /* micro_batch x context each */
@@ -66,6 +68,8 @@ struct bo_trainer {
 bo_status bo_train_broadcast(bo_context *context, const bo_trainer *trainer, double *values, size_t count);
 /* Did every rank come through? Its own failure, or word of another's. */
 bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status mine);
+/* Are all ranks at the same step of the same run? Machines may have another folder or another text under the same name. */
+bo_status bo_train_same(bo_context *context, const bo_trainer *trainer);
 /* *flag on any rank becomes true on all. */
 bo_status bo_train_any(bo_context *context, const bo_trainer *trainer, bool *flag);
 /* Gradients become their sums over the ranks. */

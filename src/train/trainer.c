@@ -28,6 +28,10 @@ static bo_status make_graph(bo_context *context, bo_trainer *trainer)
     BO_TRY(make_batch(context, trainer, &graph));
     BO_TRY(bo_model_graph_create(context, trainer->model, &graph, &trainer->graph));
     BO_TRY(bo_graph_allocate(context, trainer->graph.graph));
+    if (ranks > 1) {
+        trainer->exchange = bo_alloc_raw(context, BO_TRAIN_EXCHANGE, sizeof(float), "an exchange of gradients");
+        if (!trainer->exchange) return BO_MEMORY;
+    }
     bo_graph_loss_scale(trainer->graph.graph, (float)(1 / (double)(trainer->pieces * ranks)));
     return BO_OK;
 }
@@ -62,27 +66,37 @@ static void settle(bo_trainer *trainer)
     if (now->steps && !now->checkpoint_every) now->checkpoint_every = now->eval_every;
 }
 
+static bo_status make_optimizer(bo_context *context, bo_trainer *trainer)
+{
+    BO_TRY(bo_train_freeze(context, trainer));
+    BO_TRY(bo_weights_allocate(context, trainer->model->weights, true));
+    BO_TRY(bo_optimizer_create(context, &trainer->desc.optimizer, trainer->model->weights, &trainer->optimizer));
+    trainer->desc.optimizer = *bo_optimizer_describe(trainer->optimizer);
+    return BO_OK;
+}
+
+/* Ranks agree after each part: none waits for one that failed. */
 static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_trainer *trainer)
 {
     BO_TRY(bo_train_desc_resolve(context, desc, &trainer->desc));
     trainer->model = desc->model;
     begin(trainer);
-    BO_TRY(bo_train_freeze(context, trainer));
-    BO_TRY(bo_weights_allocate(context, trainer->model->weights, true));
-    BO_TRY(bo_optimizer_create(context, &trainer->desc.optimizer, trainer->model->weights, &trainer->optimizer));
-    trainer->desc.optimizer = *bo_optimizer_describe(trainer->optimizer);
+    BO_TRY(bo_train_agree(context, trainer, make_optimizer(context, trainer)));
     if (desc->folder) BO_TRY(bo_train_agree(context, trainer, bo_train_prepare(context, trainer)));
     if (desc->folder && desc->resume) BO_TRY(bo_train_agree(context, trainer, bo_train_restore(context, trainer)));
+    BO_TRY(bo_train_same(context, trainer));
     if (!trainer->now.steps && !(trainer->now.minutes > 0))
         return bo_fail(context, BO_INVALID,
                        "steps or minutes: expected one of them, found neither, nor a run to resume");
     settle(trainer);
-    return make_graph(context, trainer);
+    return bo_train_agree(context, trainer, make_graph(context, trainer));
 }
 
 bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out)
 {
+    if (!out) return bo_fail(context, BO_INVALID, "trainer: there is nowhere to put it: out is NULL");
     *out = NULL;
+    if (!desc) return bo_fail(context, BO_INVALID, "trainer: the descriptor is NULL");
     bo_trainer *trainer = bo_alloc(context, 1, sizeof *trainer, "a trainer");
     if (!trainer) return BO_MEMORY;
     trainer->lock = -1;

@@ -178,6 +178,33 @@ static void failure_is_agreed(void **state)
     destroy(members, 2);
 }
 
+/* The run lies on rank 0's machine alone: nobody goes on, least of all from different steps. */
+static void other_folders_are_refused(void **state)
+{
+    member members[2];
+    prepare(*state, members, 2, "first");
+    members[0].stop_at = 6;
+    run_all(members, 2);
+    destroy(members, 2);
+    prepare(*state, members, 2, "first");
+    for (int i = 0; i < 2; i++) members[i].desc.resume = true;
+    strcat(members[1].folder, "-elsewhere");
+    run_all(members, 2);
+    assert_true(members[0].status == BO_IO && members[1].status == BO_INVALID);
+    destroy(members, 2);
+}
+
+/* A name that no weight has, on one rank. */
+static void failure_before_the_start_is_agreed(void **state)
+{
+    member members[2];
+    prepare(*state, members, 2, NULL);
+    members[1].desc.freeze = "nothing";
+    run_all(members, 2);
+    assert_true(members[0].status == BO_IO && members[1].status == BO_INVALID);
+    destroy(members, 2);
+}
+
 static void minutes_are_agreed(void **state)
 {
     member members[2];
@@ -198,6 +225,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_curve_is_the_same, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(stopping_is_agreed, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(failure_is_agreed, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(other_folders_are_refused, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(failure_before_the_start_is_agreed, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(minutes_are_agreed, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

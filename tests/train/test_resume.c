@@ -142,6 +142,34 @@ static void folder_is_a_model(void **state)
     bo_model_destroy(model);
 }
 
+static bool not_evaluating(void *user, const char *what, double done, double total)
+{
+    (void)user, (void)done, (void)total;
+    return strcmp(what, "evaluating") != 0;
+}
+
+/* Stopped in the middle of an evaluation: it is made up for, and the best model is what it found. */
+static void evaluations_are_made_up_for(void **state)
+{
+    runs *r = *state;
+    bo_context *impatient = NULL;
+    const bo_context_desc how = {.threads = 2, .progress = not_evaluating};
+    assert_int_equal(bo_context_create(&how, &impatient), BO_OK);
+    bo_model *model = runs_model(r, "rfa-gate");
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    bo_trainer *trainer;
+    assert_ok(impatient, bo_trainer_create(impatient, &desc, &trainer));
+    assert_int_equal(bo_trainer_run(impatient, trainer), BO_CANCELLED);
+    bo_trainer_destroy(trainer);
+    bo_context_destroy(impatient);
+    assert_true(runs_exists(r, "run/checkpoints/step-4") && !runs_exists(r, "run/best"));
+    desc.folder = runs_path(r, "run");
+    desc.resume = true;
+    assert_int_equal(run_part(r, desc, 5), BO_CANCELLED);
+    assert_true(runs_exists(r, "run/best/model.safetensors"));
+    bo_model_destroy(model);
+}
+
 /* ---- runs that are not the same -------------------------------------------------------------------------------------------- */
 
 static void refused(runs *r, const bo_trainer_desc *desc, const char *words)
@@ -240,6 +268,26 @@ static void damage_is_named(void **state)
     bo_model_destroy(model);
 }
 
+/* The last number of the optimiser's vectors is not one. */
+static void states_are_finite(void **state)
+{
+    runs *r = *state;
+    const float not_a_number = NAN;
+    bo_model *model = runs_model(r, "rfa-gate");
+    bo_trainer_desc desc = runs_trainer(r, model, "run");
+    bo_trainer *trainer;
+    assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
+    FILE *file = fopen(runs_path(r, "run/checkpoints/step-8/optimizer.safetensors"), "r+");
+    assert_int_equal(fseek(file, -4, SEEK_END), 0);
+    assert_int_equal(fwrite(&not_a_number, sizeof not_a_number, 1, file), 1);
+    fclose(file);
+    runs_path(r, "run");
+    desc.resume = true;
+    assert_fails(r->context, BO_FORMAT, "optimizer.safetensors: tensor '",
+                 bo_trainer_create(r->context, &desc, &trainer));
+    bo_model_destroy(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +295,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(calibrated_attention_resumes, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(remains_are_swept, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(folder_is_a_model, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(evaluations_are_made_up_for, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(states_are_finite, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(other_runs_are_refused, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(folder_is_locked, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(damage_is_named, runs_setup, runs_teardown),
