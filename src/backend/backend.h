@@ -30,7 +30,8 @@ typedef struct bo_pass {
     const size_t *lengths;
     /* The attention of layer i continues from, and leaves, states[i * sequences + s]: decoding and streaming. NULL: none. */
     void *const *states;
-    /* Attention with a proposal or optimal sampling adds its q and k to calibrations[i] (NULL: does not), before use. */
+    /* Attention with a proposal or optimal sampling adds its q and k to calibrations[i] (NULL: does not) and draws its
+     * frequencies anew from what that has seen, before use. */
     bo_calibration *const *calibrations;
 } bo_pass;
 
@@ -45,7 +46,7 @@ typedef struct bo_op_call {
     const void *dout[BO_OP_OUTPUTS]; /* NULL: zero */
     void *saved;                     /* what forward leaves for backward; NULL: none follows, or none was asked for */
     void *scratch;                   /* for the time of the call */
-    bool again;                      /* forward computes what it computed in this pass before: the same bits, and no traces
+    bool again; /* forward computes what it computed in this pass before: the same bits, and no traces
                                       * (states, calibrations) a second time */
     const bo_pass *pass;
 } bo_op_call;
@@ -170,7 +171,7 @@ typedef struct bo_op {
     size_t attributes;                    /* bytes of its struct */
     unsigned reads_inputs, reads_outputs; /* bits of those backward reads */
     /* Backward computes the outputs too, so that a run with gradients need not call forward: losses over large
-     * vocabularies, whose logits would otherwise be made twice. */
+     * vocabularies, whose logits would otherwise be made twice. Where forward was called, it writes the same once more. */
     bool forward_in_backward;
     /* Bits of the inputs whose gradient is dout[0] as it is: sums, residuals. The first to write such a gradient may be
      * spared to copy it; din is NULL then. NULL: none. */

@@ -170,7 +170,8 @@ static bo_status add_backward(bo_context *context, bo_graph *graph, size_t index
     if (node->late) BO_TRY(write_outputs(context, graph, node, step));
     for (size_t i = 0; i < node->outputs; i++) {
         const bo_tensor *t = bo_tensor_at(graph, node->out[i]);
-        if (!node->late && node->op->reads_outputs >> i & 1) step->out[i] = use(graph, t->piece);
+        bool touched = node->op->reads_outputs >> i & 1 || node->op->forward_in_backward;
+        if (!node->late && touched) step->out[i] = use(graph, t->piece);
         step->dout[i] = use(graph, t->gradient);
     }
     step->saved = use(graph, node->saved);

@@ -1,0 +1,72 @@
+/* Losses that others read, with the CPU's operations: what a loss computes late when it is the last, it computes early
+ * here, and backward has no place to write it again. */
+#include "testing.h"
+#include "tape/graph.h"
+
+enum { ROWS = 5, WIDTH = 3, WORDS = 7 };
+
+typedef struct fixture {
+    bo_context *context;
+    bo_weights *weights;
+    bo_graph *graph;
+    bo_value x, head, targets;
+} fixture;
+
+static fixture begin(void)
+{
+    fixture f = {.context = test_context(2)};
+    assert_int_equal(bo_weights_create(f.context, bo_backend_cpu(), &f.weights), BO_OK);
+    assert_int_equal(bo_graph_create(f.context, f.weights, &f.graph), BO_OK);
+    bo_init init = {.law = BO_INIT_NORMAL, .b = 1};
+    f.x = bo_graph_weight(f.graph, &(bo_weight){.name = "x", .rank = 2, .shape = {ROWS, WIDTH}, .init = init});
+    f.head = bo_graph_weight(f.graph, &(bo_weight){.name = "head", .rank = 2, .shape = {WORDS, WIDTH}, .init = init});
+    f.targets = bo_graph_input(f.graph, "targets", BO_ELEMENT_INT32, ROWS, 1);
+    return f;
+}
+
+/* The loss, and the gradient of x. */
+static float run(fixture *f, bo_value loss, float *gradient)
+{
+    const int32_t targets[ROWS] = {0, 6, -1, 3, 3};
+    float value;
+    assert_int_equal(bo_graph_plan(f->context, f->graph, &(bo_graph_desc){.loss = loss, .gradients = true}), BO_OK);
+    assert_int_equal(bo_weights_allocate(f->context, f->weights, true), BO_OK);
+    assert_int_equal(bo_weights_init(f->context, f->weights, 1), BO_OK);
+    assert_int_equal(bo_graph_allocate(f->context, f->graph), BO_OK);
+    assert_int_equal(bo_graph_write(f->context, f->graph, f->targets, targets), BO_OK);
+    assert_int_equal(bo_graph_run(f->context, f->graph, NULL), BO_OK);
+    assert_int_equal(bo_graph_read(f->context, f->graph, loss, &value), BO_OK);
+    memcpy(gradient, bo_weights_find(f->weights, "x")->gradient, ROWS * WIDTH * sizeof *gradient);
+    bo_graph_destroy(f->graph);
+    bo_weights_destroy(f->weights);
+    bo_context_destroy(f->context);
+    return value;
+}
+
+static bo_value entropy(fixture *f)
+{
+    return bo_graph_one(f->graph, BO_OP_CROSS_ENTROPY, &(bo_cross_entropy_attributes){0}, 3,
+                        (bo_value[]){f->x, f->head, f->targets});
+}
+
+/* ½ CE + ½ CE' of the same x and head is CE. */
+static void a_loss_may_be_a_term(void **state)
+{
+    (void)state;
+    float alone[ROWS * WIDTH], summed[ROWS * WIDTH];
+    fixture f = begin();
+    float expected = run(&f, entropy(&f), alone);
+    f = begin();
+    bo_unary_attributes half = {.function = BO_UNARY_IDENTITY, .factor = 0.5};
+    bo_value first = bo_graph_one(f.graph, BO_OP_UNARY, &half, 1, (bo_value[]){entropy(&f)});
+    bo_value second = bo_graph_one(f.graph, BO_OP_UNARY, &half, 1, (bo_value[]){entropy(&f)});
+    float found = run(&f, bo_graph_one(f.graph, BO_OP_ADD, NULL, 2, (bo_value[]){first, second}), summed);
+    assert_float_equal(found, expected, 1e-6f);
+    for (size_t i = 0; i < ROWS * WIDTH; i++) assert_float_equal(summed[i], alone[i], 1e-6f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_may_be_a_term)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
