@@ -1,6 +1,7 @@
 /* Frequencies drawn from data: FAVOR++, FAVOR#, optimal sampling. They are taken from the first micro-batch of a step, with
  * the weights as they are: a function of the run's settings and the step, like everything else. */
 #include "train.h"
+#include "../attention/internal.h"
 
 bool bo_train_calibrates(const bo_model *model)
 {
@@ -15,10 +16,14 @@ static bool wants(const bo_trainer *trainer)
     return every ? step % every == 0 : step == 0;
 }
 
+/* NULL where nothing is to be drawn: a run that begins with a trained model begins with its frequencies. */
 static bo_status create_all(bo_context *context, const bo_trainer *trainer, bo_calibration **out)
 {
-    for (size_t i = 0; i < trainer->model->desc.layers; i++)
-        BO_TRY(bo_calibration_create(context, trainer->model->attentions[i], 0, &out[i]));
+    for (size_t i = 0; i < trainer->model->desc.layers; i++) {
+        const bo_attention *attention = trainer->model->attentions[i];
+        if (trainer->now.step == 0 && attention->ready) continue;
+        BO_TRY(bo_calibration_create(context, attention, 0, &out[i]));
+    }
     return BO_OK;
 }
 

@@ -312,6 +312,32 @@ static void data_is_seen_once_before_use(void **state)
     bo_context_destroy(context);
 }
 
+/* Frequencies that were drawn for other data are drawn again: a run that recalibrates is one that calibrates. */
+static void frequencies_follow_the_data(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    subject s = subject_make(context, "favor#");
+    bo_calibration *calibrations[1];
+    const bo_pass pass = {.calibrations = calibrations};
+    for (size_t i = 0; i < ROWS * HEADS * DIM; i++) s.data[0][i] *= i % DIM ? 0.3f : 2.0f;
+    assert_ok(context, bo_calibration_create(context, s.attention, 0, &calibrations[0]));
+    test_call before = call_of(&s, 0, ROWS, &no_pass), found = call_of(&s, 0, ROWS, &pass);
+    test_forward(context, &before, false);
+    test_forward(context, &found, false);
+    calibrate(context, &s);
+    test_call expected = call_of(&s, 0, ROWS, &no_pass);
+    test_forward(context, &expected, false);
+    assert_memory_not_equal(test_out(&found), test_out(&before), test_out_bytes(&found));
+    assert_memory_equal(test_out(&found), test_out(&expected), test_out_bytes(&found));
+    test_end(&before);
+    test_end(&found);
+    test_end(&expected);
+    bo_calibration_destroy(calibrations[0]);
+    subject_drop(&s);
+    bo_context_destroy(context);
+}
+
 static void refuses_lengths_that_do_not_fit(void **state)
 {
     (void)state;
@@ -347,6 +373,7 @@ int main(void)
         cmocka_unit_test(any_split_fits),
         cmocka_unit_test(gradients_are_added),
         cmocka_unit_test(data_is_seen_once_before_use),
+        cmocka_unit_test(frequencies_follow_the_data),
         cmocka_unit_test(refuses_lengths_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

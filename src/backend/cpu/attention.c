@@ -131,8 +131,8 @@ static bo_work work_of(bo_context *context, const bo_op_call *call, bool backwar
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
-/* Data-aware frequencies see the data before it is used; those that have never been drawn are drawn now.
- * A forward that is computed again adds nothing. */
+/* Data-aware frequencies see the data before it is used, and are drawn for all that was seen. A forward that is computed
+ * again adds nothing. */
 static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
                            const bo_attention_inputs *in)
 {
@@ -140,7 +140,7 @@ static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo
     bo_calibration *seen = call->pass && call->pass->calibrations ? call->pass->calibrations[a->layer] : NULL;
     if (!seen || call->again) return BO_OK;
     BO_TRY(bo_calibration_add(context, seen, shape, in));
-    return a->attention->ready ? BO_OK : bo_calibration_apply(context, seen, a->attention, 0, NULL);
+    return bo_calibration_apply(context, seen, a->attention, 0, NULL);
 }
 
 static bo_status forward(bo_context *context, const bo_op_call *call)
