@@ -44,13 +44,29 @@ static void read_tokens(const bo_corpus *corpus, uint64_t first, size_t count, i
         for (size_t i = 0; i < count; ++i) ids[i] = (int32_t)corpus->wide[at + i];
 }
 
+/* The files of bytes that are about to be read, for others may change them. */
+static bo_status check_files(bo_context *context, const bo_corpus *corpus, uint64_t first, size_t count)
+{
+    const bo_documents *documents = &corpus->documents;
+    const uint64_t end = corpus->first + first + count;
+    size_t checked = SIZE_MAX;
+    for (size_t d = document_of(corpus, corpus->first + first); d < documents->count && corpus->starts[d] < end; ++d) {
+        const size_t file = documents->items[d].file;
+        if (file != checked) BO_TRY(bo_mapping_check(context, &documents->mappings[file], documents->paths[file]));
+        checked = file;
+    }
+    return BO_OK;
+}
+
 bo_status bo_corpus_read(bo_context *context, const bo_corpus *corpus, uint64_t first, size_t count, int32_t *ids)
 {
     if (first > corpus->tokens || count > corpus->tokens - first)
         return bo_fail(context, BO_INVALID, "tokens %llu to %llu were asked for, and the corpus has %llu",
                        (unsigned long long)first, (unsigned long long)(first + count),
                        (unsigned long long)corpus->tokens);
-    if (count > 0) read_tokens(corpus, first, count, ids);
+    if (count == 0) return BO_OK;
+    if (corpus->tokenizer->bytes) BO_TRY(check_files(context, corpus, first, count));
+    read_tokens(corpus, first, count, ids);
     return BO_OK;
 }
 
@@ -169,8 +185,9 @@ static bo_status open_corpus(bo_context *context, const bo_corpus_desc *desc, bo
 
 bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out)
 {
+    if (!out) return bo_fail(context, BO_INVALID, "a corpus has nowhere to go: out is NULL");
     *out = NULL;
-    if (!desc->tokenizer) return bo_fail(context, BO_INVALID, "a corpus needs a tokenizer");
+    if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "a corpus needs a tokenizer");
     bo_corpus *corpus = bo_alloc(context, 1, sizeof *corpus, "a corpus");
     if (!corpus) return BO_MEMORY;
     corpus->tokenizer = desc->tokenizer;

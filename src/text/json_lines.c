@@ -21,7 +21,19 @@ bool bo_is_json_lines(const char *path)
     return false;
 }
 
-/* The string of `field` in one line. cJSON ends strings at a NUL, so that a text with one would lose its rest unseen. */
+/* A NUL, as it is or as \u0000 after an even number of backslashes: cJSON would end a string there and lose the rest. */
+static bool has_nul(const char *line, size_t length)
+{
+    if (memchr(line, 0, length)) return true;
+    for (const char *at = line, *end = line + length; (at = memmem(at, (size_t)(end - at), "\\u0000", 6)); at++) {
+        size_t before = 0;
+        while (at - before > line && at[-1 - (ptrdiff_t)before] == '\\') ++before;
+        if (before % 2 == 0) return true;
+    }
+    return false;
+}
+
+/* The string of `field` in one line. */
 static bo_status find_text(bo_context *context, const char *where, const cJSON *object, const char *field,
                            const char **out)
 {
@@ -38,8 +50,8 @@ static bo_status read_line(bo_context *context, const char *where, const char *l
                            char *to, size_t *written)
 {
     cJSON *object;
-    if (memmem(line, length, "\\u0000", 6))
-        return bo_fail(context, BO_FORMAT, "%s: has the escape \\u0000, which text cannot have", where);
+    if (has_nul(line, length))
+        return bo_fail(context, BO_FORMAT, "%s: has a NUL (\\u0000), which text cannot have", where);
     BO_TRY(bo_json_parse(context, where, line, length, MOST_DEPTH, &object));
     const char *text = "";
     bo_status status = find_text(context, where, object, field, &text);

@@ -43,7 +43,11 @@ static bo_status map_file(bo_context *context, const char *path, bo_mapping *out
         if (data == MAP_FAILED)
             status = bo_fail(context, BO_IO, "%s: cannot be mapped into memory: %s", path, strerror(errno));
         else
-            *out = (bo_mapping){.data = data, .size = (size_t)about.st_size, .mapped = true};
+            *out = (bo_mapping){.data = data,
+                                .size = (size_t)about.st_size,
+                                .mapped = true,
+                                .device = about.st_dev,
+                                .inode = about.st_ino};
     }
     close(file);
     return status;
@@ -59,6 +63,16 @@ bo_status bo_mapping_open(bo_context *context, const char *path, bo_mapping *out
     bo_bytes_close(bytes);
     if (status != BO_OK) bo_mapping_close(out);
     return status;
+}
+
+bo_status bo_mapping_check(bo_context *context, const bo_mapping *mapping, const char *path)
+{
+    struct stat about;
+    if (!mapping->mapped || stat(path, &about) != 0) return BO_OK;
+    const bool same = about.st_dev == mapping->device && about.st_ino == mapping->inode;
+    if (!same || (size_t)about.st_size >= mapping->size) return BO_OK;
+    return bo_fail(context, BO_IO, "%s: has become shorter while it is read: expected %zu bytes, found %zu", path,
+                   mapping->size, (size_t)about.st_size);
 }
 
 void bo_mapping_close(bo_mapping *mapping)

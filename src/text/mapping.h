@@ -3,16 +3,22 @@
 #define BO_TEXT_MAPPING_H
 
 #include "../base/base.h"
+#include <sys/types.h>
 
 typedef struct bo_mapping {
     const char *data; /* not NULL, even of an empty file */
     size_t size;
     bool mapped; /* data is the kernel's; else it was allocated (or the file is empty) */
     char *memory;
+    dev_t device; /* of a mapped file, whatever has its name by now */
+    ino_t inode;
 } bo_mapping;
 
-/* path "-" is standard input. A file that shrinks while it is mapped ends the process, as with any mapping. */
+/* path "-" is standard input. */
 bo_status bo_mapping_open(bo_context *context, const char *path, bo_mapping *out);
+/* BO_IO where the file has become shorter: to read beyond its end would end the process (SIGBUS). One that was replaced or
+ * removed stays as it was. */
+bo_status bo_mapping_check(bo_context *context, const bo_mapping *mapping, const char *path);
 void bo_mapping_close(bo_mapping *mapping);
 
 #endif

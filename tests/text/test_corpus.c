@@ -227,7 +227,8 @@ static void test_refusals(void **state)
         {"{\"text\": \"a\"}\n\n[1]\n", "l.jsonl, line 3: is not a JSON object"},
         {"{\"body\": \"a\"}\n", "l.jsonl, line 1: the object has no field \"text\""},
         {"{\"text\": 7}\n", "line 1: the field \"text\" is not a string"},
-        {"{\"text\": \"a\\u0000b\"}\n", "line 1: has the escape \\u0000"},
+        {"{\"text\": \"a\\u0000b\"}\n", "line 1: has a NUL (\\u0000)"},
+        {"{\"text\": \"a\\\\\\u0000b\"}\n", "line 1: has a NUL (\\u0000)"},
         {"{\"text\": \"a\"} x\n", "line 1: something follows"},
         {"\x01\x02", "line 1"},
     };
@@ -240,6 +241,12 @@ static void test_refusals(void **state)
     desc.field = "body";
     corpus = open_corpus(f, &desc);
     expect_tokens(f, corpus, "a");
+    bo_corpus_close(corpus);
+    paths[0] = test_write(f, "l.jsonl", "{\"text\": \"a\0b\"}\n", 16);
+    assert_fails(f->context, BO_FORMAT, "line 1: has a NUL", bo_corpus_open(f->context, &desc, &corpus));
+    paths[0] = test_text(f, "l.jsonl", "{\"body\": \"a \\\\u0000 in words\"}\n");
+    corpus = open_corpus(f, &desc);
+    expect_tokens(f, corpus, "a \\u0000 in words");
     bo_corpus_close(corpus);
     paths[0] = "/nowhere/at/all";
     assert_fails(f->context, BO_IO, "/nowhere/at/all", bo_corpus_open(f->context, &desc, &corpus));
@@ -256,13 +263,39 @@ static void test_refusals(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
+/* Somebody shortens a file that is in use: an error, not the end of the process. One that is replaced stays as it was. */
+static void test_shortened(void **state)
+{
+    test_folder *f = *state;
+    enum { LENGTH = 20000 };
+    char *text = malloc(LENGTH);
+    memset(text, 'x', LENGTH);
+    bo_tokenizer *bytes;
+    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    for (int replaced = 0; replaced < 2; replaced++) {
+        int32_t ids[8];
+        const char *path = test_write(f, "t", text, LENGTH);
+        bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = bytes};
+        bo_corpus *corpus = open_corpus(f, &desc);
+        if (replaced) assert_int_equal(unlink(path), 0);
+        FILE *file = fopen(path, "w");
+        fclose(file);
+        const bo_status status = bo_corpus_read(f->context, corpus, LENGTH - 8, 8, ids);
+        assert_int_equal(status, replaced ? BO_OK : BO_IO);
+        if (!replaced) assert_non_null(strstr(bo_context_error(f->context), "expected 20000 bytes, found 0"));
+        bo_corpus_close(corpus);
+    }
+    bo_tokenizer_destroy(bytes);
+    free(text);
+}
+
 int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_files),    WITH_FOLDER(test_reading),        WITH_FOLDER(test_split),
         WITH_FOLDER(test_encoding), WITH_FOLDER(test_bytes_of_parts), WITH_FOLDER(test_invalid),
-        WITH_FOLDER(test_refusals),
+        WITH_FOLDER(test_refusals), WITH_FOLDER(test_shortened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
