@@ -126,7 +126,7 @@ typedef struct bo_sampler {
     double repetition_penalty; /* 0: 1; of logits of tokens among the latest `recent` (1909.05858) */
     bool greedy;
     uint64_t seed;
-    uint64_t drawn;     /* numbers drawn so far: part of a saved session */
+    uint64_t drawn;     /* numbers drawn so far; set it to the tokens read to go on as before from a saved state */
     int32_t recent[64]; /* a ring of the latest tokens */
     size_t recent_count;
 } bo_sampler;

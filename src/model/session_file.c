@@ -8,6 +8,7 @@
 
 enum { FORMAT_VERSION = 1, NAME = 32 };
 static const char format_name[] = "bochner.session";
+static const uint64_t MOST_TOKENS = UINT64_C(1) << 56; /* more can be counted on top of them */
 
 typedef char layer_name[NAME];
 
@@ -92,6 +93,9 @@ static bo_status read_header(bo_context *context, const bo_tensors *file, header
                        path, (unsigned long long)version, bo_version(), FORMAT_VERSION);
     BO_TRY(read_number(context, file, "fingerprint", 16, &out->fingerprint));
     BO_TRY(read_number(context, file, "tokens", 10, &out->tokens));
+    if (out->tokens > MOST_TOKENS)
+        return bo_fail(context, BO_FORMAT, "%s: \"tokens\": expected at most %llu, found %llu", path,
+                       (unsigned long long)MOST_TOKENS, (unsigned long long)out->tokens);
     return read_number(context, file, "capacity", 10, &out->capacity);
 }
 

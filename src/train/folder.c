@@ -55,9 +55,10 @@ bo_status bo_train_flush_folder(bo_context *context, const char *path)
 {
     const int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0) return failed(context, path, "cannot be opened");
-    fsync(file); /* the files in it are safe; some file systems refuse this for folders */
+    const bool done = fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP; /* some file systems refuse folders */
+    const bo_status status = done ? BO_OK : failed(context, path, "cannot be brought to the disk");
     close(file);
-    return BO_OK;
+    return status;
 }
 
 bo_status bo_train_rename(bo_context *context, const char *from, const char *to)
