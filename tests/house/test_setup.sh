@@ -26,11 +26,14 @@ grep -q 'fashion' "$work/out" && fail "setup test asks for a data set"
 
 pretend id 'echo 0' # root: everything in one call, and nothing the second time
 setup test run || fail "setup as root failed"
-grep -qx dataset-fashion-mnist "$work/installed" || fail "setup run does not install the data set"
+grep -qx bible-kjv "$work/installed" || fail "setup run does not install the text to learn from"
+grep -qx dataset-fashion-mnist "$work/installed" && fail "setup run installs a data set that it does not need"
 [ "$(grep -c ^install "$work/asked")" = 1 ] || fail "setup calls apt-get install more than once: $(cat "$work/asked")"
 : >"$work/asked"
 setup test run || fail "setup of a ready machine failed"
 [ -s "$work/asked" ] && fail "setup of a ready machine called apt-get"
+setup fashion || fail "setup fashion as root failed"
+grep -qx dataset-fashion-mnist "$work/installed" || fail "setup fashion does not install the data set"
 
 fresh # a release without an optional package
 echo libxsmm-dev >"$work/unknown"
