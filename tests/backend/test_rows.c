@@ -171,6 +171,28 @@ static void losses_of_certain_predictions(void **state)
     bo_context_destroy(context);
 }
 
+/* Classes that the teacher rules out cost nothing, whatever the student thinks of them, and tell it to rule them out. */
+static void divergence_from_what_is_ruled_out(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_loss_attributes a = {BO_LOSS_KIND_KL};
+    float p[4] = {0, 0, -INFINITY, 0}, target[4] = {0, 0, -INFINITY, -INFINITY};
+    const double third = 1.0 / 3, expected[4] = {third - 0.5, third - 0.5, 0, third};
+    test_call t = test_begin(BO_OP_LOSS, &a);
+    test_input(&t, p, BO_ELEMENT_FLOAT32, 1, 4);
+    test_input(&t, target, BO_ELEMENT_FLOAT32, 1, 4);
+    test_forward(context, &t, true);
+    assert_close((double)test_out(&t)[0], log(1.5), 1e-6);
+    test_backward(context, &t, NULL, false);
+    for (size_t i = 0; i < 4; i++) {
+        assert_close((double)((float *)t.call.din[0])[i], expected[i], 1e-6);
+        assert_close((double)((float *)t.call.din[1])[i], 0, 1e-6);
+    }
+    test_end(&t);
+    bo_context_destroy(context);
+}
+
 /* ---- indices ---------------------------------------------------------------------------------------------------------- */
 
 static void refuses_indices_that_do_not_exist(void **state)
@@ -204,6 +226,7 @@ int main(void)
         cmocka_unit_test(angles_of_far_positions),
         cmocka_unit_test(norms_of_large_and_small),
         cmocka_unit_test(losses_of_certain_predictions),
+        cmocka_unit_test(divergence_from_what_is_ruled_out),
         cmocka_unit_test(refuses_indices_that_do_not_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

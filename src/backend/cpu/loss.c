@@ -107,12 +107,18 @@ typedef struct divergence {
     double value;
 } divergence;
 
+/* q times a difference of logarithms: 0 where q is, also when they are infinite (words that a teacher rules out). */
+static double weigh(double q, double difference)
+{
+    return q == 0 ? 0 : q * difference;
+}
+
 static divergence divergence_of(size_t n, const float *p, const float *t, const bo_kernels *kernels)
 {
     divergence d = {log_total(n, p, kernels), log_total(n, t, kernels), 0};
     for (size_t i = 0; i < n; i++) {
         double log_q = (double)t[i] - d.t_total, log_s = (double)p[i] - d.p_total;
-        d.value += exp(log_q) * (log_q - log_s);
+        d.value += weigh(exp(log_q), log_q - log_s);
     }
     return d;
 }
@@ -140,7 +146,7 @@ static void rows_backward(const bo_block *block)
             double log_q = (double)t[j] - d.t_total, log_s = (double)p[j] - d.p_total, q = exp(log_q);
             size_t at = r * l.columns + j;
             if (dp) bo_put(&dp[at], call->add[0], (float)(scale * (exp(log_s) - q)));
-            if (dt) bo_put(&dt[at], call->add[1], (float)(scale * q * (log_q - log_s - d.value)));
+            if (dt) bo_put(&dt[at], call->add[1], (float)(scale * weigh(q, log_q - log_s - d.value)));
         }
     }
 }
