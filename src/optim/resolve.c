@@ -55,6 +55,8 @@ static bo_status check(bo_context *context, const bo_optimizer_desc *desc)
     BO_TRY(check_number(context, "beta1", desc->beta1, true));
     BO_TRY(check_number(context, "beta2", desc->beta2, true));
     BO_TRY(check_number(context, "epsilon", desc->epsilon, false));
+    if (desc->epsilon > 0 && (float)desc->epsilon == 0) /* a weight whose gradient was always 0 would become 0 / 0 */
+        return bo_fail(context, BO_INVALID, "epsilon is %g, which is 0 as a float", desc->epsilon);
     BO_TRY(check_or_none(context, "the norm to which gradients are clipped", desc->clip, false));
     return check_number(context, "the weight of the past in averaged weights", desc->average, true);
 }

@@ -67,6 +67,7 @@ static void test_refusals(void **state)
         {{.beta1 = -0.5}, "beta1"},
         {{.beta2 = 1.5}, "beta2"},
         {{.epsilon = -1}, "epsilon"},
+        {{.epsilon = 1e-50}, "0 as a float"},
         {{.clip = NAN}, "clipped"},
         {{.average = 1}, "averaged"},
         {{.average = -0.1}, "averaged"},
