@@ -122,6 +122,7 @@ typedef enum bo_attention_given {
     BO_GIVEN_BIAS = 1 << 8,
     BO_GIVEN_BIAS_K = 1 << 9,
 } bo_attention_given;
+enum { BO_GIVEN_COUNT = 10 };
 typedef struct bo_attention_attributes {
     bo_attention *attention; /* not const: calibration draws its frequencies anew. Outlives the graph */
     unsigned given;          /* bits of bo_attention_given */

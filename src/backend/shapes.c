@@ -220,8 +220,6 @@ bo_status bo_shape_loss(bo_context *context, bo_op_call *call)
 
 /* ---- attention ----------------------------------------------------------------------------------------------------- */
 
-enum { GIVEN = 10 };
-
 /* What may stand behind q, k and v. */
 typedef struct given {
     const char *name;
@@ -229,20 +227,20 @@ typedef struct given {
 } given;
 
 /* In the order of bo_attention_given. */
-static void list_given(const bo_attention *attention, size_t tokens, given list[GIVEN])
+static void list_given(const bo_attention *attention, size_t tokens, given list[BO_GIVEN_COUNT])
 {
     const bo_attention_desc *d = bo_attention_describe(attention);
     bool beta = d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
     static const struct {
         const char *name;
         bo_parameter parameter;
-    } parameters[GIVEN] = {
+    } parameters[BO_GIVEN_COUNT] = {
         [1] = {"sigma", BO_PARAMETER_SIGMA},   [2] = {"m", BO_PARAMETER_M},
         [3] = {"mix", BO_PARAMETER_MIX},       [5] = {"log_decay", BO_PARAMETER_LOG_DECAY},
         [6] = {"lambda", BO_PARAMETER_LAMBDA}, [7] = {"m_k", BO_PARAMETER_M_K},
         [8] = {"bias", BO_PARAMETER_BIAS},     [9] = {"bias_k", BO_PARAMETER_BIAS_K},
     };
-    for (size_t i = 0; i < GIVEN; i++)
+    for (size_t i = 0; i < BO_GIVEN_COUNT; i++)
         if (parameters[i].name)
             list[i] =
                 (given){parameters[i].name, 1, bo_parameter_size(attention, parameters[i].parameter) * d->key_heads};
@@ -266,10 +264,10 @@ bo_status bo_shape_attention(bo_context *context, bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
     if (!a->attention) REFUSE("attention: none is given");
-    if (a->given >> GIVEN) REFUSE("attention: %#x names inputs that do not exist", a->given);
+    if (a->given >> BO_GIVEN_COUNT) REFUSE("attention: %#x names inputs that do not exist", a->given);
     const bo_attention_desc *d = bo_attention_describe(a->attention);
     size_t rows = call->in[0].rows, at = 3;
-    given list[GIVEN];
+    given list[BO_GIVEN_COUNT];
     BO_TRY(begin(context, call, "attention", (size_t)3 + (size_t)__builtin_popcount(a->given)));
     if (a->tokens && rows % a->tokens)
         REFUSE("attention: sequences of %zu tokens do not divide %zu rows", a->tokens, rows);
@@ -277,7 +275,7 @@ bo_status bo_shape_attention(bo_context *context, bo_op_call *call)
     BO_TRY(check_floats(context, call, "attention", 1, "k", rows, d->key_heads * d->dim));
     BO_TRY(check_floats(context, call, "attention", 2, "v", rows, d->key_heads * d->value_dim));
     list_given(a->attention, rows, list);
-    for (size_t i = 0; i < GIVEN; i++)
+    for (size_t i = 0; i < BO_GIVEN_COUNT; i++)
         if (a->given >> i & 1) BO_TRY(check_given(context, call, at++, &list[i]));
     if (bo_gate_width(d) && !(a->given & BO_GIVEN_LOG_GATE))
         REFUSE("attention: kind %s with gate %s needs log_gate", bo_attention_name(d->kind), bo_gate_name(d->gate));

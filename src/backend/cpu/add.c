@@ -11,16 +11,6 @@ static void add_block(const bo_block *block)
     for (size_t i = block->first; i < block->end; i++) y[i] = a[i] + b[i];
 }
 
-static void backward_block(const bo_block *block)
-{
-    const bo_op_call *call = block->call;
-    const float *dy = call->dout[0];
-    for (size_t p = 0; p < 2; p++) {
-        float *dx = call->din[p];
-        for (size_t i = block->first; dx && i < block->end; i++) bo_put(&dx[i], call->add[p], dy[i]);
-    }
-}
-
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     bo_blocks(context, call, bo_operand_floats(&call->out[0]), BO_BLOCK_FLOATS, add_block);
@@ -30,7 +20,8 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     if (bo_backward_is_zero(call)) return BO_OK;
-    bo_blocks(context, call, bo_operand_floats(&call->out[0]), BO_BLOCK_FLOATS, backward_block);
+    bo_hand_back(context, call, 0);
+    bo_hand_back(context, call, 1);
     return BO_OK;
 }
 

@@ -4,7 +4,7 @@
 #include "../shapes.h"
 #include "../../attention/calls.h"
 
-enum { FIRST_GIVEN = 3, GIVEN = 10 }; /* q, k, v come before; kinds of further inputs */
+enum { FIRST_GIVEN = 3 }; /* q, k, v come before */
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
@@ -75,9 +75,9 @@ static bo_attention_inputs inputs_of(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
     bo_attention_inputs in = {.q = call->in[0].data, .k = call->in[1].data, .v = call->in[2].data};
-    const float **const places[GIVEN] = {&in.log_gate,  &in.sigma,  &in.m,   &in.mix,  &in.beta,
-                                         &in.log_decay, &in.lambda, &in.m_k, &in.bias, &in.bias_k};
-    for (size_t bit = 0, input = FIRST_GIVEN; bit < GIVEN; bit++)
+    const float **const places[BO_GIVEN_COUNT] = {&in.log_gate,  &in.sigma,  &in.m,   &in.mix,  &in.beta,
+                                                  &in.log_decay, &in.lambda, &in.m_k, &in.bias, &in.bias_k};
+    for (size_t bit = 0, input = FIRST_GIVEN; bit < BO_GIVEN_COUNT; bit++)
         if (a->given >> bit & 1) *places[bit] = call->in[input++].data;
     return in;
 }
@@ -101,9 +101,9 @@ static bo_attention_gradients gradients_of(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
     bo_attention_gradients out = {.q = room_for(call, 0), .k = room_for(call, 1), .v = room_for(call, 2)};
-    float **const places[GIVEN] = {&out.log_gate,  &out.sigma,  &out.m,   &out.mix,  &out.beta,
-                                   &out.log_decay, &out.lambda, &out.m_k, &out.bias, &out.bias_k};
-    for (size_t bit = 0, input = FIRST_GIVEN; bit < GIVEN; bit++)
+    float **const places[BO_GIVEN_COUNT] = {&out.log_gate,  &out.sigma,  &out.m,   &out.mix,  &out.beta,
+                                            &out.log_decay, &out.lambda, &out.m_k, &out.bias, &out.bias_k};
+    for (size_t bit = 0, input = FIRST_GIVEN; bit < BO_GIVEN_COUNT; bit++)
         if (a->given >> bit & 1) *places[bit] = room_for(call, input), input++;
     return out;
 }

@@ -32,6 +32,28 @@ bool bo_backward_is_zero(const bo_op_call *call)
     return true;
 }
 
+typedef struct hand_back_job {
+    size_t count;
+    const float *from;
+    float *to;
+    bool add;
+} hand_back_job;
+
+static void hand_back_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const hand_back_job *job = arg;
+    size_t first = index * BO_BLOCK_FLOATS, rest = job->count - first;
+    size_t end = rest < BO_BLOCK_FLOATS ? job->count : first + BO_BLOCK_FLOATS;
+    for (size_t i = first; i < end; i++) bo_put(&job->to[i], job->add, job->from[i]);
+}
+
+void bo_hand_back(bo_context *context, const bo_op_call *call, size_t input)
+{
+    hand_back_job job = {bo_operand_floats(&call->in[input]), call->dout[0], call->din[input], call->add[input]};
+    if (job.to) bo_parallel(context, bo_block_count(job.count, BO_BLOCK_FLOATS), hand_back_task, &job);
+}
+
 bo_status bo_indices_check(bo_context *context, const bo_operand *indices, size_t count, const char *op,
                            const char *what)
 {

@@ -45,6 +45,9 @@ static inline void bo_put(float *to, bool add, float value)
 /* No gradient comes in: those that are wanted are zero, and written. */
 bool bo_backward_is_zero(const bo_op_call *call);
 
+/* The gradient of a term of a sum: dout[0] itself, as long as the input; nothing where it is not wanted. */
+void bo_hand_back(bo_context *context, const bo_op_call *call, size_t input);
+
 /* Every one of the indices (an operand of int32) is in [0, count), or BO_INVALID says which is not. `what` of `op`. */
 bo_status bo_indices_check(bo_context *context, const bo_operand *indices, size_t count, const char *op,
                            const char *what);

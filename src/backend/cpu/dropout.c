@@ -47,13 +47,6 @@ static void copy_block(const bo_block *block)
            (block->end - block->first) * sizeof(float));
 }
 
-static void copy_back_block(const bo_block *block)
-{
-    const float *dy = block->call->dout[0];
-    float *dx = block->call->din[0];
-    for (size_t i = block->first; i < block->end; i++) bo_put(&dx[i], block->call->add[0], dy[i]);
-}
-
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     bo_blocks(context, call, bo_operand_floats(&call->in[0]), BO_BLOCK_FLOATS,
@@ -64,8 +57,10 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     if (bo_backward_is_zero(call) || !call->din[0]) return BO_OK;
-    bo_blocks(context, call, bo_operand_floats(&call->in[0]), BO_BLOCK_FLOATS,
-              is_active(call) ? backward_block : copy_back_block);
+    if (is_active(call))
+        bo_blocks(context, call, bo_operand_floats(&call->in[0]), BO_BLOCK_FLOATS, backward_block);
+    else
+        bo_hand_back(context, call, 0);
     return BO_OK;
 }
 

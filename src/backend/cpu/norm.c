@@ -30,14 +30,20 @@ static norm norm_of(const bo_op_call *call)
     return n;
 }
 
+/* Which input is the gain, the bias; 0: none. */
 static size_t gain_input(const norm *n)
 {
-    return n->attributes->gain ? 1 : 0; /* 0: none */
+    return n->attributes->gain ? 1 : 0;
 }
 
 static size_t bias_input(const norm *n)
 {
     return n->attributes->bias ? 1 + n->attributes->gain : 0;
+}
+
+static float *gradient_of(const bo_op_call *call, size_t input)
+{
+    return input ? call->din[input] : NULL;
 }
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */
@@ -142,8 +148,8 @@ static void backward_block(const bo_block *block)
     if (has_sums(call)) {
         float *sums = (float *)call->scratch + block->index * 2 * n.width;
         memset(sums, 0, 2 * n.width * sizeof *sums);
-        dgain = call->din[gain_input(&n)] && gain_input(&n) ? sums : NULL;
-        dbias = call->din[bias_input(&n)] && bias_input(&n) ? sums + n.width : NULL;
+        dgain = gradient_of(call, gain_input(&n)) ? sums : NULL;
+        dbias = gradient_of(call, bias_input(&n)) ? sums + n.width : NULL;
     }
     for (size_t g = block->first; g < block->end; g++) backward_group(&n, block, g, dgain, dbias);
 }
@@ -151,7 +157,7 @@ static void backward_block(const bo_block *block)
 /* The blocks' sums of the gain (part 0) or the bias (part 1). */
 static void add_blocks(const bo_op_call *call, const norm *n, size_t input, size_t part)
 {
-    float *out = input ? call->din[input] : NULL;
+    float *out = gradient_of(call, input);
     size_t blocks = bo_block_count(n->groups, n->each);
     for (size_t j = 0; out && j < n->width; j++) {
         const float *sums = (const float *)call->scratch + part * n->width;

@@ -56,18 +56,10 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 
 /* ---- backward -------------------------------------------------------------------------------------------------- */
 
-static void backward_block(const bo_block *block)
-{
-    const bo_op_call *call = block->call;
-    const float *dy = call->dout[0];
-    float *dx = call->din[0];
-    for (size_t i = block->first; i < block->end; i++) bo_put(&dx[i], call->add[0], dy[i]);
-}
-
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     if (bo_backward_is_zero(call)) return BO_OK;
-    if (call->din[0]) bo_blocks(context, call, bo_operand_floats(&call->in[0]), BO_BLOCK_FLOATS, backward_block);
+    bo_hand_back(context, call, 0);
     if (call->inputs > 2) bo_scatter(context, call, 1, 2);
     return BO_OK;
 }
