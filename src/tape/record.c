@@ -110,7 +110,7 @@ static bo_value add_tensor(bo_graph *graph, const bo_tensor *tensor)
     size_t numbers, bytes;
     if (graph->status != BO_OK) return 0;
     if (!tensor->rows || !tensor->columns || __builtin_mul_overflow(tensor->rows, tensor->columns, &numbers) ||
-        __builtin_mul_overflow(numbers, 4, &bytes) || bytes > most_bytes)
+        __builtin_mul_overflow(numbers, 4, &bytes) || bytes >= most_bytes)
         return REFUSE("a tensor of %zu x %zu numbers: expected at least 1 x 1 and less than 2^48 bytes", tensor->rows,
                       tensor->columns);
     bo_tensor *added = bo_list_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");

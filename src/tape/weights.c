@@ -70,14 +70,12 @@ static bool alike(const bo_weight *a, const bo_weight *b)
            !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape);
 }
 
-static bo_status find_index(const bo_weights *weights, const char *name, size_t *index)
+/* False: no weight has this name. */
+static bool find_index(const bo_weights *weights, const char *name, size_t *index)
 {
-    for (size_t i = 0; i < weights->count; i++)
-        if (!strcmp(weights->at[i]->name, name)) {
-            *index = i;
-            return BO_OK;
-        }
-    return BO_INVALID;
+    for (*index = 0; *index < weights->count; ++*index)
+        if (!strcmp(weights->at[*index]->name, name)) return true;
+    return false;
 }
 
 static bo_status make_room(bo_context *context, bo_weights *weights)
@@ -113,7 +111,7 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
     bo_weight settled = *desc;
     settled.data = settled.gradient = NULL;
     BO_TRY(settle_shape(context, &settled));
-    if (find_index(weights, settled.name, index) == BO_OK) {
+    if (find_index(weights, settled.name, index)) {
         const bo_weight *known = weights->at[*index];
         if (alike(known, &settled)) return BO_OK;
         return bo_fail(context, BO_INVALID, "weight %s is %zu x %zu already and is declared again as %zu x %zu%s",
@@ -122,8 +120,7 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
     }
     if (weights->data)
         return bo_fail(context, BO_INVALID, "weight %s: the set has its memory and takes no more", settled.name);
-    *index = weights->count;
-    return add(context, weights, &settled);
+    return add(context, weights, &settled); /* at *index, behind the others */
 }
 
 /* ---- asking -------------------------------------------------------------------------------------------------------- */
@@ -141,7 +138,7 @@ bo_weight *bo_weights_at(bo_weights *weights, size_t index)
 bo_weight *bo_weights_find(bo_weights *weights, const char *name)
 {
     size_t index;
-    return find_index(weights, name, &index) == BO_OK ? weights->at[index] : NULL;
+    return find_index(weights, name, &index) ? weights->at[index] : NULL;
 }
 
 size_t bo_weights_floats(const bo_weights *weights)
