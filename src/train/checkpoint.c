@@ -96,9 +96,10 @@ static bo_status take_all(bo_context *context, bo_trainer *trainer, const char *
 {
     BO_TRY(take_steps(context, trainer, file));
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    BO_TRY(bo_model_read(context, trainer->model, folder));
-    BO_TRY(take_states(context, trainer, file));
-    return bo_optimizer_swap_average(context, trainer->optimizer);
+    bo_status status = bo_model_read(context, trainer->model, folder);
+    if (status == BO_OK) status = take_states(context, trainer, file);
+    const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
+    return status == BO_OK ? back : status;
 }
 
 static bo_status read_files(bo_context *context, bo_trainer *trainer, const char *folder)
@@ -254,22 +255,63 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer)
     return bo_train_sweep(context, checkpoints);
 }
 
-bo_status bo_train_restore(bo_context *context, bo_trainer *trainer)
+/* ---- going on ----------------------------------------------------------------------------------------------------------- */
+
+static bo_status restore_from(bo_context *context, bo_trainer *trainer, uint64_t step)
 {
     char place[BO_TRAIN_PATH];
+    BO_TRY(place_of(context, trainer, step, "", place));
+    BO_TRY(bo_train_record_read(context, trainer, place));
+    if (trainer->now.step != step)
+        return bo_fail(context, BO_FORMAT, "%s/training.json: expected step %llu, found %llu", place,
+                       (unsigned long long)step, (unsigned long long)trainer->now.step);
+    return read_files(context, trainer, place);
+}
+
+/* The newest one that is whole: *left of them, the older ones, and it remain. Where none is, the newest one's words. */
+static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t *left)
+{
+    char words[1024];
+    bo_status first = BO_OK;
+    for (; *left; --*left) {
+        const bo_status status = restore_from(context, trainer, steps[*left - 1]);
+        if (status != BO_FORMAT && status != BO_IO) return status;
+        if (first == BO_OK) snprintf(words, sizeof words, "%s", bo_context_error(context));
+        if (first == BO_OK) first = status;
+        if (*left > 1)
+            bo_log(context, BO_LOG_WARNING, "%s; trying the checkpoint of step %llu", bo_context_error(context),
+                   (unsigned long long)steps[*left - 2]);
+    }
+    return bo_fail(context, first, "%s", words);
+}
+
+/* A step that comes again needs its name; what is in it may still be of use to somebody. */
+static bo_status set_aside(bo_context *context, const bo_trainer *trainer, uint64_t step)
+{
+    char place[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
+    BO_TRY(place_of(context, trainer, step, "", place));
+    BO_TRY(place_of(context, trainer, step, ".damaged", away));
+    BO_TRY(bo_train_remove_folder(context, away));
+    return bo_train_rename(context, place, away);
+}
+
+static bo_status restore(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t count)
+{
+    size_t left = count;
+    if (count) BO_TRY(restore_newest(context, trainer, steps, &left));
+    if (count) trainer->saved = steps[left - 1];
+    if (!bo_train_first(trainer)) return BO_OK;
+    for (size_t i = left; i < count; i++) BO_TRY(set_aside(context, trainer, steps[i]));
+    BO_TRY(bo_train_metrics_cut(context, trainer));
+    return count ? show_newest(context, trainer) : BO_OK; /* killed before it was */
+}
+
+bo_status bo_train_restore(bo_context *context, bo_trainer *trainer)
+{
     uint64_t *steps;
     size_t count;
     BO_TRY(bo_train_list(context, trainer->folder, &steps, &count));
-    trainer->saved = count ? steps[count - 1] : UINT64_MAX;
+    const bo_status status = restore(context, trainer, steps, count);
     bo_free(steps);
-    if (count == 0) return bo_train_first(trainer) ? bo_train_metrics_cut(context, trainer) : BO_OK;
-    BO_TRY(place_of(context, trainer, trainer->saved, "", place));
-    BO_TRY(bo_train_record_read(context, trainer, place));
-    if (trainer->now.step != trainer->saved)
-        return bo_fail(context, BO_FORMAT, "%s/training.json: expected step %llu, found %llu", place,
-                       (unsigned long long)trainer->saved, (unsigned long long)trainer->now.step);
-    BO_TRY(read_files(context, trainer, place));
-    if (!bo_train_first(trainer)) return BO_OK;
-    BO_TRY(bo_train_metrics_cut(context, trainer));
-    return show_newest(context, trainer); /* killed before it was */
+    return status;
 }

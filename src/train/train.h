@@ -148,7 +148,7 @@ bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const c
 /* checkpoint.c */
 bo_status bo_train_save(bo_context *context, bo_trainer *trainer);
 bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer); /* the folder, before a run */
-bo_status bo_train_restore(bo_context *context, bo_trainer *trainer); /* the newest checkpoint, where there is one */
+bo_status bo_train_restore(bo_context *context, bo_trainer *trainer); /* the newest whole checkpoint, if any */
 const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PATH]); /* which checkpoint stays */
 
 /* metrics.c: metrics.jsonl. */

@@ -243,6 +243,7 @@ static void damage_is_named(void **state)
     bo_model *model = runs_model(r, "rfa-gate");
     bo_trainer_desc desc = runs_trainer(r, model, "run");
     bo_trainer *trainer;
+    desc.keep = 1;
     assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
     desc.resume = true;
     static const char *const files[] = {"training.json", "optimizer.safetensors", "model.safetensors", "config.json"};
@@ -268,6 +269,34 @@ static void damage_is_named(void **state)
     bo_model_destroy(model);
 }
 
+/* An older checkpoint takes the place of a damaged one, and the run ends as if nothing had been. */
+static void older_checkpoints_help(void **state)
+{
+    runs *r = *state;
+    static const char *const files[] = {"training.json", "optimizer.safetensors", "model.safetensors"};
+    bo_model *expected = rich_model(r, "rfa-gate");
+    assert_ok(r->context, run_part(r, rich(r, expected, "whole", BO_OPTIMIZER_MUON), UINT64_MAX));
+    for (int i = 0; i < 3; i++) {
+        char damaged[128];
+        bo_model *begun = rich_model(r, "rfa-gate"), *found = rich_model(r, "rfa-gate");
+        snprintf(damaged, sizeof damaged, "run-%d/checkpoints/step-8/%s", i, files[i]);
+        bo_trainer_desc desc = rich(r, begun, "run-0", BO_OPTIMIZER_MUON);
+        r->path[strlen(r->path) - 1] = (char)('0' + i);
+        assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
+        assert_int_equal(truncate(runs_path(r, damaged), 100), 0);
+        desc = rich(r, found, "run-0", BO_OPTIMIZER_MUON);
+        r->path[strlen(r->path) - 1] = (char)('0' + i);
+        desc.resume = true;
+        assert_ok(r->context, run_part(r, desc, UINT64_MAX));
+        assert_true(runs_same_weights(expected, found));
+        snprintf(damaged, sizeof damaged, "run-%d/checkpoints/step-8.damaged/%s", i, files[i]);
+        assert_true(runs_exists(r, damaged));
+        bo_model_destroy(begun);
+        bo_model_destroy(found);
+    }
+    bo_model_destroy(expected);
+}
+
 /* The last number of the optimiser's vectors is not one. */
 static void states_are_finite(void **state)
 {
@@ -276,6 +305,7 @@ static void states_are_finite(void **state)
     bo_model *model = runs_model(r, "rfa-gate");
     bo_trainer_desc desc = runs_trainer(r, model, "run");
     bo_trainer *trainer;
+    desc.keep = 1;
     assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
     FILE *file = fopen(runs_path(r, "run/checkpoints/step-8/optimizer.safetensors"), "r+");
     assert_int_equal(fseek(file, -4, SEEK_END), 0);
@@ -296,6 +326,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(remains_are_swept, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(folder_is_a_model, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(evaluations_are_made_up_for, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(older_checkpoints_help, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(states_are_finite, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(other_runs_are_refused, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(folder_is_locked, runs_setup, runs_teardown),
