@@ -104,7 +104,7 @@ typedef enum bo_rope_layout {
 typedef struct bo_rope_attributes {
     size_t dim;     /* of a head; divides the columns */
     size_t rotated; /* first columns of a head that turn, even; 0: dim */
-    double base;    /* 0: 10000 */
+    double base;    /* at least 1; 0: 10000 */
     bo_rope_layout layout;
 } bo_rope_attributes;
 

@@ -145,7 +145,8 @@ bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
         REFUSE("rope: heads of %zu do not divide %zu columns", a->dim, call->in[0].columns);
     if (rotated > a->dim || rotated % 2)
         REFUSE("rope: %zu columns of a head turn, expected an even number up to %zu", rotated, a->dim);
-    if (a->base < 0 || !isfinite(a->base)) REFUSE("rope: the base is %g, expected more than 0", a->base);
+    if (a->base != 0 && !(a->base >= 1 && isfinite(a->base))) /* below 1 frequencies would grow without bound */
+        REFUSE("rope: the base is %g, expected at least 1", a->base);
     if (a->layout != BO_ROPE_HALVES && a->layout != BO_ROPE_NEIGHBOURS) REFUSE("rope: no layout %d", (int)a->layout);
     give_like_first(call);
     return BO_OK;

@@ -69,7 +69,7 @@ static void tables_and_positions(void **state)
     static const bo_position_attributes learned = {BO_POSITION_LEARNED}, waves = {BO_POSITION_SINUSOIDAL}, odd = {7};
     static const bo_rope_attributes rope = {.dim = 4}, narrow = {.dim = 3}, uneven = {.dim = 6, .rotated = 3},
                                     wide = {.dim = 4, .rotated = 6}, below = {.dim = 4, .base = -1},
-                                    other = {.dim = 4, .layout = 5};
+                                    tiny = {.dim = 4, .base = 1e-300}, other = {.dim = 4, .layout = 5};
     static const bo_embed_attributes embed = {0};
     const shape_case cases[] = {
         FITS(bo_shape_embed, &embed, LIST(INTEGERS(5, 1), FLOATS(9, 3)), LIST(FLOATS(5, 3))),
@@ -91,6 +91,7 @@ static void tables_and_positions(void **state)
         REFUSED("3 columns of a head turn", bo_shape_rope, &uneven, LIST(FLOATS(5, 6), INTEGERS(5, 1))),
         REFUSED("6 columns of a head turn", bo_shape_rope, &wide, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
         REFUSED("the base is -1", bo_shape_rope, &below, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
+        REFUSED("the base is 1e-300", bo_shape_rope, &tiny, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
         REFUSED("no layout 5", bo_shape_rope, &other, LIST(FLOATS(5, 8), INTEGERS(5, 1))),
     };
     bo_context *context = test_context(1);
