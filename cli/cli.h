@@ -51,6 +51,8 @@ typedef struct cli_session {
 /* False: said why. Ctrl-C asks long work to stop; a second one ends the program at once. */
 bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel);
 void cli_session_close(cli_session *session);
+/* For work on ranks that agree to stop: what mpirun sends asks for it, instead of ending the rank at once. */
+void cli_stop_between_steps(const cli_session *session);
 bool cli_interrupted(void);
 int cli_interrupted_status(void); /* the exit status of a command that was: 130 by Ctrl-C, 143 by SIGTERM */
 

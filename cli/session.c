@@ -27,6 +27,16 @@ static void on_rank_ended(int number)
     _exit(128 + number);
 }
 
+/* mpirun does so too when it is interrupted itself, and ends every rank a second later. */
+static void on_ranks_end(int number)
+{
+    static const char words[] =
+        "bochner: mpirun ends the job, or another rank of the job ended: stopping after this step\n";
+    ssize_t ignored = write(STDERR_FILENO, words, sizeof words - 1);
+    (void)ignored;
+    interrupted = number;
+}
+
 bool cli_interrupted(void)
 {
     return interrupted != 0;
@@ -46,6 +56,16 @@ static void handle_signals(bool parallel)
     sigaction(SIGTERM, &stop, NULL);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe or a file beyond its limit is a failed write, said like any other */
     signal(SIGXFSZ, SIG_IGN);
+}
+
+void cli_stop_between_steps(const cli_session *session)
+{
+    struct sigaction stop = {.sa_handler = on_interrupt};
+    if (session->ranks.size < 2) return;
+    sigemptyset(&stop.sa_mask);
+    sigaction(SIGUSR1, &stop, NULL); /* which mpirun only passes on */
+    stop.sa_handler = on_ranks_end;
+    sigaction(SIGTERM, &stop, NULL);
 }
 
 static void on_log(void *user, bo_log_level level, const char *message)

@@ -49,6 +49,7 @@ static int train(const cli_train_words *words)
     if (status != CLI_DONE) return status;
     cli_session session;
     if (!cli_session_open(&session, "train", &words->common, true)) return CLI_FAILED;
+    cli_stop_between_steps(&session);
     cli_train_job job = {.session = &session, .words = words, .options = &words->options};
     const int ended = run(&job);
     cli_train_close(&job);

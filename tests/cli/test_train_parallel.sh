@@ -63,6 +63,23 @@ check muon 2
 ranks 3 "$BOCHNER" train $model --steps 5 --out odd >out 2>err && complain "8 sequences on 3 ranks succeed"
 grep -q "3 ranks" err || complain "a batch for 3 ranks is not explained: $(head -c 300 err)"
 
+# mpirun is asked to stop: a checkpoint at the step where all are, which goes on to the same bits.
+# shellcheck disable=SC2086
+for signal in INT USR1; do
+    rm -rf stopped
+    "$MPIEXEC" -n 2 --oversubscribe "$BOCHNER" train $model --steps 1000000 --eval-every 1000000 --out stopped >out 2>err &
+    job=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -s stopped/metrics.jsonl ] || [ -d stopped/checkpoints ] && break
+        sleep 0.2
+    done
+    sleep 0.5
+    kill -$signal $job
+    wait $job && complain "a run stopped by SIG$signal counts as done"
+    grep -q "stopped on request after step" err || complain "SIG$signal: $(head -c 500 err)"
+    [ -n "$(ls stopped/checkpoints)" ] || complain "SIG$signal: no checkpoint was written"
+done
+
 # A rank is killed in the middle.
 run="$model --steps 100 --eval-every 100 --checkpoint-every 5"
 # shellcheck disable=SC2086
