@@ -108,6 +108,12 @@ static void set_attention(const cli_train_options *o, bo_model_desc *d)
     d->gate_last = o->gate_last;
 }
 
+static bool same_tokenizer(const cli_train_job *job)
+{
+    const bo_tokenizer *theirs = bo_model_tokenizer(job->init);
+    return !theirs || bo_tokenizer_fingerprint(theirs) == bo_tokenizer_fingerprint(job->tokenizer);
+}
+
 /* A preset or the model to begin with, and over it what options say. */
 static bo_model_desc describe(const cli_train_job *job)
 {
@@ -118,7 +124,7 @@ static bo_model_desc describe(const cli_train_job *job)
     else
         bo_model_preset(o->preset < 0 ? "tiny" : bo_model_preset_name((size_t)o->preset), &desc);
     const size_t vocab = bo_tokenizer_vocab(job->tokenizer);
-    if (!job->init || vocab > desc.vocab) desc.vocab = vocab;
+    if (!job->init || vocab > desc.vocab || !same_tokenizer(job)) desc.vocab = vocab;
     set_sizes(o, &desc);
     set_choices(o, &desc);
     set_attention(o, &desc);

@@ -69,7 +69,8 @@ BO_API bo_status bo_model_load(bo_context *context, const char *folder, bo_model
 /* config.json, model.safetensors, tokenizer.json: each appears whole or not at all, model.safetensors last. */
 BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const char *folder);
 /* Takes from `from` what fits by name and shape; the rest stays as drawn. What is new and what is left out goes to the log
- * (a line each at BO_LOG_INFO), and how many tensors were taken to *taken. */
+ * (a line each at BO_LOG_INFO), and how many tensors were taken to *taken. Where the tokenizers differ, embedding and output
+ * are new, with a warning: their rows mean other tokens. */
 BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken);
 
 BO_API const bo_model_desc *bo_model_describe(const bo_model *model); /* with defaults filled in */
@@ -110,7 +111,8 @@ BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const
                                  float *logits);
 BO_API bo_status bo_session_score(bo_context *context, bo_session *session, const int32_t *ids, const int32_t *targets,
                                   size_t count, float *losses);
-/* The state as a file: it knows its model (fingerprint of weights' shapes, draws and tokenizer) and is refused by another. */
+/* The state as a file: it knows its model (fingerprint of weights' shapes, draws and tokenizer, and of the weights
+ * themselves, which are all read for it) and is refused by another. */
 BO_API bo_status bo_session_save(bo_context *context, const bo_session *session, const char *path);
 BO_API bo_status bo_session_load(bo_context *context, bo_session *session, const char *path);
 /* How many tokens a saved state has read: for the capacity of the session that is to load it. Saved with another capacity it

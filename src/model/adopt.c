@@ -7,6 +7,18 @@ static bool same_shape(const bo_weight *a, const bo_weight *b)
     return a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
 }
 
+/* Rows of an embedding and of a head are tokens: those of another tokenizer mean other things. */
+static bool speaks_otherwise(const bo_model *model, const bo_model *from)
+{
+    return model->tokenizer && from->tokenizer &&
+           bo_tokenizer_fingerprint(model->tokenizer) != bo_tokenizer_fingerprint(from->tokenizer);
+}
+
+static bool holds_tokens(const bo_weight *weight)
+{
+    return strcmp(weight->name, "model.embed_tokens.weight") == 0 || strcmp(weight->name, "lm_head.weight") == 0;
+}
+
 static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model *from)
 {
     for (size_t i = 0; i < model->desc.layers; i++) {
@@ -21,11 +33,20 @@ static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model
 bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken)
 {
     const bo_backend *backend = bo_weights_backend(model->weights);
+    const bool other_tokens = speaks_otherwise(model, from);
     size_t count = 0;
+    if (other_tokens)
+        bo_log(context, BO_LOG_WARNING,
+               "the tokenizer is another than that of the model to begin with: embedding and output begin anew, for "
+               "their rows mean other tokens");
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *mine = bo_weights_at(model->weights, i), *theirs = bo_weights_find(from->weights, mine->name);
         if (!theirs || !same_shape(mine, theirs)) {
             bo_log(context, BO_LOG_INFO, "%s: %s", mine->name, theirs ? "new: it has another shape there" : "new");
+            continue;
+        }
+        if (other_tokens && holds_tokens(mine)) {
+            bo_log(context, BO_LOG_INFO, "%s: new: its rows are tokens of another tokenizer", mine->name);
             continue;
         }
         BO_TRY(backend->copy(context, mine->data, theirs->data, mine->rows * mine->columns * sizeof(float)));

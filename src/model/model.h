@@ -45,5 +45,7 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder);
 /* Of shapes, attention and tokenizer: what a saved state or checkpoint must fit. */
 uint64_t bo_model_fingerprint(const bo_model *model);
+/* Of the numbers in all weights, the same for any number of threads; reads them all. */
+bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *out);
 
 #endif

@@ -42,17 +42,17 @@ bo_status bo_session_save(bo_context *context, const bo_session *session, const 
 {
     if (!session || session->broken)
         return bo_fail(context, BO_INVALID, "session: %s", session ? "an earlier call failed half-way" : "it is NULL");
-    char version[16], fingerprint[24], tokens[24], capacity[24];
+    char version[16], fingerprint[24], weights[24], tokens[24], capacity[24];
     size_t layers = session->model->desc.layers;
+    uint64_t digest;
+    BO_TRY(bo_model_digest(context, session->model, &digest));
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)bo_model_fingerprint(session->model));
+    snprintf(weights, sizeof weights, "%016llx", (unsigned long long)digest);
     snprintf(tokens, sizeof tokens, "%llu", (unsigned long long)session->tokens);
     snprintf(capacity, sizeof capacity, "%zu", bo_attention_describe(session->attentions[0])->capacity);
-    bo_meta metas[] = {{"format", format_name},
-                       {"format_version", version},
-                       {"fingerprint", fingerprint},
-                       {"tokens", tokens},
-                       {"capacity", capacity}};
+    bo_meta metas[] = {{"format", format_name}, {"format_version", version}, {"fingerprint", fingerprint},
+                       {"weights", weights},    {"tokens", tokens},          {"capacity", capacity}};
     layer_name *names = bo_alloc(context, layers, sizeof *names, "names of states");
     bo_tensor *tensors = bo_alloc(context, layers + 1, sizeof *tensors, "a session's states");
     bo_status status = BO_MEMORY;
@@ -67,7 +67,7 @@ bo_status bo_session_save(bo_context *context, const bo_session *session, const 
 /* ---- in ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct header {
-    uint64_t fingerprint, tokens, capacity;
+    uint64_t fingerprint, weights, tokens, capacity;
 } header;
 
 /* A whole number of the metadata. */
@@ -92,6 +92,7 @@ static bo_status read_header(bo_context *context, const bo_tensors *file, header
         return bo_fail(context, BO_VERSION, "%s: the state has format %llu, this is Bochner %s, which reads up to %d",
                        path, (unsigned long long)version, bo_version(), FORMAT_VERSION);
     BO_TRY(read_number(context, file, "fingerprint", 16, &out->fingerprint));
+    BO_TRY(read_number(context, file, "weights", 16, &out->weights));
     BO_TRY(read_number(context, file, "tokens", 10, &out->tokens));
     if (out->tokens > MOST_TOKENS)
         return bo_fail(context, BO_FORMAT, "%s: \"tokens\": expected at most %llu, found %llu", path,
@@ -101,11 +102,17 @@ static bo_status read_header(bo_context *context, const bo_tensors *file, header
 
 static bo_status check_model(bo_context *context, const bo_tensors *file, const bo_model *model, const header *head)
 {
-    uint64_t expected = bo_model_fingerprint(model);
-    if (head->fingerprint == expected) return BO_OK;
+    uint64_t expected = bo_model_fingerprint(model), digest;
+    if (head->fingerprint != expected)
+        return bo_fail(context, BO_INVALID,
+                       "%s: the state belongs to another model: fingerprint %016llx, this one has %016llx",
+                       bo_tensors_path(file), (unsigned long long)head->fingerprint, (unsigned long long)expected);
+    BO_TRY(bo_model_digest(context, model, &digest));
+    if (head->weights == digest) return BO_OK;
     return bo_fail(context, BO_INVALID,
-                   "%s: the state belongs to another model: fingerprint %016llx, this one has %016llx",
-                   bo_tensors_path(file), (unsigned long long)head->fingerprint, (unsigned long long)expected);
+                   "%s: the state was made with other weights than this model has: it belongs to another training, or "
+                   "the model was trained further; let the model read the text again",
+                   bo_tensors_path(file));
 }
 
 /* What is wrong with the bytes of a state is the file's fault. */

@@ -185,6 +185,42 @@ static void test_adopt(void **state)
     bo_model_destroy(teacher);
 }
 
+/* Rows of another tokenizer's tokens are not taken over, and there is a warning; positions are. */
+static void test_adopt_tokens(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    static const char plain[] = "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}";
+    bo_tokenizer *bytes, *again, *other;
+    bo_model *teacher, *pupil;
+    bo_model_desc desc = test_desc("exact");
+    desc.untied = true;
+    desc.positions = BO_POSITIONS_LEARNED;
+    desc.context = desc.vocab;
+    size_t taken;
+    assert_ok(context, bo_tokenizer_bytes(context, &bytes));
+    assert_ok(context, bo_tokenizer_bytes(context, &again));
+    assert_ok(context, bo_tokenizer_load(context, test_text(folder, "plain.json", plain), &other));
+    assert_ok(context, bo_model_create(context, &desc, bytes, &teacher));
+    const struct {
+        const bo_tokenizer *tokenizer;
+        size_t fewer;
+        int warnings;
+    } cases[] = {{again, 0, 0}, {other, 2, 1}};
+    for (size_t i = 0; i < 2; i++) {
+        folder->warnings = 0;
+        assert_ok(context, bo_model_create(context, &desc, cases[i].tokenizer, &pupil));
+        assert_ok(context, bo_model_adopt(context, pupil, teacher, &taken));
+        assert_int_equal(taken, bo_model_weights(pupil) - cases[i].fewer);
+        assert_int_equal(folder->warnings, cases[i].warnings);
+        bo_model_destroy(pupil);
+    }
+    bo_model_destroy(teacher);
+    bo_tokenizer_destroy(bytes);
+    bo_tokenizer_destroy(again);
+    bo_tokenizer_destroy(other);
+}
+
 /* ---- evaluation --------------------------------------------------------------------------------------------------- */
 
 /* Every token but the first once, from windows that begin with nothing. */
@@ -322,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_refused),
         cmocka_unit_test_setup_teardown(test_adopt, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_adopt_tokens, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_evaluate, test_setup, test_teardown),
         cmocka_unit_test(test_shared),
     };

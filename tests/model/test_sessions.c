@@ -214,6 +214,39 @@ static void test_files_refused(void **state)
     bo_model_destroy(model);
 }
 
+/* One bit of one weight is another model; the number of threads is not. */
+static void test_other_weights(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context, *several = test_context(3);
+    bo_model_desc desc = test_desc("rfa-gate");
+    desc.vocab = 20000; /* more than one block of weights */
+    bo_model *model = test_model(context, &desc, NULL);
+    const char *path = test_path(folder, "state"), *names[] = {"model.embed_tokens.weight", "model.norm.weight"};
+    bo_session *session;
+    const int32_t ids[] = {1, 2, 3};
+    float *values = malloc(desc.vocab * desc.width * sizeof *values);
+    assert_ok(context, bo_session_create(context, model, NULL, &session));
+    assert_ok(context, bo_session_feed(context, session, ids, 3, NULL));
+    assert_ok(context, bo_session_save(context, session, path));
+    assert_ok(several, bo_session_load(several, session, path));
+    for (size_t w = 0; w < 2; w++) {
+        const size_t last = (w ? 1 : desc.vocab) * desc.width - 1;
+        assert_ok(context, bo_model_get_weight(context, model, names[w], values));
+        const float was = values[last];
+        values[last] = nextafterf(was, 9);
+        assert_ok(context, bo_model_set_weight(context, model, names[w], values));
+        assert_fails(context, BO_INVALID, "other weights", bo_session_load(context, session, path));
+        values[last] = was;
+        assert_ok(context, bo_model_set_weight(context, model, names[w], values));
+        assert_ok(context, bo_session_load(context, session, path));
+    }
+    free(values);
+    bo_session_destroy(session);
+    bo_model_destroy(model);
+    bo_context_destroy(several);
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
 static void test_sizes(void **unused)
@@ -246,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test_setup_teardown(test_files, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_files_refused, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_other_weights, test_setup, test_teardown),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
