@@ -51,7 +51,8 @@ BO_API int32_t bo_tokenizer_end(const bo_tokenizer *tokenizer);
 BO_API uint64_t bo_tokenizer_fingerprint(const bo_tokenizer *tokenizer);
 
 /* ids of `bytes` bytes of text, which need not be terminated; freed with bo_ids_free. Bytes that are not UTF-8 become
- * byte tokens. specials: texts of special tokens become those tokens. */
+ * byte tokens. BO_FORMAT: a character has no token, there is none for what is unknown, and none for its bytes; it and its
+ * place are named. specials: texts of special tokens become those tokens. */
 typedef struct bo_ids {
     int32_t *items;
     size_t count, capacity;
@@ -65,7 +66,7 @@ BO_API bo_status bo_tokenizer_frame(bo_context *context, const bo_tokenizer *tok
 /* The text of ids, freed with bo_text_free (data.h); decode(encode(x)) is x, byte for byte, for byte-level ones. */
 BO_API bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids,
                                      size_t count, char **out, size_t *bytes);
-/* The bytes of one id as they stand in running text, for streaming; owned by the tokenizer. */
+/* The bytes of one id as they stand in running text, for streaming; owned by the tokenizer. bytes NULL: not wanted. */
 BO_API const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id, size_t *bytes);
 
 /* ---- corpora ------------------------------------------------------------------------------------------------------ */
@@ -82,7 +83,8 @@ typedef struct bo_corpus_desc {
                                     * Cut at a token; a validation set is the last part */
 } bo_corpus_desc;
 /* BO_FORMAT or BO_INVALID, and the file and place are named: no text at all, a line that is no JSON, a field that is
- * missing, bytes that are not UTF-8 where the tokenizer has no tokens for them (where it has, they are worth a warning in the
+ * missing, a character that the tokenizer has no token for (nor one for what is unknown), bytes that are not UTF-8 where it
+ * has no tokens for them (where it has, they are worth a warning in the
  * log). Documents of a tokenizer with an end token are followed by it; an empty document is none. */
 BO_API bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out);
 BO_API void bo_corpus_close(bo_corpus *corpus); /* NULL is fine */

@@ -10,6 +10,7 @@ typedef struct bo_encoded {
     bo_ids ids;
     bo_status status;
     size_t invalid; /* the first byte that is not UTF-8; SIZE_MAX: none */
+    bo_missed missed;
 } bo_encoded;
 
 typedef struct bo_round {
@@ -33,6 +34,7 @@ static void encode_part(void *arg, size_t index, int worker)
     encoded->ids.count = 0;
     encoded->status = bo_encoder_run(encoder, part->text, part->length, &encoded->ids);
     encoded->invalid = encoder->invalid;
+    encoded->missed = encoder->missed;
 }
 
 /* ---- collecting --------------------------------------------------------------------------------------------------- */
@@ -67,16 +69,22 @@ static void append(bo_corpus *corpus, const int32_t *ids, size_t count)
     corpus->tokens += count;
 }
 
+/* Byte `at` of a part, for a message: "PATH: byte PLACE OF". */
+static size_t locate(const bo_documents *documents, const bo_part *part, size_t at, const char **path, const char **of)
+{
+    const bo_document *document = &documents->items[part->document];
+    const bool lines = documents->unescaped[document->file] != NULL;
+    *path = documents->paths[document->file];
+    *of = lines ? "of a line's text" : "of the file";
+    return (size_t)(part->text + at - (lines ? document->text : documents->mappings[document->file].data));
+}
+
 /* Bytes that are not UTF-8 are encoded as bytes, which is worth a word, or cannot be, which is an error. */
 static bo_status tell_invalid(bo_context *context, bo_round *round, const bo_part *part, size_t at)
 {
-    const bo_documents *documents = &round->corpus->documents;
-    const bo_document *document = &documents->items[part->document];
     const bo_tokenizer *tokenizer = round->corpus->tokenizer;
-    const bo_mapping *mapping = &documents->mappings[document->file];
-    const bool lines = documents->unescaped[document->file] != NULL;
-    const size_t place = (size_t)(part->text + at - (lines ? document->text : mapping->data));
-    const char *path = documents->paths[document->file], *what = lines ? "of a line's text" : "of the file";
+    const char *path, *what;
+    const size_t place = locate(&round->corpus->documents, part, at, &path, &what);
     if (round->told) return BO_OK;
     round->told = true;
     if (!tokenizer->byte_level && !tokenizer->byte_fallback)
@@ -87,12 +95,20 @@ static bo_status tell_invalid(bo_context *context, bo_round *round, const bo_par
     return BO_OK;
 }
 
+static bo_status tell_missed(bo_context *context, const bo_round *round, const bo_part *part, const bo_missed *missed)
+{
+    const char *path, *of;
+    const size_t place = locate(&round->corpus->documents, part, missed->place, &path, &of);
+    return bo_missed_tell(context, missed, path, place, of);
+}
+
 static bo_status collect_part(bo_context *context, bo_round *round, size_t index)
 {
     bo_corpus *corpus = round->corpus;
     const bo_encoded *encoded = &round->encoded[index];
     const bo_part *part = &round->parts.items[round->first + index];
     if (encoded->invalid != SIZE_MAX) BO_TRY(tell_invalid(context, round, part, encoded->invalid));
+    if (encoded->missed.bytes > 0) return tell_missed(context, round, part, &encoded->missed);
     BO_TRY(reserve(context, round, encoded->ids.count + 1));
     append(corpus, encoded->ids.items, encoded->ids.count);
     if (!part->last) return BO_OK;

@@ -62,6 +62,8 @@ static bo_status open_all(bo_context *context, const char *const *paths, size_t 
     out->unescaped = bo_alloc(context, path_count, sizeof *out->unescaped, "the list of files");
     if (!out->paths || !out->mappings || !out->unescaped) return BO_MEMORY;
     out->file_count = path_count;
+    for (size_t i = 0; i < path_count; ++i)
+        if (!paths[i]) return bo_fail(context, BO_INVALID, "file %zu of text has no name: it is NULL", i);
     for (size_t i = 0; i < path_count; ++i) BO_TRY(open_file(context, out, i, paths[i], field, separator));
     return out->count > 0 ? BO_OK : no_text(context, paths, path_count);
 }

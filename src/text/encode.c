@@ -2,14 +2,22 @@
 #include "seams.h"
 #include "unicode.h"
 
+#include <stdio.h>
+#include <string.h>
 
 /* ---- a word ------------------------------------------------------------------------------------------------------- */
 
-static void add_unknown(bo_encoder *encoder)
+/* A character of at most four bytes. */
+static void add_unknown(bo_encoder *encoder, const char *text, size_t length)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
     bo_merging *word = &encoder->merging;
-    if (tokenizer->unknown < 0) return;
+    if (tokenizer->unknown < 0) {
+        if (encoder->missed.bytes > 0) return;
+        encoder->missed = (bo_missed){.bytes = length, .place = SIZE_MAX};
+        memcpy(encoder->missed.character, text, length);
+        return;
+    }
     if (tokenizer->fuse_unknown && word->count > 0 && word->ids[word->count - 1] == tokenizer->unknown) return;
     word->ids[word->count++] = tokenizer->unknown;
 }
@@ -22,7 +30,7 @@ static void add_bytes(bo_encoder *encoder, const char *text, size_t length)
     bool all = tokenizer->byte_level || tokenizer->byte_fallback;
     for (size_t i = 0; i < length; ++i) all = all && tokenizer->byte_ids[(unsigned char)text[i]] >= 0;
     if (!all) {
-        add_unknown(encoder);
+        add_unknown(encoder, text, length);
         return;
     }
     for (size_t i = 0; i < length; ++i) word->ids[word->count++] = tokenizer->byte_ids[(unsigned char)text[i]];
@@ -89,8 +97,10 @@ static bo_status merge_word(bo_encoder *encoder, const char *text, size_t length
 {
     int32_t whole;
     BO_TRY(find_whole(encoder, text, length, &whole));
+    const bo_missed missed = encoder->missed;
     BO_TRY(spell(encoder, text, length));
     if (whole < 0) return bo_merge_symbols(encoder);
+    encoder->missed = missed; /* its characters need no tokens */
     encoder->merging.ids[0] = whole;
     encoder->merging.count = 1;
     return BO_OK;
@@ -117,7 +127,7 @@ static bo_status encode_piece(bo_encoder *encoder, const char *text, size_t leng
     }
     BO_TRY(merge_word(encoder, text, length));
     const bo_merging *word = &encoder->merging;
-    if (cached && word->count <= BO_CACHED_IDS) {
+    if (cached && word->count <= BO_CACHED_IDS && encoder->missed.bytes == 0) {
         cached->length = (uint8_t)length;
         cached->count = (uint8_t)word->count;
         memcpy(cached->word, text, length);
@@ -194,14 +204,37 @@ static bo_status encode_stretch(bo_encoder *encoder, const char *text, size_t le
     return BO_OK;
 }
 
+/* Where the character that was missed stands; normalizing may have made it of others. */
+static size_t find_missed(const bo_encoder *encoder, const char *text, size_t from, size_t to)
+{
+    const char *found = memmem(text + from, to - from, encoder->missed.character, encoder->missed.bytes);
+    return found ? (size_t)(found - text) : from;
+}
+
+bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of)
+{
+    char name[32];
+    const unsigned char first = (unsigned char)missed->character[0];
+    if (first <= ' ' || first == 127 || bo_utf8_character(missed->character, missed->bytes) == 0)
+        snprintf(name, sizeof name, "the byte 0x%02X", first);
+    else
+        snprintf(name, sizeof name, "'%.*s'", (int)missed->bytes, missed->character);
+    return bo_fail(context, BO_FORMAT,
+                   "%s: byte %zu %s: the tokenizer has no token for %s, and none for unknown characters", where, place,
+                   of, name);
+}
+
 bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, bo_ids *out)
 {
     encoder->out = out;
+    encoder->missed = (bo_missed){0};
     encoder->invalid = bo_utf8_valid(text, length);
     if (encoder->invalid == length) encoder->invalid = SIZE_MAX;
     for (size_t at = 0, begin, end; at < length; at = end) {
         const bo_added *added = next_added(encoder, text, length, at, &begin, &end);
         if (begin > at) BO_TRY(encode_stretch(encoder, text + at, begin - at, at == 0));
+        if (encoder->missed.bytes > 0 && encoder->missed.place == SIZE_MAX)
+            encoder->missed.place = find_missed(encoder, text, at, begin);
         if (added) BO_TRY(append(encoder, &added->id, 1));
     }
     return BO_OK;

@@ -22,6 +22,13 @@ typedef struct bo_merging {
     size_t heap_capacity;
 } bo_merging;
 
+/* The first character of a text that has no token, in a tokenizer that has none for what is unknown. */
+typedef struct bo_missed {
+    char character[8];
+    size_t bytes; /* 0: there is none */
+    size_t place;
+} bo_missed;
+
 /* One for each thread; `context` is that thread's. */
 typedef struct bo_encoder {
     bo_context *context;
@@ -34,6 +41,7 @@ typedef struct bo_encoder {
     bo_merging merging;
     bo_ids *out;
     size_t invalid; /* place of the first byte that is not UTF-8 in the text of the last run; SIZE_MAX: none */
+    bo_missed missed;
 } bo_encoder;
 
 /* bytes: about how much will be encoded. */
@@ -42,6 +50,8 @@ bo_status bo_encoder_create(bo_context *context, const bo_tokenizer *tokenizer, 
 void bo_encoder_free(bo_encoder *encoder);
 /* Appends to *out. */
 bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, bo_ids *out);
+/* Fails with the character that has no token and where it is: "FILE: byte 7 of the file". */
+bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of);
 
 /* ---- the stages --------------------------------------------------------------------------------------------------- */
 

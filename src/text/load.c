@@ -197,6 +197,7 @@ bo_status bo_tokenizer_load(bo_context *context, const char *path, bo_tokenizer 
 {
     char inside[PATH_BYTES];
     struct stat about;
+    if (!out) return bo_fail(context, BO_INVALID, "a tokenizer: out is NULL");
     *out = NULL;
     if (!path || !*path) return bo_fail(context, BO_INVALID, "no tokenizer was named");
     if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) return load_file(context, path, out);

@@ -11,6 +11,7 @@
 
 bo_status bo_tokenizer_bytes(bo_context *context, bo_tokenizer **out)
 {
+    if (!out) return bo_fail(context, BO_INVALID, "a tokenizer: out is NULL");
     *out = bo_alloc(context, 1, sizeof **out, "a tokenizer");
     if (!*out) return BO_MEMORY;
     **out = (bo_tokenizer){.bytes = true, .vocab = 256, .end = -1, .fingerprint = bo_rng_stream("text.bytes", 0)};
@@ -76,14 +77,17 @@ uint64_t bo_tokenizer_fingerprint(const bo_tokenizer *tokenizer)
 
 int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token)
 {
+    if (!tokenizer || !token) return -1;
     if (tokenizer->bytes) return token[0] && !token[1] ? (unsigned char)token[0] : -1;
     return bo_lookup_find(&tokenizer->by_text, &tokenizer->texts, token, strlen(token));
 }
 
 const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id, size_t *bytes)
 {
+    size_t unwanted;
+    if (!bytes) bytes = &unwanted;
     *bytes = 0;
-    if (id < 0 || (size_t)id >= tokenizer->vocab) return "";
+    if (!tokenizer || id < 0 || (size_t)id >= tokenizer->vocab) return "";
     if (!tokenizer->bytes) return bo_text_at(&tokenizer->pieces, (size_t)id, bytes);
     *bytes = 1;
     return every_byte() + id;
@@ -138,10 +142,20 @@ static bo_status encode_bytes(bo_context *context, const char *text, size_t byte
 bo_status bo_tokenizer_encode(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
                               bool specials, bo_ids *out)
 {
+    if (!tokenizer || (!text && bytes > 0) || !out)
+        return bo_fail(context, BO_INVALID, "encoding: %s is NULL",
+                       !tokenizer ? "the tokenizer"
+                       : out      ? "the text"
+                                  : "out");
     if (tokenizer->bytes) return encode_bytes(context, text, bytes, out);
     bo_encoder encoder;
     BO_TRY(bo_encoder_create(context, tokenizer, specials, bytes, &encoder));
+    const size_t before = out->count;
     bo_status status = bo_encoder_run(&encoder, text, bytes, out);
+    if (status == BO_OK && encoder.missed.bytes > 0) {
+        out->count = before;
+        status = bo_missed_tell(context, &encoder.missed, "encoding", encoder.missed.place, "of the text");
+    }
     bo_encoder_free(&encoder);
     return status;
 }
@@ -162,6 +176,8 @@ bo_status bo_tokenizer_decode(bo_context *context, const bo_tokenizer *tokenizer
                               char **out, size_t *bytes)
 {
     size_t total = 0, length;
+    if (!tokenizer || (!ids && count > 0) || !out || !bytes)
+        return bo_fail(context, BO_INVALID, "decoding: the tokenizer, the ids or a place for the text is NULL");
     *out = NULL;
     *bytes = 0;
     for (size_t i = 0; i < count; ++i) {

@@ -92,7 +92,7 @@ struct bo_tokenizer {
     bo_joints joints;
     bool byte_level; /* symbols are bytes, spelled as letters; else they are characters */
     bool byte_fallback, fuse_unknown, ignore_merges;
-    int32_t unknown;       /* -1: what is unknown is left out */
+    int32_t unknown;       /* -1: what is unknown cannot be encoded */
     int32_t byte_ids[256]; /* the symbol of a byte: its letter, or <0x0A> when falling back; -1: none */
     int32_t ascii_ids[128];
 

@@ -57,6 +57,8 @@ bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc *desc,
                              size_t path_count, bo_tokenizer **out)
 {
     static const char *const usual[] = {"<|endoftext|>"};
+    if (!desc || !out)
+        return bo_fail(context, BO_INVALID, "a tokenizer cannot be learned: %s is NULL", desc ? "out" : "desc");
     const bo_learned blank = {.special = desc->special ? desc->special : usual,
                               .special_count = desc->special ? desc->special_count : 1,
                               .pattern = desc->pattern && *desc->pattern ? desc->pattern : NULL};

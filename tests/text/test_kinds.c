@@ -201,8 +201,10 @@ static void test_added(void **state)
     expect_ids(f, tokenizer, "a  <m> b", 4, (int32_t[]){0, 3, 1, 2});  /* takes the blanks before it */
     expect_ids(f, tokenizer, "a <m><n>b", 4, (int32_t[]){0, 1, 4, 2}); /* the longest */
     expect_ids(f, tokenizer, "a <r>  b", 4, (int32_t[]){0, 1, 5, 2});
-    expect_ids(f, tokenizer, "a<m", 1,
-               (int32_t[]){0}); /* nothing is known of < and m, and there is no token for that */
+    bo_ids ids = {0};
+    assert_fails(f->context, BO_FORMAT, "byte 1 of the text: the tokenizer has no token for '<'",
+                 bo_tokenizer_encode(f->context, tokenizer, "a<m", 3, true, &ids));
+    bo_ids_free(&ids);
     bo_tokenizer_destroy(tokenizer);
 }
 
@@ -313,6 +315,36 @@ static void test_explosion(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
+/* ---- characters without a token --------------------------------------------------------------------------------- */
+
+/* Neither a token, nor one for what is unknown, nor bytes: nothing is left out in silence. */
+static void test_missing(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *tokenizer =
+        test_parse(f->context, "{\"added_tokens\": [{\"id\": 1, \"content\": \"<e>\"}], " PLAIN "}");
+    bo_ids ids = {0};
+    static const char *const cases[][2] = {
+        {"aaz", "byte 2 of the text: the tokenizer has no token for 'z'"},
+        {"a<e>a\xc3\xa9", "byte 5 of the text: the tokenizer has no token for '\xc3\xa9'"},
+        {"a\n", "byte 1 of the text: the tokenizer has no token for the byte 0x0A"},
+        {"a\xff", "byte 1 of the text: the tokenizer has no token for the byte 0xFF"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_fails(f->context, BO_FORMAT, cases[i][1],
+                     bo_tokenizer_encode(f->context, tokenizer, cases[i][0], strlen(cases[i][0]), true, &ids));
+    assert_int_equal(ids.count, 0);
+    assert_ok(f->context, bo_tokenizer_encode(f->context, tokenizer, "aa<e>", 5, true, &ids));
+    assert_int_equal(ids.count, 3);
+    bo_ids_free(&ids);
+    bo_corpus *corpus;
+    const char *paths[] = {test_text(f, "a.txt", "aaaa"), test_text(f, "z.txt", "aaa aaz")};
+    bo_corpus_desc desc = {.paths = paths, .path_count = 2, .tokenizer = tokenizer, .separator = " "};
+    assert_fails(f->context, BO_FORMAT, "z.txt: byte 6 of the file: the tokenizer has no token for 'z'",
+                 bo_corpus_open(f->context, &desc, &corpus));
+    bo_tokenizer_destroy(tokenizer);
+}
+
 int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
@@ -320,6 +352,7 @@ int main(void)
         WITH_FOLDER(test_behaviours),  WITH_FOLDER(test_splitters), WITH_FOLDER(test_normalizers),
         WITH_FOLDER(test_llama),       WITH_FOLDER(test_seams),     WITH_FOLDER(test_added),
         WITH_FOLDER(test_expressions), WITH_FOLDER(test_refusals),  WITH_FOLDER(test_explosion),
+        WITH_FOLDER(test_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

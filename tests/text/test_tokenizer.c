@@ -215,13 +215,43 @@ static void test_files(void **state)
     assert_fails(f->context, BO_FORMAT, "tokenizer_config.json", bo_tokenizer_load(f->context, f->path, &tokenizer));
 }
 
+/* NULL where something is needed is refused, where nothing is, it is fine. */
+static void test_nothing(void **state)
+{
+    test_folder *f = *state;
+    bo_tokenizer *bytes, *learned;
+    bo_corpus *corpus;
+    const char *paths[] = {test_text(f, "t", "text"), NULL};
+    assert_fails(f->context, BO_INVALID, "desc is NULL", bo_tokenizer_train(f->context, NULL, paths, 1, &learned));
+    assert_fails(f->context, BO_INVALID, "out is NULL",
+                 bo_tokenizer_train(f->context, &(bo_tokenizer_desc){.vocab = 300}, paths, 1, NULL));
+    assert_fails(f->context, BO_INVALID, "file 1 of text has no name",
+                 bo_tokenizer_train(f->context, &(bo_tokenizer_desc){.vocab = 300}, paths, 2, &learned));
+    assert_fails(f->context, BO_INVALID, "out is NULL", bo_tokenizer_bytes(f->context, NULL));
+    assert_fails(f->context, BO_INVALID, "out is NULL", bo_tokenizer_load(f->context, f->path, NULL));
+    assert_ok(f->context, bo_tokenizer_bytes(f->context, &bytes));
+    const bo_corpus_desc desc = {.paths = paths, .path_count = 2, .tokenizer = bytes};
+    assert_fails(f->context, BO_INVALID, "file 1 of text has no name", bo_corpus_open(f->context, &desc, &corpus));
+    assert_int_equal(bo_tokenizer_find(bytes, NULL), -1);
+    assert_string_equal(bo_tokenizer_piece(bytes, 300, NULL), "");
+    assert_int_equal(bo_tokenizer_piece(bytes, 'x', NULL)[0], 'x');
+    bo_ids ids = {0};
+    char *text;
+    size_t length;
+    assert_fails(f->context, BO_INVALID, "the text is NULL",
+                 bo_tokenizer_encode(f->context, bytes, NULL, 3, true, &ids));
+    assert_ok(f->context, bo_tokenizer_encode(f->context, bytes, NULL, 0, true, &ids));
+    assert_fails(f->context, BO_INVALID, "NULL", bo_tokenizer_decode(f->context, bytes, NULL, 3, &text, &length));
+    bo_tokenizer_destroy(bytes);
+}
+
 int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_bytes),       WITH_FOLDER(test_reference),  WITH_FOLDER(test_specials),
         WITH_FOLDER(test_round_trips), WITH_FOLDER(test_long_words), WITH_FOLDER(test_merging),
-        WITH_FOLDER(test_files),
+        WITH_FOLDER(test_files),       WITH_FOLDER(test_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
