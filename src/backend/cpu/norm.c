@@ -154,16 +154,19 @@ static void backward_block(const bo_block *block)
     for (size_t g = block->first; g < block->end; g++) backward_group(&n, block, g, dgain, dbias);
 }
 
-/* The blocks' sums of the gain (part 0) or the bias (part 1). */
+/* The blocks' sums of the gain (part 0) or the bias (part 1), some columns at a time: memory is read along its rows. */
 static void add_blocks(const bo_op_call *call, const norm *n, size_t input, size_t part)
 {
+    enum { COLUMNS = 64 };
     float *out = gradient_of(call, input);
     size_t blocks = bo_block_count(n->groups, n->each);
-    for (size_t j = 0; out && j < n->width; j++) {
-        const float *sums = (const float *)call->scratch + part * n->width;
-        double total = 0;
-        for (size_t b = 0; b < blocks; b++) total += (double)sums[b * 2 * n->width + j];
-        bo_put(&out[j], call->add[input], (float)total);
+    for (size_t first = 0; out && first < n->width; first += COLUMNS) {
+        const float *sums = (const float *)call->scratch + part * n->width + first;
+        size_t count = n->width - first < COLUMNS ? n->width - first : COLUMNS;
+        double total[COLUMNS] = {0};
+        for (size_t b = 0; b < blocks; b++, sums += 2 * n->width)
+            for (size_t j = 0; j < count; j++) total[j] += (double)sums[j];
+        for (size_t j = 0; j < count; j++) bo_put(&out[first + j], call->add[input], (float)total[j]);
     }
 }
 
