@@ -33,7 +33,7 @@ typedef struct cli_train_options {
 
 enum { CLI_TRAIN_OPTIONS = 96 };
 
-/* ---- options (train_options.c) ------------------------------------------------------------------------------------------ */
+/* ---- options (train_options.c, train_words.c) --------------------------------------------------------------------------- */
 
 typedef struct cli_train_words {
     cli_train_options options;
@@ -43,6 +43,9 @@ typedef struct cli_train_words {
     int stored_count[2];
 } cli_train_words;
 
+cli_train_options cli_train_defaults(void);
+/* All of them, pointing into *options; how many. */
+size_t cli_train_table(cli_train_options *options, cli_option out[CLI_TRAIN_OPTIONS]);
 /* The command line over --config over what the run in --out was started with (--resume). */
 cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words);
 void cli_train_forget(cli_train_words *words);
@@ -67,7 +70,8 @@ typedef struct cli_train_job {
     bo_trainer_desc desc;
     bo_trainer_plan plan;
     bo_trainer *trainer;
-    double gemm; /* operations a second of large products, 1e9; NAN: not known */
+    double gemm;        /* operations a second of large products, 1e9; NAN: not known */
+    int measured_again; /* times it was, for steps were faster than it */
 } cli_train_job;
 
 /* Text, tokenizer and model (train_model.c); false after saying why. */

@@ -1,14 +1,10 @@
-/* The options of `bochner train`: one table, filled from the folder that is resumed, from --config and from the line. */
+/* The options of `bochner train`: one table, and what contradicts itself. */
 #include "train.h"
-#include "output.h"
 #include "paths.h"
 #include "plot.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char KEPT[] = "train.json"; /* in the run's folder: how it was started */
 
 /* ---- names --------------------------------------------------------------------------------------------------------------- */
 
@@ -66,7 +62,7 @@ static const char *iteration_choice(int index)
 
 /* ---- the table ------------------------------------------------------------------------------------------------------------ */
 
-static cli_train_options defaults(void)
+cli_train_options cli_train_defaults(void)
 {
     return (cli_train_options){.valid_fraction = 0.1,
                                .preset = -1,
@@ -93,6 +89,7 @@ static cli_train_options defaults(void)
                                              .chunk = CLI_NOT_GIVEN,
                                              .most = CLI_NOT_GIVEN},
                                .warmup = CLI_NOT_GIVEN,
+                               .clip = 1,
                                .eval_tokens = 32768};
 }
 
@@ -270,7 +267,7 @@ static size_t table_of_results(cli_train_options *o, cli_option *out)
     return CLI_COUNT_OF(options);
 }
 
-static size_t table_of(cli_train_options *o, cli_option out[CLI_TRAIN_OPTIONS])
+size_t cli_train_table(cli_train_options *o, cli_option out[CLI_TRAIN_OPTIONS])
 {
     size_t count = table_of_text(o, out);
     count += table_of_model(o, out + count);
@@ -285,106 +282,6 @@ cli_attention_options cli_train_attention(const cli_train_options *o)
     for (int i = 0; attention.kind < 0; i++)
         if (strcmp(cli_attention_kind_choice(i), "rfa-gate") == 0) attention.kind = i;
     return attention;
-}
-
-/* ---- from files and the line ---------------------------------------------------------------------------------------------- */
-
-/* One source over those before: what it says of the texts is all of them. */
-static cli_parsed parse(int argc, char **argv, cli_train_words *words)
-{
-    cli_train_options *o = &words->options;
-    const cli_list before = o->data;
-    cli_option options[CLI_TRAIN_OPTIONS];
-    const cli_usage usage = {
-        "train",
-        "--data FILE... --out DIR [options]   or   --resume --out DIR",
-        "Trains a language model with the attention of your choice on text. DIR becomes what Hugging Face stores: "
-        "config.json, model.safetensors, tokenizer.json; bochner eval and generate take it. A run that was stopped or "
-        "killed goes on with --resume to the same weights, bit for bit. With mpirun the batch is split over the ranks.",
-        "  bochner train --data text.txt --out model --minutes 2\n"
-        "  bochner train --data text.txt --out exact --attention exact --steps 400 --plot loss.svg\n"
-        "  bochner train --resume --out model\n",
-        options,
-        table_of(o, options)};
-    o->data.count = 0;
-    free(words->files.items);
-    words->files = (cli_arguments){0};
-    const cli_parsed parsed = cli_parse(&usage, argc, argv, &words->common, &words->files);
-    if (o->data.count == 0 && words->files.count == 0) o->data = before;
-    return parsed;
-}
-
-static bool parse_file(cli_train_words *words, int which, const char *path)
-{
-    if (!cli_config_read("train", path, &words->stored_count[which], &words->stored[which])) return false;
-    if (parse(words->stored_count[which], words->stored[which], words) == CLI_PARSED) return true;
-    fprintf(stderr, "bochner train: the options are those of %s\n", path);
-    return false;
-}
-
-static void begin(cli_train_words *words)
-{
-    words->options = defaults();
-    words->common = (cli_common){0};
-}
-
-/* How the run was started; a flag of the line is not among it. */
-static bool parse_kept(cli_train_words *words, const char *folder)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, KEPT);
-    return access(path, R_OK) != 0 || parse_file(words, 0, path);
-}
-
-cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words)
-{
-    begin(words);
-    cli_parsed parsed = parse(argc, argv, words);
-    if (parsed != CLI_PARSED) return parsed;
-    const char *config = words->options.config, *folder = words->options.resume ? words->options.out : NULL;
-    if (!config && !folder) return CLI_PARSED;
-    begin(words);
-    if (folder && !parse_kept(words, folder)) return CLI_WRONG;
-    if (config && !parse_file(words, 1, config)) return CLI_WRONG;
-    const bool length = words->options.steps || words->options.minutes > 0;
-    const size_t steps = words->options.steps;
-    const double minutes = words->options.minutes;
-    if (length) words->options.steps = 0, words->options.minutes = 0;
-    parsed = parse(argc, argv, words);
-    if (length && !words->options.steps && !(words->options.minutes > 0))
-        words->options.steps = steps, words->options.minutes = minutes;
-    return parsed;
-}
-
-void cli_train_forget(cli_train_words *words)
-{
-    for (int which = 0; which < 2; which++) {
-        for (int i = 0; i < words->stored_count[which]; i++) free(words->stored[which][i]);
-        free(words->stored[which]);
-    }
-    free(words->files.items);
-}
-
-bool cli_train_keep(cli_session *session, const cli_train_words *words)
-{
-    cli_train_options now = words->options, before = defaults();
-    cli_common common = {0};
-    cli_option options[CLI_TRAIN_OPTIONS + 1], others[CLI_TRAIN_OPTIONS + 1];
-    char path[4096];
-    cli_output output;
-    now.resume = false;
-    now.config = NULL;
-    for (size_t i = 0; i < words->files.count && now.data.count < CLI_LIST_ROOM; i++)
-        now.data.items[now.data.count++] = words->files.items[i];
-    const size_t count = table_of(&now, options);
-    table_of(&before, others);
-    options[count] = (cli_option){CLI_SEED, "seed", NULL, NULL, (void *)&words->common.seed, NULL, 0, 0};
-    others[count] = (cli_option){CLI_SEED, "seed", NULL, NULL, &common.seed, NULL, 0, 0};
-    snprintf(path, sizeof path, "%s/%s", now.out, KEPT);
-    now.out = NULL;
-    if (!cli_output_text(session, &output, path)) return false;
-    cli_config_print(output.file, options, others, count + 1);
-    return cli_output_commit(session, &output);
 }
 
 /* ---- what contradicts itself ------------------------------------------------------------------------------------------------ */
@@ -404,7 +301,7 @@ static int check_outputs(const cli_train_words *words)
 /* A model to begin with has an attention, with all its options, unless another one is named. */
 static int check_attention(const cli_train_options *o)
 {
-    cli_train_options now = *o, before = defaults();
+    cli_train_options now = *o, before = cli_train_defaults();
     cli_option options[CLI_TRAIN_OPTIONS], others[CLI_TRAIN_OPTIONS];
     const cli_attention_options attention = cli_train_attention(o);
     if (!o->init || o->attention.kind >= 0) return cli_attention_check_layer(&attention);
@@ -421,6 +318,8 @@ int cli_train_check(const cli_train_words *words)
 {
     const cli_train_options *o = &words->options;
     if (!o->out) return cli_wrong_use("train", "give --out DIR, the folder of the run");
+    if (o->resume && access(o->out, F_OK) != 0 && o->data.count == 0 && words->files.count == 0)
+        return cli_wrong_use("train", "--resume: there is no folder %s; a run begins with --data FILE", o->out);
     if (o->data.count == 0 && words->files.count == 0)
         return cli_wrong_use("train",
                              o->resume ? "%s/train.json does not name the text of a run; give --data FILE"
@@ -428,6 +327,7 @@ int cli_train_check(const cli_train_words *words)
                              o->out);
     if (o->steps && o->minutes > 0) return cli_wrong_use("train", "give --steps or --minutes, not both");
     if (o->freeze && !o->init && !o->resume) return cli_wrong_use("train", "--freeze needs the weights of --init DIR");
+    if (o->clip == 0) return cli_wrong_use("train", "--clip: expected a norm above 0, or -1 for none, found 0");
     if (o->tokenizer && o->vocab) return cli_wrong_use("train", "give --tokenizer or --vocab, not both");
     const int status = check_attention(o);
     return status == CLI_DONE ? check_outputs(words) : status;

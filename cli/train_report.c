@@ -113,7 +113,19 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
 static void speed_words(const cli_train_job *job, const bo_training_report *r, char out[96])
 {
     int length = snprintf(out, 96, "%s tokens/s", cli_count((size_t)fmax(r->tokens_per_second, 0)).s);
-    if (job->gemm > 0) snprintf(out + length, 96 - (size_t)length, "  %.0f%% of GEMM", 100 * r->gflops / job->gemm);
+    if (r->gflops <= job->gemm)
+        snprintf(out + length, 96 - (size_t)length, "  %.0f%% of GEMM", 100 * r->gflops / job->gemm);
+}
+
+/* Steps faster than large products: others had the machine when these were measured. */
+static void measure_again(cli_train_job *job, double gflops)
+{
+    enum { MOST = 3 };
+    bo_yardstick yardstick = {0};
+    if (!(gflops > job->gemm) || job->measured_again == MOST) return;
+    job->measured_again++;
+    if (bo_yardstick_gemm(job->session->context, 768, 3, &yardstick) == BO_OK)
+        job->gemm = fmax(job->gemm, yardstick.best_gflops);
 }
 
 bool cli_train_progress(void *user, const bo_training_report *r)
@@ -121,6 +133,7 @@ bool cli_train_progress(void *user, const bo_training_report *r)
     cli_train_job *job = user;
     char loss[160], speed[96], step[64] = "";
     loss_words(job, r, loss);
+    measure_again(job, r->gflops);
     speed_words(job, r, speed);
     snprintf(job->session->progress.note, sizeof job->session->progress.note, "%.100s  %.56s", loss, speed);
     if (r->steps) snprintf(step, sizeof step, "/%llu", (unsigned long long)r->steps);

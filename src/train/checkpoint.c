@@ -224,15 +224,19 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
 
 /* ---- the folder before a run --------------------------------------------------------------------------------------------- */
 
+/* Another run, or a model whose files the checkpoints would replace. */
 static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer, size_t checkpoints)
 {
-    char model[BO_TRAIN_PATH];
-    BO_TRY(bo_train_join(context, trainer->folder, "model.safetensors", model));
-    if (checkpoints)
+    if (checkpoints && !trainer->desc.resume)
         return bo_fail(context, BO_INVALID, "%s: holds a run already, at step %llu: resume it or name another folder",
                        trainer->folder, (unsigned long long)trainer->saved);
-    if (access(model, F_OK) == 0)
-        return bo_fail(context, BO_INVALID, "%s: holds a model already: name another folder", trainer->folder);
+    for (size_t i = 0; i < MODEL_FILES && !checkpoints; i++) {
+        char path[BO_TRAIN_PATH];
+        BO_TRY(bo_train_join(context, trainer->folder, model_files[i], path));
+        if (access(path, F_OK) == 0)
+            return bo_fail(context, BO_INVALID, "%s: is there already, without a run to resume: name another folder",
+                           path);
+    }
     return BO_OK;
 }
 
@@ -247,8 +251,8 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer)
     BO_TRY(bo_train_list(context, trainer->folder, &steps, &count));
     if (count) trainer->saved = steps[count - 1];
     bo_free(steps);
-    if (!trainer->desc.resume) BO_TRY(refuse_occupied(context, trainer, count));
-    BO_TRY(bo_train_make_folder(context, trainer->folder));
+    BO_TRY(refuse_occupied(context, trainer, count));
+    BO_TRY(bo_train_make_folders(context, trainer->folder));
     BO_TRY(bo_train_lock(context, trainer->folder, &trainer->lock));
     BO_TRY(bo_train_join(context, trainer->folder, "checkpoints", checkpoints));
     BO_TRY(bo_train_make_folder(context, checkpoints));

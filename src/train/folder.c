@@ -34,6 +34,16 @@ bo_status bo_train_make_folder(bo_context *context, const char *path)
     return failed(context, path, "the folder cannot be made");
 }
 
+bo_status bo_train_make_folders(bo_context *context, const char *path)
+{
+    char part[BO_TRAIN_PATH];
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+        BO_TRY(bo_train_make_folder(context, part));
+    }
+    return bo_train_make_folder(context, path);
+}
+
 bo_status bo_train_remove_folder(bo_context *context, const char *path)
 {
     DIR *folder = opendir(path);

@@ -52,6 +52,7 @@ bo_model_graph_desc bo_train_graph_desc(const bo_trainer_desc *desc)
 static bo_status check(bo_context *context, const bo_trainer_desc *desc)
 {
     if (!desc->model || !desc->train) return bo_fail(context, BO_INVALID, "training needs a model and a text");
+    if (desc->resume && !desc->folder) return bo_fail(context, BO_INVALID, "resuming needs the folder of a run");
     if (desc->steps && desc->minutes > 0)
         return bo_fail(context, BO_INVALID, "steps or minutes: expected one of them, found both");
     if (!desc->resume && !desc->steps && !(desc->minutes > 0))

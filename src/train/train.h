@@ -127,6 +127,7 @@ enum { BO_TRAIN_PATH = 4096 };
 /* folder.c: plain file system, errors with the path. */
 bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH]);
 bo_status bo_train_make_folder(bo_context *context, const char *path);
+bo_status bo_train_make_folders(bo_context *context, const char *path); /* with those above it */
 bo_status bo_train_remove_folder(bo_context *context,
                                  const char *path); /* with the files in it; fine where it is not */
 /* Removes what runs that were killed have left of checkpoints being written or removed. */

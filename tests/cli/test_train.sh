@@ -60,6 +60,19 @@ fails 1 "batch|expected 4|found 8" "$BOCHNER" train --resume --out run --batch 8
 head -c 20000 text.txt >other.txt
 fails 1 "corpus" "$BOCHNER" train --resume --out run --data other.txt --quiet
 
+# A run goes on from any folder, and its own may lie in folders that are not there yet.
+succeeds "$BOCHNER" train --data text.txt --out new/folders/run $small --steps 3 --quiet
+mkdir elsewhere
+(cd elsewhere && "$BOCHNER" train --resume --out ../new/folders/run --quiet >out 2>err) ||
+    complain "a run cannot be resumed from another folder: $(head -c 300 elsewhere/err)"
+
+# A folder with a model of others is left alone.
+mkdir foreign
+echo '{}' >foreign/config.json
+fails 1 "foreign/config.json|another folder" "$BOCHNER" train --data text.txt --out foreign $small --steps 2
+fails 2 "no folder nowhere" "$BOCHNER" train --resume --out nowhere
+fails 2 "clip" "$BOCHNER" train --data text.txt --out no $small --steps 2 --clip 0
+
 # Bad input, said before any work.
 : >empty.txt
 echo "too short" >short.txt

@@ -186,7 +186,15 @@ static void nonsense_is_refused(void **state)
     assert_fails(r->context, BO_INVALID, "divisor", bo_trainer_create(r->context, &desc, &trainer));
     desc = good;
     desc.folder = "/proc/no/such/place";
-    assert_fails(r->context, BO_IO, "/proc/no/such/place", bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_IO, "/proc/no:", bo_trainer_create(r->context, &desc, &trainer));
+    desc = good;
+    desc.resume = true;
+    assert_fails(r->context, BO_INVALID, "folder", bo_trainer_create(r->context, &desc, &trainer));
+    desc = good;
+    desc.steps = UINT64_MAX;
+    assert_fails(r->context, BO_INVALID, "steps: expected at most", bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_INVALID, "descriptor", bo_trainer_create(r->context, NULL, &trainer));
+    assert_fails(r->context, BO_INVALID, "out is NULL", bo_trainer_create(r->context, &good, NULL));
     desc = good;
     desc.optimizer.rate = -1;
     assert_int_equal(bo_trainer_create(r->context, &desc, &trainer), BO_INVALID);
