@@ -9,21 +9,26 @@ bool bo_train_calibrates(const bo_model *model)
     return attention->proposal != BO_PROPOSAL_NONE || attention->features.sampling == BO_SAMPLING_OPTIMAL;
 }
 
-static bool wants(const bo_trainer *trainer)
+/* A run that begins with a trained model begins with its frequencies. */
+static bool wants(const bo_trainer *trainer, size_t layer)
 {
-    if (!bo_train_calibrates(trainer->model)) return false;
     const uint64_t every = trainer->desc.calibrate_every, step = trainer->now.step;
-    return every ? step % every == 0 : step == 0;
+    if (step == 0) return !trainer->model->attentions[layer]->ready;
+    return every && step % every == 0;
 }
 
-/* NULL where nothing is to be drawn: a run that begins with a trained model begins with its frequencies. */
+static bool any_wants(const bo_trainer *trainer)
+{
+    bool any = false;
+    for (size_t i = 0; i < trainer->model->desc.layers; i++) any |= wants(trainer, i);
+    return any;
+}
+
+/* NULL where nothing is to be drawn. */
 static bo_status create_all(bo_context *context, const bo_trainer *trainer, bo_calibration **out)
 {
-    for (size_t i = 0; i < trainer->model->desc.layers; i++) {
-        const bo_attention *attention = trainer->model->attentions[i];
-        if (trainer->now.step == 0 && attention->ready) continue;
-        BO_TRY(bo_calibration_create(context, attention, 0, &out[i]));
-    }
+    for (size_t i = 0; i < trainer->model->desc.layers; i++)
+        if (wants(trainer, i)) BO_TRY(bo_calibration_create(context, trainer->model->attentions[i], 0, &out[i]));
     return BO_OK;
 }
 
@@ -40,7 +45,7 @@ static bo_status run(bo_context *context, bo_trainer *trainer, bo_calibration *c
 
 bo_status bo_train_calibrate(bo_context *context, bo_trainer *trainer)
 {
-    if (!wants(trainer)) return BO_OK;
+    if (!bo_train_calibrates(trainer->model) || !any_wants(trainer)) return BO_OK;
     const size_t layers = trainer->model->desc.layers;
     bo_calibration **calibrations = bo_alloc(context, layers, sizeof *calibrations, "calibrations");
     if (!calibrations) return BO_MEMORY;
