@@ -27,7 +27,8 @@ typedef struct cli_progress {
     bool show;     /* a bar is drawn: standard error is a terminal */
     bool drawn;    /* a bar stands on the current line */
     char what[48]; /* the work it is about */
-    double start;  /* when that began */
+    double start;  /* when that began … */
+    double first;  /* … and how much was done then: of a resumed run not nothing */
     double last;   /* when it was drawn */
     /* Work that others are part of: only this is shown, and the note behind its bar in place of a rate. NULL: any work */
     const char *only;

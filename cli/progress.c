@@ -46,7 +46,7 @@ static void add_rate(line *l, double rate)
 static void add_share(line *l, const cli_progress *progress, double elapsed, double done, double total)
 {
     const bool noted = progress->note[0];
-    const double share = done >= total ? 1 : done / total, rate = elapsed > 0 ? done / elapsed : 0;
+    const double share = done >= total ? 1 : done / total, rate = elapsed > 0 ? (done - progress->first) / elapsed : 0;
     const int bar = noted ? SHORT_BAR : BAR;
     add(l, " [");
     for (int i = 0; i < bar; i++) add(l, "%c", i < (int)(share * bar) ? '#' : '.');
@@ -65,7 +65,7 @@ static void draw(cli_progress *progress, double now, double done, double total)
         add_share(&l, progress, elapsed, done, total);
     } else {
         add(&l, " %s", cli_count((size_t)done).s);
-        if (elapsed > 0.2) add_rate(&l, done / elapsed);
+        if (elapsed > 0.2) add_rate(&l, (done - progress->first) / elapsed);
     }
     fprintf(stderr, "\r\033[K%.*s", columns() - 1, l.text);
     fflush(stderr);
@@ -80,6 +80,7 @@ void cli_progress_report(cli_progress *progress, const char *what, double done, 
     if (strncmp(progress->what, what, sizeof progress->what - 1) != 0 || done <= 0) {
         snprintf(progress->what, sizeof progress->what, "%s", what);
         progress->start = now;
+        progress->first = done;
         progress->last = 0;
     }
     if (now - progress->last < 0.1 && !(total > 0 && done >= total)) return;
