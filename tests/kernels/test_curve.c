@@ -4,7 +4,7 @@
 #include <float.h>
 #include "kernels/kernels.h"
 
-static const char *const isas[] = {"avx2", "avx512"};
+static const char *const isas[] = {"avx2", "avx512", "ref"};
 
 static const char *const names[BO_CURVE_COUNT] = {"gelu",    "gelu_tanh",   "relu2",    "silu", "relu",    "tanh",
                                                   "sigmoid", "log_sigmoid", "softplus", "exp",  "identity"};

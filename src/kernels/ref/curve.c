@@ -29,11 +29,11 @@ static double value(bo_curve curve, double x)
     case BO_CURVE_GELU_TANH:
         return x * sigmoid(2 * root * (x + cube * x * x * x));
     case BO_CURVE_RELU2:
-        return x > 0 ? x * x : 0;
+        return x <= 0 ? 0 : x * x; /* NaN stays NaN */
     case BO_CURVE_SILU:
         return x * sigmoid(x);
     case BO_CURVE_RELU:
-        return x > 0 ? x : 0;
+        return x <= 0 ? 0 : x;
     case BO_CURVE_TANH:
         return tanh(x);
     case BO_CURVE_SIGMOID:
