@@ -1,0 +1,72 @@
+/* What is not a number stays: no operation hides a NaN or an infinity that training has to stop at. */
+#include "calls.h"
+
+enum { ROWS = 3, COLUMNS = 40, WORDS = 70 };
+
+typedef struct nan_case {
+    bo_op_kind op;
+    const void *attributes;
+    size_t inputs; /* alike, but for the matrices and integers that an operation wants instead */
+} nan_case;
+
+static bool all_finite(const test_call *t)
+{
+    for (size_t i = 0; i < test_out_bytes(t) / sizeof(float); i++)
+        if (!isfinite(test_out(t)[i])) return false;
+    return true;
+}
+
+/* Forward with `bad` among the numbers of the first input. */
+static void check(bo_context *context, const nan_case *c, float bad, size_t place)
+{
+    int32_t integers[ROWS] = {1, 2, 0};
+    float *data[3];
+    test_call t = test_begin(c->op, c->attributes);
+    for (size_t i = 0; i < c->inputs; i++) {
+        bool matrix = i == 1 && (c->op == BO_OP_LINEAR || c->op == BO_OP_CROSS_ENTROPY);
+        bool integer = (i == 1 && c->op == BO_OP_ROPE) || (i == 2 && c->op == BO_OP_CROSS_ENTROPY);
+        data[i] = test_normals((size_t)WORDS * COLUMNS, i);
+        if (i == 0) data[i][place] = bad;
+        if (integer)
+            test_input(&t, integers, BO_ELEMENT_INT32, ROWS, 1);
+        else
+            test_input(&t, data[i], BO_ELEMENT_FLOAT32, matrix ? WORDS : ROWS, COLUMNS);
+    }
+    test_forward(context, &t, false);
+    if (all_finite(&t)) fail_msg("%s hides %g at %zu", t.op->name, (double)bad, place);
+    test_end(&t);
+    for (size_t i = 0; i < c->inputs; i++) free(data[i]);
+}
+
+static void nothing_is_hidden(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    static const bo_linear_attributes linear = {.weights = 1};
+    static const bo_norm_attributes rms = {.width = COLUMNS, .epsilon = 1e-6},
+                                    layer = {.kind = BO_NORMALISE_LAYER, .width = COLUMNS, .epsilon = 1e-6};
+    static const bo_rope_attributes rope = {.dim = COLUMNS};
+    static const bo_dropout_attributes dropout = {.rate = 0.5};
+    static const bo_unary_attributes silu = {.function = BO_UNARY_SILU}, relu2 = {.function = BO_UNARY_RELU2};
+    static const bo_cross_entropy_attributes entropy = {0};
+    static const bo_loss_attributes losses[] = {
+        {BO_LOSS_KIND_MSE}, {BO_LOSS_KIND_L1}, {BO_LOSS_KIND_BCE}, {BO_LOSS_KIND_KL}};
+    const nan_case cases[] = {
+        {BO_OP_LINEAR, &linear, 2},  {BO_OP_NORM, &rms, 1},        {BO_OP_NORM, &layer, 1},
+        {BO_OP_ROPE, &rope, 2},      {BO_OP_DROPOUT, &dropout, 1}, {BO_OP_UNARY, &relu2, 1},
+        {BO_OP_GLU, &silu, 2},       {BO_OP_ADD, NULL, 2},         {BO_OP_CROSS_ENTROPY, &entropy, 3},
+        {BO_OP_LOSS, &losses[0], 2}, {BO_OP_LOSS, &losses[1], 2},  {BO_OP_LOSS, &losses[2], 2},
+        {BO_OP_LOSS, &losses[3], 2}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (size_t place = 0; place < ROWS * COLUMNS; place += 13) {
+            check(context, &cases[c], NAN, place);
+            check(context, &cases[c], INFINITY, place);
+        }
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_hidden)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
