@@ -2,10 +2,12 @@
 #include "cli.h"
 #include "json.h"
 #include "output.h"
+#include "paths.h"
 #include "spout.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct generate_options {
     const char *prompt, *save, *load;
@@ -20,7 +22,9 @@ typedef struct generate_job {
     const generate_options *options;
     bo_model *model;
     const bo_tokenizer *tokenizer;
-    char *input; /* the prompt from standard input; NULL: not */
+    char *input;      /* the prompt from standard input; NULL: not */
+    const char *echo; /* what was given, where it is to be printed */
+    size_t echo_length;
     bo_ids prompt;
     bo_session *reader;
     bo_sampler sampler;
@@ -62,7 +66,14 @@ static bool begin_text(generate_job *job)
     size_t bytes = 1;
     const char *text = end < 0 ? "\n" : bo_tokenizer_piece(job->tokenizer, end, &bytes);
     if (job->options->load) return true;
-    return ok(job, bo_tokenizer_encode(job->session->context, job->tokenizer, text, bytes, true, &job->prompt));
+    const bo_status status =
+        bo_tokenizer_encode(job->session->context, job->tokenizer, text, bytes, true, &job->prompt);
+    if (status != BO_FORMAT && !ok(job, status)) return false;
+    if (job->prompt.count > 0) return true;
+    cli_fail(job->session,
+             "there is no prompt, and the tokenizer has no token that a text could begin with (neither one "
+             "that ends a text nor a line's end): give --prompt TEXT");
+    return false;
 }
 
 static bool read_prompt(generate_job *job)
@@ -71,7 +82,11 @@ static bool read_prompt(generate_job *job)
     size_t length = prompt ? strlen(prompt) : 0;
     if (prompt && strcmp(prompt, "-") == 0) prompt = job->input = read_all(stdin, &length);
     if (length == 0) return begin_text(job);
-    if (job->options->echo && job->spout.out) fwrite(prompt, 1, length, job->spout.out);
+    if (job->options->echo) {
+        job->echo = prompt;
+        job->echo_length = length;
+        if (job->spout.out) fwrite(prompt, 1, length, job->spout.out);
+    }
     return ok(job, bo_tokenizer_encode(job->session->context, job->tokenizer, prompt, length, true, &job->prompt));
 }
 
@@ -163,7 +178,10 @@ static char *printable(const char *text, size_t length)
 static void print_json(const generate_job *job)
 {
     cli_json json = {.out = stdout};
-    char *text = printable(job->spout.text ? job->spout.text : "", job->spout.length);
+    char *all = cli_allocate(job->echo_length + job->spout.length + 1, 1, "text");
+    if (job->echo_length) memcpy(all, job->echo, job->echo_length);
+    if (job->spout.length) memcpy(all + job->echo_length, job->spout.text, job->spout.length);
+    char *text = printable(all, job->echo_length + job->spout.length);
     cli_json_object(&json, NULL);
     cli_json_text(&json, "text", text);
     cli_json_count(&json, "prompt_tokens", job->prompt.count);
@@ -174,6 +192,7 @@ static void print_json(const generate_job *job)
     cli_json_text(&json, "finish_reason", job->reason);
     cli_json_end(&json);
     free(text);
+    free(all);
 }
 
 static bool finish(generate_job *job)
@@ -190,11 +209,25 @@ static bool finish(generate_job *job)
     return true;
 }
 
+/* A state may replace a state, a file that is empty, or nothing. */
+static bool can_keep(generate_job *job)
+{
+    const char *path = job->options->save;
+    struct stat info;
+    uint64_t tokens;
+    if (!path) return true;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+        bo_session_peek(job->session->context, path, &tokens) != BO_OK) {
+        cli_fail(job->session, "--save-state %s would replace a file that is no saved state: give another name", path);
+        return false;
+    }
+    return cli_can_write(job->session, path);
+}
+
 static bool run(generate_job *job, const char *folder)
 {
-    const generate_options *o = job->options;
     bo_context *context = job->session->context;
-    if (o->save && !cli_can_write(job->session, o->save)) return false;
+    if (!can_keep(job)) return false;
     if (!ok(job, bo_sampler_check(context, &job->sampler))) return false;
     if (!ok(job, bo_model_load(context, folder, &job->model))) return false;
     job->tokenizer = bo_model_tokenizer(job->model);
@@ -203,6 +236,20 @@ static bool run(generate_job *job, const char *folder)
 }
 
 /* ---- the command -------------------------------------------------------------------------------------------------------------------- */
+
+/* The files of the model are read, whatever they are. */
+static int check_outputs(const generate_options *o, const char *folder)
+{
+    static const char *const names[] = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"};
+    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        const cli_path output = {"save-state", o->save}, input = {NULL, path};
+        const int status = cli_paths_apart("generate", &output, 1, &input, 1);
+        if (status != CLI_DONE) return status;
+    }
+    return CLI_DONE;
+}
 
 static int generate(const generate_options *o, const cli_common *common, const cli_arguments *arguments)
 {
@@ -213,6 +260,8 @@ static int generate(const generate_options *o, const cli_common *common, const c
                              o->temperature > 0 ? "temperature"
                              : o->top_k         ? "top-k"
                                                 : "top-p");
+    const int checked = check_outputs(o, arguments->items[0]);
+    if (checked != CLI_DONE) return checked;
     cli_session session;
     if (!cli_session_open(&session, "generate", common, false)) return CLI_FAILED;
     generate_job job = {.session = &session,
@@ -241,7 +290,7 @@ int cli_generate(int argc, char **argv)
     generate_options o = {.tokens = 256};
     const cli_option options[] = {
         {CLI_SECTION, "Text", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_TEXT, "prompt", "TEXT|-", "what comes before; - reads it from standard input", &o.prompt, NULL, 0, 0},
+        {CLI_TEXT, "prompt", "TEXT|-", "what comes before; - reads it from standard input", &o.prompt, NULL, 0, 1},
         {CLI_FLAG, "echo", NULL, "print the prompt too", &o.echo, NULL, 0, 0},
         {CLI_COUNT, "tokens", "N", "most tokens to make; 256 unless given", &o.tokens, NULL, 0, 1 << 30},
         {CLI_LIST, "stop", "WORDS", "ends the text before these words; may be given several times", &o.stops, NULL, 0,

@@ -238,7 +238,7 @@ static bool set_value(const cli_usage *usage, const cli_option *option, const ch
 {
     switch (option->type) {
     case CLI_TEXT:
-        if (!*text) return wrong_value(usage, option, "a word", text);
+        if (!*text && option->high <= 0) return wrong_value(usage, option, "a word", text);
         *(const char **)option->value = text;
         return true;
     case CLI_COUNT:

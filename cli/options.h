@@ -13,7 +13,7 @@
 typedef enum cli_type {
     CLI_SECTION,      /* not an option: a heading of the help; name is its title */
     CLI_FLAG,         /* bool */
-    CLI_TEXT,         /* const char * */
+    CLI_TEXT,         /* const char *; empty only where high > 0 */
     CLI_COUNT,        /* size_t, within [low, high] where high > 0 */
     CLI_REAL,         /* double, within [low, high] where high > low */
     CLI_REAL_OR_AUTO, /* double > 0; "auto" is 0 */

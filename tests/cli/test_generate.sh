@@ -31,8 +31,27 @@ for model in gate exact; do
     done
 done
 
-# A state knows its model.
+# A state knows its model, and the weights it had.
 fails 1 "here.state" "$BOCHNER" generate gate --load-state here.state --tokens 3 --quiet
+succeeds "$BOCHNER" generate gate --prompt "the cat" --tokens 3 --quiet --save-state gate.state
+succeeds "$BOCHNER" train --data text.txt --out more $small --init gate --steps 2
+fails 1 "gate.state|other weights" "$BOCHNER" generate more --load-state gate.state --tokens 3 --quiet
+
+# It replaces a state or nothing: not the model, not by another name, and no other file.
+ln -s gate/tokenizer.json link.json
+echo "a text of mine" >mine.txt
+: >empty.state
+cp -r gate before
+for file in gate/model.safetensors ./gate/config.json gate/../gate/tokenizer.json link.json; do
+    fails 2 "$file|would replace" "$BOCHNER" generate gate --prompt x --tokens 3 --save-state $file
+done
+fails 1 "mine.txt|no saved state" "$BOCHNER" generate gate --prompt x --tokens 3 --save-state mine.txt
+fails 1 "train.json|no saved state" "$BOCHNER" generate gate --prompt x --tokens 3 --save-state gate/train.json
+diff -r gate before || complain "the model was changed"
+[ "$(cat mine.txt)" = "a text of mine" ] || complain "a file that is no state was replaced"
+succeeds "$BOCHNER" generate gate --load-state gate.state --tokens 3 --quiet --save-state gate.state
+succeeds "$BOCHNER" generate gate --prompt x --tokens 3 --quiet --save-state empty.state
+succeeds "$BOCHNER" generate gate --load-state empty.state --tokens 3 --quiet
 
 # Stop words end the text, and are not in it, also where they come in pieces.
 succeeds "$BOCHNER" generate gate --prompt "the cat" --tokens 200 --greedy --quiet --stop ".
@@ -48,8 +67,25 @@ succeeds "$BOCHNER" generate gate --prompt "the hen" --tokens 10 --greedy --quie
 cmp -s out piped || complain "a prompt from a pipe gives another text"
 succeeds "$BOCHNER" generate gate --prompt "the hen" --tokens 10 --greedy --quiet --echo
 [ "$(head -c 7 out)" = "the hen" ] || complain "no echo: $(cat out)"
+succeeds "$BOCHNER" generate gate --prompt "the hen" --tokens 10 --greedy --quiet --echo --json
+[ "$(field out text | head -c 14)" = "the hen$(head -c 7 piped)" ] || complain "no echo in JSON: $(field out text)"
 succeeds "$BOCHNER" generate gate --tokens 10 --quiet
 expect "bytes without a prompt" "$(wc -c <out)" ">" 5
+cp out bare
+succeeds "$BOCHNER" generate gate --prompt "" --tokens 10 --quiet
+cmp -s out bare || complain "an empty prompt is not as none"
+
+# A tokenizer of a few letters: nothing to begin with, and characters without a token are named.
+echo '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}' >letters.json
+awk 'BEGIN { srand(1); for (i = 0; i < 4000; i++) printf rand() < 0.5 ? "a" : "b" }' >letters.txt
+succeeds "$BOCHNER" train --data letters.txt --tokenizer letters.json --out letters $small --steps 2
+fails 1 "no prompt|--prompt" "$BOCHNER" generate letters --prompt "" --tokens 3 --quiet
+fails 1 "byte 2|'z'" "$BOCHNER" generate letters --prompt "abz" --tokens 3 --quiet
+fails 1 "text.txt|byte 0|'t'" "$BOCHNER" train --data text.txt --tokenizer letters.json --out none $small --steps 2
+fails 1 "text.txt|'t'" "$BOCHNER" eval letters --data text.txt
+succeeds "$BOCHNER" train --data letters.txt --tokenizer letters.json --init gate --out other --layers 2 --batch 8 \
+    --steps 2 --valid-fraction 0
+grep -q "another" err && grep -q "begin anew" err || complain "no word of another tokenizer: $(cat err)"
 
 # Long prompts and long texts: the state does not grow with features, and exact attention has room.
 awk 'BEGIN { for (i = 0; i < 500; i++) print "the cow sleeps." }' >long.txt
