@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "json.h"
 #include "paths.h"
+#include "spool.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -78,20 +79,17 @@ static int check_train(const tokenizer_job *job)
         const cli_path input = {NULL, job->arguments->items[i]};
         int status = cli_paths_apart("tokenizer", &output, 1, &input, 1);
         if (status != CLI_DONE) return status;
-        if (strcmp(input.path, "-") == 0)
-            return cli_wrong_use("tokenizer", "train reads its text more than once: name a file, not -");
     }
     return CLI_DONE;
 }
 
-static int train(tokenizer_job *job)
+static int learn(tokenizer_job *job)
 {
     static const char *const none[1];
     const tokenizer_options *o = job->options;
     bo_context *context = job->session->context;
     const char *const *paths = job->arguments->items + 1;
     const size_t files = job->arguments->count - 1;
-    if (!cli_can_write(job->session, o->out)) return CLI_FAILED;
     const bo_tokenizer_desc desc = {.vocab = o->vocab,
                                     .special = o->no_special      ? none
                                                : o->special.count ? o->special.items
@@ -116,6 +114,18 @@ static int train(tokenizer_job *job)
     else
         report_text(job, files, seconds);
     return CLI_DONE;
+}
+
+/* The text is read once to learn from it and once to see how well it did. */
+static int train(tokenizer_job *job)
+{
+    cli_spools spools = {.count = 0};
+    int status = CLI_FAILED;
+    if (cli_can_write(job->session, job->options->out) &&
+        cli_spool_all(job->session, &spools, job->arguments->items + 1, job->arguments->count - 1))
+        status = learn(job);
+    cli_spools_close(&spools);
+    return status;
 }
 
 /* ---- encode, decode ---------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* The text, the tokenizer and the model of `bochner train`. */
+#include "spool.h"
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
@@ -215,6 +216,14 @@ static void describe_run(cli_train_job *job)
     };
 }
 
+/* The text is read for what is learned from it, for its end to test with, and for a tokenizer. */
+static bool reads_twice(const cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    const bool learns = !job->resumed && !o->tokenizer && !o->init && o->vocab > 256;
+    return learns || (!o->valid && o->valid_fraction > 0);
+}
+
 bool cli_train_open(cli_train_job *job)
 {
     char path[4096];
@@ -222,7 +231,10 @@ bool cli_train_open(cli_train_job *job)
     snprintf(path, sizeof path, "%s/model.safetensors", job->options->out);
     job->resumed = job->options->resume && access(path, F_OK) == 0;
     const char **paths = data_paths(job, &count);
-    const bool opened = open_tokenizer(job, paths, count) && open_corpora(job, paths, count) && open_model(job);
+    cli_spools spools = {.count = 0};
+    const bool opened = (!reads_twice(job) || cli_spool_all(job->session, &spools, paths, count)) &&
+                        open_tokenizer(job, paths, count) && open_corpora(job, paths, count) && open_model(job);
+    cli_spools_close(&spools); /* a corpus holds what it needs of them */
     free(paths);
     if (opened) describe_run(job);
     return opened;

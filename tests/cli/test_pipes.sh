@@ -1,0 +1,30 @@
+# Texts that come once, from standard input or a pipe, where they are read more than once.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); for (i = 0; i < 800; i++) print "the " a[1 + int(4 * rand())] " eats." }' >text.txt
+gzip -c text.txt >text.gz
+small="--layers 1 --width 16 --heads 2 --context 32 --batch 4 --steps 3 --features 16 --quiet"
+mkfifo pipe
+
+# The last tenth is held out, and a tokenizer learned: as from a file.
+for more in "" "--vocab 280"; do
+    rm -rf file piped named packed
+    succeeds "$BOCHNER" train --data text.txt --out file $small $more
+    "$BOCHNER" train --data - --out piped $small $more <text.txt >out 2>err || complain "standard input: $(cat err)"
+    cat text.txt >pipe &
+    succeeds "$BOCHNER" train --data pipe --out named $small $more
+    "$BOCHNER" train --data - --out packed $small $more <text.gz >out 2>err || complain "packed: $(cat err)"
+    for other in piped named packed; do
+        cmp -s file/model.safetensors $other/model.safetensors || complain "$more: $other is not as from a file"
+    done
+done
+
+succeeds "$BOCHNER" tokenizer train text.txt --vocab 280 --out file.json
+for input in - /dev/stdin; do
+    cat text.txt | "$BOCHNER" tokenizer train $input --vocab 280 --out piped.json >out 2>err || complain "$input: $(cat err)"
+    cmp -s file.json piped.json || complain "$input: another tokenizer"
+done
+
+: >nothing
+"$BOCHNER" train --data - --out none $small <nothing >out 2>err && complain "nothing was learned from"
+grep -q "standard input: holds no text" err || complain "an empty input: $(cat err)"
+finish
