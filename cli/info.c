@@ -1,5 +1,5 @@
 /* bochner info: what a file written by bochner holds. */
-#include "cli.h"
+#include "info.h"
 #include "json.h"
 #include "statement.h"
 #include <math.h>
@@ -133,8 +133,15 @@ static void features_print(const char *path, const bo_features_desc *desc, size_
 
 /* ---- the command --------------------------------------------------------------------------------------- */
 
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 static int describe(cli_session *session, const char *path)
 {
+    if (is_folder(path)) return cli_info_model(session, path);
     bo_machine *machine = NULL;
     bo_schema *schema = NULL;
     bo_features *map = NULL;
@@ -165,14 +172,19 @@ static int describe(cli_session *session, const char *path)
 int cli_info(int argc, char **argv)
 {
     const cli_usage usage = {
-        "info", "FILE", "Describes a model or a feature map written by bochner.", "  bochner info price.model\n",
-        NULL,   0};
+        "info",
+        "FILE|DIR",
+        "Describes a kernel machine or a feature map written by bochner, or the folder of a language model.",
+        "  bochner info price.model\n"
+        "  bochner info model\n",
+        NULL,
+        0};
     cli_common common = {0};
     cli_arguments arguments = {0};
     cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
     int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
     if (parsed == CLI_PARSED && arguments.count != 1) {
-        status = cli_wrong_use("info", "expected one FILE, found %zu", arguments.count);
+        status = cli_wrong_use("info", "expected one FILE or DIR, found %zu", arguments.count);
     } else if (parsed == CLI_PARSED) {
         cli_session session;
         status = CLI_FAILED;

@@ -1,0 +1,154 @@
+/* bochner info of a folder: a language model, and how far its training has come. */
+#include "info.h"
+#include "json.h"
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* NAN: not known. */
+typedef struct progress_of_run {
+    double step, steps, tokens, loss, best;
+} progress_of_run;
+
+typedef struct model_report {
+    const char *folder;
+    const bo_model_desc *desc;
+    const bo_model *model;
+    const bo_tokenizer *tokenizer; /* NULL: none */
+    size_t state_bytes;            /* of one sequence */
+    progress_of_run run;
+} model_report;
+
+/* ---- the run it comes from ------------------------------------------------------------------------------- */
+
+static double number(const cJSON *json, const char *name)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+static bool read_run(const char *path, progress_of_run *out)
+{
+    enum { MOST = 1 << 16 };
+    FILE *file = fopen(path, "rb");
+    if (!file) return false;
+    char *text = cli_allocate(MOST + 1, 1, "training.json");
+    text[fread(text, 1, MOST, file)] = 0;
+    fclose(file);
+    cJSON *json = cJSON_Parse(text);
+    free(text);
+    *out = (progress_of_run){number(json, "step"), number(json, "steps"), number(json, "tokens"),
+                             number(json, "valid_loss"), number(json, "best_valid_loss")};
+    cJSON_Delete(json);
+    return !isnan(out->step);
+}
+
+/* Of a checkpoint, or of the latest one in the folder of a run that can be read. */
+static progress_of_run find_run(const char *folder)
+{
+    progress_of_run latest = {NAN, NAN, NAN, NAN, NAN}, found;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/training.json", folder);
+    if (read_run(path, &found)) return found;
+    snprintf(path, sizeof path, "%s/checkpoints", folder);
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        if (strncmp(entry->d_name, "step-", 5) != 0 || strstr(entry->d_name, ".part")) continue;
+        snprintf(path, sizeof path, "%s/checkpoints/%s/training.json", folder, entry->d_name);
+        if (read_run(path, &found) && !(found.step <= latest.step)) latest = found;
+    }
+    if (directory) closedir(directory);
+    return latest;
+}
+
+/* ---- in words, and as JSON -------------------------------------------------------------------------------- */
+
+static void print(const model_report *r)
+{
+    const bo_model_desc *d = r->desc;
+    const bo_attention_desc *a = &d->attention;
+    const progress_of_run *run = &r->run;
+    printf("%s: a language model of %s parameters (%s)\n", r->folder,
+           cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
+    printf("%-12s%zu layers, width %zu, %zu heads of %zu", "Shape", d->layers, d->width, d->heads, d->head_dim);
+    if (d->key_heads != d->heads) printf(", %zu of keys and values", d->key_heads);
+    printf("; MLP %s", bo_mlp_name(d->mlp));
+    if (d->mlp != BO_MLP_NONE) printf(" of %s", cli_count(d->hidden).s);
+    printf("; norm %s, positions %s%s\n", bo_norm_name(d->norm), bo_positions_name(d->positions),
+           d->untied ? "; output of its own" : "");
+    printf("%-12s%s", "Attention", bo_attention_name(a->kind));
+    if (a->gate != BO_GATE_NONE) printf(", %s gate", bo_gate_name(a->gate));
+    if (a->features.features) printf(", %s features", cli_count(a->features.features).s);
+    if (a->window) printf(", window %s", cli_count(a->window).s);
+    printf("\n%-12s%s tokens; state of a sequence of that length %s\n", "Context", cli_count(d->context).s,
+           cli_bytes((double)r->state_bytes).s);
+    if (!r->tokenizer)
+        printf("%-12snone; ids below %s\n", "Tokenizer", cli_count(d->vocab).s);
+    else if (bo_tokenizer_is_bytes(r->tokenizer))
+        printf("%-12sbytes\n", "Tokenizer");
+    else
+        printf("%-12s%s tokens\n", "Tokenizer", cli_count(bo_tokenizer_vocab(r->tokenizer)).s);
+    if (isnan(run->step)) return;
+    printf("%-12sstep %s", "Training", cli_count((size_t)run->step).s);
+    if (run->steps > 0) printf(" of %s", cli_count((size_t)run->steps).s);
+    if (run->tokens > 0) printf(", %s tokens", cli_count((size_t)run->tokens).s);
+    if (isfinite(run->loss)) printf("; test %.4f nats a token, best %.4f", run->loss, run->best);
+    putchar('\n');
+}
+
+static void print_json(const model_report *r)
+{
+    const bo_model_desc *d = r->desc;
+    const bo_attention_desc *a = &d->attention;
+    const char *words = !r->tokenizer ? NULL : bo_tokenizer_is_bytes(r->tokenizer) ? "bytes" : "bpe";
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_text(&json, "folder", r->folder);
+    cli_json_text(&json, "holds", "model");
+    cli_json_count(&json, "parameters", (size_t)bo_model_parameters(r->model));
+    cli_json_count(&json, "bytes", bo_model_bytes(r->model));
+    cli_json_count(&json, "layers", d->layers);
+    cli_json_count(&json, "width", d->width);
+    cli_json_count(&json, "heads", d->heads);
+    cli_json_count(&json, "key_heads", d->key_heads);
+    cli_json_count(&json, "head_dim", d->head_dim);
+    cli_json_text(&json, "mlp", bo_mlp_name(d->mlp));
+    cli_json_count(&json, "hidden", d->hidden);
+    cli_json_text(&json, "norm", bo_norm_name(d->norm));
+    cli_json_text(&json, "positions", bo_positions_name(d->positions));
+    cli_json_flag(&json, "untied", d->untied);
+    cli_json_text(&json, "attention", bo_attention_name(a->kind));
+    cli_json_text(&json, "gate", bo_gate_name(a->gate));
+    cli_json_count(&json, "features", a->features.features);
+    cli_json_count(&json, "window", a->window);
+    cli_json_count(&json, "context", d->context);
+    cli_json_count(&json, "state_bytes", r->state_bytes);
+    cli_json_text(&json, "tokenizer", words);
+    cli_json_count(&json, "vocab", d->vocab);
+    cli_json_number(&json, "step", r->run.step);
+    cli_json_number(&json, "steps", r->run.steps);
+    cli_json_number(&json, "tokens", r->run.tokens);
+    cli_json_number(&json, "valid_loss", r->run.loss);
+    cli_json_number(&json, "best_valid_loss", r->run.best);
+    cli_json_end(&json);
+}
+
+int cli_info_model(cli_session *session, const char *folder)
+{
+    bo_model *model = NULL;
+    model_report report = {.folder = folder};
+    size_t all;
+    bo_status status = bo_model_load(session->context, folder, &model);
+    if (status == BO_OK) status = bo_session_memory(session->context, model, NULL, &report.state_bytes, &all);
+    if (status == BO_OK) {
+        report.model = model;
+        report.desc = bo_model_describe(model);
+        report.tokenizer = bo_model_tokenizer(model);
+        report.run = find_run(folder);
+        (session->common.json ? print_json : print)(&report);
+    }
+    bo_model_destroy(model);
+    return status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
+}
