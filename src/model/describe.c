@@ -92,8 +92,8 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
     BO_TRY(check_real(context, "norm_epsilon", d->norm_epsilon));
     BO_TRY(check_real(context, "sigma", d->sigma));
     if (!(d->dropout >= 0 && d->dropout < 1)) REFUSE("dropout must be in [0, 1), found %g", d->dropout);
-    if (!isfinite(d->gate_first) || !isfinite(d->gate_last))
-        REFUSE("gates must begin at finite numbers, found %g and %g", d->gate_first, d->gate_last);
+    if (!(fabs(d->gate_first) <= 100 && fabs(d->gate_last) <= 100)) /* σ is 0 or 1 long before */
+        REFUSE("gates must begin at numbers from -100 to 100, found %g and %g", d->gate_first, d->gate_last);
     if (d->rope_base == 0) d->rope_base = 10000;
     if (d->norm_epsilon == 0) d->norm_epsilon = 1e-6;
     if (d->sigma == 0) d->sigma = d->attention.kind == BO_ATTENTION_HYBRID ? 3 : 1; /* a window wants to be sharp */
