@@ -224,22 +224,27 @@ static int attention(const cli_attention_options *o, const cli_common *common, c
     return status;
 }
 
+cli_attention_options cli_attention_none_given(const char *command)
+{
+    return (cli_attention_options){.command = command,
+                                   .kind = -1,
+                                   .gate_input = -1,
+                                   .map = -1,
+                                   .sampling = -1,
+                                   .proposal = -1,
+                                   .normaliser = -1,
+                                   .degree = NAN,
+                                   .features = CLI_NOT_GIVEN,
+                                   .window = CLI_NOT_GIVEN,
+                                   .rank = CLI_NOT_GIVEN,
+                                   .iterations = CLI_NOT_GIVEN,
+                                   .chunk = CLI_NOT_GIVEN,
+                                   .most = CLI_NOT_GIVEN};
+}
+
 int cli_attention(int argc, char **argv)
 {
-    cli_attention_options o = {.command = "attention",
-                               .kind = -1,
-                               .gate_input = -1,
-                               .map = -1,
-                               .sampling = -1,
-                               .proposal = -1,
-                               .normaliser = -1,
-                               .degree = NAN,
-                               .features = CLI_NOT_GIVEN,
-                               .window = CLI_NOT_GIVEN,
-                               .rank = CLI_NOT_GIVEN,
-                               .iterations = CLI_NOT_GIVEN,
-                               .chunk = CLI_NOT_GIVEN,
-                               .most = CLI_NOT_GIVEN};
+    cli_attention_options o = cli_attention_none_given("attention");
     const cli_option options[] = {
         {CLI_SECTION, "Arrays (.npy)", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "q", "FILE",

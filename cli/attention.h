@@ -72,6 +72,7 @@ const char *cli_attention_words(const cli_attention_job *job);
 
 /* ---- kinds and maps, by the names people know ------------------------------------------------------------ */
 
+cli_attention_options cli_attention_none_given(const char *command);
 const char *cli_attention_kind_choice(int index);
 const char *cli_attention_map_choice(int index);
 const char *cli_attention_gate_choice(int index);

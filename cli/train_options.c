@@ -64,33 +64,21 @@ static const char *iteration_choice(int index)
 
 cli_train_options cli_train_defaults(void)
 {
-    return (cli_train_options){.valid_fraction = 0.1,
-                               .preset = -1,
-                               .mlp = -1,
-                               .norm = -1,
-                               .positions = -1,
-                               .query_norm = -1,
-                               .output_norm = -1,
-                               .dropout = NAN,
-                               .gate = -1,
-                               .attention = {.command = "train",
-                                             .causal = true,
-                                             .kind = -1,
-                                             .gate_input = -1,
-                                             .map = -1,
-                                             .sampling = -1,
-                                             .proposal = -1,
-                                             .normaliser = -1,
-                                             .degree = NAN,
-                                             .features = CLI_NOT_GIVEN,
-                                             .window = CLI_NOT_GIVEN,
-                                             .rank = CLI_NOT_GIVEN,
-                                             .iterations = CLI_NOT_GIVEN,
-                                             .chunk = CLI_NOT_GIVEN,
-                                             .most = CLI_NOT_GIVEN},
-                               .warmup = CLI_NOT_GIVEN,
-                               .clip = 1,
-                               .eval_tokens = 32768};
+    cli_train_options o = {.valid_fraction = 0.1,
+                           .preset = -1,
+                           .mlp = -1,
+                           .norm = -1,
+                           .positions = -1,
+                           .query_norm = -1,
+                           .output_norm = -1,
+                           .dropout = NAN,
+                           .gate = -1,
+                           .attention = cli_attention_none_given("train"),
+                           .warmup = CLI_NOT_GIVEN,
+                           .clip = 1,
+                           .eval_tokens = 32768};
+    o.attention.causal = true;
+    return o;
 }
 
 #define SECTION(title)                                                                                                 \

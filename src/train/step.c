@@ -86,9 +86,7 @@ bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *l
 {
     BO_TRY(bo_train_agree(context, trainer, own_gradients(context, trainer, loss)));
     BO_TRY(bo_train_sum_gradients(context, trainer));
-    const bo_collective *ranks = trainer->desc.ranks;
-    if (ranks && ranks->sum(ranks->user, loss, 1) != BO_OK)
-        return bo_fail(context, BO_IO, "a sum over the ranks failed");
+    BO_TRY(bo_train_sum(context, trainer, loss, 1));
     *loss /= (double)(trainer->pieces * bo_train_ranks(&trainer->desc));
     return BO_OK;
 }

@@ -64,7 +64,9 @@ struct bo_trainer {
     bo_training_report report;
 };
 
-/* Ranks. Doubles of rank 0 to all. */
+/* Ranks. Doubles become their sums over the ranks. */
+bo_status bo_train_sum(bo_context *context, const bo_trainer *trainer, double *values, size_t count);
+/* Doubles of rank 0 to all. */
 bo_status bo_train_broadcast(bo_context *context, const bo_trainer *trainer, double *values, size_t count);
 /* Did every rank come through? Its own failure, or word of another's. */
 bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status mine);

@@ -2,16 +2,7 @@
 # that is killed ends the run, which its checkpoint continues to the same bits.
 [ -n "${MPIEXEC:-}" ] || exit 77
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_base_warn_component_unused=0
-OMPI_MCA_btl_vader_single_copy_mechanism=none
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_btl_base_warn_component_unused
-export OMPI_MCA_btl_vader_single_copy_mechanism
-ranks() {
-    number=$1
-    shift
-    "$MPIEXEC" -n "$number" --oversubscribe "$@"
-}
-ranks 2 true >/dev/null 2>&1 || { echo "mpirun does not work here" >&2; exit 77; }
+. "$BOCHNER_SOURCE/tests/cli/ranks.sh"
 
 # Words with some order among their letters.
 awk 'BEGIN { srand(7); split("the of and to in a that it was he for on are with as his they at be this", w, " ")
