@@ -37,9 +37,9 @@ static void say_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
     char words[CLI_ATTENTION_WORDS];
-    cli_say(job->session, "Model       %s parameters: %zu layers, width %zu, %zu heads, context %s; attention %s",
-            cli_count((size_t)job->plan.parameters).s, d->layers, d->width, d->heads, cli_count(d->context).s,
-            cli_train_attention_words(d, words));
+    cli_say(job->session, "Model       %s parameters: %zu layer%s, width %zu, %zu head%s, context %s; attention %s",
+            cli_count((size_t)job->plan.parameters).s, d->layers, d->layers == 1 ? "" : "s", d->width, d->heads,
+            d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_train_attention_words(d, words));
 }
 
 /* Half the rate of large products, until the first steps are measured. */
@@ -56,8 +56,8 @@ static void say_run(const cli_train_job *job)
     char length[256] = "as many steps as it has";
     if (r->steps) {
         const double tokens = (double)r->steps * (double)(batch * context);
-        snprintf(length, sizeof length, "%s steps, %s tokens (%.2g times the text), roughly %s", cli_count(r->steps).s,
-                 cli_count((size_t)tokens).s, tokens / (double)bo_corpus_tokens(job->train),
+        snprintf(length, sizeof length, "%s steps, %s tokens (%s times the text), roughly %s", cli_count(r->steps).s,
+                 cli_count((size_t)tokens).s, cli_significant(tokens / (double)bo_corpus_tokens(job->train), 2).s,
                  cli_seconds(expected_seconds(job)).s);
     } else if (r->minutes > 0) {
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
