@@ -145,6 +145,7 @@ static void settings(bo_json_text *text, const bo_trainer *trainer)
 {
     const bo_trainer_desc *desc = &trainer->desc;
     bo_json_raw(text, "{");
+    code(text, "seed", desc->seed); /* first: others follow from it, and the first that differs is named */
     model_settings(text, trainer->model);
     code(text, "corpus", bo_corpus_fingerprint(desc->train));
     code(text, "validation_corpus", desc->valid ? bo_corpus_fingerprint(desc->valid) : 0);
@@ -154,7 +155,6 @@ static void settings(bo_json_text *text, const bo_trainer *trainer)
     number(text, "documents", desc->documents);
     word(text, "freeze", desc->freeze);
     number(text, "calibrate_every", (double)desc->calibrate_every);
-    code(text, "seed", desc->seed);
     bo_json_raw(text, "\n  }");
 }
 
