@@ -231,6 +231,10 @@ static bool run(generate_job *job, const char *folder)
     if (!ok(job, bo_sampler_check(context, &job->sampler))) return false;
     if (!ok(job, bo_model_load(context, folder, &job->model))) return false;
     job->tokenizer = bo_model_tokenizer(job->model);
+    if (!job->tokenizer) {
+        cli_fail(job->session, "%s: has no tokenizer.json, without which ids are no text", folder);
+        return false;
+    }
     job->logits = cli_allocate(bo_model_describe(job->model)->vocab, sizeof(float), "logits");
     return read_prompt(job) && open_reader(job) && feed_prompt(job) && make(job) && finish(job);
 }

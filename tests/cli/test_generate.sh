@@ -99,4 +99,11 @@ fails 2 "folder" "$BOCHNER" generate
 fails 2 "greedy|top-k" "$BOCHNER" generate gate --greedy --top-k 5
 fails 1 "nowhere" "$BOCHNER" generate nowhere --prompt x
 fails 1 "no.state" "$BOCHNER" generate gate --load-state no.state
+
+# A model without a tokenizer has ids and no text.
+cp -r gate mute
+rm mute/tokenizer.json mute/config.json
+sed 's/"tokenizer_fingerprint": *"[0-9a-f]*"/"tokenizer_fingerprint": null/' gate/config.json >mute/config.json
+fails 1 "mute|tokenizer.json" "$BOCHNER" generate mute --tokens 3
+fails 1 "tokenizer" "$BOCHNER" eval mute --data text.txt
 finish
