@@ -54,4 +54,42 @@ static inline bo_context *counting_context(counting *c, int threads)
     return context;
 }
 
+/* How a work is tried: see counting_inject. */
+typedef struct injection {
+    counting *counted; /* the allocator of `context` */
+    bo_context *context;
+    bo_status (*work)(void *what); /* does it once; frees what it made */
+    void *what;
+    size_t all, stride; /* long work repeats itself: beyond the first `all` allocations every stride-th will do */
+    const char *spared; /* words of an allocation that the work can do without; NULL: none */
+} injection;
+
+/* Allocation k = 1, 2, 3, … fails, alone or with all that follow, until the work comes through: BO_MEMORY with a message,
+ * nothing left over, and the work succeeds when asked again. */
+static inline void counting_inject(const injection *i)
+{
+    for (int once = 0; once < 2; once++)
+        for (size_t k = 1;; k += k < i->all ? 1 : i->stride) {
+            assert_true(k < 20000);
+            const size_t live = i->counted->live, last = i->counted->calls + k;
+            i->counted->once = once;
+            i->counted->fail_at = last;
+            const bo_status status = i->work(i->what);
+            const bool reached = i->counted->calls >= last;
+            i->counted->fail_at = 0;
+            if (i->counted->live != live)
+                fail_msg("allocation %zu failed: %zd blocks are left over", k, (ssize_t)(i->counted->live - live));
+            if (!reached) {
+                assert_ok(i->context, status);
+                assert_true(k > 3); /* the work does allocate */
+                break;
+            }
+            if (status == BO_OK && i->spared && strstr(bo_context_error(i->context), i->spared)) continue;
+            if (status != BO_MEMORY)
+                fail_msg("allocation %zu failed: %s (%s)", k, bo_status_string(status), bo_context_error(i->context));
+            assert_true(strlen(bo_context_error(i->context)) > 10);
+        }
+    assert_ok(i->context, i->work(i->what));
+}
+
 #endif

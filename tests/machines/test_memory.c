@@ -14,37 +14,12 @@ typedef struct setting {
     char path[64];
 } setting;
 
-/* Does the work once; frees what it made. */
-typedef bo_status (*work_fn)(setting *s);
+typedef bo_status (*work_fn)(void *setting);
 
-/* Fails allocation k = 1, 2, 3, … (that one alone, or all from there on) until the work comes through. Long work repeats
- * itself: beyond the first hundred allocations every `stride`-th will do. */
+/* What speeds a fit up but can be done without may be missing. */
 static void inject_every(setting *s, work_fn work, size_t stride)
 {
-    for (int once = 0; once < 2; once++)
-        for (size_t k = 1;; k += k < 100 ? 1 : stride) {
-            assert_true(k < 5000);
-            size_t live = s->counted.live;
-            s->counted.once = once;
-            s->counted.fail_at = s->counted.calls + k;
-            size_t last = s->counted.fail_at;
-            bo_status status = work(s);
-            bool reached = s->counted.calls >= last;
-            s->counted.fail_at = 0;
-            if (s->counted.live != live)
-                fail_msg("allocation %zu failed: %zd blocks are left over", k, (ssize_t)(s->counted.live - live));
-            if (!reached) {
-                assert_ok(s->context, status);
-                assert_true(k > 3); /* the work does allocate */
-                break;
-            }
-            /* what speeds a fit up but can be done without may be missing */
-            if (status == BO_OK && strstr(bo_context_error(s->context), "the features of all rows")) continue;
-            if (status != BO_MEMORY)
-                fail_msg("allocation %zu failed: %s (%s)", k, bo_status_string(status), bo_context_error(s->context));
-            assert_true(strlen(bo_context_error(s->context)) > 10);
-        }
-    assert_ok(s->context, work(s));
+    counting_inject(&(injection){&s->counted, s->context, work, s, 100, stride, "the features of all rows"});
 }
 
 static void inject(setting *s, work_fn work)
@@ -70,8 +45,9 @@ static void close_setting(setting *s)
 
 /* ---- fitting --------------------------------------------------------------------------------------------------------- */
 
-static bo_status fit(setting *s)
+static bo_status fit(void *what)
 {
+    setting *s = what;
     bo_machine *machine = (bo_machine *)s;
     bo_status status = bo_machine_fit(s->context, &s->desc, &s->samples, &machine);
     if (status != BO_OK) assert_null(machine);
@@ -137,8 +113,9 @@ static void test_fit_held_out(void **state)
     }
 }
 
-static bo_status stream(setting *s)
+static bo_status stream(void *what)
 {
+    setting *s = what;
     bo_fitting *one = NULL, *two = NULL;
     bo_machine *machine = NULL;
     bo_status status = bo_fitting_begin(s->context, &s->desc, &s->samples, &one);
@@ -165,8 +142,9 @@ static void test_stream(void **state)
 
 /* ---- using ------------------------------------------------------------------------------------------------------------ */
 
-static bo_status predict(setting *s)
+static bo_status predict(void *what)
 {
+    setting *s = what;
     double mean[3 * NEW_ROWS], std[3 * NEW_ROWS];
     int labels[NEW_ROWS];
     bool classes = s->samples.classes > 0;
@@ -179,13 +157,15 @@ static bo_status predict(setting *s)
     return status;
 }
 
-static bo_status save(setting *s)
+static bo_status save(void *what)
 {
+    setting *s = what;
     return bo_machine_save(s->context, s->machine, NULL, s->path);
 }
 
-static bo_status load(setting *s)
+static bo_status load(void *what)
 {
+    setting *s = what;
     bo_machine *machine = (bo_machine *)s;
     bo_schema *schema = (bo_schema *)s;
     bo_status status = bo_machine_load(s->context, s->path, &machine, &schema);

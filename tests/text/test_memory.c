@@ -10,32 +10,9 @@ typedef struct setting {
     bo_tokenizer *tokenizer;
 } setting;
 
-typedef bo_status (*work_fn)(setting *s);
-
-static void inject(setting *s, work_fn work)
+static void inject(setting *s, bo_status (*work)(void *setting))
 {
-    for (int once = 0; once < 2; once++)
-        for (size_t k = 1;; k += k < 60 ? 1 : 7) {
-            assert_true(k < 5000);
-            size_t live = s->counted.live;
-            s->counted.once = once;
-            s->counted.fail_at = s->counted.calls + k;
-            size_t last = s->counted.fail_at;
-            bo_status status = work(s);
-            bool reached = s->counted.calls >= last;
-            s->counted.fail_at = 0;
-            if (s->counted.live != live)
-                fail_msg("allocation %zu failed: %zd blocks are left over", k, (ssize_t)(s->counted.live - live));
-            if (!reached) {
-                assert_ok(s->context, status);
-                assert_true(k > 3); /* the work does allocate */
-                break;
-            }
-            if (status != BO_MEMORY)
-                fail_msg("allocation %zu failed: %s (%s)", k, bo_status_string(status), bo_context_error(s->context));
-            assert_true(strlen(bo_context_error(s->context)) > 10);
-        }
-    assert_ok(s->context, work(s));
+    counting_inject(&(injection){&s->counted, s->context, work, s, 60, 7, NULL});
 }
 
 static void open_setting(void **state, setting *s)
@@ -59,8 +36,9 @@ static void close_setting(setting *s)
     assert_true(s->counted.live == 0);
 }
 
-static bo_status learn(setting *s)
+static bo_status learn(void *what)
 {
+    setting *s = what;
     bo_tokenizer_desc desc = {.vocab = 300};
     bo_tokenizer *tokenizer = (bo_tokenizer *)s;
     bo_status status = bo_tokenizer_train(s->context, &desc, &s->text, 1, &tokenizer);
@@ -69,8 +47,9 @@ static bo_status learn(setting *s)
     return status;
 }
 
-static bo_status load(setting *s)
+static bo_status load(void *what)
 {
+    setting *s = what;
     bo_tokenizer *tokenizer = (bo_tokenizer *)s;
     bo_status status = bo_tokenizer_load(s->context, s->json, &tokenizer);
     if (status != BO_OK) assert_null(tokenizer);
@@ -78,8 +57,9 @@ static bo_status load(setting *s)
     return status;
 }
 
-static bo_status save_bytes(setting *s)
+static bo_status save_bytes(void *what)
 {
+    setting *s = what;
     bo_tokenizer *tokenizer;
     BO_TRY(bo_tokenizer_bytes(s->context, &tokenizer));
     bo_status status = bo_tokenizer_save(s->context, tokenizer, s->bytes);
@@ -87,8 +67,9 @@ static bo_status save_bytes(setting *s)
     return status;
 }
 
-static bo_status code(setting *s)
+static bo_status code(void *what)
 {
+    setting *s = what;
     bo_ids ids = {0};
     static const char text[] =
         "the quick brown fox jumps over it, and over everything-that-is-one-long-word-without-blanks";
@@ -101,8 +82,9 @@ static bo_status code(setting *s)
     return status;
 }
 
-static bo_status open_corpus(setting *s)
+static bo_status open_corpus(void *what)
 {
+    setting *s = what;
     const char *paths[] = {s->text, s->lines};
     bo_corpus_desc desc = {.paths = paths, .path_count = 2, .tokenizer = s->tokenizer, .separator = "\n\n"};
     bo_corpus *corpus = (bo_corpus *)s;

@@ -11,8 +11,9 @@ typedef struct setting {
 } setting;
 
 /* A step, an evaluation and a checkpoint; frees what it made. */
-static bo_status work(setting *s)
+static bo_status work(void *what)
 {
+    setting *s = what;
     bo_trainer *trainer = (bo_trainer *)s;
     bo_status status = bo_trainer_create(s->context, &s->desc, &trainer);
     if (status != BO_OK) {
@@ -28,30 +29,10 @@ static bo_status work(setting *s)
     return status;
 }
 
-/* Allocation k = 1, 2, 3, … fails, alone or with all that follow, until the work comes through. */
+/* The count of operations may be missing. */
 static void inject(setting *s)
 {
-    for (int once = 0; once < 2; once++)
-        for (size_t k = 1;; k += k < 60 ? 1 : 7) {
-            assert_true(k < 20000);
-            const size_t live = s->counted.live;
-            s->counted.once = once;
-            s->counted.fail_at = s->counted.calls + k;
-            const size_t last = s->counted.fail_at;
-            const bo_status status = work(s);
-            const bool reached = s->counted.calls >= last;
-            s->counted.fail_at = 0;
-            if (s->counted.live != live) fail_msg("allocation %zu failed: blocks are left over", k);
-            if (!reached) {
-                assert_ok(s->context, status);
-                break;
-            }
-            /* the count of operations may be missing */
-            if (status == BO_OK && strstr(bo_context_error(s->context), "the sequences of a call")) continue;
-            if (status != BO_MEMORY)
-                fail_msg("allocation %zu failed: %s (%s)", k, bo_status_string(status), bo_context_error(s->context));
-        }
-    assert_ok(s->context, work(s));
+    counting_inject(&(injection){&s->counted, s->context, work, s, 60, 7, "the sequences of a call"});
 }
 
 static void every_allocation_may_fail(void **state)
