@@ -102,10 +102,16 @@ static bo_status run_pieces(bo_context *context, evaluator *e, bo_session *sessi
     return BO_OK;
 }
 
+/* What attention with a cache of keys must hold: a window, or all there is. */
+static size_t most_kept(const evaluator *e)
+{
+    return e->window < e->scored ? e->window : (size_t)e->scored;
+}
+
 static bo_status evaluate_pieces(bo_context *context, evaluator *e)
 {
     bo_session *session;
-    bo_session_desc desc = {.chunk = PIECE, .capacity = e->window < e->scored ? e->window : (size_t)e->scored};
+    bo_session_desc desc = {.chunk = PIECE, .capacity = most_kept(e)};
     BO_TRY(bo_session_create(context, e->model, &desc, &session));
     bo_status status = run_pieces(context, e, session);
     bo_session_destroy(session);
@@ -165,5 +171,5 @@ bo_status bo_model_evaluate(bo_context *context, const bo_model *model, const bo
                            .tokens = e.scored,
                            .seconds = seconds,
                            .tokens_per_second = (double)e.scored / seconds};
-    return bo_session_memory(context, model, &(bo_session_desc){.capacity = e.window}, &out->state_bytes, NULL);
+    return bo_session_memory(context, model, &(bo_session_desc){.capacity = most_kept(&e)}, &out->state_bytes, NULL);
 }

@@ -297,8 +297,9 @@ static void test_evaluate(void **state)
     desc = test_desc("exact");
     model = test_model(context, &desc, bytes);
     assert_ok(context, bo_model_evaluate(context, model, corpus, 2048, 2048, &whole));
-    assert_ok(context, bo_model_evaluate(context, model, corpus, 4096, 2048, &pieces));
+    assert_ok(context, bo_model_evaluate(context, model, corpus, (size_t)1 << 60, 2048, &pieces)); /* no more is kept */
     assert_close(whole.loss, pieces.loss, 1e-4);
+    assert_int_equal(whole.state_bytes, pieces.state_bytes);
     bo_corpus_close(corpus);
     bo_model_destroy(model);
     bo_tokenizer_destroy(bytes);
