@@ -97,33 +97,11 @@ void bo_gemm_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_
     bo_gemm_shared(context, ta, m, k, alpha, a, lda, 1, &product, room);
 }
 
-typedef struct mirror_job {
-    size_t n, ldc;
-    float *c;
-} mirror_job;
-
-enum { MIRROR_BLOCK = 64 };
-
-/* Task: the blocks right of the diagonal in one row of blocks, transposed to below it. */
-static void mirror_task(void *arg, size_t index, int worker)
-{
-    (void)worker;
-    const mirror_job *job = arg;
-    size_t i0 = index * MIRROR_BLOCK, i1 = bo_smaller(i0 + MIRROR_BLOCK, job->n);
-    for (size_t j0 = i0; j0 < job->n; j0 += MIRROR_BLOCK) {
-        size_t j1 = bo_smaller(j0 + MIRROR_BLOCK, job->n);
-        for (size_t j = j0; j < j1; j++) {
-            for (size_t i = i0; i < i1 && i < j; i++) job->c[j * job->ldc + i] = job->c[i * job->ldc + j];
-        }
-    }
-}
-
 void bo_gemm_symmetric(bo_context *context, bool ta, size_t n, size_t k, float alpha, const float *a, size_t lda,
                        float beta, const float *base, float *c, size_t ldc, void *room)
 {
     bo_gemm_product product = {.n = n, .tb = !ta, .b = a, .ldb = lda, .beta = beta, .base = base, .ldbase = ldc};
     product.c = c, product.ldc = ldc;
     multiply32(context, ta, n, k, alpha, a, lda, 1, &product, true, room);
-    mirror_job job = {n, ldc, c};
-    bo_parallel(context, bo_ceil_div(n, MIRROR_BLOCK), mirror_task, &job);
+    bo_symmetrize32(context, n, c, ldc);
 }

@@ -31,31 +31,3 @@ bo_status bo_gram8(bo_context *context, size_t n, size_t rows, const int8_t *q, 
 {
     return gram(context, BO_UPPER_S8, sizeof *q, BO_DEPTH8, n, rows, scale, q, ldq, g, ldg);
 }
-
-enum { MIRROR_BLOCK = 32 }; /* two blocks of doubles fit in any first-level cache */
-
-typedef struct mirror_job {
-    size_t n, ld;
-    double *g;
-} mirror_job;
-
-/* Task: the blocks right of the diagonal in one row of blocks, transposed to below it. */
-static void mirror_task(void *arg, size_t index, int worker)
-{
-    (void)worker;
-    const mirror_job *job = arg;
-    size_t i0 = index * MIRROR_BLOCK, i1 = bo_smaller(i0 + MIRROR_BLOCK, job->n);
-    for (size_t j0 = i0; j0 < job->n; j0 += MIRROR_BLOCK) {
-        size_t j1 = bo_smaller(j0 + MIRROR_BLOCK, job->n);
-        for (size_t j = j0; j < j1; j++) {
-            double *to = job->g + j * job->ld;
-            for (size_t i = i0; i < i1 && i < j; i++) to[i] = job->g[i * job->ld + j];
-        }
-    }
-}
-
-void bo_symmetrize(bo_context *context, size_t n, double *g, size_t ldg)
-{
-    mirror_job job = {n, ldg, g};
-    bo_parallel(context, bo_ceil_div(n, MIRROR_BLOCK), mirror_task, &job);
-}

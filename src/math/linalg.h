@@ -62,6 +62,7 @@ bo_status bo_gram8(bo_context *context, size_t n, size_t rows, const int8_t *q, 
                    size_t ldg);
 /* Copies the upper triangle onto the lower. */
 void bo_symmetrize(bo_context *context, size_t n, double *g, size_t ldg);
+void bo_symmetrize32(bo_context *context, size_t n, float *g, size_t ldg);
 
 /* Cholesky A = L Lᵀ of a symmetric matrix given by its UPPER triangle; afterwards the lower triangle with
  * diagonal holds L and the strict upper one is undefined. BO_NUMERIC when a pivot is not positive: *pivot

@@ -97,15 +97,6 @@ static void sum_task(void *arg, size_t index, int worker)
     for (size_t j = 0; j < count; j++) bo_put(&job->out[first + j], job->add, (float)total[j]);
 }
 
-static void residual_block(const bo_block *block)
-{
-    const bo_op_call *call = block->call;
-    size_t place = linear_of(call).place_of_residual;
-    const float *dy = call->dout[0];
-    float *dr = call->din[place];
-    for (size_t i = block->first; i < block->end; i++) bo_put(&dr[i], call->add[place], dy[i]);
-}
-
 /* Gradients of W_i and b_i. */
 static void weight_gradients(bo_context *context, const bo_op_call *call, const linear *l, size_t i)
 {
@@ -146,8 +137,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
         add = true;
         weight_gradients(context, call, &l, i);
     }
-    if (l.residual && call->din[l.place_of_residual])
-        bo_blocks(context, call, bo_operand_floats(l.residual), BO_BLOCK_FLOATS, residual_block);
+    if (l.residual) bo_hand_back(context, call, l.place_of_residual);
     return BO_OK;
 }
 
