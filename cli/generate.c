@@ -203,6 +203,7 @@ static bool finish(generate_job *job)
         print_json(job);
     else
         putchar('\n');
+    fflush(stdout); /* before the note below, which is written elsewhere */
     if (o->save && !ok(job, bo_session_save(job->session->context, job->reader, o->save))) return false;
     cli_say(job->session, "%s tokens, %s tokens/s; state %s", cli_count(job->made).s,
             cli_count((size_t)fmax(rate(job->made, job->seconds), 0)).s, cli_bytes((double)job->state_bytes).s);
