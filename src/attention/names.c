@@ -6,41 +6,9 @@ static const char *const kind_names[BO_ATTENTION_COUNT] = {"exact",   "linear", 
 static const char *const gate_names[BO_GATE_COUNT] = {"none", "convex", "decay", "fixed"};
 static const char *const proposal_names[BO_PROPOSAL_COUNT] = {"none", "oprf", "sderf", "gaussian"};
 
-const char *bo_attention_name(bo_attention_kind kind)
-{
-    return (unsigned)kind < BO_ATTENTION_COUNT ? kind_names[kind] : NULL;
-}
-
-const char *bo_gate_name(bo_gate gate)
-{
-    return (unsigned)gate < BO_GATE_COUNT ? gate_names[gate] : NULL;
-}
-
-const char *bo_proposal_name(bo_proposal proposal)
-{
-    return (unsigned)proposal < BO_PROPOSAL_COUNT ? proposal_names[proposal] : NULL;
-}
-
-bool bo_attention_parse(const char *name, bo_attention_kind *out)
-{
-    int found = bo_find_name(name, kind_names, BO_ATTENTION_COUNT);
-    if (found >= 0) *out = (bo_attention_kind)found;
-    return found >= 0;
-}
-
-bool bo_gate_parse(const char *name, bo_gate *out)
-{
-    int found = bo_find_name(name, gate_names, BO_GATE_COUNT);
-    if (found >= 0) *out = (bo_gate)found;
-    return found >= 0;
-}
-
-bool bo_proposal_parse(const char *name, bo_proposal *out)
-{
-    int found = bo_find_name(name, proposal_names, BO_PROPOSAL_COUNT);
-    if (found >= 0) *out = (bo_proposal)found;
-    return found >= 0;
-}
+BO_NAMED(attention, bo_attention_kind, kind_names)
+BO_NAMED(gate, bo_gate, gate_names)
+BO_NAMED(proposal, bo_proposal, proposal_names)
 
 /* ---- presets --------------------------------------------------------------------------------------------------- */
 

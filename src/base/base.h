@@ -33,6 +33,19 @@ char *bo_strdup(bo_context *context, const char *text);
 bool bo_same_name(const char *a, const char *b);
 /* The first of `count` names that is the same; -1: none is. */
 int bo_find_name(const char *name, const char *const *names, int count);
+/* Defines bo_<stem>_name and bo_<stem>_parse of an enum (`type`) whose values number the strings of the array `names`. */
+#define BO_NAMED(stem, type, names)                                                                                    \
+    const char *bo_##stem##_name(type value)                                                                           \
+    {                                                                                                                  \
+        return (unsigned)value < sizeof names / sizeof *names ? names[value] : NULL;                                   \
+    }                                                                                                                  \
+                                                                                                                       \
+    bool bo_##stem##_parse(const char *name, type *out)                                                                \
+    {                                                                                                                  \
+        int found = bo_find_name(name, names, (int)(sizeof names / sizeof *names));                                    \
+        if (found >= 0) *out = (type)found;                                                                            \
+        return found >= 0;                                                                                             \
+    }
 
 /* ---- threads ------------------------------------------------------------------------------------------- */
 
