@@ -9,13 +9,55 @@ extern "C" {
 #endif
 
 typedef enum bo_mlp {
-    BO_MLP_RELU2 = 0,     /* max(x, 0)² */
-    BO_MLP_GELU = 1,      /* x Φ(x) */
-    BO_MLP_SWIGLU = 2,    /* silu(gate) up: Llama's */
-    BO_MLP_NONE = 3,      /* attention alone */
-    BO_MLP_GELU_TANH = 4, /* GELU by tanh: GPT-2's */
-    BO_MLP_COUNT = 5
+    BO_MLP_RELU2 = 0,           /* max(x, 0)² */
+    BO_MLP_GELU = 1,            /* x Φ(x) */
+    BO_MLP_SWIGLU = 2,          /* silu(gate) up: Llama's */
+    BO_MLP_NONE = 3,            /* attention alone */
+    BO_MLP_GELU_TANH = 4,       /* GELU by tanh: GPT-2's */
+    BO_MLP_RANDOM_FEATURES = 5, /* φ(s x) of a map of features.h that stays as drawn; scale s and readout are learned */
+    BO_MLP_DEGREE_2 = 6,        /* (W_1 x) ∘ (W_2 x), no activation function; … */
+    BO_MLP_DEGREE_3 = 7,
+    BO_MLP_DEGREE_4 = 8,
+    BO_MLP_DEGREE_E = 9,   /* (W_1 x) ∘ (W_2 x) ∘ softplus(W_3 x)^(e - 2) */
+    BO_MLP_QUADRATIC = 10, /* xᵀ W_o x for each output o */
+    BO_MLP_COUNT = 11
 } bo_mlp;
+/* What lets tokens of a sequence see each other. */
+typedef enum bo_mixer {
+    BO_MIXER_ATTENTION = 0, /* any of attention.h */
+    BO_MIXER_MLP = 1,       /* an MLP along the tokens of a window (2105.01601), causal */
+    BO_MIXER_SSM = 2,       /* state-space systems, a channel each, between two gates */
+    BO_MIXER_CONV = 3,      /* a causal depthwise convolution between two gates */
+    BO_MIXER_RNN = 4,
+    BO_MIXER_GRU = 5,
+    BO_MIXER_LSTM = 6,
+    BO_MIXER_DEGREE_2 = 7,  /* (X W_1) ∘ (T X W_2), T the causal mean */
+    BO_MIXER_DEGREE_3 = 8,  /* (X W_1 Xᵀ) X W_2, causal: linear attention without a normaliser */
+    BO_MIXER_DEGREE_4 = 9,  /* … ∘ (X W_3) */
+    BO_MIXER_DEGREE_E = 10, /* |q·k|^(e - 2) for weights */
+    BO_MIXER_COUNT = 11
+} bo_mixer;
+/* The transition of a state-space mixer: docs/layers.md says which is for what. */
+typedef enum bo_ssm {
+    BO_SSM_DIAGONAL = 0,
+    BO_SSM_CLOSED = 1,   /* s I + P Pᵀ */
+    BO_SSM_LOW_RANK = 2, /* diagonal + P Qᵀ */
+    BO_SSM_COUNT = 3
+} bo_ssm;
+/* How first values and rates of weights follow from the width. */
+typedef enum bo_parametrization {
+    BO_PARAMETRIZATION_STANDARD = 0,
+    BO_PARAMETRIZATION_MUP = 1,  /* maximal update (2203.03466): rates found at base_width serve every width */
+    BO_PARAMETRIZATION_UNIT = 2, /* its unit-scaled form (2407.17465): numbers begin near 1, fit for 8-bit floats */
+    BO_PARAMETRIZATION_COUNT = 3
+} bo_parametrization;
+/* How numbers are kept. FLOAT8 is a simulation: products see values rounded to E4M3 and gradients to E5M2. */
+typedef enum bo_precision {
+    BO_PRECISION_FLOAT32 = 0,
+    BO_PRECISION_BFLOAT16 = 1,                     /* of activations kept for backward; of weights */
+    BO_PRECISION_FLOAT8 = 2 BO_PRECISION_INT8 = 3, /* of weights, with a scale for each group of a row */
+    BO_PRECISION_COUNT = 4
+} bo_precision;
 typedef enum bo_norm { BO_NORM_RMS = 0, BO_NORM_LAYER = 1, BO_NORM_COUNT = 2 } bo_norm;
 typedef enum bo_positions {
     BO_POSITIONS_ROPE = 0,            /* halves of each head turn: Llama's layout */
@@ -26,12 +68,20 @@ typedef enum bo_positions {
     BO_POSITIONS_COUNT = 5
 } bo_positions;
 
-BO_API const char *bo_mlp_name(bo_mlp mlp);    /* "relu2", "gelu", "swiglu", "none", "gelu-tanh"; NULL: no such */
-BO_API const char *bo_norm_name(bo_norm norm); /* "rms", "layer" */
-BO_API const char *bo_positions_name(bo_positions positions); /* "rope", "rope-neighbours", "learned", … */
+BO_API const char *bo_mlp_name(bo_mlp mlp);                          /* "relu2", "gelu", "swiglu", …; NULL: no such */
+BO_API const char *bo_norm_name(bo_norm norm);                       /* "rms", "layer" */
+BO_API const char *bo_positions_name(bo_positions positions);        /* "rope", "rope-neighbours", "learned", … */
+BO_API const char *bo_mixer_name(bo_mixer mixer);                    /* "attention", "mlp", "ssm", …, "degree-e" */
+BO_API const char *bo_ssm_name(bo_ssm ssm);                          /* "diagonal", "closed", "low-rank" */
+BO_API const char *bo_parametrization_name(bo_parametrization kind); /* "standard", "mup", "unit" */
+BO_API const char *bo_precision_name(bo_precision precision);        /* "float32", "bfloat16", "float8", "int8" */
 BO_API bool bo_mlp_parse(const char *name, bo_mlp *out);
 BO_API bool bo_norm_parse(const char *name, bo_norm *out);
 BO_API bool bo_positions_parse(const char *name, bo_positions *out);
+BO_API bool bo_mixer_parse(const char *name, bo_mixer *out);
+BO_API bool bo_ssm_parse(const char *name, bo_ssm *out);
+BO_API bool bo_parametrization_parse(const char *name, bo_parametrization *out);
+BO_API bool bo_precision_parse(const char *name, bo_precision *out);
 
 #ifdef __cplusplus
 }

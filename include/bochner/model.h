@@ -35,7 +35,15 @@ typedef struct bo_model_desc {
     /* As its preset says (bo_attention_preset), then anything of attention.h. heads, key_heads, dim, value_dim and causal
      * are filled in; features.features 0: 128 where the map does not fix it; features.seed 0: from `seed`. */
     bo_attention_desc attention;
+    bo_mixer mixer; /* others than attention leave `attention` unused */
+    bo_ssm ssm;
+    size_t state_size; /* numbers of a channel's state; 0: 16 */
+    size_t state_rank; /* columns of P; 0: 1 */
+    size_t kernel;     /* tokens that a convolution sees; 0: 4 where it stands beside an SSM, alone 64 */
     bo_mlp mlp;
+    /* RANDOM_FEATURES: any kernel, function and draw; dim and features are filled in (features: `hidden`), kernel 0 is
+     * RBF; seed 0: from `seed`. */
+    bo_features_desc mlp_features;
     bo_norm norm;
     bo_positions positions;
     double rope_base;      /* 0: 10000 */
@@ -49,7 +57,10 @@ typedef struct bo_model_desc {
     bool bias;   /* of linear layers */
     double dropout;
     double norm_epsilon; /* 0: 1e-6 */
-    uint64_t seed;       /* of the weights and frequencies */
+    bo_parametrization parametrization;
+    size_t base_width;      /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width */
+    bo_precision precision; /* FLOAT8: products are simulated in 8 bits; else FLOAT32 */
+    uint64_t seed;          /* of the weights and frequencies */
 } bo_model_desc;
 
 typedef struct bo_model bo_model;

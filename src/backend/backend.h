@@ -7,7 +7,7 @@
 #ifndef BO_BACKEND_BACKEND_H
 #define BO_BACKEND_BACKEND_H
 
-#include <bochner/attention.h>
+#include "attributes.h"
 #include "../base/base.h"
 
 typedef enum bo_element { BO_ELEMENT_FLOAT32 = 0, BO_ELEMENT_INT32 = 1 } bo_element; /* four bytes each */
@@ -28,7 +28,8 @@ typedef struct bo_pass {
      * operation's attributes say. */
     size_t sequences;
     const size_t *lengths;
-    /* The attention of layer i continues from, and leaves, states[i * sequences + s]: decoding and streaming. NULL: none. */
+    /* What has a memory (attention, SSM, recurrent, causal convolution and mixing) in layer i continues from, and leaves,
+     * states[i * sequences + s]: decoding and streaming. NULL: none, every sequence begins anew. */
     void *const *states;
     /* Attention with a proposal or optimal sampling adds its q and k to calibrations[i] (NULL: does not) and draws its
      * frequencies anew from what that has seen, before use. */
@@ -65,105 +66,25 @@ typedef enum bo_op_kind {
     BO_OP_CROSS_ENTROPY = 10, /* x (n x w), W (v x w), targets (n x 1, int32; < 0: none) -> mean loss (1 x 1), losses
                                * (n x 1), in nats, of softmax(x Wᵀ); the n x v logits never exist as a whole */
     BO_OP_LOSS = 11,          /* prediction, target (alike) -> mean loss (1 x 1) */
-    BO_OP_COUNT = 12
+    BO_OP_SCALE = 12,         /* x, s (1 x 1, 1 x columns or rows x 1) -> x ∘ s */
+    BO_OP_PRODUCT = 13,       /* a_1 … a_k, alike -> Π f_i(a_i), f the identity or |·|^p */
+    BO_OP_FEATURES = 14,      /* x -> φ(x), of a map whose frequencies stay */
+    BO_OP_QUADRATIC = 15,     /* x (n x w), W (out x w²) -> y_o = xᵀ W_o x = Σ_ij W[o, i w + j] x_i x_j */
+    BO_OP_MIX = 16,       /* x (n x c), W (heads T x T) -> y_t = Σ_s W_h[t, s] x_s within each sequence of at most T */
+    BO_OP_SSM = 17,       /* x (n x c) and parameters -> y of c linear systems with a state of N numbers each */
+    BO_OP_RECURRENT = 18, /* x (n x g h; projected), U (g h x h), b (1 x g h) -> h_1, h_2, … (n x h) */
+    BO_OP_CONVOLUTION = 19, /* x (images of places x channels), W (out x kernel places · in / groups) [, b] -> y */
+    BO_OP_POOL = 20,        /* x (images) -> the largest or the mean of each window, channel by channel */
+    BO_OP_BATCH_NORM = 21,  /* x, gain, bias, mean, variance (1 x columns) -> columns normalised over the rows. Training
+                             * moves `mean` and `variance`, weights without a gradient, towards the batch's */
+    BO_OP_RESHAPE = 22,     /* x -> the same numbers in rows of another length */
+    BO_OP_CONCAT = 23,      /* x_1 … x_k with as many rows -> their columns side by side */
+    BO_OP_AGGREGATE = 24, /* x (nodes x c), first ((targets + 1) x 1, int32), neighbours (edges x 1, int32) -> y_i: sum,
+                            * mean or largest of x over neighbours[first[i]] … neighbours[first[i + 1] - 1]; none: 0 */
+    BO_OP_NOISE = 25,     /* x -> x + σ ε, or x with parts set to 0, in training; else x */
+    BO_OP_ROUND = 26,     /* x -> x rounded to a small float format; the gradient to another */
+    BO_OP_COUNT = 27
 } bo_op_kind;
-
-/* ---- attributes: plain structs, copied by the tape ---------------------------------------------------------------- */
-
-typedef struct bo_embed_attributes {
-    char unused;
-} bo_embed_attributes;
-
-typedef enum bo_position_kind { BO_POSITION_LEARNED = 0, BO_POSITION_SINUSOIDAL = 1 } bo_position_kind;
-typedef struct bo_position_attributes {
-    bo_position_kind kind; /* SINUSOIDAL: sin, cos of p / 10000^(2i / w) side by side (1706.03762) */
-} bo_position_attributes;
-
-typedef struct bo_linear_attributes {
-    size_t weights; /* k, 1 to 4 */
-    bool bias, residual;
-} bo_linear_attributes;
-
-typedef enum bo_normalisation { BO_NORMALISE_RMS = 0, BO_NORMALISE_LAYER = 1 } bo_normalisation;
-typedef struct bo_norm_attributes {
-    bo_normalisation kind;
-    size_t width; /* divides the columns; gain and bias (1 x width) serve every group */
-    double epsilon;
-    bool gain, bias;
-} bo_norm_attributes;
-
-typedef struct bo_dropout_attributes {
-    double rate;     /* in [0, 1) */
-    uint64_t stream; /* each dropout of a model has its own; the mask is a function of pass seed, stream and place */
-} bo_dropout_attributes;
-
-typedef enum bo_rope_layout {
-    BO_ROPE_HALVES = 0,     /* pairs (i, i + rotated / 2): Llama as Hugging Face stores it */
-    BO_ROPE_NEIGHBOURS = 1, /* pairs (2i, 2i + 1): the paper, GPT-J */
-} bo_rope_layout;
-typedef struct bo_rope_attributes {
-    size_t dim;     /* of a head; divides the columns */
-    size_t rotated; /* first columns of a head that turn, even; 0: dim */
-    double base;    /* at least 1; 0: 10000 */
-    bo_rope_layout layout;
-} bo_rope_attributes;
-
-/* Further inputs of attention, a bit each, in this order after q, k, v; shapes as in bo_attention_inputs with tokens as
- * rows: log_gate and beta n x key_heads (GLA: n x key_heads dim), parameters 1 x their length. */
-typedef enum bo_attention_given {
-    BO_GIVEN_LOG_GATE = 1 << 0,
-    BO_GIVEN_SIGMA = 1 << 1,
-    BO_GIVEN_M = 1 << 2,
-    BO_GIVEN_MIX = 1 << 3,
-    BO_GIVEN_BETA = 1 << 4,
-    BO_GIVEN_LOG_DECAY = 1 << 5,
-    BO_GIVEN_LAMBDA = 1 << 6,
-    BO_GIVEN_M_K = 1 << 7,
-    BO_GIVEN_BIAS = 1 << 8,
-    BO_GIVEN_BIAS_K = 1 << 9,
-} bo_attention_given;
-enum { BO_GIVEN_COUNT = 10 };
-typedef struct bo_attention_attributes {
-    bo_attention *attention; /* not const: calibration draws its frequencies anew. Outlives the graph */
-    unsigned given;          /* bits of bo_attention_given */
-    size_t layer;            /* whose states and calibrations the pass has */
-    size_t tokens;           /* of a sequence where the pass gives no lengths; divides the rows; 0: all rows */
-    size_t most_sequences;   /* that a pass may give; 0: rows / tokens */
-} bo_attention_attributes;
-
-typedef enum bo_unary {
-    BO_UNARY_GELU = 0,      /* x Φ(x) */
-    BO_UNARY_GELU_TANH = 1, /* its approximation by tanh: GPT-2's */
-    BO_UNARY_RELU2 = 2,     /* max(x, 0)² */
-    BO_UNARY_SILU = 3,
-    BO_UNARY_RELU = 4,
-    BO_UNARY_TANH = 5,
-    BO_UNARY_SIGMOID = 6,
-    BO_UNARY_LOG_SIGMOID = 7,
-    BO_UNARY_SOFTPLUS = 8,
-    BO_UNARY_EXP = 9,
-    BO_UNARY_IDENTITY = 10,
-    BO_UNARY_COUNT = 11
-} bo_unary;
-typedef struct bo_unary_attributes {
-    bo_unary function;     /* y = factor f(x) + offset */
-    double factor, offset; /* factor 0: 1 */
-} bo_unary_attributes;     /* of GLU too, without offset */
-
-typedef struct bo_cross_entropy_attributes {
-    double scale; /* of the logits; 0: 1 */
-} bo_cross_entropy_attributes;
-
-typedef enum bo_loss_kind {
-    BO_LOSS_KIND_MSE = 0, /* mean (p - t)² */
-    BO_LOSS_KIND_L1 = 1,  /* mean |p - t| */
-    BO_LOSS_KIND_BCE = 2, /* mean of -t log σ(p) - (1 - t) log σ(-p), t in [0, 1] */
-    BO_LOSS_KIND_KL = 3, /* mean over rows of KL(softmax(t) | softmax(p)): what a student p loses against its teacher */
-    BO_LOSS_KIND_COUNT = 4
-} bo_loss_kind;
-typedef struct bo_loss_attributes {
-    bo_loss_kind kind;
-} bo_loss_attributes;
 
 /* ---- operations ---------------------------------------------------------------------------------------------------- */
 
