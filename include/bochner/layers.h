@@ -54,8 +54,9 @@ typedef enum bo_parametrization {
 /* How numbers are kept. FLOAT8 is a simulation: products see values rounded to E4M3 and gradients to E5M2. */
 typedef enum bo_precision {
     BO_PRECISION_FLOAT32 = 0,
-    BO_PRECISION_BFLOAT16 = 1,                     /* of activations kept for backward; of weights */
-    BO_PRECISION_FLOAT8 = 2 BO_PRECISION_INT8 = 3, /* of weights, with a scale for each group of a row */
+    BO_PRECISION_BFLOAT16 = 1, /* of activations kept for backward; of weights */
+    BO_PRECISION_FLOAT8 = 2,
+    BO_PRECISION_INT8 = 3, /* of weights, with a scale for each group of a row */
     BO_PRECISION_COUNT = 4
 } bo_precision;
 typedef enum bo_norm { BO_NORM_RMS = 0, BO_NORM_LAYER = 1, BO_NORM_COUNT = 2 } bo_norm;
