@@ -52,13 +52,13 @@ typedef enum bo_parametrization {
     BO_PARAMETRIZATION_COUNT = 3
 } bo_parametrization;
 /* How numbers are kept. FLOAT8 is a simulation: products see values rounded to E4M3 and gradients to E5M2. */
-typedef enum bo_precision {
-    BO_PRECISION_FLOAT32 = 0,
-    BO_PRECISION_BFLOAT16 = 1, /* of activations kept for backward; of weights */
-    BO_PRECISION_FLOAT8 = 2,
-    BO_PRECISION_INT8 = 3, /* of weights, with a scale for each group of a row */
-    BO_PRECISION_COUNT = 4
-} bo_precision;
+typedef enum bo_storage {
+    BO_STORAGE_FLOAT32 = 0,
+    BO_STORAGE_BFLOAT16 = 1, /* of activations kept for backward; of weights */
+    BO_STORAGE_FLOAT8 = 2,
+    BO_STORAGE_INT8 = 3, /* of weights, with a scale for each group of a row */
+    BO_STORAGE_COUNT = 4
+} bo_storage;
 typedef enum bo_norm { BO_NORM_RMS = 0, BO_NORM_LAYER = 1, BO_NORM_COUNT = 2 } bo_norm;
 typedef enum bo_positions {
     BO_POSITIONS_ROPE = 0,            /* halves of each head turn: Llama's layout */
@@ -75,14 +75,14 @@ BO_API const char *bo_positions_name(bo_positions positions);        /* "rope", 
 BO_API const char *bo_mixer_name(bo_mixer mixer);                    /* "attention", "mlp", "ssm", …, "degree-e" */
 BO_API const char *bo_ssm_name(bo_ssm ssm);                          /* "diagonal", "closed", "low-rank" */
 BO_API const char *bo_parametrization_name(bo_parametrization kind); /* "standard", "mup", "unit" */
-BO_API const char *bo_precision_name(bo_precision precision);        /* "float32", "bfloat16", "float8", "int8" */
+BO_API const char *bo_storage_name(bo_storage storage);              /* "float32", "bfloat16", "float8", "int8" */
 BO_API bool bo_mlp_parse(const char *name, bo_mlp *out);
 BO_API bool bo_norm_parse(const char *name, bo_norm *out);
 BO_API bool bo_positions_parse(const char *name, bo_positions *out);
 BO_API bool bo_mixer_parse(const char *name, bo_mixer *out);
 BO_API bool bo_ssm_parse(const char *name, bo_ssm *out);
 BO_API bool bo_parametrization_parse(const char *name, bo_parametrization *out);
-BO_API bool bo_precision_parse(const char *name, bo_precision *out);
+BO_API bool bo_storage_parse(const char *name, bo_storage *out);
 
 #ifdef __cplusplus
 }

@@ -58,9 +58,9 @@ typedef struct bo_model_desc {
     double dropout;
     double norm_epsilon; /* 0: 1e-6 */
     bo_parametrization parametrization;
-    size_t base_width;      /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width */
-    bo_precision precision; /* FLOAT8: products are simulated in 8 bits; else FLOAT32 */
-    uint64_t seed;          /* of the weights and frequencies */
+    size_t base_width;  /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width */
+    bo_storage storage; /* FLOAT8: products are simulated in 8 bits; else FLOAT32 */
+    uint64_t seed;      /* of the weights and frequencies */
 } bo_model_desc;
 
 typedef struct bo_model bo_model;

@@ -133,7 +133,7 @@ typedef struct bo_mix_attributes {
  * The owner of src/backend/cpu/ssm.c states the inputs of each exactly, here. */
 typedef enum bo_ssm_form {
     BO_SSM_AUTO = 0,        /* the faster one */
-    BO_SSM_RECURRENCE = 1,  /* token by token; what decoding does */
+    BO_SSM_RECURRENT = 1,   /* token by token; what decoding does */
     BO_SSM_CONVOLUTION = 2, /* with the kernel CB, CAB, CA²B, …, by FFT */
     BO_SSM_FORM_COUNT = 3
 } bo_ssm_form;
@@ -149,10 +149,15 @@ typedef struct bo_ssm_attributes {
  *   RNN    h = tanh(x + U h + b)
  *   GRU    r, z = σ(x_rz + U_rz h + b_rz), n = tanh(x_n + r ∘ (U_n h + b_n)), h = (1 - z) ∘ n + z ∘ h     (1406.1078)
  *   LSTM   i, f, g, o of x + U h + b; c = σ(f) ∘ c + σ(i) ∘ tanh g, h = σ(o) ∘ tanh c                    (Hochreiter 1997) */
-typedef enum bo_cell { BO_CELL_RNN = 0, BO_CELL_GRU = 1, BO_CELL_LSTM = 2, BO_CELL_COUNT = 3 } bo_cell;
+typedef enum bo_recurrence {
+    BO_RECURRENCE_RNN = 0,
+    BO_RECURRENCE_GRU = 1,
+    BO_RECURRENCE_LSTM = 2,
+    BO_RECURRENCE_COUNT = 3
+} bo_recurrence;
 typedef struct bo_recurrent_attributes {
     bo_sequences sequences;
-    bo_cell cell;
+    bo_recurrence cell;
 } bo_recurrent_attributes;
 
 /* ---- on grids ------------------------------------------------------------------------------------------------------ */

@@ -12,7 +12,7 @@ static const char *const mixer_names[BO_MIXER_COUNT] = {
     "attention", "mlp", "ssm", "conv", "rnn", "gru", "lstm", "degree-2", "degree-3", "degree-4", "degree-e"};
 static const char *const ssm_names[BO_SSM_COUNT] = {"diagonal", "closed", "low-rank"};
 static const char *const parametrization_names[BO_PARAMETRIZATION_COUNT] = {"standard", "mup", "unit"};
-static const char *const precision_names[BO_PRECISION_COUNT] = {"float32", "bfloat16", "float8", "int8"};
+static const char *const storage_names[BO_STORAGE_COUNT] = {"float32", "bfloat16", "float8", "int8"};
 
 BO_NAMED(mlp, bo_mlp, mlp_names)
 BO_NAMED(norm, bo_norm, norm_names)
@@ -20,4 +20,4 @@ BO_NAMED(positions, bo_positions, position_names)
 BO_NAMED(mixer, bo_mixer, mixer_names)
 BO_NAMED(ssm, bo_ssm, ssm_names)
 BO_NAMED(parametrization, bo_parametrization, parametrization_names)
-BO_NAMED(precision, bo_precision, precision_names)
+BO_NAMED(precision, bo_precision, storage_names)
