@@ -1,0 +1,64 @@
+/* What the files of shapes share: refusals, and checks of one input. */
+#ifndef BO_BACKEND_SHAPES_INTERNAL_H
+#define BO_BACKEND_SHAPES_INTERNAL_H
+
+#include "shapes.h"
+
+#define REFUSE(...) return bo_fail(context, BO_INVALID, __VA_ARGS__)
+
+static inline bo_status count_inputs(bo_context *context, const bo_op_call *call, const char *op, size_t expected)
+{
+    if (call->inputs != expected) REFUSE("%s: %zu inputs, expected %zu", op, call->inputs, expected);
+    return BO_OK;
+}
+
+static inline const char *elements(bo_element element)
+{
+    return element == BO_ELEMENT_INT32 ? "integers" : "floats";
+}
+
+/* Input i has this element and, where they are not 0, these rows and columns. */
+static inline bo_status check(bo_context *context, const bo_op_call *call, const char *op, size_t i, const char *what,
+                              bo_element element, size_t rows, size_t columns)
+{
+    const bo_operand *in = &call->in[i];
+    size_t wanted_rows = rows ? rows : in->rows, wanted_columns = columns ? columns : in->columns;
+    if (in->element != element || in->rows != wanted_rows || in->columns != wanted_columns)
+        REFUSE("%s: %s is %zu x %zu %s, expected %zu x %zu %s", op, what, in->rows, in->columns, elements(in->element),
+               wanted_rows, wanted_columns, elements(element));
+    return BO_OK;
+}
+
+static inline bo_status check_floats(bo_context *context, const bo_op_call *call, const char *op, size_t i,
+                                     const char *what, size_t rows, size_t columns)
+{
+    return check(context, call, op, i, what, BO_ELEMENT_FLOAT32, rows, columns);
+}
+
+/* One integer for each row. */
+static inline bo_status check_integers(bo_context *context, const bo_op_call *call, const char *op, size_t i,
+                                       const char *what, size_t rows)
+{
+    return check(context, call, op, i, what, BO_ELEMENT_INT32, rows, 1);
+}
+
+static inline void give(bo_op_call *call, size_t i, size_t rows, size_t columns)
+{
+    call->out[i] = (bo_operand){.element = BO_ELEMENT_FLOAT32, .rows = rows, .columns = columns};
+    if (call->outputs < i + 1) call->outputs = i + 1;
+}
+
+/* As many outputs as are given from here on; the first input is a matrix of floats. */
+static inline bo_status begin(bo_context *context, bo_op_call *call, const char *op, size_t inputs)
+{
+    call->outputs = 0;
+    BO_TRY(count_inputs(context, call, op, inputs));
+    return check_floats(context, call, op, 0, "input 0", 0, 0);
+}
+
+static inline void give_like_first(bo_op_call *call)
+{
+    give(call, 0, call->in[0].rows, call->in[0].columns);
+}
+
+#endif
