@@ -293,39 +293,71 @@ static inline void plain_loss(plain_op *op)
     op->out[0].x[0] = sum / (double)terms;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------- */
 
-/* Rows and columns of the outputs and their number. */
-static inline void plain_shape(plain_op *op)
+/* Rows and columns of the outputs and their number; one output like the first input is there already. */
+static inline void plain_shape_embed(plain_op *op)
 {
-    size_t rows = op->in[0].rows, columns = op->in[0].columns;
-    op->outputs = 1;
-    if (op->kind == BO_OP_EMBED) columns = op->in[1].columns;
-    if (op->kind == BO_OP_LOSS || op->kind == BO_OP_CROSS_ENTROPY) rows = columns = 1;
-    op->out[0].rows = rows, op->out[0].columns = columns;
-    if (op->kind == BO_OP_CROSS_ENTROPY) {
-        op->outputs = 2;
-        op->out[1].rows = op->in[0].rows, op->out[1].columns = 1;
-    }
-    if (op->kind != BO_OP_LINEAR) return;
-    op->outputs = ((const bo_linear_attributes *)op->attributes)->weights;
-    for (size_t i = 0; i < op->outputs; i++) op->out[i].rows = rows, op->out[i].columns = op->in[1 + i].rows;
+    op->out[0].columns = op->in[1].columns;
 }
+
+static inline void plain_shape_loss(plain_op *op)
+{
+    op->out[0].rows = op->out[0].columns = 1;
+}
+
+static inline void plain_shape_cross_entropy(plain_op *op)
+{
+    plain_shape_loss(op);
+    op->outputs = 2;
+    op->out[1].rows = op->in[0].rows, op->out[1].columns = 1;
+}
+
+static inline void plain_shape_linear(plain_op *op)
+{
+    op->outputs = ((const bo_linear_attributes *)op->attributes)->weights;
+    for (size_t i = 0; i < op->outputs; i++) op->out[i].rows = op->in[0].rows, op->out[i].columns = op->in[1 + i].rows;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 typedef void (*plain_forward_fn)(plain_op *op);
 
-/* NULL: this oracle does not know it (attention has one of its own). */
+typedef struct plain_known {
+    plain_forward_fn forward, shape; /* shape NULL: like the first input */
+} plain_known;
+
+/* A line an operation; attention has an oracle of its own. */
+static inline const plain_known *plain_known_of(bo_op_kind kind)
+{
+    static const plain_known all[BO_OP_COUNT] = {
+        [BO_OP_EMBED] = {plain_embed, plain_shape_embed},
+        [BO_OP_POSITION] = {plain_position},
+        [BO_OP_LINEAR] = {plain_linear, plain_shape_linear},
+        [BO_OP_NORM] = {plain_norm},
+        [BO_OP_DROPOUT] = {plain_dropout},
+        [BO_OP_ROPE] = {plain_rope},
+        [BO_OP_UNARY] = {plain_unary},
+        [BO_OP_GLU] = {plain_glu},
+        [BO_OP_ADD] = {plain_add},
+        [BO_OP_CROSS_ENTROPY] = {plain_cross_entropy, plain_shape_cross_entropy},
+        [BO_OP_LOSS] = {plain_loss, plain_shape_loss},
+    };
+    return &all[kind];
+}
+
+/* NULL: this oracle does not know it. */
 static inline plain_forward_fn plain_forward_of(bo_op_kind kind)
 {
-    static const plain_forward_fn all[BO_OP_COUNT] = {
-        [BO_OP_EMBED] = plain_embed,     [BO_OP_POSITION] = plain_position,
-        [BO_OP_LINEAR] = plain_linear,   [BO_OP_NORM] = plain_norm,
-        [BO_OP_DROPOUT] = plain_dropout, [BO_OP_ROPE] = plain_rope,
-        [BO_OP_UNARY] = plain_unary,     [BO_OP_GLU] = plain_glu,
-        [BO_OP_ADD] = plain_add,         [BO_OP_CROSS_ENTROPY] = plain_cross_entropy,
-        [BO_OP_LOSS] = plain_loss,
-    };
-    return all[kind];
+    return plain_known_of(kind)->forward;
+}
+
+static inline void plain_shape(plain_op *op)
+{
+    plain_forward_fn shape = plain_known_of(op->kind)->shape;
+    op->outputs = 1;
+    op->out[0].rows = op->in[0].rows, op->out[0].columns = op->in[0].columns;
+    if (shape) shape(op);
 }
 
 #endif
