@@ -88,7 +88,7 @@ BO_API const bo_model_desc *bo_model_describe(const bo_model *model); /* with de
 BO_API const bo_tokenizer *bo_model_tokenizer(const bo_model *model);
 BO_API uint64_t bo_model_parameters(const bo_model *model); /* numbers in all weights, tied ones once */
 BO_API size_t bo_model_bytes(const bo_model *model);
-BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer);
+BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer); /* NULL: the mixer is another */
 /* Weights by name, "model.layers.0.self_attn.q_proj.weight": for inspection and tests. */
 BO_API size_t bo_model_weights(const bo_model *model);
 typedef struct bo_weight_info {

@@ -24,7 +24,7 @@ static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model
     for (size_t i = 0; i < model->desc.layers; i++) {
         bool taken;
         BO_TRY(bo_maps_adopt(context, model, from, i, &taken));
-        if (!taken && bo_attention_features(model->attentions[i], 0))
+        if (!taken && model->attentions[i] && bo_attention_features(model->attentions[i], 0))
             bo_log(context, BO_LOG_INFO, "layer %zu: frequencies are new", i);
     }
     return BO_OK;

@@ -30,6 +30,8 @@ NAMED(bo_draw, draw)
 NAMED(bo_sampling, sampling)
 NAMED(bo_norm, norm)
 NAMED(bo_positions, positions)
+NAMED(bo_mixer, mixer)
+NAMED(bo_ssm, ssm)
 
 /* One of a list of names. */
 static bool find(const char *text, const char *const *names, int count, unsigned *out)
@@ -106,6 +108,12 @@ static const bo_config_field model_fields[] = {
     PLAIN("seed", BO_CONFIG_SEED, seed),
 };
 
+/* Of another mixer than attention, those that matter to it. */
+static const bo_config_field mixer_fields[] = {ENUM("mixer", mixer, mixer)};
+static const bo_config_field ssm_fields[] = {ENUM("ssm", ssm, ssm), PLAIN("state_size", BO_CONFIG_SIZE, state_size),
+                                             PLAIN("state_rank", BO_CONFIG_SIZE, state_rank)};
+static const bo_config_field kernel_fields[] = {PLAIN("conv_kernel", BO_CONFIG_SIZE, kernel)};
+
 static const bo_config_field attention_fields[] = {
     {.name = "kind",
      .type = BO_CONFIG_NAME,
@@ -146,6 +154,33 @@ static const bo_config_field feature_fields[] = {
 
 /* ---- out ---------------------------------------------------------------------------------------------------------- */
 
+static void write_more(bo_json_text *text, const bo_config_field *fields, size_t count, const bo_model_desc *desc)
+{
+    bo_json_raw(text, ",");
+    bo_config_fields_write(text, fields, count, desc, "  ");
+}
+
+static void write_mixer(bo_json_text *text, const bo_model_desc *desc)
+{
+    if (desc->mixer == BO_MIXER_ATTENTION) return;
+    write_more(text, mixer_fields, COUNT(mixer_fields), desc);
+    if (desc->mixer == BO_MIXER_SSM) write_more(text, ssm_fields, COUNT(ssm_fields), desc);
+    if (desc->kernel) write_more(text, kernel_fields, COUNT(kernel_fields), desc);
+}
+
+static void write_attention(bo_json_text *text, const bo_model *model)
+{
+    if (!model->attentions[0]) return;
+    bo_json_raw(text, ",\n  \"attention\": {");
+    bo_config_fields_write(text, attention_fields, COUNT(attention_fields), &model->desc, "    ");
+    if (bo_attention_features(model->attentions[0], 0)) {
+        bo_json_raw(text, ",\n    \"features\": {");
+        bo_config_fields_write(text, feature_fields, COUNT(feature_fields), &model->desc, "      ");
+        bo_json_raw(text, "\n    }");
+    }
+    bo_json_raw(text, "\n  }");
+}
+
 bo_status bo_config_write(bo_context *context, const bo_model *model, char **json)
 {
     bo_json_text text = {.context = context};
@@ -165,24 +200,39 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     }
     bo_json_raw(&text, ",");
     bo_config_fields_write(&text, model_fields, COUNT(model_fields), &model->desc, "  ");
-    bo_json_raw(&text, ",\n  \"attention\": {");
-    bo_config_fields_write(&text, attention_fields, COUNT(attention_fields), &model->desc, "    ");
-    if (bo_attention_features(model->attentions[0], 0)) {
-        bo_json_raw(&text, ",\n    \"features\": {");
-        bo_config_fields_write(&text, feature_fields, COUNT(feature_fields), &model->desc, "      ");
-        bo_json_raw(&text, "\n    }");
-    }
-    bo_json_raw(&text, "\n  }\n}\n");
+    write_mixer(&text, &model->desc);
+    write_attention(&text, model);
+    bo_json_raw(&text, "\n}\n");
     *json = text.bytes;
     return text.failed ? BO_MEMORY : BO_OK;
 }
 
 /* ---- in ----------------------------------------------------------------------------------------------------------- */
 
+static bo_status read_mixer(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    BO_TRY(bo_config_fields_read(context, where, mixer_fields, COUNT(mixer_fields), false, NULL, json, out));
+    BO_TRY(bo_config_fields_read(context, where, ssm_fields, COUNT(ssm_fields), false, NULL, json, out));
+    return bo_config_fields_read(context, where, kernel_fields, COUNT(kernel_fields), false, NULL, json, out);
+}
+
+static bo_status read_attention(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    char place[300];
+    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, "attention");
+    const cJSON *features = cJSON_GetObjectItemCaseSensitive(attention, "features");
+    if (!bo_nn_mixer_attends(out->mixer)) return BO_OK;
+    snprintf(place, sizeof place, "%.250s: \"attention\"", where);
+    BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
+                                 out));
+    snprintf(place, sizeof place, "%.250s: \"attention\": \"features\"", where);
+    if (!features) return BO_OK;
+    return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, out);
+}
+
 static bo_status read_own(bo_context *context, const char *where, const cJSON *json, bo_config *out)
 {
     size_t format = 0;
-    char place[300];
     const cJSON *tokenizer = cJSON_GetObjectItemCaseSensitive(json, "tokenizer_fingerprint");
     const char *fingerprint = cJSON_GetStringValue(tokenizer);
     if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_format"), &format) || format < 1)
@@ -191,15 +241,8 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
         return bo_fail(context, BO_VERSION, "%s: the model has format %zu; this is Bochner %s, which reads up to %d",
                        where, format, bo_version(), FORMAT);
     BO_TRY(bo_config_fields_read(context, where, model_fields, COUNT(model_fields), false, NULL, json, &out->desc));
-    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, "attention");
-    const cJSON *features = cJSON_GetObjectItemCaseSensitive(attention, "features");
-    snprintf(place, sizeof place, "%.250s: \"attention\"", where);
-    BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
-                                 &out->desc));
-    snprintf(place, sizeof place, "%.250s: \"attention\": \"features\"", where);
-    if (features)
-        BO_TRY(bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features,
-                                     &out->desc));
+    BO_TRY(read_mixer(context, where, json, &out->desc));
+    BO_TRY(read_attention(context, where, json, &out->desc));
     out->no_tokenizer = cJSON_IsNull(tokenizer);
     out->knows_tokenizer = fingerprint != NULL;
     out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;

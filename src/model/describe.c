@@ -5,7 +5,7 @@
 #include "internal.h"
 
 /* Sizes beyond these are a mistake, and their products stay far from overflow. */
-enum { MOST_LAYERS = 1 << 12, MOST_WIDTH = 1 << 20, MOST_HEADS = 1 << 16, MOST_VOCAB = 1 << 28 };
+enum { MOST_LAYERS = 1 << 12, MOST_WIDTH = 1 << 20, MOST_HEADS = 1 << 16, MOST_VOCAB = 1 << 28, MOST_STATE = 1 << 16 };
 #define MOST_CONTEXT ((size_t)1 << 31) /* positions are int32 */
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
@@ -45,6 +45,16 @@ static bo_status check_size(bo_context *context, const char *name, size_t value,
     return BO_OK;
 }
 
+static bool turns(bo_positions positions)
+{
+    return positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBOURS;
+}
+
+size_t bo_model_most_tokens(const bo_model_desc *d)
+{
+    return d->positions == BO_POSITIONS_LEARNED || d->mixer == BO_MIXER_MLP ? d->context : 0;
+}
+
 static bo_status resolve_heads(bo_context *context, bo_model_desc *d)
 {
     if (!d->key_heads) d->key_heads = d->heads;
@@ -54,8 +64,7 @@ static bo_status resolve_heads(bo_context *context, bo_model_desc *d)
         REFUSE("heads must divide width = %zu where head_dim is not given, found %zu", d->width, d->heads);
     if (!d->head_dim) d->head_dim = d->width / d->heads;
     BO_TRY(check_size(context, "head_dim", d->head_dim, MOST_WIDTH));
-    bool rope = d->positions == BO_POSITIONS_ROPE || d->positions == BO_POSITIONS_ROPE_NEIGHBOURS;
-    if (rope && d->head_dim % 2)
+    if (turns(d->positions) && d->head_dim % 2)
         REFUSE("positions %s turn pairs: head_dim must be even, found %zu", bo_positions_name(d->positions),
                d->head_dim);
     return BO_OK;
@@ -104,8 +113,31 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
     return BO_OK;
 }
 
+/* What belongs to another mixer stays 0; positions that turn queries and keys have none to turn. */
+static bo_status resolve_mixer(bo_context *context, bo_model_desc *d)
+{
+    const bool ssm = d->mixer == BO_MIXER_SSM, convolves = ssm || d->mixer == BO_MIXER_CONV;
+    if (!bo_ssm_name(d->ssm)) REFUSE("no state-space system with number %d", (int)d->ssm);
+    if (!ssm) d->ssm = BO_SSM_DIAGONAL;
+    d->state_size = !ssm ? 0 : d->state_size ? d->state_size : 16;
+    d->state_rank = !ssm || d->ssm == BO_SSM_DIAGONAL ? 0 : d->state_rank ? d->state_rank : 1;
+    d->kernel = !convolves ? 0 : d->kernel ? d->kernel : ssm ? 4 : 64;
+    if (ssm) BO_TRY(check_size(context, "state_size", d->state_size, MOST_STATE));
+    if (d->state_rank > d->state_size)
+        REFUSE("state_rank must be at most state_size = %zu, found %zu", d->state_size, d->state_rank);
+    if (convolves) BO_TRY(check_size(context, "kernel", d->kernel, MOST_WIDTH));
+    if (bo_nn_mixer_attends(d->mixer)) return BO_OK;
+    if (turns(d->positions)) d->positions = BO_POSITIONS_NONE;
+    d->attention = (bo_attention_desc){0};
+    d->query_norm = d->output_norm = BO_CHOICE_NO;
+    return BO_OK;
+}
+
 static bo_status check_choices(bo_context *context, const bo_model_desc *d)
 {
+    if (!bo_mixer_name(d->mixer)) REFUSE("no mixer with number %d", (int)d->mixer);
+    if (!bo_nn_mixer_known(d->mixer))
+        return bo_fail(context, BO_UNSUPPORTED, "model: mixer %s is not there yet", bo_mixer_name(d->mixer));
     if (!bo_mlp_name(d->mlp)) REFUSE("no MLP with number %d", (int)d->mlp);
     if (!bo_norm_name(d->norm)) REFUSE("no norm with number %d", (int)d->norm);
     if (!bo_positions_name(d->positions)) REFUSE("no positions with number %d", (int)d->positions);
@@ -166,9 +198,10 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
     if (!desc) REFUSE("the descriptor is NULL");
     bo_model_desc d = *desc;
     BO_TRY(check_choices(context, &d));
+    BO_TRY(resolve_mixer(context, &d));
     BO_TRY(resolve_sizes(context, tokenizer, &d));
     BO_TRY(resolve_numbers(context, &d));
-    BO_TRY(resolve_attention(context, &d));
+    if (bo_nn_mixer_attends(d.mixer)) BO_TRY(resolve_attention(context, &d));
     *out = d;
     return BO_OK;
 }

@@ -129,7 +129,7 @@ static bo_status check(bo_context *context, const evaluator *e)
     if (bo_corpus_tokens(e->corpus) < 2)
         return bo_fail(context, BO_INVALID, "evaluation: the corpus has %llu tokens, at least 2 are needed",
                        (unsigned long long)bo_corpus_tokens(e->corpus));
-    if (model->desc.positions == BO_POSITIONS_LEARNED && e->window > model->desc.context)
+    if (bo_model_most_tokens(&model->desc) && e->window > bo_model_most_tokens(&model->desc))
         return bo_fail(context, BO_INVALID,
                        "evaluation: windows of %zu tokens, but the model has learned %zu positions", e->window,
                        model->desc.context);

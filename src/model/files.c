@@ -121,7 +121,8 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
     if (stat(weights, &about) != 0) return bo_fail(context, BO_IO, "%s: %s", weights, strerror(errno));
     const bo_features_desc *f = &d->attention.features;
     double width = (double)d->width, heads = (double)(d->heads + d->key_heads) * (double)d->head_dim;
-    double layer = 2 * heads * width + 2 * (double)d->hidden * width;
+    double mixer = d->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width;
+    double layer = mixer + 2 * (double)d->hidden * width;
     bool drawn = f->features && f->draw != BO_DRAW_HADAMARD && f->function != BO_FUNCTION_TENSORSKETCH &&
                  f->kernel != BO_KERNEL_POLYNOMIAL;
     double maps = drawn ? (d->attention.one_draw ? 1 : (double)d->key_heads) * (double)f->features / 2 : 0;

@@ -1,8 +1,7 @@
-/* A model as a graph: embedding, then for each layer attention and MLP, each after a norm and added to the residual, a
+/* A model as a graph: embedding, then for each layer mixer and MLP, each after a norm and added to the residual, a
  * norm, and logits or their loss. */
 #include <math.h>
 #include <stdio.h>
-#include "../nn/nn.h"
 #include "internal.h"
 
 typedef struct recording {
@@ -35,27 +34,50 @@ static bo_value embed(const recording *r)
     return bo_nn_dropout(r->graph, x, d->dropout, 0);
 }
 
-static bo_value attention(const recording *r, size_t layer, const char *prefix, bo_value x)
+static bo_attention_layer attention_layer(const bo_model_desc *d, size_t layer, bo_attention *attention)
+{
+    return (bo_attention_layer){.attention = attention,
+                                .positions = d->positions,
+                                .rope_base = d->rope_base,
+                                .query_norm = d->query_norm == BO_CHOICE_YES,
+                                .output_norm = d->output_norm == BO_CHOICE_YES,
+                                .bias = d->bias,
+                                .epsilon = d->norm_epsilon,
+                                .dropout = d->dropout,
+                                .sigma = d->sigma,
+                                .gate_first = d->gate_first,
+                                .gate_last = d->gate_last,
+                                .layer = layer};
+}
+
+bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t layer, bo_attention *attention)
+{
+    return (bo_mixer_layer){.kind = d->mixer,
+                            .attention = attention_layer(d, layer, attention),
+                            .width = d->width,
+                            .heads = d->heads,
+                            .context = d->context,
+                            .ssm = d->ssm,
+                            .state_size = d->state_size,
+                            .state_rank = d->state_rank,
+                            .kernel = d->kernel,
+                            .bias = d->bias,
+                            .epsilon = d->norm_epsilon,
+                            .dropout = d->dropout,
+                            .layer = layer};
+}
+
+static bo_value mixer(const recording *r, size_t layer, const char *prefix, bo_value x)
 {
     const bo_model_desc *d = &r->model->desc;
     bo_attention *const *attentions = r->desc->attentions ? r->desc->attentions : r->model->attentions;
-    bo_attention_layer desc = {.attention = attentions[layer],
-                               .positions = d->positions,
-                               .rope_base = d->rope_base,
-                               .query_norm = d->query_norm == BO_CHOICE_YES,
-                               .output_norm = d->output_norm == BO_CHOICE_YES,
-                               .bias = d->bias,
-                               .epsilon = d->norm_epsilon,
-                               .dropout = d->dropout,
-                               .sigma = d->sigma,
-                               .gate_first = d->gate_first,
-                               .gate_last = d->gate_last,
-                               .layer = layer,
-                               .tokens = r->desc->tokens,
-                               .most_sequences = r->desc->most_sequences};
-    bo_graph_scope(r->graph, "layer %zu attention", layer);
+    bo_mixer_layer desc = bo_model_mixer(d, layer, attentions[layer]);
+    const char *name = bo_nn_mixer_attends(d->mixer) ? ".self_attn" : ".mixer";
+    desc.tokens = desc.attention.tokens = r->desc->tokens;
+    desc.most_sequences = desc.attention.most_sequences = r->desc->most_sequences;
+    bo_graph_scope(r->graph, "layer %zu %s", layer, bo_mixer_name(d->mixer));
     bo_value normed = norm(r, bo_nn_join(prefix, ".input_layernorm").text, x);
-    return bo_nn_attention(r->graph, bo_nn_join(prefix, ".self_attn").text, normed, x, r->out->positions, &desc);
+    return bo_nn_mixer(r->graph, bo_nn_join(prefix, name).text, normed, x, r->out->positions, &desc);
 }
 
 static bo_value mlp(const recording *r, size_t layer, const char *prefix, bo_value x)
@@ -120,7 +142,7 @@ static void record(const recording *r)
         char prefix[48];
         snprintf(prefix, sizeof prefix, "model.layers.%zu", i);
         bo_graph_segment_begin(r->graph);
-        x = mlp(r, i, prefix, attention(r, i, prefix, x));
+        x = mlp(r, i, prefix, mixer(r, i, prefix, x));
         bo_graph_segment_end(r->graph);
     }
     finish(r, x);

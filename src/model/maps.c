@@ -11,6 +11,7 @@ enum { PREFIX = 96 };
 /* Maps of one layer that have something to store. */
 static size_t maps_of(const bo_attention *attention)
 {
+    if (!attention) return 0;
     const bo_attention_desc *desc = bo_attention_describe(attention);
     return attention->features ? desc->one_draw ? 1 : desc->key_heads : 0;
 }
@@ -181,7 +182,7 @@ bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *fr
 {
     bo_attention *attention = model->attentions[layer];
     size_t count = maps_of(attention);
-    *taken = layer < from->desc.layers && count &&
+    *taken = layer < from->desc.layers && count && from->attentions[layer] &&
              alike(bo_attention_describe(attention), bo_attention_describe(from->attentions[layer]));
     if (!*taken) return BO_OK;
     bo_features **maps = bo_alloc(context, count, sizeof *maps, "a layer's maps");

@@ -18,7 +18,8 @@ bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, s
     bo_status status = BO_OK;
     bo_attention **attentions = bo_alloc(context, desc->layers, sizeof *attentions, "a model's attentions");
     if (!attentions) return BO_MEMORY;
-    for (size_t i = 0; status == BO_OK && i < desc->layers; i++) {
+    const size_t count = bo_nn_mixer_attends(desc->mixer) ? desc->layers : 0;
+    for (size_t i = 0; status == BO_OK && i < count; i++) {
         bo_attention_desc layer = desc->attention;
         bo_rng rng = bo_rng_make(layer.features.seed, bo_rng_stream("model frequencies", i));
         layer.features.seed = bo_rng_bits(&rng);
@@ -38,6 +39,7 @@ static void describe_attention(bo_model *model)
 {
     bo_attention_desc *desc = &model->desc.attention;
     uint64_t seed = desc->features.seed;
+    if (!model->attentions[0]) return;
     *desc = *bo_attention_describe(model->attentions[0]);
     desc->features.seed = seed;
     desc->features.length_scales = NULL;
@@ -130,10 +132,16 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
     return hash;
 }
 
+static uint64_t hash_mixer(uint64_t hash, const bo_model_desc *d)
+{
+    const uint64_t words[] = {d->mixer, d->ssm, d->state_size, d->state_rank, d->kernel};
+    return d->mixer == BO_MIXER_ATTENTION ? hash : hash_bytes(hash, words, sizeof words);
+}
+
 uint64_t bo_model_fingerprint(const bo_model *model)
 {
     const bo_model_desc *d = &model->desc;
-    const bo_attention_desc *a = bo_attention_describe(model->attentions[0]);
+    const bo_attention_desc *a = &d->attention;
     const uint64_t words[] = {
         d->layers,     d->heads,       d->key_heads,
         d->head_dim,   d->mlp,         d->norm,
@@ -142,14 +150,14 @@ uint64_t bo_model_fingerprint(const bo_model *model)
         d->query_norm, d->output_norm, model->tokenizer ? bo_tokenizer_fingerprint(model->tokenizer) : 0};
     const double numbers[] = {d->rope_base, d->norm_epsilon, a->scale, a->clamp, a->power, a->temperature};
     uint64_t hash = hash_bytes(0xcbf29ce484222325u, words, sizeof words);
-    hash = hash_bytes(hash, numbers, sizeof numbers);
+    hash = hash_mixer(hash_bytes(hash, numbers, sizeof numbers), d);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);
         hash = hash_bytes(hash, weight->name, strlen(weight->name) + 1);
         hash = hash_bytes(hash, weight->shape, weight->rank * sizeof *weight->shape);
     }
     for (size_t i = 0; i < d->layers; i++)
-        for (size_t h = 0; bo_attention_features(model->attentions[i], h); h++) {
+        for (size_t h = 0; model->attentions[i] && bo_attention_features(model->attentions[i], h); h++) {
             uint64_t map = bo_features_fingerprint(bo_attention_features(model->attentions[i], h));
             hash = hash_bytes(hash, &map, sizeof map);
         }

@@ -6,7 +6,7 @@
 #include "../tape/graph.h"
 
 /* Invariants: `desc` has no zero left where zero meant a default, and makes the same model again; attentions[i] is layer
- * i's, with a seed of its own; weights have memory. */
+ * i's, with a seed of its own, or NULL where the mixer is another; weights have memory. */
 struct bo_model {
     bo_model_desc desc;
     const bo_tokenizer *tokenizer;

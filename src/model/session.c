@@ -8,19 +8,26 @@
 
 bool bo_session_has_capacity(const bo_model *model)
 {
-    return bo_is_explicit(&model->desc.attention) && !model->desc.attention.window;
+    const bo_attention_desc *attention = &model->desc.attention;
+    return bo_nn_mixer_attends(model->desc.mixer) && bo_is_explicit(attention) && !attention->window;
 }
 
-static size_t padded_bytes(const bo_attention *attention)
+size_t bo_session_layer_bytes(const bo_session *session, size_t layer)
 {
-    return (bo_attention_state_bytes(attention) + 63) / 64 * 64;
+    bo_mixer_layer desc = bo_model_mixer(&session->model->desc, layer, session->attentions[layer]);
+    return bo_nn_mixer_state_bytes(&desc);
+}
+
+static size_t padded_bytes(const bo_session *session, size_t layer)
+{
+    return (bo_session_layer_bytes(session, layer) + 63) / 64 * 64;
 }
 
 void bo_session_place(const bo_session *session, char *memory, void **states)
 {
     for (size_t i = 0; i < session->model->desc.layers; i++) {
         states[i] = memory;
-        memory += padded_bytes(session->attentions[i]);
+        memory += padded_bytes(session, i);
     }
 }
 
@@ -42,7 +49,7 @@ static bo_status resolve(bo_context *context, const bo_model *model, const bo_se
         BO_TRY(bo_attentions_create(context, &model->desc, d.capacity, &session->own));
         session->attentions = session->own;
     }
-    for (size_t i = 0; i < model->desc.layers; i++) session->state_bytes += padded_bytes(session->attentions[i]);
+    for (size_t i = 0; i < model->desc.layers; i++) session->state_bytes += padded_bytes(session, i);
     return BO_OK;
 }
 
@@ -80,7 +87,10 @@ bo_status bo_session_memory(bo_context *context, const bo_model *model, const bo
 bo_status bo_session_reset(bo_context *context, bo_session *session)
 {
     for (size_t i = 0; i < session->model->desc.layers; i++)
-        BO_TRY(bo_attention_state_begin(context, session->attentions[i], session->states[i]));
+        if (session->attentions[i])
+            BO_TRY(bo_attention_state_begin(context, session->attentions[i], session->states[i]));
+        else
+            memset(session->states[i], 0, bo_session_layer_bytes(session, i));
     session->tokens = 0;
     session->has_logits = session->broken = false;
     return BO_OK;
@@ -145,7 +155,7 @@ static bo_status check_room(bo_context *context, const bo_session *session, size
             "session: attention %s keeps every key, and there is room for %zu tokens (capacity); %llu were read "
             "and %zu more are to come",
             bo_attention_name(d->attention.kind), session->desc.capacity, (unsigned long long)session->tokens, count);
-    if (d->positions == BO_POSITIONS_LEARNED && end > d->context)
+    if (bo_model_most_tokens(d) && end > bo_model_most_tokens(d))
         return bo_fail(context, BO_INVALID,
                        "session: the model has learned %zu positions; %llu tokens were read and %zu more are to come",
                        d->context, (unsigned long long)session->tokens, count);

@@ -23,7 +23,7 @@ static size_t list_tensors(const bo_session *session, layer_name *names, bo_tens
 {
     size_t layers = session->model->desc.layers, count = 0;
     for (size_t i = 0; i < layers; i++) {
-        size_t bytes = bo_attention_state_bytes(session->attentions[i]);
+        size_t bytes = bo_session_layer_bytes(session, i);
         name_layer(i, names[i]);
         tensors[count++] = (bo_tensor){
             .name = names[i], .dtype = BO_U8, .rank = 1, .shape = {bytes}, .data = session->states[i], .bytes = bytes};
@@ -50,7 +50,7 @@ bo_status bo_session_save(bo_context *context, const bo_session *session, const 
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)bo_model_fingerprint(session->model));
     snprintf(weights, sizeof weights, "%016llx", (unsigned long long)digest);
     snprintf(tokens, sizeof tokens, "%llu", (unsigned long long)session->tokens);
-    snprintf(capacity, sizeof capacity, "%zu", bo_attention_describe(session->attentions[0])->capacity);
+    snprintf(capacity, sizeof capacity, "%zu", bo_session_has_capacity(session->model) ? session->desc.capacity : 0);
     bo_meta metas[] = {{"format", format_name}, {"format_version", version}, {"fingerprint", fingerprint},
                        {"weights", weights},    {"tokens", tokens},          {"capacity", capacity}};
     layer_name *names = bo_alloc(context, layers, sizeof *names, "names of states");
@@ -142,6 +142,21 @@ static bo_status read_layer(bo_context *context, const bo_tensors *file, size_t 
     return blame(context, status, file, layer);
 }
 
+/* Of a mixer without attention: numbers, which are finite. */
+static bo_status read_numbers(bo_context *context, const bo_tensors *file, const bo_session *session, size_t layer,
+                              void *state)
+{
+    layer_name name;
+    const bo_tensor *tensor;
+    size_t bytes = bo_session_layer_bytes(session, layer);
+    name_layer(layer, name);
+    BO_TRY(bo_tensors_require(context, file, name, BO_U8, 1, &bytes, &tensor));
+    memcpy(state, tensor->data, bytes);
+    if (bo_context_kernels(context)->finite(bytes / sizeof(float), state)) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: layer %zu: the state holds a number that is not finite",
+                   bo_tensors_path(file), layer);
+}
+
 static bo_status read_states(bo_context *context, const bo_tensors *file, const bo_session *session, const header *head,
                              void *const *states)
 {
@@ -159,7 +174,8 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
         made_by = theirs;
     }
     for (size_t i = 0; status == BO_OK && i < model->desc.layers; i++)
-        status = read_layer(context, file, i, made_by[i], session->attentions[i], head->tokens, states[i]);
+        status = made_by[i] ? read_layer(context, file, i, made_by[i], session->attentions[i], head->tokens, states[i])
+                            : read_numbers(context, file, session, i, states[i]);
     bo_attentions_destroy(theirs, model->desc.layers);
     return status;
 }

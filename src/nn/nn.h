@@ -65,6 +65,26 @@ typedef struct bo_attention_layer {
 bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                          const bo_attention_layer *desc);
 
+/* What lets tokens see each other, of any kind, projected and added to `residual`. Its memory of a sequence is one run of
+ * bytes, of which zeros are the memory of nothing; of a kind that attends it is the attention's. */
+typedef struct bo_mixer_layer {
+    bo_mixer kind;
+    bo_attention_layer attention; /* of a kind that attends */
+    size_t width;                 /* of x and the residual */
+    size_t heads;                 /* MLP: columns are mixed in so many groups */
+    size_t context;               /* MLP: most tokens of a sequence */
+    bo_ssm ssm;
+    size_t state_size, state_rank, kernel; /* see bo_model_desc */
+    bool bias;
+    double epsilon, dropout;
+    size_t layer, tokens, most_sequences; /* see bo_attention_layer */
+} bo_mixer_layer;
+bool bo_nn_mixer_known(bo_mixer kind);
+bool bo_nn_mixer_attends(bo_mixer kind); /* It is made of a bo_attention. */
+size_t bo_nn_mixer_state_bytes(const bo_mixer_layer *desc);
+bo_value bo_nn_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                     const bo_mixer_layer *desc);
+
 typedef struct bo_mlp_layer {
     bo_mlp kind;
     size_t hidden;
