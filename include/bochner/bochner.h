@@ -9,6 +9,7 @@
 #include <bochner/attention.h>
 #include <bochner/layers.h>
 #include <bochner/model.h>
+#include <bochner/network.h>
 #include <bochner/optim.h>
 #include <bochner/text.h>
 #include <bochner/train.h>

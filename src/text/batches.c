@@ -1,5 +1,5 @@
 /* Which tokens a step trains on: a pure function of seed, step and sequence. */
-#include "permutation.h"
+#include "../base/permutation.h"
 #include "../base/base.h"
 #include "../base/rng.h"
 

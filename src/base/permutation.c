@@ -3,7 +3,7 @@
  * and Rogaway, "Ciphers with arbitrary finite domains", 2002). The network's domain is below four times the range, so that
  * less than four passes are expected. */
 #include "permutation.h"
-#include "../base/rng.h"
+#include "rng.h"
 
 enum { ROUNDS = 8 }; /* small ranges have halves of few bits, which need more rounds to mix than large ones */
 

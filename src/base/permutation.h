@@ -1,6 +1,6 @@
 /* A keyed permutation of [0, count), computed where it is asked for. */
-#ifndef BO_TEXT_PERMUTATION_H
-#define BO_TEXT_PERMUTATION_H
+#ifndef BO_BASE_PERMUTATION_H
+#define BO_BASE_PERMUTATION_H
 
 #include <stdint.h>
 

@@ -1,0 +1,147 @@
+/* Bochner: networks of any layers, described by a file, on arrays, images or graphs.
+ *
+ *     bo_examples *examples;
+ *     bo_examples_load(context, &(bo_examples_desc){.data = {.path = "train.csv", .target = "kind"}, .valid = 0.1}, NULL,
+ *                      &examples);
+ *     bo_network *network;
+ *     bo_network_create(context, &(bo_network_desc){.model = json, .examples = examples}, &network);
+ *     …                                                                  // bo_trainer_run of train.h
+ *     bo_network_predict(context, network, examples, BO_PART_VALID, out);
+ *     bo_network_save(context, network, "folder");
+ *
+ * docs/network.md has the format of a description. A network is immutable but for training, and may be shared by threads
+ * that each bring a context of their own. */
+#ifndef BOCHNER_NETWORK_H
+#define BOCHNER_NETWORK_H
+
+#include <bochner/data.h>
+#include <bochner/layers.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bo_network bo_network;
+
+/* ---- examples: what a network learns from and answers about --------------------------------------------------------- */
+
+typedef enum bo_part {
+    BO_PART_TRAIN = 0,
+    BO_PART_VALID = 1,
+    BO_PART_TEST = 2,
+    BO_PART_COUNT = 3,
+    BO_PART_ALL = 3 /* every row, in the file's order */
+} bo_part;
+BO_API const char *bo_part_name(bo_part part); /* "train", "valid", "test"; NULL: no such */
+BO_API bool bo_part_parse(const char *name, bo_part *out);
+
+typedef struct bo_examples_desc {
+    bo_data_desc data; /* a row an example: numbers of an array, pixels of an image, features of a node; and its target */
+    /* Rows are the nodes of a graph whose edges are in this file: two columns of node numbers from 0, `from` and `to`, each
+     * node seeing those that point to it. NULL: rows have nothing to do with each other. */
+    const char *edges;
+    bool undirected; /* every edge is there both ways */
+    bool self_loops; /* every node sees itself too */
+    /* Which part a row belongs to: a file with one column of "train", "valid", "test" or "none" (0, 1, 2, -1), a row a row;
+     * or fractions of the rows, chosen by `seed`. NULL and 0: every row is in every part. */
+    const char *split;
+    double valid, test;
+    uint64_t seed;
+} bo_examples_desc;
+
+/* Read-only to callers. Rows `order[begin[p]]` to `order[begin[p + 1] - 1]` are those of part p, ascending. */
+typedef struct bo_examples {
+    size_t rows, dim, targets;
+    size_t classes;          /* 0: regression, or no targets */
+    const float *x;          /* rows x dim, as in the file */
+    const double *y;         /* rows x targets, for classes the number of the class (negative: none); NULL: no targets */
+    const bo_schema *schema; /* NULL: made from arrays */
+    size_t edges;
+    const int32_t *first;      /* of a graph: node i sees neighbours[first[i]] … neighbours[first[i + 1] - 1]; else NULL */
+    const int32_t *neighbours; /* edges of them */
+    size_t *order;             /* NULL: every row is in every part */
+    size_t begin[BO_PART_COUNT + 1];
+    bo_data *data;     /* owns x, y and schema where they came from a file */
+    int32_t *adjacent; /* owns first and neighbours */
+} bo_examples;
+
+/* `network` NULL: columns and classes are found in the file; else they are read as the network has them. Edges that are not
+ * whole, negative or past the last node are BO_FORMAT, with their line. */
+BO_API bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
+                                  bo_examples **out);
+/* Of arrays that stay where they are: rows, dim, targets, classes, x, y; edges, first and neighbours are checked. */
+BO_API bo_status bo_examples_create(bo_context *context, const bo_examples *arrays, bo_examples **out);
+/* Parts by chance, of rows that have a target: so many valid, so many test, the others train. */
+BO_API bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test,
+                                   uint64_t seed);
+BO_API size_t bo_examples_count(const bo_examples *examples, bo_part part);
+BO_API size_t bo_examples_row(const bo_examples *examples, bo_part part, size_t index);
+BO_API void bo_examples_destroy(bo_examples *examples); /* NULL is fine */
+
+/* ---- networks --------------------------------------------------------------------------------------------------------- */
+
+typedef struct bo_network_desc {
+    const char *model;           /* the description: JSON text */
+    const char *where;           /* what messages call it; NULL: "model" */
+    const bo_examples *examples; /* what the description leaves open: width of the input, classes, standardisation */
+    double width_multiplier;     /* of every hidden width; 0: 1 */
+    uint64_t seed;               /* of weights and frequencies */
+} bo_network_desc;
+
+/* Random weights. What is wrong with a description is BO_FORMAT, naming the layer. */
+BO_API bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo_network **out);
+BO_API void bo_network_destroy(bo_network *network); /* NULL is fine */
+/* A folder with network.json and model.safetensors. */
+BO_API bo_status bo_network_load(bo_context *context, const char *folder, bo_network **out);
+BO_API bo_status bo_network_save(bo_context *context, const bo_network *network, const char *folder);
+
+typedef enum bo_network_input {
+    BO_NETWORK_ARRAY = 0,
+    BO_NETWORK_SEQUENCE = 1, /* length x channels */
+    BO_NETWORK_IMAGE = 2,    /* height x width x channels */
+    BO_NETWORK_GRAPH = 3,    /* nodes with features */
+    BO_NETWORK_INPUT_COUNT = 4
+} bo_network_input;
+BO_API const char *bo_network_input_name(bo_network_input kind); /* "array", "sequence", "image", "graph" */
+BO_API bool bo_network_input_parse(const char *name, bo_network_input *out);
+
+typedef struct bo_network_info {
+    bo_network_input input;
+    size_t dim;          /* numbers of an example */
+    size_t outputs;      /* numbers that bo_network_predict gives for one */
+    size_t classes;      /* 0: none */
+    bool reconstructs;   /* the target is the input */
+    const char *loss;    /* "cross-entropy", "mse", … */
+    uint64_t parameters; /* trained numbers */
+    size_t layers;
+    double width_multiplier;
+    const bo_schema *schema; /* NULL: of no file */
+} bo_network_info;
+BO_API bo_network_info bo_network_describe(const bo_network *network);
+/* Layers in the order in which they are computed. */
+typedef struct bo_layer_info {
+    const char *name, *type;
+    char shape[64];   /* what comes out for one example: "14 x 14 x 32" */
+    uint64_t weights; /* numbers, trained or not */
+} bo_layer_info;
+BO_API bo_layer_info bo_network_layer(const bo_network *network, size_t index);
+
+/* Of every row of a part, in its order: probabilities of classes, or numbers in the unit of the targets (of the inputs, where
+ * they are the target); count x outputs. In blocks; the same bits for any number of threads. */
+BO_API bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples,
+                                    bo_part part, float *out);
+
+typedef struct bo_network_evaluation {
+    double loss;       /* mean over the examples, of the loss that was trained */
+    double accuracy;   /* NAN: no classes */
+    double rmse;       /* in the unit of the targets; NAN: classes */
+    uint64_t examples; /* that have a target */
+    double seconds;
+} bo_network_evaluation;
+BO_API bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
+                                     bo_part part, bo_network_evaluation *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
