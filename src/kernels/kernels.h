@@ -51,6 +51,20 @@ typedef struct bo_adamw_step {
     float scale, keep, rate, beta1, rest1, beta2, rest2, correction, epsilon;
 } bo_adamw_step;
 
+/* A line of bytes with scales: n of them, filled up to a multiple of 4, then a float for each group of BO_S8_GROUP: number i
+ * is q[i] times the scale of its group. */
+enum { BO_S8_GROUP = 64 };
+
+static inline size_t bo_s8_line(size_t n) /* its bytes */
+{
+    return (n + 3) / 4 * 4 + (n + BO_S8_GROUP - 1) / BO_S8_GROUP * sizeof(float);
+}
+
+static inline const float *bo_s8_scales(const int8_t *line, size_t n) /* lines begin at multiples of 4 */
+{
+    return (const float *)(const void *)(line + (n + 3) / 4 * 4);
+}
+
 enum { BO_GATED_ROWS = 16 }; /* tokens whose gates are multiplied out pair by pair (gated_gradients) */
 
 typedef struct bo_micro_f64 {
@@ -135,6 +149,16 @@ typedef struct bo_kernels {
      * out + r * ldo: few rows against a matrix that is read once. A sum's order depends on n alone. */
     void (*dots)(size_t lines, size_t rows, size_t n, const float *w, size_t ldw, const float *x, size_t ldx,
                  float *out, size_t ldo);
+    /* y[i] = x[i] rounded to bfloat16, the upper half of a float: to the nearest, ties to even; NaN stays NaN */
+    void (*round_bf16)(size_t n, const float *x, uint16_t *y);
+    void (*widen_bf16)(size_t n, const uint16_t *x, float *y);
+    /* y[i] = scale * q[i] */
+    void (*widen_s8)(size_t n, float scale, const int8_t *q, float *y);
+    /* dots with w in bfloat16, and with lines of bytes and their scales (BO_S8_GROUP); ldw counts elements of w */
+    void (*dots_bf16)(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
+                      float *out, size_t ldo);
+    void (*dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const float *x, size_t ldx,
+                    float *out, size_t ldo);
     /* y[i] = exp(x[i] + shift) for what is at most 0 (a little more does no harm): |error| <= 2e-7, 0 below -87.3 and for
      * -INFINITY. Faster than exp_shift, whose error is relative; what counts here is compared with exp(0). */
     void (*exp_below)(size_t n, const float *x, float shift, float *y);

@@ -144,6 +144,30 @@ static inline void v_store_bytes_part(int8_t *p, size_t n, v x)
     memcpy(p, bytes, n);
 }
 
+static inline v v_load_s8(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+
+/* bfloat16 is the upper half of a float. */
+static inline v v_load_bf16(const uint16_t *p)
+{
+    vi halves = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(halves, 16));
+}
+
+/* To the nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
+static inline void v_store_bf16(uint16_t *p, v x)
+{
+    vi bits = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    vi rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    vi quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    rounded = _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+    rounded = _mm256_srli_epi32(rounded, 16);
+    __m128i halves = _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
+    _mm_storeu_si128((__m128i *)p, halves);
+}
+
 /* Some lane is larger than limit in magnitude, or NaN. */
 static inline bool v_any_beyond(v x, float limit)
 {

@@ -50,5 +50,10 @@ const bo_kernels bo_kernels_avx2 = {
     .random = bo_avx2_random,
     .curve = bo_avx2_curve,
     .curve_slope = bo_avx2_curve_slope,
+    .round_bf16 = bo_avx2_round_bf16,
+    .widen_bf16 = bo_avx2_widen_bf16,
+    .widen_s8 = bo_avx2_widen_s8,
+    .dots_bf16 = bo_avx2_dots_bf16,
+    .dots_s8 = bo_avx2_dots_s8,
 };
 #endif

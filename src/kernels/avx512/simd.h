@@ -133,6 +133,28 @@ static inline void v_store_bytes_part(int8_t *p, size_t n, v x)
     _mm_mask_storeu_epi8(p, (__mmask16)((1u << n) - 1), v_to_bytes(x));
 }
 
+static inline v v_load_s8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+/* bfloat16 is the upper half of a float. */
+static inline v v_load_bf16(const uint16_t *p)
+{
+    __m256i halves = _mm256_loadu_si256((const __m256i *)p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+/* To the nearest, ties to even, by a carry out of the lower half; NaN stays NaN. */
+static inline void v_store_bf16(uint16_t *p, v x)
+{
+    vi bits = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    vi rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    vi quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+    rounded = _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), quiet);
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+
 /* Some lane is larger than limit in magnitude, or NaN. */
 static inline bool v_any_beyond(v x, float limit)
 {

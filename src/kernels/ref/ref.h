@@ -71,5 +71,12 @@ void bo_ref_adamw(size_t n, const bo_adamw_step *step, const float *g, float *m,
 void bo_ref_random(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
 void bo_ref_curve(bo_curve curve, size_t n, const float *x, float *y);
 void bo_ref_curve_slope(bo_curve curve, size_t n, const float *x, float *y);
+void bo_ref_round_bf16(size_t n, const float *x, uint16_t *y);
+void bo_ref_widen_bf16(size_t n, const uint16_t *x, float *y);
+void bo_ref_widen_s8(size_t n, float scale, const int8_t *q, float *y);
+void bo_ref_dots_bf16(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
+                      float *out, size_t ldo);
+void bo_ref_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const float *x, size_t ldx,
+                    float *out, size_t ldo);
 
 #endif

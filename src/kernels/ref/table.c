@@ -49,4 +49,9 @@ const bo_kernels bo_kernels_ref = {
     .random = bo_ref_random,
     .curve = bo_ref_curve,
     .curve_slope = bo_ref_curve_slope,
+    .round_bf16 = bo_ref_round_bf16,
+    .widen_bf16 = bo_ref_widen_bf16,
+    .widen_s8 = bo_ref_widen_s8,
+    .dots_bf16 = bo_ref_dots_bf16,
+    .dots_s8 = bo_ref_dots_s8,
 };

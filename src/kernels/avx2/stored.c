@@ -1,0 +1,7 @@
+/* The stored numbers of src/kernels/simd/ in this instruction set. */
+#if defined(__x86_64__)
+#include <string.h>
+#include "simd.h"
+#include "avx2.h"
+#include "../simd/stored_body.h"
+#endif

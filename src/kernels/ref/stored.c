@@ -1,0 +1,62 @@
+/* Numbers kept in fewer bits than float32, in plain C. */
+#include <string.h>
+#include "ref.h"
+
+void bo_ref_round_bf16(size_t n, const float *x, uint16_t *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40u;
+        y[i] = (uint16_t)(x[i] != x[i] ? quiet : rounded);
+    }
+}
+
+static float bf16(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+void bo_ref_widen_bf16(size_t n, const uint16_t *x, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = bf16(x[i]);
+}
+
+void bo_ref_widen_s8(size_t n, float scale, const int8_t *q, float *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = scale * (float)q[i];
+}
+
+void bo_ref_dots_bf16(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
+                      float *out, size_t ldo)
+{
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t j = 0; j < lines; j++) {
+            float sum = 0;
+            for (size_t i = 0; i < n; i++) sum += bf16(w[j * ldw + i]) * x[r * ldx + i];
+            out[r * ldo + j] = sum;
+        }
+    }
+}
+
+void bo_ref_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const float *x, size_t ldx,
+                    float *out, size_t ldo)
+{
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t j = 0; j < lines; j++) {
+            const int8_t *line = w + j * ldw;
+            const float *scale = bo_s8_scales(line, n);
+            float total = 0;
+            for (size_t i = 0; i < n; scale++) {
+                float sum = 0;
+                size_t end = n - i < BO_S8_GROUP ? n : i + BO_S8_GROUP;
+                for (; i < end; i++) sum += (float)line[i] * x[r * ldx + i];
+                total += *scale * sum;
+            }
+            out[r * ldo + j] = total;
+        }
+    }
+}

@@ -1,0 +1,117 @@
+/* Numbers kept in fewer bits than float32, in the vector vocabulary of the includer. */
+
+/* The first n < LANES numbers; the others are read as zero. */
+static inline v load_bf16_part(const uint16_t *p, size_t n)
+{
+    uint16_t copy[LANES] = {0};
+    memcpy(copy, p, n * sizeof *p);
+    return v_load_bf16(copy);
+}
+
+static inline v load_s8_part(const int8_t *p, size_t n)
+{
+    int8_t copy[LANES] = {0};
+    memcpy(copy, p, n);
+    return v_load_s8(copy);
+}
+
+void ISA(round_bf16)(size_t n, const float *x, uint16_t *y)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store_bf16(y + i, v_load(x + i));
+    if (i < n) {
+        uint16_t rest[LANES];
+        v_store_bf16(rest, v_load_part(x + i, n - i));
+        memcpy(y + i, rest, (n - i) * sizeof *y);
+    }
+}
+
+void ISA(widen_bf16)(size_t n, const uint16_t *x, float *y)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store(y + i, v_load_bf16(x + i));
+    if (i < n) v_store_part(y + i, n - i, load_bf16_part(x + i, n - i));
+}
+
+void ISA(widen_s8)(size_t n, float scale, const int8_t *q, float *y)
+{
+    v factor = v_set(scale);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) v_store(y + i, v_mul(factor, v_load_s8(q + i)));
+    if (i < n) v_store_part(y + i, n - i, v_mul(factor, load_s8_part(q + i, n - i)));
+}
+
+/* ---- few rows with a matrix from memory: as dots_body.h, line after line --------------------------------------------- */
+
+enum { STORED_SUMS = 4 }; /* of a product at once: as many as hide the latency of one */
+
+static inline __attribute__((always_inline)) void bf16_line(size_t rows, size_t n, const uint16_t *w, const float *x,
+                                                            size_t ldx, float *out, size_t ldo)
+{
+    v sum[2][STORED_SUMS];
+    for (size_t r = 0; r < rows; r++)
+        for (size_t s = 0; s < STORED_SUMS; s++) sum[r][s] = v_set(0.0f);
+    size_t i = 0;
+    for (; i + STORED_SUMS * LANES <= n; i += STORED_SUMS * LANES) {
+        for (size_t s = 0; s < STORED_SUMS; s++) {
+            v line = v_load_bf16(w + i + s * LANES);
+            for (size_t r = 0; r < rows; r++) sum[r][s] = v_fma(line, v_load(x + r * ldx + i + s * LANES), sum[r][s]);
+        }
+    }
+    for (; i + LANES <= n; i += LANES) {
+        v line = v_load_bf16(w + i);
+        for (size_t r = 0; r < rows; r++) sum[r][0] = v_fma(line, v_load(x + r * ldx + i), sum[r][0]);
+    }
+    if (i < n) {
+        v line = load_bf16_part(w + i, n - i);
+        for (size_t r = 0; r < rows; r++) sum[r][1] = v_fma(line, v_load_part(x + r * ldx + i, n - i), sum[r][1]);
+    }
+    for (size_t r = 0; r < rows; r++)
+        out[r * ldo] = v_sum(v_add(v_add(sum[r][0], sum[r][1]), v_add(sum[r][2], sum[r][3])));
+}
+
+void ISA(dots_bf16)(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
+                    float *out, size_t ldo)
+{
+    for (size_t j = 0; j < lines; j++) {
+        size_t r = 0;
+        for (; r + 2 <= rows; r += 2) bf16_line(2, n, w + j * ldw, x + r * ldx, ldx, out + r * ldo + j, ldo);
+        if (r < rows) bf16_line(1, n, w + j * ldw, x + r * ldx, ldx, out + r * ldo + j, ldo);
+    }
+}
+
+/* A group's products are summed before they are scaled; sums of neighbouring groups are independent. */
+static inline __attribute__((always_inline)) void s8_line(size_t rows, size_t n, const int8_t *w, const float *x,
+                                                          size_t ldx, float *out, size_t ldo)
+{
+    const float *scale = bo_s8_scales(w, n);
+    v total[2] = {v_set(0.0f), v_set(0.0f)};
+    size_t i = 0;
+    for (; i + BO_S8_GROUP <= n; i += BO_S8_GROUP, scale++) {
+        v sum[2] = {v_set(0.0f), v_set(0.0f)}, factor = v_set(*scale);
+        for (size_t s = 0; s < BO_S8_GROUP; s += LANES) {
+            v line = v_load_s8(w + i + s);
+            for (size_t r = 0; r < rows; r++) sum[r] = v_fma(line, v_load(x + r * ldx + i + s), sum[r]);
+        }
+        for (size_t r = 0; r < rows; r++) total[r] = v_fma(factor, sum[r], total[r]);
+    }
+    for (; i + LANES <= n; i += LANES) {
+        v line = v_mul(v_set(*scale), v_load_s8(w + i));
+        for (size_t r = 0; r < rows; r++) total[r] = v_fma(line, v_load(x + r * ldx + i), total[r]);
+    }
+    if (i < n) {
+        v line = v_mul(v_set(*scale), load_s8_part(w + i, n - i));
+        for (size_t r = 0; r < rows; r++) total[r] = v_fma(line, v_load_part(x + r * ldx + i, n - i), total[r]);
+    }
+    for (size_t r = 0; r < rows; r++) out[r * ldo] = v_sum(total[r]);
+}
+
+void ISA(dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const float *x, size_t ldx,
+                  float *out, size_t ldo)
+{
+    for (size_t j = 0; j < lines; j++) {
+        size_t r = 0;
+        for (; r + 2 <= rows; r += 2) s8_line(2, n, w + j * ldw, x + r * ldx, ldx, out + r * ldo + j, ldo);
+        if (r < rows) s8_line(1, n, w + j * ldw, x + r * ldx, ldx, out + r * ldo + j, ldo);
+    }
+}
