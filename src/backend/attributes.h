@@ -124,17 +124,20 @@ typedef struct bo_mix_attributes {
     bool causal;  /* entries above the diagonal do not count, and have no gradient */
 } bo_mix_attributes;
 
-/* x_t = A x_(t-1) + B u_t, y_t = C x_t + D u_t for each channel by itself. Channel c's parameters are row c of the inputs
- * after x; Δ = exp(log_step). The state transition is A = exp(Δ · continuous) where that is diagonal:
- *   DIAGONAL      log_step (c x 1), a (c x N; a_n = -softplus(a) on the axis), w (c x N; angle), B, C (c x 2N: complex pairs,
- *                 of which the real part is taken), D (c x 1)
- *   CLOSED        A = s I + P Pᵀ, whose powers stay of that form
- *   LOW_RANK      A = diagonal + P Qᵀ
- * The owner of src/backend/cpu/ssm.c states the inputs of each exactly, here. */
+/* For each channel of x by itself s_t = A s_(t-1) + B u_t, y_t = Re(C s_t) + D u_t, that is u convolved with the kernel
+ * (D + CB, CAB, CA²B, …). Channel c's parameters are row c of the inputs after x; Δ = exp(log_step); complex numbers are pairs.
+ *   DIAGONAL   log_step (c x 1), a, w (c x N), C (c x 2N), D (c x 1)
+ *              A = exp(Δ λ), λ = -softplus(a) + i w; B = (A - 1) / λ, held between tokens (S4D, 2206.11893; only the product of
+ *              B and C counts, so that a learned B would say nothing new)
+ *   CLOSED     log_step, P (c x N r), B, C (c x N), D; all real
+ *              A = σ I + P̂ P̂ᵀ, σ = exp(-Δ), P̂ = √(1 - σ) P / √(1 + |P|²): σ <= eig A < 1. Input enters as (1 - σ) B
+ *   LOW_RANK   log_step, a, w, P, Q (c x 2 N r; r pairs a state), C, D
+ *              A = Λ + P̂ Q̂ᵀ with Λ = exp(Δ λ) and B as DIAGONAL, P̂ = E P / √(1 + |P|²), Q̂ likewise, E = √(1 - |Λ|): for any x, v
+ *              |x* A v| <= Σ |Λ_n x_n v_n| + |E x| |E v| <= |x| |v|, so that |A| < 1 */
 typedef enum bo_ssm_form {
     BO_SSM_AUTO = 0,        /* the faster one */
-    BO_SSM_RECURRENT = 1,   /* token by token; what decoding does */
-    BO_SSM_CONVOLUTION = 2, /* with the kernel CB, CAB, CA²B, …, by FFT */
+    BO_SSM_RECURRENT = 1,   /* token by token; what every pass with states does */
+    BO_SSM_CONVOLUTION = 2, /* with the kernel, by FFT; sequences longer than sequences.tokens: token by token */
     BO_SSM_FORM_COUNT = 3
 } bo_ssm_form;
 typedef struct bo_ssm_attributes {

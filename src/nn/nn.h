@@ -95,4 +95,22 @@ typedef struct bo_mlp_layer {
 /* Added to `residual`; no MLP: the residual itself. */
 bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
 
+/* State-space mixer (S4D, 2206.11893; the gate as in 2312.00752): y = SSM(conv(x W_u)) ∘ silu(x W_g), projected and added to
+ * `residual`. `prefix`.in_proj, .gate_proj, .out_proj, .conv where there is a kernel, and the systems' parameters: .log_step,
+ * .a, .w, .b, .c, .d, .p, .q as the kind has them (attributes.h). */
+typedef struct bo_ssm_layer {
+    bo_ssm kind;
+    bo_ssm_form form;
+    size_t channels;               /* a system each */
+    size_t size;                   /* numbers of a system's state; 0: 16 */
+    size_t rank;                   /* of CLOSED and LOW_RANK; 0: 1 */
+    size_t kernel;                 /* tokens of a causal depthwise convolution before the systems; 0: none */
+    bool bias;                     /* of the projections */
+    double dropout;                /* of the output */
+    size_t layer;                  /* numbers states and dropout */
+    size_t tokens, most_sequences; /* see bo_sequences */
+} bo_ssm_layer;
+bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_ssm_layer *desc);
+size_t bo_nn_ssm_state_bytes(const bo_ssm_layer *desc); /* of a sequence */
+
 #endif
