@@ -1,5 +1,6 @@
 /* Applying a map: blocks of rows (block.c) as tasks. */
 #include <string.h>
+#include "block.h"
 #include "internal.h"
 
 /* ---- float: the fast path -------------------------------------------------------------------------------------- */

@@ -24,4 +24,11 @@ void bo_features_block(const bo_features *features, size_t rows, const float *x,
 void bo_features_block_backward(const bo_features *features, size_t rows, const float *x, size_t ldx, const float *z,
                                 size_t ldz, const float *dz, size_t lddz, float *dx, size_t lddx, void *scratch);
 
+/* φ itself, which overflows where log scales would be large: log_scale is NULL. Else as bo_features_block; for maps that are
+ * not scaled it must be NULL. bo_features_block_backward serves either. */
+void bo_features_forward(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
+                         float *log_scale, void *scratch);
+/* Bytes of scratch for that alone. */
+size_t bo_features_forward_bytes(const bo_features *features, size_t rows);
+
 #endif

@@ -274,12 +274,6 @@ bo_status bo_features_select(bo_context *context, bo_features *features, const f
 bo_status bo_features_dense_f32(bo_context *context, const bo_features *features, float *w);
 bo_status bo_features_dense_f64(bo_context *context, const bo_features *features, double *w);
 
-/* Bytes of scratch for bo_features_forward on up to `rows` rows. */
-size_t bo_features_forward_bytes(const bo_features *features, size_t rows);
-/* bo_features_block, or φ itself where log_scale is NULL; for functions without log scales it must be. */
-void bo_features_forward(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
-                         float *log_scale, void *scratch);
-
 /* bo_features_draw, then R w₀; proposal NULL: w₀. */
 bo_status bo_proposal_draw(bo_context *context, bo_features *features, const float *proposal);
 /* A copy of R, and room for the weights. */

@@ -319,6 +319,8 @@ static inline void plain_shape_linear(plain_op *op)
     for (size_t i = 0; i < op->outputs; i++) op->out[i].rows = op->in[0].rows, op->out[i].columns = op->in[1 + i].rows;
 }
 
+#include "oracle_degree.h"
+
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 typedef void (*plain_forward_fn)(plain_op *op);
@@ -342,6 +344,10 @@ static inline const plain_known *plain_known_of(bo_op_kind kind)
         [BO_OP_ADD] = {plain_add},
         [BO_OP_CROSS_ENTROPY] = {plain_cross_entropy, plain_shape_cross_entropy},
         [BO_OP_LOSS] = {plain_loss, plain_shape_loss},
+        [BO_OP_SCALE] = {plain_scale},
+        [BO_OP_PRODUCT] = {plain_product},
+        [BO_OP_FEATURES] = {plain_features, plain_shape_features},
+        [BO_OP_QUADRATIC] = {plain_quadratic, plain_shape_quadratic},
     };
     return &all[kind];
 }

@@ -37,6 +37,10 @@ static const bo_op *const ops[BO_OP_COUNT] = {
     [BO_OP_UNARY] = &bo_cpu_unary,   [BO_OP_GLU] = &bo_cpu_glu,
     [BO_OP_ADD] = &bo_cpu_add,       [BO_OP_LOSS] = &bo_cpu_loss,
     [BO_OP_LINEAR] = &bo_cpu_linear, [BO_OP_CROSS_ENTROPY] = &bo_cpu_cross_entropy,
+    [BO_OP_SCALE] = &bo_cpu_scale,
+    [BO_OP_PRODUCT] = &bo_cpu_product,
+    [BO_OP_FEATURES] = &bo_cpu_features,
+    [BO_OP_QUADRATIC] = &bo_cpu_quadratic,
 };
 
 static const bo_backend cpu = {

@@ -1,0 +1,88 @@
+/* y = Π f_i(a_i), f_i the identity or |·|^p: da_i = dy ∘ f_i'(a_i) ∘ Π_{j≠i} f_j(a_j), with f' = p f / a. Powers are
+ * exp(p log|a|). */
+#include "cpu.h"
+#include <string.h>
+#include "activate.h"
+#include "../shapes.h"
+
+enum { MOST = sizeof((bo_product_attributes *)0)->powers / sizeof(double) };
+
+/* The power of factor i; 0: it is a itself. */
+static float power_of(const bo_op_call *call, size_t i)
+{
+    double power = ((const bo_product_attributes *)call->attributes)->powers[i];
+    return power == 1 ? 0 : (float)power;
+}
+
+/* A strip of f_i: the input as it is, or its powers in `room`. */
+static const float *factor(const bo_block *block, size_t i, size_t first, size_t count, float *room)
+{
+    const float *a = (const float *)block->call->in[i].data + first;
+    float power = power_of(block->call, i);
+    if (power == 0) return a;
+    block->kernels->log_size(count, power, a, room);
+    block->kernels->exp_shift(count, room, 0, room);
+    return room;
+}
+
+static void forward_block(const bo_block *block)
+{
+    size_t factors = block->call->inputs;
+    float *y = block->call->out[0].data, room[BO_STRIP];
+    for (size_t i = block->first; i < block->end; i += BO_STRIP) {
+        size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
+        memcpy(y + i, factor(block, 0, i, count, room), count * sizeof *y);
+        for (size_t k = 1; k < factors; k++)
+            block->kernels->product(count, y + i, factor(block, k, i, count, room), false, y + i);
+    }
+}
+
+/* da of one factor, from a strip of all of them. */
+static void backward_factor(const bo_block *block, size_t k, size_t first, size_t count, const float *const *factors)
+{
+    const bo_op_call *call = block->call;
+    const float *a = (const float *)call->in[k].data + first, *dy = (const float *)call->dout[0] + first;
+    float *da = (float *)call->din[k] + first, power = power_of(call, k), slope[BO_STRIP];
+    memcpy(slope, dy, count * sizeof *slope);
+    for (size_t j = 0; j < call->inputs; j++)
+        if (j != k) block->kernels->product(count, slope, factors[j], false, slope);
+    for (size_t i = 0; power != 0 && i < count; i++)
+        slope[i] *= factors[k][i] == 0 ? 0 : power * (factors[k][i] / a[i]);
+    for (size_t i = 0; i < count; i++) bo_put(&da[i], call->add[k], slope[i]);
+}
+
+static void backward_block(const bo_block *block)
+{
+    const bo_op_call *call = block->call;
+    float room[MOST][BO_STRIP];
+    const float *factors[MOST];
+    for (size_t i = block->first; i < block->end; i += BO_STRIP) {
+        size_t count = block->end - i < BO_STRIP ? block->end - i : BO_STRIP;
+        for (size_t k = 0; k < call->inputs; k++) factors[k] = factor(block, k, i, count, room[k]);
+        for (size_t k = 0; k < call->inputs; k++)
+            if (call->din[k]) backward_factor(block, k, i, count, factors);
+    }
+}
+
+static bo_status forward(bo_context *context, const bo_op_call *call)
+{
+    bo_blocks(context, call, bo_operand_floats(&call->out[0]), BO_BLOCK_FLOATS, forward_block);
+    return BO_OK;
+}
+
+static bo_status backward(bo_context *context, const bo_op_call *call)
+{
+    if (bo_backward_is_zero(call)) return BO_OK;
+    bo_blocks(context, call, bo_operand_floats(&call->out[0]), BO_BLOCK_FLOATS, backward_block);
+    return BO_OK;
+}
+
+const bo_op bo_cpu_product = {
+    .name = "product",
+    .attributes = sizeof(bo_product_attributes),
+    .reads_inputs = (1 << MOST) - 1,
+    .shape = bo_shape_product,
+    .sizes = bo_sizes_none,
+    .forward = forward,
+    .backward = backward,
+};
