@@ -65,10 +65,25 @@ static progress_of_run find_run(const char *folder)
 
 /* ---- in words, and as JSON -------------------------------------------------------------------------------- */
 
+static void print_mixer(const bo_model_desc *d)
+{
+    const bo_attention_desc *a = &d->attention;
+    if (d->mixer != BO_MIXER_ATTENTION) {
+        printf("%-12s%s", "Mixer", bo_mixer_name(d->mixer));
+        if (d->mixer == BO_MIXER_SSM) printf(" %s, state %s", bo_ssm_name(d->ssm), cli_count(d->state_size).s);
+        if (d->state_rank) printf(", rank %s", cli_count(d->state_rank).s);
+        if (d->kernel) printf(", kernel %s", cli_count(d->kernel).s);
+        return;
+    }
+    printf("%-12s%s", "Attention", bo_attention_name(a->kind));
+    if (a->gate != BO_GATE_NONE) printf(", %s gate", bo_gate_name(a->gate));
+    if (a->features.features) printf(", %s features", cli_count(a->features.features).s);
+    if (a->window) printf(", window %s", cli_count(a->window).s);
+}
+
 static void print(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
-    const bo_attention_desc *a = &d->attention;
     const progress_of_run *run = &r->run;
     printf("%s: a language model of %s parameters (%s)\n", r->folder,
            cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
@@ -78,10 +93,7 @@ static void print(const model_report *r)
     if (d->mlp != BO_MLP_NONE) printf(" of %s", cli_count(d->hidden).s);
     printf("; norm %s, positions %s%s\n", bo_norm_name(d->norm), bo_positions_name(d->positions),
            d->untied ? "; output of its own" : "");
-    printf("%-12s%s", "Attention", bo_attention_name(a->kind));
-    if (a->gate != BO_GATE_NONE) printf(", %s gate", bo_gate_name(a->gate));
-    if (a->features.features) printf(", %s features", cli_count(a->features.features).s);
-    if (a->window) printf(", window %s", cli_count(a->window).s);
+    print_mixer(d);
     printf("\n%-12s%s tokens; state of a sequence of that length %s\n", "Context", cli_count(d->context).s,
            cli_bytes((double)r->state_bytes).s);
     if (!r->tokenizer)
@@ -98,10 +110,24 @@ static void print(const model_report *r)
     putchar('\n');
 }
 
+static void json_mixer(cli_json *json, const bo_model_desc *d)
+{
+    const bo_attention_desc *a = &d->attention;
+    const bool attends = d->mixer == BO_MIXER_ATTENTION, ssm = d->mixer == BO_MIXER_SSM;
+    cli_json_text(json, "mixer", bo_mixer_name(d->mixer));
+    cli_json_text(json, "attention", attends ? bo_attention_name(a->kind) : NULL);
+    cli_json_text(json, "gate", attends ? bo_gate_name(a->gate) : NULL);
+    cli_json_count(json, "features", a->features.features);
+    cli_json_count(json, "window", a->window);
+    cli_json_text(json, "ssm", ssm ? bo_ssm_name(d->ssm) : NULL);
+    cli_json_count(json, "state_size", d->state_size);
+    cli_json_count(json, "state_rank", d->state_rank);
+    cli_json_count(json, "kernel", d->kernel);
+}
+
 static void print_json(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
-    const bo_attention_desc *a = &d->attention;
     const char *words = !r->tokenizer ? NULL : bo_tokenizer_is_bytes(r->tokenizer) ? "bytes" : "bpe";
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
@@ -119,10 +145,7 @@ static void print_json(const model_report *r)
     cli_json_text(&json, "norm", bo_norm_name(d->norm));
     cli_json_text(&json, "positions", bo_positions_name(d->positions));
     cli_json_flag(&json, "untied", d->untied);
-    cli_json_text(&json, "attention", bo_attention_name(a->kind));
-    cli_json_text(&json, "gate", bo_gate_name(a->gate));
-    cli_json_count(&json, "features", a->features.features);
-    cli_json_count(&json, "window", a->window);
+    json_mixer(&json, d);
     cli_json_count(&json, "context", d->context);
     cli_json_count(&json, "state_bytes", r->state_bytes);
     cli_json_text(&json, "tokenizer", words);

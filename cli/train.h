@@ -13,6 +13,8 @@ typedef struct cli_train_options {
     bool documents;
     int preset;
     size_t layers, width, heads, key_heads, hidden, context, vocab;
+    int mixer, ssm;
+    size_t state_size, state_rank, kernel;
     int mlp, norm, positions, query_norm, output_norm;
     bool untied, bias;
     double dropout, rope_base, sigma, gate_first, gate_last; /* 0: not given, but dropout */
@@ -31,7 +33,7 @@ typedef struct cli_train_options {
     size_t eval_every, eval_tokens, checkpoint_every, keep, patience;
 } cli_train_options;
 
-enum { CLI_TRAIN_OPTIONS = 96 };
+enum { CLI_TRAIN_OPTIONS = 128 };
 
 /* ---- options (train_options.c, train_words.c) --------------------------------------------------------------------------- */
 
@@ -51,6 +53,8 @@ cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words);
 void cli_train_forget(cli_train_words *words);
 /* Keeps the options in the folder, for --resume. */
 bool cli_train_keep(cli_session *session, const cli_train_words *words);
+/* The mixer is another than attention. */
+bool cli_train_other_mixer(const cli_train_options *options);
 /* With the kind that is meant where none is given. */
 cli_attention_options cli_train_attention(const cli_train_options *options);
 /* CLI_DONE, or CLI_WRONG_USE after saying what is wrong. */
@@ -83,8 +87,8 @@ bool cli_train_plan(cli_train_job *job);
 bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_report_fn */
 void cli_train_print(const cli_train_job *job);
 void cli_train_json(const cli_train_job *job);
-enum { CLI_ATTENTION_WORDS = 160 };
-const char *cli_train_attention_words(const bo_model_desc *desc, char out[CLI_ATTENTION_WORDS]);
+enum { CLI_MIXER_WORDS = 160 };
+const char *cli_train_mixer_words(const bo_model_desc *desc, char out[CLI_MIXER_WORDS]);
 int cli_train_plot(cli_train_job *job); /* train_plot.c */
 
 #endif

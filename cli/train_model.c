@@ -81,6 +81,24 @@ static void set_sizes(const cli_train_options *o, bo_model_desc *d)
     set(&d->hidden, o->hidden);
 }
 
+/* The one that is named, be it by its attention, in place of that of the model to begin with. */
+static void set_mixer(const cli_train_options *o, bo_model_desc *d)
+{
+    const int named = o->mixer < 0 && o->attention.kind >= 0 ? BO_MIXER_ATTENTION : o->mixer;
+    if (named >= 0 && (bo_mixer)named != d->mixer) {
+        const bo_model_desc none = {0};
+        d->mixer = (bo_mixer)named;
+        d->attention = none.attention;
+        d->positions = none.positions;
+        d->query_norm = d->output_norm = BO_CHOICE_AUTO;
+        d->state_size = d->state_rank = d->kernel = 0;
+    }
+    if (o->ssm >= 0) d->ssm = (bo_ssm)o->ssm;
+    set(&d->state_size, o->state_size);
+    set(&d->state_rank, o->state_rank);
+    set(&d->kernel, o->kernel);
+}
+
 static void set_choices(const cli_train_options *o, bo_model_desc *d)
 {
     if (o->mlp >= 0 && (bo_mlp)o->mlp != d->mlp) {
@@ -98,10 +116,11 @@ static void set_choices(const cli_train_options *o, bo_model_desc *d)
 }
 
 /* Frequencies are the model's to seed. */
-static void set_attention(const cli_train_options *o, bo_model_desc *d)
+static void set_attention(const cli_train_options *o, const bo_model *init, bo_model_desc *d)
 {
     const cli_attention_options attention = cli_train_attention(o);
-    if (o->init && o->attention.kind < 0) return;
+    if (d->mixer != BO_MIXER_ATTENTION) return;
+    if (init && bo_model_describe(init)->mixer == d->mixer && o->attention.kind < 0) return;
     d->attention = cli_attention_numbered(&attention, 0);
     if (o->gate >= 0) d->attention.gate = (bo_gate)o->gate;
     d->sigma = o->sigma;
@@ -127,8 +146,9 @@ static bo_model_desc describe(const cli_train_job *job)
     const size_t vocab = bo_tokenizer_vocab(job->tokenizer);
     if (!job->init || vocab > desc.vocab || !same_tokenizer(job)) desc.vocab = vocab;
     set_sizes(o, &desc);
+    set_mixer(o, &desc);
     set_choices(o, &desc);
-    set_attention(o, &desc);
+    set_attention(o, job->init, &desc);
     desc.seed = job->session->common.seed;
     return desc;
 }

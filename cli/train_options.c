@@ -18,6 +18,16 @@ static const char *mlp_choice(int index)
     return index < BO_MLP_COUNT ? bo_mlp_name((bo_mlp)index) : NULL;
 }
 
+static const char *mixer_choice(int index)
+{
+    return index < BO_MIXER_COUNT ? bo_mixer_name((bo_mixer)index) : NULL;
+}
+
+static const char *ssm_choice(int index)
+{
+    return index < BO_SSM_COUNT ? bo_ssm_name((bo_ssm)index) : NULL;
+}
+
 static const char *norm_choice(int index)
 {
     return index < BO_NORM_COUNT ? bo_norm_name((bo_norm)index) : NULL;
@@ -66,6 +76,8 @@ cli_train_options cli_train_defaults(void)
 {
     cli_train_options o = {.valid_fraction = 0.1,
                            .preset = -1,
+                           .mixer = -1,
+                           .ssm = -1,
                            .mlp = -1,
                            .norm = -1,
                            .positions = -1,
@@ -144,6 +156,14 @@ static size_t table_of_model(cli_train_options *o, cli_option *out)
         COUNT("key-heads", "N", "of keys and values, which divide the heads; as many unless given", &o->key_heads, 1,
               1 << 16),
         COUNT("context", "N", "tokens of a sequence", &o->context, 1, 1 << 30),
+        CHOICE("mixer", "KIND", "what lets tokens see each other; attention unless given", &o->mixer, mixer_choice),
+        CHOICE("ssm", "KIND", "of mixer ssm: how its states go on; diagonal unless given", &o->ssm, ssm_choice),
+        COUNT("state-size", "N", "of mixer ssm: numbers of a channel's state; 16 unless given", &o->state_size, 1,
+              1 << 16),
+        COUNT("state-rank", "R", "of --ssm closed and low-rank: columns of P; 1 unless given", &o->state_rank, 1,
+              1 << 16),
+        COUNT("kernel", "K", "tokens of a convolution: of mixer conv 64, of mixer ssm 4 unless given", &o->kernel, 1,
+              1 << 20),
         CHOICE("mlp", "KIND", "between the attentions; relu2 unless given", &o->mlp, mlp_choice),
         COUNT("hidden", "N", "width within it; 4 widths unless given (swiglu: 8/3)", &o->hidden, 1, 1 << 24),
         CHOICE("norm", "KIND", "rms unless given", &o->norm, norm_choice),
@@ -264,6 +284,11 @@ size_t cli_train_table(cli_train_options *o, cli_option out[CLI_TRAIN_OPTIONS])
     return count + table_of_results(o, out + count);
 }
 
+bool cli_train_other_mixer(const cli_train_options *o)
+{
+    return o->mixer >= 0 && o->mixer != BO_MIXER_ATTENTION;
+}
+
 cli_attention_options cli_train_attention(const cli_train_options *o)
 {
     cli_attention_options attention = o->attention;
@@ -286,20 +311,44 @@ static int check_outputs(const cli_train_words *words)
     return status;
 }
 
-/* A model to begin with has an attention, with all its options, unless another one is named. */
-static int check_attention(const cli_train_options *o)
+/* The first option of attention that is given, but for when frequencies are drawn; NULL: none is. */
+static const char *attention_option(const cli_train_options *o)
 {
     cli_train_options now = *o, before = cli_train_defaults();
     cli_option options[CLI_TRAIN_OPTIONS], others[CLI_TRAIN_OPTIONS];
-    const cli_attention_options attention = cli_train_attention(o);
-    if (!o->init || o->attention.kind >= 0) return cli_attention_check_layer(&attention);
     const size_t count = table_of_attention(&now, options);
     table_of_attention(&before, others);
     for (size_t i = 0; i < count; i++)
         if (cli_option_differs(&options[i], &others[i]) && options[i].value != &now.calibrate_every)
-            return cli_wrong_use("train", "--%s needs --attention KIND: the attention of --init is taken as it is",
-                                 options[i].name);
+            return options[i].name;
+    return NULL;
+}
+
+/* What belongs to one mixer is not given with another. */
+static int check_mixer(const cli_train_options *o)
+{
+    const bool ssm = o->mixer == BO_MIXER_SSM, convolves = ssm || o->mixer == BO_MIXER_CONV;
+    const char *of_ssm = o->ssm >= 0 ? "ssm" : o->state_size ? "state-size" : o->state_rank ? "state-rank" : NULL;
+    const char *of_attention = attention_option(o);
+    if (of_ssm && !ssm) return cli_wrong_use("train", "--%s is an option of --mixer ssm", of_ssm);
+    if (o->state_rank && o->ssm <= BO_SSM_DIAGONAL)
+        return cli_wrong_use("train", "--state-rank is an option of --ssm closed and --ssm low-rank");
+    if (o->kernel && !convolves) return cli_wrong_use("train", "--kernel is an option of --mixer conv and --mixer ssm");
+    if (cli_train_other_mixer(o) && of_attention)
+        return cli_wrong_use("train", "--%s is an option of --mixer attention, found --mixer %s", of_attention,
+                             mixer_choice(o->mixer));
     return CLI_DONE;
+}
+
+/* A model to begin with has an attention, with all its options, unless another one is named. */
+static int check_attention(const cli_train_options *o)
+{
+    const cli_attention_options attention = cli_train_attention(o);
+    const char *given = attention_option(o);
+    if (cli_train_other_mixer(o)) return CLI_DONE;
+    if (!o->init || o->attention.kind >= 0) return cli_attention_check_layer(&attention);
+    if (!given) return CLI_DONE;
+    return cli_wrong_use("train", "--%s needs --attention KIND: the attention of --init is taken as it is", given);
 }
 
 int cli_train_check(const cli_train_words *words)
@@ -317,6 +366,7 @@ int cli_train_check(const cli_train_words *words)
     if (o->freeze && !o->init && !o->resume) return cli_wrong_use("train", "--freeze needs the weights of --init DIR");
     if (o->clip == 0) return cli_wrong_use("train", "--clip: expected a norm above 0, or -1 for none, found 0");
     if (o->tokenizer && o->vocab) return cli_wrong_use("train", "give --tokenizer or --vocab, not both");
-    const int status = check_attention(o);
+    int status = check_mixer(o);
+    if (status == CLI_DONE) status = check_attention(o);
     return status == CLI_DONE ? check_outputs(words) : status;
 }

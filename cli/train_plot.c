@@ -79,11 +79,11 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
 int cli_train_plot(cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
-    char path[4096], title[320], words[CLI_ATTENTION_WORDS];
+    char path[4096], title[320], words[CLI_MIXER_WORDS];
     curve c = {.title = title};
     snprintf(path, sizeof path, "%s/metrics.jsonl", job->options->out);
-    snprintf(title, sizeof title, "%zu layers, width %zu, context %zu; attention %s", d->layers, d->width, d->context,
-             cli_train_attention_words(d, words));
+    snprintf(title, sizeof title, "%zu layers, width %zu, context %zu; %s", d->layers, d->width, d->context,
+             cli_train_mixer_words(d, words));
     read_curve(path, &c);
     const int status = cli_picture(job->session, job->options->plot, "", draw, &c);
     free(c.points);

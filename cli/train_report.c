@@ -23,23 +23,30 @@ static void say_text(const cli_train_job *job)
             bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
 }
 
-const char *cli_train_attention_words(const bo_model_desc *d, char out[CLI_ATTENTION_WORDS])
+/* "attention rfa, scalar gate, 128 features"; "mixer ssm low-rank, state 16", … */
+const char *cli_train_mixer_words(const bo_model_desc *d, char out[CLI_MIXER_WORDS])
 {
     const bo_attention_desc *a = &d->attention;
-    char gate[48] = "", features[48] = "";
+    char gate[48] = "", features[48] = "", ssm[48] = "", kernel[48] = "";
+    if (d->mixer != BO_MIXER_ATTENTION) {
+        if (d->mixer == BO_MIXER_SSM) snprintf(ssm, sizeof ssm, " %s, state %zu", bo_ssm_name(d->ssm), d->state_size);
+        if (d->kernel) snprintf(kernel, sizeof kernel, ", kernel %zu", d->kernel);
+        snprintf(out, CLI_MIXER_WORDS, "mixer %s%s%s", bo_mixer_name(d->mixer), ssm, kernel);
+        return out;
+    }
     if (a->gate != BO_GATE_NONE) snprintf(gate, sizeof gate, ", %s gate", bo_gate_name(a->gate));
     if (a->features.features) snprintf(features, sizeof features, ", %zu features", a->features.features);
-    snprintf(out, CLI_ATTENTION_WORDS, "%s%s%s", bo_attention_name(a->kind), gate, features);
+    snprintf(out, CLI_MIXER_WORDS, "attention %s%s%s", bo_attention_name(a->kind), gate, features);
     return out;
 }
 
 static void say_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
-    char words[CLI_ATTENTION_WORDS];
-    cli_say(job->session, "Model       %s parameters: %zu layer%s, width %zu, %zu head%s, context %s; attention %s",
+    char words[CLI_MIXER_WORDS];
+    cli_say(job->session, "Model       %s parameters: %zu layer%s, width %zu, %zu head%s, context %s; %s",
             cli_count((size_t)job->plan.parameters).s, d->layers, d->layers == 1 ? "" : "s", d->width, d->heads,
-            d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_train_attention_words(d, words));
+            d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_train_mixer_words(d, words));
 }
 
 /* Half the rate of large products, until the first steps are measured. */
