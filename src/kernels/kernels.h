@@ -66,6 +66,11 @@ static inline const float *bo_s8_scales(const int8_t *line, size_t n) /* lines b
 }
 
 enum { BO_GATED_ROWS = 16 }; /* tokens whose gates are multiplied out pair by pair (gated_gradients) */
+/* Pieces along the depth of a product: how many, and floats from one to the next in A and B. */
+typedef struct bo_runs {
+    size_t count, a, b;
+} bo_runs;
+
 
 typedef struct bo_micro_f64 {
     size_t mr, nr;
@@ -127,6 +132,11 @@ typedef struct bo_kernels {
                      size_t ldb, bool add, float *c, size_t ldc);
     /* C = keep C + A B: each sum begins with keep * C(i, j), else as multiply. */
     void (*renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
+    /* multiply over runs.count runs of k: element r k + p of a row of A lies at a[i * row + r * runs.a + p * column], row
+     * r k + p of B at b + r * runs.b + p * ldb. Still one sum an element, with the bits that multiply gives where the runs
+     * are brought together: patches of an image need not be. */
+    void (*multiply_runs)(size_t m, size_t n, bo_runs runs, size_t k, const float *a, size_t row, size_t column,
+                          const float *b, size_t ldb, bool add, float *c, size_t ldc);
                   float keep, float *c, size_t ldc);
     /* b[j * ldb + i] = a[i * lda + j] for i < rows, j < columns */
     void (*transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);

@@ -154,6 +154,37 @@ static void multiply_does_not_depend_on_its_tiles(void **state)
     free_operands(&o);
 }
 
+/* Runs, apart or overlapping as those of neighbouring patches are, give the bits of the product where they lie together. */
+static void runs_are_one_product(void **state)
+{
+    (void)state;
+    operands o = make_operands();
+    enum { K = 7, MOST = 5 };
+    const size_t sizes[][2] = {{1, 1}, {5, 17}, {6, 64}, {13, 150}, {28, 32}};
+    float *a = malloc(LARGEST * K * MOST * sizeof *a), *b = malloc(K * MOST * LDB * sizeof *b);
+    float *whole = malloc((LARGEST + 1) * LDC * sizeof *whole), *c = malloc((LARGEST + 1) * LDC * sizeof *c);
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t which = 0; which < 5 * 4 * (MOST + 1); which++) {
+            const size_t *size = sizes[which % 5], count = which / 20;
+            bool transposed = which / 5 & 1, add = which / 10 & 1;
+            size_t m = size[0], n = size[1], row = transposed ? 1 : LDA, column = transposed ? LDA : 1;
+            bo_runs runs = {count, 3 * column, 9 * LDB};
+            for (size_t p = 0; p < count * K; p++) {
+                size_t from = p / K * 3 + p % K;
+                for (size_t i = 0; i < m; i++) a[i * count * K + p] = o.a[i * row + from * column];
+                memcpy(b + p * LDB, o.b + (p / K * 9 + p % K) * LDB, LDB * sizeof *b);
+            }
+            prepare(&o, m, n, whole), prepare(&o, m, n, c);
+            table->multiply(m, n, count * K, a, count * K, 1, b, LDB, add, whole, LDC);
+            table->multiply_runs(m, n, runs, K, o.a, row, column, o.b, LDB, add, c, LDC);
+            assert_memory_equal(c, whole, (m + 1) * LDC * sizeof *c);
+        }
+    }
+    free(a), free(b), free(whole), free(c);
+    free_operands(&o);
+}
+
 /* ---- transpose ------------------------------------------------------------------------------------------- */
 
 static void transpose_turns_rows_into_columns(void **state)
@@ -409,6 +440,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(multiply_at_every_edge),
         cmocka_unit_test(multiply_does_not_depend_on_its_tiles),
+        cmocka_unit_test(runs_are_one_product),
         cmocka_unit_test(transpose_turns_rows_into_columns),
         cmocka_unit_test(max_and_scale),
         cmocka_unit_test(finite_finds_every_other_number),

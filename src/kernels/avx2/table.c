@@ -25,6 +25,7 @@ const bo_kernels bo_kernels_avx2 = {
     .hadamard = bo_avx2_hadamard,
     .multiply = bo_avx2_multiply,
     .transpose = bo_avx2_transpose,
+    .multiply_runs = bo_avx2_multiply_runs,
     .triangle = bo_avx2_triangle,
     .triangle_back = bo_avx2_triangle_back,
     .max = bo_avx2_max,

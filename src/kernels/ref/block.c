@@ -17,6 +17,14 @@ void bo_ref_multiply(size_t m, size_t n, size_t k, const float *a, size_t row, s
     }
 }
 
+void bo_ref_multiply_runs(size_t m, size_t n, bo_runs runs, size_t k, const float *a, size_t row, size_t column,
+                          const float *b, size_t ldb, bool add, float *c, size_t ldc)
+{
+    if (!runs.count) bo_ref_multiply(m, n, 0, a, row, column, b, ldb, add, c, ldc);
+    for (size_t r = 0; r < runs.count; r++)
+        bo_ref_multiply(m, n, k, a + r * runs.a, row, column, b + r * runs.b, ldb, add || r > 0, c, ldc);
+}
+
 void bo_ref_renew(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                   float keep, float *c, size_t ldc)
 {

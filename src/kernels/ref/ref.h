@@ -38,6 +38,8 @@ void bo_ref_hadamard(size_t n, float *x);
 
 void bo_ref_multiply(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
                      size_t ldb, bool add, float *c, size_t ldc);
+void bo_ref_multiply_runs(size_t m, size_t n, bo_runs runs, size_t k, const float *a, size_t row, size_t column,
+                          const float *b, size_t ldb, bool add, float *c, size_t ldc);
 void bo_ref_transpose(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
 void bo_ref_triangle(size_t n, const float *a, const float *t, float head, float diagonal, float other, float *out);
 void bo_ref_triangle_back(size_t n, const float *a, const float *t, float head, float diagonal, float other,

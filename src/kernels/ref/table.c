@@ -24,6 +24,7 @@ const bo_kernels bo_kernels_ref = {
     .hadamard = bo_ref_hadamard,
     .multiply = bo_ref_multiply,
     .transpose = bo_ref_transpose,
+    .multiply_runs = bo_ref_multiply_runs,
     .triangle = bo_ref_triangle,
     .triangle_back = bo_ref_triangle_back,
     .max = bo_ref_max,

@@ -16,7 +16,8 @@ enum { TILE_ROWS = 6, PANEL = TILE_VECTORS * LANES /* columns of C at a time */ 
 typedef struct product {
     size_t k, row, column, ldb, ldc;
     bool add;
-    float keep; /* of C where added to */
+    float keep;   /* of C where added to */
+    bo_runs runs; /* along the depth; k is the length of one */
 } product;
 
 /* What may happen to the lines of B on their way into a product: line p = keep[p * each] line p + factor[p] value,
@@ -62,15 +63,13 @@ static inline __attribute__((always_inline)) float detoured(float x)
     return same.number;
 }
 
-/* A tile of C, rows x vectors, in registers over the whole depth. rows, vectors and whether renewed is NULL are known
- * when compiling. */
-static inline __attribute__((always_inline)) void tile(size_t rows, size_t vectors, size_t rest, const product *shape,
-                                                       const renewal *renewed, const float *a, const float *b, float *c)
+/* The sums of one run. */
+static inline __attribute__((always_inline)) void add_run(size_t rows, size_t vectors, size_t rest,
+                                                          const product *shape, const renewal *renewed, const float *a,
+                                                          const float *b, v sum[TILE_ROWS][TILE_VECTORS])
 {
-    const size_t row = shape->row, column = shape->column, ldb = shape->ldb, ldc = shape->ldc;
-    v sum[TILE_ROWS][TILE_VECTORS], line[TILE_VECTORS];
-    EACH_ROW EACH_VECTOR sum[i][j] = shape->add ? load_vector(c + i * ldc, j, vectors, rest) : v_set(0.0f);
-    if (shape->keep != 1.0f) EACH_ROW EACH_VECTOR sum[i][j] = v_mul(v_set(shape->keep), sum[i][j]);
+    const size_t row = shape->row, column = shape->column, ldb = shape->ldb;
+    v line[TILE_VECTORS];
     for (size_t p = 0; p < shape->k; p++, a += column, b += ldb) {
         EACH_VECTOR line[j] = load_vector(b, j, vectors, rest);
         if (renewed) {
@@ -85,33 +84,51 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t vecto
             EACH_VECTOR sum[i][j] = v_fma(factor, line[j], sum[i][j]);
         }
     }
+}
+
+/* A tile of C, rows x vectors, in registers over the whole depth. rows, vectors, whether renewed is NULL and whether there
+ * is one run are known when compiling. */
+static inline __attribute__((always_inline)) void tile(size_t rows, size_t vectors, size_t rest, const product *shape,
+                                                       const renewal *renewed, bool one, const float *a, const float *b,
+                                                       float *c)
+{
+    const size_t ldc = shape->ldc;
+    v sum[TILE_ROWS][TILE_VECTORS];
+    EACH_ROW EACH_VECTOR sum[i][j] = shape->add ? load_vector(c + i * ldc, j, vectors, rest) : v_set(0.0f);
+    if (shape->keep != 1.0f) EACH_ROW EACH_VECTOR sum[i][j] = v_mul(v_set(shape->keep), sum[i][j]);
+    if (one) {
+        add_run(rows, vectors, rest, shape, renewed, a, b, sum);
+    } else {
+        for (size_t r = 0; r < shape->runs.count; r++, a += shape->runs.a, b += shape->runs.b)
+            add_run(rows, vectors, rest, shape, NULL, a, b, sum);
+    }
     __asm__("" : "+r"(c)); /* or the addresses of all rows are kept through the loop, on the stack */
     EACH_ROW EACH_VECTOR store_vector(c + i * ldc, j, vectors, rest, sum[i][j]);
 }
 
 /* A tile of m <= TILE_ROWS rows. */
 static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vectors, size_t rest, const product *shape,
-                                                          const renewal *renewed, const float *a, const float *b,
-                                                          float *c)
+                                                          const renewal *renewed, bool one, const float *a,
+                                                          const float *b, float *c)
 {
     switch (m) {
     case 1:
-        tile(1, vectors, rest, shape, renewed, a, b, c);
+        tile(1, vectors, rest, shape, renewed, one, a, b, c);
         break;
     case 2:
-        tile(2, vectors, rest, shape, renewed, a, b, c);
+        tile(2, vectors, rest, shape, renewed, one, a, b, c);
         break;
     case 3:
-        tile(3, vectors, rest, shape, renewed, a, b, c);
+        tile(3, vectors, rest, shape, renewed, one, a, b, c);
         break;
     case 4:
-        tile(4, vectors, rest, shape, renewed, a, b, c);
+        tile(4, vectors, rest, shape, renewed, one, a, b, c);
         break;
     case 5:
-        tile(5, vectors, rest, shape, renewed, a, b, c);
+        tile(5, vectors, rest, shape, renewed, one, a, b, c);
         break;
     case 6:
-        tile(6, vectors, rest, shape, renewed, a, b, c);
+        tile(6, vectors, rest, shape, renewed, one, a, b, c);
         break;
     default:
         break;
@@ -121,37 +138,32 @@ static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vecto
 /* All rows of a panel of C, in as few tiles as it takes and these of nearly the same height: a lone last row would wait
  * for its own sums. */
 static inline __attribute__((always_inline)) void panel(size_t m, size_t vectors, size_t rest, const product *shape,
-                                                        const float *a, const float *b, float *c)
+                                                        bool one, const float *a, const float *b, float *c)
 {
     for (size_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS; tiles > 0; tiles--) {
         size_t rows = (m + tiles - 1) / tiles;
-        tile_of(rows, vectors, rest, shape, NULL, a, b, c);
+        tile_of(rows, vectors, rest, shape, NULL, one, a, b, c);
         a += rows * shape->row, c += rows * shape->ldc, m -= rows;
     }
 }
 
-static __attribute__((noinline)) void panel_full(size_t m, const product *shape, const float *a, const float *b,
-                                                 float *c)
-{
-    panel(m, TILE_VECTORS, LANES, shape, a, b, c);
-}
-
-static __attribute__((noinline)) void panel_narrow(size_t m, size_t vectors, size_t rest, const product *shape,
-                                                   const float *a, const float *b, float *c)
+static inline __attribute__((always_inline)) void panel_part(size_t m, size_t vectors, size_t rest,
+                                                             const product *shape, bool one, const float *a,
+                                                             const float *b, float *c)
 {
     switch (vectors) {
     case 1:
-        panel(m, 1, rest, shape, a, b, c);
+        panel(m, 1, rest, shape, one, a, b, c);
         break;
     case 2:
-        panel(m, 2, rest, shape, a, b, c);
+        panel(m, 2, rest, shape, one, a, b, c);
         break;
 #if TILE_VECTORS > 2
     case 3:
-        panel(m, 3, rest, shape, a, b, c);
+        panel(m, 3, rest, shape, one, a, b, c);
         break;
     case 4:
-        panel(m, 4, rest, shape, a, b, c);
+        panel(m, 4, rest, shape, one, a, b, c);
         break;
 #endif
     default:
@@ -159,28 +171,58 @@ static __attribute__((noinline)) void panel_narrow(size_t m, size_t vectors, siz
     }
 }
 
+static __attribute__((noinline)) void panel_full(size_t m, const product *shape, const float *a, const float *b,
+                                                 float *c)
+{
+    panel(m, TILE_VECTORS, LANES, shape, true, a, b, c);
+}
+
+static __attribute__((noinline)) void panel_narrow(size_t m, size_t vectors, size_t rest, const product *shape,
+                                                   const float *a, const float *b, float *c)
+{
+    panel_part(m, vectors, rest, shape, true, a, b, c);
+}
+
+static __attribute__((noinline)) void panel_full_runs(size_t m, const product *shape, const float *a, const float *b,
+                                                      float *c)
+{
+    panel(m, TILE_VECTORS, LANES, shape, false, a, b, c);
+}
+
+static __attribute__((noinline)) void panel_narrow_runs(size_t m, size_t vectors, size_t rest, const product *shape,
+                                                        const float *a, const float *b, float *c)
+{
+    panel_part(m, vectors, rest, shape, false, a, b, c);
+}
+
 static void multiply_by(size_t m, size_t n, const product *shape, const float *a, const float *b, float *c)
 {
+    const bool one = shape->runs.count == 1;
     size_t j = 0;
-    for (; j + PANEL <= n; j += PANEL) panel_full(m, shape, a, b + j, c + j);
+    for (; j + PANEL <= n; j += PANEL) (one ? panel_full : panel_full_runs)(m, shape, a, b + j, c + j);
     if (j < n) {
         size_t vectors = (n - j + LANES - 1) / LANES;
-        panel_narrow(m, vectors, n - j - (vectors - 1) * LANES, shape, a, b + j, c + j);
+        (one ? panel_narrow : panel_narrow_runs)(m, vectors, n - j - (vectors - 1) * LANES, shape, a, b + j, c + j);
     }
 }
 
 void ISA(multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                    bool add, float *c, size_t ldc)
 {
-    multiply_by(m, n, &(product){k, row, column, ldb, ldc, add, 1.0f}, a, b, c);
+    multiply_by(m, n, &(product){k, row, column, ldb, ldc, add, 1.0f, {1, 0, 0}}, a, b, c);
+}
+
+void ISA(multiply_runs)(size_t m, size_t n, bo_runs runs, size_t k, const float *a, size_t row, size_t column,
+                        const float *b, size_t ldb, bool add, float *c, size_t ldc)
+{
+    multiply_by(m, n, &(product){k, row, column, ldb, ldc, add, 1.0f, runs}, a, b, c);
 }
 
 void ISA(renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                 float keep, float *c, size_t ldc)
 {
-    multiply_by(m, n, &(product){k, row, column, ldb, ldc, true, keep}, a, b, c);
+    multiply_by(m, n, &(product){k, row, column, ldb, ldc, true, keep, {1, 0, 0}}, a, b, c);
 }
-
 /* A block of LANES x LANES numbers, of which rows x columns exist. */
 static inline __attribute__((always_inline)) void transpose_block(size_t rows, size_t columns, const float *a,
                                                                   size_t lda, float *b, size_t ldb)
@@ -230,7 +272,7 @@ enum { STATE_ROWS = 32 };
 static __attribute__((noinline)) void panel_renewed(size_t m, const product *shape, const renewal *renewed,
                                                     const float *q, float *out)
 {
-    tile_of(m, TILE_VECTORS, LANES, shape, renewed, q, renewed->lines, out);
+    tile_of(m, TILE_VECTORS, LANES, shape, renewed, true, q, renewed->lines, out);
 }
 
 /* line = keep line + factor value */
@@ -256,7 +298,7 @@ static void state_pass(size_t rows, size_t n, bool update, const float *keep, si
     const size_t wide = update && first > 0 ? n / PANEL * PANEL : 0;
     for (size_t i = 0; i == 0 || i < rows; i += STATE_ROWS) {
         const size_t here = rows - i < STATE_ROWS ? rows - i : STATE_ROWS;
-        const product shape = {here, ldq, 1, n, ldo, i > 0, 1.0f};
+        const product shape = {here, ldq, 1, n, ldo, i > 0, 1.0f, {1, 0, 0}};
         float *lines = s + i * n;
         for (size_t j = 0; j < wide; j += PANEL) {
             panel_renewed(first, &shape, &(renewal){keep + i * each, each, f + i, value + j, lines + j}, q + i,
