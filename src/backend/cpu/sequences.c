@@ -1,0 +1,54 @@
+/* Sequences of a call. */
+#include "sequences.h"
+
+static size_t usual(const bo_op_call *call, const bo_sequences *sequences)
+{
+    size_t rows = call->in[0].rows, tokens = sequences->tokens ? sequences->tokens : rows;
+    return tokens ? rows / tokens : 0;
+}
+
+size_t bo_spans_most(const bo_op_call *call, const bo_sequences *sequences)
+{
+    return sequences->most_sequences ? sequences->most_sequences : usual(call, sequences);
+}
+
+static bo_status check_lengths(bo_context *context, const bo_spans *spans, size_t rows, const char *op)
+{
+    size_t left = rows;
+    for (size_t s = 0; s < spans->count; s++) {
+        if (spans->lengths[s] > left)
+            return bo_fail(context, BO_INVALID,
+                           "%s: sequence %zu of the pass has %zu tokens, but of its %zu rows %zu are left", op, s,
+                           spans->lengths[s], rows, left);
+        left -= spans->lengths[s];
+    }
+    if (left)
+        return bo_fail(context, BO_INVALID, "%s: %zu of the pass's %zu rows belong to no sequence", op, left, rows);
+    return BO_OK;
+}
+
+bo_status bo_spans_of(bo_context *context, const bo_op_call *call, const bo_sequences *sequences, const char *op,
+                      bo_spans *out)
+{
+    size_t rows = call->in[0].rows;
+    *out = (bo_spans){.count = usual(call, sequences), .tokens = sequences->tokens ? sequences->tokens : rows};
+    if (!call->pass || !call->pass->lengths) return BO_OK;
+    *out = (bo_spans){.count = call->pass->sequences, .lengths = call->pass->lengths};
+    if (out->count > bo_spans_most(call, sequences))
+        return bo_fail(context, BO_INVALID, "%s: the pass has %zu sequences, planned were %zu at most", op, out->count,
+                       bo_spans_most(call, sequences));
+    return check_lengths(context, out, rows, op);
+}
+
+void *bo_span_state(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s)
+{
+    if (!call->pass || !call->pass->states) return NULL;
+    return (char *)call->pass->states[sequences->layer * spans->count + s] + sequences->offset;
+}
+
+bo_status bo_spans_begin_anew(bo_context *context, const bo_op_call *call, const char *op)
+{
+    if (call->pass && call->pass->states)
+        return bo_fail(context, BO_INVALID, "%s: a pass that continues from states has no gradients", op);
+    return BO_OK;
+}
