@@ -17,6 +17,10 @@ bo_status bo_shape_glu(bo_context *context, bo_op_call *call);
 bo_status bo_shape_add(bo_context *context, bo_op_call *call);
 bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call);
 bo_status bo_shape_loss(bo_context *context, bo_op_call *call);
+bo_status bo_shape_reshape(bo_context *context, bo_op_call *call);
+bo_status bo_shape_concat(bo_context *context, bo_op_call *call);
+bo_status bo_shape_aggregate(bo_context *context, bo_op_call *call);
+bo_status bo_shape_noise(bo_context *context, bo_op_call *call);
 bo_status bo_shape_scale(bo_context *context, bo_op_call *call);
 bo_status bo_shape_product(bo_context *context, bo_op_call *call);
 bo_status bo_shape_features(bo_context *context, bo_op_call *call);
@@ -25,5 +29,6 @@ bo_status bo_shape_quadratic(bo_context *context, bo_op_call *call);
 /* bo_op.passes of those that have one. */
 unsigned bo_passes_linear(const bo_op_call *call);
 unsigned bo_passes_add(const bo_op_call *call);
+unsigned bo_passes_reshape(const bo_op_call *call);
 
 #endif

@@ -15,6 +15,7 @@ typedef enum op_law {
     LAW_TARGETS,    /* int32, below a, every third one -1 or less */
     LAW_NOBODY,     /* int32, all -1 */
     LAW_PLACES,     /* int32, a, a + 1, … and back to a after b of them (0: never) */
+    LAW_RISING,     /* int32, from 0 to a, slowly first, so that some are the same */
     LAW_FEW,        /* int32, below a, nearly all the same */
     LAW_CERTAIN,    /* 0 or 1 */
     LAW_LIKE_FIRST  /* as the first input, but for every second number, which is normal */
@@ -58,6 +59,8 @@ static inline int32_t op_draw_index(bo_rng *rng, const op_input *in, size_t i)
         return -1;
     case LAW_PLACES:
         return (int32_t)(in->a + (double)(in->b > 0 ? i % (size_t)in->b : i));
+    case LAW_RISING:
+        return (int32_t)(in->a * (double)(i * i) / (double)((in->rows - 1) * (in->rows - 1)));
     case LAW_FEW:
         return i % 7 == 6 ? any : (int32_t)in->a - 1;
     default:

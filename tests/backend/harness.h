@@ -180,18 +180,22 @@ static inline void harness_judge(harness *h, const bo_op *op, const op_case *c, 
     bench_drop(&b);
 }
 
-/* Which numbers dropout lets pass is its own choice: seen on ones. */
+/* What an operation draws is its own choice: dropout and masks seen on ones, noise that is added on zeros. */
 static inline double *harness_mask(harness *h, const bo_op *op, const op_case *c)
 {
     size_t count = c->in[0].rows * c->in[0].columns;
     double *mask = plain_zeros(count);
-    op_case ones = *c;
-    ones.in[0].law = LAW_UNIFORM, ones.in[0].a = ones.in[0].b = 1;
-    plain_op plain = op_make(&ones);
-    op_truth t = truth_begin(&ones, &plain);
-    bench b = bench_make(h->contexts[0], op, &ones, &plain, &t, 0xFF);
+    bool added = c->op == BO_OP_NOISE && ((const bo_noise_attributes *)c->attributes)->kind == BO_NOISE_NORMAL;
+    op_case probe = *c;
+    probe.in[0].law = LAW_UNIFORM, probe.in[0].a = probe.in[0].b = added ? 0 : 1;
+    plain_op plain = op_make(&probe);
+    op_truth t = truth_begin(&probe, &plain);
+    bench b = bench_make(h->contexts[0], op, &probe, &plain, &t, 0xFF);
     bench_forward(&b, false);
-    for (size_t i = 0; i < count; i++) mask[i] = ((const float *)b.out[0].data)[i] != 0;
+    for (size_t i = 0; i < count; i++) {
+        double found = (double)((const float *)b.out[0].data)[i];
+        mask[i] = added ? found : found != 0;
+    }
     bench_drop(&b);
     truth_drop(&t);
     op_drop(&plain);
@@ -204,7 +208,8 @@ static inline void harness_check(void *user, const op_case *c)
     harness *h = user;
     const bo_op *op = h->backend->ops[c->op];
     if (!op) return;
-    double *mask = c->op == BO_OP_DROPOUT && c->pass.training ? harness_mask(h, op, c) : NULL;
+    bool draws = (c->op == BO_OP_DROPOUT || c->op == BO_OP_NOISE) && c->pass.training;
+    double *mask = draws ? harness_mask(h, op, c) : NULL;
     plain_op plain = op_make(c);
     op_truth t = truth_make(c, mask);
     harness_judge(h, op, c, &plain, &t);

@@ -321,6 +321,8 @@ static inline void plain_shape_linear(plain_op *op)
 
 #include "oracle_degree.h"
 
+#include "oracle_graph.h"
+
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 typedef void (*plain_forward_fn)(plain_op *op);
@@ -344,6 +346,10 @@ static inline const plain_known *plain_known_of(bo_op_kind kind)
         [BO_OP_ADD] = {plain_add},
         [BO_OP_CROSS_ENTROPY] = {plain_cross_entropy, plain_shape_cross_entropy},
         [BO_OP_LOSS] = {plain_loss, plain_shape_loss},
+        [BO_OP_RESHAPE] = {plain_reshape, plain_shape_reshape},
+        [BO_OP_CONCAT] = {plain_concat, plain_shape_concat},
+        [BO_OP_AGGREGATE] = {plain_aggregate, plain_shape_aggregate},
+        [BO_OP_NOISE] = {plain_noise},
         [BO_OP_SCALE] = {plain_scale},
         [BO_OP_PRODUCT] = {plain_product},
         [BO_OP_FEATURES] = {plain_features, plain_shape_features},

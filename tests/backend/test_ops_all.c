@@ -1,5 +1,6 @@
 /* No operation without a backend's word on it, and none without cases. */
 #include "cases_degree.h"
+#include "cases_graph.h"
 #include "cases_matrix.h"
 
 typedef void (*cases_of)(op_visitor visit, void *user);
@@ -12,6 +13,10 @@ static const cases_of all[BO_OP_COUNT] = {
     [BO_OP_UNARY] = cases_unary,     [BO_OP_GLU] = cases_glu,
     [BO_OP_ADD] = cases_add,         [BO_OP_CROSS_ENTROPY] = cases_cross_entropy,
     [BO_OP_LOSS] = cases_loss,
+    [BO_OP_RESHAPE] = cases_reshape,
+    [BO_OP_CONCAT] = cases_concat,
+    [BO_OP_AGGREGATE] = cases_aggregate,
+    [BO_OP_NOISE] = cases_noise,
     [BO_OP_SCALE] = cases_scale,
     [BO_OP_PRODUCT] = cases_product,
     [BO_OP_FEATURES] = cases_features,

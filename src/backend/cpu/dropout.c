@@ -3,10 +3,9 @@
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
+#include "masks.h"
 #include "../shapes.h"
 #include "../../base/rng.h"
-
-enum { STRIP = 16 * BO_RANDOM_GROUP }; /* elements drawn at a time; divides a block's */
 
 static bool is_active(const bo_op_call *call)
 {
@@ -19,13 +18,10 @@ static void drop(const bo_block *block, const float *from, bool add, float *to)
 {
     const bo_dropout_attributes *a = block->call->attributes;
     uint64_t stream = bo_rng_stream("dropout", a->stream);
-    float factor = (float)(1 / (1 - a->rate)), mask[STRIP];
-    uint32_t word[STRIP], least = (uint32_t)(a->rate * 0x1p32); /* < 2^32, since rate < 1 */
-    for (size_t first = block->first; first < block->end; first += STRIP) {
-        size_t count = block->end - first < STRIP ? block->end - first : STRIP;
-        block->kernels->random(block->call->pass->seed, stream, first / BO_RANDOM_GROUP,
-                               bo_block_count(count, BO_RANDOM_GROUP), word);
-        for (size_t i = 0; i < count; i++) mask[i] = word[i] >= least ? factor : 0;
+    float factor = (float)(1 / (1 - a->rate)), mask[BO_MASK_STRIP];
+    for (size_t first = block->first; first < block->end; first += BO_MASK_STRIP) {
+        size_t count = block->end - first < BO_MASK_STRIP ? block->end - first : BO_MASK_STRIP;
+        bo_mask_draw(block->kernels, block->call->pass->seed, stream, a->rate, factor, first, count, mask);
         block->kernels->product(count, from + first, mask, add, to + first);
     }
 }

@@ -41,6 +41,10 @@ static const bo_op *const ops[BO_OP_COUNT] = {
     [BO_OP_PRODUCT] = &bo_cpu_product,
     [BO_OP_FEATURES] = &bo_cpu_features,
     [BO_OP_QUADRATIC] = &bo_cpu_quadratic,
+    [BO_OP_RESHAPE] = &bo_cpu_reshape,
+    [BO_OP_CONCAT] = &bo_cpu_concat,
+    [BO_OP_AGGREGATE] = &bo_cpu_aggregate,
+    [BO_OP_NOISE] = &bo_cpu_noise,
 };
 
 static const bo_backend cpu = {

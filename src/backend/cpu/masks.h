@@ -1,0 +1,15 @@
+/* Which items are dropped, of dropout, noise and edges: item i by random word i of a stream, so that backward draws what
+ * forward drew. */
+#ifndef BO_BACKEND_CPU_MASKS_H
+#define BO_BACKEND_CPU_MASKS_H
+
+#include "../../kernels/kernels.h"
+
+enum { BO_MASK_STRIP = 16 * BO_RANDOM_GROUP }; /* items at a time; divides a block's floats */
+
+/* The mask of items first … first + count - 1: 0 with probability `rate`, else `factor`. first is a multiple of
+ * BO_RANDOM_GROUP, count at most BO_MASK_STRIP. */
+void bo_mask_draw(const bo_kernels *kernels, uint64_t seed, uint64_t stream, double rate, float factor, size_t first,
+                  size_t count, float *mask);
+
+#endif

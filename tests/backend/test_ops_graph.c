@@ -1,0 +1,19 @@
+/* Operations on graphs, and those that move or disturb numbers, against differences of the oracle. */
+#include "subjects.h"
+#include "cases_graph.h"
+
+SUBJECT(reshape)
+SUBJECT(concat)
+SUBJECT(aggregate)
+SUBJECT(noise)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_reshape),
+        cmocka_unit_test(of_concat),
+        cmocka_unit_test(of_aggregate),
+        cmocka_unit_test(of_noise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
