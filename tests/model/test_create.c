@@ -126,7 +126,7 @@ static void test_refused(void **unused)
     REFUSED("sigma", d.sigma = INFINITY);
     REFUSED("gates must begin", d.gate_first = NAN);
     REFUSED("gates must begin", d.gate_last = 1e300);
-    REFUSED("no MLP with number 9", d.mlp = (bo_mlp)9);
+    REFUSED("no MLP with number 99", d.mlp = (bo_mlp)99);
     REFUSED("no norm", d.norm = (bo_norm)9);
     REFUSED("no positions", d.positions = (bo_positions)9);
     REFUSED("no attention with number", d.attention.kind = (bo_attention_kind)77);
