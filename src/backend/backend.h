@@ -47,8 +47,8 @@ typedef struct bo_op_call {
     const void *dout[BO_OP_OUTPUTS]; /* NULL: zero */
     void *saved;                     /* what forward leaves for backward; NULL: none follows, or none was asked for */
     void *scratch;                   /* for the time of the call */
-    bool again; /* forward computes what it computed in this pass before: the same bits, and no traces
-                                      * (states, calibrations) a second time */
+    bool again; /* forward computes what it computed in this pass before (the same bits, unless its inputs were kept as
+                 * bfloat16), and leaves no traces (states, calibrations) a second time */
     const bo_pass *pass;
 } bo_op_call;
 
@@ -123,6 +123,9 @@ typedef struct bo_backend {
     bo_status (*read)(bo_context *context, void *host, const void *from, size_t bytes);
     bo_status (*zero)(bo_context *context, void *to, size_t bytes);
     bo_status (*copy)(bo_context *context, void *to, const void *from, size_t bytes);
+    /* Floats rounded to bfloat16 (to the nearest, ties to even), and back. The two do not overlap. */
+    bo_status (*round)(bo_context *context, void *to, const void *floats, size_t count);
+    bo_status (*widen)(bo_context *context, void *floats, const void *from, size_t count);
     /* Are all floats finite? */
     bo_status (*finite)(bo_context *context, const void *floats, size_t count, bool *out);
     const bo_op *const *ops; /* by bo_op_kind; NULL: this backend lacks it */

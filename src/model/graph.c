@@ -155,7 +155,7 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
     if (!desc->rows) return bo_fail(context, BO_INVALID, "a graph of a model over no tokens");
     BO_TRY(bo_graph_create(context, model->weights, &out->graph));
     record(&(recording){out->graph, model, desc, out});
-    bo_graph_desc plan = {.loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint};
+    bo_graph_desc plan = {.loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint, .bfloat16 = desc->bfloat16};
     bo_status status = bo_graph_plan(context, out->graph, &plan);
     if (status != BO_OK) bo_model_graph_destroy(out);
     return status;

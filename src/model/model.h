@@ -25,6 +25,7 @@ typedef struct bo_model_graph_desc {
     size_t chosen;                   /* how many; 0: 1 */
     bool gradients, checkpoint;      /* see bo_graph_desc; need loss */
     bo_attention *const *attentions; /* one a layer, of the same parameters; NULL: the model's */
+    bool bfloat16;                   /* likewise */
 } bo_model_graph_desc;
 
 typedef struct bo_model_graph {

@@ -56,6 +56,9 @@ typedef struct bo_graph_desc {
 bo_status bo_graph_plan(bo_context *context, bo_graph *graph, const bo_graph_desc *desc);
 size_t bo_graph_bytes(const bo_graph *graph);      /* of the arena, after planning: known before it is spent */
 double bo_graph_operations(const bo_graph *graph); /* useful ones of a run; recomputation does not count */
+    /* Values that wait from forward for backward wait rounded to bfloat16, in half the bytes. Forward's results are the
+     * same to the bit; gradients are those of values off by at most 2^-8 of their size. */
+    bool bfloat16;
 /* The weights must have memory by now. */
 bo_status bo_graph_allocate(bo_context *context, bo_graph *graph);
 

@@ -53,12 +53,18 @@ typedef struct bo_piece {
     bo_home home;
     size_t weight; /* WEIGHT, GRADIENT: whose */
     size_t bytes, offset;
+    size_t floats;        /* that backward may find rounded to bfloat16; 0: none of that kind */
     uint32_t first, last; /* BO_NEVER: to the end and beyond */
     void *address;        /* once there is memory */
 } bo_piece;
 
-/* One call of an operation: numbers of pieces, 0 for NULL. */
+typedef enum bo_move { BO_MOVE_NONE, BO_MOVE_ROUND, BO_MOVE_WIDEN } bo_move;
+
+/* One call of an operation: numbers of pieces, 0 for NULL. Or a move: `floats` numbers of in[0], rounded to bfloat16 or
+ * widened, become out[0]; it belongs to no node. */
 typedef struct bo_step {
+    bo_move move;
+    size_t floats;
     uint32_t node;
     bool backward;
     bool again;
@@ -123,6 +129,11 @@ static inline size_t bo_tensor_bytes(const bo_tensor *tensor)
 }
 
 /* One more element, zeroed; NULL: out of memory. */
+static inline size_t bo_piece_bytes(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *what);
 /* The call of a node without data: shapes only. */
 void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call);
@@ -134,6 +145,8 @@ bo_status bo_plan_analyse(bo_context *context, bo_graph *graph);
 /* schedule.c: the steps, and the pieces with their lifetimes. */
 bo_status bo_plan_schedule(bo_context *context, bo_graph *graph);
 /* arena.c: offsets of the pieces whose home is the arena, and the bytes of all. Number 0 is nobody's. */
+/* narrow.c: values that wait for backward wait as bfloat16, where the plan asks for it. */
+bo_status bo_plan_narrow(bo_context *context, bo_graph *graph);
 bo_status bo_arena_place(bo_context *context, size_t count, bo_piece *pieces, size_t *bytes);
 
 #endif

@@ -57,6 +57,7 @@ bo_status bo_graph_plan(bo_context *context, bo_graph *graph, const bo_graph_des
     graph->desc = *desc;
     BO_TRY(bo_plan_analyse(context, graph));
     BO_TRY(bo_plan_schedule(context, graph));
+    BO_TRY(bo_plan_narrow(context, graph));
     BO_TRY(bo_arena_place(context, graph->pieces.count, graph->pieces.at, &graph->bytes));
     count_operations(context, graph);
     graph->planned = true;

@@ -61,8 +61,16 @@ static void make_call(const bo_graph *graph, const bo_step *step, const bo_pass 
     call->pass = pass;
 }
 
+static bo_status run_move(bo_context *context, const bo_graph *graph, const bo_step *step)
+{
+    const bo_backend *backend = graph->backend;
+    return (step->move == BO_MOVE_ROUND ? backend->round : backend->widen)(context, address(graph, step->out[0]),
+                                                                           address(graph, step->in[0]), step->floats);
+}
+
 static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_pass *pass)
 {
+    if (step->move) return run_move(context, graph, step);
     bo_op_call call;
     const bo_node *node = bo_node_at(graph, step->node);
     make_call(graph, step, pass, &call);
@@ -110,6 +118,7 @@ static bo_status blame_given(bo_context *context, const bo_graph *graph, const c
 static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_pass *pass,
                             const char **scope)
 {
+    if (step->move) return run_move(context, graph, step);
     const bo_node *node = bo_node_at(graph, step->node);
     bo_op_call call;
     make_call(graph, step, pass, &call);

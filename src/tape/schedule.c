@@ -2,8 +2,6 @@
  * come up where somebody writes them and live until the last step that names them. */
 #include "internal.h"
 
-enum { ALIGNMENT = 64 };
-
 /* ---- pieces -------------------------------------------------------------------------------------------------------- */
 
 /* 0: out of memory. */
@@ -11,7 +9,7 @@ static uint32_t add_piece(bo_context *context, bo_graph *graph, size_t bytes)
 {
     bo_piece *piece = bo_list_add(context, &graph->pieces, sizeof *piece, "pieces of a plan");
     if (!piece) return 0;
-    *piece = (bo_piece){.bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
+    *piece = (bo_piece){.bytes = bo_piece_bytes(bytes),
                         .first = (uint32_t)graph->steps.count - 1,
                         .last = (uint32_t)graph->steps.count - 1};
     return (uint32_t)(graph->pieces.count - 1);
@@ -76,7 +74,10 @@ static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_no
         step->out[i] = add_piece(context, graph, bo_tensor_bytes(t));
         if (!step->out[i]) return BO_MEMORY;
         t->piece = step->out[i];
-        if (t->kept || node->out[i] == graph->desc.loss) bo_piece_at(graph, t->piece)->last = BO_NEVER;
+        if (t->kept || node->out[i] == graph->desc.loss)
+            bo_piece_at(graph, t->piece)->last = BO_NEVER;
+        else if (t->element == BO_ELEMENT_FLOAT32)
+            bo_piece_at(graph, t->piece)->floats = t->rows * t->columns;
     }
     return BO_OK;
 }

@@ -55,6 +55,8 @@ static const bo_backend *watched_backend(bool passes)
     }
     backend = *bo_backend_cpu();
     backend.ops = table;
+    backend.round = watched_round;
+    backend.widen = watched_widen;
     return &backend;
 }
 

@@ -227,6 +227,8 @@ static const bo_backend *toy_backend(void)
     backend = *bo_backend_cpu();
     backend.name = "toy";
     backend.ops = toy_ops;
+    backend.round = watched_round;
+    backend.widen = watched_widen;
     return &backend;
 }
 

@@ -10,7 +10,7 @@
 typedef struct watch {
     const bo_graph *graph; /* NULL: nobody */
     size_t step;
-    size_t forwards, backwards, again;
+    size_t forwards, backwards, again, moves;
     bool refuse; /* the next call fails */
 } watch;
 static watch watched;
@@ -46,6 +46,21 @@ static bo_status before_call(bo_context *context, const bo_op_call *call)
     watched.again += call->again;
     poison(watched.graph, watched.step++);
     return BO_OK;
+}
+
+/* Moves are steps too: a backend that is watched has these. */
+static bo_status watched_round(bo_context *context, void *to, const void *floats, size_t count)
+{
+    watched.moves++;
+    if (watched.graph) poison(watched.graph, watched.step++);
+    return bo_backend_cpu()->round(context, to, floats, count);
+}
+
+static bo_status watched_widen(bo_context *context, void *floats, const void *from, size_t count)
+{
+    watched.moves++;
+    if (watched.graph) poison(watched.graph, watched.step++);
+    return bo_backend_cpu()->widen(context, floats, from, count);
 }
 
 #endif

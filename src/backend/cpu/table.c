@@ -1,6 +1,7 @@
 /* The CPU backend: memory is the host's. */
 #include "cpu.h"
 #include <string.h>
+#include "stored.h"
 #include "../updates.h"
 #include "../../kernels/kernels.h"
 
@@ -63,4 +64,6 @@ static const bo_backend cpu = {
 const bo_backend *bo_backend_cpu(void)
 {
     return &cpu;
+    .round = bo_cpu_round_floats,
+    .widen = bo_cpu_widen_floats,
 }
