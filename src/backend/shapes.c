@@ -35,6 +35,9 @@ bo_status bo_shape_linear(bo_context *context, bo_op_call *call)
     size_t k = a->weights, rows = call->in[0].rows;
     if (k < 1 || k > BO_OP_OUTPUTS) REFUSE("linear: %zu weights, expected 1 to %d", k, BO_OP_OUTPUTS);
     if (a->residual && k != 1) REFUSE("linear: a residual and %zu weights, expected 1", k);
+    if (!isfinite(a->scale) || !isfinite(a->keep) || !isfinite(a->input_scale) || !isfinite(a->weight_scale))
+        REFUSE("linear: factors %g, %g, %g and %g, expected finite numbers", a->scale, a->keep, a->input_scale,
+               a->weight_scale);
     BO_TRY(begin(context, call, "linear", 1 + k + (a->bias ? k : 0) + a->residual));
     for (size_t i = 0; i < k; i++) {
         size_t out = call->in[1 + i].rows;
@@ -50,7 +53,7 @@ bo_status bo_shape_linear(bo_context *context, bo_op_call *call)
 unsigned bo_passes_linear(const bo_op_call *call)
 {
     const bo_linear_attributes *a = call->attributes;
-    return a->residual ? 1u << (call->inputs - 1) : 0;
+    return a->residual && (a->keep == 0 || a->keep == 1) ? 1u << (call->inputs - 1) : 0;
 }
 
 bo_status bo_shape_norm(bo_context *context, bo_op_call *call)

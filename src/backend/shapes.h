@@ -26,9 +26,11 @@ bo_status bo_shape_product(bo_context *context, bo_op_call *call);
 bo_status bo_shape_features(bo_context *context, bo_op_call *call);
 bo_status bo_shape_quadratic(bo_context *context, bo_op_call *call);
 
+bo_status bo_shape_round(bo_context *context, bo_op_call *call);
 /* bo_op.passes of those that have one. */
 unsigned bo_passes_linear(const bo_op_call *call);
 unsigned bo_passes_add(const bo_op_call *call);
 unsigned bo_passes_reshape(const bo_op_call *call);
+unsigned bo_passes_round(const bo_op_call *call);
 
 #endif

@@ -39,6 +39,9 @@ static inline void cases_linear(op_visitor visit, void *user)
                 c.name = CASE_NAME("linear, %zu weights, bits %u, %zu x %zu to %zu", weights, bits, s[0], s[1], s[2]);
                 case_linear(visit, user, c, a, s[0], s[1], s[2]);
             }
+            a.scale = 0.3, a.keep = bits & 2 ? 0.8 : 0, c.large = false;
+            c.name = CASE_NAME("linear with factors, %zu weights, bits %u", weights, bits);
+            case_linear(visit, user, c, a, 7, 5, 9);
         }
 }
 

@@ -27,6 +27,7 @@ typedef struct plain_op {
     const bo_pass *pass;
     double noise;
     uint64_t seed;
+    bool smooth; /* asked for differences: steps count as what they lie along */
 } plain_op;
 
 static inline double *plain_zeros(size_t count)
@@ -164,18 +165,19 @@ static inline void plain_position(plain_op *op)
                 plain_at(&op->in[0], r, c) + plain_at(&op->in[2], (size_t)op->in[1].index[r], c);
 }
 
-/* y_i = x W_iᵀ + b_i + r */
+/* y_i = s x W_iᵀ + b_i + keep r */
 static inline void plain_linear(plain_op *op)
 {
     const bo_linear_attributes *a = op->attributes;
     const plain_tensor *x = &op->in[0];
+    double s = a->scale != 0 ? a->scale : 1, keep = a->keep != 0 ? a->keep : 1;
     for (size_t i = 0; i < a->weights; i++) {
         const plain_tensor *w = &op->in[1 + i], *b = a->bias ? &op->in[1 + a->weights + i] : NULL;
         const plain_tensor *residual = a->residual ? &op->in[op->inputs - 1] : NULL;
         for (size_t r = 0; r < x->rows; r++)
             for (size_t o = 0; o < w->rows; o++) {
-                double sum = (b ? b->x[o] : 0) + (residual ? plain_at(residual, r, o) : 0);
-                for (size_t c = 0; c < x->columns; c++) sum += plain_at(x, r, c) * plain_at(w, o, c);
+                double sum = (b ? b->x[o] : 0) + (residual ? keep * plain_at(residual, r, o) : 0);
+                for (size_t c = 0; c < x->columns; c++) sum += s * plain_at(x, r, c) * plain_at(w, o, c);
                 op->out[i].x[r * w->rows + o] = sum;
             }
     }
@@ -323,6 +325,10 @@ static inline void plain_shape_linear(plain_op *op)
 
 #include "oracle_graph.h"
 
+#include "oracle_round.h"
+
+#include "oracle_ssm.h"
+
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 typedef void (*plain_forward_fn)(plain_op *op);
@@ -346,6 +352,8 @@ static inline const plain_known *plain_known_of(bo_op_kind kind)
         [BO_OP_ADD] = {plain_add},
         [BO_OP_CROSS_ENTROPY] = {plain_cross_entropy, plain_shape_cross_entropy},
         [BO_OP_LOSS] = {plain_loss, plain_shape_loss},
+        [BO_OP_SSM] = {plain_ssm},
+        [BO_OP_ROUND] = {plain_round},
         [BO_OP_RESHAPE] = {plain_reshape, plain_shape_reshape},
         [BO_OP_CONCAT] = {plain_concat, plain_shape_concat},
         [BO_OP_AGGREGATE] = {plain_aggregate, plain_shape_aggregate},

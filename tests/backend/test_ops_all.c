@@ -2,6 +2,8 @@
 #include "cases_degree.h"
 #include "cases_graph.h"
 #include "cases_matrix.h"
+#include "cases_ssm.h"
+#include "cases_round.h"
 
 typedef void (*cases_of)(op_visitor visit, void *user);
 
@@ -18,6 +20,8 @@ static const cases_of all[BO_OP_COUNT] = {
     [BO_OP_AGGREGATE] = cases_aggregate,
     [BO_OP_NOISE] = cases_noise,
     [BO_OP_SCALE] = cases_scale,
+    [BO_OP_SSM] = cases_ssm,
+    [BO_OP_ROUND] = cases_round,
     [BO_OP_PRODUCT] = cases_product,
     [BO_OP_FEATURES] = cases_features,
     [BO_OP_QUADRATIC] = cases_quadratic,

@@ -94,6 +94,7 @@ static inline void truth_derivative(plain_op *op, double *const *dout, double h,
     for (size_t o = 0; o < op->outputs; o++) numbers += plain_count(&op->out[o]);
     double *x = t->x, *moved = plain_zeros(count), *all = plain_zeros(4 * numbers);
     t->x = moved;
+    op->smooth = true;
     for (size_t i = 0; i < 4; i++) {
         for (size_t j = 0; j < count; j++) moved[j] = x[j] + steps[i] * h * (u ? u[j] : j == at);
         truth_outputs(op, all + i * numbers);
@@ -105,6 +106,7 @@ static inline void truth_derivative(plain_op *op, double *const *dout, double h,
             out[o] += dout[o][j] * (8 * (y[2 * numbers] - y[numbers]) - (y[3 * numbers] - y[0])) / (12 * h);
     }
     t->x = x;
+    op->smooth = false;
     free(moved);
     free(all);
 }

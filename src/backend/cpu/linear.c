@@ -1,4 +1,4 @@
-/* y_i = x W_iᵀ + b_i (+ r): products of src/math, x packed once for all weights; biases and residual are what the sums begin
+/* y_i = s x W_iᵀ + b_i (+ keep r): products of src/math, x packed once for all weights; biases and residual are what the sums begin
  * with. */
 #include "cpu.h"
 #include <string.h>
@@ -18,7 +18,13 @@ typedef struct linear {
     size_t weights;
     const bo_operand *weight, *bias, *residual; /* weight and bias: the first of them; NULL: none */
     size_t first_bias, place_of_residual;
+    float scale, input_scale, weight_scale, keep;
 } linear;
+
+static float or_else(double given, double usual)
+{
+    return (float)(given != 0 ? given : usual);
+}
 
 static linear linear_of(const bo_op_call *call)
 {
@@ -29,6 +35,10 @@ static linear linear_of(const bo_op_call *call)
     l.place_of_residual = 1 + l.weights * (attributes->bias ? 2 : 1);
     if (attributes->bias) l.bias = &call->in[l.first_bias];
     if (attributes->residual) l.residual = &call->in[l.place_of_residual];
+    l.scale = or_else(attributes->scale, 1);
+    l.keep = or_else(attributes->keep, 1);
+    l.input_scale = or_else(attributes->input_scale, (double)l.scale);
+    l.weight_scale = or_else(attributes->weight_scale, (double)l.scale);
     return l;
 }
 
@@ -39,7 +49,7 @@ static void products_of(const linear *l, const bo_op_call *call, bo_gemm_product
         products[i] = (bo_gemm_product){.n = out, .tb = true, .b = l->weight[i].data, .ldb = l->columns};
         products[i].c = call->out[i].data, products[i].ldc = out;
         if (l->bias) products[i].row = l->bias[i].data;
-        if (l->residual) products[i].beta = 1, products[i].base = l->residual->data, products[i].ldbase = out;
+        if (l->residual) products[i].beta = l->keep, products[i].base = l->residual->data, products[i].ldbase = out;
     }
 }
 
@@ -65,7 +75,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     linear l = linear_of(call);
     bo_gemm_product products[MOST_WEIGHTS] = {{0}};
     products_of(&l, call, products);
-    bo_gemm_shared(context, false, l.rows, l.columns, 1.0f, call->in[0].data, l.columns, l.weights, products,
+    bo_gemm_shared(context, false, l.rows, l.columns, l.scale, call->in[0].data, l.columns, l.weights, products,
                    call->scratch);
     return BO_OK;
 }
@@ -104,8 +114,8 @@ static void weight_gradients(bo_context *context, const bo_op_call *call, const 
     const float *dy = call->dout[i];
     void *dw = call->din[1 + i], *db = l->bias ? call->din[l->first_bias + i] : NULL;
     if (dw)
-        bo_gemm_in(context, true, false, out, l->columns, l->rows, 1.0f, dy, out, call->in[0].data, l->columns,
-                   call->add[1 + i] ? 1.0f : 0.0f, dw, l->columns, call->scratch);
+        bo_gemm_in(context, true, false, out, l->columns, l->rows, l->weight_scale, dy, out, call->in[0].data,
+                   l->columns, call->add[1 + i] ? 1.0f : 0.0f, dw, l->columns, call->scratch);
     if (db) {
         sum_job job = {l->rows, out, dy, call->add[l->first_bias + i], db};
         bo_parallel(context, bo_block_count(out, SUM_COLUMNS), sum_task, &job);
@@ -116,6 +126,26 @@ static void no_gradient(const bo_op_call *call, size_t place)
 {
     if (call->din[place] && !call->add[place])
         memset(call->din[place], 0, bo_operand_floats(&call->in[place]) * sizeof(float));
+}
+
+/* Numbers of keep dy, the residual's gradient. */
+static void kept_block(const bo_block *block)
+{
+    const bo_op_call *call = block->call;
+    linear l = linear_of(call);
+    const float *dy = call->dout[0];
+    float *dr = call->din[l.place_of_residual];
+    bool add = call->add[l.place_of_residual];
+    for (size_t i = block->first; i < block->end; i++) bo_put(&dr[i], add, l.keep * dy[i]);
+}
+
+static void residual_gradient(bo_context *context, const bo_op_call *call, const linear *l)
+{
+    if (!l->residual || !call->din[l->place_of_residual]) return;
+    if (l->keep == 1)
+        bo_hand_back(context, call, l->place_of_residual);
+    else
+        bo_blocks(context, call, bo_operand_floats(l->residual), BO_BLOCK_FLOATS, kept_block);
 }
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
@@ -132,12 +162,12 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
             continue;
         }
         if (call->din[0])
-            bo_gemm_in(context, false, false, l.rows, l.columns, out, 1.0f, dy, out, l.weight[i].data, l.columns,
-                       add ? 1.0f : 0.0f, call->din[0], l.columns, call->scratch);
+            bo_gemm_in(context, false, false, l.rows, l.columns, out, l.input_scale, dy, out, l.weight[i].data,
+                       l.columns, add ? 1.0f : 0.0f, call->din[0], l.columns, call->scratch);
         add = true;
         weight_gradients(context, call, &l, i);
     }
-    if (l.residual) bo_hand_back(context, call, l.place_of_residual);
+    residual_gradient(context, call, &l);
     return BO_OK;
 }
 

@@ -32,16 +32,20 @@ static bo_status all_finite(bo_context *context, const void *floats, size_t coun
 
 /* A line an operation, added with it. */
 static const bo_op *const ops[BO_OP_COUNT] = {
-    [BO_OP_EMBED] = &bo_cpu_embed,   [BO_OP_POSITION] = &bo_cpu_position,
-    [BO_OP_NORM] = &bo_cpu_norm,     [BO_OP_DROPOUT] = &bo_cpu_dropout,
-    [BO_OP_ROPE] = &bo_cpu_rope,     [BO_OP_ATTENTION] = &bo_cpu_attention,
-    [BO_OP_UNARY] = &bo_cpu_unary,   [BO_OP_GLU] = &bo_cpu_glu,
-    [BO_OP_ADD] = &bo_cpu_add,       [BO_OP_LOSS] = &bo_cpu_loss,
-    [BO_OP_LINEAR] = &bo_cpu_linear, [BO_OP_CROSS_ENTROPY] = &bo_cpu_cross_entropy,
-    [BO_OP_SCALE] = &bo_cpu_scale,
-    [BO_OP_PRODUCT] = &bo_cpu_product,
-    [BO_OP_FEATURES] = &bo_cpu_features,
-    [BO_OP_QUADRATIC] = &bo_cpu_quadratic,
+    [BO_OP_ROUND] = &bo_cpu_round,
+    [BO_OP_EMBED] = &bo_cpu_embed,
+    [BO_OP_POSITION] = &bo_cpu_position,
+    [BO_OP_NORM] = &bo_cpu_norm,
+    [BO_OP_DROPOUT] = &bo_cpu_dropout,
+    [BO_OP_ROPE] = &bo_cpu_rope,
+    [BO_OP_ATTENTION] = &bo_cpu_attention,
+    [BO_OP_UNARY] = &bo_cpu_unary,
+    [BO_OP_GLU] = &bo_cpu_glu,
+    [BO_OP_ADD] = &bo_cpu_add,
+    [BO_OP_LOSS] = &bo_cpu_loss,
+    [BO_OP_SSM] = &bo_cpu_ssm,
+    [BO_OP_LINEAR] = &bo_cpu_linear,
+    [BO_OP_CROSS_ENTROPY] = &bo_cpu_cross_entropy,
     [BO_OP_RESHAPE] = &bo_cpu_reshape,
     [BO_OP_CONCAT] = &bo_cpu_concat,
     [BO_OP_AGGREGATE] = &bo_cpu_aggregate,
@@ -60,10 +64,10 @@ static const bo_backend cpu = {
     .ops = ops,
     .updates = &bo_cpu_updates,
 };
+    .round = bo_cpu_round_floats,
+    .widen = bo_cpu_widen_floats,
 
 const bo_backend *bo_backend_cpu(void)
 {
     return &cpu;
-    .round = bo_cpu_round_floats,
-    .widen = bo_cpu_widen_floats,
 }

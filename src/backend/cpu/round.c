@@ -1,0 +1,89 @@
+/* Numbers of a small float format, kept as float32: what training in eight bits would see. The gradient goes straight
+ * through the step, rounded to a format of its own. */
+#include "cpu.h"
+#include <math.h>
+#include <string.h>
+#include "blocks.h"
+#include "../shapes.h"
+
+/* From `least` on, numbers have `mantissa` bits behind the point; below, all are multiples of the same quantum. */
+typedef struct format {
+    int mantissa;
+    float least, most;
+} format;
+
+static const format formats[BO_SMALL_COUNT] = {
+    [BO_SMALL_E4M3] = {3, 0x1p-6f, 448},
+    [BO_SMALL_E5M2] = {2, 0x1p-14f, 57344},
+    [BO_SMALL_BF16] = {7, 0, 0x1.FEp127f}, /* float32's exponents: its small numbers are cut like all others */
+};
+
+/* Of a size at least f->least: the bits that go are rounded away, ties to an even last one; a carry goes into the exponent
+ * and is right there. */
+static float round_normal(const format *f, float size)
+{
+    uint32_t bits;
+    int gone = 23 - f->mantissa;
+    memcpy(&bits, &size, sizeof bits);
+    bits += ((uint32_t)1 << (gone - 1)) - 1 + (bits >> gone & 1);
+    bits &= ~(((uint32_t)1 << gone) - 1);
+    memcpy(&size, &bits, sizeof bits);
+    return size;
+}
+
+static float round_one(const format *f, float x)
+{
+    /* float32's own rounding at 1.5 2^23 quanta is to whole quanta, ties to even */
+    const float large = 0x1.8p23f * ldexpf(f->least, -f->mantissa);
+    float size = fabsf(x), y = size < f->least ? (size + large) - large : round_normal(f, size);
+    return isnan(x) ? x : copysignf(size >= f->most ? f->most : y, x);
+}
+
+static void round_all(bo_small_float kind, size_t count, const float *from, bool add, float *to)
+{
+    if (kind == BO_SMALL_NONE) {
+        for (size_t i = 0; i < count; i++) bo_put(&to[i], add, from[i]);
+        return;
+    }
+    const format f = formats[kind];
+    for (size_t i = 0; i < count; i++) bo_put(&to[i], add, round_one(&f, from[i]));
+}
+
+static void forward_block(const bo_block *block)
+{
+    const bo_op_call *call = block->call;
+    const bo_round_attributes *a = call->attributes;
+    round_all(a->value, block->end - block->first, (const float *)call->in[0].data + block->first, false,
+              (float *)call->out[0].data + block->first);
+}
+
+static void backward_block(const bo_block *block)
+{
+    const bo_op_call *call = block->call;
+    const bo_round_attributes *a = call->attributes;
+    round_all(a->gradient, block->end - block->first, (const float *)call->dout[0] + block->first, call->add[0],
+              (float *)call->din[0] + block->first);
+}
+
+static bo_status forward(bo_context *context, const bo_op_call *call)
+{
+    bo_blocks(context, call, bo_operand_floats(&call->in[0]), BO_BLOCK_FLOATS, forward_block);
+    return BO_OK;
+}
+
+static bo_status backward(bo_context *context, const bo_op_call *call)
+{
+    if (bo_backward_is_zero(call) || !call->din[0]) return BO_OK;
+    bo_blocks(context, call, bo_operand_floats(&call->in[0]), BO_BLOCK_FLOATS, backward_block);
+    return BO_OK;
+}
+
+const bo_op bo_cpu_round = {
+    .name = "round",
+    .attributes = sizeof(bo_round_attributes),
+    .shape = bo_shape_round,
+    .sizes = bo_sizes_none,
+    .passes = bo_passes_round,
+    .forward = forward,
+    .backward = backward,
+};

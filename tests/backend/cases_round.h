@@ -1,0 +1,32 @@
+/* The cases of rounding. The gradient is as it comes: what rounds it has tests of its own (test_ops_round.c). */
+#ifndef BO_TEST_BACKEND_CASES_ROUND_H
+#define BO_TEST_BACKEND_CASES_ROUND_H
+
+#include "cases.h"
+
+static inline void cases_round(op_visitor visit, void *user)
+{
+    static const double sizes[] = {1, 1e-3, 1e-5, 300, 40000}; /* where formats are normal, subnormal, at their end */
+    char name[128];
+    for (size_t n = 0; n <= CASE_SIZES; n++)
+        for (size_t kind = 0; kind < BO_SMALL_COUNT; kind++)
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+                bo_round_attributes attributes = {.value = (bo_small_float)kind};
+                size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 163,
+                       columns = n < CASE_SIZES ? case_sizes[n][1] : 109;
+                op_case c = {.name =
+                                 CASE_NAME("round %zu x %zu of size %g to format %zu", rows, columns, sizes[s], kind),
+                             .op = BO_OP_ROUND,
+                             .attributes = &attributes,
+                             .inputs = 1,
+                             .in = {{.rows = rows, .columns = columns, .a = sizes[s]}},
+                             .exact = true,
+                             .large = n == CASE_SIZES,
+                             .step = 1e-3 * sizes[s],
+                             .seed = n};
+                if (n == CASE_SIZES && s > 0) continue; /* how it is spread over threads is the same for all */
+                visit(user, &c);
+            }
+}
+
+#endif
