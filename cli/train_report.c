@@ -114,7 +114,7 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
     if (isnan(r->valid_loss)) return;
     length += snprintf(out + length, 160 - (size_t)length, "  test %.3f", r->valid_loss);
     if (bo_tokenizer_is_bytes(job->tokenizer))
-        snprintf(out + length, 160 - (size_t)length, " (%.3f bits/byte)", r->valid_bits_per_byte);
+        snprintf(out + length, 160 - (size_t)length, " (%.3f bits/byte)", r->valid_metric);
 }
 
 static void speed_words(const cli_train_job *job, const bo_training_report *r, char out[96])
@@ -159,7 +159,7 @@ void cli_train_print(const cli_train_job *job)
            cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
     if (!isnan(r->valid_loss))
         printf("Test        %.4f nats a token, %.4f bits a byte; best %.4f nats\n", r->valid_loss,
-               r->valid_bits_per_byte, r->best_valid_loss);
+               r->valid_metric, r->best_valid_loss);
     printf("Model       %s%s%s\n", job->options->out, isnan(r->valid_loss) ? "" : "; the best is in ",
            isnan(r->valid_loss) ? "" : "best/ there");
 }
@@ -175,7 +175,7 @@ void cli_train_json(const cli_train_job *job)
     cli_json_count(&json, "tokens", r->tokens);
     cli_json_number(&json, "loss", r->loss);
     cli_json_number(&json, "valid_loss", r->valid_loss);
-    cli_json_number(&json, "valid_bits_per_byte", r->valid_bits_per_byte);
+    cli_json_number(&json, "valid_bits_per_byte", r->valid_metric);
     cli_json_number(&json, "best_valid_loss", r->best_valid_loss);
     cli_json_number(&json, "seconds", r->seconds);
     cli_json_number(&json, "tokens_per_second", r->tokens_per_second);

@@ -14,6 +14,7 @@
 #define BOCHNER_TRAIN_H
 
 #include <bochner/model.h>
+#include <bochner/network.h>
 #include <bochner/optim.h>
 
 #ifdef __cplusplus
@@ -22,14 +23,25 @@ extern "C" {
 
 /* ---- the trainer --------------------------------------------------------------------------------------------------- */
 
+/* What an evaluation says. */
+typedef struct bo_training_score {
+    double loss;
+    double metric;    /* bits per byte of a text, accuracy of classes, …; NAN: there is none */
+    const char *name; /* of the metric */
+    uint64_t count;   /* tokens or examples scored */
+} bo_training_score;
+
 /* What a report says; also a line of metrics.jsonl, under the same names. */
 typedef struct bo_training_report {
     uint64_t step, steps; /* done, and in all; steps 0: not known yet (--minutes, warming up) */
-    double loss;          /* mean nats a token over the steps since the last report */
-    double valid_loss;    /* of the latest evaluation; NAN: none yet */
-    double valid_bits_per_byte, best_valid_loss;
+    double loss;         /* mean nats a token (or what the loss of a network is) over the steps since the last report */
+    double valid_loss;   /* of the latest evaluation; NAN: none yet */
+    double valid_metric; /* likewise the second number of a score, "valid_" + metric in metrics.jsonl … */
+    const char *metric;  /* … by its name: "bits_per_byte", "accuracy" */
+    double best_valid_loss;
     double gradient_norm, rate;
-    uint64_t tokens;                  /* seen */
+    const char *unit;                 /* what is counted: "tokens", "examples"; in metrics.jsonl under that name */
+    uint64_t tokens;                  /* of these seen */
     double seconds;                   /* of training, over all parts of a resumed run */
     double tokens_per_second, gflops; /* since the last report; useful operations */
     double seconds_left;              /* NAN: not known */
@@ -40,18 +52,20 @@ typedef struct bo_training_report {
 typedef bool (*bo_report_fn)(void *user, const bo_training_report *report);
 
 typedef struct bo_trainer_desc {
-    bo_model *model;                /* changed by training; must outlive the trainer */
-    const bo_corpus *train, *valid; /* valid NULL: no evaluation */
-    const char *folder;             /* NULL: nothing is written */
-    bool resume;                    /* continue the folder's latest checkpoint; without one, start */
+    bo_model *model;                        /* changed by training; must outlive the trainer */
+    const bo_corpus *train, *valid;         /* valid NULL: no evaluation */
+    bo_network *network;                    /* or a network, likewise, which learns … */
+    const bo_examples *examples, *held_out; /* … these; held_out NULL: no evaluation */
+    const char *folder;                     /* NULL: nothing is written */
+    bool resume;                            /* continue the folder's latest checkpoint; without one, start */
     bo_optimizer_desc optimizer;
     bo_schedule schedule;
-    size_t batch;               /* sequences of a step over all ranks; 0: 16 */
-    size_t micro_batch;         /* sequences computed at a time; 0: what about 1 GiB of activations holds */
+    size_t batch;               /* sequences or examples of a step over all ranks; 0: 16 */
+    size_t micro_batch;         /* of them computed at a time; 0: what about 1 GiB of activations holds */
     uint64_t steps;             /* one of the two */
     double minutes;             /* turned into steps once, after a timed warm-up */
     uint64_t eval_every;        /* steps; 0: a tenth of all, at least 25 */
-    uint64_t eval_tokens;       /* most of the validation tokens; 0: all */
+    uint64_t eval_tokens;       /* most of the validation tokens or examples; 0: all */
     uint64_t checkpoint_every;  /* steps; 0: as eval_every */
     size_t keep;                /* checkpoints kept; 0: 2 */
     size_t patience;            /* evaluations without a better one before stopping early; 0: never */
@@ -69,7 +83,7 @@ typedef struct bo_trainer bo_trainer;
 
 /* What a run will take, before it takes it. */
 typedef struct bo_trainer_plan {
-    uint64_t parameters;
+    uint64_t parameters, trained; /* all, and those that are not frozen */
     size_t model_bytes, gradient_bytes, optimizer_bytes, activation_bytes, all_bytes;
     size_t micro_batch;
     double operations;  /* useful ones of a step */
@@ -83,7 +97,7 @@ BO_API void bo_trainer_destroy(bo_trainer *trainer); /* NULL is fine */
 BO_API bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer);
 /* Or one step at a time: for those who have a loop of their own. */
 BO_API bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss);
-BO_API bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_evaluation *out);
+BO_API bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_training_score *out);
 BO_API bo_status bo_trainer_checkpoint(bo_context *context, bo_trainer *trainer);
 BO_API const bo_training_report *bo_trainer_report(const bo_trainer *trainer); /* the latest */
 

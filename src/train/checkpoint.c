@@ -1,6 +1,6 @@
 /* Checkpoints: checkpoints/step-N of the run's folder. One is written under another name, every file of it flushed, and then
- * renamed, so that a folder of that name is whole; the newest decides. The run's own config.json, model.safetensors and
- * tokenizer.json are other names of its files (hard links), and so are those of best/. */
+ * renamed, so that a folder of that name is whole; the newest decides. The run's own files of the task (config.json,
+ * model.safetensors, …) are other names of its files (hard links), and so are those of best/. */
 #include "train.h"
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,6 @@
 #include <unistd.h>
 #include "../io/tensors.h"
 #include "../kernels/kernels.h"
-
-static const char *const model_files[] = {"config.json", "tokenizer.json", "model.safetensors"};
-enum { MODEL_FILES = sizeof model_files / sizeof *model_files };
 
 static bo_status place_of(bo_context *context, const bo_trainer *trainer, uint64_t step, const char *ending,
                           char out[BO_TRAIN_PATH])
@@ -35,7 +32,7 @@ const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PAT
 /* Host copies of all vectors in one block, which `tensors` point into. */
 static bo_status read_states(bo_context *context, const bo_trainer *trainer, bo_tensor *tensors, float *block)
 {
-    const bo_backend *backend = bo_weights_backend(trainer->model->weights);
+    const bo_backend *backend = bo_weights_backend(trainer->task->weights);
     for (size_t i = 0; i < bo_optimizer_states(trainer->optimizer); i++) {
         const bo_optimizer_state state = bo_optimizer_state_at(trainer->optimizer, i);
         const size_t bytes = state.count * sizeof(float);
@@ -66,7 +63,7 @@ static bo_status write_optimizer(bo_context *context, const bo_trainer *trainer,
 
 static bo_status take_states(bo_context *context, bo_trainer *trainer, const bo_tensors *file)
 {
-    const bo_backend *backend = bo_weights_backend(trainer->model->weights);
+    const bo_backend *backend = bo_weights_backend(trainer->task->weights);
     for (size_t i = 0; i < bo_optimizer_states(trainer->optimizer); i++) {
         const bo_optimizer_state state = bo_optimizer_state_at(trainer->optimizer, i);
         const bo_tensor *tensor;
@@ -96,7 +93,7 @@ static bo_status take_all(bo_context *context, bo_trainer *trainer, const char *
 {
     BO_TRY(take_steps(context, trainer, file));
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    bo_status status = bo_model_read(context, trainer->model, folder);
+    bo_status status = trainer->task->methods->read(context, trainer->task, folder);
     if (status == BO_OK) status = take_states(context, trainer, file);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     return status == BO_OK ? back : status;
@@ -115,13 +112,14 @@ static bo_status read_files(bo_context *context, bo_trainer *trainer, const char
 
 /* ---- what others see of a run ------------------------------------------------------------------------------------------- */
 
-/* model.safetensors last: the other two do not change within a run. A model of bytes may have no tokenizer.json. */
-static bo_status show(bo_context *context, const char *from, const char *to)
+/* Weights last: the other files do not change within a run. Not all need be there: a model of bytes may have no
+ * tokenizer.json. */
+static bo_status show(bo_context *context, const bo_train_task *task, const char *from, const char *to)
 {
-    for (size_t i = 0; i < MODEL_FILES; i++) {
+    for (const char *const *file = task->files; *file; file++) {
         char source[BO_TRAIN_PATH], target[BO_TRAIN_PATH];
-        BO_TRY(bo_train_join(context, from, model_files[i], source));
-        BO_TRY(bo_train_join(context, to, model_files[i], target));
+        BO_TRY(bo_train_join(context, from, *file, source));
+        BO_TRY(bo_train_join(context, to, *file, target));
         if (access(source, F_OK) == 0) BO_TRY(bo_train_link(context, source, target));
     }
     return bo_train_flush_folder(context, to);
@@ -131,11 +129,11 @@ static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
 {
     char newest[BO_TRAIN_PATH], best[BO_TRAIN_PATH];
     BO_TRY(place_of(context, trainer, trainer->saved, "", newest));
-    BO_TRY(show(context, newest, trainer->folder));
+    BO_TRY(show(context, trainer->task, newest, trainer->folder));
     if (isnan(trainer->now.best_loss) || trainer->now.best_step != trainer->saved) return BO_OK;
     BO_TRY(bo_train_join(context, trainer->folder, "best", best));
     BO_TRY(bo_train_make_folder(context, best));
-    return show(context, newest, best);
+    return show(context, trainer->task, newest, best);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------------ */
@@ -143,7 +141,7 @@ static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
 /* Weights that are not finite are no checkpoint: the earlier ones are better. */
 static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
 {
-    bo_weights *weights = trainer->model->weights;
+    bo_weights *weights = trainer->task->weights;
     bool finite = false;
     char words[BO_TRAIN_PATH];
     BO_TRY(bo_weights_backend(weights)->finite(context, bo_weights_data(weights), bo_weights_floats(weights), &finite));
@@ -156,7 +154,7 @@ static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
 static bo_status write_files(bo_context *context, bo_trainer *trainer, const char *folder)
 {
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    bo_status status = bo_model_write(context, trainer->model, folder);
+    bo_status status = trainer->task->methods->write(context, trainer->task, folder);
     if (status == BO_OK) status = write_optimizer(context, trainer, folder);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     if (status == BO_OK) status = back;
@@ -230,9 +228,9 @@ static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer,
     if (checkpoints && !trainer->desc.resume)
         return bo_fail(context, BO_INVALID, "%s: holds a run already, at step %llu: resume it or name another folder",
                        trainer->folder, (unsigned long long)trainer->saved);
-    for (size_t i = 0; i < MODEL_FILES && !checkpoints; i++) {
+    for (const char *const *file = trainer->task->files; *file && !checkpoints; file++) {
         char path[BO_TRAIN_PATH];
-        BO_TRY(bo_train_join(context, trainer->folder, model_files[i], path));
+        BO_TRY(bo_train_join(context, trainer->folder, *file, path));
         if (access(path, F_OK) == 0)
             return bo_fail(context, BO_INVALID, "%s: is there already, without a run to resume: name another folder",
                            path);

@@ -120,29 +120,7 @@ bo_status bo_train_link(bo_context *context, const char *from, const char *to)
 
 bo_status bo_train_read_text(bo_context *context, const char *path, char **out, size_t *length)
 {
-    bo_bytes *bytes;
-    size_t capacity = 1 << 16, used = 0, got = 0;
-    *out = NULL;
-    BO_TRY(bo_bytes_open(context, path, false, &bytes));
-    char *text = bo_alloc_raw(context, capacity, 1, "a file");
-    bo_status status = text ? BO_OK : BO_MEMORY;
-    while (status == BO_OK) {
-        status = bo_bytes_read(context, bytes, text + used, capacity - 1 - used, &got);
-        used += got;
-        if (status != BO_OK || used < capacity - 1) break;
-        char *larger = bo_realloc(context, text, capacity *= 2, 1, "a file");
-        if (!larger) status = BO_MEMORY;
-        if (larger) text = larger;
-    }
-    bo_bytes_close(bytes);
-    if (status != BO_OK) {
-        bo_free(text);
-        return status;
-    }
-    text[used] = 0;
-    *out = text;
-    *length = used;
-    return BO_OK;
+    return bo_bytes_text(context, path, out, length);
 }
 
 bo_status bo_train_lock(bo_context *context, const char *folder, int *out)

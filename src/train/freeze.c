@@ -1,7 +1,7 @@
 /* Weights that are not trained, by name. */
-#include "train.h"
 #include <fnmatch.h>
 #include <string.h>
+#include "task.h"
 
 enum { PATTERN = 256 };
 
@@ -42,21 +42,20 @@ static bo_status freeze_all(bo_context *context, bo_weights *weights, const char
     return BO_OK;
 }
 
-bo_status bo_train_freeze(bo_context *context, bo_trainer *trainer)
+bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
 {
-    bo_weights *weights = trainer->model->weights;
+    bo_weights *weights = task->weights;
     const size_t count = bo_weights_count(weights);
-    trainer->frozen = bo_alloc(context, count, sizeof(bool), "flags of weights");
-    if (!trainer->frozen) return BO_MEMORY;
-    for (size_t i = 0; i < count; i++) trainer->frozen[i] = bo_weights_at(weights, i)->frozen;
-    return trainer->desc.freeze ? freeze_all(context, weights, trainer->desc.freeze) : BO_OK;
+    task->frozen = bo_alloc(context, count, sizeof(bool), "flags of weights");
+    if (!task->frozen) return BO_MEMORY;
+    for (size_t i = 0; i < count; i++) task->frozen[i] = bo_weights_at(weights, i)->frozen;
+    return task->desc->freeze ? freeze_all(context, weights, task->desc->freeze) : BO_OK;
 }
 
-void bo_train_thaw(bo_trainer *trainer)
+void bo_train_thaw(bo_train_task *task)
 {
-    bo_weights *weights = trainer->model->weights;
-    for (size_t i = 0; trainer->frozen && i < bo_weights_count(weights); i++)
-        bo_weights_at(weights, i)->frozen = trainer->frozen[i];
-    bo_free(trainer->frozen);
-    trainer->frozen = NULL;
+    for (size_t i = 0; task->frozen && i < bo_weights_count(task->weights); i++)
+        bo_weights_at(task->weights, i)->frozen = task->frozen[i];
+    bo_free(task->frozen);
+    task->frozen = NULL;
 }

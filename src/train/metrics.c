@@ -1,4 +1,4 @@
-/* metrics.jsonl: a line for each report, under the names of bo_training_report. */
+/* metrics.jsonl: a line for each report, under the names of bo_training_report, metric and unit by their own. */
 #include "train.h"
 #include <bochner/data.h>
 #include <errno.h>
@@ -11,12 +11,19 @@
 
 static const char FIRST[] = "{\"step\": "; /* of every line, by which lines are cut */
 
+/* Names are plain words, some of two parts. */
+static void add_named(bo_json_text *text, const char *first, const char *second, double value)
+{
+    bo_json_raw(text, ", \"");
+    bo_json_raw(text, first);
+    bo_json_raw(text, second);
+    bo_json_raw(text, "\": ");
+    bo_json_number(text, value);
+}
+
 static void add(bo_json_text *text, const char *name, double value)
 {
-    bo_json_raw(text, ", ");
-    bo_json_string(text, name);
-    bo_json_raw(text, ": ");
-    bo_json_number(text, value);
+    add_named(text, name, "", value);
 }
 
 static void line_of(bo_json_text *text, const bo_training_report *r)
@@ -26,13 +33,13 @@ static void line_of(bo_json_text *text, const bo_training_report *r)
     add(text, "steps", (double)r->steps);
     add(text, "loss", r->loss);
     add(text, "valid_loss", r->valid_loss);
-    add(text, "valid_bits_per_byte", r->valid_bits_per_byte);
+    add_named(text, "valid_", r->metric, r->valid_metric);
     add(text, "best_valid_loss", r->best_valid_loss);
     add(text, "gradient_norm", r->gradient_norm);
     add(text, "rate", r->rate);
-    add(text, "tokens", (double)r->tokens);
+    add(text, r->unit, (double)r->tokens);
     add(text, "seconds", r->seconds);
-    add(text, "tokens_per_second", r->tokens_per_second);
+    add_named(text, r->unit, "_per_second", r->tokens_per_second);
     add(text, "gflops", r->gflops);
     add(text, "seconds_left", r->seconds_left);
     bo_json_raw(text, r->evaluated ? ", \"evaluated\": true}\n" : ", \"evaluated\": false}\n");

@@ -14,44 +14,19 @@ uint64_t bo_train_interval(uint64_t given, uint64_t steps)
     return steps / 10 > 25 ? steps / 10 : 25;
 }
 
-/* Bytes of activations of one sequence, roughly: what forward keeps for backward. A count and not the plan's, which knows of
- * threads: the same run must be cut the same way on any machine. */
-static double sequence_bytes(const bo_trainer_desc *desc)
+size_t bo_train_default_micro_batch(const bo_train_task *task)
 {
-    const bo_model_desc *d = &desc->model->desc;
-    const double heads = (double)d->heads * (double)d->head_dim, inner = d->mlp == BO_MLP_NONE ? 0 : (double)d->hidden;
-    const double layer = 6 * (double)d->width + 8 * heads + 3 * inner;
-    const double layers = desc->checkpointing ? 1 + 0.1 * (double)d->layers : (double)d->layers;
-    return 4 * (double)d->context * (layer * layers + 4 * (double)d->width);
-}
-
-size_t bo_train_default_micro_batch(const bo_trainer_desc *desc)
-{
-    const size_t batch = desc->batch / bo_train_ranks(desc);
-    const double most = 1073741824.0 / sequence_bytes(desc);
+    const size_t batch = task->desc->batch / bo_train_ranks(task->desc);
+    const double most = 1073741824.0 / task->methods->item_bytes(task);
     size_t micro = batch;
     while (micro > 1 && (batch % micro != 0 || (double)micro > most)) micro--;
     return micro;
-}
-
-bo_model_graph_desc bo_train_graph_desc(const bo_trainer_desc *desc)
-{
-    const size_t context = desc->model->desc.context;
-    return (bo_model_graph_desc){
-        .rows = desc->micro_batch * context,
-        .tokens = context,
-        .most_sequences = desc->documents ? desc->micro_batch * (1 + context / 16) : 0,
-        .loss = true,
-        .gradients = true,
-        .checkpoint = desc->checkpointing,
-    };
 }
 
 /* ---- checks ----------------------------------------------------------------------------------------------------------- */
 
 static bo_status check(bo_context *context, const bo_trainer_desc *desc)
 {
-    if (!desc->model || !desc->train) return bo_fail(context, BO_INVALID, "training needs a model and a text");
     if (desc->resume && !desc->folder) return bo_fail(context, BO_INVALID, "resuming needs the folder of a run");
     if (desc->steps && desc->minutes > 0)
         return bo_fail(context, BO_INVALID, "steps or minutes: expected one of them, found both");
@@ -80,52 +55,53 @@ static bo_status check_batch(bo_context *context, const bo_trainer_desc *desc)
     return BO_OK;
 }
 
-bo_status bo_train_desc_resolve(bo_context *context, const bo_trainer_desc *desc, bo_trainer_desc *out)
+static bo_status resolve(bo_context *context, bo_trainer_desc *desc)
 {
     BO_TRY(check(context, desc));
-    *out = *desc;
-    BO_TRY(bo_schedule_check(context, &out->schedule));
-    if (!out->batch) out->batch = BATCH;
-    if (!out->keep) out->keep = KEEP;
-    if (out->ranks && out->ranks->size < 2) out->ranks = NULL;
-    BO_TRY(check_batch(context, out));
-    const bo_batches_desc batches = {.corpus = out->train,
-                                     .context = out->model->desc.context,
-                                     .batch = out->batch,
-                                     .parts = bo_train_ranks(out),
-                                     .seed = out->seed,
-                                     .documents = out->documents};
-    return bo_batches_check(context, &batches);
+    BO_TRY(bo_schedule_check(context, &desc->schedule));
+    if (!desc->batch) desc->batch = BATCH;
+    if (!desc->keep) desc->keep = KEEP;
+    if (desc->ranks && desc->ranks->size < 2) desc->ranks = NULL;
+    return check_batch(context, desc);
+}
+
+bo_status bo_train_resolve(bo_context *context, bo_trainer_desc *desc, bo_train_task **task)
+{
+    BO_TRY(bo_train_task_create(context, desc, task));
+    bo_status status = resolve(context, desc);
+    if (status == BO_OK) status = (*task)->methods->check(context, *task);
+    if (status == BO_OK) return BO_OK;
+    bo_train_task_destroy(*task);
+    *task = NULL;
+    return status;
 }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------------ */
 
-static bo_status size_of_graph(bo_context *context, const bo_trainer_desc *desc, bo_trainer_plan *out)
+static bo_status sizes(bo_context *context, bo_train_task *task, bo_trainer_plan *out)
 {
-    const bo_model_graph_desc graph_desc = bo_train_graph_desc(desc);
-    bo_model_graph graph = {0};
-    BO_TRY(bo_model_graph_create(context, desc->model, &graph_desc, &graph));
-    out->activation_bytes = bo_graph_bytes(graph.graph);
-    out->operations = bo_graph_operations(graph.graph) * (double)(desc->batch / desc->micro_batch);
-    bo_model_graph_destroy(&graph);
-    return BO_OK;
+    const bo_trainer_desc *desc = task->desc;
+    bo_weights *weights = task->weights;
+    BO_TRY(bo_train_freeze(context, task));
+    out->parameters = bo_weights_numbers(weights, false);
+    out->trained = bo_weights_numbers(weights, true);
+    out->micro_batch = desc->micro_batch ? desc->micro_batch : bo_train_default_micro_batch(task);
+    out->model_bytes = out->gradient_bytes = bo_weights_floats(weights) * sizeof(float);
+    out->optimizer_bytes = bo_optimizer_bytes(context, &desc->optimizer, weights);
+    BO_TRY(task->methods->open(context, task, out->micro_batch));
+    out->activation_bytes = bo_graph_bytes(task->graph);
+    out->operations = bo_graph_operations(task->graph) * (double)(desc->batch / out->micro_batch);
+    out->all_bytes = out->model_bytes + out->gradient_bytes + out->optimizer_bytes + out->activation_bytes;
+    return task->methods->plan ? task->methods->plan(context, task, out) : BO_OK;
 }
 
 bo_status bo_trainer_plan_for(bo_context *context, const bo_trainer_desc *desc, bo_trainer_plan *out)
 {
-    bo_trainer_desc full;
-    size_t session = 0;
+    bo_trainer_desc full = *desc;
+    bo_train_task *task;
     *out = (bo_trainer_plan){0};
-    BO_TRY(bo_train_desc_resolve(context, desc, &full));
-    if (!full.micro_batch) full.micro_batch = bo_train_default_micro_batch(&full);
-    bo_weights *weights = full.model->weights;
-    out->parameters = bo_model_parameters(full.model);
-    out->micro_batch = full.micro_batch;
-    out->model_bytes = bo_model_bytes(full.model);
-    out->gradient_bytes = bo_weights_floats(weights) * sizeof(float);
-    out->optimizer_bytes = bo_optimizer_bytes(context, &full.optimizer, weights);
-    BO_TRY(size_of_graph(context, &full, out));
-    BO_TRY(bo_session_memory(context, full.model, NULL, &out->state_bytes, &session));
-    out->all_bytes = out->model_bytes + out->gradient_bytes + out->optimizer_bytes + out->activation_bytes + session;
-    return BO_OK;
+    BO_TRY(bo_train_resolve(context, &full, &task));
+    const bo_status status = sizes(context, task, out);
+    bo_train_task_destroy(task);
+    return status;
 }

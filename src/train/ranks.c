@@ -50,10 +50,13 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
 {
     enum { COUNT = 6 };
     if (alone(trainer)) return BO_OK;
-    static const char *const names[COUNT] = {"step", "number of steps", "model", "model", "text", "text"};
-    const uint64_t model = bo_model_fingerprint(trainer->model), text = bo_corpus_fingerprint(trainer->desc.train);
-    const double mine[COUNT] = {(double)trainer->now.step, (double)trainer->now.steps, (double)(uint32_t)model,
-                                (double)(model >> 32),     (double)(uint32_t)text,     (double)(text >> 32)};
+    const bo_train_methods *methods = trainer->task->methods;
+    const char *const names[COUNT] = {"step",           "number of steps", methods->subject,
+                                      methods->subject, methods->data,     methods->data};
+    uint64_t subject, data;
+    methods->fingerprints(trainer->task, &subject, &data);
+    const double mine[COUNT] = {(double)trainer->now.step, (double)trainer->now.steps, (double)(uint32_t)subject,
+                                (double)(subject >> 32),   (double)(uint32_t)data,     (double)(data >> 32)};
     double first[COUNT];
     bo_status status = BO_OK;
     memcpy(first, mine, sizeof first);
@@ -69,7 +72,7 @@ bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer)
 {
     if (alone(trainer)) return BO_OK;
     const bo_collective *ranks = trainer->desc.ranks;
-    bo_weights *weights = trainer->model->weights;
+    bo_weights *weights = trainer->task->weights;
     const bo_backend *backend = bo_weights_backend(weights);
     const size_t floats = bo_weights_floats(weights);
     char *gradients = bo_weights_gradients(weights);

@@ -25,20 +25,27 @@ static const field fields[] = {
     {"loss_sum", false, offsetof(bo_training, loss_sum)},
     {"loss_steps", true, offsetof(bo_training, loss_steps)},
     {"valid_loss", false, offsetof(bo_training, valid_loss)},
-    {"valid_bits_per_byte", false, offsetof(bo_training, valid_bits_per_byte)},
+    {"valid_", false, offsetof(bo_training, valid_metric)}, /* and the metric's name */
     {"best_valid_loss", false, offsetof(bo_training, best_loss)},
     {"best_step", true, offsetof(bo_training, best_step)},
     {"evaluations_without_improvement", true, offsetof(bo_training, waited)},
     {"evaluated_step", true, offsetof(bo_training, evaluated)},
 };
-enum { FIELDS = sizeof fields / sizeof *fields };
+enum { FIELDS = sizeof fields / sizeof *fields, NAME = 80 };
 
-static void write_numbers(bo_json_text *text, const bo_training *now)
+static const char *name_of(const field *f, const char *metric, char out[NAME])
+{
+    snprintf(out, NAME, "%s%s", f->name, f->offset == offsetof(bo_training, valid_metric) ? metric : "");
+    return out;
+}
+
+static void write_numbers(bo_json_text *text, const bo_training *now, const char *metric)
 {
     for (size_t i = 0; i < FIELDS; i++) {
+        char name[NAME];
         const void *at = (const char *)now + fields[i].offset;
         bo_json_raw(text, "  ");
-        bo_json_string(text, fields[i].name);
+        bo_json_string(text, name_of(&fields[i], metric, name));
         bo_json_raw(text, ": ");
         if (fields[i].whole)
             bo_json_whole(text, *(const uint64_t *)at);
@@ -48,15 +55,17 @@ static void write_numbers(bo_json_text *text, const bo_training *now)
     }
 }
 
-static bo_status read_numbers(bo_context *context, const char *path, const cJSON *json, bo_training *now)
+static bo_status read_numbers(bo_context *context, const char *path, const cJSON *json, const char *metric,
+                              bo_training *now)
 {
     for (size_t i = 0; i < FIELDS; i++) {
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, fields[i].name);
+        char name[NAME];
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name_of(&fields[i], metric, name));
         void *at = (char *)now + fields[i].offset;
         size_t whole = 0;
         if (!item || (fields[i].whole && !bo_json_size(item, &whole)) ||
             (!fields[i].whole && !cJSON_IsNumber(item) && !cJSON_IsNull(item)))
-            return bo_fail(context, BO_FORMAT, "%s: expected a number '%s'", path, fields[i].name);
+            return bo_fail(context, BO_FORMAT, "%s: expected a number '%s'", path, name);
         if (fields[i].whole)
             *(uint64_t *)at = whole;
         else
@@ -74,70 +83,49 @@ static void name_setting(bo_json_text *text, const char *name)
     bo_json_raw(text, ": ");
 }
 
-static void number(bo_json_text *text, const char *name, double value)
+void bo_train_setting_number(bo_json_text *text, const char *name, double value)
 {
     name_setting(text, name);
     bo_json_number(text, value);
 }
 
-static void word(bo_json_text *text, const char *name, const char *value)
+void bo_train_setting_word(bo_json_text *text, const char *name, const char *value)
 {
     name_setting(text, name);
     bo_json_string(text, value ? value : "");
 }
 
-/* 64 bits do not fit into a number of JSON. */
-static void code(bo_json_text *text, const char *name, uint64_t value)
+void bo_train_setting_code(bo_json_text *text, const char *name, uint64_t value)
 {
     char hexadecimal[24];
     snprintf(hexadecimal, sizeof hexadecimal, "%016llx", (unsigned long long)value);
-    word(text, name, hexadecimal);
-}
-
-static void model_settings(bo_json_text *text, const bo_model *model)
-{
-    const bo_model_desc *d = &model->desc;
-    number(text, "layers", (double)d->layers);
-    number(text, "width", (double)d->width);
-    number(text, "heads", (double)d->heads);
-    number(text, "key_heads", (double)d->key_heads);
-    number(text, "hidden", (double)d->hidden);
-    number(text, "context", (double)d->context);
-    number(text, "vocab", (double)d->vocab);
-    word(text, "attention", bo_attention_name(d->attention.kind));
-    word(text, "gate", bo_gate_name(d->attention.gate));
-    number(text, "features", (double)d->attention.features.features);
-    word(text, "mlp", bo_mlp_name(d->mlp));
-    word(text, "norm", bo_norm_name(d->norm));
-    word(text, "positions", bo_positions_name(d->positions));
-    number(text, "dropout", d->dropout);
-    if (!bo_train_calibrates(model)) code(text, "model", bo_model_fingerprint(model)); /* which knows the frequencies */
+    bo_train_setting_word(text, name, hexadecimal);
 }
 
 static void optimizer_settings(bo_json_text *text, const bo_optimizer_desc *o)
 {
-    word(text, "optimizer", bo_optimizer_name(o->kind));
-    number(text, "rate", o->rate);
-    number(text, "other_rate", o->other_rate);
-    number(text, "decay", o->decay);
-    number(text, "momentum", o->momentum);
-    number(text, "nesterov", !o->no_nesterov);
-    number(text, "beta1", o->beta1);
-    number(text, "beta2", o->beta2);
-    number(text, "epsilon", o->epsilon);
-    word(text, "muon_factor", bo_muon_factor_name(o->factor));
-    number(text, "muon_iteration", o->iteration);
-    number(text, "muon_iterations", (double)o->iterations);
-    number(text, "clip", o->clip);
-    number(text, "average", o->average);
+    bo_train_setting_word(text, "optimizer", bo_optimizer_name(o->kind));
+    bo_train_setting_number(text, "rate", o->rate);
+    bo_train_setting_number(text, "other_rate", o->other_rate);
+    bo_train_setting_number(text, "decay", o->decay);
+    bo_train_setting_number(text, "momentum", o->momentum);
+    bo_train_setting_number(text, "nesterov", !o->no_nesterov);
+    bo_train_setting_number(text, "beta1", o->beta1);
+    bo_train_setting_number(text, "beta2", o->beta2);
+    bo_train_setting_number(text, "epsilon", o->epsilon);
+    bo_train_setting_word(text, "muon_factor", bo_muon_factor_name(o->factor));
+    bo_train_setting_number(text, "muon_iteration", o->iteration);
+    bo_train_setting_number(text, "muon_iterations", (double)o->iterations);
+    bo_train_setting_number(text, "clip", o->clip);
+    bo_train_setting_number(text, "average", o->average);
 }
 
 static void schedule_settings(bo_json_text *text, const bo_schedule *s)
 {
-    word(text, "schedule", bo_schedule_name(s->kind));
-    number(text, "warmup", s->warmup == UINT64_MAX ? -1 : (double)s->warmup);
-    number(text, "schedule_floor", s->floor);
-    number(text, "schedule_decay", s->decay);
+    bo_train_setting_word(text, "schedule", bo_schedule_name(s->kind));
+    bo_train_setting_number(text, "warmup", s->warmup == UINT64_MAX ? -1 : (double)s->warmup);
+    bo_train_setting_number(text, "schedule_floor", s->floor);
+    bo_train_setting_number(text, "schedule_decay", s->decay);
 }
 
 /* What a run is a function of, as the members of a JSON object. Steps and minutes are apart: they may be left out. */
@@ -145,16 +133,13 @@ static void settings(bo_json_text *text, const bo_trainer *trainer)
 {
     const bo_trainer_desc *desc = &trainer->desc;
     bo_json_raw(text, "{");
-    code(text, "seed", desc->seed); /* first: others follow from it, and the first that differs is named */
-    model_settings(text, trainer->model);
-    code(text, "corpus", bo_corpus_fingerprint(desc->train));
-    code(text, "validation_corpus", desc->valid ? bo_corpus_fingerprint(desc->valid) : 0);
-    number(text, "batch", (double)desc->batch);
+    bo_train_setting_code(text, "seed",
+                          desc->seed); /* first: others follow from it, and the first that differs is named */
+    trainer->task->methods->settings(trainer->task, text);
+    bo_train_setting_number(text, "batch", (double)desc->batch);
     optimizer_settings(text, &desc->optimizer);
     schedule_settings(text, &desc->schedule);
-    number(text, "documents", desc->documents);
-    word(text, "freeze", desc->freeze);
-    number(text, "calibrate_every", (double)desc->calibrate_every);
+    bo_train_setting_word(text, "freeze", desc->freeze);
     bo_json_raw(text, "\n  }");
 }
 
@@ -165,7 +150,7 @@ bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, 
     BO_TRY(bo_train_join(context, folder, "training.json", path));
     settings(&same, trainer);
     bo_json_raw(&text, "{\n");
-    write_numbers(&text, &trainer->now);
+    write_numbers(&text, &trainer->now, trainer->task->metric);
     bo_json_raw(&text, "  \"settings\": ");
     if (!same.failed) bo_json_raw(&text, same.bytes);
     bo_json_raw(&text, "\n}\n");
@@ -223,7 +208,7 @@ static bo_status compare_length(bo_context *context, const bo_trainer_desc *desc
 static bo_status read_record(bo_context *context, bo_trainer *trainer, const char *path, const cJSON *json)
 {
     bo_training was = {0};
-    BO_TRY(read_numbers(context, path, json, &was));
+    BO_TRY(read_numbers(context, path, json, trainer->task->metric, &was));
     BO_TRY(compare_settings(context, trainer, path, cJSON_GetObjectItemCaseSensitive(json, "settings")));
     BO_TRY(compare_length(context, &trainer->desc, path, &was));
     trainer->now = was;

@@ -4,12 +4,13 @@
 
 /* ---- evaluation --------------------------------------------------------------------------------------------------------- */
 
-bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_evaluation *out)
+bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_training_score *out)
 {
-    const bo_trainer_desc *desc = &trainer->desc;
-    if (!desc->valid) return bo_fail(context, BO_INVALID, "there is no text to evaluate with");
+    bo_train_task *task = trainer->task;
+    *out = (bo_training_score){.name = task->metric, .metric = NAN};
+    if (!task->evaluates) return bo_fail(context, BO_INVALID, "there is no %s to evaluate with", task->methods->data);
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    bo_status status = bo_model_evaluate(context, trainer->model, desc->valid, 0, desc->eval_tokens, out);
+    bo_status status = task->methods->evaluate(context, task, out);
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     return status == BO_OK ? back : status;
 }
@@ -17,13 +18,13 @@ bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_evalu
 bo_status bo_train_evaluate(bo_context *context, bo_trainer *trainer)
 {
     bo_training *now = &trainer->now;
-    bo_evaluation evaluation = {0};
-    bo_status mine = bo_train_first(trainer) ? bo_trainer_evaluate(context, trainer, &evaluation) : BO_OK;
+    bo_training_score score = {0};
+    bo_status mine = bo_train_first(trainer) ? bo_trainer_evaluate(context, trainer, &score) : BO_OK;
     BO_TRY(bo_train_agree(context, trainer, mine));
-    double values[2] = {evaluation.loss, evaluation.bits_per_byte};
+    double values[2] = {score.loss, score.metric};
     BO_TRY(bo_train_broadcast(context, trainer, values, 2));
     now->valid_loss = values[0];
-    now->valid_bits_per_byte = values[1];
+    now->valid_metric = values[1];
     now->evaluated = now->step;
     if (isnan(now->best_loss) || now->valid_loss < now->best_loss) {
         now->best_loss = now->valid_loss;
@@ -55,17 +56,19 @@ void bo_train_fill_report(bo_trainer *trainer, bool evaluated)
     const bo_trainer_desc *desc = &trainer->desc;
     const double taken = (double)(now->step - trainer->first), spent = now->seconds - trainer->began;
     const double steps = (double)trainer->timed_steps;
-    const double tokens = (double)(desc->batch * trainer->model->desc.context);
-    const double operations = bo_graph_operations(trainer->graph.graph) * (double)trainer->pieces;
+    const double tokens = (double)(desc->batch * trainer->task->units);
+    const double operations = bo_graph_operations(trainer->task->graph) * (double)trainer->pieces;
     trainer->report = (bo_training_report){
         .step = now->step,
         .steps = now->steps,
         .loss = now->loss_steps ? now->loss_sum / (double)now->loss_steps : trainer->report.loss,
         .valid_loss = now->valid_loss,
-        .valid_bits_per_byte = now->valid_bits_per_byte,
+        .valid_metric = now->valid_metric,
+        .metric = trainer->task->metric,
         .best_valid_loss = now->best_loss,
         .gradient_norm = trainer->gradient_norm,
         .rate = trainer->factor * desc->optimizer.rate,
+        .unit = trainer->task->methods->unit,
         .tokens = now->tokens,
         .seconds = now->seconds,
         .tokens_per_second = per_second(tokens * steps, trainer->step_seconds),
@@ -107,7 +110,7 @@ static bo_status between(bo_context *context, bo_trainer *trainer)
     bo_training *now = &trainer->now;
     const uint64_t step = now->step, often = now->eval_every / 10 ? now->eval_every / 10 : 1;
     const bool last = step >= now->steps;
-    const bool evaluate = trainer->desc.valid && now->evaluated != step && (is_due(step, now->eval_every) || last);
+    const bool evaluate = trainer->task->evaluates && now->evaluated != step && (is_due(step, now->eval_every) || last);
     if (evaluate) BO_TRY(bo_train_evaluate(context, trainer));
     const bool report = now->loss_steps && (evaluate || last || is_due(step, often));
     if (report) BO_TRY(bo_train_agree(context, trainer, bo_train_report(context, trainer, evaluate)));

@@ -15,21 +15,13 @@ static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece)
     return bo_rng_bits(&rng);
 }
 
-bo_status bo_train_load(bo_context *context, bo_trainer *trainer, size_t rank, size_t piece, bo_pass *pass)
+/* Writes this rank's micro-batch `piece` of step now.step into the graph. */
+static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo_pass *pass)
 {
-    const size_t micro = trainer->desc.micro_batch;
-    const bo_train_batch *batch = &trainer->batch;
-    const bo_model_graph *graph = &trainer->graph;
-    bo_batches_desc batches = trainer->batches;
-    size_t runs = batch->room;
-    batches.part = rank;
-    BO_TRY(bo_batches_fill(context, &batches, trainer->now.step, piece * micro, micro, batch->tokens, batch->targets,
-                           batch->positions, batch->lengths, batch->lengths ? &runs : NULL));
+    const size_t micro = trainer->desc.micro_batch, rank = trainer->desc.ranks ? (size_t)trainer->desc.ranks->rank : 0;
+    const bo_train_place place = {.step = trainer->now.step, .rank = rank, .first = piece * micro, .count = micro};
     *pass = (bo_pass){.training = true, .seed = pass_seed(trainer, rank, piece)};
-    if (batch->lengths) pass->sequences = runs, pass->lengths = batch->lengths;
-    BO_TRY(bo_graph_write(context, graph->graph, graph->tokens, batch->tokens));
-    if (graph->positions) BO_TRY(bo_graph_write(context, graph->graph, graph->positions, batch->positions));
-    return bo_graph_write(context, graph->graph, graph->targets, batch->targets);
+    return trainer->task->methods->load(context, trainer->task, &place, pass);
 }
 
 /* ---- numbers that are not finite ---------------------------------------------------------------------------------------- */
@@ -49,7 +41,7 @@ static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_p
     char what[512];
     const char *scope = NULL;
     snprintf(what, sizeof what, "%s", words);
-    if (bo_graph_blame(context, trainer->graph.graph, pass, &scope) == BO_OK && scope)
+    if (bo_graph_blame(context, trainer->task->graph, pass, &scope) == BO_OK && scope)
         snprintf(what, sizeof what, "the loss is not finite; first in %s", scope);
     return named(context, trainer, what);
 }
@@ -60,12 +52,11 @@ static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t 
 {
     bo_pass pass;
     float value = 0;
-    const size_t rank = trainer->desc.ranks ? (size_t)trainer->desc.ranks->rank : 0;
-    BO_TRY(bo_train_load(context, trainer, rank, piece, &pass));
-    const bo_status status = bo_graph_run(context, trainer->graph.graph, &pass);
+    BO_TRY(load(context, trainer, piece, &pass));
+    const bo_status status = bo_graph_run(context, trainer->task->graph, &pass);
     if (status == BO_NUMERIC) return not_finite(context, trainer, &pass, bo_context_error(context));
     if (status != BO_OK) return status;
-    BO_TRY(bo_graph_read(context, trainer->graph.graph, trainer->graph.loss, &value));
+    BO_TRY(bo_graph_read(context, trainer->task->graph, trainer->task->loss, &value));
     if (!isfinite(value)) return not_finite(context, trainer, &pass, "the loss is not finite");
     *loss += (double)value;
     return BO_OK;
@@ -73,10 +64,11 @@ static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t 
 
 static bo_status own_gradients(bo_context *context, bo_trainer *trainer, double *loss)
 {
-    bo_weights *weights = trainer->model->weights;
+    bo_train_task *task = trainer->task;
+    bo_weights *weights = task->weights;
     const bo_backend *backend = bo_weights_backend(weights);
     *loss = 0;
-    BO_TRY(bo_train_calibrate(context, trainer));
+    if (task->methods->prepare) BO_TRY(task->methods->prepare(context, task, trainer->now.step));
     BO_TRY(backend->zero(context, bo_weights_gradients(weights), bo_weights_floats(weights) * sizeof(float)));
     for (size_t piece = 0; piece < trainer->pieces; piece++) BO_TRY(add_gradients(context, trainer, piece, loss));
     return BO_OK;
@@ -101,7 +93,7 @@ bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss)
     if (status == BO_NUMERIC) return named(context, trainer, bo_context_error(context));
     if (status != BO_OK) return status;
     now->step++;
-    now->tokens += desc->batch * trainer->model->desc.context;
+    now->tokens += desc->batch * trainer->task->units;
     now->loss_sum += *loss;
     now->loss_steps++;
     return BO_OK;

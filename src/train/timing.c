@@ -80,9 +80,9 @@ static bo_status measure_steps(bo_context *context, bo_trainer *trainer, double 
 static bo_status measure_rest(bo_context *context, bo_trainer *trainer, costs *c)
 {
     double start = bo_seconds();
-    if (trainer->desc.valid) BO_TRY(bo_train_evaluate(context, trainer));
+    if (trainer->task->evaluates) BO_TRY(bo_train_evaluate(context, trainer));
     c->evaluation = bo_seconds() - start;
-    BO_TRY(bo_train_agree(context, trainer, bo_train_report(context, trainer, trainer->desc.valid != NULL)));
+    BO_TRY(bo_train_agree(context, trainer, bo_train_report(context, trainer, trainer->task->evaluates)));
     start = bo_seconds();
     BO_TRY(bo_train_agree(context, trainer, bo_train_save(context, trainer)));
     c->checkpoint = bo_seconds() - start;

@@ -5,8 +5,8 @@
 
 #include <bochner/train.h>
 #include <math.h>
-#include "../model/model.h"
 #include "../optim/optim.h"
+#include "task.h"
 
 /* ---- where a run is -------------------------------------------------------------------------------------------------- */
 
@@ -18,9 +18,9 @@ typedef struct bo_training {
     uint64_t micro_batch; /* another one rounds differently */
     uint64_t tokens;
     double seconds;
-    double loss_sum;                                   /* over the steps … */
-    uint64_t loss_steps;                               /* … since the last report */
-    double valid_loss, valid_bits_per_byte, best_loss; /* NAN: none yet */
+    double loss_sum;                            /* over the steps … */
+    uint64_t loss_steps;                        /* … since the last report */
+    double valid_loss, valid_metric, best_loss; /* NAN: none yet */
     uint64_t best_step;
     uint64_t waited;    /* evaluations without a better one */
     uint64_t evaluated; /* step of the latest evaluation */
@@ -30,27 +30,16 @@ typedef struct bo_training {
 
 enum { BO_TRAIN_EXCHANGE = 1 << 20 }; /* floats of gradients that travel at a time */
 
-/* Room for the batch of one run of the graph, in the host's memory. */
-typedef struct bo_train_batch {
-    int32_t *tokens, *targets, *positions; /* micro_batch x context each */
-    size_t *lengths;                       /* of documents' runs; NULL: a run is a window */
-    size_t room;                           /* runs there is room for */
-} bo_train_batch;
-
 /* Invariants: `desc` has no zero left where zero meant a default, but steps and minutes, of which `now` knows; pieces
- * divides the batch of a rank; graph is planned and has memory, and so have gradients. */
+ * divides the batch of a rank; the task is open, its graph has memory, and so have gradients. */
 struct bo_trainer {
     bo_trainer_desc desc;
-    char *folder; /* NULL: nothing is written. Rank 0 writes, the others read */
-    int lock;     /* a file of the folder, held while the trainer lives; -1: none */
-    bo_model *model;
+    char *folder;        /* NULL: nothing is written. Rank 0 writes, the others read */
+    int lock;            /* a file of the folder, held while the trainer lives; -1: none */
+    bo_train_task *task; /* whose descriptor is `desc` */
     bo_optimizer *optimizer;
-    bo_model_graph graph;
-    bo_batches_desc batches;
-    bo_train_batch batch;
     size_t pieces;                /* micro-batches of a step, on each rank */
     float *exchange;              /* gradients on their way to other ranks; NULL: alone */
-    bool *frozen;                 /* what the weights' flags were before */
     uint64_t ahead;               /* number of steps that the schedule goes by while `steps` is not known */
     bool stop;                    /* somebody asked to stop */
     uint64_t saved;               /* step of the newest checkpoint; UINT64_MAX: none */
@@ -87,28 +76,18 @@ static inline size_t bo_train_ranks(const bo_trainer_desc *desc)
 
 /* ---- descriptors (plan.c) --------------------------------------------------------------------------------------------- */
 
-/* Checks it and fills in defaults. */
-bo_status bo_train_desc_resolve(bo_context *context, const bo_trainer_desc *desc, bo_trainer_desc *out);
-bo_model_graph_desc bo_train_graph_desc(const bo_trainer_desc *desc);
-size_t bo_train_default_micro_batch(const bo_trainer_desc *desc);
+/* Checks it, fills in defaults, and makes the task it names. */
+bo_status bo_train_resolve(bo_context *context, bo_trainer_desc *desc, bo_train_task **task);
+size_t bo_train_default_micro_batch(const bo_train_task *task);
 /* Intervals that are not given, of a run of so many steps. */
 uint64_t bo_train_interval(uint64_t given, uint64_t steps);
 
 /* ---- steps (step.c) --------------------------------------------------------------------------------------------------- */
 
-/* Writes micro-batch `piece` of step now.step of rank `rank` into the graph. */
-bo_status bo_train_load(bo_context *context, bo_trainer *trainer, size_t rank, size_t piece, bo_pass *pass);
 /* Gradients of step now.step and its mean loss, over all ranks. */
 bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *loss);
 /* Gradients and a change of the weights. Where it fails or is cancelled the weights are as they were. */
 bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss);
-
-/* Freezes the weights that desc.freeze names (freeze.c), remembering how they were. */
-bo_status bo_train_freeze(bo_context *context, bo_trainer *trainer);
-void bo_train_thaw(bo_trainer *trainer);
-bool bo_train_calibrates(const bo_model *model); /* Its frequencies are drawn from data. */
-/* New frequencies for attention that draws them from data, where this step wants them (calibrate.c). */
-bo_status bo_train_calibrate(bo_context *context, bo_trainer *trainer);
 
 /* ---- the run (run.c, timing.c) ------------------------------------------------------------------------------------------ */
 

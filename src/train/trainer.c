@@ -2,37 +2,19 @@
 #include "train.h"
 #include <unistd.h>
 
-static bo_status make_batch(bo_context *context, bo_trainer *trainer, const bo_model_graph_desc *graph)
-{
-    bo_train_batch *batch = &trainer->batch;
-    batch->tokens = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
-    batch->targets = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
-    batch->positions = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
-    batch->room = graph->most_sequences;
-    if (batch->room) batch->lengths = bo_alloc(context, batch->room, sizeof(size_t), "lengths of documents");
-    return batch->tokens && batch->targets && batch->positions && (!batch->room || batch->lengths) ? BO_OK : BO_MEMORY;
-}
-
 static bo_status make_graph(bo_context *context, bo_trainer *trainer)
 {
     const bo_trainer_desc *desc = &trainer->desc;
-    const bo_model_graph_desc graph = bo_train_graph_desc(desc);
+    bo_train_task *task = trainer->task;
     const size_t ranks = bo_train_ranks(desc);
     trainer->pieces = desc->batch / ranks / desc->micro_batch;
-    trainer->batches = (bo_batches_desc){.corpus = desc->train,
-                                         .context = trainer->model->desc.context,
-                                         .batch = desc->batch,
-                                         .parts = ranks,
-                                         .seed = desc->seed,
-                                         .documents = desc->documents};
-    BO_TRY(make_batch(context, trainer, &graph));
-    BO_TRY(bo_model_graph_create(context, trainer->model, &graph, &trainer->graph));
-    BO_TRY(bo_graph_allocate(context, trainer->graph.graph));
+    BO_TRY(task->methods->open(context, task, desc->micro_batch));
+    BO_TRY(bo_graph_allocate(context, task->graph));
     if (ranks > 1) {
         trainer->exchange = bo_alloc_raw(context, BO_TRAIN_EXCHANGE, sizeof(float), "an exchange of gradients");
         if (!trainer->exchange) return BO_MEMORY;
     }
-    bo_graph_loss_scale(trainer->graph.graph, (float)(1 / (double)(trainer->pieces * ranks)));
+    bo_graph_loss_scale(task->graph, (float)(1 / (double)(trainer->pieces * ranks)));
     return BO_OK;
 }
 
@@ -43,7 +25,7 @@ static void begin(bo_trainer *trainer)
                                  .minutes = desc->minutes,
                                  .micro_batch = desc->micro_batch,
                                  .valid_loss = NAN,
-                                 .valid_bits_per_byte = NAN,
+                                 .valid_metric = NAN,
                                  .best_loss = NAN};
     trainer->saved = UINT64_MAX;
     trainer->lock = -1;
@@ -58,7 +40,7 @@ static void settle(bo_trainer *trainer)
     if (desc->micro_batch)
         now->micro_batch = desc->micro_batch;
     else if (now->micro_batch == 0 || share % now->micro_batch != 0)
-        now->micro_batch = bo_train_default_micro_batch(desc);
+        now->micro_batch = bo_train_default_micro_batch(trainer->task);
     desc->micro_batch = (size_t)now->micro_batch;
     if (desc->eval_every) now->eval_every = desc->eval_every;
     if (desc->checkpoint_every) now->checkpoint_every = desc->checkpoint_every;
@@ -68,9 +50,9 @@ static void settle(bo_trainer *trainer)
 
 static bo_status make_optimizer(bo_context *context, bo_trainer *trainer)
 {
-    BO_TRY(bo_train_freeze(context, trainer));
-    BO_TRY(bo_weights_allocate(context, trainer->model->weights, true));
-    BO_TRY(bo_optimizer_create(context, &trainer->desc.optimizer, trainer->model->weights, &trainer->optimizer));
+    BO_TRY(bo_train_freeze(context, trainer->task));
+    BO_TRY(bo_weights_allocate(context, trainer->task->weights, true));
+    BO_TRY(bo_optimizer_create(context, &trainer->desc.optimizer, trainer->task->weights, &trainer->optimizer));
     trainer->desc.optimizer = *bo_optimizer_describe(trainer->optimizer);
     return BO_OK;
 }
@@ -78,8 +60,8 @@ static bo_status make_optimizer(bo_context *context, bo_trainer *trainer)
 /* Ranks agree after each part: none waits for one that failed. */
 static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_trainer *trainer)
 {
-    BO_TRY(bo_train_desc_resolve(context, desc, &trainer->desc));
-    trainer->model = desc->model;
+    trainer->desc = *desc;
+    BO_TRY(bo_train_resolve(context, &trainer->desc, &trainer->task));
     begin(trainer);
     BO_TRY(bo_train_agree(context, trainer, make_optimizer(context, trainer)));
     if (desc->folder) BO_TRY(bo_train_agree(context, trainer, bo_train_prepare(context, trainer)));
@@ -111,13 +93,8 @@ bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo
 void bo_trainer_destroy(bo_trainer *trainer)
 {
     if (!trainer) return;
-    if (trainer->model) bo_train_thaw(trainer);
     bo_optimizer_destroy(trainer->optimizer);
-    bo_model_graph_destroy(&trainer->graph);
-    bo_free(trainer->batch.tokens);
-    bo_free(trainer->batch.targets);
-    bo_free(trainer->batch.positions);
-    bo_free(trainer->batch.lengths);
+    bo_train_task_destroy(trainer->task);
     bo_free(trainer->exchange);
     bo_free(trainer->folder);
     if (trainer->lock >= 0) close(trainer->lock);

@@ -20,7 +20,7 @@ static bo_status work(void *what)
         assert_null(trainer);
         return status;
     }
-    bo_evaluation evaluation;
+    bo_training_score evaluation;
     double loss;
     status = bo_trainer_step(s->context, trainer, &loss);
     if (status == BO_OK) status = bo_trainer_evaluate(s->context, trainer, &evaluation);

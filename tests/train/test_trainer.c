@@ -11,7 +11,7 @@ static void losses_fall(void **state)
     desc.eval_every = 100;
     desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 0.01};
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
-    bo_evaluation before, after;
+    bo_training_score before, after;
     assert_ok(r->context, bo_trainer_evaluate(r->context, trainer, &before));
     assert_close(before.loss, log(256), 0.7); /* it knows nothing yet */
     assert_ok(r->context, bo_trainer_run(r->context, trainer));

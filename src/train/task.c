@@ -1,0 +1,16 @@
+/* Which task a descriptor names. */
+#include "task.h"
+
+bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
+{
+    *out = NULL;
+    return bo_train_language(context, desc, out);
+}
+
+void bo_train_task_destroy(bo_train_task *task)
+{
+    if (!task) return;
+    bo_train_thaw(task);
+    task->methods->close(task);
+    task->methods->destroy(task);
+}
