@@ -130,13 +130,13 @@ typedef struct bo_kernels {
      * k = 0 is fine. C overlaps neither A nor B. */
     void (*multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
                      size_t ldb, bool add, float *c, size_t ldc);
-    /* C = keep C + A B: each sum begins with keep * C(i, j), else as multiply. */
-    void (*renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
     /* multiply over runs.count runs of k: element r k + p of a row of A lies at a[i * row + r * runs.a + p * column], row
      * r k + p of B at b + r * runs.b + p * ldb. Still one sum an element, with the bits that multiply gives where the runs
      * are brought together: patches of an image need not be. */
     void (*multiply_runs)(size_t m, size_t n, bo_runs runs, size_t k, const float *a, size_t row, size_t column,
                           const float *b, size_t ldb, bool add, float *c, size_t ldc);
+    /* C = keep C + A B: each sum begins with keep * C(i, j), else as multiply. */
+    void (*renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                   float keep, float *c, size_t ldc);
     /* b[j * ldb + i] = a[i * lda + j] for i < rows, j < columns */
     void (*transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);

@@ -113,4 +113,31 @@ typedef struct bo_ssm_layer {
 bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_ssm_layer *desc);
 size_t bo_nn_ssm_state_bytes(const bo_ssm_layer *desc); /* of a sequence */
 
+/* ---- shapes and noise ------------------------------------------------------------------------------------------------ */
+
+bo_value bo_nn_reshape(bo_graph *graph, bo_value x, size_t columns);
+bo_value bo_nn_concat(bo_graph *graph, size_t count, const bo_value *values);
+/* In training only. amount 0: x itself. */
+bo_value bo_nn_noise(bo_graph *graph, bo_value x, bo_noise_kind kind, double amount, uint64_t stream);
+
+/* ---- graphs ---------------------------------------------------------------------------------------------------------- */
+
+/* A graph as its rows of neighbours: those of node i are neighbours[first[i]] … neighbours[first[i + 1] - 1]. */
+typedef struct bo_edges {
+    bo_value first;      /* int32, (nodes + 1) x 1 */
+    bo_value neighbours; /* int32, edges x 1; without any edge one that first[] does not speak of */
+} bo_edges;
+
+typedef struct bo_aggregate_layer {
+    bo_aggregate_kind kind;
+    double edge_dropout, node_dropout; /* in training: edges, and the states of nodes, that are not there */
+    uint64_t stream;                   /* and the next: of dropout */
+} bo_aggregate_layer;
+/* Sum, mean or largest of x over the neighbours; 0 where there are none. */
+bo_value bo_nn_aggregate(bo_graph *graph, bo_value x, const bo_edges *edges, const bo_aggregate_layer *desc);
+/* s_i + W_1 mean_j tanh(W_2 s_j) over the neighbours j, or their sum or largest: `prefix`.message.weight (hidden x width) and
+ * `prefix`.update.weight, which begins at zero. */
+bo_value bo_nn_message(bo_graph *graph, const char *prefix, bo_value states, const bo_edges *edges, size_t hidden,
+                       const bo_aggregate_layer *desc);
+
 #endif

@@ -1,0 +1,165 @@
+"""Layers in PyTorch on the CPU: layers_torch.py NAME [repeats]
+
+Forward and backward of one layer, with the gradients of its input and of its parameters, from a gradient of the output that
+is there already; timed with one thread and with all and, for images, in both layouts of memory: the fastest counts. Prints
+one JSON object. The shapes are those of `bochner bench layers`."""
+import json, math, os, sys, time
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+ALL = len(os.sched_getaffinity(0))  # torch's own choice may be fewer
+
+
+class Features(nn.Module):
+    """sin and cos of fixed projections, then a readout that is learned"""
+
+    def __init__(self, width, features):
+        super().__init__()
+        self.register_buffer("w", torch.randn(features // 2, width) * width ** -0.5)
+        self.scale = nn.Parameter(torch.ones(()))
+        self.readout = nn.Linear(features, width, bias=False)
+        self.norm = (features // 2) ** -0.5
+
+    def forward(self, x):
+        u = (self.scale * x) @ self.w.T
+        return self.readout(torch.cat([torch.cos(u), torch.sin(u)], -1) * self.norm)
+
+
+class Relu(nn.Module):
+    """the largest of 0 and fixed projections, then a readout that is learned"""
+
+    def __init__(self, width, features):
+        super().__init__()
+        self.register_buffer("w", torch.randn(features, width) * width ** -0.5)
+        self.scale = nn.Parameter(torch.ones(()))
+        self.readout = nn.Linear(features, width, bias=False)
+        self.norm = features ** -0.5
+
+    def forward(self, x):
+        return self.readout(torch.relu((self.scale * x) @ self.w.T) * self.norm)
+
+
+class Degree(nn.Module):
+    """(W_1 x) (W_2 x) (W_3 x), element by element"""
+
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.factors = nn.Linear(width, 3 * hidden, bias=False)
+
+    def forward(self, x):
+        a, b, c = self.factors(x).chunk(3, -1)
+        return a * b * c
+
+
+class Systems(nn.Module):
+    """A diagonal state-space system for each channel (2206.11893), as a convolution by FFT"""
+
+    def __init__(self, channels, size):
+        super().__init__()
+        self.log_step = nn.Parameter(torch.empty(channels, 1).uniform_(math.log(1e-3), math.log(1e-1)))
+        self.a = nn.Parameter(torch.full((channels, size), 0.5))
+        self.w = nn.Parameter(math.pi * torch.arange(size).float().repeat(channels, 1))
+        self.b = nn.Parameter(torch.ones(channels, size, 2))
+        self.c = nn.Parameter(torch.randn(channels, size, 2) * size ** -0.5)
+        self.d = nn.Parameter(torch.ones(channels))
+
+    def kernel(self, length):
+        pole = torch.complex(-F.softplus(self.a), self.w) * self.log_step.exp()
+        powers = torch.exp(pole[..., None] * torch.arange(length))
+        weights = torch.view_as_complex(self.b) * torch.view_as_complex(self.c)
+        return torch.einsum("cn,cnl->cl", weights, powers).real
+
+    def forward(self, u):
+        length = u.shape[1]
+        x = u.transpose(1, 2)
+        spectrum = torch.fft.rfft(self.kernel(length), n=2 * length) * torch.fft.rfft(x, n=2 * length)
+        y = torch.fft.irfft(spectrum, n=2 * length)[..., :length] + self.d[:, None] * x
+        return y.transpose(1, 2)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, width, hidden):
+        super().__init__()
+        self.cell = kind(width, hidden, batch_first=True)
+
+    def forward(self, x):
+        return self.cell(x)[0]
+
+
+class Along(nn.Module):
+    """A convolution over tokens that are rows"""
+
+    def __init__(self, *arguments, **options):
+        super().__init__()
+        self.conv = nn.Conv1d(*arguments, **options)
+
+    def forward(self, x):
+        return self.conv(x.transpose(1, 2))[..., : x.shape[1]].transpose(1, 2)
+
+
+class Neighbours(nn.Module):
+    """The mean over the neighbours of each node, with the rows gathered and added up as graph libraries do it"""
+
+    def __init__(self, nodes, degree):
+        super().__init__()
+        generator = torch.Generator().manual_seed(1)
+        self.register_buffer("source", torch.randint(0, nodes, (nodes * degree,), generator=generator))
+        self.register_buffer("target", torch.arange(nodes).repeat_interleave(degree))
+        self.degree = degree
+
+    def forward(self, x):
+        return torch.zeros_like(x).index_add(0, self.target, x[self.source]) / self.degree
+
+
+CASES = {
+    "linear": lambda: (nn.Linear(512, 512), torch.randn(4096, 512)),
+    "features-sincos": lambda: (Features(128, 512), torch.randn(4096, 128)),
+    "features-relu": lambda: (Relu(128, 512), torch.randn(4096, 128)),
+    "degree-3": lambda: (Degree(256, 256), torch.randn(4096, 256)),
+    "ssm": lambda: (Systems(256, 16), torch.randn(8, 2048, 256)),
+    "conv-28x28x32": lambda: (nn.Conv2d(32, 64, 3, padding=1), torch.randn(64, 32, 28, 28)),
+    "conv-14x14x64": lambda: (nn.Conv2d(64, 128, 3, padding=1), torch.randn(64, 64, 14, 14)),
+    "conv-tokens": lambda: (Along(256, 256, 9, padding=8), torch.randn(8, 256, 256)),
+    "conv-depthwise": lambda: (Along(256, 256, 4, padding=3, groups=256), torch.randn(8, 2048, 256)),
+    "pool-max": lambda: (nn.MaxPool2d(2), torch.randn(64, 64, 28, 28)),
+    "batch-norm": lambda: (nn.BatchNorm2d(64), torch.randn(64, 64, 28, 28)),
+    "rnn": lambda: (Recurrent(nn.RNN, 128, 128), torch.randn(16, 256, 128)),
+    "gru": lambda: (Recurrent(nn.GRU, 128, 128), torch.randn(16, 256, 128)),
+    "lstm": lambda: (Recurrent(nn.LSTM, 128, 128), torch.randn(16, 256, 128)),
+    "lstm-512": lambda: (Recurrent(nn.LSTM, 512, 512), torch.randn(16, 128, 512)),
+    "graph-mean": lambda: (Neighbours(10000, 10), torch.randn(10000, 128)),
+}
+
+
+def median(layer, x, repeats):
+    """Seconds of forward and backward, without the time of zeroing gradients."""
+    x = x.detach().requires_grad_(True)
+    dy, samples = torch.randn_like(layer(x)), []
+    for i in range(repeats + 1):  # the first warms up
+        layer.zero_grad(set_to_none=True)
+        x.grad = None
+        start = time.perf_counter()
+        layer(x).backward(dy)
+        if i:
+            samples.append(time.perf_counter() - start)
+    return sorted(samples)[len(samples) // 2]
+
+
+def main():
+    name = sys.argv[1]
+    repeats = int(sys.argv[2]) if len(sys.argv) > 2 else 7
+    torch.manual_seed(0)
+    layer, x = CASES[name]()
+    layouts = [torch.contiguous_format] + ([torch.channels_last] if x.dim() == 4 else [])
+    best = {"seconds": math.inf}
+    for threads in sorted({1, ALL}):
+        torch.set_num_threads(threads)
+        for layout in layouts:
+            seconds = median(layer.to(memory_format=layout), x.to(memory_format=layout), repeats)
+            if seconds < best["seconds"]:
+                best = {"seconds": seconds, "threads": threads}
+    print(json.dumps({"peer": f"PyTorch {torch.__version__}", **best}))
+
+
+main()
