@@ -336,3 +336,30 @@ bo_status bo_bytes_rewind(bo_context *context, bo_bytes *bytes)
     if (bytes->inflater) bo_inflater_reset(bytes->inflater);
     return BO_OK;
 }
+
+bo_status bo_bytes_text(bo_context *context, const char *path, char **out, size_t *length)
+{
+    bo_bytes *bytes;
+    size_t capacity = 1 << 16, used = 0, got = 0;
+    *out = NULL;
+    BO_TRY(bo_bytes_open(context, path, false, &bytes));
+    char *text = bo_alloc_raw(context, capacity, 1, "a file");
+    bo_status status = text ? BO_OK : BO_MEMORY;
+    while (status == BO_OK) {
+        status = bo_bytes_read(context, bytes, text + used, capacity - 1 - used, &got);
+        used += got;
+        if (status != BO_OK || used < capacity - 1) break;
+        char *larger = bo_realloc(context, text, capacity *= 2, 1, "a file");
+        if (!larger) status = BO_MEMORY;
+        if (larger) text = larger;
+    }
+    bo_bytes_close(bytes);
+    if (status != BO_OK) {
+        bo_free(text);
+        return status;
+    }
+    text[used] = 0;
+    *out = text;
+    *length = used;
+    return BO_OK;
+}

@@ -31,4 +31,7 @@ bo_status bo_bytes_read(bo_context *context, bo_bytes *bytes, void *data, size_t
 bo_status bo_bytes_read_at(bo_context *context, bo_bytes *bytes, uint64_t offset, void *data, size_t size);
 bo_status bo_bytes_rewind(bo_context *context, bo_bytes *bytes);
 
+/* A whole file, with a NUL after it that *length does not count; freed with bo_free. */
+bo_status bo_bytes_text(bo_context *context, const char *path, char **out, size_t *length);
+
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "../features/files.h"
 #include <bochner/data.h>
 #include "../text/mapping.h"
 
@@ -20,51 +19,11 @@ static char *path_in(bo_context *context, const char *folder, const char *name)
 
 /* ---- out ---------------------------------------------------------------------------------------------------------- */
 
-void bo_package_free(bo_package *package)
-{
-    for (size_t i = package->own; i < package->count; i++) bo_free((void *)(uintptr_t)package->tensors[i].name);
-    for (size_t i = 1; i < package->meta_count; i++) { /* the first is "format" */
-        bo_free((void *)(uintptr_t)package->metas[i].key);
-        bo_free((void *)(uintptr_t)package->metas[i].value);
-    }
-    for (size_t i = 0; i < package->owned_count; i++) bo_free(package->owned[i]);
-    bo_free(package->owned);
-    bo_free(package->tensors);
-    bo_free(package->metas);
-    bo_free(package->host);
-    *package = (bo_package){0};
-}
-
-static bo_status pack(bo_context *context, const bo_model *model, bo_package *out)
-{
-    size_t weights = bo_weights_count(model->weights), floats = bo_weights_floats(model->weights);
-    size_t maps = bo_maps_count(model);
-    out->tensors = bo_alloc(context, weights + maps * BO_FEATURES_TENSORS, sizeof *out->tensors, "a model's tensors");
-    out->metas = bo_alloc(context, 1 + maps, sizeof *out->metas, "a model's metadata");
-    out->host = bo_alloc_raw(context, floats, sizeof *out->host, "a model's weights on their way to a file");
-    out->owned = bo_alloc(context, maps, sizeof *out->owned, "a model's maps");
-    if (!out->tensors || !out->metas || !out->host || !out->owned) return BO_MEMORY;
-    out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* what transformers asks for */
-    BO_TRY(bo_weights_backend(model->weights)
-               ->read(context, out->host, bo_weights_data(model->weights), floats * sizeof *out->host));
-    for (size_t i = 0; i < weights; i++) {
-        const bo_weight *weight = bo_weights_at(model->weights, i);
-        bo_tensor *tensor = &out->tensors[out->count++];
-        *tensor = (bo_tensor){.name = weight->name,
-                              .dtype = BO_F32,
-                              .rank = weight->rank,
-                              .data = out->host + weight->offset,
-                              .bytes = weight->rows * weight->columns * sizeof(float)};
-        memcpy(tensor->shape, weight->shape, weight->rank * sizeof *weight->shape);
-    }
-    out->own = out->count;
-    return bo_maps_pack(context, model, out);
-}
-
 static bo_status write_weights(bo_context *context, const bo_model *model, const char *path)
 {
     bo_package package = {0};
-    bo_status status = pack(context, model, &package);
+    bo_status status = bo_package_weights(context, model->weights, bo_maps_count(model), 0, &package);
+    if (status == BO_OK) status = bo_maps_pack(context, model, &package);
     if (status == BO_OK)
         status = bo_tensors_write(context, path, package.tensors, package.count, package.metas, package.meta_count);
     bo_package_free(&package);

@@ -2,20 +2,8 @@
 #ifndef BO_MODEL_FILES_H
 #define BO_MODEL_FILES_H
 
-#include "../io/tensors.h"
+#include "../nn/package.h"
 #include "config.h"
-
-/* Tensors and metadata on their way into a file. Those from `own` on have names of their own, and so has all metadata. */
-typedef struct bo_package {
-    bo_tensor *tensors;
-    size_t count, own;
-    bo_meta *metas;
-    size_t meta_count;
-    float *host;  /* what the tensors of weights point to */
-    void **owned; /* what those of maps may point to */
-    size_t owned_count;
-} bo_package;
-void bo_package_free(bo_package *package);
 
 /* Adds the maps of every layer: "model.layers.N.self_attn.heads.K.features.w", …; room for bo_maps_tensors of them and as
  * many metadata as there are maps (bo_maps_count). */
