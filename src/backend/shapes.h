@@ -17,6 +17,7 @@ bo_status bo_shape_glu(bo_context *context, bo_op_call *call);
 bo_status bo_shape_add(bo_context *context, bo_op_call *call);
 bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call);
 bo_status bo_shape_loss(bo_context *context, bo_op_call *call);
+bo_status bo_shape_ssm(bo_context *context, bo_op_call *call);
 bo_status bo_shape_reshape(bo_context *context, bo_op_call *call);
 bo_status bo_shape_concat(bo_context *context, bo_op_call *call);
 bo_status bo_shape_aggregate(bo_context *context, bo_op_call *call);
@@ -32,5 +33,8 @@ unsigned bo_passes_linear(const bo_op_call *call);
 unsigned bo_passes_add(const bo_op_call *call);
 unsigned bo_passes_reshape(const bo_op_call *call);
 unsigned bo_passes_round(const bo_op_call *call);
+
+/* Bytes of a sequence's memory. */
+size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels);
 
 #endif

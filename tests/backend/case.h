@@ -92,7 +92,7 @@ static inline double op_draw(bo_rng *rng, const op_input *in, size_t i, const do
 /* Operands in double, each a float. */
 static inline plain_op op_make(const op_case *c)
 {
-    plain_op op = {.kind = c->op, .attributes = c->attributes, .inputs = c->inputs};
+    plain_op op = {.kind = c->op, .attributes = c->attributes, .inputs = c->inputs, .pass = &c->pass};
     for (size_t k = 0; k < c->inputs; k++) {
         const op_input *in = &c->in[k];
         plain_tensor *t = &op.in[k];

@@ -23,6 +23,7 @@
 
 const bo_kernels bo_kernels_avx512 = {
     SHARED,
+    .channels = &bo_avx512_channels,
     .gram8 = {.mr = BO_AVX512_MR,
               .nr = BO_AVX512_NR,
               .group = 2,
@@ -34,6 +35,7 @@ const bo_kernels bo_kernels_avx512 = {
 
 const bo_kernels bo_kernels_avx512_vnni = {
     SHARED,
+    .channels = &bo_avx512_channels,
     .gram8 = {.mr = BO_AVX512_MR,
               .nr = BO_AVX512_NR,
               .group = 4,

@@ -1,0 +1,130 @@
+/* State-space systems as an operation: which form, and where its memory is. */
+#include "ssm.h"
+#include <string.h>
+#include "cpu.h"
+#include "../shapes.h"
+
+/* ---- views ----------------------------------------------------------------------------------------------------------- */
+
+/* Tasks that sequences are cut into where groups of channels alone are few. */
+static size_t parts_of(size_t groups, size_t sequences)
+{
+    enum { TASKS = 64 };
+    size_t parts = bo_block_count(TASKS, groups ? groups : 1);
+    return sequences < parts ? (sequences ? sequences : 1) : parts;
+}
+
+bo_ssm_view bo_ssm_view_of(bo_context *context, const bo_op_call *call)
+{
+    const bo_ssm_attributes *a = call->attributes;
+    size_t rank = a->rank ? a->rank : 1;
+    bo_ssm_view view = {.call = call, .attributes = a, .kernels = bo_context_kernels(context)->channels};
+    view.channels = call->in[0].columns;
+    view.groups = bo_block_count(view.channels, BO_CHANNELS);
+    view.rank = a->kind == BO_SSM_DIAGONAL ? 0 : rank;
+    view.size = a->kind == BO_SSM_CLOSED ? rank + 1 : a->size;
+    view.state = view.size * BO_COMPLEX_ROW;
+    view.floats = (view.rank ? 3 + 2 * view.rank : 2) * view.state + BO_CHANNELS;
+    view.parts = parts_of(view.groups, bo_spans_most(call, &a->sequences));
+    return view;
+}
+
+bo_ssm_group bo_ssm_group_at(const bo_ssm_view *view, float *floats)
+{
+    bo_ssm_group g = {.mu = floats, .c = floats + view->state, .d = floats + view->floats - BO_CHANNELS};
+    if (!view->rank) return g;
+    g.b = g.c + view->state;
+    g.p = g.b + view->state;
+    g.q = g.p + view->rank * view->state;
+    return g;
+}
+
+bo_systems bo_ssm_systems_of(const bo_ssm_view *view, const bo_ssm_group *g)
+{
+    return (bo_systems){
+        .size = view->size, .rank = view->rank, .mu = g->mu, .c = g->c, .b = g->b, .p = g->p, .q = g->q};
+}
+
+bo_systems_gradients bo_ssm_gradients_of(const bo_ssm_group *g)
+{
+    return (bo_systems_gradients){.mu = g->mu, .c = g->c, .b = g->b, .p = g->p, .q = g->q};
+}
+
+void bo_ssm_take(const bo_ssm_view *view, size_t group, const float *rows, size_t tokens, float *out)
+{
+    size_t lanes = bo_ssm_lanes(view, group);
+    rows += group * BO_CHANNELS;
+    for (size_t t = 0; t < tokens; t++, rows += view->channels, out += BO_CHANNELS) {
+        if (lanes == BO_CHANNELS) {
+            memcpy(out, rows, BO_CHANNELS * sizeof *out);
+            continue;
+        }
+        for (size_t l = 0; l < BO_CHANNELS; l++) out[l] = l < lanes ? rows[l] : 0;
+    }
+}
+
+void bo_ssm_put(const bo_ssm_view *view, size_t group, const float *in, size_t tokens, bool add, float *rows)
+{
+    size_t lanes = bo_ssm_lanes(view, group);
+    rows += group * BO_CHANNELS;
+    for (size_t t = 0; t < tokens; t++, rows += view->channels, in += BO_CHANNELS)
+        for (size_t l = 0; l < lanes; l++) bo_put(&rows[l], add, in[l]);
+}
+
+/* ---- the operation ------------------------------------------------------------------------------------------------- */
+
+static size_t systems_floats(const bo_ssm_view *view)
+{
+    return view->groups * view->floats;
+}
+
+static bo_status forward(bo_context *context, const bo_op_call *call)
+{
+    bo_ssm_view view = bo_ssm_view_of(context, call);
+    float *systems = call->scratch;
+    BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
+    bo_ssm_transition(context, &view, systems);
+    bo_ssm_scan(context, &view, systems, systems + systems_floats(&view));
+    return BO_OK;
+}
+
+static bo_status backward(bo_context *context, const bo_op_call *call)
+{
+    bo_ssm_view view = bo_ssm_view_of(context, call);
+    float *systems = call->scratch;
+    if (bo_backward_is_zero(call)) return BO_OK;
+    BO_TRY(bo_spans_begin_anew(context, call, "ssm"));
+    BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
+    bo_ssm_transition(context, &view, systems);
+    bo_ssm_scan_back(context, &view, systems, systems + systems_floats(&view));
+    return BO_OK;
+}
+
+static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
+{
+    bo_ssm_view view = bo_ssm_view_of(context, call);
+    size_t workers = (size_t)bo_context_threads(context);
+    bool backward = call->dout[0] != NULL;
+    *saved = gradients ? bo_ssm_scan_saved(&view) * sizeof(float) : 0;
+    *scratch = (systems_floats(&view) + bo_ssm_scan_room(&view, workers, backward)) * sizeof(float);
+    return BO_OK;
+}
+
+/* Token by token: μ s and Re(c s), a complex product and half of one; P, Qᵀ and b. */
+static double operations(bo_context *context, const bo_op_call *call)
+{
+    bo_ssm_view view = bo_ssm_view_of(context, call);
+    double state = view.rank ? 16 + 16 * (double)view.rank : 12;
+    return (double)call->in[0].rows * (double)view.channels * ((double)view.size * state + 2);
+}
+
+const bo_op bo_cpu_ssm = {
+    .name = "ssm",
+    .attributes = sizeof(bo_ssm_attributes),
+    .reads_inputs = (1u << BO_OP_INPUTS) - 1,
+    .shape = bo_shape_ssm,
+    .sizes = sizes,
+    .forward = forward,
+    .backward = backward,
+    .operations = operations,
+};

@@ -1,0 +1,63 @@
+/* State-space systems on the CPU: what its files share.
+ *
+ * Channels go in groups of 16 side by side (kernels/channels.h). ssm_transition.c makes systems of the parameters, and
+ * gradients of the parameters of theirs; ssm_scan.c runs them token by token; ssm_convolution.c by their kernels. */
+#ifndef BO_BACKEND_CPU_SSM_H
+#define BO_BACKEND_CPU_SSM_H
+
+#include "blocks.h"
+#include "sequences.h"
+
+enum { BO_SSM_CHUNK = 64 }; /* tokens between states that forward leaves for backward */
+
+/* A call as its files see it. */
+typedef struct bo_ssm_view {
+    const bo_op_call *call;
+    const bo_ssm_attributes *attributes;
+    const bo_channels *kernels;
+    size_t channels, groups;
+    size_t size, rank; /* of the systems that run; CLOSED has rank + 1 states whatever N is (ssm_transition.c) */
+    size_t state;      /* floats of a group's states */
+    size_t floats;     /* of a group's systems, or of their gradients */
+    bo_spans spans;
+    size_t parts; /* of the sequences, each a task of every group: a number that threads have no say in */
+} bo_ssm_view;
+
+/* Where a group's numbers are in `floats` floats. */
+typedef struct bo_ssm_group {
+    float *mu, *c, *b, *p, *q, *d; /* d: a row; b, p, q: NULL where rank is 0 */
+} bo_ssm_group;
+
+/* Without the sequences of a pass. */
+bo_ssm_view bo_ssm_view_of(bo_context *context, const bo_op_call *call);
+bo_ssm_group bo_ssm_group_at(const bo_ssm_view *view, float *floats);
+bo_systems bo_ssm_systems_of(const bo_ssm_view *view, const bo_ssm_group *group);
+bo_systems_gradients bo_ssm_gradients_of(const bo_ssm_group *group);
+
+/* groups * floats numbers of the systems that the parameters say. */
+void bo_ssm_transition(bo_context *context, const bo_ssm_view *view, float *systems);
+/* din of the parameters from the gradients of systems, one for each part and group: `sums` (part by part). */
+void bo_ssm_transition_back(bo_context *context, const bo_ssm_view *view, size_t parts, const float *sums);
+
+/* ---- rows --------------------------------------------------------------------------------------------------------- */
+
+/* Channels of a group: 16, but maybe fewer in the last. */
+static inline size_t bo_ssm_lanes(const bo_ssm_view *view, size_t group)
+{
+    size_t left = view->channels - group * BO_CHANNELS;
+    return left < BO_CHANNELS ? left : BO_CHANNELS;
+}
+
+/* A group's columns of `tokens` rows of x or of a gradient, side by side; missing channels are 0. And back. */
+void bo_ssm_take(const bo_ssm_view *view, size_t group, const float *rows, size_t tokens, float *out);
+void bo_ssm_put(const bo_ssm_view *view, size_t group, const float *in, size_t tokens, bool add, float *rows);
+
+/* ---- forms -------------------------------------------------------------------------------------------------------- */
+
+/* Floats that each needs beside the systems, for `workers` at once; what forward saves for backward. */
+size_t bo_ssm_scan_room(const bo_ssm_view *view, size_t workers, bool backward);
+size_t bo_ssm_scan_saved(const bo_ssm_view *view);
+void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, float *systems, float *room);
+void bo_ssm_scan_back(bo_context *context, const bo_ssm_view *view, float *systems, float *room);
+
+#endif

@@ -1,0 +1,382 @@
+/* From parameters to systems s' = s + μ s + P (Qᵀ s) + b u, and back with gradients. Formulas stand in attributes.h. All of
+ * it is in double, a channel at a time; what runs is rounded to float.
+ *
+ * Gradients of complex numbers are derivatives by the real part plus i times those by the imaginary one: of f(z), analytic,
+ * dz = conj(f'(z)) df. */
+#include <complex.h>
+#include <math.h>
+#include <string.h>
+#include "ssm.h"
+
+typedef double complex number;
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------- */
+
+static double softplus(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
+static double sigmoid(double x)
+{
+    return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+}
+
+/* exp(z) - 1 without cancellation: Re is expm1(x) cos y - 2 sin²(y/2). */
+static number less_one(number z)
+{
+    double x = creal(z), y = cimag(z), half = sin(y / 2), grown = expm1(x);
+    return CMPLX(grown * cos(y) - 2 * half * half, (grown + 1) * sin(y));
+}
+
+/* φ(z) = (exp(z) - 1) / z and its derivative (exp(z) - φ) / z; Taylor's sums near 0, whose next terms are below 1e-16. */
+static number ramp(number z, number grown)
+{
+    if (cabs(z) > 1e-2) return grown / z;
+    return 1 + z / 2 * (1 + z / 3 * (1 + z / 4 * (1 + z / 5 * (1 + z / 6 * (1 + z / 7)))));
+}
+
+static number ramp_slope(number z, number grown)
+{
+    if (cabs(z) > 1e-2) return (grown + 1 - grown / z) / z;
+    return 0.5 + z / 3 + z * z * (1.0 / 8 + z / 30 + z * z * (1.0 / 144 + z / 840));
+}
+
+static number pair_at(const float *pairs, size_t i)
+{
+    return CMPLX((double)pairs[2 * i], (double)pairs[2 * i + 1]);
+}
+
+/* ---- a channel ----------------------------------------------------------------------------------------------------- */
+
+/* Where a channel's numbers are: lane `lane` of a group. Its gradients in double, summed over the parts. */
+typedef struct channel {
+    const bo_ssm_view *view;
+    size_t index, lane;
+    bo_ssm_group group;
+    const float *sums;    /* of part 0's gradients of the group … */
+    size_t parts, stride; /* … and so many floats further of the next */
+} channel;
+
+static const float *row(const channel *c, size_t input)
+{
+    const bo_operand *in = &c->view->call->in[input];
+    return (const float *)in->data + c->index * in->columns;
+}
+
+static void set(const channel *c, float *rows, size_t i, number value)
+{
+    rows[i * BO_COMPLEX_ROW + c->lane] = (float)creal(value);
+    rows[i * BO_COMPLEX_ROW + BO_CHANNELS + c->lane] = (float)cimag(value);
+}
+
+/* Complex row i of what `rows` is in the group, of the gradients. */
+static number get(const channel *c, const float *rows, size_t i)
+{
+    const float *at = c->sums + (rows - c->group.mu) + i * BO_COMPLEX_ROW + c->lane;
+    double re = 0, im = 0;
+    for (size_t part = 0; part < c->parts; part++, at += c->stride) re += (double)at[0], im += (double)at[BO_CHANNELS];
+    return CMPLX(re, im);
+}
+
+/* Number j of the gradient of an input's row. */
+static void give(const channel *c, size_t input, size_t j, double value)
+{
+    const bo_op_call *call = c->view->call;
+    float *out = call->din[input];
+    if (out) bo_put(&out[c->index * call->in[input].columns + j], call->add[input], (float)value);
+}
+
+static void give_pair(const channel *c, size_t input, size_t i, number value)
+{
+    give(c, input, 2 * i, creal(value));
+    give(c, input, 2 * i + 1, cimag(value));
+}
+
+/* 1 / √(1 + |x|²) of a row. */
+static double shrinking(const channel *c, size_t input)
+{
+    const float *x = row(c, input);
+    double sum = 1;
+    for (size_t i = 0; i < c->view->call->in[input].columns; i++) sum += (double)x[i] * (double)x[i];
+    return 1 / sqrt(sum);
+}
+
+enum { LOG_STEP = 1, A = 2, W = 3 };
+
+/* ---- modes --------------------------------------------------------------------------------------------------------- */
+
+typedef struct mode {
+    double step, a, rate;
+    number lambda, z, mu, b; /* z = Δ λ, μ = exp(z) - 1, b = Δ φ(z) */
+} mode;
+
+static mode mode_of(const channel *c, size_t n)
+{
+    mode m = {.step = exp((double)*row(c, LOG_STEP)), .a = (double)row(c, A)[n]};
+    m.rate = softplus(m.a);
+    m.lambda = CMPLX(-m.rate, (double)row(c, W)[n]);
+    m.z = m.step * m.lambda;
+    m.mu = less_one(m.z);
+    m.b = m.step * ramp(m.z, m.mu);
+    return m;
+}
+
+/* From gradients of μ, of b and of the rate as it is: those of a and w; returns that of the step. */
+static double mode_back(const channel *c, const mode *m, size_t n, number dmu, number db, double drate)
+{
+    number dz = conj(m->mu + 1) * dmu + m->step * conj(ramp_slope(m->z, m->mu)) * db;
+    give(c, A, n, (drate - m->step * creal(dz)) * sigmoid(m->a));
+    give(c, W, n, m->step * cimag(dz));
+    return creal(conj(m->lambda) * dz) + creal(conj(ramp(m->z, m->mu)) * db);
+}
+
+static void give_step(const channel *c, double dstep)
+{
+    give(c, LOG_STEP, 0, exp((double)*row(c, LOG_STEP)) * dstep);
+}
+
+/* ---- DIAGONAL: b is drawn into c ----------------------------------------------------------------------------------- */
+
+enum { DIAGONAL_C = 4, DIAGONAL_D = 5 };
+
+static void diagonal(const channel *c)
+{
+    for (size_t n = 0; n < c->view->size; n++) {
+        mode m = mode_of(c, n);
+        set(c, c->group.mu, n, m.mu);
+        set(c, c->group.c, n, m.b * pair_at(row(c, DIAGONAL_C), n));
+    }
+}
+
+static void diagonal_back(const channel *c)
+{
+    double dstep = 0;
+    for (size_t n = 0; n < c->view->size; n++) {
+        mode m = mode_of(c, n);
+        number dc = get(c, c->group.c, n);
+        dstep += mode_back(c, &m, n, get(c, c->group.mu, n), conj(pair_at(row(c, DIAGONAL_C), n)) * dc, 0);
+        give_pair(c, DIAGONAL_C, n, conj(m.b) * dc);
+    }
+    give_step(c, dstep);
+}
+
+/* ---- LOW_RANK ------------------------------------------------------------------------------------------------------ */
+
+enum { LOW_P = 4, LOW_Q = 5, LOW_C = 6, LOW_D = 7 };
+
+/* E = √(1 - |Λ|) */
+static double slack(const mode *m)
+{
+    return sqrt(-expm1(-m->step * m->rate));
+}
+
+static void low_rank(const channel *c)
+{
+    size_t rank = c->view->rank;
+    double small_p = shrinking(c, LOW_P), small_q = shrinking(c, LOW_Q);
+    for (size_t n = 0; n < c->view->size; n++) {
+        mode m = mode_of(c, n);
+        double e = slack(&m);
+        set(c, c->group.mu, n, m.mu);
+        set(c, c->group.b, n, m.b);
+        set(c, c->group.c, n, pair_at(row(c, LOW_C), n));
+        for (size_t i = n * rank; i < (n + 1) * rank; i++) {
+            set(c, c->group.p, i, e * small_p * pair_at(row(c, LOW_P), i));
+            set(c, c->group.q, i, e * small_q * pair_at(row(c, LOW_Q), i));
+        }
+    }
+}
+
+/* Σ E Re(conj(P) dP̂): what P's own size answers for. */
+static double along(const channel *c, size_t input, const float *rows)
+{
+    double sum = 0;
+    for (size_t n = 0; n < c->view->size; n++) {
+        mode m = mode_of(c, n);
+        for (size_t i = n * c->view->rank; i < (n + 1) * c->view->rank; i++)
+            sum += slack(&m) * creal(conj(pair_at(row(c, input), i)) * get(c, rows, i));
+    }
+    return sum;
+}
+
+/* dP of row n from dP̂ with P̂ = E k P, k = 1 / √(1 + |P|²); returns dE of it. */
+static double low_rank_factor(const channel *c, size_t n, size_t input, const float *rows, double e, double k,
+                              double sum)
+{
+    double de = 0;
+    for (size_t i = n * c->view->rank; i < (n + 1) * c->view->rank; i++) {
+        number p = pair_at(row(c, input), i), d = get(c, rows, i);
+        give_pair(c, input, i, e * k * d - k * k * k * sum * p);
+        de += k * creal(conj(p) * d);
+    }
+    return de;
+}
+
+static void low_rank_back(const channel *c)
+{
+    double small_p = shrinking(c, LOW_P), small_q = shrinking(c, LOW_Q), dstep = 0;
+    double sum_p = along(c, LOW_P, c->group.p), sum_q = along(c, LOW_Q, c->group.q);
+    for (size_t n = 0; n < c->view->size; n++) {
+        mode m = mode_of(c, n);
+        double e = slack(&m), de = low_rank_factor(c, n, LOW_P, c->group.p, e, small_p, sum_p) +
+                                   low_rank_factor(c, n, LOW_Q, c->group.q, e, small_q, sum_q);
+        double fall = e > 0 ? de * exp(-m.step * m.rate) / (2 * e) : 0; /* dE/d(Δ rate) = |Λ| / 2E */
+        dstep += mode_back(c, &m, n, get(c, c->group.mu, n), get(c, c->group.b, n), m.step * fall) + m.rate * fall;
+        give_pair(c, LOW_C, n, get(c, c->group.c, n));
+    }
+    give_step(c, dstep);
+}
+
+/* ---- CLOSED --------------------------------------------------------------------------------------------------------- */
+
+/* What σ I + P̂ P̂ᵀ does to B is σ B and a part in the span of P̂, so that z = P̂ᵀ s and v = C s are a state by themselves:
+ *     z' = σ z + G z + P̂ᵀ B̄ u,   v' = σ v + (C P̂) z + C B̄ u,   G = P̂ᵀ P̂,   y = v,
+ * r + 1 numbers instead of N. As one of bo_systems: rows of P are those of G and C P̂, Q is the identity and a row of 0. */
+enum { CLOSED_P = 2, CLOSED_B = 3, CLOSED_C = 4, CLOSED_D = 5 };
+
+typedef struct closed {
+    double step, room, k, shrink; /* room = 1 - σ; P̂ = k P with k = √room shrink; B̄ = room B */
+    size_t size;                  /* N */
+    const float *p, *b, *c;
+} closed;
+
+static closed closed_of(const channel *ch)
+{
+    closed s = {.step = exp((double)*row(ch, LOG_STEP)), .shrink = shrinking(ch, CLOSED_P)};
+    s.room = -expm1(-s.step);
+    s.k = sqrt(s.room) * s.shrink;
+    s.size = ch->view->attributes->size;
+    s.p = row(ch, CLOSED_P), s.b = row(ch, CLOSED_B), s.c = row(ch, CLOSED_C);
+    return s;
+}
+
+/* Σ_n x[n] y[n], elements every so many floats. */
+static double dot(size_t count, const float *x, size_t step_x, const float *y, size_t step_y)
+{
+    double sum = 0;
+    for (size_t n = 0; n < count; n++) sum += (double)x[n * step_x] * (double)y[n * step_y];
+    return sum;
+}
+
+static void closed_system(const channel *ch)
+{
+    size_t r = ch->view->rank;
+    closed s = closed_of(ch);
+    for (size_t i = 0; i < r; i++) {
+        for (size_t j = 0; j < r; j++) set(ch, ch->group.p, i * r + j, s.k * s.k * dot(s.size, s.p + i, r, s.p + j, r));
+        set(ch, ch->group.p, r * r + i, s.k * dot(s.size, s.c, 1, s.p + i, r));
+        set(ch, ch->group.q, i * r + i, 1);
+        set(ch, ch->group.b, i, s.k * s.room * dot(s.size, s.p + i, r, s.b, 1));
+    }
+    set(ch, ch->group.b, r, s.room * dot(s.size, s.c, 1, s.b, 1));
+    set(ch, ch->group.c, r, 1);
+    for (size_t i = 0; i <= r; i++) set(ch, ch->group.mu, i, -s.room);
+}
+
+/* dP̂[n, j] = Σ_i P̂_ni (dG_ij + dG_ji) + C_n d(CP̂)_j + B̄_n d(P̂ᵀB̄)_j */
+static double closed_factor(const channel *ch, const closed *s, size_t n, size_t j)
+{
+    size_t r = ch->view->rank;
+    const float *dp = ch->group.p;
+    double sum =
+        (double)s->c[n] * creal(get(ch, dp, r * r + j)) + s->room * (double)s->b[n] * creal(get(ch, ch->group.b, j));
+    for (size_t i = 0; i < r; i++)
+        sum += s->k * (double)s->p[n * r + i] * creal(get(ch, dp, i * r + j) + get(ch, dp, j * r + i));
+    return sum;
+}
+
+static void closed_back(const channel *ch)
+{
+    size_t r = ch->view->rank;
+    closed s = closed_of(ch);
+    double dk = 0, droom = 0, direct = creal(get(ch, ch->group.b, r)); /* of C B̄ */
+    for (size_t n = 0; n < s.size; n++)
+        for (size_t j = 0; j < r; j++) dk += (double)s.p[n * r + j] * closed_factor(ch, &s, n, j);
+    for (size_t n = 0; n < s.size; n++) {
+        double db = (double)s.c[n] * direct, dc = s.room * (double)s.b[n] * direct;
+        for (size_t j = 0; j < r; j++) {
+            double p = (double)s.p[n * r + j];
+            give(ch, CLOSED_P, n * r + j, s.k * (closed_factor(ch, &s, n, j) - dk * s.shrink * s.shrink * p));
+            db += s.k * p * creal(get(ch, ch->group.b, j));
+            dc += s.k * p * creal(get(ch, ch->group.p, r * r + j));
+        }
+        give(ch, CLOSED_B, n, s.room * db);
+        give(ch, CLOSED_C, n, dc);
+        droom += (double)s.b[n] * db;
+    }
+    if (s.room > 0) droom += dk * s.k / (2 * s.room);
+    for (size_t i = 0; i <= r; i++) droom -= creal(get(ch, ch->group.mu, i));
+    give_step(ch, (1 - s.room) * droom);
+}
+
+/* ---- all of them --------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    void (*forward)(const channel *c);
+    void (*back)(const channel *c);
+    size_t d; /* the input D */
+} kinds[BO_SSM_COUNT] = {
+    [BO_SSM_DIAGONAL] = {diagonal, diagonal_back, DIAGONAL_D},
+    [BO_SSM_CLOSED] = {closed_system, closed_back, CLOSED_D},
+    [BO_SSM_LOW_RANK] = {low_rank, low_rank_back, LOW_D},
+};
+
+typedef struct job {
+    const bo_ssm_view *view;
+    float *systems;
+    const float *sums;
+    size_t parts;
+} job;
+
+static channel channel_of(const job *j, size_t group, size_t lane)
+{
+    const bo_ssm_view *view = j->view;
+    return (channel){.view = view,
+                     .index = group * BO_CHANNELS + lane,
+                     .lane = lane,
+                     .group = bo_ssm_group_at(view, j->systems ? j->systems + group * view->floats : NULL),
+                     .sums = j->sums ? j->sums + group * view->floats : NULL,
+                     .parts = j->parts,
+                     .stride = view->groups * view->floats};
+}
+
+static void transition_task(void *arg, size_t group, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    memset(j->systems + group * j->view->floats, 0, j->view->floats * sizeof(float));
+    for (size_t lane = 0; lane < bo_ssm_lanes(j->view, group); lane++) {
+        channel c = channel_of(j, group, lane);
+        kinds[j->view->attributes->kind].forward(&c);
+        c.group.d[lane] = *row(&c, kinds[j->view->attributes->kind].d);
+    }
+}
+
+static void transition_back_task(void *arg, size_t group, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    size_t d = kinds[j->view->attributes->kind].d;
+    for (size_t lane = 0; lane < bo_ssm_lanes(j->view, group); lane++) {
+        channel c = channel_of(j, group, lane);
+        double sum = 0;
+        for (size_t part = 0; part < j->parts; part++)
+            sum += (double)c.sums[part * c.stride + (size_t)(c.group.d - c.group.mu) + lane];
+        kinds[j->view->attributes->kind].back(&c);
+        give(&c, d, 0, sum);
+    }
+}
+
+void bo_ssm_transition(bo_context *context, const bo_ssm_view *view, float *systems)
+{
+    job j = {.view = view, .systems = systems};
+    bo_parallel(context, view->groups, transition_task, &j);
+}
+
+void bo_ssm_transition_back(bo_context *context, const bo_ssm_view *view, size_t parts, const float *sums)
+{
+    /* A group of gradients lies as one of systems does: the addresses differ, the places do not. */
+    job j = {.view = view, .systems = (float *)(uintptr_t)sums, .sums = sums, .parts = parts};
+    bo_parallel(context, view->groups, transition_back_task, &j);
+}

@@ -1,0 +1,12 @@
+/* The kernels over channels of src/kernels/simd/ in this instruction set. */
+#if defined(__x86_64__)
+#include "simd.h"
+#include "../channels.h"
+
+enum { MODES = 4, MODES_BACK = 2 }; /* that leave registers for what is loaded */
+
+#include "../simd/systems_body.h"
+#include "../simd/fourier_body.h"
+
+const bo_channels bo_avx512_channels = {run, run_back, fourier, fourier_back, multiply};
+#endif
