@@ -18,6 +18,7 @@ bo_status bo_shape_add(bo_context *context, bo_op_call *call);
 bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call);
 bo_status bo_shape_loss(bo_context *context, bo_op_call *call);
 bo_status bo_shape_ssm(bo_context *context, bo_op_call *call);
+bo_status bo_shape_recurrent(bo_context *context, bo_op_call *call);
 bo_status bo_shape_reshape(bo_context *context, bo_op_call *call);
 bo_status bo_shape_concat(bo_context *context, bo_op_call *call);
 bo_status bo_shape_aggregate(bo_context *context, bo_op_call *call);
@@ -28,6 +29,10 @@ bo_status bo_shape_features(bo_context *context, bo_op_call *call);
 bo_status bo_shape_quadratic(bo_context *context, bo_op_call *call);
 
 bo_status bo_shape_round(bo_context *context, bo_op_call *call);
+/* Gates of a cell: its input has so many times h columns; 0: no such. Bytes of its memory. */
+size_t bo_recurrent_gates(bo_recurrence cell);
+size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size);
+
 /* bo_op.passes of those that have one. */
 unsigned bo_passes_linear(const bo_op_call *call);
 unsigned bo_passes_add(const bo_op_call *call);

@@ -5,6 +5,7 @@
 #ifndef BO_MATH_LINALG_H
 #define BO_MATH_LINALG_H
 
+#include "stored.h"
 #include "../base/base.h"
 
 /* C (m x n) = alpha op(A) op(B) + beta C. op(A) is m x k: A stored m x k, or k x m when ta. beta = 0
@@ -18,8 +19,9 @@ bo_status bo_gemm64(bo_context *context, bool ta, bool tb, size_t m, size_t n, s
 typedef struct bo_gemm_product {
     size_t n;
     bool tb;
-    const float *b;
-    size_t ldb;
+    const void *b; /* floats, or as `stored` says: then tb, and n lines one after the other */
+    bo_stored stored;
+    size_t ldb;        /* of floats */
     float beta;        /* 0: neither C nor base is read */
     const float *base; /* m x n; NULL: C itself */
     size_t ldbase;
@@ -46,6 +48,10 @@ void bo_gemm_symmetric(bo_context *context, bool ta, size_t n, size_t k, float a
 typedef struct bo_packed bo_packed;
 bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb, bo_packed **out);
 void bo_packed_destroy(bo_packed *packed);
+/* The same in the caller's room, which is aligned to 64 bytes: allocates nothing, cannot fail and is not destroyed. tb: B is
+ * stored n x k, else k x n. */
+size_t bo_packed_bytes(bo_context *context, size_t n, size_t k);
+const bo_packed *bo_packed_in(bo_context *context, bool tb, size_t n, size_t k, const float *b, size_t ldb, void *room);
 /* Runs on the calling thread alone (call it from tasks, with some tens of rows: A is to stay in cache); overwrites C. An
  * element's bits do not depend on m or on its row. */
 void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_t lda, float *c, size_t ldc);

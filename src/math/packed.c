@@ -11,11 +11,27 @@ enum { WIDE = 64, SHALLOW = 128 };
 struct bo_packed {
     const bo_kernels *kernels;
     size_t n, k, run, width, lines; /* lines: n rounded up to whole slivers of `width` */
-    float *panels;
+    float *panels;                  /* behind this, in the same room */
 };
 
+enum { HEAD = (sizeof(bo_packed) + 63) / 64 * 64 };
+
+static bo_packed plan(bo_context *context, size_t n, size_t k)
+{
+    const bo_kernels *kernels = bo_context_kernels(context);
+    /* A wide sliver gives few rows more sums at a time, as long as it fits the first-level cache. */
+    size_t width = k <= SHALLOW ? WIDE : kernels->gemm.nr;
+    return (bo_packed){.kernels = kernels,
+                       .n = n,
+                       .k = k,
+                       .run = bo_run_length(k, BO_DEPTH32),
+                       .width = width,
+                       .lines = bo_round_up(n, width)};
+}
+
 typedef struct pack_job {
-    bo_packed *packed;
+    const bo_packed *packed;
+    bool tb;
     const float *b;
     size_t ldb;
 } pack_job;
@@ -27,37 +43,37 @@ static void pack_run(void *arg, size_t index, int worker)
     const pack_job *job = arg;
     const bo_packed *packed = job->packed;
     size_t p = index * packed->run, depth = bo_smaller(packed->run, packed->k - p);
-    bo_pack_f32(packed->kernels, packed->width, packed->n, depth, 1.0f, job->b + p, job->ldb, true,
-                packed->panels + packed->lines * p);
+    bo_pack_f32(packed->kernels, packed->width, packed->n, depth, 1.0f, job->b + (job->tb ? p : p * job->ldb), job->ldb,
+                job->tb, packed->panels + packed->lines * p);
+}
+
+size_t bo_packed_bytes(bo_context *context, size_t n, size_t k)
+{
+    return HEAD + plan(context, n, k).lines * k * sizeof(float);
+}
+
+const bo_packed *bo_packed_in(bo_context *context, bool tb, size_t n, size_t k, const float *b, size_t ldb, void *room)
+{
+    bo_packed *packed = room;
+    *packed = plan(context, n, k);
+    packed->panels = (float *)(void *)((char *)room + HEAD);
+    pack_job job = {packed, tb, b, ldb};
+    if (k > 0) bo_parallel(context, bo_ceil_div(k, packed->run), pack_run, &job);
+    return packed;
 }
 
 bo_status bo_packed_create(bo_context *context, size_t n, size_t k, const float *b, size_t ldb, bo_packed **out)
 {
+    void *room = bo_alloc_raw(context, bo_packed_bytes(context, n, k), 1, "a packed factor");
     *out = NULL;
-    bo_packed *packed = bo_alloc(context, 1, sizeof *packed, "a packed factor");
-    if (!packed) return BO_MEMORY;
-    packed->kernels = bo_context_kernels(context);
-    /* A wide sliver gives few rows more sums at a time, as long as it fits the first-level cache. */
-    packed->width = k <= SHALLOW ? WIDE : packed->kernels->gemm.nr;
-    packed->n = n;
-    packed->k = k;
-    packed->run = bo_run_length(k, BO_DEPTH32);
-    packed->lines = bo_round_up(n, packed->width);
-    packed->panels = bo_alloc_raw(context, packed->lines * k, sizeof(float), "a packed factor");
-    if (!packed->panels) {
-        bo_packed_destroy(packed);
-        return BO_MEMORY;
-    }
-    pack_job job = {packed, b, ldb};
-    if (k > 0) bo_parallel(context, bo_ceil_div(k, packed->run), pack_run, &job);
-    *out = packed;
+    if (!room) return BO_MEMORY;
+    bo_packed_in(context, true, n, k, b, ldb, room);
+    *out = room;
     return BO_OK;
 }
 
 void bo_packed_destroy(bo_packed *packed)
 {
-    if (!packed) return;
-    bo_free(packed->panels);
     bo_free(packed);
 }
 

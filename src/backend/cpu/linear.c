@@ -3,13 +3,13 @@
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
+#include "stored.h"
+#include "columns.h"
 #include "../shapes.h"
 #include "../../math/linalg.h"
 
 enum {
     MOST_WEIGHTS = 4,
-    SUM_COLUMNS = 128, /* that a task sums up */
-    SUM_ROWS = 128,    /* summed in float32 at a time, then in float64 */
 };
 
 /* The inputs by name. */
@@ -47,6 +47,7 @@ static void products_of(const linear *l, const bo_op_call *call, bo_gemm_product
     for (size_t i = 0; i < l->weights; i++) {
         size_t out = l->weight[i].rows;
         products[i] = (bo_gemm_product){.n = out, .tb = true, .b = l->weight[i].data, .ldb = l->columns};
+        products[i].stored = bo_stored_of(l->weight[i].element);
         products[i].c = call->out[i].data, products[i].ldc = out;
         if (l->bias) products[i].row = l->bias[i].data;
         if (l->residual) products[i].beta = l->keep, products[i].base = l->residual->data, products[i].ldbase = out;
@@ -80,33 +81,6 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-typedef struct sum_job {
-    size_t rows, columns;
-    const float *x;
-    bool add;
-    float *out;
-} sum_job;
-
-/* Task: the sums of some columns. */
-static void sum_task(void *arg, size_t index, int worker)
-{
-    (void)worker;
-    const sum_job *job = arg;
-    size_t first = index * SUM_COLUMNS, rest = job->columns - first;
-    size_t count = rest < SUM_COLUMNS ? rest : SUM_COLUMNS;
-    double total[SUM_COLUMNS] = {0};
-    for (size_t r0 = 0; r0 < job->rows; r0 += SUM_ROWS) {
-        size_t end = job->rows - r0 < SUM_ROWS ? job->rows : r0 + SUM_ROWS;
-        float part[SUM_COLUMNS] = {0};
-        for (size_t r = r0; r < end; r++) {
-            const float *row = job->x + r * job->columns + first;
-            for (size_t j = 0; j < count; j++) part[j] += row[j];
-        }
-        for (size_t j = 0; j < count; j++) total[j] += (double)part[j];
-    }
-    for (size_t j = 0; j < count; j++) bo_put(&job->out[first + j], job->add, (float)total[j]);
-}
-
 /* Gradients of W_i and b_i. */
 static void weight_gradients(bo_context *context, const bo_op_call *call, const linear *l, size_t i)
 {
@@ -116,10 +90,7 @@ static void weight_gradients(bo_context *context, const bo_op_call *call, const 
     if (dw)
         bo_gemm_in(context, true, false, out, l->columns, l->rows, l->weight_scale, dy, out, call->in[0].data,
                    l->columns, call->add[1 + i] ? 1.0f : 0.0f, dw, l->columns, call->scratch);
-    if (db) {
-        sum_job job = {l->rows, out, dy, call->add[l->first_bias + i], db};
-        bo_parallel(context, bo_block_count(out, SUM_COLUMNS), sum_task, &job);
-    }
+    if (db) bo_sum_columns(context, l->rows, out, dy, call->add[l->first_bias + i], db);
 }
 
 static void no_gradient(const bo_op_call *call, size_t place)
@@ -150,6 +121,7 @@ static void residual_gradient(bo_context *context, const bo_op_call *call, const
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
+    BO_TRY(bo_refuse_stored(context, call, "linear"));
     if (bo_backward_is_zero(call)) return BO_OK;
     linear l = linear_of(call);
     bool add = call->add[0];
@@ -184,6 +156,7 @@ const bo_op bo_cpu_linear = {
     .name = "linear",
     .attributes = sizeof(bo_linear_attributes),
     .reads_inputs = (1 << (1 + MOST_WEIGHTS)) - 1, /* x and the weights */
+    .stored_inputs = ((1 << MOST_WEIGHTS) - 1) << 1,
     .passes = bo_passes_linear,
     .shape = bo_shape_linear,
     .sizes = sizes,

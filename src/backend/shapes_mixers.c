@@ -1,0 +1,40 @@
+/* Shapes of operations that mix the tokens of sequences: RECURRENT, MIX. */
+#include "shapes_internal.h"
+
+static bo_status check_tokens(bo_context *context, const bo_op_call *call, const char *op,
+                              const bo_sequences *sequences)
+{
+    if (sequences->tokens && call->in[0].rows % sequences->tokens)
+        REFUSE("%s: sequences of %zu tokens do not divide %zu rows", op, sequences->tokens, call->in[0].rows);
+    return BO_OK;
+}
+
+size_t bo_recurrent_gates(bo_recurrence cell)
+{
+    static const size_t gates[BO_RECURRENCE_COUNT] = {
+        [BO_RECURRENCE_RNN] = 1, [BO_RECURRENCE_GRU] = 3, [BO_RECURRENCE_LSTM] = 4};
+    return (unsigned)cell < BO_RECURRENCE_COUNT ? gates[cell] : 0;
+}
+
+size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size)
+{
+    return (cell == BO_RECURRENCE_LSTM ? 2 : 1) * size * sizeof(float);
+}
+
+bo_status bo_shape_recurrent(bo_context *context, bo_op_call *call)
+{
+    const bo_recurrent_attributes *a = call->attributes;
+    size_t gates = bo_recurrent_gates(a->cell);
+    BO_TRY(begin(context, call, "recurrent", 3));
+    size_t columns = call->in[0].columns, size = call->in[1].columns;
+    if (!gates) REFUSE("recurrent: no cell with number %d", (int)a->cell);
+    if (size == 0) REFUSE("recurrent: U has no columns");
+    BO_TRY(check_floats(context, call, "recurrent", 1, "U", gates * size, size));
+    if (columns != gates * size)
+        REFUSE("recurrent: the input has %zu columns, expected %zu: %zu for each of %zu", columns, gates * size, gates,
+               size);
+    BO_TRY(check_floats(context, call, "recurrent", 2, "the bias", 1, columns));
+    BO_TRY(check_tokens(context, call, "recurrent", &a->sequences));
+    give(call, 0, call->in[0].rows, size);
+    return BO_OK;
+}
