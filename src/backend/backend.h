@@ -10,7 +10,14 @@
 #include "attributes.h"
 #include "../base/base.h"
 
-typedef enum bo_element { BO_ELEMENT_FLOAT32 = 0, BO_ELEMENT_INT32 = 1 } bo_element; /* four bytes each */
+/* BFLOAT16 and INT8 are for matrices that are only read: weights of a model that is not trained. INT8: a scale for each
+ * group of BO_S8_GROUP numbers of a row (kernels.h). */
+typedef enum bo_element {
+    BO_ELEMENT_FLOAT32 = 0,
+    BO_ELEMENT_INT32 = 1,
+    BO_ELEMENT_BFLOAT16 = 2,
+    BO_ELEMENT_INT8 = 3
+} bo_element;
 
 enum { BO_OP_INPUTS = 16, BO_OP_OUTPUTS = 4 };
 
@@ -19,6 +26,8 @@ typedef struct bo_operand {
     bo_element element;
     size_t rows, columns;
 } bo_operand;
+
+size_t bo_element_bytes(bo_element element, size_t rows, size_t columns);
 
 /* What changes from one run of a graph to the next, beside the contents of its inputs. */
 typedef struct bo_pass {
@@ -92,6 +101,7 @@ typedef struct bo_op {
     const char *name;
     size_t attributes;                    /* bytes of its struct */
     unsigned reads_inputs, reads_outputs; /* bits of those backward reads */
+    unsigned stored_inputs;               /* bits of those that may be BFLOAT16 or INT8; there is no backward then */
     /* Backward computes the outputs too, so that a run with gradients need not call forward: losses over large
      * vocabularies, whose logits would otherwise be made twice. Where forward was called, it writes the same once more. */
     bool forward_in_backward;
@@ -123,9 +133,11 @@ typedef struct bo_backend {
     bo_status (*read)(bo_context *context, void *host, const void *from, size_t bytes);
     bo_status (*zero)(bo_context *context, void *to, size_t bytes);
     bo_status (*copy)(bo_context *context, void *to, const void *from, size_t bytes);
-    /* Floats rounded to bfloat16 (to the nearest, ties to even), and back. The two do not overlap. */
-    bo_status (*round)(bo_context *context, void *to, const void *floats, size_t count);
-    bo_status (*widen)(bo_context *context, void *floats, const void *from, size_t count);
+    /* rows x columns floats as another element (to the nearest, ties to even), and back. The two do not overlap. */
+    bo_status (*narrow)(bo_context *context, bo_element element, size_t rows, size_t columns, const void *floats,
+                        void *to);
+    bo_status (*widen)(bo_context *context, bo_element element, size_t rows, size_t columns, const void *from,
+                       void *floats);
     /* Are all floats finite? */
     bo_status (*finite)(bo_context *context, const void *floats, size_t count, bool *out);
     const bo_op *const *ops; /* by bo_op_kind; NULL: this backend lacks it */

@@ -10,7 +10,7 @@ bo_status bo_shape_embed(bo_context *context, bo_op_call *call)
     call->outputs = 0;
     BO_TRY(count_inputs(context, call, "embed", 2));
     BO_TRY(check_integers(context, call, "embed", 0, "the column of indices", 0));
-    BO_TRY(check_floats(context, call, "embed", 1, "the table", 0, 0));
+    BO_TRY(check_stored(context, call, "embed", 1, "the table", 0, 0));
     give(call, 0, call->in[0].rows, call->in[1].columns);
     return BO_OK;
 }
@@ -41,7 +41,7 @@ bo_status bo_shape_linear(bo_context *context, bo_op_call *call)
     BO_TRY(begin(context, call, "linear", 1 + k + (a->bias ? k : 0) + a->residual));
     for (size_t i = 0; i < k; i++) {
         size_t out = call->in[1 + i].rows;
-        BO_TRY(check_floats(context, call, "linear", 1 + i, "the weight", 0, call->in[0].columns));
+        BO_TRY(check_stored(context, call, "linear", 1 + i, "the weight", 0, call->in[0].columns));
         if (a->bias) BO_TRY(check_floats(context, call, "linear", 1 + k + i, "the bias", 1, out));
         give(call, i, rows, out);
     }
@@ -147,7 +147,7 @@ bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
     const bo_cross_entropy_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "cross entropy", 3));
     if (!isfinite(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
-    BO_TRY(check_floats(context, call, "cross entropy", 1, "the weight", 0, call->in[0].columns));
+    BO_TRY(check_stored(context, call, "cross entropy", 1, "the weight", 0, call->in[0].columns));
     BO_TRY(check_integers(context, call, "cross entropy", 2, "the column of targets", call->in[0].rows));
     give(call, 0, 1, 1);
     give(call, 1, call->in[0].rows, 1);

@@ -14,7 +14,8 @@ static inline bo_status count_inputs(bo_context *context, const bo_op_call *call
 
 static inline const char *elements(bo_element element)
 {
-    return element == BO_ELEMENT_INT32 ? "integers" : "floats";
+    static const char *const names[] = {"floats", "integers", "bfloat16", "int8"};
+    return (unsigned)element < sizeof names / sizeof *names ? names[element] : "unknown elements";
 }
 
 /* Input i has this element and, where they are not 0, these rows and columns. */
@@ -33,6 +34,15 @@ static inline bo_status check_floats(bo_context *context, const bo_op_call *call
                                      const char *what, size_t rows, size_t columns)
 {
     return check(context, call, op, i, what, BO_ELEMENT_FLOAT32, rows, columns);
+}
+
+/* Floats, or what stands for them in fewer bits (bo_op.stored_inputs). */
+static inline bo_status check_stored(bo_context *context, const bo_op_call *call, const char *op, size_t i,
+                                     const char *what, size_t rows, size_t columns)
+{
+    bo_element element = call->in[i].element;
+    bool stored = element == BO_ELEMENT_BFLOAT16 || element == BO_ELEMENT_INT8;
+    return check(context, call, op, i, what, stored ? element : BO_ELEMENT_FLOAT32, rows, columns);
 }
 
 /* One integer for each row. */

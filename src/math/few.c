@@ -5,8 +5,8 @@
 #include "../kernels/kernels.h"
 
 enum {
-    TASK_FLOATS = 1 << 14, /* of B: some microseconds from memory */
-    LINES = 64,            /* whose sums are made at a time, before they are added to what C begins with */
+    TASK_BYTES = 1 << 16, /* of B: some microseconds from memory */
+    LINES = 64,           /* whose sums are made at a time, before they are added to what C begins with */
 };
 
 typedef struct few_job {
@@ -40,6 +40,21 @@ static void finish(const few_job *job, const bo_gemm_product *product, size_t fi
     }
 }
 
+/* Sums of `count` lines with all rows: LINES of them for each row. */
+static void multiply_lines(const few_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums)
+{
+    const bo_kernels *kernels = job->kernels;
+    size_t bytes = bo_stored_line(product->stored, job->k);
+    const char *lines = (const char *)product->b + first * bytes;
+    if (product->stored == BO_STORED_BFLOAT16)
+        kernels->dots_bf16(count, job->m, job->k, (const void *)lines, job->k, job->a, job->lda, sums, LINES);
+    else if (product->stored == BO_STORED_INT8)
+        kernels->dots_s8(count, job->m, job->k, (const void *)lines, bytes, job->a, job->lda, sums, LINES);
+    else
+        kernels->dots(count, job->m, job->k, (const float *)product->b + first * product->ldb, product->ldb, job->a,
+                      job->lda, sums, LINES);
+}
+
 /* Task: a block of lines of one of the B, blocks counted through. */
 static void few_task(void *arg, size_t index, int worker)
 {
@@ -51,8 +66,7 @@ static void few_task(void *arg, size_t index, int worker)
     for (; first < end; first += LINES) {
         float sums[BO_FEW_ROWS * LINES];
         size_t count = bo_smaller(LINES, end - first);
-        job->kernels->dots(count, job->m, job->k, product->b + first * product->ldb, product->ldb, job->a, job->lda,
-                           sums, LINES);
+        multiply_lines(job, product, first, count, sums);
         finish(job, product, first, count, sums);
     }
 }
@@ -62,7 +76,8 @@ void bo_few_multiply(bo_context *context, size_t m, size_t k, float alpha, const
 {
     few_job job = {.kernels = bo_context_kernels(context), .m = m, .k = k, .alpha = alpha, .a = a, .lda = lda};
     job.products = products;
-    job.lines = bo_round_up(bo_ceil_div(TASK_FLOATS, k ? k : 1), 4);
+    size_t line = count && k ? bo_stored_line(products[0].stored, k) : 1;
+    job.lines = bo_round_up(bo_ceil_div(TASK_BYTES, line), 4);
     size_t tasks = 0;
     for (size_t i = 0; i < count; i++) tasks += bo_ceil_div(products[i].n, job.lines);
     bo_parallel(context, m > 0 ? tasks : 0, few_task, &job);

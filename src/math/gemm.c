@@ -5,10 +5,14 @@
 #include "panel.h"
 #include "../kernels/kernels.h"
 
-#define TYPE           float
-#define PRODUCT        bo_gemm_product
-#define GEMM           bo_gemm
-#define PACK(...)      bo_pack_f32(job->kernels, __VA_ARGS__)
+#define TYPE            float
+#define PRODUCT         bo_gemm_product
+#define GEMM            bo_gemm
+#define PACK(...)       bo_pack_f32(job->kernels, __VA_ARGS__)
+#define STORED(product) ((product)->stored != BO_STORED_FLOAT32)
+#define PACK_STORED(product, line, lines, panel)                                                                       \
+    bo_stored_pack(job->kernels, (product)->stored, job->nr, lines, job->length, job->depth, job->k,                   \
+                   (const char *)(product)->b + (line)*bo_stored_line((product)->stored, job->length), panel)
 #define DEPTH          BO_DEPTH32
 #define MICRO          gemm
 #define KERNEL         f32
@@ -44,29 +48,31 @@ typedef struct product64 {
     size_t ldc;
 } product64;
 
-#define TYPE           double
-#define PRODUCT        product64
-#define GEMM           bo_gemm64
-#define PACK(...)      bo_pack_f64(__VA_ARGS__)
-#define DEPTH          BO_DEPTH64
-#define MICRO          gemm64
-#define KERNEL         f64
-#define JOB            job64
-#define JOB_FOR        job_for64
-#define FIND_TILE      find_tile64
-#define PACK_TASK      pack_task64
-#define BEGIN          begin64
-#define TILE_TASK      tile_task64
-#define SLOT           slot64
-#define TILES          tiles64
-#define BLOCK_ROWS     block_rows64
-#define PANEL_A        panel_a64
-#define MAY_SWAP       may_swap64
-#define BETTER_SWAPPED better_swapped64
-#define ROOM           room64
-#define ROW_BLOCK      row_block64
-#define SWAPPED        swapped64
-#define MULTIPLY       multiply64
+#define TYPE             double
+#define PRODUCT          product64
+#define GEMM             bo_gemm64
+#define PACK(...)        bo_pack_f64(__VA_ARGS__)
+#define STORED(product)  false
+#define PACK_STORED(...) (void)0
+#define DEPTH            BO_DEPTH64
+#define MICRO            gemm64
+#define KERNEL           f64
+#define JOB              job64
+#define JOB_FOR          job_for64
+#define FIND_TILE        find_tile64
+#define PACK_TASK        pack_task64
+#define BEGIN            begin64
+#define TILE_TASK        tile_task64
+#define SLOT             slot64
+#define TILES            tiles64
+#define BLOCK_ROWS       block_rows64
+#define PANEL_A          panel_a64
+#define MAY_SWAP         may_swap64
+#define BETTER_SWAPPED   better_swapped64
+#define ROOM             room64
+#define ROW_BLOCK        row_block64
+#define SWAPPED          swapped64
+#define MULTIPLY         multiply64
 #include "gemm_body.h"
 
 size_t bo_gemm_shared_bytes(bo_context *context, size_t m, size_t k, size_t count, const bo_gemm_product *products)

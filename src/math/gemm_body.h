@@ -1,5 +1,6 @@
-/* GEMM for the type its includer defines: TYPE, PRODUCT (bo_gemm_product in that type), GEMM (its name), PACK, DEPTH, MICRO (of bo_kernels: mr,
- * nr and the function), KERNEL (the name of that function's member), JOB and the names of the functions. */
+/* GEMM for the type its includer defines: TYPE, PRODUCT (bo_gemm_product in that type), GEMM (its name), PACK, STORED (of a
+ * product: is its B kept in fewer bits?) and PACK_STORED (some of its lines), DEPTH, MICRO (of bo_kernels: mr, nr and the
+ * function), KERNEL (the name of that function's member), JOB and the names of the functions. */
 
 /* One run along k of one block of rows, times one chunk of column tiles. The tiles of all products are counted through;
  * tile t of the chunk has its panel in the room of tile_columns lines at t - first_tile. */
@@ -14,6 +15,7 @@ typedef struct JOB {
     const TYPE *a; /* at the block's first row and the run's first column */
     size_t lda;
     size_t row, m, depth, k; /* first row, rows; where the run begins along k, its length */
+    size_t length;           /* of all runs */
     size_t first_tile, tiles;
     bool upper;  /* only tiles that touch the upper triangle */
     size_t slot; /* numbers of a tile's panel */
@@ -45,9 +47,15 @@ static void PACK_TASK(void *arg, size_t index, int worker)
     }
     size_t j;
     const PRODUCT *product = FIND_TILE(job, job->first_tile + index, &j);
-    const TYPE *source = product->b + (product->tb ? j * product->ldb + job->depth : job->depth * product->ldb + j);
-    PACK(job->nr, bo_smaller(job->tile_columns, product->n - j), job->k, 1, source, product->ldb, product->tb,
-         job->panel_b + index * job->slot);
+    size_t lines = bo_smaller(job->tile_columns, product->n - j);
+    TYPE *panel = job->panel_b + index * job->slot;
+    if (STORED(product)) {
+        PACK_STORED(product, j, lines, panel);
+        return;
+    }
+    const TYPE *b = product->b;
+    const TYPE *source = b + (product->tb ? j * product->ldb + job->depth : job->depth * product->ldb + j);
+    PACK(job->nr, lines, job->k, 1, source, product->ldb, product->tb, panel);
 }
 
 /* What C begins with: beta base + row, base being C itself where there is none; m x n of it at (i, j). */
@@ -137,7 +145,7 @@ static size_t PANEL_A(const JOB *job, size_t m, size_t run)
  * Cᵀ = op(B)ᵀ op(A)ᵀ may be the better product (scores of a few classes are such). */
 static bool MAY_SWAP(const JOB *job, size_t m)
 {
-    return job->count == 1 && job->products[0].n < job->nr && m >= 4 * job->nr;
+    return job->count == 1 && job->products[0].n < job->nr && m >= 4 * job->nr && !STORED(&job->products[0]);
 }
 
 static bool BETTER_SWAPPED(const JOB *job, size_t m)
@@ -166,6 +174,7 @@ static void ROW_BLOCK(bo_context *context, JOB *job, size_t k)
     const TYPE *a = job->a;
     size_t down = bo_ceil_div(job->m, job->tile_rows), most = BO_SUPER / job->tile_columns;
     size_t tiles = TILES(job), run = bo_run_length(k, DEPTH);
+    job->length = k;
     for (job->depth = 0; job->depth < k; job->depth += run) {
         job->k = bo_smaller(run, k - job->depth);
         job->a = a + (job->ta ? job->depth * job->lda : job->depth);
@@ -233,6 +242,8 @@ bo_status GEMM(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t
 #undef PRODUCT
 #undef GEMM
 #undef PACK
+#undef PACK_STORED
+#undef STORED
 #undef DEPTH
 #undef MICRO
 #undef KERNEL

@@ -64,8 +64,8 @@ static void make_call(const bo_graph *graph, const bo_step *step, const bo_pass 
 static bo_status run_move(bo_context *context, const bo_graph *graph, const bo_step *step)
 {
     const bo_backend *backend = graph->backend;
-    return (step->move == BO_MOVE_ROUND ? backend->round : backend->widen)(context, address(graph, step->out[0]),
-                                                                           address(graph, step->in[0]), step->floats);
+    return (step->move == BO_MOVE_ROUND ? backend->narrow : backend->widen)(
+        context, BO_ELEMENT_BFLOAT16, 1, step->floats, address(graph, step->in[0]), address(graph, step->out[0]));
 }
 
 static bo_status run_step(bo_context *context, const bo_graph *graph, const bo_step *step, const bo_pass *pass)

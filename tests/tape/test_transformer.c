@@ -55,7 +55,7 @@ static const bo_backend *watched_backend(bool passes)
     }
     backend = *bo_backend_cpu();
     backend.ops = table;
-    backend.round = watched_round;
+    backend.narrow = watched_narrow;
     backend.widen = watched_widen;
     return &backend;
 }

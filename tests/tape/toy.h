@@ -227,7 +227,7 @@ static const bo_backend *toy_backend(void)
     backend = *bo_backend_cpu();
     backend.name = "toy";
     backend.ops = toy_ops;
-    backend.round = watched_round;
+    backend.narrow = watched_narrow;
     backend.widen = watched_widen;
     return &backend;
 }

@@ -49,18 +49,20 @@ static bo_status before_call(bo_context *context, const bo_op_call *call)
 }
 
 /* Moves are steps too: a backend that is watched has these. */
-static bo_status watched_round(bo_context *context, void *to, const void *floats, size_t count)
+static bo_status watched_narrow(bo_context *context, bo_element element, size_t rows, size_t columns,
+                                const void *floats, void *to)
 {
     watched.moves++;
     if (watched.graph) poison(watched.graph, watched.step++);
-    return bo_backend_cpu()->round(context, to, floats, count);
+    return bo_backend_cpu()->narrow(context, element, rows, columns, floats, to);
 }
 
-static bo_status watched_widen(bo_context *context, void *floats, const void *from, size_t count)
+static bo_status watched_widen(bo_context *context, bo_element element, size_t rows, size_t columns, const void *from,
+                               void *floats)
 {
     watched.moves++;
     if (watched.graph) poison(watched.graph, watched.step++);
-    return bo_backend_cpu()->widen(context, floats, from, count);
+    return bo_backend_cpu()->widen(context, element, rows, columns, from, floats);
 }
 
 #endif

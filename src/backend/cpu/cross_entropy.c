@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "blocks.h"
+#include "stored.h"
 #include "../shapes.h"
 #include "../../math/linalg.h"
 #include "../../math/panel.h"
@@ -107,6 +108,16 @@ static bo_status count_targets(bo_context *context, const bo_op_call *call, size
     return BO_OK;
 }
 
+static void make_logits(bo_context *context, const bo_op_call *call, const job *j, size_t first, void *room)
+{
+    const bo_operand *weight = &call->in[1];
+    bo_gemm_product product = {.n = j->vocabulary, .tb = true, .b = weight->data, .ldb = j->width};
+    product.stored = bo_stored_of(weight->element);
+    product.c = j->logits, product.ldc = j->vocabulary;
+    bo_gemm_shared(context, false, j->rows, j->width, (float)j->scale,
+                   (const float *)call->in[0].data + first * j->width, j->width, 1, &product, room);
+}
+
 /* Gradients from the block's logits, which hold their own. */
 static void spread(bo_context *context, const bo_op_call *call, const job *j, size_t first, void *room)
 {
@@ -141,9 +152,7 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
         j.targets = (const int32_t *)call->in[2].data + first;
         j.losses = losses + first;
         if (gradients && dlosses) j.dlosses = dlosses + first;
-        bo_gemm_in(context, false, true, j.rows, j.vocabulary, j.width, (float)j.scale,
-                   (const float *)call->in[0].data + first * j.width, j.width, call->in[1].data, j.width, 0.0f,
-                   j.logits, j.vocabulary, room);
+        make_logits(context, call, &j, first, room);
         bo_parallel(context, bo_ceil_div(j.rows, j.task_rows), rows_task, &j);
         if (gradients) spread(context, call, &j, first, room);
     }
@@ -159,6 +168,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
+    BO_TRY(bo_refuse_stored(context, call, "cross-entropy"));
     return run(context, call, !bo_backward_is_zero(call));
 }
 
@@ -172,6 +182,7 @@ const bo_op bo_cpu_cross_entropy = {
     .name = "cross-entropy",
     .attributes = sizeof(bo_cross_entropy_attributes),
     .reads_inputs = 7,
+    .stored_inputs = 1 << 1,
     .forward_in_backward = true,
     .shape = bo_shape_cross_entropy,
     .sizes = sizes,

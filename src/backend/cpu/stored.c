@@ -1,48 +1,72 @@
-/* Numbers in fewer bits than float32: blocks of them as tasks. */
+/* Numbers in fewer bits than float32: rows of them, or parts of one, as tasks. */
 #include "stored.h"
+#include <string.h>
 #include "../../kernels/kernels.h"
+#include "../../math/panel.h"
 
-enum { MOVED = 1 << 15 }; /* floats a task */
+enum { PART = 1 << 15 }; /* floats a task */
 
+/* Lines of equal length, the last perhaps shorter: rows where they have scales, else parts of all numbers. */
 typedef struct move_job {
     const bo_kernels *kernels;
-    float *floats;
-    uint16_t *halves;
-    size_t count;
+    bo_stored stored;
+    bool narrow;
+    size_t count, length; /* of all floats, of a line */
+    size_t lines;         /* a task */
+    char *floats, *kept;
 } move_job;
 
-static size_t part_of(const move_job *job, size_t index, size_t *first)
-{
-    *first = index * MOVED;
-    return job->count - *first < MOVED ? job->count - *first : MOVED;
-}
-
-static void round_task(void *arg, size_t index, int worker)
+static void move_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     const move_job *job = arg;
-    size_t first, count = part_of(job, index, &first);
-    job->kernels->round_bf16(count, job->floats + first, job->halves + first);
+    size_t end = bo_smaller((index + 1) * job->lines * job->length, job->count);
+    for (size_t at = index * job->lines * job->length; at < end; at += job->length) {
+        size_t count = bo_smaller(job->length, end - at);
+        float *floats = (float *)(void *)job->floats + at;
+        char *kept = job->kept + at / job->length * bo_stored_line(job->stored, job->length);
+        if (job->narrow)
+            bo_stored_write(job->kernels, job->stored, count, floats, kept);
+        else
+            bo_stored_read(job->kernels, job->stored, count, kept, 0, count, floats);
+    }
 }
 
-static void widen_task(void *arg, size_t index, int worker)
+static void move(bo_context *context, bo_element element, size_t rows, size_t columns, bool narrow, void *floats,
+                 void *kept)
 {
-    (void)worker;
-    const move_job *job = arg;
-    size_t first, count = part_of(job, index, &first);
-    job->kernels->widen_bf16(count, job->halves + first, job->floats + first);
+    move_job job = {.kernels = bo_context_kernels(context), .narrow = narrow, .floats = floats, .kept = kept};
+    job.stored = bo_stored_of(element);
+    job.count = rows * columns;
+    job.length = job.stored == BO_STORED_INT8 ? columns : PART;
+    job.lines = bo_ceil_div(PART, job.length);
+    bo_parallel(context, bo_ceil_div(job.count, job.lines * job.length), move_task, &job);
 }
 
-bo_status bo_cpu_round_floats(bo_context *context, void *to, const void *floats, size_t count)
+bo_status bo_cpu_narrow(bo_context *context, bo_element element, size_t rows, size_t columns, const void *floats,
+                        void *to)
 {
-    move_job job = {bo_context_kernels(context), (float *)(uintptr_t)floats, to, count};
-    bo_parallel(context, (count + MOVED - 1) / MOVED, round_task, &job);
+    move(context, element, rows, columns, true, (void *)(uintptr_t)floats, to);
     return BO_OK;
 }
 
-bo_status bo_cpu_widen_floats(bo_context *context, void *floats, const void *from, size_t count)
+bo_status bo_cpu_widen(bo_context *context, bo_element element, size_t rows, size_t columns, const void *from,
+                       void *floats)
 {
-    move_job job = {bo_context_kernels(context), floats, (uint16_t *)(uintptr_t)from, count};
-    bo_parallel(context, (count + MOVED - 1) / MOVED, widen_task, &job);
+    move(context, element, rows, columns, false, floats, (void *)(uintptr_t)from);
+    return BO_OK;
+}
+
+size_t bo_element_bytes(bo_element element, size_t rows, size_t columns)
+{
+    return rows * bo_stored_line(bo_stored_of(element), columns);
+}
+
+bo_status bo_refuse_stored(bo_context *context, const bo_op_call *call, const char *op)
+{
+    for (size_t i = 0; i < call->inputs; i++)
+        if (bo_stored_of(call->in[i].element) != BO_STORED_FLOAT32)
+            return bo_fail(context, BO_UNSUPPORTED, "%s: input %zu is kept in fewer bits, which has no gradient", op,
+                           i);
     return BO_OK;
 }

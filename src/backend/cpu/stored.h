@@ -3,9 +3,21 @@
 #define BO_BACKEND_CPU_STORED_H
 
 #include "../backend.h"
+#include "../../math/stored.h"
 
-/* bo_backend's round and widen. */
-bo_status bo_cpu_round_floats(bo_context *context, void *to, const void *floats, size_t count);
-bo_status bo_cpu_widen_floats(bo_context *context, void *floats, const void *from, size_t count);
+/* bo_backend's. */
+bo_status bo_cpu_narrow(bo_context *context, bo_element element, size_t rows, size_t columns, const void *floats,
+                        void *to);
+bo_status bo_cpu_widen(bo_context *context, bo_element element, size_t rows, size_t columns, const void *from,
+                       void *floats);
+
+static inline bo_stored bo_stored_of(bo_element element)
+{
+    if (element == BO_ELEMENT_BFLOAT16) return BO_STORED_BFLOAT16;
+    return element == BO_ELEMENT_INT8 ? BO_STORED_INT8 : BO_STORED_FLOAT32;
+}
+
+/* Backward has no gradients through what is kept in fewer bits. */
+bo_status bo_refuse_stored(bo_context *context, const bo_op_call *call, const char *op);
 
 #endif

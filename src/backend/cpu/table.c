@@ -65,9 +65,9 @@ static const bo_backend cpu = {
     .ops = ops,
     .updates = &bo_cpu_updates,
 };
-    .round = bo_cpu_round_floats,
-    .widen = bo_cpu_widen_floats,
 
+    .narrow = bo_cpu_narrow,
+    .widen = bo_cpu_widen,
 const bo_backend *bo_backend_cpu(void)
 {
     return &cpu;
