@@ -123,10 +123,11 @@ typedef struct bo_sequences {
     size_t layer, offset;
 } bo_sequences;
 
+/* A sequence may have at most T tokens, also where a memory continues it; more are refused. */
 typedef struct bo_mix_attributes {
     bo_sequences sequences;
     size_t heads; /* divides the columns: a matrix T x T for each group of them; 0: 1 */
-    bool causal;  /* entries above the diagonal do not count, and have no gradient */
+    bool causal;  /* entries above the diagonal do not count, and have no gradient; needed where there is a memory */
 } bo_mix_attributes;
 
 /* For each channel of x by itself s_t = A s_(t-1) + B u_t, y_t = Re(C s_t) + D u_t, that is u convolved with the kernel
@@ -153,7 +154,7 @@ typedef struct bo_ssm_attributes {
     size_t rank; /* columns of P; 0: 1 */
 } bo_ssm_attributes;
 
-/* x is the projected input with its bias; gates in PyTorch's order.
+/* x is the projected input with its bias; gates in PyTorch's order. A memory is h and then, of LSTM, c.
  *   RNN    h = tanh(x + U h + b)
  *   GRU    r, z = σ(x_rz + U_rz h + b_rz), n = tanh(x_n + r ∘ (U_n h + b_n)), h = (1 - z) ∘ n + z ∘ h     (1406.1078)
  *   LSTM   i, f, g, o of x + U h + b; c = σ(f) ∘ c + σ(i) ∘ tanh g, h = σ(o) ∘ tanh c                    (Hochreiter 1997) */

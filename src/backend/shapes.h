@@ -19,6 +19,7 @@ bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call);
 bo_status bo_shape_loss(bo_context *context, bo_op_call *call);
 bo_status bo_shape_ssm(bo_context *context, bo_op_call *call);
 bo_status bo_shape_recurrent(bo_context *context, bo_op_call *call);
+bo_status bo_shape_mix(bo_context *context, bo_op_call *call);
 bo_status bo_shape_reshape(bo_context *context, bo_op_call *call);
 bo_status bo_shape_concat(bo_context *context, bo_op_call *call);
 bo_status bo_shape_aggregate(bo_context *context, bo_op_call *call);
@@ -32,6 +33,10 @@ bo_status bo_shape_round(bo_context *context, bo_op_call *call);
 /* Gates of a cell: its input has so many times h columns; 0: no such. Bytes of its memory. */
 size_t bo_recurrent_gates(bo_recurrence cell);
 size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size);
+/* The memory of MIX: how many tokens it holds (uint32), and from byte BO_MIX_HEAD on the rows of x, of which there are at most
+ * `most`. */
+enum { BO_MIX_HEAD = 64 };
+size_t bo_mix_state_bytes(size_t columns, size_t most);
 
 /* bo_op.passes of those that have one. */
 unsigned bo_passes_linear(const bo_op_call *call);

@@ -38,3 +38,24 @@ bo_status bo_shape_recurrent(bo_context *context, bo_op_call *call)
     give(call, 0, call->in[0].rows, size);
     return BO_OK;
 }
+
+size_t bo_mix_state_bytes(size_t columns, size_t most)
+{
+    return BO_MIX_HEAD + columns * most * sizeof(float);
+}
+
+bo_status bo_shape_mix(bo_context *context, bo_op_call *call)
+{
+    const bo_mix_attributes *a = call->attributes;
+    size_t heads = a->heads ? a->heads : 1;
+    BO_TRY(begin(context, call, "mix", 2));
+    size_t columns = call->in[0].columns, most = call->in[1].columns;
+    if (columns % heads) REFUSE("mix: %zu heads do not divide %zu columns", heads, columns);
+    if (most == 0) REFUSE("mix: the matrix is for no tokens");
+    BO_TRY(check_floats(context, call, "mix", 1, "the matrix", heads * most, most));
+    BO_TRY(check_tokens(context, call, "mix", &a->sequences));
+    if (a->sequences.tokens > most)
+        REFUSE("mix: sequences of %zu tokens, but the matrix is for %zu", a->sequences.tokens, most);
+    give_like_first(call);
+    return BO_OK;
+}

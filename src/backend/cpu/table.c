@@ -46,6 +46,7 @@ static const bo_op *const ops[BO_OP_COUNT] = {
     [BO_OP_SSM] = &bo_cpu_ssm,
     [BO_OP_LINEAR] = &bo_cpu_linear,
     [BO_OP_RECURRENT] = &bo_cpu_recurrent,
+    [BO_OP_MIX] = &bo_cpu_mix,
     [BO_OP_CROSS_ENTROPY] = &bo_cpu_cross_entropy,
     [BO_OP_RESHAPE] = &bo_cpu_reshape,
     [BO_OP_CONCAT] = &bo_cpu_concat,

@@ -1,0 +1,264 @@
+/* Products along tokens: y = W_h x for each head's columns of each sequence, W lower triangular where it is causal. Rows of W
+ * are taken in blocks; of a causal one a block sees all tokens before it and, through a triangle that is copied, its own. */
+#include <stdint.h>
+#include <string.h>
+#include "../shapes.h"
+#include "../../kernels/kernels.h"
+#include "blocks.h"
+#include "cpu.h"
+#include "sequences.h"
+
+enum {
+    ROWS = 32, /* of a block */
+    TILE = 64, /* columns of W whose gradient is summed up at a time */
+};
+
+/* A memory: how many tokens it holds, at its beginning, and from HEAD on as many rows of x as W has columns. */
+enum { HEAD = BO_MIX_HEAD };
+
+typedef struct mix {
+    const bo_op_call *call;
+    const bo_mix_attributes *attributes;
+    const bo_kernels *kernels;
+    bo_spans spans;
+    size_t columns, heads, dim, most; /* of x; of them, and columns of one; T */
+    float *turned;                    /* backward: x of every sequence and head, transposed */
+} mix;
+
+static mix mix_of(bo_context *context, const bo_op_call *call)
+{
+    const bo_mix_attributes *a = call->attributes;
+    size_t heads = a->heads ? a->heads : 1, columns = call->in[0].columns;
+    return (mix){.call = call,
+                 .attributes = a,
+                 .kernels = bo_context_kernels(context),
+                 .columns = columns,
+                 .heads = heads,
+                 .dim = columns / heads,
+                 .most = call->in[1].columns};
+}
+
+/* ---- one head of one sequence ---------------------------------------------------------------------------------------- */
+
+/* Tokens `first` … end - 1 are asked for; x are the rows of all tokens from 0 on. */
+typedef struct span {
+    size_t row;        /* of token `first` in the operation's rows */
+    size_t first, end; /* tokens */
+    const float *x;
+} span;
+
+static span span_of(const mix *m, size_t s)
+{
+    span out = {.end = bo_span_length(&m->spans, s)};
+    out.row = s * m->spans.tokens;
+    if (m->spans.lengths) {
+        out.row = 0;
+        for (size_t i = 0; i < s; i++) out.row += m->spans.lengths[i];
+    }
+    out.x = (const float *)m->call->in[0].data + out.row * m->columns;
+    char *state = bo_span_state(m->call, &m->attributes->sequences, &m->spans, s);
+    if (!state) return out;
+    out.first = *(const uint32_t *)(const void *)state;
+    if (m->call->again) out.first -= out.end; /* they are in it already */
+    out.end += out.first;
+    out.x = (const float *)(const void *)(state + HEAD);
+    return out;
+}
+
+static const float *matrix(const mix *m, size_t head)
+{
+    return (const float *)m->call->in[1].data + head * m->most * m->most;
+}
+
+/* The triangle of W on tokens t0 … t1 - 1, or all of that square. */
+static void copy_corner(const mix *m, const float *w, size_t t0, size_t t1, float *out)
+{
+    for (size_t t = t0; t < t1; t++)
+        for (size_t s = t0; s < t1; s++)
+            out[(t - t0) * ROWS + s - t0] = s <= t || !m->attributes->causal ? w[t * m->most + s] : 0;
+}
+
+static void mix_head(const mix *m, const span *span, size_t head)
+{
+    const float *w = matrix(m, head), *x = span->x + head * m->dim;
+    float *y = (float *)m->call->out[0].data + span->row * m->columns + head * m->dim;
+    float corner[ROWS * ROWS];
+    for (size_t t0 = span->first, t1; t0 < span->end; t0 = t1, y += ROWS * m->columns) {
+        t1 = span->end - t0 < ROWS ? span->end : t0 + ROWS;
+        size_t seen = m->attributes->causal ? t0 : span->end;
+        m->kernels->multiply(t1 - t0, m->dim, seen, w + t0 * m->most, m->most, 1, x, m->columns, false, y, m->columns);
+        if (!m->attributes->causal) continue;
+        copy_corner(m, w, t0, t1, corner);
+        m->kernels->multiply(t1 - t0, m->dim, t1 - t0, corner, ROWS, 1, x + t0 * m->columns, m->columns, true, y,
+                             m->columns);
+    }
+}
+
+/* dx_s = Σ_t W[t, s] dy_t */
+static void back_head(const mix *m, const span *span, size_t head)
+{
+    const float *w = matrix(m, head);
+    const float *dy = (const float *)m->call->dout[0] + span->row * m->columns + head * m->dim;
+    float *dx = (float *)m->call->din[0] + span->row * m->columns + head * m->dim;
+    float corner[ROWS * ROWS];
+    for (size_t s0 = 0, s1; s0 < span->end; s0 = s1, dx += ROWS * m->columns) {
+        s1 = span->end - s0 < ROWS ? span->end : s0 + ROWS;
+        size_t from = m->attributes->causal ? s1 : 0;
+        m->kernels->multiply(s1 - s0, m->dim, span->end - from, w + from * m->most + s0, 1, m->most,
+                             dy + from * m->columns, m->columns, m->call->add[0], dx, m->columns);
+        if (!m->attributes->causal) continue;
+        copy_corner(m, w, s0, s1, corner);
+        m->kernels->multiply(s1 - s0, m->dim, s1 - s0, corner, 1, ROWS, dy + s0 * m->columns, m->columns, true, dx,
+                             m->columns);
+    }
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------------------- */
+
+static bo_status check_spans(bo_context *context, const mix *m)
+{
+    bool states = m->call->pass && m->call->pass->states;
+    if (states && !m->attributes->causal)
+        return bo_fail(context, BO_INVALID, "mix: tokens that see later ones cannot be taken in pieces");
+    for (size_t s = 0; s < m->spans.count; s++) {
+        const void *state = bo_span_state(m->call, &m->attributes->sequences, &m->spans, s);
+        size_t before = state && !m->call->again ? *(const uint32_t *)state : 0;
+        size_t tokens = before + bo_span_length(&m->spans, s);
+        if (tokens > m->most)
+            return bo_fail(context, BO_INVALID, "mix: the matrix is for %zu tokens of a sequence, found %zu", m->most,
+                           tokens);
+    }
+    return BO_OK;
+}
+
+/* New tokens go behind those of a memory, which is then what is mixed. */
+static void remember(const mix *m)
+{
+    for (size_t s = 0, row = 0; s < m->spans.count; s++) {
+        size_t tokens = bo_span_length(&m->spans, s);
+        char *state = bo_span_state(m->call, &m->attributes->sequences, &m->spans, s);
+        const float *x = (const float *)m->call->in[0].data + row * m->columns;
+        row += tokens;
+        if (!state || m->call->again) continue;
+        float *held = (float *)(void *)(state + HEAD) + *(uint32_t *)(void *)state * m->columns;
+        memcpy(held, x, tokens * m->columns * sizeof *x);
+    }
+}
+
+static void count_tokens(const mix *m)
+{
+    for (size_t s = 0; s < m->spans.count && !m->call->again; s++) {
+        void *state = bo_span_state(m->call, &m->attributes->sequences, &m->spans, s);
+        if (state) *(uint32_t *)state += (uint32_t)bo_span_length(&m->spans, s);
+    }
+}
+
+/* Task: a head of a sequence. */
+static void forward_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const mix *m = arg;
+    span span = span_of(m, index / m->heads);
+    mix_head(m, &span, index % m->heads);
+}
+
+static bo_status forward(bo_context *context, const bo_op_call *call)
+{
+    mix m = mix_of(context, call);
+    BO_TRY(bo_spans_of(context, call, &m.attributes->sequences, "mix", &m.spans));
+    BO_TRY(check_spans(context, &m));
+    remember(&m);
+    bo_parallel(context, m.spans.count * m.heads, forward_task, &m);
+    count_tokens(&m);
+    return BO_OK;
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------------- */
+
+/* Task: dx of a head of a sequence, and its x transposed. */
+static void backward_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const mix *m = arg;
+    span span = span_of(m, index / m->heads);
+    size_t head = index % m->heads;
+    if (m->call->din[0]) back_head(m, &span, head);
+    if (!m->turned) return;
+    float *turned = m->turned + span.row * m->columns + head * m->dim * span.end;
+    m->kernels->transpose(span.end, m->dim, span.x + head * m->dim, m->columns, turned, span.end);
+}
+
+/* dW[t, s] = Σ dy_t x_sᵀ over sequences, for tokens t0 …, s0 … of one head, into `sum` (ROWS x TILE). */
+static void sum_tile(const mix *m, size_t head, size_t t0, size_t s0, float *sum)
+{
+    memset(sum, 0, ROWS * TILE * sizeof *sum);
+    for (size_t i = 0; i < m->spans.count; i++) {
+        span span = span_of(m, i);
+        if (span.end <= t0 || span.end <= s0) continue;
+        size_t rows = span.end - t0 < ROWS ? span.end - t0 : ROWS;
+        size_t columns = span.end - s0 < TILE ? span.end - s0 : TILE;
+        const float *dy = (const float *)m->call->dout[0] + (span.row + t0) * m->columns + head * m->dim;
+        const float *turned = m->turned + span.row * m->columns + head * m->dim * span.end + s0;
+        m->kernels->multiply(rows, columns, m->dim, dy, m->columns, 1, turned, span.end, true, sum, TILE);
+    }
+}
+
+/* Task: some rows of one head's dW. */
+static void weight_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const mix *m = arg;
+    const bool causal = m->attributes->causal, add = m->call->add[1];
+    size_t blocks = bo_block_count(m->most, ROWS), head = index / blocks, t0 = index % blocks * ROWS;
+    size_t t1 = m->most - t0 < ROWS ? m->most : t0 + ROWS;
+    float *dw = (float *)m->call->din[1] + head * m->most * m->most, sum[ROWS * TILE] = {0};
+    for (size_t s0 = 0; s0 < m->most; s0 += TILE) {
+        size_t s1 = m->most - s0 < TILE ? m->most : s0 + TILE;
+        if (!causal || s0 < t1) sum_tile(m, head, t0, s0, sum);
+        for (size_t t = t0; t < t1; t++)
+            for (size_t s = s0; s < s1; s++) {
+                float value = causal && s > t ? 0 : sum[(t - t0) * TILE + s - s0];
+                bo_put(&dw[t * m->most + s], add, value);
+            }
+    }
+}
+
+static bo_status backward(bo_context *context, const bo_op_call *call)
+{
+    mix m = mix_of(context, call);
+    if (bo_backward_is_zero(call)) return BO_OK;
+    BO_TRY(bo_spans_begin_anew(context, call, "mix"));
+    BO_TRY(bo_spans_of(context, call, &m.attributes->sequences, "mix", &m.spans));
+    BO_TRY(check_spans(context, &m));
+    if (call->din[1]) m.turned = call->scratch;
+    bo_parallel(context, m.spans.count * m.heads, backward_task, &m);
+    if (call->din[1]) bo_parallel(context, m.heads * bo_block_count(m.most, ROWS), weight_task, &m);
+    return BO_OK;
+}
+
+static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
+{
+    (void)context, (void)gradients;
+    *saved = 0;
+    *scratch = call->dout[0] && call->din[1] ? bo_operand_floats(&call->in[0]) * sizeof(float) : 0;
+    return BO_OK;
+}
+
+static double operations(bo_context *context, const bo_op_call *call)
+{
+    mix m = mix_of(context, call);
+    size_t rows = call->in[0].rows, tokens = m.attributes->sequences.tokens ? m.attributes->sequences.tokens : rows;
+    double all = 2.0 * (double)rows * (double)tokens * (double)m.columns;
+    return m.attributes->causal ? all / 2 : all;
+}
+
+const bo_op bo_cpu_mix = {
+    .name = "mix",
+    .attributes = sizeof(bo_mix_attributes),
+    .reads_inputs = 3,
+    .shape = bo_shape_mix,
+    .sizes = sizes,
+    .forward = forward,
+    .backward = backward,
+    .operations = operations,
+};
