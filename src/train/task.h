@@ -74,6 +74,7 @@ struct bo_train_task {
 
 /* Tasks. `desc` must outlive the task; only pointers of it are looked at before check. */
 bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out);
+bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out);
 /* The one that the descriptor names. */
 bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out);
 void bo_train_task_destroy(bo_train_task *task); /* closes and thaws it; NULL is fine */

@@ -1,0 +1,296 @@
+/* A network as a folder: network.json with the description and what the data said, model.safetensors with the weights, the
+ * scalings and the maps of random features. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "../io/bytes.h"
+#include "../io/output.h"
+#include "../kernels/kernels.h"
+#include "../nn/package.h"
+#include "internal.h"
+
+enum { FORMAT = 1, DEPTH = 24, MOST_BYTES = 256 << 20, PATH = 4096, SCALINGS = 4 };
+
+static bo_status path_in(bo_context *context, const char *folder, const char *name, char out[PATH])
+{
+    const int length = snprintf(out, PATH, "%s/%s", folder, name);
+    if (length >= 0 && length < PATH - 32) return BO_OK; /* room for temporary names */
+    return bo_fail(context, BO_INVALID, "the path %.80s… is too long", folder);
+}
+
+/* ---- scalings and maps ----------------------------------------------------------------------------------------------------- */
+
+static const char *const scaling_names[SCALINGS] = {"scaling.input.shift", "scaling.input.scale",
+                                                    "scaling.target.shift", "scaling.target.scale"};
+
+static bo_scaling *scaling_at(bo_network *network, size_t index)
+{
+    return index < 2 ? &network->inputs : &network->outputs;
+}
+
+static bo_status pack_scalings(bo_context *context, const bo_network *network, bo_package *package)
+{
+    for (size_t i = 0; i < SCALINGS; i++) {
+        const bo_scaling *scaling = i < 2 ? &network->inputs : &network->outputs;
+        if (!scaling->count) continue;
+        bo_tensor tensor = {.dtype = BO_F32,
+                            .rank = 1,
+                            .shape = {scaling->count},
+                            .data = i % 2 ? scaling->scale : scaling->shift,
+                            .bytes = scaling->count * sizeof(float)};
+        BO_TRY(bo_package_add(context, package, scaling_names[i], &tensor));
+    }
+    return BO_OK;
+}
+
+static size_t count_maps(const bo_network *network)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < network->count; i++) {
+        count += network->layers[i].features != NULL;
+        if (network->layers[i].attention) count += bo_attention_maps(network->layers[i].attention);
+    }
+    return count;
+}
+
+static bo_status pack_maps(bo_context *context, const bo_network *network, bo_package *package)
+{
+    for (size_t i = 0; i < network->count; i++) {
+        const bo_layer *layer = &network->layers[i];
+        const bo_nn_name prefix = bo_nn_join(layer->name, ".");
+        if (layer->features) BO_TRY(bo_package_map(context, package, layer->features, prefix.text));
+        if (layer->attention) BO_TRY(bo_package_attention(context, package, layer->attention, prefix.text));
+    }
+    return BO_OK;
+}
+
+/* ---- out ------------------------------------------------------------------------------------------------------------------- */
+
+static bo_status write_weights(bo_context *context, const bo_network *network, const char *path)
+{
+    bo_package package = {0};
+    bo_status status = bo_package_weights(context, network->weights, count_maps(network), SCALINGS, &package);
+    if (status == BO_OK) status = pack_scalings(context, network, &package);
+    if (status == BO_OK) status = pack_maps(context, network, &package);
+    if (status == BO_OK)
+        status = bo_tensors_write(context, path, package.tensors, package.count, package.metas, package.meta_count);
+    bo_package_free(&package);
+    return status;
+}
+
+static bo_status write_description(bo_context *context, const bo_network *network, const char *path)
+{
+    bo_json_text text = {.context = context};
+    char seed[32], *schema = NULL;
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)network->seed);
+    if (network->schema) BO_TRY(bo_schema_to_json(context, network->schema, &schema));
+    bo_json_raw(&text, "{\n\"bochner_network\": ");
+    bo_json_whole(&text, FORMAT);
+    bo_json_raw(&text, ",\n\"bochner_version\": ");
+    bo_json_string(&text, bo_version());
+    bo_json_raw(&text, ",\n\"seed\": ");
+    bo_json_string(&text, seed);
+    bo_json_raw(&text, ",\n\"width_multiplier\": ");
+    bo_json_number(&text, network->multiplier);
+    bo_json_raw(&text, ",\n\"dim\": ");
+    bo_json_whole(&text, network->facts.dim);
+    bo_json_raw(&text, ",\n\"targets\": ");
+    bo_json_whole(&text, network->facts.targets);
+    bo_json_raw(&text, ",\n\"classes\": ");
+    bo_json_whole(&text, network->facts.classes);
+    bo_json_raw(&text, ",\n\"schema\": ");
+    bo_json_raw(&text, schema ? schema : "null");
+    bo_json_raw(&text, ",\n\"model\": ");
+    bo_json_raw(&text, network->text);
+    bo_json_raw(&text, "\n}\n");
+    bo_text_free(schema);
+    const bo_status status = text.failed ? BO_MEMORY : bo_file_write(context, path, text.bytes, text.length);
+    bo_free(text.bytes);
+    return status;
+}
+
+bo_status bo_network_write(bo_context *context, const bo_network *network, const char *folder)
+{
+    char path[PATH];
+    BO_TRY(path_in(context, folder, "network.json", path));
+    BO_TRY(write_description(context, network, path));
+    BO_TRY(path_in(context, folder, "model.safetensors", path));
+    return write_weights(context, network, path);
+}
+
+bo_status bo_network_save(bo_context *context, const bo_network *network, const char *folder)
+{
+    if (!network || !folder || !*folder)
+        return bo_fail(context, BO_INVALID, "network: %s", network ? "no folder was named" : "the network is NULL");
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return bo_fail(context, BO_IO, "%s: cannot be made: %s", folder, strerror(errno));
+    return bo_network_write(context, network, folder);
+}
+
+/* ---- weights in ------------------------------------------------------------------------------------------------------------ */
+
+static bo_status find_floats(bo_context *context, const bo_tensors *file, const char *name, size_t rank,
+                             const size_t *shape, bool *used, const bo_tensor **out)
+{
+    BO_TRY(bo_tensors_require(context, file, name, BO_F32, rank, shape, out));
+    used[*out - bo_tensors_at(file, 0)] = true;
+    if (bo_context_kernels(context)->finite((*out)->bytes / sizeof(float), (*out)->data)) return BO_OK;
+    return bo_fail(context, BO_FORMAT, "%s: tensor '%s' holds a number that is not finite", bo_tensors_path(file),
+                   name);
+}
+
+static bo_status read_scalings(bo_context *context, bo_network *network, const bo_tensors *file, bool *used)
+{
+    for (size_t i = 0; i < SCALINGS; i++) {
+        bo_scaling *scaling = scaling_at(network, i);
+        const bo_tensor *tensor = bo_tensors_find(file, scaling_names[i]);
+        const size_t turn = i < 2 ? network->facts.dim : network->facts.targets;
+        if (!tensor && !(i % 2 && scaling->count)) continue;
+        BO_TRY(find_floats(context, file, scaling_names[i], 1, (size_t[]){scaling->count}, used, &tensor));
+        if (!tensor->shape[0] || !turn || turn % tensor->shape[0] != 0)
+            return bo_fail(context, BO_FORMAT, "%s: tensor '%s' has %zu numbers, which do not fit %zu",
+                           bo_tensors_path(file), scaling_names[i], tensor->shape[0], turn);
+        if (!scaling->count) BO_TRY(bo_scaling_create(context, tensor->shape[0], scaling));
+        memcpy(i % 2 ? scaling->scale : scaling->shift, tensor->data, tensor->bytes);
+        for (size_t j = 0; i % 2 && j < scaling->count; j++)
+            if (!(scaling->scale[j] > 0))
+                return bo_fail(context, BO_FORMAT, "%s: tensor '%s' should have positive numbers",
+                               bo_tensors_path(file), scaling_names[i]);
+    }
+    return BO_OK;
+}
+
+static bo_status read_maps(bo_context *context, bo_network *network, const bo_tensors *file, bool *used)
+{
+    for (size_t i = 0; i < network->count; i++) {
+        bo_layer *layer = &network->layers[i];
+        const bo_nn_name prefix = bo_nn_join(layer->name, ".");
+        if (layer->attention) BO_TRY(bo_attention_unpack(context, file, prefix.text, used, layer->attention));
+        if (layer->features) BO_TRY(bo_map_replace(context, file, prefix.text, used, &layer->features));
+    }
+    return BO_OK;
+}
+
+static bo_status read_all(bo_context *context, bo_network *network, const bo_tensors *file, bool *used)
+{
+    bo_weights *weights = network->weights;
+    const bo_tensor *tensor;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) { /* before memory is spent on what a description claims */
+        const bo_weight *weight = bo_weights_at(weights, i);
+        BO_TRY(find_floats(context, file, weight->name, weight->rank, weight->shape, used, &tensor));
+    }
+    BO_TRY(read_scalings(context, network, file, used));
+    BO_TRY(read_maps(context, network, file, used));
+    for (size_t i = 0; i < bo_tensors_count(file); i++)
+        if (!used[i])
+            return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is none of the network that network.json describes",
+                           bo_tensors_path(file), bo_tensors_at(file, i)->name);
+    if (!bo_weights_data(weights)) BO_TRY(bo_weights_allocate(context, weights, false));
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        tensor = bo_tensors_find(file, weight->name);
+        BO_TRY(bo_weights_backend(weights)->write(context, weight->data, tensor->data, tensor->bytes));
+    }
+    return BO_OK;
+}
+
+bo_status bo_network_read(bo_context *context, bo_network *network, const char *folder)
+{
+    char path[PATH];
+    bo_tensors *file;
+    BO_TRY(path_in(context, folder, "model.safetensors", path));
+    BO_TRY(bo_tensors_open(context, path, &file));
+    bool *used = bo_alloc(context, bo_tensors_count(file), sizeof *used, "a list of tensors");
+    const bo_status status = used ? read_all(context, network, file, used) : BO_MEMORY;
+    bo_free(used);
+    bo_tensors_close(file);
+    return status;
+}
+
+/* ---- in -------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct header {
+    bo_facts facts;
+    double multiplier;
+    uint64_t seed;
+    const cJSON *model;
+} header;
+
+static bo_status read_header(bo_context *context, const char *where, const cJSON *json, header *out)
+{
+    size_t format = 0;
+    const char *seed = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "seed"));
+    const cJSON *multiplier = cJSON_GetObjectItemCaseSensitive(json, "width_multiplier");
+    if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_network"), &format) || format < 1)
+        return bo_fail(context, BO_FORMAT, "%s: \"bochner_network\" should be a whole number", where);
+    if (format > FORMAT)
+        return bo_fail(context, BO_VERSION, "%s: the network has format %zu; this is Bochner %s, which reads up to %d",
+                       where, format, bo_version(), FORMAT);
+    out->model = cJSON_GetObjectItemCaseSensitive(json, "model");
+    if (!out->model || !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "dim"), &out->facts.dim) ||
+        !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "targets"), &out->facts.targets) ||
+        !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "classes"), &out->facts.classes) || !seed ||
+        !cJSON_IsNumber(multiplier))
+        return bo_fail(context, BO_FORMAT,
+                       "%s: seed, width_multiplier, dim, targets, classes and model should be there", where);
+    out->seed = strtoull(seed, NULL, 10);
+    out->multiplier = multiplier->valuedouble;
+    return BO_OK;
+}
+
+static bo_status read_schema(bo_context *context, const cJSON *json, bo_network *network)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, "schema");
+    if (!item || cJSON_IsNull(item)) return BO_OK;
+    char *text = cJSON_PrintUnformatted(item);
+    if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a schema");
+    const bo_status status = bo_schema_from_json(context, text, &network->schema);
+    cJSON_free(text);
+    return status;
+}
+
+bo_status bo_network_parse(bo_context *context, const char *where, const char *text, size_t length, bo_network **out)
+{
+    cJSON *json;
+    header head;
+    *out = NULL;
+    if (length > MOST_BYTES)
+        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too many for a network", where, length);
+    BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
+    bo_status status = read_header(context, where, json, &head);
+    if (status == BO_OK)
+        status = bo_network_build(context, where, head.model, &head.facts, head.multiplier, head.seed, out);
+    if (status == BO_OK) status = read_schema(context, json, *out);
+    if (status == BO_OK) {
+        char *model = cJSON_Print(head.model);
+        (*out)->text = model ? bo_strdup(context, model) : NULL;
+        cJSON_free(model);
+        if (!(*out)->text) status = bo_fail(context, BO_MEMORY, "out of memory: a description");
+    }
+    cJSON_Delete(json);
+    if (status != BO_OK) {
+        bo_network_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+bo_status bo_network_load(bo_context *context, const char *folder, bo_network **out)
+{
+    char path[PATH], *text;
+    size_t length;
+    if (!folder || !out) return bo_fail(context, BO_INVALID, "network: the folder or out is NULL");
+    *out = NULL;
+    BO_TRY(path_in(context, folder, "network.json", path));
+    BO_TRY(bo_bytes_text(context, path, &text, &length));
+    bo_status status = bo_network_parse(context, path, text, length, out);
+    bo_free(text);
+    if (status == BO_OK) status = bo_network_read(context, *out, folder);
+    if (status != BO_OK) {
+        bo_network_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}

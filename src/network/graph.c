@@ -1,0 +1,200 @@
+/* A network as a graph: inputs, layers in their order, outputs or loss. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "internal.h"
+
+/* ---- what layers call ------------------------------------------------------------------------------------------------------ */
+
+bo_value bo_record_refuse(bo_recorder *r, const char *format, ...)
+{
+    char words[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    if (r->status == BO_OK) r->status = bo_fail(r->context, BO_INVALID, "%s: %s", bo_layer_name(r->layer).text, words);
+    return 0;
+}
+
+bo_value bo_record_constant(bo_recorder *r, const char *name, bo_element element, size_t rows, size_t columns,
+                            void *data)
+{
+    bo_network_graph *out = r->out;
+    if (!data || out->constants == BO_NETWORK_CONSTANTS) {
+        bo_free(data);
+        if (r->status == BO_OK && data)
+            r->status = bo_fail(r->context, BO_UNSUPPORTED, "more than %d tables of places in one network",
+                                BO_NETWORK_CONSTANTS);
+        if (r->status == BO_OK) r->status = BO_MEMORY;
+        return 0;
+    }
+    bo_constant *constant = &out->constant[out->constants++];
+    *constant = (bo_constant){bo_graph_input(r->graph, name, element, rows, columns), data};
+    return constant->value;
+}
+
+uint64_t bo_record_stream(const bo_layer *layer, size_t which)
+{
+    return UINT64_C(1) << 32 | layer->number << 2 | which; /* apart from those of attention and MLPs */
+}
+
+bo_shape_label bo_shape_text(const bo_shape *shape)
+{
+    bo_shape_label label;
+    const size_t *size = shape->size, channels = shape->channels;
+    if (shape->rank == 2)
+        snprintf(label.text, sizeof label.text, "%zu x %zu x %zu", size[0], size[1], channels);
+    else if (shape->rank == 1)
+        snprintf(label.text, sizeof label.text, "%zu x %zu", size[1], channels);
+    else
+        snprintf(label.text, sizeof label.text, "%zu", channels);
+    return label;
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------------------------------------- */
+
+/* Of a graph its nodes and their edges; a description by itself is tried on one node that sees itself. */
+static void record_inputs(bo_recorder *r)
+{
+    const bo_network *network = r->network;
+    const bo_shape *shape = &network->input_shape;
+    const bo_examples *data = r->desc->data;
+    bo_network_graph *out = r->out;
+    out->x =
+        bo_graph_input(r->graph, "input", BO_ELEMENT_FLOAT32, r->examples * bo_shape_places(shape), shape->channels);
+    if (network->input != BO_NETWORK_GRAPH) return;
+    out->first = bo_graph_input(r->graph, "first", BO_ELEMENT_INT32, r->examples + 1, 1);
+    out->neighbours =
+        bo_graph_input(r->graph, "neighbours", BO_ELEMENT_INT32, data && data->edges ? data->edges : 1, 1);
+    out->chosen = bo_graph_input(r->graph, "nodes", BO_ELEMENT_INT32, r->desc->examples, 1);
+}
+
+/* ---- layers ---------------------------------------------------------------------------------------------------------------- */
+
+static bo_value take_inputs(bo_recorder *r, const bo_value *values)
+{
+    static const char *const ranks[] = {"rows", "sequences", "images"};
+    const bo_layer *layer = r->layer;
+    const bo_layer_type *type = layer->type;
+    const unsigned takes = type->takes ? type->takes : BO_TAKES_ALL;
+    for (size_t i = 0; i < layer->inputs; i++) {
+        const int from = layer->from[i];
+        r->in[i] = from < 0 ? r->out->x : values[from];
+        r->shapes[i] = from < 0 ? r->network->input_shape : r->network->layers[from].shape;
+        if (!(takes >> r->shapes[i].rank & 1))
+            return bo_record_refuse(r, "%s does not take %s, and its input is %s", type->name, ranks[r->shapes[i].rank],
+                                    bo_shape_text(&r->shapes[i]).text);
+    }
+    if (type->graph && r->network->input != BO_NETWORK_GRAPH)
+        return bo_record_refuse(r, "%s needs the edges of a graph: the input's \"kind\" should be \"graph\"",
+                                type->name);
+    r->shape = r->shapes[0];
+    return r->in[0];
+}
+
+static bool make_object(bo_recorder *r, bo_layer *layer)
+{
+    if (!layer->type->make) return true;
+    const bo_status status = layer->type->make(r->context, layer, &r->shapes[0], r->network->seed);
+    if (status == BO_OK) return true;
+    char words[400];
+    snprintf(words, sizeof words, "%s", bo_context_error(r->context));
+    r->status = bo_fail(r->context, status, "%s: %s", bo_layer_name(layer).text, words);
+    return false;
+}
+
+/* Objects and shapes are found when the network is built; later graphs find them there. */
+static bo_value record_layer(bo_recorder *r, bo_layer *layer, const bo_value *values)
+{
+    r->layer = layer;
+    r->options = &layer->options;
+    bo_graph_scope(r->graph, "%s", bo_layer_name(layer).text);
+    if (!take_inputs(r, values)) return 0;
+    if (r->desc->building && !make_object(r, layer)) return 0;
+    const bo_value value = layer->type->record(r);
+    if (!r->desc->building || !value) return value;
+    if (bo_shape_numbers(&r->shape) > BO_NETWORK_SIZE)
+        return bo_record_refuse(r, "gives %s numbers an example, more than the %d that are supported",
+                                bo_shape_text(&r->shape).text, BO_NETWORK_SIZE);
+    layer->shape = r->shape;
+    return value;
+}
+
+bo_value bo_record_chosen(bo_recorder *r, bo_value value)
+{
+    if (!r->out->chosen) return value;
+    return bo_graph_one(r->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){r->out->chosen, value});
+}
+
+static void finish(bo_recorder *r, const bo_value *values)
+{
+    bo_network_graph *out = r->out;
+    if (r->desc->loss) bo_loss_record(r, values);
+    if (!r->desc->outputs) return;
+    bo_graph_scope(r->graph, "output");
+    out->outputs = bo_record_chosen(r, values[r->network->output]);
+    bo_graph_keep(r->graph, out->outputs);
+    const int target = r->network->target;
+    if (target == BO_NO_LAYER) return;
+    out->target = bo_record_chosen(r, target == BO_INPUT_LAYER ? out->x : values[target]);
+    bo_graph_keep(r->graph, out->target);
+}
+
+static bo_status record(bo_recorder *r)
+{
+    const bo_network *network = r->network;
+    bo_value *values = bo_alloc(r->context, network->count, sizeof *values, "a network's values");
+    if (!values) return BO_MEMORY;
+    record_inputs(r);
+    bool going = true;
+    const size_t segment = (size_t)ceil(sqrt((double)network->count)); /* 1604.06174 */
+    for (size_t i = 0; going && i < network->count; i++) {
+        const size_t at = network->order[i];
+        if (i % segment == 0) bo_graph_segment_begin(r->graph);
+        values[at] = record_layer(r, &network->layers[at], values);
+        going = values[at] != 0;
+        if (i % segment == segment - 1 || i + 1 == network->count) bo_graph_segment_end(r->graph);
+    }
+    if (going) finish(r, values);
+    bo_free(values);
+    return r->status;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------------ */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+bo_status bo_network_graph_create(bo_context *context, const bo_network *network, const bo_network_graph_desc *desc,
+                                  bo_network_graph *out)
+{
+    const bool graph = network->input == BO_NETWORK_GRAPH;
+    const size_t examples = graph ? desc->data ? desc->data->rows : 1 : desc->examples;
+    *out = (bo_network_graph){.examples = desc->examples};
+    if (!desc->examples) return bo_fail(context, BO_INVALID, "a network's graph over no examples");
+    BO_TRY(bo_graph_create(context, network->weights, &out->graph));
+    bo_recorder r = {.context = context, .network = network, .desc = desc, .out = out, .graph = out->graph};
+    r.examples = examples;
+    bo_status status = record(&r);
+    if (status == BO_OK)
+        status = bo_graph_plan(
+            context, out->graph,
+            &(bo_graph_desc){.loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint});
+    const size_t most = larger(examples * network->facts.dim, desc->examples * larger(bo_network_outputs(network), 1));
+    if (status == BO_OK && !(out->room = bo_alloc_raw(context, most, sizeof(float), "a batch of examples")))
+        status = BO_MEMORY;
+    if (status != BO_OK) bo_network_graph_destroy(out);
+    return status;
+}
+
+void bo_network_graph_destroy(bo_network_graph *graph)
+{
+    for (size_t i = 0; i < graph->constants; i++) bo_free(graph->constant[i].data);
+    bo_graph_destroy(graph->graph);
+    bo_free(graph->room);
+    *graph = (bo_network_graph){0};
+}

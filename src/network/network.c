@@ -1,0 +1,152 @@
+/* The life of a network, and what it says of itself. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "../base/rng.h"
+#include "../io/schema.h"
+#include "internal.h"
+
+enum { DEPTH = 8, MOST_BYTES = 1 << 20 };
+
+void bo_network_destroy(bo_network *network)
+{
+    if (!network) return;
+    for (size_t i = 0; i < network->count; i++) {
+        bo_features_destroy(network->layers[i].features);
+        bo_attention_destroy(network->layers[i].attention);
+    }
+    bo_weights_destroy(network->weights);
+    bo_schema_destroy(network->schema);
+    bo_scaling_free(&network->inputs);
+    bo_scaling_free(&network->outputs);
+    bo_free(network->layers);
+    bo_free(network->order);
+    bo_free(network->text);
+    bo_free(network);
+}
+
+/* What is wrong with shapes is the description's fault. */
+static bo_status blame(bo_context *context, const char *where, bo_status status)
+{
+    char words[700];
+    if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;
+    snprintf(words, sizeof words, "%s", bo_context_error(context));
+    return bo_fail(context, BO_FORMAT, "%s: %s", where, words);
+}
+
+/* Declares the weights and finds shapes by recording once. */
+static bo_status declare(bo_context *context, bo_network *network)
+{
+    bo_network_graph graph;
+    BO_TRY(bo_network_graph_create(context, network,
+                                   &(bo_network_graph_desc){.examples = 1, .outputs = true, .building = true}, &graph));
+    bo_network_graph_destroy(&graph);
+    BO_TRY(bo_loss_check(context, network));
+    BO_TRY(bo_network_graph_create(context, network, &(bo_network_graph_desc){.examples = 1, .loss = true}, &graph));
+    bo_network_graph_destroy(&graph);
+    return BO_OK;
+}
+
+static bo_status build(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+{
+    BO_TRY(bo_description_read(context, where, json, network));
+    BO_TRY(bo_weights_create(context, bo_backend_cpu(), &network->weights));
+    return blame(context, where, declare(context, network));
+}
+
+bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_facts *facts,
+                           double multiplier, uint64_t seed, bo_network **out)
+{
+    *out = NULL;
+    if (multiplier == 0) multiplier = 1;
+    if (!(multiplier > 0) || !isfinite(multiplier))
+        return bo_fail(context, BO_INVALID, "the width multiplier should be a positive number, found %g", multiplier);
+    bo_network *network = bo_alloc(context, 1, sizeof *network, "a network");
+    if (!network) return BO_MEMORY;
+    network->facts = *facts;
+    network->multiplier = multiplier;
+    network->seed = seed;
+    const bo_status status = build(context, where, json, network);
+    if (status != BO_OK)
+        bo_network_destroy(network);
+    else
+        *out = network;
+    return status;
+}
+
+static bo_status fill_in(bo_context *context, const bo_network_desc *desc, bo_network *network)
+{
+    const bo_examples *examples = desc->examples;
+    network->text = bo_strdup(context, desc->model);
+    if (!network->text) return BO_MEMORY;
+    if (examples) {
+        BO_TRY(bo_network_check(context, network, examples, true));
+        BO_TRY(bo_scaling_fit(context, network, examples));
+        if (examples->schema) network->schema = bo_schema_retain(examples->schema);
+    }
+    BO_TRY(bo_weights_allocate(context, network->weights, false));
+    return bo_weights_init(context, network->weights, desc->seed);
+}
+
+bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo_network **out)
+{
+    cJSON *json;
+    bo_facts facts = {0};
+    if (!out) return bo_fail(context, BO_INVALID, "network: there is nowhere to put it: out is NULL");
+    *out = NULL;
+    if (!desc || !desc->model) return bo_fail(context, BO_INVALID, "network: there is no description");
+    const char *where = desc->where ? desc->where : "model";
+    const size_t length = strlen(desc->model);
+    if (length > MOST_BYTES)
+        return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too many for a description", where, length);
+    BO_TRY(bo_json_parse(context, where, desc->model, length, DEPTH, &json));
+    if (desc->examples)
+        facts = (bo_facts){desc->examples->dim, desc->examples->classes ? 0 : desc->examples->targets,
+                           desc->examples->classes};
+    bo_status status = bo_network_build(context, where, json, &facts, desc->width_multiplier, desc->seed, out);
+    cJSON_Delete(json);
+    if (status == BO_OK) status = fill_in(context, desc, *out);
+    if (status != BO_OK) {
+        bo_network_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+bo_network_info bo_network_describe(const bo_network *network)
+{
+    return (bo_network_info){.input = network->input,
+                             .dim = network->facts.dim,
+                             .outputs = bo_network_outputs(network),
+                             .classes = network->loss == BO_NETWORK_CROSS_ENTROPY ? network->facts.classes : 0,
+                             .reconstructs = network->target != BO_NO_LAYER,
+                             .loss = bo_network_loss_name(network->loss),
+                             .parameters = bo_weights_numbers(network->weights, true),
+                             .layers = network->count,
+                             .width_multiplier = network->multiplier,
+                             .schema = network->schema};
+}
+
+bo_layer_info bo_network_layer(const bo_network *network, size_t index)
+{
+    bo_layer_info info = {0};
+    if (index >= network->count) return info;
+    const bo_layer *layer = &network->layers[network->order[index]];
+    info.name = layer->name;
+    info.type = layer->type->name;
+    info.weights = bo_layer_weights(network, layer);
+    memcpy(info.shape, bo_shape_text(&layer->shape).text, sizeof info.shape);
+    return info;
+}
+
+/* FNV-1a of everything a checkpoint must fit. */
+uint64_t bo_network_fingerprint(const bo_network *network)
+{
+    uint64_t hash = bo_rng_stream(network->text, network->facts.dim ^ network->facts.classes << 20);
+    for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
+        const bo_weight *weight = bo_weights_at(network->weights, i);
+        hash ^= bo_rng_stream(weight->name, weight->rows * 1000003 + weight->columns);
+        hash *= UINT64_C(0x100000001b3);
+    }
+    return hash;
+}

@@ -1,0 +1,168 @@
+/* Networks as a task: items are examples; of a graph there is one, all of it. */
+#include "../network/internal.h"
+#include "task.h"
+
+/* Invariant: task.graph and task.loss are those of `graph`. */
+typedef struct network_task {
+    bo_train_task task;
+    bo_network_graph graph;
+    size_t *rows; /* of a micro-batch */
+} network_task;
+
+static const char *const files[] = {"network.json", "model.safetensors", NULL};
+
+static const bo_network *network_of(const bo_train_task *task)
+{
+    return task->desc->network;
+}
+
+static bool whole(const bo_train_task *task)
+{
+    return network_of(task)->input == BO_NETWORK_GRAPH;
+}
+
+static bo_status check(bo_context *context, const bo_train_task *task)
+{
+    const bo_trainer_desc *desc = task->desc;
+    const size_t ranks = desc->ranks ? (size_t)desc->ranks->size : 1;
+    BO_TRY(bo_network_check(context, desc->network, desc->examples, true));
+    if (desc->held_out) BO_TRY(bo_network_check(context, desc->network, desc->held_out, true));
+    if (!bo_examples_count(desc->examples, BO_PART_TRAIN))
+        return bo_fail(context, BO_INVALID, "there are no examples to train on");
+    if (desc->held_out && !bo_examples_count(desc->held_out, BO_PART_VALID))
+        return bo_fail(context, BO_INVALID, "there are no examples for validation");
+    if (whole(task) && desc->batch != 1)
+        return bo_fail(context, BO_INVALID, "a graph is trained on as a whole: expected a batch of 1, found %zu",
+                       desc->batch);
+    if (desc->batch % ranks == 0) return BO_OK;
+    return bo_fail(context, BO_INVALID, "a batch of %zu examples cannot be shared evenly by %zu processes", desc->batch,
+                   ranks);
+}
+
+/* ---- graph and batch ---------------------------------------------------------------------------------------------------- */
+
+/* What layers give, with as much again for what they keep. */
+static double item_bytes(const bo_train_task *task)
+{
+    const bo_network *network = network_of(task);
+    double numbers = (double)network->facts.dim;
+    for (size_t i = 0; i < network->count; i++) numbers += 2 * (double)bo_shape_numbers(&network->layers[i].shape);
+    return 4 * numbers * (whole(task) ? (double)task->desc->examples->rows : 1);
+}
+
+static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)
+{
+    network_task *own = (network_task *)task;
+    const bo_examples *examples = task->desc->examples;
+    const bo_network_graph_desc desc = {.data = examples,
+                                        .examples =
+                                            whole(task) ? bo_examples_count(examples, BO_PART_TRAIN) : micro_batch,
+                                        .loss = true,
+                                        .gradients = true,
+                                        .checkpoint = task->desc->checkpointing};
+    own->rows = bo_alloc(context, desc.examples, sizeof *own->rows, "a batch");
+    if (!own->rows) return BO_MEMORY;
+    BO_TRY(bo_network_graph_create(context, network_of(task), &desc, &own->graph));
+    task->graph = own->graph.graph;
+    task->loss = own->graph.loss;
+    return BO_OK;
+}
+
+static void close_graph(bo_train_task *task)
+{
+    network_task *own = (network_task *)task;
+    bo_network_graph_destroy(&own->graph);
+    bo_free(own->rows);
+    own->rows = NULL;
+}
+
+static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_pass *pass)
+{
+    network_task *own = (network_task *)task;
+    const bo_trainer_desc *desc = task->desc;
+    const size_t share = desc->batch / (desc->ranks ? (size_t)desc->ranks->size : 1);
+    (void)pass;
+    if (whole(task))
+        for (size_t i = 0; i < own->graph.examples; i++)
+            own->rows[i] = bo_examples_row(desc->examples, BO_PART_TRAIN, i);
+    else
+        bo_examples_batch(desc->examples, desc->seed, place->step, desc->batch, place->rank * share + place->first,
+                          place->count, own->rows);
+    return bo_network_graph_fill(context, desc->network, &own->graph, desc->examples, own->rows);
+}
+
+static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_score *out)
+{
+    bo_network_evaluation found;
+    BO_TRY(bo_network_evaluate(context, task->desc->network, task->desc->held_out, BO_PART_VALID, &found));
+    out->loss = found.loss;
+    out->metric = network_of(task)->loss == BO_NETWORK_CROSS_ENTROPY ? found.accuracy : found.rmse;
+    out->count = found.examples;
+    return BO_OK;
+}
+
+/* ---- files --------------------------------------------------------------------------------------------------------------- */
+
+static bo_status write_network(bo_context *context, const bo_train_task *task, const char *folder)
+{
+    return bo_network_write(context, network_of(task), folder);
+}
+
+static bo_status read_network(bo_context *context, bo_train_task *task, const char *folder)
+{
+    return bo_network_read(context, task->desc->network, folder);
+}
+
+static void settings(const bo_train_task *task, bo_json_text *text)
+{
+    const bo_trainer_desc *desc = task->desc;
+    bo_train_setting_code(text, "network", bo_network_fingerprint(desc->network));
+    bo_train_setting_number(text, "width_multiplier", desc->network->multiplier);
+    bo_train_setting_code(text, "examples", bo_examples_fingerprint(desc->examples));
+    bo_train_setting_code(text, "held_out", desc->held_out ? bo_examples_fingerprint(desc->held_out) : 0);
+}
+
+static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t *data)
+{
+    *subject = bo_network_fingerprint(network_of(task));
+    *data = bo_examples_fingerprint(task->desc->examples);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+
+static void destroy(bo_train_task *task)
+{
+    bo_free(task);
+}
+
+static const bo_train_methods methods = {.subject = "network",
+                                         .data = "examples",
+                                         .unit = "examples",
+                                         .check = check,
+                                         .item_bytes = item_bytes,
+                                         .open = open_graph,
+                                         .close = close_graph,
+                                         .load = load,
+                                         .evaluate = evaluate,
+                                         .write = write_network,
+                                         .read = read_network,
+                                         .settings = settings,
+                                         .fingerprints = fingerprints,
+                                         .destroy = destroy};
+
+bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
+{
+    if (!desc->network || !desc->examples) return bo_fail(context, BO_INVALID, "training needs a network and examples");
+    network_task *own = bo_alloc(context, 1, sizeof *own, "a task");
+    if (!own) return BO_MEMORY;
+    own->task = (bo_train_task){.methods = &methods,
+                                .desc = desc,
+                                .weights = desc->network->weights,
+                                .metric = desc->network->loss == BO_NETWORK_CROSS_ENTROPY ? "accuracy" : "rmse",
+                                .files = files,
+                                .units = 1,
+                                .evaluates = desc->held_out != NULL};
+    if (whole(&own->task)) own->task.units = bo_examples_count(desc->examples, BO_PART_TRAIN);
+    *out = &own->task;
+    return BO_OK;
+}
