@@ -41,15 +41,15 @@ static mix mix_of(bo_context *context, const bo_op_call *call)
 /* ---- one head of one sequence ---------------------------------------------------------------------------------------- */
 
 /* Tokens `first` … end - 1 are asked for; x are the rows of all tokens from 0 on. */
-typedef struct span {
+typedef struct part {
     size_t row;        /* of token `first` in the operation's rows */
     size_t first, end; /* tokens */
     const float *x;
-} span;
+} part;
 
-static span span_of(const mix *m, size_t s)
+static part part_of(const mix *m, size_t s)
 {
-    span out = {.end = bo_span_length(&m->spans, s)};
+    part out = {.end = bo_span_length(&m->spans, s)};
     out.row = s * m->spans.tokens;
     if (m->spans.lengths) {
         out.row = 0;
@@ -78,14 +78,14 @@ static void copy_corner(const mix *m, const float *w, size_t t0, size_t t1, floa
             out[(t - t0) * ROWS + s - t0] = s <= t || !m->attributes->causal ? w[t * m->most + s] : 0;
 }
 
-static void mix_head(const mix *m, const span *span, size_t head)
+static void mix_head(const mix *m, const part *p, size_t head)
 {
-    const float *w = matrix(m, head), *x = span->x + head * m->dim;
-    float *y = (float *)m->call->out[0].data + span->row * m->columns + head * m->dim;
+    const float *w = matrix(m, head), *x = p->x + head * m->dim;
+    float *y = (float *)m->call->out[0].data + p->row * m->columns + head * m->dim;
     float corner[ROWS * ROWS];
-    for (size_t t0 = span->first, t1; t0 < span->end; t0 = t1, y += ROWS * m->columns) {
-        t1 = span->end - t0 < ROWS ? span->end : t0 + ROWS;
-        size_t seen = m->attributes->causal ? t0 : span->end;
+    for (size_t t0 = p->first, t1; t0 < p->end; t0 = t1, y += ROWS * m->columns) {
+        t1 = p->end - t0 < ROWS ? p->end : t0 + ROWS;
+        size_t seen = m->attributes->causal ? t0 : p->end;
         m->kernels->multiply(t1 - t0, m->dim, seen, w + t0 * m->most, m->most, 1, x, m->columns, false, y, m->columns);
         if (!m->attributes->causal) continue;
         copy_corner(m, w, t0, t1, corner);
@@ -95,16 +95,16 @@ static void mix_head(const mix *m, const span *span, size_t head)
 }
 
 /* dx_s = Σ_t W[t, s] dy_t */
-static void back_head(const mix *m, const span *span, size_t head)
+static void back_head(const mix *m, const part *p, size_t head)
 {
     const float *w = matrix(m, head);
-    const float *dy = (const float *)m->call->dout[0] + span->row * m->columns + head * m->dim;
-    float *dx = (float *)m->call->din[0] + span->row * m->columns + head * m->dim;
+    const float *dy = (const float *)m->call->dout[0] + p->row * m->columns + head * m->dim;
+    float *dx = (float *)m->call->din[0] + p->row * m->columns + head * m->dim;
     float corner[ROWS * ROWS];
-    for (size_t s0 = 0, s1; s0 < span->end; s0 = s1, dx += ROWS * m->columns) {
-        s1 = span->end - s0 < ROWS ? span->end : s0 + ROWS;
+    for (size_t s0 = 0, s1; s0 < p->end; s0 = s1, dx += ROWS * m->columns) {
+        s1 = p->end - s0 < ROWS ? p->end : s0 + ROWS;
         size_t from = m->attributes->causal ? s1 : 0;
-        m->kernels->multiply(s1 - s0, m->dim, span->end - from, w + from * m->most + s0, 1, m->most,
+        m->kernels->multiply(s1 - s0, m->dim, p->end - from, w + from * m->most + s0, 1, m->most,
                              dy + from * m->columns, m->columns, m->call->add[0], dx, m->columns);
         if (!m->attributes->causal) continue;
         copy_corner(m, w, s0, s1, corner);
@@ -158,8 +158,8 @@ static void forward_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     const mix *m = arg;
-    span span = span_of(m, index / m->heads);
-    mix_head(m, &span, index % m->heads);
+    part p = part_of(m, index / m->heads);
+    mix_head(m, &p, index % m->heads);
 }
 
 static bo_status forward(bo_context *context, const bo_op_call *call)
@@ -180,12 +180,12 @@ static void backward_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     const mix *m = arg;
-    span span = span_of(m, index / m->heads);
+    part p = part_of(m, index / m->heads);
     size_t head = index % m->heads;
-    if (m->call->din[0]) back_head(m, &span, head);
+    if (m->call->din[0]) back_head(m, &p, head);
     if (!m->turned) return;
-    float *turned = m->turned + span.row * m->columns + head * m->dim * span.end;
-    m->kernels->transpose(span.end, m->dim, span.x + head * m->dim, m->columns, turned, span.end);
+    float *turned = m->turned + p.row * m->columns + head * m->dim * p.end;
+    m->kernels->transpose(p.end, m->dim, p.x + head * m->dim, m->columns, turned, p.end);
 }
 
 /* dW[t, s] = Σ dy_t x_sᵀ over sequences, for tokens t0 …, s0 … of one head, into `sum` (ROWS x TILE). */
@@ -193,13 +193,13 @@ static void sum_tile(const mix *m, size_t head, size_t t0, size_t s0, float *sum
 {
     memset(sum, 0, ROWS * TILE * sizeof *sum);
     for (size_t i = 0; i < m->spans.count; i++) {
-        span span = span_of(m, i);
-        if (span.end <= t0 || span.end <= s0) continue;
-        size_t rows = span.end - t0 < ROWS ? span.end - t0 : ROWS;
-        size_t columns = span.end - s0 < TILE ? span.end - s0 : TILE;
-        const float *dy = (const float *)m->call->dout[0] + (span.row + t0) * m->columns + head * m->dim;
-        const float *turned = m->turned + span.row * m->columns + head * m->dim * span.end + s0;
-        m->kernels->multiply(rows, columns, m->dim, dy, m->columns, 1, turned, span.end, true, sum, TILE);
+        part p = part_of(m, i);
+        if (p.end <= t0 || p.end <= s0) continue;
+        size_t rows = p.end - t0 < ROWS ? p.end - t0 : ROWS;
+        size_t columns = p.end - s0 < TILE ? p.end - s0 : TILE;
+        const float *dy = (const float *)m->call->dout[0] + (p.row + t0) * m->columns + head * m->dim;
+        const float *turned = m->turned + p.row * m->columns + head * m->dim * p.end + s0;
+        m->kernels->multiply(rows, columns, m->dim, dy, m->columns, 1, turned, p.end, true, sum, TILE);
     }
 }
 
