@@ -29,6 +29,16 @@ bo_status bo_shape_product(bo_context *context, bo_op_call *call);
 bo_status bo_shape_features(bo_context *context, bo_op_call *call);
 bo_status bo_shape_quadratic(bo_context *context, bo_op_call *call);
 
+bo_status bo_shape_convolution(bo_context *context, bo_op_call *call);
+bo_status bo_shape_pool(bo_context *context, bo_op_call *call);
+bo_status bo_shape_batch_norm(bo_context *context, bo_op_call *call);
+
+/* Windows with what is 0 and stands for 1 filled in; how many fit along an axis (0: height, 1: width), 0 where none does. */
+bo_windows bo_windows_resolve(const bo_windows *windows);
+size_t bo_windows_count(const bo_windows *windows, size_t axis);
+/* The memory of a causal convolution of so many channels: the last rows of each sequence. */
+size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);
+
 bo_status bo_shape_round(bo_context *context, bo_op_call *call);
 /* Gates of a cell: its input has so many times h columns; 0: no such. Bytes of its memory. */
 size_t bo_recurrent_gates(bo_recurrence cell);

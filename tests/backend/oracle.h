@@ -321,6 +321,7 @@ static inline void plain_shape_linear(plain_op *op)
     for (size_t i = 0; i < op->outputs; i++) op->out[i].rows = op->in[0].rows, op->out[i].columns = op->in[1 + i].rows;
 }
 
+#include "oracle_grid.h"
 #include "oracle_degree.h"
 
 #include "oracle_graph.h"
@@ -366,6 +367,9 @@ static inline const plain_known *plain_known_of(bo_op_kind kind)
     return &all[kind];
 }
 
+        [BO_OP_CONVOLUTION] = {plain_convolution, plain_shape_convolution},
+        [BO_OP_POOL] = {plain_pool, plain_shape_pool},
+        [BO_OP_BATCH_NORM] = {plain_batch_norm},
 /* NULL: this oracle does not know it. */
 static inline plain_forward_fn plain_forward_of(bo_op_kind kind)
 {

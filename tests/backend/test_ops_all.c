@@ -1,6 +1,7 @@
 /* No operation without a backend's word on it, and none without cases. */
 #include "cases_degree.h"
 #include "cases_graph.h"
+#include "cases_grid.h"
 #include "cases_matrix.h"
 #include "cases_ssm.h"
 #include "cases_round.h"
@@ -33,6 +34,9 @@ typedef struct seen {
 } seen;
 
 static void see(void *user, const op_case *c)
+    [BO_OP_CONVOLUTION] = cases_convolution,
+    [BO_OP_POOL] = cases_pool,
+    [BO_OP_BATCH_NORM] = cases_batch_norm,
 {
     seen *s = user;
     s->cases[c->op]++;

@@ -168,7 +168,7 @@ static inline op_truth truth_begin(const op_case *c, const plain_op *op)
         truth_fill_normal(t.dout[o], plain_count(&op->out[o]), c->seed, o);
     }
     for (size_t k = 0; k < op->inputs; k++) {
-        t.has[k] = op->in[k].element == BO_ELEMENT_FLOAT32;
+        t.has[k] = op->in[k].element == BO_ELEMENT_FLOAT32 && !(c->moved >> k & 1);
         if (!t.has[k]) continue;
         for (size_t o = 0; o < op->outputs; o++) t.gradient[o][k] = truth_array_make(op->in[k].rows, op->in[k].columns);
         for (size_t d = 0; d < t.directions; d++) {

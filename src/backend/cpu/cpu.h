@@ -12,5 +12,6 @@ extern const bo_op bo_cpu_scale, bo_cpu_product, bo_cpu_features, bo_cpu_quadrat
 extern const bo_op bo_cpu_recurrent, bo_cpu_mix;
 extern const bo_op bo_cpu_reshape, bo_cpu_concat, bo_cpu_aggregate, bo_cpu_noise;
 extern const bo_op bo_cpu_ssm;
+extern const bo_op bo_cpu_convolution, bo_cpu_pool, bo_cpu_batch_norm;
 
 #endif

@@ -52,6 +52,13 @@ static const bo_op *const ops[BO_OP_COUNT] = {
     [BO_OP_CONCAT] = &bo_cpu_concat,
     [BO_OP_AGGREGATE] = &bo_cpu_aggregate,
     [BO_OP_NOISE] = &bo_cpu_noise,
+    [BO_OP_SCALE] = &bo_cpu_scale,
+    [BO_OP_PRODUCT] = &bo_cpu_product,
+    [BO_OP_FEATURES] = &bo_cpu_features,
+    [BO_OP_QUADRATIC] = &bo_cpu_quadratic,
+    [BO_OP_CONVOLUTION] = &bo_cpu_convolution,
+    [BO_OP_POOL] = &bo_cpu_pool,
+    [BO_OP_BATCH_NORM] = &bo_cpu_batch_norm,
 };
 
 static const bo_backend cpu = {

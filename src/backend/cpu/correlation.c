@@ -1,0 +1,118 @@
+/* Correlation, a tile of places at a time. */
+#include "correlation.h"
+#include <string.h>
+#include "../../kernels/kernels.h"
+#include "../../math/panel.h"
+
+enum {
+    DEPTH = 512,       /* most products summed in registers; so deep a panel is to stay in the second level of cache */
+    TILE_PLACES = 256, /* enough to be worth a task */
+    TILE_FLOATS = 1 << 15, /* of a patch */
+    LEAST_WIDTH = 12,      /* of a tile, or the kernels have too little to do at a time */
+};
+
+typedef struct tile_job {
+    const bo_correlation *c;
+    const bo_kernels *kernels;
+    size_t tile[2], tiles[2];
+    float *rooms;
+    size_t room;
+} tile_job;
+
+/* Places of x under so many of y. */
+static size_t reach(const bo_correlation *c, size_t axis, size_t places)
+{
+    return c->taps[axis] && places ? (places - 1) * c->step[axis] + c->taps[axis] : 0;
+}
+
+static void choose_tile(const bo_correlation *c, size_t tile[2])
+{
+    size_t line = c->taps[0] * c->from.channels; /* floats of a column of the patch under one row of places */
+    size_t width = bo_smaller(c->places[1], TILE_PLACES), height = 1;
+    while (width > LEAST_WIDTH && reach(c, 1, width) * line > TILE_FLOATS) width = (width + 1) / 2;
+    while (height < c->places[0] && (height + 1) * width <= TILE_PLACES &&
+           reach(c, 0, height + 1) * reach(c, 1, width) * c->from.channels <= TILE_FLOATS)
+        height++;
+    tile[0] = height, tile[1] = width;
+}
+
+/* Not that of the tile: the room serves fewer places too. */
+size_t bo_correlation_room(const bo_correlation *c)
+{
+    size_t whole = bo_patch_floats(&c->from, (size_t[]){reach(c, 0, c->places[0]), reach(c, 1, c->places[1])});
+    size_t least = bo_patch_floats(&c->from, (size_t[]){c->taps[0], reach(c, 1, LEAST_WIDTH)});
+    return bo_smaller(whole, least > TILE_FLOATS ? least : TILE_FLOATS);
+}
+
+/* What the sums of a row of places begin with. */
+static void begin_row(const bo_correlation *c, size_t places, float *y)
+{
+    for (size_t p = 0; c->bias && p < places; p++) memcpy(y + p * c->place, c->bias, c->columns * sizeof *y);
+    for (size_t p = 0; !c->bias && !c->add && p < places; p++) memset(y + p * c->place, 0, c->columns * sizeof *y);
+}
+
+/* A part of the depth, of some columns: what rows of the tile have of it. */
+typedef struct depth_part {
+    size_t u, runs, p, k; /* rows of the kernel from u on; of each k numbers from number p on */
+    size_t column;
+    bool add;
+} depth_part;
+
+static void add_part(const tile_job *job, const depth_part *part, const float *patch, size_t row,
+                     const size_t places[2], float *y)
+{
+    const bo_correlation *c = job->c;
+    size_t line = c->taps[1] * c->from.channels, n = bo_smaller(BO_PANEL, c->columns - part->column);
+    const float *panel = c->panels + part->column * c->taps[0] * line + (part->u * line + part->p) * BO_PANEL;
+    bo_runs runs = {part->runs, row, line * BO_PANEL};
+    for (size_t i = 0; i < places[0]; i++)
+        job->kernels->multiply_runs(places[1], n, runs, part->k, patch + (i * c->step[0] + part->u) * row + part->p,
+                                    c->step[1] * c->from.channels, 1, panel, BO_PANEL, part->add,
+                                    y + i * c->row + part->column, c->place);
+}
+
+static void add_parts(const tile_job *job, const float *patch, size_t row, const size_t places[2], float *y)
+{
+    const bo_correlation *c = job->c;
+    size_t line = c->taps[1] * c->from.channels, k = bo_run_length(line, DEPTH);
+    size_t runs = k < line ? 1 : bo_smaller(c->taps[0], DEPTH / (k < DEPTH ? k : DEPTH));
+    bool begun = c->bias || c->add;
+    for (size_t column = 0; column < c->columns; column += BO_PANEL)
+        for (size_t u = 0; u < c->taps[0]; u += runs)
+            for (size_t p = 0; p < line; p += k) {
+                depth_part part = {u,      bo_smaller(runs, c->taps[0] - u), p, bo_smaller(k, line - p),
+                                   column, begun || u > 0 || p > 0};
+                add_part(job, &part, patch, row, places, y);
+            }
+}
+
+/* Task: a tile of an image. */
+static void tile_task(void *arg, size_t index, int worker)
+{
+    const tile_job *job = arg;
+    const bo_correlation *c = job->c;
+    size_t across = index % job->tiles[1], down = index / job->tiles[1] % job->tiles[0];
+    size_t image = index / job->tiles[1] / job->tiles[0];
+    size_t at[2] = {down * job->tile[0], across * job->tile[1]}, places[2], extent[2], row = 0;
+    ptrdiff_t from[2];
+    for (size_t i = 0; i < 2; i++) {
+        places[i] = bo_smaller(job->tile[i], c->places[i] - at[i]);
+        extent[i] = reach(c, i, places[i]);
+        from[i] = (ptrdiff_t)(at[i] * c->step[i]) + c->first[i];
+    }
+    float *y = c->y + image * c->image + at[0] * c->row + at[1] * c->place;
+    bool any = c->taps[0] && c->taps[1];
+    for (size_t i = 0; (c->bias || !any) && i < places[0]; i++) begin_row(c, places[1], y + i * c->row);
+    if (!any) return;
+    const float *patch = bo_patch(&c->from, image, from, extent, job->rooms + (size_t)worker * job->room, &row);
+    add_parts(job, patch, row, places, y);
+}
+
+void bo_correlate(bo_context *context, const bo_correlation *c, float *rooms)
+{
+    tile_job job = {.c = c, .kernels = bo_context_kernels(context), .rooms = rooms, .room = bo_correlation_room(c)};
+    if (!c->places[0] || !c->places[1]) return;
+    choose_tile(c, job.tile);
+    for (size_t i = 0; i < 2; i++) job.tiles[i] = bo_ceil_div(c->places[i], job.tile[i]);
+    bo_parallel(context, c->from.images * job.tiles[0] * job.tiles[1], tile_task, &job);
+}

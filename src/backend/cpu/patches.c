@@ -1,0 +1,63 @@
+/* Copies of parts of images. */
+#include "patches.h"
+#include <string.h>
+
+static bool is_inside(const bo_images *images, const ptrdiff_t at[2], const size_t extent[2])
+{
+    for (size_t i = 0; i < 2; i++)
+        if (at[i] < 0 || (size_t)at[i] + extent[i] > images->size[i]) return false;
+    return true;
+}
+
+/* `count` places of an image or of the memory. */
+static void copy_places(const bo_images *images, const float *from, size_t count, float *to)
+{
+    size_t channels = images->channels, pitch = images->pitch;
+    if (channels == pitch) {
+        memcpy(to, from, count * channels * sizeof *to);
+        return;
+    }
+    for (size_t p = 0; p < count; p++) memcpy(to + p * channels, from + p * pitch, channels * sizeof *to);
+}
+
+static size_t clamp(ptrdiff_t x, size_t most)
+{
+    return x < 0 ? 0 : (size_t)x < most ? (size_t)x : most;
+}
+
+/* `columns` places from column x of a row of places on; what is outside is zero or remembered. */
+static void copy_row(const bo_images *images, const float *row, ptrdiff_t x, size_t columns, float *to)
+{
+    size_t width = images->size[1], channels = images->channels;
+    size_t before = clamp(-x, columns), inside = clamp((ptrdiff_t)width - x, columns);
+    if (inside < before) inside = before;
+    if (images->memory && before)
+        copy_places(images, images->memory + ((ptrdiff_t)images->remembered + x) * (ptrdiff_t)images->pitch, before,
+                    to);
+    else
+        memset(to, 0, before * channels * sizeof *to);
+    if (inside > before)
+        copy_places(images, row + (size_t)(x + (ptrdiff_t)before) * images->pitch, inside - before,
+                    to + before * channels);
+    memset(to + inside * channels, 0, (columns - inside) * channels * sizeof *to);
+}
+
+const float *bo_patch(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *room,
+                      size_t *row)
+{
+    size_t width = images->size[1], pitch = images->pitch, length = extent[1] * images->channels;
+    const float *first = images->x + image * images->size[0] * width * pitch;
+    if (images->channels == pitch && is_inside(images, at, extent)) {
+        *row = width * pitch;
+        return first + ((size_t)at[0] * width + (size_t)at[1]) * pitch;
+    }
+    *row = length;
+    for (size_t r = 0; r < extent[0]; r++) {
+        ptrdiff_t y = at[0] + (ptrdiff_t)r;
+        if (y < 0 || (size_t)y >= images->size[0])
+            memset(room + r * length, 0, length * sizeof *room);
+        else
+            copy_row(images, first + (size_t)y * width * pitch, at[1], extent[1], room + r * length);
+    }
+    return room;
+}

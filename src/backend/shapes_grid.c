@@ -1,0 +1,127 @@
+/* Shapes of operations on grids: convolution, pooling, batch normalisation. */
+#include <math.h>
+#include "shapes_internal.h"
+
+/* ---- windows ------------------------------------------------------------------------------------------------------- */
+
+bo_windows bo_windows_resolve(const bo_windows *windows)
+{
+    bo_windows w = *windows;
+    for (size_t i = 0; i < 2; i++) {
+        if (!w.kernel[i]) w.kernel[i] = 1;
+        if (!w.stride[i]) w.stride[i] = 1;
+    }
+    return w;
+}
+
+size_t bo_windows_count(const bo_windows *windows, size_t axis)
+{
+    bo_windows w = bo_windows_resolve(windows);
+    size_t padded = w.before[axis] + w.size[axis] + w.after[axis];
+    return padded < w.kernel[axis] ? 0 : (padded - w.kernel[axis]) / w.stride[axis] + 1;
+}
+
+static bo_status check_axis(bo_context *context, const char *op, const bo_windows *w, size_t axis)
+{
+    static const char *const names[] = {"height", "width"};
+    size_t largest = w->size[axis] | w->kernel[axis] | w->stride[axis] | w->before[axis] | w->after[axis];
+    if (largest >> 31) REFUSE("%s: a %s or what lies around it is 2^31 or more", op, names[axis]);
+    if (!bo_windows_count(w, axis))
+        REFUSE("%s: the kernel's %s is %zu, expected at most %zu, the padded image's (%zu + %zu + %zu)", op,
+               names[axis], w->kernel[axis], w->before[axis] + w->size[axis] + w->after[axis], w->before[axis],
+               w->size[axis], w->after[axis]);
+    return BO_OK;
+}
+
+/* Images of that size divide the rows, and windows fit them. */
+static bo_status check_windows(bo_context *context, const char *op, const bo_windows *w, size_t rows)
+{
+    if (!w->size[0] || !w->size[1])
+        REFUSE("%s: images are of %zu x %zu places, expected at least 1 x 1", op, w->size[0], w->size[1]);
+    for (size_t axis = 0; axis < 2; axis++) BO_TRY(check_axis(context, op, w, axis));
+    if (rows % (w->size[0] * w->size[1]))
+        REFUSE("%s: images of %zu x %zu places do not divide %zu rows", op, w->size[0], w->size[1], rows);
+    return BO_OK;
+}
+
+static size_t rows_of_windows(const bo_windows *w, size_t rows)
+{
+    return rows / (w->size[0] * w->size[1]) * bo_windows_count(w, 0) * bo_windows_count(w, 1);
+}
+
+/* ---- convolution --------------------------------------------------------------------------------------------------- */
+
+/* Within sequences a window ends at its own token. */
+static bo_status check_causal(bo_context *context, const bo_convolution_attributes *a, size_t rows)
+{
+    bo_windows w = bo_windows_resolve(&a->windows);
+    if (w.size[0] > 1 || w.kernel[0] != 1 || w.before[0] || w.after[0])
+        REFUSE("convolution: within sequences the height of images and kernel is 1, found %zu and %zu", w.size[0],
+               w.kernel[0]);
+    if (w.stride[0] != 1 || w.stride[1] != 1)
+        REFUSE("convolution: within sequences the stride is 1, found %zu", w.stride[1]);
+    if (w.before[1] != w.kernel[1] - 1 || w.after[1])
+        REFUSE("convolution: within sequences a kernel of %zu has %zu places before and 0 after, found %zu and %zu",
+               w.kernel[1], w.kernel[1] - 1, w.before[1], w.after[1]);
+    if (a->sequences.tokens && rows % a->sequences.tokens)
+        REFUSE("convolution: sequences of %zu tokens do not divide %zu rows", a->sequences.tokens, rows);
+    return BO_OK;
+}
+
+bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
+{
+    const bo_convolution_attributes *a = call->attributes;
+    bo_windows w = bo_windows_resolve(&a->windows);
+    BO_TRY(begin(context, call, "convolution", (size_t)2 + a->bias));
+    size_t rows = call->in[0].rows, in = call->in[0].columns, out = call->in[1].rows,
+           groups = a->groups ? a->groups : 1;
+    bool causal = !a->windows.size[1];
+    if (causal)
+        BO_TRY(check_causal(context, a, rows));
+    else
+        BO_TRY(check_windows(context, "convolution", &w, rows));
+    if (in % groups || out % groups)
+        REFUSE("convolution: %zu groups do not divide %zu channels in and %zu out", groups, in, out);
+    BO_TRY(check_floats(context, call, "convolution", 1, "the weight", 0, w.kernel[0] * w.kernel[1] * (in / groups)));
+    if (a->bias) BO_TRY(check_floats(context, call, "convolution", 2, "the bias", 1, out));
+    give(call, 0, causal ? rows : rows_of_windows(&w, rows), out);
+    return BO_OK;
+}
+
+size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels)
+{
+    return (bo_windows_resolve(&attributes->windows).kernel[1] - 1) * channels * sizeof(float);
+}
+
+/* ---- pooling ------------------------------------------------------------------------------------------------------- */
+
+bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
+{
+    const bo_pool_attributes *a = call->attributes;
+    bo_windows w = bo_windows_resolve(&a->windows);
+    if ((unsigned)a->kind >= BO_POOL_COUNT) REFUSE("pool: no kind %d", (int)a->kind);
+    BO_TRY(begin(context, call, "pool", 1));
+    BO_TRY(check_windows(context, "pool", &w, call->in[0].rows));
+    for (size_t i = 0; i < 2; i++) /* so that every window has a place of the image */
+        if (w.before[i] >= w.kernel[i] || w.after[i] >= w.kernel[i])
+            REFUSE("pool: %zu places before and %zu after, expected less than the window's %zu", w.before[i],
+                   w.after[i], w.kernel[i]);
+    give(call, 0, rows_of_windows(&w, call->in[0].rows), call->in[0].columns);
+    return BO_OK;
+}
+
+/* ---- batch normalisation ------------------------------------------------------------------------------------------- */
+
+bo_status bo_shape_batch_norm(bo_context *context, bo_op_call *call)
+{
+    static const char *const names[] = {"x", "the gain", "the bias", "the mean", "the variance"};
+    const bo_batch_norm_attributes *a = call->attributes;
+    BO_TRY(begin(context, call, "batch norm", 5));
+    for (size_t i = 1; i < 5; i++)
+        BO_TRY(check_floats(context, call, "batch norm", i, names[i], 1, call->in[0].columns));
+    if (!(a->epsilon >= 0 && isfinite(a->epsilon)))
+        REFUSE("batch norm: epsilon is %g, expected at least 0", a->epsilon);
+    if (!(a->momentum >= 0 && a->momentum <= 1)) REFUSE("batch norm: the momentum is %g, expected 0 to 1", a->momentum);
+    give_like_first(call);
+    return BO_OK;
+}
