@@ -5,8 +5,8 @@
 #include "convolution.h"
 #include <string.h>
 #include "blocks.h"
+#include "columns.h"
 #include "cpu.h"
-#include "sums.h"
 #include "../shapes.h"
 #include "../../kernels/kernels.h"
 #include "../../math/panel.h"
@@ -296,9 +296,8 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     if (is_causal(call)) BO_TRY(bo_spans_begin_anew(context, call, "convolution"));
     if (call->din[0]) input_gradient(context, call, &p);
     if (call->din[1]) weight_gradient(context, call, &p);
-    if (p.whole.bias || call->din[2])
-        if (call->din[2])
-            bo_column_sums(context, call->out[0].rows, call->out[0].columns, call->dout[0], call->add[2], call->din[2]);
+    if (call->din[2])
+        bo_sum_columns(context, call->out[0].rows, call->out[0].columns, call->dout[0], call->add[2], call->din[2]);
     return BO_OK;
 }
 
