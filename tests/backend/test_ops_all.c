@@ -3,6 +3,7 @@
 #include "cases_graph.h"
 #include "cases_grid.h"
 #include "cases_matrix.h"
+#include "cases_mixers.h"
 #include "cases_ssm.h"
 #include "cases_round.h"
 
@@ -16,6 +17,8 @@ static const cases_of all[BO_OP_COUNT] = {
     [BO_OP_UNARY] = cases_unary,     [BO_OP_GLU] = cases_glu,
     [BO_OP_ADD] = cases_add,         [BO_OP_CROSS_ENTROPY] = cases_cross_entropy,
     [BO_OP_LOSS] = cases_loss,
+    [BO_OP_RECURRENT] = cases_recurrent,
+    [BO_OP_MIX] = cases_mix,
     [BO_OP_RESHAPE] = cases_reshape,
     [BO_OP_CONCAT] = cases_concat,
     [BO_OP_AGGREGATE] = cases_aggregate,
