@@ -70,7 +70,7 @@ static inline double *plain_gates(const plain_head *h)
 }
 
 /* The same for every call, so that a shaken answer is still a smooth function of the operands. */
-static inline oracle_noise plain_noise(const plain_head *h)
+static inline oracle_noise plain_head_noise(const plain_head *h)
 {
     return (oracle_noise){h->op->noise, 0x9e3779b97f4a7c15 * (h->op->seed + 1) + h->key_head + h->first};
 }
@@ -84,7 +84,7 @@ static inline void plain_ask_weights(const plain_head *h)
                      .group = h->group,
                      .queries = h->tokens,
                      .keys = h->tokens,
-                     .noise = plain_noise(h)};
+                     .noise = plain_head_noise(h)};
     o.q = h->q, o.k = h->k, o.v = h->v, o.log_gate = h->log_gate, o.out = h->out;
     o.sigma = plain_part(h, BO_GIVEN_SIGMA), o.m = plain_part(h, BO_GIVEN_M), o.mix = plain_part(h, BO_GIVEN_MIX);
     o.bias = plain_part(h, BO_GIVEN_BIAS), o.m_k = plain_part(h, BO_GIVEN_M_K);
@@ -96,7 +96,7 @@ static inline void plain_ask_memory(const plain_head *h)
 {
     memory_head m = {.desc = h->d, .group = h->group, .queries = h->tokens, .keys = h->tokens};
     m.q = h->q, m.k = h->k, m.v = h->v, m.log_gate = h->log_gate, m.beta = h->beta, m.out = h->out;
-    m.lambda = plain_part(h, BO_GIVEN_LAMBDA), m.noise = plain_noise(h), m.residual = h->d->tolerance;
+    m.lambda = plain_part(h, BO_GIVEN_LAMBDA), m.noise = plain_head_noise(h), m.residual = h->d->tolerance;
     memory_compute(&m);
 }
 
