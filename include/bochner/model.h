@@ -86,6 +86,10 @@ BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_m
 
 BO_API const bo_model_desc *bo_model_describe(const bo_model *model); /* with defaults filled in */
 BO_API const bo_tokenizer *bo_model_tokenizer(const bo_model *model);
+/* Keeps matrices, embedding and output as BFLOAT16 or INT8 from now on and gives their float32 back: decoding reads half or a
+ * quarter of the bytes. For reading only; before any session, and once. bfloat16 is saved as such (BF16), int8 is not. */
+BO_API bo_status bo_model_store(bo_context *context, bo_model *model, bo_storage storage);
+BO_API bo_storage bo_model_storage(const bo_model *model); /* of its matrices */
 BO_API uint64_t bo_model_parameters(const bo_model *model); /* numbers in all weights, tied ones once */
 BO_API size_t bo_model_bytes(const bo_model *model);
 BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer); /* NULL: the mixer is another */

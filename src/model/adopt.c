@@ -49,7 +49,10 @@ bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *f
             bo_log(context, BO_LOG_INFO, "%s: new: its rows are tokens of another tokenizer", mine->name);
             continue;
         }
-        BO_TRY(backend->copy(context, mine->data, theirs->data, mine->rows * mine->columns * sizeof(float)));
+        if (mine->element != BO_ELEMENT_FLOAT32)
+            return bo_fail(context, BO_INVALID, "model: weight '%s' is kept in fewer bits, for reading only",
+                           mine->name);
+        BO_TRY(backend->widen(context, theirs->element, mine->rows, mine->columns, theirs->data, mine->data));
         count++;
     }
     for (size_t i = 0; i < bo_weights_count(from->weights); i++) {

@@ -42,8 +42,8 @@ static void hash_block(void *arg, size_t index, int worker)
 bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *out)
 {
     const bo_backend *backend = bo_weights_backend(model->weights);
-    const char *data = bo_weights_data(model->weights);
-    const size_t all = bo_weights_floats(model->weights);
+    const char *data = bo_weights_memory(model->weights); /* as it is kept: in fewer bits it is another model */
+    const size_t all = bo_weights_bytes(model->weights) / sizeof(float);
     float *floats = bo_alloc_raw(context, (size_t)BLOCKS * BLOCK_FLOATS, sizeof *floats, "weights to be compared");
     bo_status status = floats ? BO_OK : BO_MEMORY;
     uint64_t hash = all;

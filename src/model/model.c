@@ -117,7 +117,7 @@ uint64_t bo_model_parameters(const bo_model *model)
 
 size_t bo_model_bytes(const bo_model *model)
 {
-    return bo_weights_floats(model->weights) * sizeof(float);
+    return bo_weights_bytes(model->weights);
 }
 
 const bo_attention *bo_model_attention(const bo_model *model, size_t layer)
@@ -193,13 +193,15 @@ bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const 
     bo_weight *weight;
     BO_TRY(find_weight(context, model, name, &weight));
     return bo_weights_backend(model->weights)
-        ->read(context, out, weight->data, weight->rows * weight->columns * sizeof *out);
+        ->widen(context, weight->element, weight->rows, weight->columns, weight->data, out);
 }
 
 bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values)
 {
     bo_weight *weight;
     BO_TRY(find_weight(context, model, name, &weight));
+    if (weight->element != BO_ELEMENT_FLOAT32)
+        return bo_fail(context, BO_INVALID, "model: weight '%s' is kept in fewer bits, for reading only", name);
     return bo_weights_backend(model->weights)
         ->write(context, weight->data, values, weight->rows * weight->columns * sizeof *values);
 }

@@ -32,15 +32,21 @@ void bo_package_free(bo_package *package)
     *package = (bo_package){0};
 }
 
-static void add_weight(const bo_weight *weight, bo_package *out)
+/* As it is kept, float32 or bfloat16. */
+static bo_status add_weight(bo_context *context, const bo_backend *backend, const bo_weight *weight, bo_package *out)
 {
+    if (weight->element == BO_ELEMENT_INT8)
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "%s is kept as int8, which is made when a model is read and is not written", weight->name);
     bo_tensor *tensor = &out->tensors[out->count++];
+    out->own = out->count;
     *tensor = (bo_tensor){.name = weight->name,
-                          .dtype = BO_F32,
+                          .dtype = weight->element == BO_ELEMENT_BFLOAT16 ? BO_BF16 : BO_F32,
                           .rank = weight->rank,
                           .data = out->host + weight->offset,
-                          .bytes = weight->rows * weight->columns * sizeof(float)};
+                          .bytes = bo_element_bytes(weight->element, weight->rows, weight->columns)};
     memcpy(tensor->shape, weight->shape, weight->rank * sizeof *weight->shape);
+    return backend->read(context, out->host + weight->offset, weight->data, tensor->bytes);
 }
 
 bo_status bo_package_weights(bo_context *context, bo_weights *weights, size_t maps, size_t more, bo_package *out)
@@ -53,9 +59,8 @@ bo_status bo_package_weights(bo_context *context, bo_weights *weights, size_t ma
     out->owned = bo_alloc(context, maps, sizeof *out->owned, "a model's maps");
     if (!out->tensors || !out->metas || !out->host || !out->owned) return BO_MEMORY;
     out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* what transformers asks for */
-    BO_TRY(bo_weights_backend(weights)->read(context, out->host, bo_weights_data(weights), floats * sizeof *out->host));
-    for (size_t i = 0; i < count; i++) add_weight(bo_weights_at(weights, i), out);
-    out->own = out->count;
+    for (size_t i = 0; i < count; i++)
+        BO_TRY(add_weight(context, bo_weights_backend(weights), bo_weights_at(weights, i), out));
     return BO_OK;
 }
 

@@ -21,6 +21,18 @@ static void mark_trained(bo_graph *graph)
     }
 }
 
+/* What is kept in fewer bits is only read. */
+static bo_status check_elements(bo_context *context, const bo_graph *graph)
+{
+    for (bo_value v = 1; v < graph->tensors.count; v++) {
+        const bo_tensor *t = bo_tensor_at(graph, v);
+        if (t->origin == BO_ORIGIN_WEIGHT && t->element != BO_ELEMENT_FLOAT32)
+            return bo_fail(context, BO_INVALID, "weight %s is kept in fewer bits, for reading only: no gradients",
+                           bo_weights_at(graph->weights, t->weight)->name);
+    }
+    return BO_OK;
+}
+
 /* A gradient is written for each input by itself, so that none may be there twice. */
 static bo_status check_distinct(bo_context *context, const bo_graph *graph, const bo_node *node)
 {
@@ -138,6 +150,7 @@ static bo_status mark_again(bo_context *context, bo_graph *graph)
 bo_status bo_plan_analyse(bo_context *context, bo_graph *graph)
 {
     if (!graph->desc.gradients) return BO_OK;
+    BO_TRY(check_elements(context, graph));
     mark_trained(graph);
     BO_TRY(mark_graded(context, graph));
     if (!bo_tensor_at(graph, graph->desc.loss)->trained)

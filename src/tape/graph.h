@@ -37,6 +37,14 @@ bo_value bo_graph_one(bo_graph *graph, bo_op_kind op, const void *attributes, si
 size_t bo_graph_rows(const bo_graph *graph, bo_value value); /* 0 for no value */
 size_t bo_graph_columns(const bo_graph *graph, bo_value value);
 
+bo_weights *bo_graph_weights(const bo_graph *graph);
+const bo_weight *bo_graph_weight_of(const bo_graph *graph, bo_value value); /* NULL: the value is no weight */
+/* Numbers the additions to the residual stream in the order in which they are recorded: 0, 1, … */
+size_t bo_graph_branch(bo_graph *graph);
+
+/* Which weights of the set this graph reads only where BFLOAT16 and INT8 would do; `which` has room for all. */
+void bo_graph_storable(const bo_graph *graph, bool *which);
+
 /* Names for messages: what is recorded until the next call belongs to this scope ("layer 3 attention"). */
 void bo_graph_scope(bo_graph *graph, const char *format, ...) BO_PRINTF(2, 3);
 /* What is recorded between the two may be forgotten after forward and computed again before backward. No nesting. */
@@ -51,14 +59,14 @@ typedef struct bo_graph_desc {
     bo_value loss;   /* 1 x 1; needed for gradients */
     bool gradients;  /* of the weights that are not frozen; added to what their gradients hold */
     bool checkpoint; /* segments are computed again instead of kept */
+    /* Values that wait from forward for backward wait rounded to bfloat16, in half the bytes. Forward's results are the
+     * same to the bit; gradients are those of values off by at most 2^-8 of their size. */
+    bool bfloat16;
 } bo_graph_desc;
 
 bo_status bo_graph_plan(bo_context *context, bo_graph *graph, const bo_graph_desc *desc);
 size_t bo_graph_bytes(const bo_graph *graph);      /* of the arena, after planning: known before it is spent */
 double bo_graph_operations(const bo_graph *graph); /* useful ones of a run; recomputation does not count */
-    /* Values that wait from forward for backward wait rounded to bfloat16, in half the bytes. Forward's results are the
-     * same to the bit; gradients are those of values off by at most 2^-8 of their size. */
-    bool bfloat16;
 /* The weights must have memory by now. */
 bo_status bo_graph_allocate(bo_context *context, bo_graph *graph);
 

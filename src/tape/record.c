@@ -142,6 +142,7 @@ bo_value bo_graph_weight(bo_graph *graph, const bo_weight *desc)
     }
     const bo_weight *weight = bo_weights_at(graph->weights, index);
     return add_tensor(graph, &(bo_tensor){.origin = BO_ORIGIN_WEIGHT,
+                                          .element = weight->element,
                                           .rows = weight->rows,
                                           .columns = weight->columns,
                                           .weight = index,
@@ -252,6 +253,22 @@ bo_value bo_graph_one(bo_graph *graph, bo_op_kind op, const void *attributes, si
     bo_value outputs[BO_OP_OUTPUTS] = {0};
     bo_graph_apply(graph, op, attributes, count, inputs, outputs);
     return graph->status == BO_OK ? outputs[0] : 0;
+}
+
+void bo_graph_storable(const bo_graph *graph, bool *which)
+{
+    for (size_t w = 0; w < bo_weights_count(graph->weights); w++) which[w] = false;
+    for (bo_value v = 1; v < graph->tensors.count; v++) {
+        const bo_tensor *t = bo_tensor_at(graph, v);
+        if (t->origin == BO_ORIGIN_WEIGHT) which[t->weight] = true;
+    }
+    for (size_t n = 0; n < graph->nodes.count; n++) {
+        const bo_node *node = bo_node_at(graph, n);
+        for (size_t i = 0; i < node->inputs; i++) {
+            const bo_tensor *t = bo_tensor_at(graph, node->in[i]);
+            if (t->origin == BO_ORIGIN_WEIGHT && !(node->op->stored_inputs >> i & 1)) which[t->weight] = false;
+        }
+    }
 }
 
 /* ---- segments ------------------------------------------------------------------------------------------------------ */

@@ -10,6 +10,8 @@ struct bo_weights {
     const bo_backend *backend;
     bo_weight **at;
     size_t count, room;
+    void *stored; /* what holds the values instead of `data`; NULL: nothing was stored */
+    size_t stored_bytes;
     size_t floats;
     void *data, *gradients;
 };
@@ -34,6 +36,7 @@ void bo_weights_destroy(bo_weights *weights)
     for (size_t i = 0; i < weights->count; i++) drop(weights->at[i]);
     bo_free(weights->at);
     if (weights->data) weights->backend->release(weights->data);
+    if (weights->stored) weights->backend->release(weights->stored);
     if (weights->gradients) weights->backend->release(weights->gradients);
     bo_free(weights);
 }
@@ -110,6 +113,7 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
 {
     bo_weight settled = *desc;
     settled.data = settled.gradient = NULL;
+    settled.element = BO_ELEMENT_FLOAT32;
     BO_TRY(settle_shape(context, &settled));
     if (find_index(weights, settled.name, index)) {
         const bo_weight *known = weights->at[*index];
@@ -118,7 +122,7 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
                        settled.name, known->rows, known->columns, settled.rows, settled.columns,
                        known->role == settled.role ? "" : " with another role");
     }
-    if (weights->data)
+    if (weights->data || weights->stored)
         return bo_fail(context, BO_INVALID, "weight %s: the set has its memory and takes no more", settled.name);
     return add(context, weights, &settled); /* at *index, behind the others */
 }
@@ -174,6 +178,9 @@ const bo_backend *bo_weights_backend(const bo_weights *weights)
 bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients)
 {
     size_t bytes = weights->floats * sizeof(float);
+    if (weights->stored && gradients)
+        return bo_fail(context, BO_INVALID, "the weights are kept in fewer bits, for reading only: no training");
+    if (weights->stored) return BO_OK;
     if (!weights->data) weights->data = weights->backend->allocate(context, bytes, "weights");
     if (!weights->data) return BO_MEMORY;
     for (size_t i = 0; i < weights->count; i++)
@@ -186,5 +193,50 @@ bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gra
         bo_weight *weight = weights->at[i];
         weight->gradient = weight->frozen ? NULL : (char *)weights->gradients + weight->offset * sizeof(float);
     }
+    return BO_OK;
+}
+
+/* ---- in fewer bits ------------------------------------------------------------------------------------------------- */
+
+size_t bo_weights_bytes(const bo_weights *weights)
+{
+    return weights->stored ? weights->stored_bytes : weights->floats * sizeof(float);
+}
+
+const void *bo_weights_memory(const bo_weights *weights)
+{
+    return weights->stored ? weights->stored : weights->data;
+}
+
+/* To whole grains. */
+static size_t stored_size(const bo_weight *weight, bool stored, bo_element element)
+{
+    size_t grain = GRAIN * sizeof(float);
+    size_t bytes = bo_element_bytes(stored ? element : BO_ELEMENT_FLOAT32, weight->rows, weight->columns);
+    return (bytes + grain - 1) / grain * grain;
+}
+
+bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bool *which, bo_element element)
+{
+    size_t bytes = 0;
+    if (weights->gradients || !weights->data)
+        return bo_fail(context, BO_INVALID, "the weights %s, and are not stored otherwise",
+                       weights->gradients ? "are being trained"
+                       : weights->stored  ? "are kept in fewer bits already"
+                                          : "have no memory yet");
+    for (size_t i = 0; i < weights->count; i++) bytes += stored_size(weights->at[i], which[i], element);
+    char *at = weights->backend->allocate(context, bytes, "weights in fewer bits");
+    if (!at) return BO_MEMORY;
+    weights->stored = at;
+    weights->stored_bytes = bytes;
+    for (size_t i = 0; i < weights->count; i++) {
+        bo_weight *w = weights->at[i];
+        w->element = which[i] ? element : BO_ELEMENT_FLOAT32;
+        BO_TRY(weights->backend->narrow(context, w->element, w->rows, w->columns, w->data, at));
+        w->data = at;
+        at += stored_size(w, which[i], element);
+    }
+    weights->backend->release(weights->data);
+    weights->data = NULL;
     return BO_OK;
 }

@@ -36,6 +36,7 @@ typedef struct bo_weight {
     bo_init init;
     bool frozen; /* no gradient, never updated */
     size_t offset;
+    bo_element element; /* FLOAT32, but for what bo_weights_store made of it */
     void *data, *gradient;
 } bo_weight;
 
@@ -54,7 +55,12 @@ size_t bo_weights_floats(const bo_weights *weights);
 size_t bo_weights_numbers(const bo_weights *weights, bool trained); /* without gaps; trained: that are not frozen */
 /* Memory for values and, where asked for, gradients (none for the frozen); called again, it adds what is missing. */
 bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gradients);
-void *bo_weights_data(bo_weights *weights);      /* of all */
+/* Keeps those marked in `which` (by index; with `element` BFLOAT16 or INT8) in fewer bits, for good, and gives their float32
+ * back: for models that are only read. Graphs are recorded afterwards; there are no gradients. */
+bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bool *which, bo_element element);
+size_t bo_weights_bytes(const bo_weights *weights);        /* of the values, with or without memory yet */
+const void *bo_weights_memory(const bo_weights *weights); /* the values as they are kept; NULL: none yet */
+void *bo_weights_data(bo_weights *weights);      /* of all; NULL: none yet, or they are stored */
 void *bo_weights_gradients(bo_weights *weights); /* of all; NULL: none */
 /* Draws every weight by its law: number i of weight `name` is a function of seed, name and i. */
 bo_status bo_weights_init(bo_context *context, bo_weights *weights, uint64_t seed);

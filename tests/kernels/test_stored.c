@@ -1,0 +1,162 @@
+/* Kernels of numbers kept in fewer bits, of every instruction set: bfloat16 to the bit, bytes with scales, and dot products
+ * with both. */
+#include "testing.h"
+#include "kernels/kernels.h"
+
+static const char *const isas[] = {"ref", "avx2", "avx512"};
+
+#define FOR_EACH_TABLE(table)                                                                                          \
+    for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
+        for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
+
+enum { LONGEST = 150, LINES = 11, ROWS = 9 };
+
+static float from_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* By comparing: the nearer of the two neighbours, the even one where they are equally near. */
+static uint16_t nearest(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint16_t below = (uint16_t)(bits >> 16);
+    double low = (double)from_bits(bits & 0xffff0000u), high = (double)from_bits((bits & 0xffff0000u) + 0x10000u);
+    if (isinf(high)) high = copysign(0x1p128, high); /* what would come next */
+    double down = fabs((double)x - low), up = fabs(high - (double)x);
+    return (uint16_t)(below + (up < down || (up == down && below % 2 == 1)));
+}
+
+static void bfloat16_is_the_nearest(void **state)
+{
+    (void)state;
+    enum { COUNT = 4099 };
+    static float x[COUNT], back[COUNT];
+    static uint16_t y[COUNT + 1];
+    bo_rng rng = bo_rng_make(1, bo_rng_stream("test.stored", 0));
+    for (size_t i = 0; i < COUNT; i++) {
+        uint32_t bits = (uint32_t)bo_rng_bits(&rng);
+        if (i % 3 == 0) bits = (bits & 0xffff0000u) | 0x8000u; /* ties */
+        if ((bits & 0x7f800000u) == 0x7f800000u) bits &= 0x807fffffu;
+        x[i] = from_bits(bits);
+    }
+    const float odd[] = {0.0f, -0.0f, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-45f, 0x1.ffp-1f};
+    memcpy(x, odd, sizeof odd);
+    FOR_EACH_TABLE(table)
+    {
+        y[COUNT] = 0xabcd;
+        table->round_bf16(COUNT, x, y);
+        table->widen_bf16(COUNT, y, back);
+        for (size_t i = 0; i < COUNT; i++) {
+            if (isfinite(x[i])) assert_int_equal(y[i], nearest(x[i]));
+            if (isinf(x[i])) assert_true(back[i] == x[i]);
+            assert_true(back[i] == from_bits((uint32_t)y[i] << 16));
+        }
+        assert_int_equal(y[COUNT], 0xabcd);
+        for (size_t n = 0; n < 40; n++) { /* ends, and NaN of every kind */
+            float nan[40], out[40];
+            for (size_t i = 0; i < 40; i++) nan[i] = from_bits(i % 2 ? 0x7fffffffu : 0xff800001u), out[i] = 5;
+            y[n] = 0xabcd;
+            table->round_bf16(n, nan, y);
+            table->widen_bf16(n, y, out);
+            for (size_t i = 0; i < 40; i++) assert_true(i < n ? isnan(out[i]) : out[i] == 5);
+            assert_int_equal(y[n], 0xabcd);
+        }
+    }
+}
+
+static void bytes_are_scaled(void **state)
+{
+    (void)state;
+    int8_t q[LONGEST];
+    float y[LONGEST + 1];
+    for (size_t i = 0; i < LONGEST; i++) q[i] = (int8_t)((int)(37 * i % 255) - 127);
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 0; n <= LONGEST; n++) {
+            y[n] = -77;
+            table->widen_s8(n, 0.3f, q, y);
+            for (size_t i = 0; i < n; i++) assert_true(y[i] == 0.3f * (float)q[i]);
+            assert_true(y[n] == -77);
+        }
+    }
+}
+
+/* Lines of n numbers: what they stand for, and as they are kept. */
+static size_t make_lines(const bo_kernels *table, size_t n, bool bytes, float *w, char *kept)
+{
+    size_t stride = bytes ? bo_s8_line(n) : n * sizeof(uint16_t);
+    bo_rng rng = bo_rng_make(n, bo_rng_stream("test.stored", 1));
+    for (size_t j = 0; j < LINES; j++) {
+        char *line = kept + j * stride;
+        for (size_t i = 0; i < n; i++) w[j * LONGEST + i] = (float)bo_rng_normal(&rng);
+        if (!bytes) {
+            table->round_bf16(n, w + j * LONGEST, (uint16_t *)(void *)line);
+            table->widen_bf16(n, (uint16_t *)(void *)line, w + j * LONGEST);
+            continue;
+        }
+        float *scales = (float *)(uintptr_t)bo_s8_scales((int8_t *)line, n);
+        table->quantize(n, 40.0f, w + j * LONGEST, (int8_t *)line);
+        for (size_t g = 0; g * BO_S8_GROUP < n; g++) scales[g] = 0.01f * (float)(g + j + 1);
+        for (size_t i = 0; i < n; i++) w[j * LONGEST + i] = scales[i / BO_S8_GROUP] * (float)((int8_t *)line)[i];
+    }
+    return bytes ? stride : n;
+}
+
+/* Sums of n products in float32, whose terms of bytes are rounded once more; a row alone has the bits it has among others. */
+static void check_dots(const bo_kernels *table, size_t n, bool bytes)
+{
+    static float w[LINES * LONGEST], x[ROWS * LONGEST], out[ROWS * (LINES + 2)], alone[LINES];
+    static union {
+        float aligned;
+        char bytes[LINES * 4 * LONGEST];
+    } kept;
+    size_t rows = n % (ROWS + 1), lines = n % (LINES + 1), ldw = make_lines(table, n, bytes, w, kept.bytes);
+    bo_rng rng = bo_rng_make(n, bo_rng_stream("test.stored", 2));
+    for (size_t i = 0; i < ROWS * LONGEST; i++) x[i] = (float)bo_rng_normal(&rng);
+    for (size_t i = 0; i < ROWS * (LINES + 2); i++) out[i] = -77;
+    for (size_t r = 0; r <= rows; r++) { /* all at once, then each alone */
+        const float *from = r ? x + (r - 1) * LONGEST : x;
+        float *to = r ? alone : out;
+        if (bytes)
+            table->dots_s8(lines, r ? 1 : rows, n, (int8_t *)kept.bytes, ldw, from, LONGEST, to, LINES + 2);
+        else
+            table->dots_bf16(lines, r ? 1 : rows, n, (void *)kept.bytes, ldw, from, LONGEST, to, LINES + 2);
+        for (size_t j = 0; r && j < lines; j++) {
+            double sum = 0, size = 0;
+            for (size_t i = 0; i < n; i++) {
+                double product = (double)w[j * LONGEST + i] * (double)from[i];
+                sum += product, size += fabs(product);
+            }
+            assert_close(alone[j], sum, (double)(n + 3) * 0x1p-24 * size);
+            assert_true(alone[j] == out[(r - 1) * (LINES + 2) + j]);
+        }
+    }
+    for (size_t i = 0; i < ROWS * (LINES + 2); i++)
+        if (i / (LINES + 2) >= rows || i % (LINES + 2) >= lines) assert_true(out[i] == -77);
+}
+
+static void dots_of_few_rows(void **state)
+{
+    (void)state;
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 0; n <= LONGEST; n++) {
+            check_dots(table, n, false);
+            check_dots(table, n, true);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bfloat16_is_the_nearest),
+        cmocka_unit_test(bytes_are_scaled),
+        cmocka_unit_test(dots_of_few_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
