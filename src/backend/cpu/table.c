@@ -69,13 +69,13 @@ static const bo_backend cpu = {
     .read = move,
     .zero = zero,
     .copy = move,
+    .narrow = bo_cpu_narrow,
+    .widen = bo_cpu_widen,
     .finite = all_finite,
     .ops = ops,
     .updates = &bo_cpu_updates,
 };
 
-    .narrow = bo_cpu_narrow,
-    .widen = bo_cpu_widen,
 const bo_backend *bo_backend_cpu(void)
 {
     return &cpu;
