@@ -28,6 +28,8 @@ typedef struct bo_channels {
      * du. work: tokens * size complex rows. */
     void (*run_back)(const bo_systems *systems, size_t tokens, const float *s, const float *u, const float *dy,
                      float *g, float *work, const bo_systems_gradients *d, float *du);
+    /* y_t += Re(c s_t) of `tokens` states. */
+    void (*read)(size_t size, const float *c, size_t tokens, const float *s, float *y);
     /* x: n complex rows, n a power of two, into its discrete Fourier transform, whose rows lie in an order that only n decides;
      * and from there back to n times x. roots: 3n/4 pairs (cos, -sin)(2πk / n). */
     void (*fourier)(size_t n, const float *roots, float *x);

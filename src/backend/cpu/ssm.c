@@ -71,6 +71,29 @@ void bo_ssm_put(const bo_ssm_view *view, size_t group, const float *in, size_t t
         for (size_t l = 0; l < lanes; l++) bo_put(&rows[l], add, in[l]);
 }
 
+/* ---- forms ----------------------------------------------------------------------------------------------------------- */
+
+/* Tokens that a convolution is planned for. */
+static size_t planned_tokens(const bo_ssm_view *view)
+{
+    size_t tokens = view->attributes->sequences.tokens;
+    return tokens ? tokens : view->call->in[0].rows;
+}
+
+/* By attributes and shapes alone, so that forward and backward agree. */
+static bool convolves(const bo_ssm_view *view)
+{
+    return view->attributes->form == BO_SSM_CONVOLUTION;
+}
+
+static size_t longest(const bo_ssm_view *view)
+{
+    size_t most = 0;
+    for (size_t s = 0; s < view->spans.count; s++)
+        if (bo_span_length(&view->spans, s) > most) most = bo_span_length(&view->spans, s);
+    return most;
+}
+
 /* ---- the operation ------------------------------------------------------------------------------------------------- */
 
 static size_t systems_floats(const bo_ssm_view *view)
@@ -81,32 +104,47 @@ static size_t systems_floats(const bo_ssm_view *view)
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     bo_ssm_view view = bo_ssm_view_of(context, call);
-    float *systems = call->scratch;
+    float *systems = call->scratch, *room = systems + systems_floats(&view);
     BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
+    size_t tokens = longest(&view);
+    bool states = call->pass && call->pass->states;
     bo_ssm_transition(context, &view, systems);
-    bo_ssm_scan(context, &view, systems, systems + systems_floats(&view));
+    if (convolves(&view) && !states && tokens <= planned_tokens(&view))
+        bo_ssm_convolve(context, &view, tokens, systems, room);
+    else
+        bo_ssm_scan(context, &view, systems, room);
     return BO_OK;
 }
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     bo_ssm_view view = bo_ssm_view_of(context, call);
-    float *systems = call->scratch;
+    float *systems = call->scratch, *room = systems + systems_floats(&view);
     if (bo_backward_is_zero(call)) return BO_OK;
     BO_TRY(bo_spans_begin_anew(context, call, "ssm"));
     BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
+    size_t tokens = longest(&view), planned = planned_tokens(&view);
+    if (convolves(&view) && tokens > planned)
+        return bo_fail(context, BO_INVALID,
+                       "ssm: a sequence of the pass has %zu tokens; a convolution with gradients was planned for %zu",
+                       tokens, planned);
     bo_ssm_transition(context, &view, systems);
-    bo_ssm_scan_back(context, &view, systems, systems + systems_floats(&view));
+    if (convolves(&view))
+        bo_ssm_convolve_back(context, &view, tokens, systems, room);
+    else
+        bo_ssm_scan_back(context, &view, systems, room);
     return BO_OK;
 }
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     bo_ssm_view view = bo_ssm_view_of(context, call);
-    size_t workers = (size_t)bo_context_threads(context);
-    bool backward = call->dout[0] != NULL;
-    *saved = gradients ? bo_ssm_scan_saved(&view) * sizeof(float) : 0;
-    *scratch = (systems_floats(&view) + bo_ssm_scan_room(&view, workers, backward)) * sizeof(float);
+    size_t workers = (size_t)bo_context_threads(context), room, more = 0;
+    bool backward = call->dout[0] != NULL, whole = convolves(&view);
+    room = whole && backward ? 0 : bo_ssm_scan_room(&view, workers, backward);
+    if (whole) more = bo_ssm_convolution_room(&view, workers, planned_tokens(&view), backward);
+    *saved = gradients && !whole ? bo_ssm_scan_saved(&view) * sizeof(float) : 0;
+    *scratch = (systems_floats(&view) + (room > more ? room : more)) * sizeof(float);
     return BO_OK;
 }
 

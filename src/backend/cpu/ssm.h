@@ -60,4 +60,16 @@ size_t bo_ssm_scan_saved(const bo_ssm_view *view);
 void bo_ssm_scan(bo_context *context, const bo_ssm_view *view, float *systems, float *room);
 void bo_ssm_scan_back(bo_context *context, const bo_ssm_view *view, float *systems, float *room);
 
+/* The kernel (D + CB, CAB, CA²B, …) of a group, `tokens` rows; `room` is work's. And from its gradient those of the systems,
+ * which are written. */
+size_t bo_ssm_kernel_room(const bo_ssm_view *view, size_t tokens);
+void bo_ssm_kernel(const bo_ssm_view *view, const bo_ssm_group *group, size_t tokens, float *room, float *kernel);
+void bo_ssm_kernel_back(const bo_ssm_view *view, const bo_ssm_group *group, size_t tokens, const float *dkernel,
+                        float *room, const bo_ssm_group *sums);
+
+/* For sequences of at most `tokens`. */
+size_t bo_ssm_convolution_room(const bo_ssm_view *view, size_t workers, size_t tokens, bool backward);
+void bo_ssm_convolve(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room);
+void bo_ssm_convolve_back(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room);
+
 #endif

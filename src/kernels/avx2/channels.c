@@ -8,5 +8,5 @@ enum { MODES = 2, MODES_BACK = 1 }; /* that leave registers for what is loaded *
 #include "../simd/systems_body.h"
 #include "../simd/fourier_body.h"
 
-const bo_channels bo_avx2_channels = {run, run_back, fourier, fourier_back, multiply};
+const bo_channels bo_avx2_channels = {run, run_back, read_states, fourier, fourier_back, multiply};
 #endif

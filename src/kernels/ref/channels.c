@@ -47,4 +47,4 @@ static inline v v_fnma(v a, v b, v c)
 #include "../simd/systems_body.h"
 #include "../simd/fourier_body.h"
 
-const bo_channels bo_ref_channels = {run, run_back, fourier, fourier_back, multiply};
+const bo_channels bo_ref_channels = {run, run_back, read_states, fourier, fourier_back, multiply};

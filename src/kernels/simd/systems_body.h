@@ -162,11 +162,11 @@ INLINE void step_coupled(const bo_systems *a, const float *s, v u, float *to)
     }
 }
 
-INLINE v answer(const bo_systems *a, const float *s, v y)
+INLINE v answer(size_t size, const float *c, const float *s, v y)
 {
-    for (size_t n = 0; n < a->size; n++) {
-        cv x = cv_load(s + n * PAIR), c = cv_load(a->c + n * PAIR);
-        y = v_fnma(c.im, x.im, v_fma(c.re, x.re, y));
+    for (size_t n = 0; n < size; n++) {
+        cv x = cv_load(s + n * PAIR), w = cv_load(c + n * PAIR);
+        y = v_fnma(w.im, x.im, v_fma(w.re, x.re, y));
     }
     return y;
 }
@@ -241,7 +241,7 @@ static void run_lanes(const bo_systems *a, size_t tokens, float *s, const float 
     for (; !a->rank && n < a->size; n++) run_modes(1, a->mu + n * PAIR, a->c + n * PAIR, tokens, s + n * PAIR, u, y);
     for (size_t t = 0; a->rank && t < tokens; t++) {
         step_coupled(a, s, v_load(u + t * ROW), s);
-        v_store(y + t * ROW, answer(a, s, v_load(y + t * ROW)));
+        v_store(y + t * ROW, answer(a->size, a->c, s, v_load(y + t * ROW)));
     }
 }
 
@@ -271,4 +271,11 @@ static void run_back(const bo_systems *systems, size_t tokens, const float *s, c
         bo_systems_gradients gradients = gradients_from_lane(sums, l, systems->rank > 0);
         back_lanes(&part, tokens, s + l, u + l, dy + l, g + l, work + l, &gradients, du + l);
     }
+}
+
+static void read_states(size_t size, const float *c, size_t tokens, const float *s, float *y)
+{
+    for (size_t l = 0; l < BO_CHANNELS; l += LANES)
+        for (size_t t = 0; t < tokens; t++)
+            v_store(y + t * ROW + l, answer(size, c + l, s + t * size * PAIR + l, v_load(y + t * ROW + l)));
 }

@@ -1,0 +1,219 @@
+/* Systems by their kernels: y = K * u for whole sequences, by Fourier transforms of at least twice their length.
+ *
+ * K is real, so that two sequences of a channel go through one transform, as real and imaginary part: (u_1 + i u_2) * K has
+ * both answers. Of gradients, du is the correlation of dy with K, and dK the sum over sequences of those of u with dy, which
+ * is the real part of what Σ conj(U) dY transforms back to: the mixed terms of a pair are imaginary. */
+#include <math.h>
+#include <string.h>
+#include "ssm.h"
+
+typedef struct job {
+    const bo_ssm_view *view;
+    size_t tokens, length; /* of the longest sequence, and of transforms */
+    size_t parts;
+    float *systems, *roots, *sums, *rooms;
+    size_t room; /* floats a worker */
+} job;
+
+/* A power of two that two sequences of `tokens` do not wrap around in. */
+static size_t length_for(size_t tokens)
+{
+    size_t length = 1;
+    while (length + 1 < 2 * tokens) length *= 2;
+    return length;
+}
+
+/* Groups of channels are enough tasks, or pairs of sequences are cut into so many. */
+static size_t parts_of(const bo_ssm_view *view)
+{
+    enum { TASKS = 16 };
+    size_t pairs = (bo_spans_most(view->call, &view->attributes->sequences) + 1) / 2;
+    size_t parts = bo_block_count(TASKS, view->groups ? view->groups : 1);
+    return pairs < parts ? (pairs ? pairs : 1) : parts;
+}
+
+static void make_roots(size_t length, float *roots)
+{
+    const double turn = 2 * 3.14159265358979323846 / (double)length;
+    for (size_t k = 0; k < 3 * length / 4; k++) {
+        roots[2 * k] = (float)cos(turn * (double)k);
+        roots[2 * k + 1] = (float)-sin(turn * (double)k);
+    }
+}
+
+/* ---- sequences in transforms ------------------------------------------------------------------------------------------ */
+
+/* A group's columns of a sequence into or out of real (part 0) or imaginary parts (part 1). */
+typedef struct strand {
+    size_t first, tokens; /* rows; none: the sequence does not exist */
+} strand;
+
+static strand strand_of(const bo_ssm_view *view, size_t sequence)
+{
+    strand s = {0};
+    if (sequence >= view->spans.count) return s;
+    for (size_t i = 0; i < sequence; i++) s.first += bo_span_length(&view->spans, i);
+    s.tokens = bo_span_length(&view->spans, sequence);
+    return s;
+}
+
+static void wind(const job *j, size_t group, strand s, const void *tensor, size_t part, float *z)
+{
+    const bo_ssm_view *view = j->view;
+    const float *rows = (const float *)tensor + s.first * view->channels + group * BO_CHANNELS;
+    size_t lanes = bo_ssm_lanes(view, group);
+    z += part * BO_CHANNELS;
+    for (size_t t = 0; t < j->length; t++, z += BO_COMPLEX_ROW) {
+        if (t >= s.tokens) {
+            memset(z, 0, BO_CHANNELS * sizeof *z);
+            continue;
+        }
+        for (size_t l = 0; l < BO_CHANNELS; l++) z[l] = l < lanes ? rows[t * view->channels + l] : 0;
+    }
+}
+
+static void unwind(const job *j, size_t group, strand s, const float *z, size_t part, bool add, void *tensor)
+{
+    const bo_ssm_view *view = j->view;
+    float *rows = (float *)tensor + s.first * view->channels + group * BO_CHANNELS;
+    size_t lanes = bo_ssm_lanes(view, group);
+    z += part * BO_CHANNELS;
+    for (size_t t = 0; t < s.tokens; t++, z += BO_COMPLEX_ROW)
+        for (size_t l = 0; l < lanes; l++) bo_put(&rows[t * view->channels + l], add, z[l]);
+}
+
+/* The transform of a pair of sequences. */
+static void transform_pair(const job *j, size_t group, const strand pair[2], const void *tensor, float *z)
+{
+    for (size_t part = 0; part < 2; part++) wind(j, group, pair[part], tensor, part, z);
+    j->view->kernels->fourier(j->length, j->roots, z);
+}
+
+static void transform_back(const job *j, size_t group, const strand pair[2], float *z, bool add, void *tensor)
+{
+    j->view->kernels->fourier_back(j->length, j->roots, z);
+    for (size_t part = 0; part < 2; part++) unwind(j, group, pair[part], z, part, add, tensor);
+}
+
+/* The transform of a group's kernel, with the factor 1 / length of going there and back. */
+static void transform_kernel(const job *j, const bo_ssm_group *g, float *room, float *kernel, float *z)
+{
+    float factor = 1.0f / (float)j->length; /* a power of two: exact */
+    bo_ssm_kernel(j->view, g, j->tokens, room, kernel);
+    memset(z, 0, j->length * BO_COMPLEX_ROW * sizeof *z);
+    for (size_t t = 0; t < j->tokens; t++)
+        for (size_t l = 0; l < BO_CHANNELS; l++) z[t * BO_COMPLEX_ROW + l] = factor * kernel[t * BO_CHANNELS + l];
+    j->view->kernels->fourier(j->length, j->roots, z);
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------------- */
+
+/* Room of a worker: spectra of the kernel and of a pair, backward also of gradients and of their sum; a kernel and what it
+ * takes to make it. */
+static size_t worker_room(const bo_ssm_view *view, size_t tokens, bool backward)
+{
+    size_t spectra = (backward ? 4 : 2) * length_for(tokens) * BO_COMPLEX_ROW;
+    return spectra + tokens * BO_CHANNELS + bo_ssm_kernel_room(view, tokens);
+}
+
+typedef struct task {
+    size_t group, part, pair, end;
+    bo_ssm_group systems;
+    float *kernel, *x, *dy, *sum; /* spectra */
+    float *rows, *room;
+} task;
+
+static task task_of(const job *j, size_t index, int worker)
+{
+    const bo_ssm_view *view = j->view;
+    size_t pairs = (view->spans.count + 1) / 2, spectrum = j->length * BO_COMPLEX_ROW;
+    task t = {.group = index % view->groups, .part = index / view->groups};
+    t.pair = pairs * t.part / j->parts, t.end = pairs * (t.part + 1) / j->parts;
+    t.systems = bo_ssm_group_at(view, j->systems + t.group * view->floats);
+    t.kernel = j->rooms + (size_t)worker * j->room;
+    t.x = t.kernel + spectrum;
+    t.rows = t.x + spectrum;
+    if (j->sums) t.dy = t.rows, t.sum = t.dy + spectrum, t.rows = t.sum + spectrum;
+    t.room = t.rows + j->tokens * BO_CHANNELS;
+    return t;
+}
+
+static void convolve_task(void *arg, size_t index, int worker)
+{
+    const job *j = arg;
+    const bo_op_call *call = j->view->call;
+    task t = task_of(j, index, worker);
+    transform_kernel(j, &t.systems, t.room, t.rows, t.kernel);
+    for (; t.pair < t.end; t.pair++) {
+        strand pair[2] = {strand_of(j->view, 2 * t.pair), strand_of(j->view, 2 * t.pair + 1)};
+        transform_pair(j, t.group, pair, call->in[0].data, t.x);
+        j->view->kernels->multiply(j->length, t.x, t.kernel, false, false, t.x);
+        transform_back(j, t.group, pair, t.x, false, call->out[0].data);
+    }
+}
+
+static void convolve_back_task(void *arg, size_t index, int worker)
+{
+    const job *j = arg;
+    const bo_ssm_view *view = j->view;
+    const bo_op_call *call = view->call;
+    task t = task_of(j, index, worker);
+    float factor = 1.0f / (float)j->length;
+    bo_ssm_group sums = bo_ssm_group_at(view, j->sums + index * view->floats);
+    if (call->din[0]) transform_kernel(j, &t.systems, t.room, t.rows, t.kernel);
+    memset(t.sum, 0, j->length * BO_COMPLEX_ROW * sizeof *t.sum);
+    for (; t.pair < t.end; t.pair++) {
+        strand pair[2] = {strand_of(view, 2 * t.pair), strand_of(view, 2 * t.pair + 1)};
+        transform_pair(j, t.group, pair, call->in[0].data, t.x);
+        transform_pair(j, t.group, pair, call->dout[0], t.dy);
+        view->kernels->multiply(j->length, t.dy, t.x, true, true, t.sum);
+        if (!call->din[0]) continue;
+        view->kernels->multiply(j->length, t.dy, t.kernel, true, false, t.dy);
+        transform_back(j, t.group, pair, t.dy, call->add[0], call->din[0]);
+    }
+    view->kernels->fourier_back(j->length, j->roots, t.sum);
+    for (size_t i = 0; i < j->tokens * BO_CHANNELS; i++)
+        t.rows[i] = factor * t.sum[i / BO_CHANNELS * BO_COMPLEX_ROW + i % BO_CHANNELS];
+    bo_ssm_kernel_back(view, &t.systems, j->tokens, t.rows, t.room, &sums);
+}
+
+/* ---- the form ---------------------------------------------------------------------------------------------------------- */
+
+static size_t roots_floats(size_t tokens)
+{
+    return (2 * length_for(tokens) + BO_CHANNELS) / BO_CHANNELS * BO_CHANNELS; /* what follows stays aligned */
+}
+
+static size_t sums_floats(const bo_ssm_view *view)
+{
+    return parts_of(view) * view->groups * view->floats;
+}
+
+size_t bo_ssm_convolution_room(const bo_ssm_view *view, size_t workers, size_t tokens, bool backward)
+{
+    return roots_floats(tokens) + (backward ? sums_floats(view) : 0) + workers * worker_room(view, tokens, backward);
+}
+
+static job job_of(const bo_ssm_view *view, size_t tokens, float *systems, float *room, bool backward)
+{
+    job j = {.view = view, .tokens = tokens, .length = length_for(tokens), .parts = parts_of(view), .systems = systems};
+    j.roots = room;
+    j.rooms = room + roots_floats(tokens);
+    j.room = worker_room(view, tokens, backward);
+    if (backward) j.sums = j.rooms, j.rooms += sums_floats(view);
+    make_roots(j.length, j.roots);
+    return j;
+}
+
+void bo_ssm_convolve(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room)
+{
+    job j = job_of(view, tokens, systems, room, false);
+    bo_parallel(context, view->groups * j.parts, convolve_task, &j);
+}
+
+void bo_ssm_convolve_back(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room)
+{
+    job j = job_of(view, tokens, systems, room, true);
+    bo_parallel(context, view->groups * j.parts, convolve_back_task, &j);
+    bo_ssm_transition_back(context, view, j.parts, j.sums);
+}
