@@ -172,7 +172,7 @@ typedef struct bo_recurrent_attributes {
 /* ---- on grids ------------------------------------------------------------------------------------------------------ */
 
 /* Rows are the places of images one after the other, row by row; columns are channels. A sequence is an image of height 1.
- * Windows of kernel[0] x kernel[1] places begin every stride[i] places of the image with `before` and `after` places of
+ * The columns of a kernel's weight are its places, row by row, and within each the channels of a group. Windows of kernel[0] x kernel[1] places begin every stride[i] places of the image with `before` and `after` places of
  * zeros (of max pooling: of nothing) around it. */
 typedef struct bo_windows {
     size_t size[2];   /* height, width of an image; their product divides the rows */
@@ -185,15 +185,17 @@ typedef struct bo_convolution_attributes {
     bo_windows windows;
     size_t groups; /* of channels, each convolved by itself; divides both; 0: 1. As many as channels: depthwise */
     bool bias;
-    /* The last kernel - 1 rows of a causal convolution (height 1, stride 1, `before` kernel - 1, `after` 0) are its memory;
-     * windows.size[1] 0: sequences are as `sequences` or the pass say. */
+    double scale; /* s in y = s W * x + b; 0: 1 */
+    /* windows.size[1] 0: causal within sequences that are as `sequences` or the pass say. Height 1, stride 1, `before` kernel
+     * - 1, `after` 0; the last kernel - 1 rows are its memory (bo_convolution_state_bytes). */
     bo_sequences sequences;
 } bo_convolution_attributes;
 
 typedef enum bo_pool_kind { BO_POOL_MAX = 0, BO_POOL_MEAN = 1, BO_POOL_COUNT = 2 } bo_pool_kind;
 typedef struct bo_pool_attributes {
-    bo_windows windows; /* MEAN divides by the places that are within the image */
-    bo_pool_kind kind;
+    bo_windows
+        windows; /* MEAN divides by the places that are within the image; `before` and `after` less than the kernel */
+    bo_pool_kind kind; /* MAX: the first of equals has the gradient */
 } bo_pool_attributes;
 
 typedef struct bo_batch_norm_attributes {

@@ -83,6 +83,7 @@ bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
     if (in % groups || out % groups)
         REFUSE("convolution: %zu groups do not divide %zu channels in and %zu out", groups, in, out);
     BO_TRY(check_floats(context, call, "convolution", 1, "the weight", 0, w.kernel[0] * w.kernel[1] * (in / groups)));
+    if (!isfinite(a->scale)) REFUSE("convolution: the scale is %g, expected a finite number", a->scale);
     if (a->bias) BO_TRY(check_floats(context, call, "convolution", 2, "the bias", 1, out));
     give(call, 0, causal ? rows : rows_of_windows(&w, rows), out);
     return BO_OK;

@@ -29,7 +29,7 @@ static inline void plain_convolve(plain_op *op, const bo_windows *w, size_t from
     size_t high = plain_or_one(w->kernel[0]), wide = plain_or_one(w->kernel[1]), width = plain_windows(w, 1);
     for (size_t place = 0; place < plain_windows(w, 0) * width; place++)
         for (size_t o = 0; o < all; o++) {
-            double sum = a->bias ? op->in[2].x[o] : 0;
+            double sum = 0;
             for (size_t u = 0; u < high; u++)
                 for (size_t v = 0; v < wide; v++) {
                     ptrdiff_t y = plain_tap(w, 0, place / width, u), x = plain_tap(w, 1, place % width, v);
@@ -38,7 +38,8 @@ static inline void plain_convolve(plain_op *op, const bo_windows *w, size_t from
                     for (size_t c = 0; c < in; c++)
                         sum += plain_at(&op->in[1], o, (u * wide + v) * in + c) * plain_at(&op->in[0], row, first + c);
                 }
-            op->out[0].x[(to + place) * all + o] = sum;
+            op->out[0].x[(to + place) * all + o] =
+                (a->scale != 0 ? a->scale : 1) * sum + (a->bias ? op->in[2].x[o] : 0);
         }
 }
 

@@ -42,6 +42,7 @@ static bo_convolving whole_of(const bo_op_call *call)
     c.taps = c.windows.kernel[0] * c.windows.kernel[1];
     c.x = call->in[0].data, c.weight = call->in[1].data, c.bias = a->bias ? call->in[2].data : NULL;
     c.y = call->out[0].data, c.dy = call->dout[0], c.dx = call->din[0], c.add = call->add[0];
+    c.scale = (float)(a->scale != 0 ? a->scale : 1);
     c.blocks = bo_weight_gradient_blocks(&c, call->out[0].rows);
     return c;
 }
@@ -122,15 +123,18 @@ static void pack_task(void *arg, size_t index, int worker)
     (void)worker;
     const pack_job *job = arg;
     const bo_convolving *c = job->c;
-    size_t depth = c->taps * c->in, first = index * BO_PANEL;
-    job->kernels->transpose(bo_smaller(BO_PANEL, c->out - first), depth,
-                            c->weight + (job->group * c->out + first) * depth, depth, job->panels + first * depth,
-                            BO_PANEL);
+    size_t depth = c->taps * c->in, first = index * BO_PANEL, columns = bo_smaller(BO_PANEL, c->out - first);
+    float *panel = job->panels + first * depth;
+    job->kernels->transpose(columns, depth, c->weight + (job->group * c->out + first) * depth, depth, panel, BO_PANEL);
+    for (size_t i = 0; c->scale != 1 && i < depth; i++)
+        job->kernels->scale(columns, c->scale, panel + i * BO_PANEL, panel + i * BO_PANEL);
 }
 
 static void turn_depthwise(bo_context *context, const bo_convolving *c, float *turned)
 {
-    bo_context_kernels(context)->transpose(c->groups, c->taps, c->weight, c->taps, turned, c->groups);
+    const bo_kernels *kernels = bo_context_kernels(context);
+    kernels->transpose(c->groups, c->taps, c->weight, c->taps, turned, c->groups);
+    if (c->scale != 1) kernels->scale(bo_weight_floats(c), c->scale, turned, turned);
 }
 
 /* What is remembered of a sequence: its last rows. */
@@ -227,8 +231,8 @@ static void pack_phase_task(void *arg, size_t index, int worker)
     const float *from = c->weight + (job->group * c->out * c->taps + tap[0] * c->windows.kernel[1] + tap[1]) * c->in;
     for (size_t o = 0; o < c->out; o++, from += c->taps * c->in)
         for (size_t j = 0; j < c->in; j += BO_PANEL)
-            memcpy(job->panels + j * lines + (index * c->out + o) * BO_PANEL, from + j,
-                   bo_smaller(BO_PANEL, c->in - j) * sizeof *from);
+            job->kernels->scale(bo_smaller(BO_PANEL, c->in - j), c->scale, from + j,
+                                job->panels + j * lines + (index * c->out + o) * BO_PANEL);
 }
 
 static size_t phase_panels_of(const bo_convolving *c)
@@ -241,7 +245,7 @@ static void input_phase(bo_context *context, const bo_op_call *call, const parts
 {
     float *panels = call->scratch, *rooms = panels + phase_panels_of(&p->whole);
     bo_correlation first = phase_of(&p->whole, group, phase, panels);
-    pack_job job = {.c = &p->whole, .group = group, .panels = panels};
+    pack_job job = {.c = &p->whole, .kernels = bo_context_kernels(context), .group = group, .panels = panels};
     for (size_t i = 0; i < 2; i++) job.phase[i] = phase[i], job.taps[i] = first.taps[i];
     bo_parallel(context, first.taps[0] * first.taps[1], pack_phase_task, &job);
     for (size_t s = 0, row = 0; s < p->count; s++) {

@@ -15,6 +15,7 @@ typedef struct bo_convolving {
     const float *x, *weight, *bias, *dy;
     float *y, *dx;
     const float *memory; /* windows.before[1] rows before x; NULL: zeros */
+    float scale;         /* of the weight */
     bool add;            /* to dx */
     size_t blocks;       /* in which the gradient of the weight is summed; the same for all parts of a call */
 } bo_convolving;

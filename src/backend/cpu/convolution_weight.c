@@ -126,6 +126,7 @@ void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, float *
 typedef struct end_job {
     size_t blocks, floats, lines, columns, tasks; /* tasks: of a group */
     const float *sums;
+    double scale;
     bool add;
     float *dw;
 } end_job;
@@ -146,7 +147,7 @@ static void end_task(void *arg, size_t index, int worker)
                 for (size_t j = 0; j < count; j++) total[j][i] += (double)sums[b * job->floats + i * job->columns + j];
         for (size_t j = 0; j < count; j++) {
             float *dw = job->dw + (group * job->columns + column + j) * job->lines + line;
-            for (size_t i = 0; i < lines; i++) dw[i] = (float)total[j][i] + (job->add ? dw[i] : 0);
+            for (size_t i = 0; i < lines; i++) dw[i] = (float)(job->scale * total[j][i]) + (job->add ? dw[i] : 0);
         }
     }
 }
@@ -155,6 +156,7 @@ void bo_weight_gradient_end(bo_context *context, const bo_convolving *c, const f
 {
     bool depthwise = bo_is_depthwise(c);
     end_job job = {.blocks = c->blocks, .floats = bo_weight_floats(c), .sums = sums, .add = add, .dw = dw};
+    job.scale = (double)c->scale;
     job.lines = depthwise ? c->taps : c->taps * c->in;
     job.columns = depthwise ? c->groups : c->out;
     job.tasks = bo_ceil_div(job.lines, END_LINES);
