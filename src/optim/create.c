@@ -113,16 +113,30 @@ static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
     return BO_OK;
 }
 
+/* Unit scale says nothing of rates for steps that grow with the gradient. */
+static bo_status check_parametrization(bo_context *context, bo_optimizer_kind kind, const bo_rules *rules)
+{
+    bool grows = kind == BO_OPTIMIZER_SGD || kind == BO_OPTIMIZER_LINF;
+    if (rules->kind != BO_PARAMETRIZATION_UNIT || !grows) return BO_OK;
+    return bo_fail(
+        context, BO_INVALID,
+        "optimiser %s: the unit-scaled parametrisation has rates for muon, adamw and sign, whose steps do not "
+        "depend on the size of the gradient",
+        bo_optimizer_name(kind));
+}
+
 bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights,
                               bo_optimizer **out)
 {
     *out = NULL;
     bo_optimizer_desc resolved;
     BO_TRY(bo_optimizer_resolve(context, desc, &resolved));
+    BO_TRY(check_parametrization(context, resolved.kind, bo_weights_rules(weights)));
     bo_optimizer *o = bo_alloc(context, 1, sizeof *o, "an optimiser");
     if (!o) return BO_MEMORY;
     o->desc = resolved;
     o->backend = bo_weights_backend(weights);
+    o->gradient_scale = bo_weights_rules(weights)->gradient_scale;
     needs n = count_needs(context, &resolved, weights);
     bo_status status = n.parts > 0 ? BO_OK : bo_fail(context, BO_INVALID, "there is no weight to train");
     if (status == BO_OK) status = allocate(context, &n, o);

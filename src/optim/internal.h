@@ -22,7 +22,9 @@ bool bo_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_par
 /* Floats from one state to the next. */
 size_t bo_part_stride(const bo_part *part);
 size_t bo_part_count(const bo_part *part);
-/* Muon's factor for the shape. */
+/* Of the rate, as the weight's parametrisation has it for the part's rule. */
+double bo_part_rate_factor(const bo_part *part);
+/* Muon's factor for the shape and the parametrisation. */
 double bo_part_shape_factor(const bo_optimizer_desc *desc, const bo_part *part);
 
 /* Invariants: parts stand in the order of the weights; matrices (Muon's, by falling work) point to the state and the weight
@@ -30,6 +32,7 @@ double bo_part_shape_factor(const bo_optimizer_desc *desc, const bo_part *part);
 struct bo_optimizer {
     bo_optimizer_desc desc;
     const bo_backend *backend;
+    double gradient_scale; /* of what lies in the memory of gradients */
     uint64_t steps;
     bool swapped;
     size_t parts, states, matrices;

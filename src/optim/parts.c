@@ -2,6 +2,23 @@
 #include "internal.h"
 #include <math.h>
 
+/* Steps are to change what the weight makes of its input by as much at every width (docs/parametrization.md). With a factor
+ * s in front of the weight its gradient is s times, and its step 1/s times, that of the product. */
+double bo_part_rate_factor(const bo_part *part)
+{
+    const bo_weight *w = part->weight;
+    switch (part->rule) {
+    case BO_OPTIMIZER_SGD: /* numbers of the gradient ∝ 1/out, of the step ∝ 1/in */
+        return w->out / (w->in * w->scale * w->scale);
+    case BO_OPTIMIZER_LINF: /* |g|₁ ∝ in: a step that is ∝ 1/in wants 1/in² */
+        return w->rate * w->rate;
+    case BO_OPTIMIZER_MUON: /* in bo_part_shape_factor, a matrix at a time */
+        return 1;
+    default:
+        return w->rate;
+    }
+}
+
 bool bo_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_part *out)
 {
     bool left = desc->kind == BO_OPTIMIZER_MUON && weight->role != BO_WEIGHT_MATRIX;
@@ -11,6 +28,9 @@ bool bo_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_par
         .rate = left ? desc->other_rate : desc->rate,
         .decay = weight->role == BO_WEIGHT_VECTOR ? 0 : desc->decay,
     };
+    double factor = bo_part_rate_factor(out);
+    out->rate *= factor;
+    out->decay /= factor; /* rate times decay is of the width no function */
     return !weight->frozen && bo_part_count(out) > 0;
 }
 
@@ -37,10 +57,9 @@ size_t bo_part_stride(const bo_part *part)
     return (bo_part_count(part) + 15) / 16 * 16;
 }
 
-double bo_part_shape_factor(const bo_optimizer_desc *desc, const bo_part *part)
+static double factor_of_shape(bo_muon_factor factor, double rows, double columns)
 {
-    double rows = (double)part->weight->rows, columns = (double)part->weight->columns;
-    switch (desc->factor) {
+    switch (factor) {
     case BO_MUON_FACTOR_TALL:
         return sqrt(fmax(1, rows / columns));
     case BO_MUON_FACTOR_SPECTRAL:
@@ -50,4 +69,12 @@ double bo_part_shape_factor(const bo_optimizer_desc *desc, const bo_part *part)
     default:
         return 1;
     }
+}
+
+/* That of the base model's matrix, from where |ΔW|₂ grows as √(out/in): the spectral condition (2310.17813). */
+double bo_part_shape_factor(const bo_optimizer_desc *desc, const bo_part *part)
+{
+    const bo_weight *w = part->weight;
+    return factor_of_shape(desc->factor, (double)w->rows / w->out, (double)w->columns / w->in) * sqrt(w->out / w->in) /
+           w->scale;
 }

@@ -2,7 +2,7 @@
 #include "internal.h"
 #include <math.h>
 
-/* |gradient| over all parts; BO_NUMERIC, with the weight's name, where it is not finite. Squares are summed in double, so
+/* |gradient| over all parts, as it would be without the scale of gradients; BO_NUMERIC, with the weight's name, where it is not finite. Squares are summed in double, so
  * that only a gradient that is not finite itself makes them so. */
 static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, double *norm)
 {
@@ -15,7 +15,7 @@ static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, doubl
         if (!isfinite(own) && !bad) bad = part;
         squares += own;
     }
-    *norm = sqrt(squares);
+    *norm = sqrt(squares) / o->gradient_scale;
     if (!bad) return BO_OK;
     return bo_fail(context, BO_NUMERIC, "the gradient of %s is not finite in step %llu", bad->weight->name,
                    (unsigned long long)o->steps + 1);
@@ -95,7 +95,7 @@ bo_status bo_optimizer_step(bo_context *context, bo_optimizer *o, double factor,
     if (!(isfinite(factor) && factor >= 0))
         return bo_fail(context, BO_INVALID, "the factor of the rate is at least 0 and finite, not %g", factor);
     BO_TRY(gradient_norm(context, o, norm));
-    double scale = o->desc.clip > 0 && *norm > o->desc.clip ? o->desc.clip / *norm : 1;
+    double scale = (o->desc.clip > 0 && *norm > o->desc.clip ? o->desc.clip / *norm : 1) / o->gradient_scale;
     o->steps++;
     for (size_t i = 0; i < o->parts; i++) BO_TRY(step_part(context, o, &o->part[i], factor, scale));
     BO_TRY(step_matrices(context, o, factor, scale));

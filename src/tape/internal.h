@@ -84,6 +84,7 @@ struct bo_graph {
     const bo_backend *backend;
     bo_list tensors, nodes, scopes; /* bo_tensor, bo_node, char * */
     uint32_t segment, segments;     /* being recorded, so far */
+    size_t branches;                /* of the residual stream, so far */
     bo_status status;               /* the first error of recording, and its sentence */
     char error[BO_TAPE_ERROR];
 

@@ -164,6 +164,23 @@ size_t bo_graph_columns(const bo_graph *graph, bo_value value)
     return is_value(graph, value) ? bo_tensor_at(graph, value)->columns : 0;
 }
 
+bo_weights *bo_graph_weights(const bo_graph *graph)
+{
+    return graph->weights;
+}
+
+const bo_weight *bo_graph_weight_of(const bo_graph *graph, bo_value value)
+{
+    if (!is_value(graph, value)) return NULL;
+    const bo_tensor *tensor = bo_tensor_at(graph, value);
+    return tensor->origin == BO_ORIGIN_WEIGHT ? bo_weights_at(graph->weights, tensor->weight) : NULL;
+}
+
+size_t bo_graph_branch(bo_graph *graph)
+{
+    return graph->branches++;
+}
+
 void bo_graph_keep(bo_graph *graph, bo_value value)
 {
     if (graph->status != BO_OK) return;

@@ -82,8 +82,8 @@ bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_pass *pass
 {
     static const bo_pass plain = {0};
     if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
-    if (graph->seed)
-        BO_TRY(graph->backend->write(context, address(graph, graph->seed), &graph->loss_scale, sizeof(float)));
+    float seed = graph->loss_scale * (float)bo_weights_rules(graph->weights)->gradient_scale;
+    if (graph->seed) BO_TRY(graph->backend->write(context, address(graph, graph->seed), &seed, sizeof seed));
     for (size_t i = 0; i < graph->steps.count; i++)
         BO_TRY(run_step(context, graph, bo_step_at(graph, i), pass ? pass : &plain));
     return BO_OK;

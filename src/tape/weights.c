@@ -14,6 +14,8 @@ struct bo_weights {
     size_t stored_bytes;
     size_t floats;
     void *data, *gradients;
+    bo_rules rules;
+    const bo_lora *lora;
 };
 
 bo_status bo_weights_create(bo_context *context, const bo_backend *backend, bo_weights **out)
@@ -21,7 +23,30 @@ bo_status bo_weights_create(bo_context *context, const bo_backend *backend, bo_w
     *out = bo_alloc(context, 1, sizeof **out, "a set of weights");
     if (!*out) return BO_MEMORY;
     (*out)->backend = backend;
+    (*out)->rules.gradient_scale = 1;
     return BO_OK;
+}
+
+void bo_weights_set_rules(bo_weights *weights, const bo_rules *rules)
+{
+    bo_weights_destroy(weights->rules.base);
+    weights->rules = *rules;
+    if (weights->rules.gradient_scale == 0) weights->rules.gradient_scale = 1;
+}
+
+const bo_rules *bo_weights_rules(const bo_weights *weights)
+{
+    return &weights->rules;
+}
+
+void bo_weights_set_lora(bo_weights *weights, const bo_lora *lora)
+{
+    weights->lora = lora;
+}
+
+const bo_lora *bo_weights_lora(const bo_weights *weights)
+{
+    return weights->lora;
 }
 
 static void drop(bo_weight *weight)
@@ -35,6 +60,7 @@ void bo_weights_destroy(bo_weights *weights)
     if (!weights) return;
     for (size_t i = 0; i < weights->count; i++) drop(weights->at[i]);
     bo_free(weights->at);
+    bo_weights_destroy(weights->rules.base);
     if (weights->data) weights->backend->release(weights->data);
     if (weights->stored) weights->backend->release(weights->stored);
     if (weights->gradients) weights->backend->release(weights->gradients);
@@ -124,6 +150,7 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
     }
     if (weights->data || weights->stored)
         return bo_fail(context, BO_INVALID, "weight %s: the set has its memory and takes no more", settled.name);
+    bo_weight_parametrize(&weights->rules, &settled);
     return add(context, weights, &settled); /* at *index, behind the others */
 }
 

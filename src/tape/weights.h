@@ -35,6 +35,12 @@ typedef struct bo_weight {
     bo_weight_role role;
     bo_init init;
     bool frozen; /* no gradient, never updated */
+    /* What it is multiplied with wherever it is used: of a description, or as the parametrisation has it; 0: 1. The layer
+     * sees to it. */
+    double scale;
+    /* How it follows the width, set when it is declared. `in` and `out`: its fans as multiples of the base model's; `rate`:
+     * of optimisers whose steps do not depend on the gradient's size. 1, 1, 1 in the standard parametrisation. */
+    double in, out, rate;
     size_t offset;
     bo_element element; /* FLOAT32, but for what bo_weights_store made of it */
     void *data, *gradient;
@@ -42,10 +48,29 @@ typedef struct bo_weight {
 
 typedef struct bo_weights bo_weights;
 
+/* How first values and rates follow from shapes (docs/parametrization.md), and what all layers of a set have in common. */
+typedef struct bo_rules {
+    bo_parametrization kind;
+    bo_weights *base;      /* MUP: the same weights at the base width, declared; NULL: this is the base */
+    size_t base_width;     /* UNIT: rates count as at this width; 0: 1 */
+    size_t branches;       /* UNIT: additions to the residual stream of a graph; 0: not known */
+    double gradient_scale; /* backward gives this multiple of all gradients, which optimisers undo; 0: 1 */
+    bool float8;           /* linear layers see values rounded to E4M3 and gradients to E5M2 */
+} bo_rules;
+
 bo_status bo_weights_create(bo_context *context, const bo_backend *backend, bo_weights **out);
 void bo_weights_destroy(bo_weights *weights); /* NULL is fine */
+/* Before anything is declared. The base is taken over. */
+void bo_weights_set_rules(bo_weights *weights, const bo_rules *rules);
+const bo_rules *bo_weights_rules(const bo_weights *weights);
+/* Adapters of linear layers (nn/lora.h), which must outlive the set; before anything is declared. NULL: none. */
+typedef struct bo_lora bo_lora;
+void bo_weights_set_lora(bo_weights *weights, const bo_lora *lora);
+const bo_lora *bo_weights_lora(const bo_weights *weights);
+/* Sets scale, in, out, rate and the deviation of a weight by the rules of its set. */
+void bo_weight_parametrize(const bo_rules *rules, bo_weight *weight);
 /* Adds it, or finds the one of that name, which must be alike (shape, role). Of `desc`: name, shape, rows and columns, role,
- * init, frozen. After bo_weights_allocate nothing can be added. */
+ * init, frozen, scale. After bo_weights_allocate nothing can be added. */
 bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_weight *desc, size_t *index);
 size_t bo_weights_count(const bo_weights *weights);
 bo_weight *bo_weights_at(bo_weights *weights, size_t index);
