@@ -13,5 +13,6 @@
 #include <bochner/optim.h>
 #include <bochner/text.h>
 #include <bochner/train.h>
+#include <bochner/widths.h>
 
 #endif

@@ -58,7 +58,7 @@ typedef struct bo_model_desc {
     double dropout;
     double norm_epsilon; /* 0: 1e-6 */
     bo_parametrization parametrization;
-    size_t base_width;  /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width */
+    size_t base_width;  /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width. UNIT is untied */
     bo_storage storage; /* FLOAT8: products are simulated in 8 bits; else FLOAT32 */
     uint64_t seed;      /* of the weights and frequencies */
 } bo_model_desc;
@@ -72,6 +72,10 @@ BO_API const char *bo_model_preset_name(size_t index); /* NULL after the last */
 
 /* Random weights. The tokenizer is remembered (not copied: it must outlive the model unless bo_model_load made it). */
 BO_API bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
+/* The same description at another width: heads of the same dim, as many more or fewer of them, and hidden (0 stays 0) in
+ * proportion. BO_INVALID where heads would not be whole. */
+BO_API bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, size_t width, bo_model_desc *out);
+
                                  bo_model **out);
 BO_API void bo_model_destroy(bo_model *model); /* NULL is fine */
 /* A folder; "best" and "last" checkpoints of a training folder are found by themselves (last, unless it names one). What
@@ -106,6 +110,21 @@ BO_API bo_status bo_model_set_weight(bo_context *context, bo_model *model, const
 /* ---- sessions: reading and decoding with a state ------------------------------------------------------------------- */
 
 typedef struct bo_session bo_session;
+/* ---- looking inside ------------------------------------------------------------------------------------------------ */
+
+typedef struct bo_activation {
+    char name[48]; /* "embedding", "layer 0 attention", "layer 0 mlp", …, "logits" */
+    double size;   /* mean |x| over tokens and columns; of a layer, of what it changes in the residual stream */
+} bo_activation;
+BO_API size_t bo_model_activations(const bo_model *model);
+/* What the model makes of one sequence (at most `context` tokens), part by part: bo_model_activations of them. */
+BO_API bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
+                                bo_activation *out);
+/* |s (W - minus)|₂ of a weight as a matrix of its last extent's columns, s what the parametrisation puts in front of it;
+ * `minus` NULL: nothing is taken off. To a tenth of a percent. */
+BO_API bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name, const float *minus,
+                                        double *out);
+
 
 typedef struct bo_session_desc {
     size_t chunk;    /* most tokens taken at a time; 0: 256 */

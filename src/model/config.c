@@ -32,6 +32,8 @@ NAMED(bo_norm, norm)
 NAMED(bo_positions, positions)
 NAMED(bo_mixer, mixer)
 NAMED(bo_ssm, ssm)
+NAMED(bo_parametrization, parametrization)
+NAMED(bo_storage, storage)
 
 /* One of a list of names. */
 static bool find(const char *text, const char *const *names, int count, unsigned *out)
@@ -110,6 +112,11 @@ static const bo_config_field model_fields[] = {
 
 /* Of another mixer than attention, those that matter to it. */
 static const bo_config_field mixer_fields[] = {ENUM("mixer", mixer, mixer)};
+/* Where they are not as usual. */
+static const bo_config_field parametrization_fields[] = {ENUM("parametrization", parametrization, parametrization),
+                                                         PLAIN("base_width", BO_CONFIG_SIZE, base_width)};
+static const bo_config_field storage_fields[] = {ENUM("storage", storage, storage)};
+
 static const bo_config_field ssm_fields[] = {ENUM("ssm", ssm, ssm), PLAIN("state_size", BO_CONFIG_SIZE, state_size),
                                              PLAIN("state_rank", BO_CONFIG_SIZE, state_rank)};
 static const bo_config_field kernel_fields[] = {PLAIN("conv_kernel", BO_CONFIG_SIZE, kernel)};
@@ -179,6 +186,22 @@ static void write_attention(bo_json_text *text, const bo_model *model)
         bo_json_raw(text, "\n    }");
     }
     bo_json_raw(text, "\n  }");
+static void write_numbers(bo_json_text *text, const bo_model_desc *desc)
+{
+    if (desc->parametrization != BO_PARAMETRIZATION_STANDARD)
+        write_more(text, parametrization_fields, COUNT(parametrization_fields), desc);
+    if (desc->storage != BO_STORAGE_FLOAT32) write_more(text, storage_fields, COUNT(storage_fields), desc);
+}
+
+static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
+{
+    if (desc->degree_heads) write_more(text, degree_fields, COUNT(degree_fields), desc);
+    if (desc->mlp != BO_MLP_RANDOM_FEATURES) return;
+    bo_json_raw(text, ",\n  \"mlp_features\": {");
+    bo_config_fields_write(text, mlp_fields, COUNT(mlp_fields), desc, "    ");
+    bo_json_raw(text, "\n  }");
+}
+
 }
 
 bo_status bo_config_write(bo_context *context, const bo_model *model, char **json)
@@ -212,6 +235,8 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
 static bo_status read_mixer(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
 {
     BO_TRY(bo_config_fields_read(context, where, mixer_fields, COUNT(mixer_fields), false, NULL, json, out));
+    write_mlp(&text, &model->desc);
+    write_numbers(&text, &model->desc);
     BO_TRY(bo_config_fields_read(context, where, ssm_fields, COUNT(ssm_fields), false, NULL, json, out));
     return bo_config_fields_read(context, where, kernel_fields, COUNT(kernel_fields), false, NULL, json, out);
 }
@@ -227,6 +252,23 @@ static bo_status read_attention(bo_context *context, const char *where, const cJ
                                  out));
     snprintf(place, sizeof place, "%.250s: \"attention\": \"features\"", where);
     if (!features) return BO_OK;
+static bo_status read_numbers(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    BO_TRY(bo_config_fields_read(context, where, parametrization_fields, COUNT(parametrization_fields), false, NULL, json,
+                                 out));
+    return bo_config_fields_read(context, where, storage_fields, COUNT(storage_fields), false, NULL, json, out);
+}
+
+static bo_status read_mlp(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    char place[300];
+    const cJSON *features = cJSON_GetObjectItemCaseSensitive(json, "mlp_features");
+    BO_TRY(bo_config_fields_read(context, where, degree_fields, COUNT(degree_fields), false, NULL, json, out));
+    if (out->mlp != BO_MLP_RANDOM_FEATURES) return BO_OK;
+    snprintf(place, sizeof place, "%.250s: \"mlp_features\"", where);
+    return bo_config_fields_read(context, place, mlp_fields, COUNT(mlp_fields), true, NULL, features, out);
+}
+
     return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, out);
 }
 
@@ -253,6 +295,8 @@ static bo_status read_any(bo_context *context, const char *where, const cJSON *j
 {
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "model_type"));
     if (!type) return bo_fail(context, BO_FORMAT, "%s: is no model's: \"model_type\" is missing", where);
+    BO_TRY(read_numbers(context, where, json, &out->desc));
+    BO_TRY(read_mlp(context, where, json, &out->desc));
     if (strcmp(type, "bochner") == 0) return read_own(context, where, json, out);
     if (strcmp(type, "llama") == 0) {
         out->family = BO_FAMILY_LLAMA;

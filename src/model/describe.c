@@ -110,6 +110,30 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
         d->gate_first = 1;
         d->gate_last = 5;
     }
+/* A table that is both an embedding and the output's can follow one of unit scale's two rules only: there it is two. */
+static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
+{
+    if (!bo_parametrization_name(d->parametrization)) REFUSE("no parametrisation with number %d", (int)d->parametrization);
+    if (d->storage != BO_STORAGE_FLOAT32 && d->storage != BO_STORAGE_FLOAT8)
+        REFUSE("storage must be float32 or float8, found number %d", (int)d->storage);
+    if (d->parametrization == BO_PARAMETRIZATION_STANDARD) d->base_width = 0;
+    if (d->parametrization == BO_PARAMETRIZATION_STANDARD) return BO_OK;
+    if (!d->base_width) d->base_width = 128;
+    if (d->parametrization == BO_PARAMETRIZATION_UNIT) d->untied = true;
+    return check_size(context, "base_width", d->base_width, MOST_WIDTH);
+}
+
+/* A mixer of a degree is one attention and no other. Its queries and keys are as they are projected; heads are normalised. */
+static void resolve_degree(bo_model_desc *d)
+{
+    const size_t capacity = d->attention.capacity, chunk = d->attention.chunk;
+    bo_nn_mixer_attention(d->mixer, &d->attention);
+    d->attention.capacity = capacity;
+    d->attention.chunk = chunk;
+    if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = BO_CHOICE_NO;
+    if (d->output_norm == BO_CHOICE_AUTO) d->output_norm = BO_CHOICE_YES;
+}
+
     return BO_OK;
 }
 
@@ -203,5 +227,6 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
     BO_TRY(resolve_numbers(context, &d));
     if (bo_nn_mixer_attends(d.mixer)) BO_TRY(resolve_attention(context, &d));
     *out = d;
+    BO_TRY(resolve_parametrization(context, &d));
     return BO_OK;
 }

@@ -110,10 +110,21 @@ static void finish(const recording *r, bo_value x)
 {
     bo_model_graph *out = r->out;
     bo_graph_scope(r->graph, "output");
+    if (d->parametrization == BO_PARAMETRIZATION_UNIT) own.init.b = 1, own.scale = 1 / (double)d->width;
     if (r->desc->loss) {
         bo_value results[BO_OP_OUTPUTS] = {0};
         bo_value inputs[3] = {norm(r, "model.norm", x), head(r), out->targets};
-        bo_graph_apply(r->graph, BO_OP_CROSS_ENTROPY, &(bo_cross_entropy_attributes){0}, 3, inputs, results);
+/* Of the logits. A table that is an embedding too follows that rule (its steps do not shrink with the width), so what a head
+ * of its own would have in front of it stands here. */
+static double logit_scale(const recording *r, bo_value matrix)
+{
+    const bo_weight *w = bo_graph_weight_of(r->graph, matrix);
+    if (!w) return 1;
+    return r->model->desc.untied ? w->scale : 1 / w->out;
+}
+
+        bo_cross_entropy_attributes attributes = {.scale = logit_scale(r, inputs[1])};
+        bo_graph_apply(r->graph, BO_OP_CROSS_ENTROPY, &attributes, 3, inputs, results);
         out->loss = results[0];
         out->losses = results[1];
         bo_graph_keep(r->graph, out->loss);
@@ -123,7 +134,8 @@ static void finish(const recording *r, bo_value x)
         if (out->chosen)
             x = bo_graph_one(r->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){out->chosen, x});
         bo_value inputs[2] = {norm(r, "model.norm", x), head(r)};
-        out->logits = bo_graph_one(r->graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, inputs);
+        bo_linear_attributes attributes = {.weights = 1, .scale = logit_scale(r, inputs[1])};
+        out->logits = bo_graph_one(r->graph, BO_OP_LINEAR, &attributes, 2, inputs);
         bo_graph_keep(r->graph, out->logits);
     }
 }
@@ -135,6 +147,13 @@ static void record(const recording *r)
     bo_model_graph *out = r->out;
     out->tokens = bo_graph_input(r->graph, "tokens", BO_ELEMENT_INT32, rows, 1);
     if (has_positions(d)) out->positions = bo_graph_input(r->graph, "positions", BO_ELEMENT_INT32, rows, 1);
+static void watch(const recording *r, size_t part, bo_value x)
+{
+    if (!r->desc->stream) return;
+    r->desc->stream[part] = x;
+    bo_graph_keep(r->graph, x);
+}
+
     if (r->desc->loss) out->targets = bo_graph_input(r->graph, "targets", BO_ELEMENT_INT32, rows, 1);
     if (r->desc->logits && rows > 1) out->chosen = bo_graph_input(r->graph, "chosen", BO_ELEMENT_INT32, chosen, 1);
     bo_value x = embed(r);
@@ -142,9 +161,13 @@ static void record(const recording *r)
         char prefix[48];
         snprintf(prefix, sizeof prefix, "model.layers.%zu", i);
         bo_graph_segment_begin(r->graph);
-        x = mlp(r, i, prefix, mixer(r, i, prefix, x));
+        x = mixer(r, i, prefix, x);
+        watch(r, 1 + 2 * i, x);
+        x = mlp(r, i, prefix, x);
+        watch(r, 2 + 2 * i, x);
         bo_graph_segment_end(r->graph);
     }
+    watch(r, 0, x);
     finish(r, x);
 }
 

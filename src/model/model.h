@@ -24,7 +24,7 @@ typedef struct bo_model_graph_desc {
     bool logits;                     /* of the rows written into `chosen` */
     size_t chosen;                   /* how many; 0: 1 */
     bool gradients, checkpoint;      /* see bo_graph_desc; need loss */
-    bo_attention *const *attentions; /* one a layer, of the same parameters; NULL: the model's */
+    bo_value *stream;                /* room for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bool bfloat16;                   /* likewise */
 } bo_model_graph_desc;
 

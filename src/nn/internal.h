@@ -16,9 +16,14 @@ bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, s
 /* Likewise with `rank` sizes. */
 bo_value bo_nn_parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t rank, const size_t *shape,
                          bo_init init);
+/* At unit scale the factor that keeps numbers of size 1 so, 1/√in, stands in front of the weight instead of in it; of the
+ * head 1/in (2407.17465, Table 2). */
+void bo_nn_take_scale_out(bo_weight *w, size_t in);
 bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double factor, double offset);
+/* What keeps f(x) of size 1 for x ~ N(0, 1) at unit scale, 1 / √E f(x)²; else 1. */
+double bo_nn_unit_factor(const bo_graph *graph, bo_unary function);
 /* The projection back to the residual's width, with dropout, added to the residual. It begins at zero, so that a layer
- * begins as the identity (1901.09321). */
+ * begins as the identity (1901.09321); at unit scale it takes its share of the sum instead (2407.17465). */
 bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
                       uint64_t stream);
 

@@ -26,33 +26,75 @@ static bo_init matrix_init(bo_init wanted, size_t in)
 }
 
 static bo_value matrix(bo_graph *graph, const char *prefix, size_t in, const bo_linear_desc *desc)
+static const bo_rules *rules_of(const bo_graph *graph)
+{
+    return bo_weights_rules(bo_graph_weights(graph));
+}
+
+void bo_nn_take_scale_out(bo_weight *w, size_t in)
+{
+    double root = sqrt((double)in);
+    w->scale = 1 / (w->role == BO_WEIGHT_HEAD ? (double)in : root);
+    if (w->init.law != BO_INIT_NORMAL) return;
+    w->init.a *= root;
+    w->init.b *= root;
+}
+
 {
     bo_nn_name name = bo_nn_join(prefix, ".weight");
-    return bo_graph_weight(graph, &(bo_weight){.name = name.text,
-                                               .rank = 2,
-                                               .shape = {desc->out, in},
-                                               .role = desc->role,
-                                               .init = matrix_init(desc->init, in)});
+    bo_weight w = {.name = name.text,
+                   .rank = 2,
+                   .shape = {desc->out, in},
+                   .role = desc->role,
+                   .init = matrix_init(desc->init, in)};
+    if (rules_of(graph)->kind == BO_PARAMETRIZATION_UNIT) bo_nn_take_scale_out(&w, in);
+    return bo_graph_weight(graph, &w);
 }
 
 /* ---- linear ----------------------------------------------------------------------------------------------------- */
 
 void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count, const char *const *suffixes,
+static bo_value rounded(bo_graph *graph, bo_value x, bo_small_float value, bo_small_float gradient)
+{
+    bo_round_attributes attributes = {.value = value, .gradient = gradient};
+    return bo_graph_one(graph, BO_OP_ROUND, &attributes, 1, &x);
+}
+
+static bo_value add_residual(bo_graph *graph, bo_value y, bo_value residual, double keep)
+{
+    if (keep != 0 && keep != 1) residual = bo_nn_unary(graph, residual, BO_UNARY_IDENTITY, keep, 0);
+    return bo_graph_one(graph, BO_OP_ADD, NULL, 2, (bo_value[]){residual, y});
+}
+
+/* What stands in front of a weight: the parametrisation's and the layer's. */
+static double scale_of(const bo_graph *graph, bo_value weight, const bo_linear_desc *desc)
+{
+    const bo_weight *w = bo_graph_weight_of(graph, weight);
+    return (w ? w->scale : 1) * (desc->factor != 0 ? desc->factor : 1);
+}
+
+/* In float8 x and W are E4M3 and the gradient of what they make is E5M2; that of the residual is not, so it is added apart. */
                    const bo_linear_desc *descs, bo_value *out)
 {
-    bo_value inputs[BO_OP_INPUTS] = {x};
+    bool float8 = rules_of(graph)->float8, fused = descs[0].residual != 0 && !float8;
+    bo_linear_attributes attributes = {
+        .weights = count, .bias = descs[0].bias, .residual = fused, .keep = descs[0].keep};
+    bo_value inputs[BO_OP_INPUTS] = {float8 ? rounded(graph, x, BO_SMALL_E4M3, BO_SMALL_NONE) : x};
     size_t given = 1, in = bo_graph_columns(graph, x);
     bo_nn_name names[4];
-    bool bias = descs[0].bias, residual = descs[0].residual != 0;
     for (size_t i = 0; i < count; i++) {
         names[i] = bo_nn_join(prefix, suffixes[i]);
-        inputs[given++] = matrix(graph, names[i].text, in, &descs[i]);
+        bo_value weight = matrix(graph, names[i].text, in, &descs[i]);
+        attributes.scale = scale_of(graph, weight, &descs[i]);
+        inputs[given++] = float8 ? rounded(graph, weight, BO_SMALL_E4M3, BO_SMALL_NONE) : weight;
     }
-    for (size_t i = 0; bias && i < count; i++)
+    for (size_t i = 0; attributes.bias && i < count; i++)
         inputs[given++] = bo_nn_vector(graph, names[i].text, ".bias", descs[i].out, descs[i].bias_init);
-    if (residual) inputs[given++] = descs[0].residual;
-    bo_graph_apply(graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = count, .bias = bias, .residual = residual},
-                   given, inputs, out);
+    if (fused) inputs[given++] = descs[0].residual;
+    bo_graph_apply(graph, BO_OP_LINEAR, &attributes, given, inputs, out);
+    for (size_t i = 0; float8 && i < count; i++) out[i] = rounded(graph, out[i], BO_SMALL_NONE, BO_SMALL_E5M2);
+    if (float8 && descs[0].residual) out[0] = add_residual(graph, out[0], descs[0].residual, descs[0].keep);
+    for (size_t i = 0; i < count; i++) out[i] = bo_nn_adapted(graph, names[i].text, x, out[i], attributes.scale);
 }
 
 bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_desc *desc)
@@ -64,16 +106,48 @@ bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_
 }
 
 bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
+/* Unit scale: y = (τ f(x) + x) / √(1 + τ²) with τ² = 1 / (N/2 + l) for the branch number l of N, so that x begins to count as
+ * much as half of all branches (2407.17465, appendix F, with its ratios at 1). No branch begins at zero then. */
+static void balance(bo_graph *graph, bo_linear_desc *desc)
+{
+    const bo_rules *rules = rules_of(graph);
+    double all = rules->branches ? (double)rules->branches : 2, branch = (double)bo_graph_branch(graph);
+    if (rules->kind != BO_PARAMETRIZATION_UNIT) return;
+    double tau = 1 / sqrt(all / 2 + branch);
+    desc->init = (bo_init){0};
+    desc->keep = 1 / sqrt(1 + tau * tau);
+    desc->factor = tau * desc->keep;
+}
+
                       uint64_t stream)
 {
     bo_linear_desc desc = {
         .out = bo_graph_columns(graph, residual), .bias = bias, .init = {.law = BO_INIT_ZERO, .a = 1}};
     if (dropout == 0) {
+    balance(graph, &desc);
         desc.residual = residual;
         return bo_nn_linear(graph, prefix, x, &desc);
     }
     bo_value y = bo_nn_dropout(graph, bo_nn_linear(graph, prefix, x, &desc), dropout, stream);
-    return bo_graph_one(graph, BO_OP_ADD, NULL, 2, (bo_value[]){residual, y});
+    return add_residual(graph, y, residual, desc.keep);
+}
+
+double bo_nn_unit_factor(const bo_graph *graph, bo_unary function)
+{
+    if (rules_of(graph)->kind != BO_PARAMETRIZATION_UNIT) return 1;
+    switch (function) {
+    case BO_UNARY_RELU2:
+        return 1 / sqrt(1.5); /* E x⁴ / 2 */
+    case BO_UNARY_GELU:
+    case BO_UNARY_GELU_TANH:
+        return 1 / 0.6521; /* √(1/3 + 1 / (2π√3)) */
+    case BO_UNARY_SILU:
+        return 1 / 0.5965; /* by quadrature */
+    case BO_UNARY_RELU:
+        return sqrt(2);
+    default:
+        return 1;
+    }
 }
 
 /* ---- the others ------------------------------------------------------------------------------------------------- */

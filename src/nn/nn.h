@@ -26,6 +26,8 @@ typedef struct bo_linear_desc {
     bo_init init; /* law ZERO and a = 1: zeros; the zero value: normal with deviation 1/√in */
     bo_init bias_init;
     bo_value residual; /* added to y; 0: none. Of one linear, not of several */
+    double factor;     /* of x Wᵀ, beside what the parametrisation puts there; 0: 1 */
+    double keep;       /* of the residual; 0: 1 */
 } bo_linear_desc;
 bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_desc *desc);
 /* Several projections of one x at once: prefix + suffixes[i]; all have a bias or none has. */

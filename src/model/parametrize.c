@@ -1,0 +1,78 @@
+/* A model's parametrisation: the same model at the base width says which extents of its weights grow. */
+#include <math.h>
+#include "internal.h"
+
+#define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
+
+/* As many queries share a key as before, or, where that leaves less than one, there are as many keys. */
+static size_t widen_key_heads(const bo_model_desc *d, size_t heads)
+{
+    if (!d->key_heads || d->key_heads > d->heads) return d->key_heads;
+    size_t group = d->heads / d->key_heads;
+    if (heads % group == 0) return heads / group;
+    return heads % d->key_heads == 0 ? d->key_heads : heads;
+}
+
+/* As defaults scale: with the width; of quadratic forms, whose fan in is its square, with the width's root. */
+static size_t widen_hidden(const bo_model_desc *d, double share)
+{
+    double groups = d->degree_heads ? (double)d->degree_heads : 1;
+    if (!d->hidden) return 0;
+    if (d->mlp == BO_MLP_QUADRATIC) share = sqrt(share);
+    return (size_t)(groups * fmax(1, nearbyint((double)d->hidden * share / groups)));
+}
+
+bo_status bo_model_widen(bo_context *context, const bo_model_desc *d, size_t width, bo_model_desc *out)
+{
+    size_t heads;
+    if (!d->width || !width) REFUSE("width must be at least 1, found %zu and %zu", d->width, width);
+    if (__builtin_mul_overflow(d->heads, width, &heads) || heads % d->width)
+        REFUSE(
+            "heads have the same dim at every width: %zu heads at width %zu would be %g at width %zu, expected a whole "
+            "number",
+            d->heads, d->width, (double)d->heads * (double)width / (double)d->width, width);
+    bo_model_desc wide = *d;
+    wide.width = width;
+    wide.heads = heads / d->width;
+    wide.key_heads = widen_key_heads(d, wide.heads);
+    wide.hidden = widen_hidden(d, (double)width / (double)d->width);
+    wide.attention.heads = wide.attention.key_heads = 0;
+    wide.mlp_features.dim = wide.mlp_features.features = 0;
+    *out = wide;
+    return BO_OK;
+}
+
+/* Its weights, declared; the rest of it is gone. */
+static bo_status base_weights(bo_context *context, const bo_model_desc *d, bo_weights **out)
+{
+    bo_model_desc desc;
+    bo_model *model;
+    BO_TRY(bo_model_widen(context, d, d->base_width, &desc));
+    desc.parametrization = BO_PARAMETRIZATION_STANDARD;
+    BO_TRY(bo_model_build(context, &desc, NULL, &model));
+    *out = model->weights;
+    model->weights = NULL;
+    bo_model_destroy(model);
+    return BO_OK;
+}
+
+/* A gradient that comes to the last layer with numbers of size about 1: the mean over some thousand tokens and the head's
+ * 1/width are taken out of it. A power of two, so that nothing is rounded. */
+static double unit_gradients(const bo_model_desc *d)
+{
+    enum { LOG_TOKENS = 12 };
+    return ldexp(1, LOG_TOKENS + (int)nearbyint(log2((double)d->width)));
+}
+
+bo_status bo_model_parametrize(bo_context *context, bo_model *model)
+{
+    const bo_model_desc *d = &model->desc;
+    bo_rules rules = {
+        .kind = d->parametrization, .base_width = d->base_width, .float8 = d->storage == BO_STORAGE_FLOAT8};
+    rules.branches = d->layers * (d->mlp == BO_MLP_NONE ? 1 : 2);
+    if (rules.kind == BO_PARAMETRIZATION_UNIT) rules.gradient_scale = unit_gradients(d);
+    if (rules.kind == BO_PARAMETRIZATION_MUP && d->width != d->base_width)
+        BO_TRY(base_weights(context, d, &rules.base));
+    bo_weights_set_rules(model->weights, &rules);
+    return BO_OK;
+}

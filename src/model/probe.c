@@ -1,0 +1,169 @@
+/* What a model computes on the way: sizes of activations, and of weights as matrices. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "internal.h"
+
+/* ---- activations -------------------------------------------------------------------------------------------------- */
+
+/* The stream begins with the embedding; every layer's mixer and MLP add to it. */
+static size_t stream_length(const bo_model *model)
+{
+    return 1 + 2 * model->desc.layers;
+}
+
+size_t bo_model_activations(const bo_model *model)
+{
+    return stream_length(model) + 1;
+}
+
+static void name_part(const bo_model *model, size_t part, bo_activation *out)
+{
+    if (part == 0)
+        snprintf(out->name, sizeof out->name, "embedding");
+    else if (part == stream_length(model))
+        snprintf(out->name, sizeof out->name, "logits");
+    else
+        snprintf(out->name, sizeof out->name, "layer %zu %s", (part - 1) / 2,
+                 part % 2 ? bo_mixer_name(model->desc.mixer) : "mlp");
+}
+
+/* Mean |x - y|; y NULL: of x. */
+static double mean_size(size_t count, const float *x, const float *y)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += fabs((double)x[i] - (y ? (double)y[i] : 0));
+    return sum / (double)count;
+}
+
+typedef struct probing {
+    const bo_model *model;
+    bo_model_graph graph;
+    bo_value *stream;
+    int32_t *places;     /* 0, 1, … */
+    float *now, *before; /* of the stream; `now` has room for the logits too */
+    size_t tokens;
+} probing;
+
+static void probing_free(probing *p)
+{
+    bo_model_graph_destroy(&p->graph);
+    bo_free(p->stream);
+    bo_free(p->places);
+    bo_free(p->now);
+    bo_free(p->before);
+}
+
+static bo_status probing_make(bo_context *context, probing *p)
+{
+    static const char what[] = "a model's activations";
+    const bo_model_desc *d = &p->model->desc;
+    size_t room = p->tokens * (d->vocab > d->width ? d->vocab : d->width);
+    p->stream = bo_alloc(context, stream_length(p->model), sizeof *p->stream, what);
+    p->places = bo_alloc(context, p->tokens, sizeof *p->places, what);
+    p->now = bo_alloc(context, room, sizeof *p->now, what);
+    p->before = bo_alloc(context, room, sizeof *p->before, what);
+    if (!p->stream || !p->places || !p->now || !p->before) return BO_MEMORY;
+    for (size_t i = 0; i < p->tokens; i++) p->places[i] = (int32_t)i;
+    bo_model_graph_desc desc = {.rows = p->tokens, .logits = true, .chosen = p->tokens, .stream = p->stream};
+    BO_TRY(bo_model_graph_create(context, p->model, &desc, &p->graph));
+    return bo_graph_allocate(context, p->graph.graph);
+}
+
+static bo_status probing_run(bo_context *context, const probing *p, const int32_t *tokens)
+{
+    const bo_model_graph *g = &p->graph;
+    BO_TRY(bo_graph_write(context, g->graph, g->tokens, tokens));
+    if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, p->places));
+    if (g->chosen) BO_TRY(bo_graph_write(context, g->graph, g->chosen, p->places));
+    return bo_graph_run(context, g->graph, NULL);
+}
+
+static bo_status probing_read(bo_context *context, probing *p, bo_activation *out)
+{
+    size_t length = stream_length(p->model), width = p->model->desc.width, vocab = p->model->desc.vocab;
+    for (size_t part = 0; part < length; part++) {
+        float *before = p->now;
+        p->now = p->before;
+        p->before = before;
+        BO_TRY(bo_graph_read(context, p->graph.graph, p->stream[part], p->now));
+        name_part(p->model, part, &out[part]);
+        out[part].size = mean_size(p->tokens * width, p->now, part ? p->before : NULL);
+    }
+    BO_TRY(bo_graph_read(context, p->graph.graph, p->graph.logits, p->now));
+    name_part(p->model, length, &out[length]);
+    out[length].size = mean_size(p->tokens * vocab, p->now, NULL);
+    return BO_OK;
+}
+
+bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
+                         bo_activation *out)
+{
+    if (!tokens || !out) return bo_fail(context, BO_INVALID, "probe: the tokens or the place for sizes are NULL");
+    if (count < 1 || count > model->desc.context)
+        return bo_fail(context, BO_INVALID, "probe: %zu tokens, expected 1 to %zu", count, model->desc.context);
+    probing p = {.model = model, .tokens = count};
+    bo_status status = probing_make(context, &p);
+    if (status == BO_OK) status = probing_run(context, &p, tokens);
+    if (status == BO_OK) status = probing_read(context, &p, out);
+    probing_free(&p);
+    return status;
+}
+
+/* ---- norms of weights --------------------------------------------------------------------------------------------- */
+
+/* y = W x, or Wᵀ x. */
+static void multiply(size_t rows, size_t columns, const float *w, bool transposed, const double *x, double *y)
+{
+    memset(y, 0, (transposed ? columns : rows) * sizeof *y);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c++) {
+            double product = (double)w[r * columns + c] * x[transposed ? r : c];
+            y[transposed ? c : r] += product;
+        }
+}
+
+static double normalise(size_t count, double *x)
+{
+    double square = 0;
+    for (size_t i = 0; i < count; i++) square += x[i] * x[i];
+    double norm = sqrt(square);
+    for (size_t i = 0; norm > 0 && i < count; i++) x[i] /= norm;
+    return norm;
+}
+
+/* Power iteration on WᵀW; each step comes closer from below, and a tenth of a percent is enough to compare sizes. */
+static double largest_singular_value(size_t rows, size_t columns, const float *w, double *x, double *y)
+{
+    enum { MOST_STEPS = 60 };
+    double norm = 0;
+    for (size_t i = 0; i < columns; i++) x[i] = 1 + 0.5 * sin(1 + 7.3 * (double)i); /* at right angles to nothing */
+    normalise(columns, x);
+    for (size_t step = 0; step < MOST_STEPS; step++) {
+        double last = norm;
+        multiply(rows, columns, w, false, x, y);
+        norm = normalise(rows, y);
+        if (norm == 0 || fabs(norm - last) < 1e-4 * norm) break;
+        multiply(rows, columns, w, true, y, x);
+        normalise(columns, x);
+    }
+    return norm;
+}
+
+bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name, const float *minus,
+                                 double *out)
+{
+    const bo_weight *weight = name ? bo_weights_find(model->weights, name) : NULL;
+    if (!weight) return bo_fail(context, BO_INVALID, "model: it has no weight '%s'", name ? name : "NULL");
+    size_t count = weight->rows * weight->columns;
+    float *w = bo_alloc_raw(context, count, sizeof *w, "a weight");
+    double *x = bo_alloc_raw(context, weight->columns + weight->rows, sizeof *x, "a weight's norm");
+    bo_status status = w && x ? bo_model_get_weight(context, model, name, w) : BO_MEMORY;
+    if (status == BO_OK) {
+        for (size_t i = 0; minus && i < count; i++) w[i] -= minus[i];
+        *out = weight->scale * largest_singular_value(weight->rows, weight->columns, w, x, x + weight->columns);
+    }
+    bo_free(w);
+    bo_free(x);
+    return status;
+}

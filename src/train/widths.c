@@ -1,0 +1,290 @@
+/* The coordinate check and the spectral condition: the same steps at several widths. */
+#include <bochner/widths.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "../base/rng.h"
+#include "../model/model.h"
+#include "../optim/optim.h"
+
+/* Invariant: values of one trend lie together, one a width: activation[step][part], loss[step], norm and change[matrix]. */
+struct bo_widths {
+    size_t widths, steps, parts, matrices;
+    double *width;
+    double *activation, *loss, *norm, *change;
+    bo_activation *names; /* of the parts */
+    char **matrix;        /* names */
+};
+
+void bo_widths_destroy(bo_widths *w)
+{
+    if (!w) return;
+    for (size_t i = 0; w->matrix && i < w->matrices; i++) bo_free(w->matrix[i]);
+    bo_free(w->matrix);
+    bo_free(w->names);
+    bo_free(w->width);
+    bo_free(w->activation);
+    bo_free(w->loss);
+    bo_free(w->norm);
+    bo_free(w->change);
+    bo_free(w);
+}
+
+/* ---- one width ----------------------------------------------------------------------------------------------------- */
+
+/* A model on its way. */
+typedef struct walk {
+    const bo_widths_desc *desc;
+    size_t which; /* of the widths */
+    bo_widths *out;
+    bo_model *model;
+    bo_model_graph graph;
+    bo_optimizer *optimizer;
+    float *before; /* the weights, as they lie in memory */
+} walk;
+
+static void walk_free(walk *k)
+{
+    bo_optimizer_destroy(k->optimizer);
+    bo_model_graph_destroy(&k->graph);
+    bo_model_destroy(k->model);
+    bo_free(k->before);
+}
+
+static bo_status walk_make(bo_context *context, walk *k)
+{
+    const bo_widths_desc *d = k->desc;
+    bo_model_desc desc;
+    BO_TRY(bo_model_widen(context, &d->model, d->widths[k->which], &desc));
+    BO_TRY(bo_model_create(context, &desc, NULL, &k->model));
+    bo_model_graph_desc graph = {
+        .rows = d->batch * d->model.context, .tokens = d->model.context, .loss = true, .gradients = true};
+    BO_TRY(bo_model_graph_create(context, k->model, &graph, &k->graph));
+    BO_TRY(bo_weights_allocate(context, k->model->weights, true));
+    BO_TRY(bo_graph_allocate(context, k->graph.graph));
+    BO_TRY(bo_optimizer_create(context, &d->optimizer, k->model->weights, &k->optimizer));
+    size_t floats = bo_weights_floats(k->model->weights);
+    k->before = bo_alloc_raw(context, floats, sizeof *k->before, "weights before training");
+    if (!k->before) return BO_MEMORY;
+    const bo_backend *backend = bo_weights_backend(k->model->weights);
+    return backend->read(context, k->before, bo_weights_data(k->model->weights), floats * sizeof(float));
+}
+
+/* tokens: inputs, targets and positions of the batch, `rows` of each. */
+static bo_status walk_load(bo_context *context, const walk *k, const int32_t *tokens)
+{
+    const bo_model_graph *g = &k->graph;
+    size_t rows = k->desc->batch * k->desc->model.context;
+    BO_TRY(bo_graph_write(context, g->graph, g->tokens, tokens));
+    BO_TRY(bo_graph_write(context, g->graph, g->targets, tokens + rows));
+    return g->positions ? bo_graph_write(context, g->graph, g->positions, tokens + 2 * rows) : BO_OK;
+}
+
+static bo_status take_sizes(bo_context *context, const walk *k, size_t step, const int32_t *tokens, bo_activation *room)
+{
+    bo_widths *w = k->out;
+    BO_TRY(bo_model_probe(context, k->model, tokens, k->desc->model.context, room));
+    for (size_t part = 0; part < w->parts; part++)
+        w->activation[(step * w->parts + part) * w->widths + k->which] = room[part].size;
+    return BO_OK;
+}
+
+/* The last run is for the loss alone. */
+static bo_status walk_step(bo_context *context, const walk *k, size_t step)
+{
+    bo_weights *weights = k->model->weights;
+    float loss;
+    double norm;
+    BO_TRY(bo_weights_backend(weights)->zero(context, bo_weights_gradients(weights),
+                                             bo_weights_floats(weights) * sizeof(float)));
+    BO_TRY(bo_graph_run(context, k->graph.graph, &(bo_pass){.training = true, .seed = step}));
+    BO_TRY(bo_graph_read(context, k->graph.graph, k->graph.loss, &loss));
+    k->out->loss[step * k->out->widths + k->which] = (double)loss;
+    return step < k->desc->steps ? bo_optimizer_step(context, k->optimizer, 1, &norm) : BO_OK;
+}
+
+static bool is_matrix(const bo_weight *weight)
+{
+    return weight->rank == 2 && (weight->role == BO_WEIGHT_MATRIX || weight->role == BO_WEIGHT_HEAD);
+}
+
+static bo_status take_norms(bo_context *context, const walk *k, bool after)
+{
+    bo_widths *w = k->out;
+    size_t matrix = 0;
+    for (size_t i = 0; i < bo_weights_count(k->model->weights); i++) {
+        const bo_weight *weight = bo_weights_at(k->model->weights, i);
+        if (!is_matrix(weight)) continue;
+        double *to = &(after ? w->change : w->norm)[matrix++ * w->widths + k->which];
+        BO_TRY(bo_model_spectral_norm(context, k->model, weight->name, after ? k->before + weight->offset : NULL, to));
+        *to /= sqrt((double)weight->rows / (double)weight->columns);
+    }
+    return BO_OK;
+}
+
+static bo_status walk_through(bo_context *context, walk *k, const int32_t *tokens)
+{
+    bo_status status = BO_OK;
+    BO_TRY(walk_load(context, k, tokens));
+    bo_activation *room = bo_alloc(context, k->out->parts, sizeof *room, "a model's activations");
+    if (!room) return BO_MEMORY;
+    for (size_t step = 0; status == BO_OK && step <= k->desc->steps; step++) {
+        status = take_sizes(context, k, step, tokens, room);
+        if (status == BO_OK) status = walk_step(context, k, step);
+    }
+    if (status == BO_OK) memcpy(k->out->names, room, k->out->parts * sizeof *room);
+    bo_free(room);
+    return status;
+}
+
+/* ---- all widths ---------------------------------------------------------------------------------------------------- */
+
+/* The parts and matrices are those of the first model; the others have the same. */
+static bo_status make_room(bo_context *context, const walk *k)
+{
+    static const char what[] = "a check of widths";
+    bo_widths *w = k->out;
+    const bo_widths_desc *d = k->desc;
+    w->parts = bo_model_activations(k->model);
+    for (size_t i = 0; i < bo_weights_count(k->model->weights); i++)
+        w->matrices += is_matrix(bo_weights_at(k->model->weights, i));
+    w->names = bo_alloc(context, w->parts, sizeof *w->names, what);
+    w->matrix = bo_alloc(context, w->matrices, sizeof *w->matrix, what);
+    w->width = bo_alloc(context, d->width_count, sizeof *w->width, what);
+    w->activation = bo_alloc(context, (d->steps + 1) * w->parts * d->width_count, sizeof *w->activation, what);
+    w->loss = bo_alloc(context, (d->steps + 1) * d->width_count, sizeof *w->loss, what);
+    w->norm = bo_alloc(context, w->matrices * d->width_count, sizeof *w->norm, what);
+    w->change = bo_alloc(context, w->matrices * d->width_count, sizeof *w->change, what);
+    if (!w->names || !w->matrix || !w->width || !w->activation || !w->loss || !w->norm || !w->change) return BO_MEMORY;
+    for (size_t i = 0, matrix = 0; i < bo_weights_count(k->model->weights); i++) {
+        const bo_weight *weight = bo_weights_at(k->model->weights, i);
+        if (is_matrix(weight) && !(w->matrix[matrix++] = bo_strdup(context, weight->name))) return BO_MEMORY;
+    }
+    for (size_t i = 0; i < d->width_count; i++) w->width[i] = (double)d->widths[i];
+    return BO_OK;
+}
+
+static bo_status walk_width(bo_context *context, const bo_widths_desc *desc, size_t which, const int32_t *tokens,
+                            bo_widths *out)
+{
+    walk k = {.desc = desc, .which = which, .out = out};
+    bo_status status = walk_make(context, &k);
+    if (status == BO_OK && which == 0) status = make_room(context, &k);
+    if (status == BO_OK) status = take_norms(context, &k, false);
+    if (status == BO_OK) status = walk_through(context, &k, tokens);
+    if (status == BO_OK) status = take_norms(context, &k, true);
+    walk_free(&k);
+    return status;
+}
+
+/* Inputs, targets and positions. Drawn ones: after t comes 5t + 1 or 5t + 8, as a coin says. */
+static bo_status make_tokens(bo_context *context, const bo_widths_desc *d, int32_t **out)
+{
+    size_t length = d->model.context, rows = d->batch * length;
+    int32_t *all = bo_alloc(context, 3 * rows, sizeof *all, "tokens");
+    if (!all) return BO_MEMORY;
+    bo_rng rng = bo_rng_make(d->seed, bo_rng_stream("train.widths", 0));
+    for (size_t s = 0; s < d->batch; s++) {
+        uint64_t token = bo_rng_below(&rng, d->model.vocab);
+        for (size_t i = 0; i < length; i++) {
+            size_t at = s * length + i, given = s * (length + 1) + i;
+            all[at] = d->tokens ? d->tokens[given] : (int32_t)token;
+            token = (5 * token + (bo_rng_below(&rng, 2) ? 1 : 8)) % d->model.vocab;
+            all[rows + at] = d->tokens ? d->tokens[given + 1] : (int32_t)token;
+            all[2 * rows + at] = (int32_t)i;
+        }
+    }
+    *out = all;
+    return BO_OK;
+}
+
+static bo_status resolve(bo_context *context, const bo_widths_desc *desc, bo_widths_desc *out)
+{
+    *out = *desc;
+    if (!desc->widths || desc->width_count < 2)
+        return bo_fail(context, BO_INVALID, "widths: a slope takes two widths or more, found %zu", desc->width_count);
+    if (!out->model.vocab) out->model.vocab = 256;
+    if (!out->steps) out->steps = 5;
+    if (!out->batch) out->batch = 4;
+    if (out->model.context < 1) return bo_fail(context, BO_INVALID, "widths: the model's context is 0");
+    return BO_OK;
+}
+
+bo_status bo_widths_check(bo_context *context, const bo_widths_desc *desc, bo_widths **out)
+{
+    bo_widths_desc d;
+    int32_t *tokens = NULL;
+    *out = NULL;
+    BO_TRY(resolve(context, desc, &d));
+    bo_widths *w = bo_alloc(context, 1, sizeof *w, "a check of widths");
+    if (!w) return BO_MEMORY;
+    w->widths = d.width_count;
+    w->steps = d.steps;
+    bo_status status = make_tokens(context, &d, &tokens);
+    for (size_t i = 0; status == BO_OK && i < d.width_count; i++) status = walk_width(context, &d, i, tokens, w);
+    bo_free(tokens);
+    if (status != BO_OK) {
+        bo_widths_destroy(w);
+        return status;
+    }
+    *out = w;
+    return BO_OK;
+}
+
+/* ---- trends -------------------------------------------------------------------------------------------------------- */
+
+/* Least squares of log value against log width. */
+static double slope_of(size_t count, const double *width, const double *value)
+{
+    double x = 0, y = 0, xx = 0, xy = 0, n = (double)count;
+    for (size_t i = 0; i < count; i++) {
+        if (!(value[i] > 0 && isfinite(value[i]))) return NAN;
+        double a = log(width[i]), b = log(value[i]);
+        x += a, y += b, xx += a * a, xy += a * b;
+    }
+    return (n * xy - x * y) / (n * xx - x * x);
+}
+
+static bo_trend trend_of(const bo_widths *w, const char *name, const double *values)
+{
+    return (bo_trend){name, values, slope_of(w->widths, w->width, values)};
+}
+
+size_t bo_widths_steps(const bo_widths *w)
+{
+    return w->steps;
+}
+
+size_t bo_widths_parts(const bo_widths *w)
+{
+    return w->parts;
+}
+
+size_t bo_widths_matrices(const bo_widths *w)
+{
+    return w->matrices;
+}
+
+bo_trend bo_widths_activation(const bo_widths *w, size_t step, size_t part)
+{
+    if (step > w->steps || part >= w->parts) return (bo_trend){.slope = NAN};
+    return trend_of(w, w->names[part].name, w->activation + (step * w->parts + part) * w->widths);
+}
+
+bo_trend bo_widths_loss(const bo_widths *w, size_t step)
+{
+    if (step > w->steps) return (bo_trend){.slope = NAN};
+    return trend_of(w, "loss", w->loss + step * w->widths);
+}
+
+bo_trend bo_widths_norm(const bo_widths *w, size_t matrix)
+{
+    if (matrix >= w->matrices) return (bo_trend){.slope = NAN};
+    return trend_of(w, w->matrix[matrix], w->norm + matrix * w->widths);
+}
+
+bo_trend bo_widths_change(const bo_widths *w, size_t matrix)
+{
+    if (matrix >= w->matrices) return (bo_trend){.slope = NAN};
+    return trend_of(w, w->matrix[matrix], w->change + matrix * w->widths);
+}
