@@ -29,7 +29,8 @@ typedef struct bo_model_desc {
     size_t layers, width, heads;
     size_t key_heads; /* 0: heads */
     size_t head_dim;  /* 0: width / heads */
-    size_t hidden;    /* of the MLP; 0: 4 width, SwiGLU 8/3 width rounded up to 32 */
+    size_t hidden;    /* of the MLP; 0: 4 width; SwiGLU and DEGREE_2 8/3, DEGREE_3 and _E 2, DEGREE_4 8/5 width, QUADRATIC
+                       * √(8 width): as many weights */
     size_t context;   /* tokens of a training window; the range of learned positions */
     size_t vocab;     /* 0: the tokenizer's */
     /* As its preset says (bo_attention_preset), then anything of attention.h. heads, key_heads, dim, value_dim and causal
@@ -42,8 +43,9 @@ typedef struct bo_model_desc {
     size_t kernel;     /* tokens that a convolution sees; 0: 4 where it stands beside an SSM, alone 64 */
     bo_mlp mlp;
     /* RANDOM_FEATURES: any kernel, function and draw; dim and features are filled in (features: `hidden`), kernel 0 is
-     * RBF; seed 0: from `seed`. */
+     * RBF; gamma 0: so that normalised x are at distance one; seed 0: from `seed`. */
     bo_features_desc mlp_features;
+    size_t degree_heads; /* of DEGREE_d: groups of columns, each normalised; 0: 1 */
     bo_norm norm;
     bo_positions positions;
     double rope_base;      /* 0: 10000 */
@@ -70,12 +72,12 @@ typedef struct bo_model bo_model;
 BO_API bool bo_model_preset(const char *name, bo_model_desc *desc);
 BO_API const char *bo_model_preset_name(size_t index); /* NULL after the last */
 
-/* Random weights. The tokenizer is remembered (not copied: it must outlive the model unless bo_model_load made it). */
-BO_API bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
 /* The same description at another width: heads of the same dim, as many more or fewer of them, and hidden (0 stays 0) in
  * proportion. BO_INVALID where heads would not be whole. */
 BO_API bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, size_t width, bo_model_desc *out);
 
+/* Random weights. The tokenizer is remembered (not copied: it must outlive the model unless bo_model_load made it). */
+BO_API bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
                                  bo_model **out);
 BO_API void bo_model_destroy(bo_model *model); /* NULL is fine */
 /* A folder; "best" and "last" checkpoints of a training folder are found by themselves (last, unless it names one). What
@@ -95,6 +97,7 @@ BO_API const bo_tokenizer *bo_model_tokenizer(const bo_model *model);
 BO_API bo_status bo_model_store(bo_context *context, bo_model *model, bo_storage storage);
 BO_API bo_storage bo_model_storage(const bo_model *model); /* of its matrices */
 BO_API uint64_t bo_model_parameters(const bo_model *model); /* numbers in all weights, tied ones once */
+BO_API uint64_t bo_model_frozen(const bo_model *model);     /* … and in frequencies of MLPs, which stay as drawn */
 BO_API size_t bo_model_bytes(const bo_model *model);
 BO_API const bo_attention *bo_model_attention(const bo_model *model, size_t layer); /* NULL: the mixer is another */
 /* Weights by name, "model.layers.0.self_attn.q_proj.weight": for inspection and tests. */
@@ -107,9 +110,6 @@ BO_API bo_weight_info bo_model_weight(const bo_model *model, size_t index);
 BO_API bo_status bo_model_get_weight(bo_context *context, const bo_model *model, const char *name, float *out);
 BO_API bo_status bo_model_set_weight(bo_context *context, bo_model *model, const char *name, const float *values);
 
-/* ---- sessions: reading and decoding with a state ------------------------------------------------------------------- */
-
-typedef struct bo_session bo_session;
 /* ---- looking inside ------------------------------------------------------------------------------------------------ */
 
 typedef struct bo_activation {
@@ -125,6 +125,9 @@ BO_API bo_status bo_model_probe(bo_context *context, const bo_model *model, cons
 BO_API bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name, const float *minus,
                                         double *out);
 
+/* ---- sessions: reading and decoding with a state ------------------------------------------------------------------- */
+
+typedef struct bo_session bo_session;
 
 typedef struct bo_session_desc {
     size_t chunk;    /* most tokens taken at a time; 0: 256 */

@@ -28,7 +28,7 @@ bo_status bo_shape_scale(bo_context *context, bo_op_call *call);
 bo_status bo_shape_product(bo_context *context, bo_op_call *call);
 bo_status bo_shape_features(bo_context *context, bo_op_call *call);
 bo_status bo_shape_quadratic(bo_context *context, bo_op_call *call);
-
+bo_status bo_shape_round(bo_context *context, bo_op_call *call);
 bo_status bo_shape_convolution(bo_context *context, bo_op_call *call);
 bo_status bo_shape_pool(bo_context *context, bo_op_call *call);
 bo_status bo_shape_batch_norm(bo_context *context, bo_op_call *call);
@@ -39,7 +39,6 @@ size_t bo_windows_count(const bo_windows *windows, size_t axis);
 /* The memory of a causal convolution of so many channels: the last rows of each sequence. */
 size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, size_t channels);
 
-bo_status bo_shape_round(bo_context *context, bo_op_call *call);
 /* Gates of a cell: its input has so many times h columns; 0: no such. Bytes of its memory. */
 size_t bo_recurrent_gates(bo_recurrence cell);
 size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size);
@@ -51,8 +50,8 @@ size_t bo_mix_state_bytes(size_t columns, size_t most);
 /* bo_op.passes of those that have one. */
 unsigned bo_passes_linear(const bo_op_call *call);
 unsigned bo_passes_add(const bo_op_call *call);
-unsigned bo_passes_reshape(const bo_op_call *call);
 unsigned bo_passes_round(const bo_op_call *call);
+unsigned bo_passes_reshape(const bo_op_call *call);
 
 /* Bytes of a sequence's memory. */
 size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels);

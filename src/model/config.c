@@ -44,7 +44,9 @@ static bool find(const char *text, const char *const *names, int count, unsigned
 }
 
 /* Hugging Face's names of the function in an MLP; with silu it is gated. */
-static const char *const acts[BO_MLP_COUNT] = {"relu2", "gelu", "silu", "none", "gelu_new"};
+static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "silu",     "none",     "gelu_new",
+                                               "random-features", "degree-2", "degree-3", "degree-4", "degree-e",
+                                               "quadratic"};
 
 static const char *act_text(unsigned value)
 {
@@ -110,13 +112,13 @@ static const bo_config_field model_fields[] = {
     PLAIN("seed", BO_CONFIG_SEED, seed),
 };
 
-/* Of another mixer than attention, those that matter to it. */
-static const bo_config_field mixer_fields[] = {ENUM("mixer", mixer, mixer)};
 /* Where they are not as usual. */
 static const bo_config_field parametrization_fields[] = {ENUM("parametrization", parametrization, parametrization),
                                                          PLAIN("base_width", BO_CONFIG_SIZE, base_width)};
 static const bo_config_field storage_fields[] = {ENUM("storage", storage, storage)};
 
+/* Of another mixer than attention, those that matter to it. */
+static const bo_config_field mixer_fields[] = {ENUM("mixer", mixer, mixer)};
 static const bo_config_field ssm_fields[] = {ENUM("ssm", ssm, ssm), PLAIN("state_size", BO_CONFIG_SIZE, state_size),
                                              PLAIN("state_rank", BO_CONFIG_SIZE, state_rank)};
 static const bo_config_field kernel_fields[] = {PLAIN("conv_kernel", BO_CONFIG_SIZE, kernel)};
@@ -159,6 +161,15 @@ static const bo_config_field feature_fields[] = {
     PLAIN("seed", BO_CONFIG_SEED, attention.features.seed),
 };
 
+static const bo_config_field degree_fields[] = {PLAIN("degree_heads", BO_CONFIG_SIZE, degree_heads)};
+
+static const bo_config_field mlp_fields[] = {
+    ENUM("kernel", mlp_features.kernel, kernel),         ENUM("function", mlp_features.function, function),
+    ENUM("draw", mlp_features.draw, draw),               PLAIN("gamma", BO_CONFIG_REAL, mlp_features.gamma),
+    PLAIN("alpha", BO_CONFIG_REAL, mlp_features.alpha),  PLAIN("degree", BO_CONFIG_INT, mlp_features.degree),
+    PLAIN("seed", BO_CONFIG_SEED, mlp_features.seed),
+};
+
 /* ---- out ---------------------------------------------------------------------------------------------------------- */
 
 static void write_more(bo_json_text *text, const bo_config_field *fields, size_t count, const bo_model_desc *desc)
@@ -175,17 +186,6 @@ static void write_mixer(bo_json_text *text, const bo_model_desc *desc)
     if (desc->kernel) write_more(text, kernel_fields, COUNT(kernel_fields), desc);
 }
 
-static void write_attention(bo_json_text *text, const bo_model *model)
-{
-    if (!model->attentions[0]) return;
-    bo_json_raw(text, ",\n  \"attention\": {");
-    bo_config_fields_write(text, attention_fields, COUNT(attention_fields), &model->desc, "    ");
-    if (bo_attention_features(model->attentions[0], 0)) {
-        bo_json_raw(text, ",\n    \"features\": {");
-        bo_config_fields_write(text, feature_fields, COUNT(feature_fields), &model->desc, "      ");
-        bo_json_raw(text, "\n    }");
-    }
-    bo_json_raw(text, "\n  }");
 static void write_numbers(bo_json_text *text, const bo_model_desc *desc)
 {
     if (desc->parametrization != BO_PARAMETRIZATION_STANDARD)
@@ -202,6 +202,17 @@ static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
     bo_json_raw(text, "\n  }");
 }
 
+static void write_attention(bo_json_text *text, const bo_model *model)
+{
+    if (!model->attentions[0]) return;
+    bo_json_raw(text, ",\n  \"attention\": {");
+    bo_config_fields_write(text, attention_fields, COUNT(attention_fields), &model->desc, "    ");
+    if (bo_attention_features(model->attentions[0], 0)) {
+        bo_json_raw(text, ",\n    \"features\": {");
+        bo_config_fields_write(text, feature_fields, COUNT(feature_fields), &model->desc, "      ");
+        bo_json_raw(text, "\n    }");
+    }
+    bo_json_raw(text, "\n  }");
 }
 
 bo_status bo_config_write(bo_context *context, const bo_model *model, char **json)
@@ -224,6 +235,8 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     bo_json_raw(&text, ",");
     bo_config_fields_write(&text, model_fields, COUNT(model_fields), &model->desc, "  ");
     write_mixer(&text, &model->desc);
+    write_mlp(&text, &model->desc);
+    write_numbers(&text, &model->desc);
     write_attention(&text, model);
     bo_json_raw(&text, "\n}\n");
     *json = text.bytes;
@@ -235,23 +248,10 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
 static bo_status read_mixer(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
 {
     BO_TRY(bo_config_fields_read(context, where, mixer_fields, COUNT(mixer_fields), false, NULL, json, out));
-    write_mlp(&text, &model->desc);
-    write_numbers(&text, &model->desc);
     BO_TRY(bo_config_fields_read(context, where, ssm_fields, COUNT(ssm_fields), false, NULL, json, out));
     return bo_config_fields_read(context, where, kernel_fields, COUNT(kernel_fields), false, NULL, json, out);
 }
 
-static bo_status read_attention(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
-{
-    char place[300];
-    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, "attention");
-    const cJSON *features = cJSON_GetObjectItemCaseSensitive(attention, "features");
-    if (!bo_nn_mixer_attends(out->mixer)) return BO_OK;
-    snprintf(place, sizeof place, "%.250s: \"attention\"", where);
-    BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
-                                 out));
-    snprintf(place, sizeof place, "%.250s: \"attention\": \"features\"", where);
-    if (!features) return BO_OK;
 static bo_status read_numbers(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
 {
     BO_TRY(bo_config_fields_read(context, where, parametrization_fields, COUNT(parametrization_fields), false, NULL, json,
@@ -269,6 +269,17 @@ static bo_status read_mlp(bo_context *context, const char *where, const cJSON *j
     return bo_config_fields_read(context, place, mlp_fields, COUNT(mlp_fields), true, NULL, features, out);
 }
 
+static bo_status read_attention(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    char place[300];
+    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, "attention");
+    const cJSON *features = cJSON_GetObjectItemCaseSensitive(attention, "features");
+    if (!bo_nn_mixer_attends(out->mixer)) return BO_OK;
+    snprintf(place, sizeof place, "%.250s: \"attention\"", where);
+    BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
+                                 out));
+    snprintf(place, sizeof place, "%.250s: \"attention\": \"features\"", where);
+    if (!features) return BO_OK;
     return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, out);
 }
 
@@ -284,6 +295,8 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
                        where, format, bo_version(), FORMAT);
     BO_TRY(bo_config_fields_read(context, where, model_fields, COUNT(model_fields), false, NULL, json, &out->desc));
     BO_TRY(read_mixer(context, where, json, &out->desc));
+    BO_TRY(read_numbers(context, where, json, &out->desc));
+    BO_TRY(read_mlp(context, where, json, &out->desc));
     BO_TRY(read_attention(context, where, json, &out->desc));
     out->no_tokenizer = cJSON_IsNull(tokenizer);
     out->knows_tokenizer = fingerprint != NULL;
@@ -295,8 +308,6 @@ static bo_status read_any(bo_context *context, const char *where, const cJSON *j
 {
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "model_type"));
     if (!type) return bo_fail(context, BO_FORMAT, "%s: is no model's: \"model_type\" is missing", where);
-    BO_TRY(read_numbers(context, where, json, &out->desc));
-    BO_TRY(read_mlp(context, where, json, &out->desc));
     if (strcmp(type, "bochner") == 0) return read_own(context, where, json, out);
     if (strcmp(type, "llama") == 0) {
         out->family = BO_FAMILY_LLAMA;

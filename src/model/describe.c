@@ -81,10 +81,7 @@ static bo_status resolve_sizes(bo_context *context, const bo_tokenizer *tokenize
     if (tokenizer && d->vocab < bo_tokenizer_vocab(tokenizer))
         REFUSE("vocab must hold the tokenizer's %zu ids, found %zu", bo_tokenizer_vocab(tokenizer), d->vocab);
     BO_TRY(resolve_heads(context, d));
-    if (d->mlp == BO_MLP_NONE) d->hidden = 0;
-    if (d->mlp == BO_MLP_NONE) return BO_OK;
-    if (!d->hidden) d->hidden = d->mlp == BO_MLP_SWIGLU ? (8 * d->width / 3 + 31) / 32 * 32 : 4 * d->width;
-    return check_size(context, "hidden", d->hidden, 64 * (size_t)MOST_WIDTH);
+    return bo_mlp_resolve(context, 64 * (size_t)MOST_WIDTH, d);
 }
 
 /* ---- numbers and choices ------------------------------------------------------------------------------------------ */
@@ -110,6 +107,9 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
         d->gate_first = 1;
         d->gate_last = 5;
     }
+    return BO_OK;
+}
+
 /* A table that is both an embedding and the output's can follow one of unit scale's two rules only: there it is two. */
 static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
 {
@@ -134,9 +134,6 @@ static void resolve_degree(bo_model_desc *d)
     if (d->output_norm == BO_CHOICE_AUTO) d->output_norm = BO_CHOICE_YES;
 }
 
-    return BO_OK;
-}
-
 /* What belongs to another mixer stays 0; positions that turn queries and keys have none to turn. */
 static bo_status resolve_mixer(bo_context *context, bo_model_desc *d)
 {
@@ -150,7 +147,8 @@ static bo_status resolve_mixer(bo_context *context, bo_model_desc *d)
     if (d->state_rank > d->state_size)
         REFUSE("state_rank must be at most state_size = %zu, found %zu", d->state_size, d->state_rank);
     if (convolves) BO_TRY(check_size(context, "kernel", d->kernel, MOST_WIDTH));
-    if (bo_nn_mixer_attends(d->mixer)) return BO_OK;
+    if (d->mixer == BO_MIXER_ATTENTION) return BO_OK;
+    if (bo_nn_mixer_attends(d->mixer)) return resolve_degree(d), BO_OK;
     if (turns(d->positions)) d->positions = BO_POSITIONS_NONE;
     d->attention = (bo_attention_desc){0};
     d->query_norm = d->output_norm = BO_CHOICE_NO;
@@ -173,15 +171,19 @@ static bo_status check_choices(bo_context *context, const bo_model_desc *d)
 
 /* ---- attention ---------------------------------------------------------------------------------------------------- */
 
-/* The map's length is free. */
-static bool wants_features(const bo_attention_desc *a)
+bool bo_map_has_free_length(const bo_features_desc *map)
 {
-    bo_kernel kernel = a->features.kernel;
-    bo_function function = a->features.function;
-    if (bo_is_explicit(a) || bo_is_memory(a) || bo_has_learned_map(a)) return false;
+    bo_kernel kernel = map->kernel;
+    bo_function function = map->function;
     if (function == BO_FUNCTION_TENSORSKETCH || function == BO_FUNCTION_SELFTENSOR) return true;
     return kernel != BO_KERNEL_POLYNOMIAL && kernel != BO_KERNEL_TAYLOR && kernel != BO_KERNEL_ELU &&
            kernel != BO_KERNEL_LINEAR && !bo_kernel_is_learned(kernel);
+}
+
+static bool wants_features(const bo_attention_desc *a)
+{
+    if (bo_is_explicit(a) || bo_is_memory(a) || bo_has_learned_map(a)) return false;
+    return bo_map_has_free_length(&a->features);
 }
 
 static bo_status fill_size(bo_context *context, const char *name, size_t wanted, size_t *size)
@@ -225,8 +227,8 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
     BO_TRY(resolve_mixer(context, &d));
     BO_TRY(resolve_sizes(context, tokenizer, &d));
     BO_TRY(resolve_numbers(context, &d));
+    BO_TRY(resolve_parametrization(context, &d));
     if (bo_nn_mixer_attends(d.mixer)) BO_TRY(resolve_attention(context, &d));
     *out = d;
-    BO_TRY(resolve_parametrization(context, &d));
     return BO_OK;
 }

@@ -83,7 +83,14 @@ static bo_value mixer(const recording *r, size_t layer, const char *prefix, bo_v
 static bo_value mlp(const recording *r, size_t layer, const char *prefix, bo_value x)
 {
     const bo_model_desc *d = &r->model->desc;
-    bo_mlp_layer desc = {.kind = d->mlp, .hidden = d->hidden, .bias = d->bias, .dropout = d->dropout, .layer = layer};
+    bo_mlp_layer desc = {.kind = d->mlp,
+                         .hidden = d->hidden,
+                         .features = r->model->mlp_maps ? r->model->mlp_maps[layer] : NULL,
+                         .heads = d->degree_heads,
+                         .bias = d->bias,
+                         .dropout = d->dropout,
+                         .epsilon = d->norm_epsilon,
+                         .layer = layer};
     if (d->mlp == BO_MLP_NONE) return x;
     bo_graph_scope(r->graph, "layer %zu mlp", layer);
     bo_value normed = norm(r, bo_nn_join(prefix, ".post_attention_layernorm").text, x);
@@ -103,17 +110,10 @@ static bo_value head(const recording *r)
     own.name = "lm_head.weight";
     own.role = BO_WEIGHT_HEAD;
     own.init = (bo_init){.law = BO_INIT_NORMAL, .b = 1 / sqrt((double)d->width)};
+    if (d->parametrization == BO_PARAMETRIZATION_UNIT) own.init.b = 1, own.scale = 1 / (double)d->width;
     return bo_graph_weight(r->graph, d->untied ? &own : &tied);
 }
 
-static void finish(const recording *r, bo_value x)
-{
-    bo_model_graph *out = r->out;
-    bo_graph_scope(r->graph, "output");
-    if (d->parametrization == BO_PARAMETRIZATION_UNIT) own.init.b = 1, own.scale = 1 / (double)d->width;
-    if (r->desc->loss) {
-        bo_value results[BO_OP_OUTPUTS] = {0};
-        bo_value inputs[3] = {norm(r, "model.norm", x), head(r), out->targets};
 /* Of the logits. A table that is an embedding too follows that rule (its steps do not shrink with the width), so what a head
  * of its own would have in front of it stands here. */
 static double logit_scale(const recording *r, bo_value matrix)
@@ -123,6 +123,13 @@ static double logit_scale(const recording *r, bo_value matrix)
     return r->model->desc.untied ? w->scale : 1 / w->out;
 }
 
+static void finish(const recording *r, bo_value x)
+{
+    bo_model_graph *out = r->out;
+    bo_graph_scope(r->graph, "output");
+    if (r->desc->loss) {
+        bo_value results[BO_OP_OUTPUTS] = {0};
+        bo_value inputs[3] = {norm(r, "model.norm", x), head(r), out->targets};
         bo_cross_entropy_attributes attributes = {.scale = logit_scale(r, inputs[1])};
         bo_graph_apply(r->graph, BO_OP_CROSS_ENTROPY, &attributes, 3, inputs, results);
         out->loss = results[0];
@@ -140,13 +147,6 @@ static double logit_scale(const recording *r, bo_value matrix)
     }
 }
 
-static void record(const recording *r)
-{
-    const bo_model_desc *d = &r->model->desc;
-    size_t rows = r->desc->rows, chosen = r->desc->chosen ? r->desc->chosen : 1;
-    bo_model_graph *out = r->out;
-    out->tokens = bo_graph_input(r->graph, "tokens", BO_ELEMENT_INT32, rows, 1);
-    if (has_positions(d)) out->positions = bo_graph_input(r->graph, "positions", BO_ELEMENT_INT32, rows, 1);
 static void watch(const recording *r, size_t part, bo_value x)
 {
     if (!r->desc->stream) return;
@@ -154,9 +154,17 @@ static void watch(const recording *r, size_t part, bo_value x)
     bo_graph_keep(r->graph, x);
 }
 
+static void record(const recording *r)
+{
+    const bo_model_desc *d = &r->model->desc;
+    size_t rows = r->desc->rows, chosen = r->desc->chosen ? r->desc->chosen : 1;
+    bo_model_graph *out = r->out;
+    out->tokens = bo_graph_input(r->graph, "tokens", BO_ELEMENT_INT32, rows, 1);
+    if (has_positions(d)) out->positions = bo_graph_input(r->graph, "positions", BO_ELEMENT_INT32, rows, 1);
     if (r->desc->loss) out->targets = bo_graph_input(r->graph, "targets", BO_ELEMENT_INT32, rows, 1);
     if (r->desc->logits && rows > 1) out->chosen = bo_graph_input(r->graph, "chosen", BO_ELEMENT_INT32, chosen, 1);
     bo_value x = embed(r);
+    watch(r, 0, x);
     for (size_t i = 0; i < d->layers; i++) {
         char prefix[48];
         snprintf(prefix, sizeof prefix, "model.layers.%zu", i);
@@ -167,7 +175,6 @@ static void watch(const recording *r, size_t part, bo_value x)
         watch(r, 2 + 2 * i, x);
         bo_graph_segment_end(r->graph);
     }
-    watch(r, 0, x);
     finish(r, x);
 }
 
@@ -178,7 +185,10 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
     if (!desc->rows) return bo_fail(context, BO_INVALID, "a graph of a model over no tokens");
     BO_TRY(bo_graph_create(context, model->weights, &out->graph));
     record(&(recording){out->graph, model, desc, out});
-    bo_graph_desc plan = {.loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint, .bfloat16 = desc->bfloat16};
+    bo_graph_desc plan = {.loss = out->loss,
+                          .gradients = desc->gradients,
+                          .checkpoint = desc->checkpoint,
+                          .bfloat16 = desc->bfloat16};
     bo_status status = bo_graph_plan(context, out->graph, &plan);
     if (status != BO_OK) bo_model_graph_destroy(out);
     return status;

@@ -2,8 +2,17 @@
 #ifndef BO_MODEL_MODEL_H
 #define BO_MODEL_MODEL_H
 
-#include <bochner/model.h>
+#include <bochner/lora.h>
+#include "../nn/lora.h"
 #include "../tape/graph.h"
+
+/* What a model with adapters knows of them. */
+typedef struct bo_adapter {
+    bo_lora lora;
+    char *base;        /* folder of the base; NULL: not known */
+    uint64_t digest;   /* of the base's weights */
+    bo_weights *aside; /* with the adapters, where they are merged into the model's; NULL: the model's have them */
+} bo_adapter;
 
 /* Invariants: `desc` has no zero left where zero meant a default, and makes the same model again; attentions[i] is layer
  * i's, with a seed of its own, or NULL where the mixer is another; weights have memory. */
@@ -13,6 +22,8 @@ struct bo_model {
     bo_tokenizer *owned; /* the same where bo_model_load made it, else NULL */
     bo_weights *weights;
     bo_attention **attentions;
+    bo_adapter *adapter;    /* NULL: there are none */
+    bo_features **mlp_maps; /* of random features, one a layer, each with a seed of its own; NULL: the MLP is another */
 };
 
 /* A graph of the model over `rows` tokens with what to write into and read from it. */
@@ -26,6 +37,7 @@ typedef struct bo_model_graph_desc {
     bool gradients, checkpoint;      /* see bo_graph_desc; need loss */
     bo_value *stream;                /* room for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bool bfloat16;                   /* likewise */
+    bo_attention *const *attentions; /* one a layer, of the same parameters; NULL: the model's */
 } bo_model_graph_desc;
 
 typedef struct bo_model_graph {

@@ -1,6 +1,7 @@
 /* Linear layers, embeddings, norms, dropout and positions. */
 #include <math.h>
 #include "internal.h"
+#include "lora.h"
 
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
 
@@ -25,7 +26,6 @@ static bo_init matrix_init(bo_init wanted, size_t in)
     return (bo_init){.law = BO_INIT_NORMAL, .b = 1 / sqrt((double)in)};
 }
 
-static bo_value matrix(bo_graph *graph, const char *prefix, size_t in, const bo_linear_desc *desc)
 static const bo_rules *rules_of(const bo_graph *graph)
 {
     return bo_weights_rules(bo_graph_weights(graph));
@@ -40,6 +40,7 @@ void bo_nn_take_scale_out(bo_weight *w, size_t in)
     w->init.b *= root;
 }
 
+static bo_value matrix(bo_graph *graph, const char *prefix, size_t in, const bo_linear_desc *desc)
 {
     bo_nn_name name = bo_nn_join(prefix, ".weight");
     bo_weight w = {.name = name.text,
@@ -53,7 +54,6 @@ void bo_nn_take_scale_out(bo_weight *w, size_t in)
 
 /* ---- linear ----------------------------------------------------------------------------------------------------- */
 
-void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count, const char *const *suffixes,
 static bo_value rounded(bo_graph *graph, bo_value x, bo_small_float value, bo_small_float gradient)
 {
     bo_round_attributes attributes = {.value = value, .gradient = gradient};
@@ -74,6 +74,7 @@ static double scale_of(const bo_graph *graph, bo_value weight, const bo_linear_d
 }
 
 /* In float8 x and W are E4M3 and the gradient of what they make is E5M2; that of the residual is not, so it is added apart. */
+void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count, const char *const *suffixes,
                    const bo_linear_desc *descs, bo_value *out)
 {
     bool float8 = rules_of(graph)->float8, fused = descs[0].residual != 0 && !float8;
@@ -105,7 +106,6 @@ bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_
     return out;
 }
 
-bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
 /* Unit scale: y = (τ f(x) + x) / √(1 + τ²) with τ² = 1 / (N/2 + l) for the branch number l of N, so that x begins to count as
  * much as half of all branches (2407.17465, appendix F, with its ratios at 1). No branch begins at zero then. */
 static void balance(bo_graph *graph, bo_linear_desc *desc)
@@ -119,12 +119,13 @@ static void balance(bo_graph *graph, bo_linear_desc *desc)
     desc->factor = tau * desc->keep;
 }
 
+bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
                       uint64_t stream)
 {
     bo_linear_desc desc = {
         .out = bo_graph_columns(graph, residual), .bias = bias, .init = {.law = BO_INIT_ZERO, .a = 1}};
-    if (dropout == 0) {
     balance(graph, &desc);
+    if (dropout == 0) {
         desc.residual = residual;
         return bo_nn_linear(graph, prefix, x, &desc);
     }

@@ -129,12 +129,12 @@ static inline size_t bo_tensor_bytes(const bo_tensor *tensor)
     return tensor->rows * tensor->columns * 4;
 }
 
-/* One more element, zeroed; NULL: out of memory. */
 static inline size_t bo_piece_bytes(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
 
+/* One more element, zeroed; NULL: out of memory. */
 void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *what);
 /* The call of a node without data: shapes only. */
 void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call);
@@ -145,9 +145,9 @@ bo_status bo_scope_fail(bo_context *context, const bo_graph *graph, const bo_nod
 bo_status bo_plan_analyse(bo_context *context, bo_graph *graph);
 /* schedule.c: the steps, and the pieces with their lifetimes. */
 bo_status bo_plan_schedule(bo_context *context, bo_graph *graph);
-/* arena.c: offsets of the pieces whose home is the arena, and the bytes of all. Number 0 is nobody's. */
 /* narrow.c: values that wait for backward wait as bfloat16, where the plan asks for it. */
 bo_status bo_plan_narrow(bo_context *context, bo_graph *graph);
+/* arena.c: offsets of the pieces whose home is the arena, and the bytes of all. Number 0 is nobody's. */
 bo_status bo_arena_place(bo_context *context, size_t count, bo_piece *pieces, size_t *bytes);
 
 #endif

@@ -367,13 +367,13 @@ static inline const plain_known *plain_known_of(bo_op_kind kind)
         [BO_OP_PRODUCT] = {plain_product},
         [BO_OP_FEATURES] = {plain_features, plain_shape_features},
         [BO_OP_QUADRATIC] = {plain_quadratic, plain_shape_quadratic},
+        [BO_OP_CONVOLUTION] = {plain_convolution, plain_shape_convolution},
+        [BO_OP_POOL] = {plain_pool, plain_shape_pool},
+        [BO_OP_BATCH_NORM] = {plain_batch_norm},
     };
     return &all[kind];
 }
 
-        [BO_OP_CONVOLUTION] = {plain_convolution, plain_shape_convolution},
-        [BO_OP_POOL] = {plain_pool, plain_shape_pool},
-        [BO_OP_BATCH_NORM] = {plain_batch_norm},
 /* NULL: this oracle does not know it. */
 static inline plain_forward_fn plain_forward_of(bo_op_kind kind)
 {

@@ -11,24 +11,32 @@ typedef void (*cases_of)(op_visitor visit, void *user);
 
 /* A line an operation, added with its cases. Attention's are in cases_attention.h. */
 static const cases_of all[BO_OP_COUNT] = {
-    [BO_OP_EMBED] = cases_embed,     [BO_OP_POSITION] = cases_position,
-    [BO_OP_LINEAR] = cases_linear,   [BO_OP_NORM] = cases_norm,
-    [BO_OP_DROPOUT] = cases_dropout, [BO_OP_ROPE] = cases_rope,
-    [BO_OP_UNARY] = cases_unary,     [BO_OP_GLU] = cases_glu,
-    [BO_OP_ADD] = cases_add,         [BO_OP_CROSS_ENTROPY] = cases_cross_entropy,
+    [BO_OP_EMBED] = cases_embed,
+    [BO_OP_POSITION] = cases_position,
+    [BO_OP_LINEAR] = cases_linear,
+    [BO_OP_NORM] = cases_norm,
+    [BO_OP_DROPOUT] = cases_dropout,
+    [BO_OP_ROPE] = cases_rope,
+    [BO_OP_UNARY] = cases_unary,
+    [BO_OP_GLU] = cases_glu,
+    [BO_OP_ADD] = cases_add,
+    [BO_OP_CROSS_ENTROPY] = cases_cross_entropy,
     [BO_OP_LOSS] = cases_loss,
     [BO_OP_RECURRENT] = cases_recurrent,
     [BO_OP_MIX] = cases_mix,
+    [BO_OP_SSM] = cases_ssm,
+    [BO_OP_ROUND] = cases_round,
     [BO_OP_RESHAPE] = cases_reshape,
     [BO_OP_CONCAT] = cases_concat,
     [BO_OP_AGGREGATE] = cases_aggregate,
     [BO_OP_NOISE] = cases_noise,
     [BO_OP_SCALE] = cases_scale,
-    [BO_OP_SSM] = cases_ssm,
-    [BO_OP_ROUND] = cases_round,
     [BO_OP_PRODUCT] = cases_product,
     [BO_OP_FEATURES] = cases_features,
     [BO_OP_QUADRATIC] = cases_quadratic,
+    [BO_OP_CONVOLUTION] = cases_convolution,
+    [BO_OP_POOL] = cases_pool,
+    [BO_OP_BATCH_NORM] = cases_batch_norm,
 };
 
 typedef struct seen {
@@ -37,9 +45,6 @@ typedef struct seen {
 } seen;
 
 static void see(void *user, const op_case *c)
-    [BO_OP_CONVOLUTION] = cases_convolution,
-    [BO_OP_POOL] = cases_pool,
-    [BO_OP_BATCH_NORM] = cases_batch_norm,
 {
     seen *s = user;
     s->cases[c->op]++;
