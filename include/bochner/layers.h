@@ -59,6 +59,14 @@ typedef enum bo_storage {
     BO_STORAGE_INT8 = 3, /* of weights, with a scale for each group of a row */
     BO_STORAGE_COUNT = 4
 } bo_storage;
+/* Where the adapters B A of a linear layer begin (LoRA, 2106.09685); whatever it is, the model begins as it was. */
+typedef enum bo_lora_init {
+    BO_LORA_ZERO = 0,     /* A random, B zero */
+    BO_LORA_RANDOM = 1,   /* both random, rows of A and columns of B of length 1 */
+    BO_LORA_WEIGHT = 2,   /* the first singular vectors of the weight (PiSSA, 2404.02948) */
+    BO_LORA_GRADIENT = 3, /* those of its gradient (LoRA-GA, 2407.05000) */
+    BO_LORA_INIT_COUNT = 4
+} bo_lora_init;
 typedef enum bo_norm { BO_NORM_RMS = 0, BO_NORM_LAYER = 1, BO_NORM_COUNT = 2 } bo_norm;
 typedef enum bo_positions {
     BO_POSITIONS_ROPE = 0,            /* halves of each head turn: Llama's layout */
@@ -76,6 +84,8 @@ BO_API const char *bo_mixer_name(bo_mixer mixer);                    /* "attenti
 BO_API const char *bo_ssm_name(bo_ssm ssm);                          /* "diagonal", "closed", "low-rank" */
 BO_API const char *bo_parametrization_name(bo_parametrization kind); /* "standard", "mup", "unit" */
 BO_API const char *bo_storage_name(bo_storage storage);              /* "float32", "bfloat16", "float8", "int8" */
+BO_API const char *bo_lora_init_name(bo_lora_init init);              /* "zero", "random", "weight", "gradient" */
+BO_API bool bo_lora_init_parse(const char *name, bo_lora_init *out);
 BO_API bool bo_mlp_parse(const char *name, bo_mlp *out);
 BO_API bool bo_norm_parse(const char *name, bo_norm *out);
 BO_API bool bo_positions_parse(const char *name, bo_positions *out);

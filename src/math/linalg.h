@@ -35,7 +35,7 @@ typedef struct bo_gemm_product {
 size_t bo_gemm_bytes(bo_context *context, size_t m, size_t n, size_t k);
 void bo_gemm_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
                 size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc, void *room);
-/* Several products; A is packed once. Of the products the room depends on n alone. */
+/* Several products; A is packed once. Of the products the room depends on n and stored alone. */
 size_t bo_gemm_shared_bytes(bo_context *context, size_t m, size_t k, size_t count, const bo_gemm_product *products);
 void bo_gemm_shared(bo_context *context, bool ta, size_t m, size_t k, float alpha, const float *a, size_t lda,
                     size_t count, const bo_gemm_product *products, void *room);
@@ -81,6 +81,9 @@ bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double
 /* Eigen-decomposition of a symmetric matrix given by its UPPER triangle: afterwards row i of A is the
  * eigenvector of values[i], ascending. (LAPACK dsyevd.) */
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values);
+/* Singular values: A (m x n, overwritten) = U diag(values) Vᵀ with U m x k, Vᵀ k x n, k the smaller of m and n, values
+ * descending. (LAPACK dgesdd.) */
+bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, double *values, double *vt);
 
 /* The first `rows` rows of a Haar-distributed Q (n x n) from a Gaussian matrix (rows x n) in `a` (overwritten): QR with the
  * signs of R's diagonal absorbed, without which LAPACK's Q is not Haar (Mezzadri 2007). */

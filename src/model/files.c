@@ -1,4 +1,5 @@
 /* A model as a folder: config.json, model.safetensors, tokenizer.json. */
+#include "adapter.h"
 #include "files.h"
 #include <errno.h>
 #include <stdio.h>
@@ -8,8 +9,7 @@
 #include <bochner/data.h>
 #include "../text/mapping.h"
 
-/* "folder/name", freed with bo_free. */
-static char *path_in(bo_context *context, const char *folder, const char *name)
+char *bo_model_path(bo_context *context, const char *folder, const char *name)
 {
     size_t bytes = strlen(folder) + strlen(name) + 2;
     char *path = bo_alloc(context, bytes, 1, "a file's name");
@@ -44,15 +44,17 @@ static bo_status write_tokenizer(bo_context *context, const bo_model *model, con
     return model->tokenizer ? bo_tokenizer_save(context, model->tokenizer, path) : BO_OK;
 }
 
-bo_status bo_model_write(bo_context *context, const bo_model *model, const char *folder)
+/* A file of a folder, and what writes it. */
+typedef struct piece {
+    const char *name;
+    bo_status (*write)(bo_context *, const bo_model *, const char *);
+} piece;
+
+static bo_status write_pieces(bo_context *context, const bo_model *model, const char *folder, const piece *files,
+                              size_t count)
 {
-    static const struct {
-        const char *name;
-        bo_status (*write)(bo_context *, const bo_model *, const char *);
-    } files[] = {
-        {"tokenizer.json", write_tokenizer}, {"config.json", write_config}, {"model.safetensors", write_weights}};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char *path = path_in(context, folder, files[i].name);
+    for (size_t i = 0; i < count; i++) {
+        char *path = bo_model_path(context, folder, files[i].name);
         if (!path) return BO_MEMORY;
         bo_status status = files[i].write(context, model, path);
         bo_free(path);
@@ -61,12 +63,43 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
     return BO_OK;
 }
 
+static bo_status make_folder(bo_context *context, const char *folder)
+{
+    if (mkdir(folder, 0777) == 0 || errno == EEXIST) return BO_OK;
+    return bo_fail(context, BO_IO, "%s: cannot be made: %s", folder, strerror(errno));
+}
+
+/* Of a merged model: the adapter, and what it was put into. */
+static bo_status write_apart(bo_context *context, const bo_model *model, const char *folder, const piece *files,
+                             size_t count)
+{
+    char *place = bo_model_path(context, folder, "adapter");
+    bo_status status = place ? make_folder(context, place) : BO_MEMORY;
+    if (status == BO_OK) status = write_pieces(context, model, place, files, count);
+    bo_free(place);
+    return status;
+}
+
+bo_status bo_model_write(bo_context *context, const bo_model *model, const char *folder)
+{
+    static const piece whole[] = {
+        {"tokenizer.json", write_tokenizer}, {"config.json", write_config}, {"model.safetensors", write_weights}};
+    static const piece adapter[] = {{"base.safetensors", bo_adapter_write_base},
+                                    {"tokenizer.json", write_tokenizer},
+                                    {"adapter_config.json", bo_adapter_config_write},
+                                    {"adapter_model.safetensors", bo_adapter_write}};
+    const bool adapted = model->adapter, merged = adapted && model->adapter->aside;
+    if (adapted && !merged)
+        return write_pieces(context, model, folder, adapter + 1, 3); /* the base stays where it is */
+    BO_TRY(write_pieces(context, model, folder, whole, 3));
+    return merged ? write_apart(context, model, folder, adapter, 4) : BO_OK;
+}
+
 bo_status bo_model_save(bo_context *context, const bo_model *model, const char *folder)
 {
     if (!model || !folder || !*folder)
         return bo_fail(context, BO_INVALID, "model: %s", model ? "no folder was named" : "the model is NULL");
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return bo_fail(context, BO_IO, "%s: cannot be made: %s", folder, strerror(errno));
+    BO_TRY(make_folder(context, folder));
     return bo_model_write(context, model, folder);
 }
 
@@ -95,7 +128,7 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
 /* NULL where the folder has none and none is needed: models of ours that were made without, others of any vocabulary. */
 static bo_status load_tokenizer(bo_context *context, const char *folder, const bo_config *config, bo_tokenizer **out)
 {
-    char *path = path_in(context, folder, "tokenizer.json");
+    char *path = bo_model_path(context, folder, "tokenizer.json");
     if (!path) return BO_MEMORY;
     bool there = access(path, F_OK) == 0;
     bo_free(path);
@@ -158,18 +191,50 @@ bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out)
     if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
     *out = NULL;
     if (!folder || !*folder) return bo_fail(context, BO_INVALID, "model: no folder was named");
-    char *config = path_in(context, folder, "config.json"), *weights = path_in(context, folder, "model.safetensors");
+    if (!bo_model_is_folder(context, folder) && holds(context, folder, "adapter_config.json"))
+        return load_merged(context, folder, out);
+    char *config = bo_model_path(context, folder, "config.json"),
+         *weights = bo_model_path(context, folder, "model.safetensors");
     bo_status status = config && weights ? load(context, folder, config, weights, out) : BO_MEMORY;
     bo_free(config);
+static bool holds(bo_context *context, const char *folder, const char *name)
+{
+    char *path = bo_model_path(context, folder, name);
+    const bool there = path && access(path, F_OK) == 0;
+    bo_free(path);
+    return there;
+}
+
+bool bo_model_is_folder(bo_context *context, const char *folder)
+{
+    return holds(context, folder, "config.json");
+}
+
+/* The base with the adapter in it, as a model like any other. */
+static bo_status load_merged(bo_context *context, const char *folder, bo_model **out)
+{
+    bo_model *model;
+    BO_TRY(bo_model_load_adapted(context, folder, &model));
+    const bo_status status = bo_model_merge(context, model);
+    if (status == BO_OK) {
+        bo_model_drop_adapters(model);
+        *out = model;
+    } else {
+        bo_model_destroy(model);
+    }
+    return status;
+}
+
     bo_free(weights);
     return status;
 }
 
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *folder)
 {
-    char *path = path_in(context, folder, "model.safetensors");
+    char *path = bo_model_path(context, folder, model->adapter ? "adapter_model.safetensors" : "model.safetensors");
     if (!path) return BO_MEMORY;
-    bo_status status = read_tensors(context, model, BO_FAMILY_BOCHNER, path);
+    bo_status status =
+        model->adapter ? bo_adapter_read(context, model, path) : read_tensors(context, model, BO_FAMILY_BOCHNER, path);
     bo_free(path);
     return status;
 }

@@ -5,8 +5,13 @@
 #include "../nn/package.h"
 #include "config.h"
 
-/* Adds the maps of every layer: "model.layers.N.self_attn.heads.K.features.w", …; room for bo_maps_tensors of them and as
- * many metadata as there are maps (bo_maps_count). */
+/* "folder/name", freed with bo_free. */
+char *bo_model_path(bo_context *context, const char *folder, const char *name);
+/* One with a config.json: a whole model. */
+bool bo_model_is_folder(bo_context *context, const char *folder);
+
+/* Adds the maps of every layer: "model.layers.N.self_attn.heads.K.features.w", "model.layers.N.mlp.features.w", …; room for
+ * bo_maps_tensors of them and as many metadata as there are maps (bo_maps_count). */
 size_t bo_maps_count(const bo_model *model);
 bo_status bo_maps_pack(bo_context *context, const bo_model *model, bo_package *package);
 /* Puts the maps of a file in place. `used`: marks its tensors. */

@@ -47,9 +47,12 @@ static void describe_attention(bo_model *model)
 }
 
 /* Recording a graph declares the weights. */
-static bo_status declare_weights(bo_context *context, bo_model *model)
+bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *lora)
 {
     bo_model_graph probe;
+    BO_TRY(bo_weights_create(context, bo_backend_cpu(), &model->weights));
+    BO_TRY(bo_model_parametrize(context, model));
+    bo_weights_set_lora(model->weights, lora);
     BO_TRY(bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = 1, .logits = true}, &probe));
     bo_model_graph_destroy(&probe);
     return BO_OK;
@@ -63,8 +66,7 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
     bo_status status = bo_model_resolve(context, desc, tokenizer, &model->desc);
     if (status == BO_OK) status = bo_attentions_create(context, &model->desc, 0, &model->attentions);
     if (status == BO_OK) describe_attention(model);
-    if (status == BO_OK) status = bo_weights_create(context, bo_backend_cpu(), &model->weights);
-    if (status == BO_OK) status = declare_weights(context, model);
+    if (status == BO_OK) status = bo_model_declare(context, model, NULL);
     if (status != BO_OK) {
         bo_model_destroy(model);
         return status;
@@ -93,6 +95,7 @@ void bo_model_destroy(bo_model *model)
 {
     if (!model) return;
     bo_weights_destroy(model->weights);
+    bo_adapter_destroy(model->adapter);
     bo_attentions_destroy(model->attentions, model->desc.layers);
     bo_tokenizer_destroy(model->owned);
     bo_free(model);

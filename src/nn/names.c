@@ -13,6 +13,7 @@ static const char *const mixer_names[BO_MIXER_COUNT] = {
 static const char *const ssm_names[BO_SSM_COUNT] = {"diagonal", "closed", "low-rank"};
 static const char *const parametrization_names[BO_PARAMETRIZATION_COUNT] = {"standard", "mup", "unit"};
 static const char *const storage_names[BO_STORAGE_COUNT] = {"float32", "bfloat16", "float8", "int8"};
+static const char *const lora_init_names[BO_LORA_INIT_COUNT] = {"zero", "random", "weight", "gradient"};
 
 BO_NAMED(mlp, bo_mlp, mlp_names)
 BO_NAMED(norm, bo_norm, norm_names)
@@ -21,3 +22,4 @@ BO_NAMED(mixer, bo_mixer, mixer_names)
 BO_NAMED(ssm, bo_ssm, ssm_names)
 BO_NAMED(parametrization, bo_parametrization, parametrization_names)
 BO_NAMED(storage, bo_storage, storage_names)
+BO_NAMED(lora_init, bo_lora_init, lora_init_names)

@@ -1,0 +1,197 @@
+/* Adapters of a model: into its weights' place comes a set that has them, or one into which they are merged. */
+#include <math.h>
+#include <stdlib.h>
+#include "../nn/lora.h"
+#include "internal.h"
+
+enum { SEQUENCES = 32 };
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+void bo_adapter_destroy(bo_adapter *adapter)
+{
+    if (!adapter) return;
+    bo_weights_destroy(adapter->aside);
+    bo_free(adapter->lora.targets);
+    bo_free(adapter->base);
+    bo_free(adapter);
+}
+
+static bo_status create(bo_context *context, const bo_lora_desc *desc, bo_adapter **out)
+{
+    bo_adapter *adapter = *out = bo_alloc(context, 1, sizeof *adapter, "an adapter");
+    if (!adapter) return BO_MEMORY;
+    char *whole = desc->base ? realpath(desc->base, NULL) : NULL; /* from any folder it may be loaded */
+    const char *base = whole ? whole : desc->base;
+    adapter->lora = (bo_lora){.rank = desc->rank, .init = desc->init};
+    adapter->lora.alpha = desc->alpha != 0 ? desc->alpha : 2 * (double)desc->rank;
+    adapter->lora.targets = bo_strdup(context, desc->targets ? desc->targets : "all");
+    if (base) adapter->base = bo_strdup(context, base);
+    free(whole);
+    return adapter->lora.targets && (adapter->base || !base) ? BO_OK : BO_MEMORY;
+}
+
+static bo_status check(bo_context *context, const bo_model *model, const bo_lora_desc *desc)
+{
+    if (!model || !desc) return bo_fail(context, BO_INVALID, "lora: the %s is NULL", model ? "descriptor" : "model");
+    if (model->adapter) return bo_fail(context, BO_INVALID, "lora: the model has adapters already");
+    if (bo_model_storage(model) != BO_STORAGE_FLOAT32)
+        return bo_fail(context, BO_INVALID, "lora: the weights are kept as %s, expected float32",
+                       bo_storage_name(bo_model_storage(model)));
+    if (desc->rank < 1) return bo_fail(context, BO_INVALID, "lora: expected a rank of at least 1, found 0");
+    if (!(desc->alpha >= 0 && isfinite(desc->alpha)))
+        return bo_fail(context, BO_INVALID, "lora: expected an alpha above 0, found %g", desc->alpha);
+    if ((unsigned)desc->init >= BO_LORA_INIT_COUNT)
+        return bo_fail(context, BO_INVALID, "lora: there is no beginning of number %d", (int)desc->init);
+    if (desc->init == BO_LORA_GRADIENT && !desc->data)
+        return bo_fail(context, BO_INVALID, "lora: values from the gradient need a text");
+    return BO_OK;
+}
+
+/* ---- gradients ---------------------------------------------------------------------------------------------------- */
+
+/* Tokens, targets and positions of one window. */
+typedef struct window {
+    bo_batches_desc batches;
+    int32_t *tokens, *targets, *positions;
+} window;
+
+static bo_status add_gradient(bo_context *context, const bo_model_graph *g, const window *w, size_t index)
+{
+    const bo_pass pass = {0};
+    BO_TRY(bo_batches_fill(context, &w->batches, 0, index, 1, w->tokens, w->targets, w->positions, NULL, NULL));
+    BO_TRY(bo_graph_write(context, g->graph, g->tokens, w->tokens));
+    BO_TRY(bo_graph_write(context, g->graph, g->targets, w->targets));
+    if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, w->positions));
+    return bo_graph_run(context, g->graph, &pass);
+}
+
+static bo_status run_windows(bo_context *context, bo_model *model, const window *w)
+{
+    const size_t rows = w->batches.context;
+    bo_model_graph graph;
+    BO_TRY(bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = rows, .loss = true, .gradients = true},
+                                 &graph));
+    bo_graph_loss_scale(graph.graph, (float)(1 / (double)w->batches.batch));
+    bo_status status = bo_graph_allocate(context, graph.graph);
+    for (size_t i = 0; status == BO_OK && i < w->batches.batch; i++) status = add_gradient(context, &graph, w, i);
+    bo_model_graph_destroy(&graph);
+    return status;
+}
+
+/* Of the mean loss over some windows of the text, into the weights' gradients. */
+static bo_status take_gradients(bo_context *context, bo_model *model, const bo_lora_desc *desc)
+{
+    const size_t rows = model->desc.context;
+    bo_weights *weights = model->weights;
+    window w = {.batches = {.corpus = desc->data, .context = rows, .seed = desc->seed}};
+    w.batches.batch = desc->sequences ? desc->sequences : SEQUENCES;
+    BO_TRY(bo_batches_check(context, &w.batches));
+    BO_TRY(bo_weights_allocate(context, weights, true));
+    BO_TRY(bo_weights_backend(weights)->zero(context, bo_weights_gradients(weights),
+                                             bo_weights_floats(weights) * sizeof(float)));
+    int32_t *numbers = bo_alloc(context, rows, 3 * sizeof *numbers, "a window");
+    if (!numbers) return BO_MEMORY;
+    w.tokens = numbers;
+    w.targets = numbers + rows;
+    w.positions = numbers + 2 * rows;
+    const bo_status status = run_windows(context, model, &w);
+    bo_free(numbers);
+    return status;
+}
+
+/* ---- in and out --------------------------------------------------------------------------------------------------- */
+
+/* The weights of the model's layers once more, with these adapters or (NULL) without, in memory. */
+static bo_status make_weights(bo_context *context, bo_model *model, const bo_lora *lora, bo_weights **out)
+{
+    bo_weights *own = model->weights;
+    model->weights = NULL;
+    bo_status status = bo_model_declare(context, model, lora);
+    *out = model->weights;
+    model->weights = own;
+    if (status == BO_OK && lora) status = bo_lora_check(context, *out);
+    if (status == BO_OK) status = bo_weights_allocate(context, *out, false);
+    if (status == BO_OK && lora) bo_lora_freeze(*out);
+    if (status == BO_OK) status = bo_lora_copy(context, own, *out);
+    if (status == BO_OK) return BO_OK;
+    bo_weights_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc)
+{
+    bo_weights *weights = NULL;
+    bo_adapter *adapter = NULL;
+    bo_status status = create(context, desc, &adapter);
+    if (status == BO_OK) status = bo_model_digest(context, model, &adapter->digest);
+    if (status == BO_OK) status = make_weights(context, model, &adapter->lora, &weights);
+    if (status != BO_OK) {
+        bo_adapter_destroy(adapter);
+        return status;
+    }
+    adapter->aside = model->weights;
+    model->weights = weights;
+    model->adapter = adapter;
+    return BO_OK;
+}
+
+void bo_model_keep_adapters(bo_model *model)
+{
+    bo_weights_destroy(model->adapter->aside);
+    model->adapter->aside = NULL;
+}
+
+static void swap(bo_model *model)
+{
+    bo_weights *aside = model->adapter->aside;
+    model->adapter->aside = model->weights;
+    model->weights = aside;
+}
+
+void bo_model_drop_adapters(bo_model *model)
+{
+    bo_adapter_destroy(model->adapter);
+    model->adapter = NULL;
+}
+
+bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_lora_desc *desc)
+{
+    BO_TRY(check(context, model, desc));
+    if (desc->init == BO_LORA_GRADIENT) BO_TRY(take_gradients(context, model, desc));
+    BO_TRY(bo_model_put_adapters(context, model, desc));
+    const bo_status status = bo_lora_begin(context, model->weights, model->adapter->aside, desc->seed);
+    if (status == BO_OK) {
+        bo_model_keep_adapters(model);
+        return BO_OK;
+    }
+    swap(model);
+    bo_model_drop_adapters(model);
+    return status;
+}
+
+bo_status bo_model_merge(bo_context *context, bo_model *model)
+{
+    bo_weights *plain;
+    if (!model->adapter || model->adapter->aside)
+        return bo_fail(context, BO_INVALID, "merge: the model has %s",
+                       model->adapter ? "its adapters merged already" : "no adapters");
+    BO_TRY(make_weights(context, model, NULL, &plain));
+    const bo_status status = bo_lora_merge(context, model->weights, plain);
+    model->adapter->aside = plain;
+    if (status == BO_OK)
+        swap(model);
+    else
+        bo_model_keep_adapters(model);
+    return status;
+}
+
+bo_status bo_model_unmerge(bo_context *context, bo_model *model)
+{
+    if (!model->adapter || !model->adapter->aside)
+        return bo_fail(context, BO_INVALID, "unmerge: the model has no adapters merged");
+    swap(model);
+    bo_model_keep_adapters(model);
+    return BO_OK;
+}

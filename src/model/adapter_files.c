@@ -1,0 +1,285 @@
+/* adapter_model.safetensors, and what a merged model keeps of its base.
+ *
+ * To others an adapter is (α / r) B A. One that did not begin at zero is written with twice the rank and α: [B, -B0] [A; A0],
+ * with "bochner.init" in the metadata, by which it is taken apart again. */
+#include <stdlib.h>
+#include <string.h>
+#include "../io/tensors.h"
+#include "../kernels/kernels.h"
+#include "adapter.h"
+
+enum { NAME = 320 };
+
+bo_weights *bo_adapter_weights(const bo_model *model)
+{
+    return model->adapter->aside ? model->adapter->aside : model->weights;
+}
+
+static size_t count_sites(bo_weights *weights)
+{
+    bo_lora_site site;
+    size_t count = 0;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) count += bo_lora_site_at(weights, i, &site);
+    return count;
+}
+
+static void name_of(const bo_weight *weight, const char *letter, char out[NAME])
+{
+    const size_t layer = strlen(weight->name) - strlen(".weight");
+    snprintf(out, NAME, "base_model.model.%.*s.lora_%s.weight", (int)layer, weight->name, letter);
+}
+
+static size_t numbers(const bo_weight *weight)
+{
+    return weight ? weight->rows * weight->columns : 0;
+}
+
+/* ---- one layer ---------------------------------------------------------------------------------------------------- */
+
+/* [A; A0], rows below rows. */
+static bo_status read_a(bo_context *context, const bo_backend *backend, const bo_lora_site *site, float *out)
+{
+    BO_TRY(backend->read(context, out, site->a->data, numbers(site->a) * sizeof *out));
+    if (!site->a0) return BO_OK;
+    return backend->read(context, out + numbers(site->a), site->a0->data, numbers(site->a0) * sizeof *out);
+}
+
+/* One half of [B, -B0], between numbers side by side and their place in rows of `stride`. */
+static void spread(const float *from, size_t rows, size_t rank, size_t stride, float sign, float *to)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < rank; k++) to[i * stride + k] = sign * from[i * rank + k];
+}
+
+static void collect(const float *from, size_t rows, size_t rank, size_t stride, float sign, float *to)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < rank; k++) to[i * rank + k] = sign * from[i * stride + k];
+}
+
+static bo_status read_b(bo_context *context, const bo_backend *backend, const bo_lora_site *site, float *room,
+                        float *out)
+{
+    const size_t rows = site->b->rows, rank = site->b->columns, stride = site->b0 ? 2 * rank : rank;
+    BO_TRY(backend->read(context, room, site->b->data, numbers(site->b) * sizeof *out));
+    spread(room, rows, rank, stride, 1, out);
+    if (!site->b0) return BO_OK;
+    BO_TRY(backend->read(context, room, site->b0->data, numbers(site->b0) * sizeof *out));
+    spread(room, rows, rank, stride, -1, out + rank);
+    return BO_OK;
+}
+
+/* ---- out ---------------------------------------------------------------------------------------------------------- */
+
+/* Tensors on their way into a file; `room` is for one B. */
+typedef struct package {
+    bo_tensor *tensors;
+    char (*names)[NAME];
+    size_t count;
+    float *host, *room;
+} package;
+
+static bo_status make_package(bo_context *context, bo_weights *weights, package *p)
+{
+    size_t floats = 0, largest = 0, sites = count_sites(weights);
+    bo_lora_site site;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        if (!bo_lora_site_at(weights, i, &site)) continue;
+        floats += numbers(site.a) + numbers(site.b) + numbers(site.a0) + numbers(site.b0);
+        if (numbers(site.b) > largest) largest = numbers(site.b);
+    }
+    *p = (package){0};
+    p->tensors = bo_alloc(context, 2 * sites, sizeof *p->tensors, "an adapter");
+    p->names = bo_alloc(context, 2 * sites, sizeof *p->names, "an adapter");
+    p->host = bo_alloc_raw(context, floats, sizeof *p->host, "an adapter");
+    p->room = bo_alloc_raw(context, largest, sizeof *p->room, "an adapter");
+    return p->tensors && p->names && p->host && p->room ? BO_OK : BO_MEMORY;
+}
+
+static void free_package(package *p)
+{
+    bo_free(p->tensors);
+    bo_free(p->names);
+    bo_free(p->host);
+    bo_free(p->room);
+}
+
+static float *add_tensor(package *p, const bo_weight *weight, const char *letter, size_t rows, size_t columns,
+                         float *data)
+{
+    bo_tensor *tensor = &p->tensors[p->count];
+    name_of(weight, letter, p->names[p->count]);
+    *tensor = (bo_tensor){p->names[p->count], BO_F32, 2, {rows, columns}, data, rows * columns * sizeof *data};
+    p->count++;
+    return data + rows * columns;
+}
+
+static bo_status fill_package(bo_context *context, bo_weights *weights, package *p)
+{
+    const bo_backend *backend = bo_weights_backend(weights);
+    const bo_lora *lora = bo_weights_lora(weights);
+    const size_t rank = bo_adapter_ranks(lora) * lora->rank;
+    float *at = p->host;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        bo_lora_site site;
+        if (!bo_lora_site_at(weights, i, &site)) continue;
+        BO_TRY(read_a(context, backend, &site, at));
+        at = add_tensor(p, site.weight, "A", rank, site.a->columns, at);
+        BO_TRY(read_b(context, backend, &site, p->room, at));
+        at = add_tensor(p, site.weight, "B", site.b->rows, rank, at);
+    }
+    return BO_OK;
+}
+
+bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path)
+{
+    bo_weights *weights = bo_adapter_weights(model);
+    char digest[24];
+    package p;
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)model->adapter->digest);
+    const bo_meta metas[] = {
+        {"format", "pt"}, {"bochner.init", bo_lora_init_name(model->adapter->lora.init)}, {"bochner.base", digest}};
+    bo_status status = make_package(context, weights, &p);
+    if (status == BO_OK) status = fill_package(context, weights, &p);
+    if (status == BO_OK)
+        status = bo_tensors_write(context, path, p.tensors, p.count, metas, sizeof metas / sizeof *metas);
+    free_package(&p);
+    return status;
+}
+
+/* ---- in ----------------------------------------------------------------------------------------------------------- */
+
+static bo_status find(bo_context *context, const bo_tensors *file, const bo_weight *weight, const char *letter,
+                      size_t rows, size_t columns, const float **out)
+{
+    char name[NAME];
+    const bo_tensor *tensor;
+    const size_t shape[] = {rows, columns};
+    name_of(weight, letter, name);
+    BO_TRY(bo_tensors_require(context, file, name, BO_F32, 2, shape, &tensor));
+    if (!bo_context_kernels(context)->finite(rows * columns, tensor->data))
+        return bo_fail(context, BO_FORMAT, "%s: tensor '%s' holds a number that is not finite", bo_tensors_path(file),
+                       name);
+    *out = tensor->data;
+    return BO_OK;
+}
+
+static bo_status write_b(bo_context *context, const bo_backend *backend, const bo_weight *weight, const float *from,
+                         size_t stride, float sign, float *room)
+{
+    collect(from, weight->rows, weight->columns, stride, sign, room);
+    return backend->write(context, weight->data, room, numbers(weight) * sizeof *room);
+}
+
+static bo_status take_site(bo_context *context, const bo_backend *backend, const bo_lora_site *site,
+                           const bo_tensors *file, float *room)
+{
+    const size_t rank = site->a->rows, stride = site->a0 ? 2 * rank : rank;
+    const float *a, *b;
+    BO_TRY(find(context, file, site->weight, "A", stride, site->a->columns, &a));
+    BO_TRY(find(context, file, site->weight, "B", site->b->rows, stride, &b));
+    BO_TRY(backend->write(context, site->a->data, a, numbers(site->a) * sizeof *a));
+    BO_TRY(write_b(context, backend, site->b, b, stride, 1, room));
+    if (!site->a0) return BO_OK;
+    BO_TRY(backend->write(context, site->a0->data, a + numbers(site->a), numbers(site->a0) * sizeof *a));
+    return write_b(context, backend, site->b0, b + rank, stride, -1, room);
+}
+
+static bo_status take_all(bo_context *context, bo_weights *weights, const bo_tensors *file)
+{
+    const size_t sites = count_sites(weights);
+    bo_lora_site site;
+    if (bo_tensors_count(file) != 2 * sites)
+        return bo_fail(context, BO_FORMAT, "%s: expected two tensors for each of the %zu layers, found %zu",
+                       bo_tensors_path(file), sites, bo_tensors_count(file));
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        if (!bo_lora_site_at(weights, i, &site)) continue;
+        float *room = bo_alloc_raw(context, numbers(site.b), sizeof *room, "an adapter");
+        const bo_status status = room ? take_site(context, bo_weights_backend(weights), &site, file, room) : BO_MEMORY;
+        bo_free(room);
+        if (status != BO_OK) return status;
+    }
+    return BO_OK;
+}
+
+bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path)
+{
+    bo_tensors *file;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    const bo_status status = take_all(context, bo_adapter_weights(model), file);
+    bo_tensors_close(file);
+    return status;
+}
+
+static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_adapter_config *config)
+{
+    const char *init = bo_tensors_meta(file, "bochner.init"), *base = bo_tensors_meta(file, "bochner.base");
+    if (init && !bo_lora_init_parse(init, &config->init))
+        return bo_fail(context, BO_FORMAT, "%s: 'bochner.init' is '%.40s', which is no beginning",
+                       bo_tensors_path(file), init);
+    config->known = base != NULL;
+    config->digest = base ? strtoull(base, NULL, 16) : 0;
+    if (config->init == BO_LORA_ZERO) return BO_OK;
+    if (config->rank % 2)
+        return bo_fail(context, BO_FORMAT, "%s: of init %s, expected an even rank, found %zu", bo_tensors_path(file),
+                       init, config->rank);
+    config->rank /= 2;
+    config->alpha /= 2;
+    return BO_OK;
+}
+
+bo_status bo_adapter_metadata(bo_context *context, const char *path, bo_adapter_config *config)
+{
+    bo_tensors *file;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    const bo_status status = take_metadata(context, file, config);
+    bo_tensors_close(file);
+    return status;
+}
+
+/* ---- the base of a merged model ------------------------------------------------------------------------------------ */
+
+bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, const char *path)
+{
+    bo_weights *weights = bo_adapter_weights(model);
+    const size_t sites = count_sites(weights);
+    bo_lora_site site;
+    size_t count = 0;
+    bo_tensor *tensors = bo_alloc(context, sites, sizeof *tensors, "weights of the base");
+    bo_status status = tensors ? BO_OK : BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < bo_weights_count(weights); i++) {
+        if (!bo_lora_site_at(weights, i, &site)) continue;
+        const size_t bytes = numbers(site.weight) * sizeof(float);
+        void *host = bo_alloc_raw(context, numbers(site.weight), sizeof(float), "a weight of the base");
+        status = host ? bo_weights_backend(weights)->read(context, host, site.weight->data, bytes) : BO_MEMORY;
+        tensors[count++] =
+            (bo_tensor){site.weight->name, BO_F32, 2, {site.weight->rows, site.weight->columns}, host, bytes};
+    }
+    if (status == BO_OK) status = bo_tensors_write(context, path, tensors, count, NULL, 0);
+    for (size_t i = 0; i < count; i++) bo_free((void *)tensors[i].data);
+    bo_free(tensors);
+    return status;
+}
+
+static bo_status take_base(bo_context *context, bo_model *model, const bo_tensors *file)
+{
+    for (size_t i = 0; i < bo_tensors_count(file); i++) {
+        const char *name = bo_tensors_at(file, i)->name;
+        const bo_weight *weight = bo_weights_find(model->weights, name);
+        const bo_tensor *tensor;
+        if (!weight)
+            return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is none of the model", bo_tensors_path(file), name);
+        BO_TRY(bo_tensors_require(context, file, name, BO_F32, weight->rank, weight->shape, &tensor));
+        BO_TRY(bo_weights_backend(model->weights)->write(context, weight->data, tensor->data, tensor->bytes));
+    }
+    return BO_OK;
+}
+
+bo_status bo_adapter_read_base(bo_context *context, bo_model *model, const char *path)
+{
+    bo_tensors *file;
+    BO_TRY(bo_tensors_open(context, path, &file));
+    const bo_status status = take_base(context, model, file);
+    bo_tensors_close(file);
+    return status;
+}

@@ -1,0 +1,232 @@
+/* Low-rank adapters: recorded with linear layers, merged into them. */
+#include "lora.h"
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "internal.h"
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), last = strlen(end);
+    return length >= last && strcmp(name + length - last, end) == 0;
+}
+
+/* The whole name, or all behind a point of it; with a star as in file names. */
+static bool fits(const char *target, size_t length, const char *layer)
+{
+    char pattern[256];
+    snprintf(pattern, sizeof pattern, ".%.*s", (int)length, target);
+    if (strcmp(pattern, ".all") == 0) return true;
+    if (strpbrk(pattern, "*?[")) return fnmatch(pattern + 1, layer, 0) == 0;
+    return strcmp(pattern + 1, layer) == 0 || ends_with(layer, pattern);
+}
+
+/* The next target and its length; NULL: that was the last. */
+static const char *next_target(const char *at, size_t *length)
+{
+    at += strspn(at, ",");
+    *length = strcspn(at, ",");
+    return *length ? at : NULL;
+}
+
+static bool is_target(const bo_lora *lora, const char *layer)
+{
+    size_t length = 0;
+    for (const char *at = next_target(lora->targets, &length); at; at = next_target(at + length, &length))
+        if (fits(at, length, layer)) return true;
+    return false;
+}
+
+static bo_weight *part(bo_weights *weights, const bo_nn_name *layer, const char *suffix)
+{
+    return bo_weights_find(weights, bo_nn_join(layer->text, suffix).text);
+}
+
+static bool layer_of(const char *weight, const char *suffix, bo_nn_name *out)
+{
+    if (!ends_with(weight, suffix)) return false;
+    snprintf(out->text, sizeof out->text, "%.*s", (int)(strlen(weight) - strlen(suffix)), weight);
+    return true;
+}
+
+bool bo_lora_site_at(bo_weights *weights, size_t index, bo_lora_site *out)
+{
+    bo_nn_name layer;
+    *out = (bo_lora_site){.weight = bo_weights_at(weights, index)};
+    if (!layer_of(out->weight->name, ".weight", &layer)) return false;
+    out->a = part(weights, &layer, ".lora_A.weight");
+    out->b = part(weights, &layer, ".lora_B.weight");
+    out->a0 = part(weights, &layer, ".lora_A.first");
+    out->b0 = part(weights, &layer, ".lora_B.first");
+    return out->a && out->b;
+}
+
+/* ---- recording -------------------------------------------------------------------------------------------------- */
+
+static bo_value factor(bo_graph *graph, const char *prefix, const char *suffix, size_t rows, size_t columns,
+                       double deviation)
+{
+    bo_nn_name name = bo_nn_join(prefix, suffix);
+    return bo_graph_weight(graph, &(bo_weight){.name = name.text,
+                                               .rank = 2,
+                                               .shape = {rows, columns},
+                                               .role = BO_WEIGHT_VECTOR, /* thin: AdamW's */
+                                               .init = {.law = BO_INIT_NORMAL, .b = deviation}});
+}
+
+/* y + s (x Aᵀ) Bᵀ. */
+static bo_value add(bo_graph *graph, bo_value x, bo_value a, bo_value b, double s, bo_value y)
+{
+    const bo_linear_attributes down = {.weights = 1}, up = {.weights = 1, .residual = true, .scale = s};
+    const bo_value inner = bo_graph_one(graph, BO_OP_LINEAR, &down, 2, (bo_value[]){x, a});
+    return bo_graph_one(graph, BO_OP_LINEAR, &up, 3, (bo_value[]){inner, b, y});
+}
+
+bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_value x, bo_value y, double before)
+{
+    const bo_lora *lora = bo_weights_lora(bo_graph_weights(graph));
+    if (!lora || !x || !y || !is_target(lora, prefix)) return y;
+    const size_t in = bo_graph_columns(graph, x), out = bo_graph_columns(graph, y), r = lora->rank;
+    const double s = (before != 0 ? before : 1) * lora->alpha / (double)r, row = 1 / sqrt((double)in);
+    const bool moves = lora->init != BO_LORA_ZERO;
+    const double column = moves ? 1 / sqrt((double)out) : 0; /* rows of A and columns of B have length 1 */
+    const bo_value a = factor(graph, prefix, ".lora_A.weight", r, in, row);
+    const bo_value b = factor(graph, prefix, ".lora_B.weight", out, r, column);
+    y = add(graph, x, a, b, s, y);
+    if (!moves) return y;
+    const bo_value a0 = factor(graph, prefix, ".lora_A.first", r, in, row);
+    const bo_value b0 = factor(graph, prefix, ".lora_B.first", out, r, column);
+    return add(graph, x, a0, b0, -s, y);
+}
+
+/* ---- the whole set ---------------------------------------------------------------------------------------------- */
+
+static bool any_fits(bo_weights *weights, const char *target, size_t length)
+{
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        bo_nn_name layer;
+        if (layer_of(bo_weights_at(weights, i)->name, ".lora_A.weight", &layer) && fits(target, length, layer.text))
+            return true;
+    }
+    return false;
+}
+
+static bo_status check_targets(bo_context *context, bo_weights *weights, const bo_lora *lora)
+{
+    size_t length = 0, found = 0;
+    for (const char *at = next_target(lora->targets, &length); at; at = next_target(at + length, &length), found++)
+        if (!any_fits(weights, at, length))
+            return bo_fail(context, BO_INVALID, "lora: no linear layer's name ends with or fits '%.*s'", (int)length,
+                           at);
+    return found ? BO_OK : bo_fail(context, BO_INVALID, "lora: no layer was named");
+}
+
+/* The gradient's first r singular vectors make A, the next r make B. */
+static bo_status check_rank(bo_context *context, const bo_lora *lora, const bo_lora_site *site)
+{
+    const size_t rows = site->weight->rows, columns = site->weight->columns, least = rows < columns ? rows : columns;
+    const bool gradient = lora->init == BO_LORA_GRADIENT;
+    if ((gradient ? 2 : 1) * lora->rank <= least) return BO_OK;
+    return bo_fail(context, BO_INVALID, "lora: rank %zu of %s, which is %zu x %zu: expected at most %zu%s", lora->rank,
+                   site->weight->name, rows, columns, gradient ? least / 2 : least,
+                   gradient ? " with values from the gradient" : "");
+}
+
+bo_status bo_lora_check(bo_context *context, bo_weights *weights)
+{
+    const bo_lora *lora = bo_weights_lora(weights);
+    bo_lora_site site;
+    BO_TRY(check_targets(context, weights, lora));
+    for (size_t i = 0; i < bo_weights_count(weights); i++)
+        if (bo_lora_site_at(weights, i, &site)) BO_TRY(check_rank(context, lora, &site));
+    return BO_OK;
+}
+
+void bo_lora_freeze(bo_weights *weights)
+{
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        bo_weight *weight = bo_weights_at(weights, i);
+        weight->frozen = !ends_with(weight->name, ".lora_A.weight") && !ends_with(weight->name, ".lora_B.weight");
+    }
+}
+
+/* ---- merging ---------------------------------------------------------------------------------------------------- */
+
+static size_t numbers(const bo_weight *weight)
+{
+    return weight ? weight->rows * weight->columns : 0;
+}
+
+bo_status bo_lora_copy(bo_context *context, bo_weights *from, bo_weights *to)
+{
+    const bo_backend *backend = bo_weights_backend(to);
+    for (size_t i = 0; i < bo_weights_count(from); i++) {
+        const bo_weight *source = bo_weights_at(from, i), *target = bo_weights_find(to, source->name);
+        if (target) BO_TRY(backend->copy(context, target->data, source->data, numbers(source) * sizeof(float)));
+    }
+    return BO_OK;
+}
+
+/* Numbers of the host, one behind the other: the adapter's and a row of W. */
+typedef struct parts {
+    float *a, *b, *a0, *b0, *w;
+} parts;
+
+static bo_status read_parts(bo_context *context, const bo_backend *backend, const bo_lora_site *site, float *room,
+                            parts *out)
+{
+    bo_weight *const from[] = {site->a, site->b, site->a0, site->b0, site->weight};
+    float **const to[] = {&out->a, &out->b, &out->a0, &out->b0, &out->w};
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+        *to[i] = from[i] ? room : NULL;
+        if (from[i]) BO_TRY(backend->read(context, room, from[i]->data, numbers(from[i]) * sizeof *room));
+        room += numbers(from[i]);
+    }
+    return BO_OK;
+}
+
+static double product(const float *b, const float *a, size_t row, size_t column, size_t rank, size_t columns)
+{
+    double sum = 0;
+    for (size_t k = 0; k < rank; k++) sum += (double)b[row * rank + k] * (double)a[k * columns + column];
+    return sum;
+}
+
+static void add_product(const bo_lora *lora, const parts *p, size_t rows, size_t columns)
+{
+    const double s = lora->alpha / (double)lora->rank;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++) {
+            double sum = product(p->b, p->a, i, j, lora->rank, columns);
+            if (p->a0) sum -= product(p->b0, p->a0, i, j, lora->rank, columns);
+            p->w[i * columns + j] = (float)((double)p->w[i * columns + j] + s * sum);
+        }
+}
+
+static bo_status merge_site(bo_context *context, bo_weights *adapted, const bo_lora_site *site, bo_weight *into)
+{
+    const bo_backend *backend = bo_weights_backend(adapted);
+    const size_t all =
+        numbers(site->weight) + numbers(site->a) + numbers(site->b) + numbers(site->a0) + numbers(site->b0);
+    float *room = bo_alloc_raw(context, all, sizeof *room, "a merged weight");
+    if (!room) return BO_MEMORY;
+    parts p;
+    bo_status status = read_parts(context, backend, site, room, &p);
+    if (status == BO_OK) add_product(bo_weights_lora(adapted), &p, site->weight->rows, site->weight->columns);
+    if (status == BO_OK) status = backend->write(context, into->data, p.w, numbers(into) * sizeof(float));
+    bo_free(room);
+    return status;
+}
+
+bo_status bo_lora_merge(bo_context *context, bo_weights *adapted, bo_weights *plain)
+{
+    bo_lora_site site;
+    BO_TRY(bo_lora_copy(context, adapted, plain));
+    for (size_t i = 0; i < bo_weights_count(adapted); i++)
+        if (bo_lora_site_at(adapted, i, &site))
+            BO_TRY(merge_site(context, adapted, &site, bo_weights_find(plain, site.weight->name)));
+    return BO_OK;
+}
