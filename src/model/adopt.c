@@ -26,6 +26,8 @@ static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model
         BO_TRY(bo_maps_adopt(context, model, from, i, &taken));
         if (!taken && model->attentions[i] && bo_attention_features(model->attentions[i], 0))
             bo_log(context, BO_LOG_INFO, "layer %zu: frequencies are new", i);
+        BO_TRY(bo_mlp_map_adopt(context, model, from, i, &taken));
+        if (!taken && model->mlp_maps) bo_log(context, BO_LOG_INFO, "layer %zu: frequencies of the MLP are new", i);
     }
     return BO_OK;
 }

@@ -105,6 +105,14 @@ bo_status bo_model_save(bo_context *context, const bo_model *model, const char *
 
 /* ---- in ----------------------------------------------------------------------------------------------------------- */
 
+/* The largest weights of an MLP. */
+static double least_mlp(const bo_model_desc *d)
+{
+    double matrix = (double)d->hidden * (double)d->width;
+    if (d->mlp == BO_MLP_QUADRATIC) return matrix * (double)d->hidden;
+    return d->mlp == BO_MLP_RANDOM_FEATURES ? matrix : 2 * matrix;
+}
+
 /* A configuration may claim any size in a few bytes. Before memory is spent on it, the file must be as large as the
  * largest weights that go with it (in 16 bits). */
 static bo_status check_claims(bo_context *context, const char *where, const bo_model_desc *d, const char *weights)
@@ -114,7 +122,7 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
     const bo_features_desc *f = &d->attention.features;
     double width = (double)d->width, heads = (double)(d->heads + d->key_heads) * (double)d->head_dim;
     double mixer = d->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width;
-    double layer = mixer + 2 * (double)d->hidden * width;
+    double layer = mixer + least_mlp(d);
     bool drawn = f->features && f->draw != BO_DRAW_HADAMARD && f->function != BO_FUNCTION_TENSORSKETCH &&
                  f->kernel != BO_KERNEL_POLYNOMIAL;
     double maps = drawn ? (d->attention.one_draw ? 1 : (double)d->key_heads) * (double)f->features / 2 : 0;

@@ -18,6 +18,8 @@ bo_status bo_maps_pack(bo_context *context, const bo_model *model, bo_package *p
 bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *file, bool *used);
 /* The maps of another model whose attention is made alike; false: it is not. */
 bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *taken);
+/* Likewise of its MLP; graphs are to be recorded after it. */
+bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *taken);
 
 /* All weights of a file into the model's memory, which is there by now or is made once everything fits. */
 bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file);

@@ -11,12 +11,17 @@ size_t bo_maps_count(const bo_model *model)
 {
     size_t count = 0;
     for (size_t i = 0; i < model->desc.layers; i++) count += bo_attention_maps(model->attentions[i]);
-    return count;
+    return model->mlp_maps ? count + model->desc.layers : count;
 }
 
 static void prefix_of(size_t layer, char out[PREFIX])
 {
     snprintf(out, PREFIX, "model.layers.%zu.self_attn.", layer);
+}
+
+static void mlp_prefix_of(size_t layer, char out[PREFIX])
+{
+    snprintf(out, PREFIX, "model.layers.%zu.mlp.", layer);
 }
 
 bo_status bo_maps_pack(bo_context *context, const bo_model *model, bo_package *package)
@@ -25,6 +30,9 @@ bo_status bo_maps_pack(bo_context *context, const bo_model *model, bo_package *p
     for (size_t i = 0; i < model->desc.layers; i++) {
         prefix_of(i, prefix);
         BO_TRY(bo_package_attention(context, package, model->attentions[i], prefix));
+        if (!model->mlp_maps) continue;
+        mlp_prefix_of(i, prefix);
+        BO_TRY(bo_package_map(context, package, model->mlp_maps[i], prefix));
     }
     return BO_OK;
 }
@@ -35,6 +43,9 @@ bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *f
     for (size_t i = 0; i < model->desc.layers; i++) {
         prefix_of(i, prefix);
         BO_TRY(bo_attention_unpack(context, file, prefix, used, model->attentions[i]));
+        if (!model->mlp_maps) continue;
+        mlp_prefix_of(i, prefix);
+        BO_TRY(bo_map_replace(context, file, prefix, used, &model->mlp_maps[i]));
     }
     return BO_OK;
 }
@@ -57,14 +68,10 @@ static bo_status copy_map(bo_context *context, const bo_features *from, bo_featu
     return status;
 }
 
-/* What the maps of a layer are made by, but for the draw. */
 static bool alike(const bo_attention_desc *a, const bo_attention_desc *b)
 {
-    const bo_features_desc *f = &a->features, *g = &b->features;
-    return a->kind == b->kind && a->key_heads == b->key_heads && a->one_draw == b->one_draw && f->dim == g->dim &&
-           f->features == g->features && f->kernel == g->kernel && f->function == g->function && f->draw == g->draw &&
-           f->gamma == g->gamma && f->alpha == g->alpha && f->degree == g->degree && f->pair_norm == g->pair_norm &&
-           a->proposal == b->proposal && f->sampling == g->sampling;
+    return a->kind == b->kind && a->key_heads == b->key_heads && a->one_draw == b->one_draw &&
+           a->proposal == b->proposal && bo_maps_alike(&a->features, &b->features);
 }
 
 bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *taken)
@@ -84,4 +91,16 @@ bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *fr
         for (size_t h = 0; maps && h < count; h++) bo_features_destroy(maps[h]);
     bo_free(maps);
     return status;
+}
+
+bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *taken)
+{
+    bo_features *map;
+    *taken = model->mlp_maps && from->mlp_maps && layer < from->desc.layers &&
+             bo_maps_alike(bo_features_describe(model->mlp_maps[layer]), bo_features_describe(from->mlp_maps[layer]));
+    if (!*taken) return BO_OK;
+    BO_TRY(copy_map(context, from->mlp_maps[layer], &map));
+    bo_features_destroy(model->mlp_maps[layer]);
+    model->mlp_maps[layer] = map;
+    return BO_OK;
 }

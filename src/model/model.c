@@ -66,6 +66,7 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
     bo_status status = bo_model_resolve(context, desc, tokenizer, &model->desc);
     if (status == BO_OK) status = bo_attentions_create(context, &model->desc, 0, &model->attentions);
     if (status == BO_OK) describe_attention(model);
+    if (status == BO_OK) status = bo_mlp_maps_create(context, &model->desc, &model->mlp_maps);
     if (status == BO_OK) status = bo_model_declare(context, model, NULL);
     if (status != BO_OK) {
         bo_model_destroy(model);
@@ -97,6 +98,7 @@ void bo_model_destroy(bo_model *model)
     bo_weights_destroy(model->weights);
     bo_adapter_destroy(model->adapter);
     bo_attentions_destroy(model->attentions, model->desc.layers);
+    bo_mlp_maps_destroy(model->mlp_maps, model->desc.layers);
     bo_tokenizer_destroy(model->owned);
     bo_free(model);
 }
@@ -164,6 +166,10 @@ uint64_t bo_model_fingerprint(const bo_model *model)
             uint64_t map = bo_features_fingerprint(bo_attention_features(model->attentions[i], h));
             hash = hash_bytes(hash, &map, sizeof map);
         }
+    for (size_t i = 0; model->mlp_maps && i < d->layers; i++) {
+        uint64_t map = bo_features_fingerprint(model->mlp_maps[i]);
+        hash = hash_bytes(hash, &map, sizeof map);
+    }
     return hash;
 }
 

@@ -167,8 +167,8 @@ static void project_qkv(const recorder *r, bo_value *qkv)
 
 /* ---- the layer ---------------------------------------------------------------------------------------------------- */
 
-bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                         const bo_attention_layer *desc)
+bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
+                      const bo_attention_layer *desc)
 {
     recorder r = {graph, prefix, x, desc, bo_attention_describe(desc->attention)};
     bo_attention_attributes attributes = {.attention = desc->attention,
@@ -185,10 +185,22 @@ bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_val
             attributes.given |= further[i].bit;
             count++;
         }
-    bo_value out = bo_graph_one(graph, BO_OP_ATTENTION, &attributes, count, inputs);
+    return bo_graph_one(graph, BO_OP_ATTENTION, &attributes, count, inputs);
+}
+
+bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual,
+                        const bo_attention_layer *desc)
+{
     if (desc->output_norm)
-        out = bo_nn_norm(graph, bo_nn_join(prefix, ".o_norm").text, out,
-                         &(bo_norm_layer){.width = r.kind->value_dim, .epsilon = desc->epsilon});
+        out = bo_nn_norm(
+            graph, bo_nn_join(prefix, ".o_norm").text, out,
+            &(bo_norm_layer){.width = bo_attention_describe(desc->attention)->value_dim, .epsilon = desc->epsilon});
     return bo_nn_output(graph, bo_nn_join(prefix, ".o_proj").text, out, residual, desc->bias, desc->dropout,
                         bo_nn_stream(desc->layer, 0));
+}
+
+bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                         const bo_attention_layer *desc)
+{
+    return bo_nn_attended(graph, prefix, bo_nn_attend(graph, prefix, x, positions, desc), residual, desc);
 }

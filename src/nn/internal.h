@@ -27,4 +27,20 @@ double bo_nn_unit_factor(const bo_graph *graph, bo_unary function);
 bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
                       uint64_t stream);
 
+/* Kinds of MLP; bo_nn_mlp chooses. */
+bo_value bo_nn_random_features(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
+                               const bo_mlp_layer *desc);
+bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
+bo_value bo_nn_quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
+
+/* bo_nn_attention in two parts: the heads' outputs, and what follows: their norm and the projection added to `residual`. */
+bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
+                      const bo_attention_layer *desc);
+bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual,
+                        const bo_attention_layer *desc);
+
+/* Mixers of a degree; bo_nn_mixer chooses. */
+bo_value bo_nn_degree_4_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                              const bo_mixer_layer *desc);
+
 #endif

@@ -14,6 +14,9 @@ static const struct {
     size_t (*state_bytes)(const bo_mixer_layer *desc);
 } kinds[BO_MIXER_COUNT] = {
     [BO_MIXER_ATTENTION] = {attend, NULL},
+    [BO_MIXER_DEGREE_3] = {attend, NULL},
+    [BO_MIXER_DEGREE_4] = {bo_nn_degree_4_mixer, NULL},
+    [BO_MIXER_DEGREE_E] = {attend, NULL},
 };
 
 bool bo_nn_mixer_known(bo_mixer kind)

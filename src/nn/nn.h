@@ -83,19 +83,28 @@ typedef struct bo_mixer_layer {
 } bo_mixer_layer;
 bool bo_nn_mixer_known(bo_mixer kind);
 bool bo_nn_mixer_attends(bo_mixer kind); /* It is made of a bo_attention. */
+/* Of which: DEGREE_3, _4 and _E, as far as the kind says. */
+void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out);
 size_t bo_nn_mixer_state_bytes(const bo_mixer_layer *desc);
 bo_value bo_nn_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                      const bo_mixer_layer *desc);
 
 typedef struct bo_mlp_layer {
     bo_mlp kind;
-    size_t hidden;
+    size_t hidden;               /* QUADRATIC: of the x that its forms see */
+    const bo_features *features; /* RANDOM_FEATURES: its map, which outlives the graph; `hidden` is its length */
+    size_t heads;                /* DEGREE_d: groups of columns, each normalised; 0: 1 */
     bool bias;
     double dropout;
-    size_t layer; /* numbers dropout */
+    double epsilon; /* of the norms within DEGREE_d and QUADRATIC */
+    size_t layer;   /* numbers dropout */
 } bo_mlp_layer;
 /* Added to `residual`; no MLP: the residual itself. */
 bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
+
+/* The γ at which two vectors of `width` independent numbers of size 1 are at distance one for this kernel, or of length one
+ * where it is one of inner products: where a map of normalised x should begin. */
+double bo_nn_unit_gamma(bo_kernel kernel, size_t width);
 
 /* State-space mixer (S4D, 2206.11893; the gate as in 2312.00752): y = SSM(conv(x W_u)) ∘ silu(x W_g), projected and added to
  * `residual`. `prefix`.in_proj, .gate_proj, .out_proj, .conv where there is a kernel, and the systems' parameters: .log_step,

@@ -58,10 +58,9 @@ static inline void case_features(op_visitor visit, void *user, bo_context *conte
                                  const bo_features_desc *desc)
 {
     char name[128];
-    plain_features_attributes attributes = {.context = context};
     bo_features *features;
     assert_ok(context, bo_features_create(context, desc, &features));
-    attributes.own.features = features;
+    bo_features_attributes attributes = {features};
     const bo_features_desc *made = bo_features_describe(features);
     op_case c = {.name =
                      CASE_NAME("features %s of %s, draw %s, %zu x %zu to %zu", bo_function_name(made->function),

@@ -23,24 +23,19 @@ static inline void plain_product(plain_op *op)
     }
 }
 
-/* What the attributes of a case of FEATURES go on with. */
-typedef struct plain_features_attributes {
-    bo_features_attributes own;
-    bo_context *context;
-} plain_features_attributes;
-
 /* The map has a reference in float64 of its own, which tests/features holds against closed forms. */
 static inline void plain_features(plain_op *op)
 {
-    const plain_features_attributes *a = op->attributes;
-    assert_ok(a->context, bo_features_apply_f64(a->context, a->own.features, op->in[0].rows, op->in[0].x,
-                                                op->in[0].columns, op->out[0].x, op->out[0].columns));
+    const bo_features_attributes *a = op->attributes;
+    bo_context *own = op->context ? NULL : test_context(1), *context = own ? own : op->context;
+    assert_ok(context, bo_features_apply_f64(context, a->features, op->in[0].rows, op->in[0].x, op->in[0].columns,
+                                             op->out[0].x, op->out[0].columns));
+    bo_context_destroy(own);
 }
 
 static inline void plain_shape_features(plain_op *op)
 {
-    const plain_features_attributes *a = op->attributes;
-    op->out[0].columns = bo_features_describe(a->own.features)->features;
+    op->out[0].columns = bo_features_describe(((const bo_features_attributes *)op->attributes)->features)->features;
 }
 
 static inline void plain_quadratic(plain_op *op)

@@ -51,6 +51,25 @@ static void test_trips(void **state)
     }
 }
 
+/* MLPs with maps, heads and forms; a map that has nothing to store; mixers that are one attention. */
+static void test_degrees(void **state)
+{
+    for (unsigned mlp = BO_MLP_RANDOM_FEATURES; mlp < BO_MLP_COUNT; mlp++) {
+        bo_model_desc desc = test_desc("exact");
+        desc.mlp = (bo_mlp)mlp, desc.hidden = 12;
+        if (mlp == BO_MLP_DEGREE_3) desc.degree_heads = 4;
+        check_trip(*state, &desc, bo_mlp_name((bo_mlp)mlp));
+    }
+    bo_model_desc desc = test_desc("exact");
+    desc.mlp = BO_MLP_RANDOM_FEATURES, desc.hidden = 0, desc.mlp_features.kernel = BO_KERNEL_TAYLOR;
+    check_trip(*state, &desc, "an exact map");
+    for (unsigned mixer = BO_MIXER_DEGREE_3; mixer <= BO_MIXER_DEGREE_E; mixer++) {
+        desc = test_desc("exact");
+        desc.attention = (bo_attention_desc){0}, desc.mixer = (bo_mixer)mixer;
+        check_trip(*state, &desc, bo_mixer_name((bo_mixer)mixer));
+    }
+}
+
 static void test_options(void **state)
 {
     bo_model_desc desc = test_desc("rfa-gate");
@@ -283,6 +302,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_trips, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(test_degrees, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_options, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_redrawn, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(test_tokenizer, test_setup, test_teardown),

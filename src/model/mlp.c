@@ -1,0 +1,119 @@
+/* What stands between the mixers: sizes of every kind, and the maps of random features, one a layer. */
+#include "../base/rng.h"
+#include "../nn/nn.h"
+#include "internal.h"
+
+#define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+
+static bool has_degree(bo_mlp mlp)
+{
+    return mlp >= BO_MLP_DEGREE_2 && mlp <= BO_MLP_DEGREE_E;
+}
+
+static size_t rounded(size_t size, size_t to)
+{
+    return (size + to - 1) / to * to;
+}
+
+/* As many trained numbers as an MLP of 4 widths, 8 width²; random features, which train the readout alone, half of them. */
+static size_t default_hidden(const bo_model_desc *d)
+{
+    size_t root = 1;
+    switch (d->mlp) {
+    case BO_MLP_SWIGLU:
+    case BO_MLP_DEGREE_2:
+        return rounded(8 * d->width / 3, 32);
+    case BO_MLP_DEGREE_3:
+    case BO_MLP_DEGREE_E:
+        return 2 * d->width;
+    case BO_MLP_DEGREE_4:
+        return rounded(8 * d->width / 5, 32);
+    case BO_MLP_QUADRATIC: /* width hidden² */
+        while ((root + 1) * (root + 1) <= 8 * d->width) root++;
+        return root < d->width ? root : d->width;
+    default:
+        return 4 * d->width;
+    }
+}
+
+static bo_status resolve_features(bo_context *context, size_t most, bo_model_desc *d)
+{
+    bo_features_desc *f = &d->mlp_features;
+    if (f->kernel == BO_KERNEL_CUSTOM || f->custom) REFUSE("a callback does not fit a model's file: MLP kernel custom");
+    if (f->length_scales || f->sample || f->sampling != BO_SAMPLING_DRAWN)
+        REFUSE("features of an MLP stay as drawn: mlp_features has length_scales, a sample or a sampling");
+    if (f->dim && f->dim != d->width)
+        REFUSE("mlp_features.dim must be width = %zu (or 0), found %zu", d->width, f->dim);
+    if (f->features && d->hidden && f->features != d->hidden)
+        REFUSE("mlp_features.features must be hidden = %zu (or 0), found %zu", d->hidden, f->features);
+    if (!d->hidden) d->hidden = f->features;
+    if (!d->hidden && bo_map_has_free_length(f)) d->hidden = default_hidden(d);
+    if (d->hidden > most) REFUSE("hidden must be at most %zu, found %zu", most, d->hidden);
+    f->features = d->hidden; /* 0: the function says */
+    f->dim = d->width;
+    if (f->gamma == 0) f->gamma = bo_nn_unit_gamma(f->kernel, d->width);
+    if (!f->seed) f->seed = d->seed;
+    return BO_OK;
+}
+
+bo_status bo_mlp_resolve(bo_context *context, size_t most, bo_model_desc *d)
+{
+    if (d->degree_heads && !has_degree(d->mlp))
+        REFUSE("degree_heads belongs to MLPs of a degree, found %zu with %s", d->degree_heads, bo_mlp_name(d->mlp));
+    if (d->mlp != BO_MLP_RANDOM_FEATURES) d->mlp_features = (bo_features_desc){0};
+    if (d->mlp == BO_MLP_NONE) d->hidden = 0;
+    if (d->mlp == BO_MLP_NONE) return BO_OK;
+    if (d->mlp == BO_MLP_RANDOM_FEATURES) return resolve_features(context, most, d);
+    if (has_degree(d->mlp) && !d->degree_heads) d->degree_heads = 1;
+    if (!d->hidden) d->hidden = rounded(default_hidden(d), d->degree_heads ? d->degree_heads : 1);
+    if (d->hidden > most) REFUSE("hidden must be at most %zu, found %zu", most, d->hidden);
+    if (d->degree_heads && d->hidden % d->degree_heads)
+        REFUSE("degree_heads must divide hidden = %zu, found %zu", d->hidden, d->degree_heads);
+    if (d->mlp == BO_MLP_QUADRATIC && d->hidden > d->width)
+        REFUSE("hidden of quadratic forms must be at most width = %zu, found %zu", d->width, d->hidden);
+    return BO_OK;
+}
+
+/* ---- maps --------------------------------------------------------------------------------------------------------- */
+
+void bo_mlp_maps_destroy(bo_features **maps, size_t layers)
+{
+    for (size_t i = 0; maps && i < layers; i++) bo_features_destroy(maps[i]);
+    bo_free(maps);
+}
+
+bo_status bo_mlp_maps_create(bo_context *context, bo_model_desc *desc, bo_features ***out)
+{
+    *out = NULL;
+    if (desc->mlp != BO_MLP_RANDOM_FEATURES) return BO_OK;
+    bo_status status = BO_OK;
+    bo_features **maps = bo_alloc(context, desc->layers, sizeof *maps, "a model's maps");
+    if (!maps) return BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < desc->layers; i++) {
+        bo_features_desc layer = desc->mlp_features;
+        bo_rng rng = bo_rng_make(layer.seed, bo_rng_stream("model mlp frequencies", i));
+        layer.seed = bo_rng_bits(&rng);
+        status = bo_features_create(context, &layer, &maps[i]);
+    }
+    if (status != BO_OK) {
+        bo_mlp_maps_destroy(maps, desc->layers);
+        return status;
+    }
+    const uint64_t seed = desc->mlp_features.seed;
+    desc->mlp_features = *bo_features_describe(maps[0]);
+    desc->mlp_features.seed = seed;
+    desc->mlp_features.length_scales = NULL;
+    desc->hidden = desc->mlp_features.features;
+    *out = maps;
+    return BO_OK;
+}
+
+uint64_t bo_model_frozen(const bo_model *model)
+{
+    uint64_t numbers = 0;
+    for (size_t i = 0; model->mlp_maps && i < model->desc.layers; i++)
+        numbers += (uint64_t)bo_features_frequencies(model->mlp_maps[i]) * model->desc.width;
+    return numbers;
+}
