@@ -39,6 +39,17 @@ bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value 
 bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual,
                         const bo_attention_layer *desc);
 
+/* Mixers that do not attend, and what a memory takes; bo_nn_mixer chooses. */
+bo_value bo_nn_recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                               const bo_mixer_layer *desc);
+size_t bo_nn_recurrent_mixer_bytes(const bo_mixer_layer *desc);
+bo_value bo_nn_mix_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                         const bo_mixer_layer *desc);
+size_t bo_nn_mix_mixer_bytes(const bo_mixer_layer *desc);
+bo_value bo_nn_convolution_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                                 const bo_mixer_layer *desc);
+size_t bo_nn_convolution_mixer_bytes(const bo_mixer_layer *desc);
+
 /* Mixers of a degree; bo_nn_mixer chooses. */
 bo_value bo_nn_degree_4_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                               const bo_mixer_layer *desc);

@@ -89,6 +89,16 @@ size_t bo_nn_mixer_state_bytes(const bo_mixer_layer *desc);
 bo_value bo_nn_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                      const bo_mixer_layer *desc);
 
+/* RNN, GRU or LSTM over the rows of each sequence: h of every token. `prefix`.in_proj.weight (g size x columns),
+ * .recurrent.weight (g size x size) and a bias for each of g gates, .bias.0 …; forget gates begin at 1. */
+typedef struct bo_recurrent_layer {
+    bo_recurrence cell;
+    size_t size;                          /* h */
+    size_t layer, tokens, most_sequences; /* see bo_sequences */
+} bo_recurrent_layer;
+bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc);
+size_t bo_nn_recurrent_state_bytes(const bo_recurrent_layer *desc); /* of a sequence */
+
 typedef struct bo_mlp_layer {
     bo_mlp kind;
     size_t hidden;               /* QUADRATIC: of the x that its forms see */
