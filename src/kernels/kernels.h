@@ -66,12 +66,12 @@ static inline const float *bo_s8_scales(const int8_t *line, size_t n) /* lines b
     return (const float *)(const void *)(line + (n + 3) / 4 * 4);
 }
 
-enum { BO_GATED_ROWS = 16 }; /* tokens whose gates are multiplied out pair by pair (gated_gradients) */
 /* Pieces along the depth of a product: how many, and floats from one to the next in A and B. */
 typedef struct bo_runs {
     size_t count, a, b;
 } bo_runs;
 
+enum { BO_GATED_ROWS = 16 }; /* tokens whose gates are multiplied out pair by pair (gated_gradients) */
 
 typedef struct bo_micro_f64 {
     size_t mr, nr;
@@ -166,11 +166,15 @@ typedef struct bo_kernels {
     void (*widen_bf16)(size_t n, const uint16_t *x, float *y);
     /* y[i] = scale * q[i] */
     void (*widen_s8)(size_t n, float scale, const int8_t *q, float *y);
-    /* dots with w in bfloat16, and with lines of bytes and their scales (BO_S8_GROUP); ldw counts elements of w */
+    /* q[i] = x[i] * scale rounded to the nearest integer, clamped to [-32767, 32767]; 0 for NaN */
+    void (*quantize_s16)(size_t n, float scale, const float *x, int16_t *q);
+    /* dots with w in bfloat16; ldw counts its numbers */
     void (*dots_bf16)(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
                       float *out, size_t ldo);
-    void (*dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const float *x, size_t ldx,
-                    float *out, size_t ldo);
+    /* dots with lines of bytes and their scales (BO_S8_GROUP; ldw in bytes) and rows x_r of integers in [-32767, 32767],
+     * times scale[r]: sums within a group are exact. x_r is followed by zeros to a whole group. */
+    void (*dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,
+                    const float *scale, float *out, size_t ldo);
     /* y[i] = exp(x[i] + shift) for what is at most 0 (a little more does no harm): |error| <= 2e-7, 0 below -87.3 and for
      * -INFINITY. Faster than exp_shift, whose error is relative; what counts here is compared with exp(0). */
     void (*exp_below)(size_t n, const float *x, float shift, float *y);

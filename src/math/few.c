@@ -1,6 +1,8 @@
 /* Few rows times the transpose of a matrix: nothing is packed, every element is a dot product, and the matrix is read once
  * at the speed of memory. Decoding is such. */
 #include "few.h"
+#include <math.h>
+#include <string.h>
 #include "panel.h"
 #include "../kernels/kernels.h"
 
@@ -16,6 +18,9 @@ typedef struct few_job {
     const float *a;
     size_t lda;
     const bo_gemm_product *products;
+    const int16_t *whole; /* for bytes: A in integers, rows of `padded` of them … */
+    const float *scales;  /* … and their scales */
+    size_t padded;
 } few_job;
 
 bool bo_few(bool ta, size_t m, size_t count, const bo_gemm_product *products)
@@ -49,7 +54,8 @@ static void multiply_lines(const few_job *job, const bo_gemm_product *product, s
     if (product->stored == BO_STORED_BFLOAT16)
         kernels->dots_bf16(count, job->m, job->k, (const void *)lines, job->k, job->a, job->lda, sums, LINES);
     else if (product->stored == BO_STORED_INT8)
-        kernels->dots_s8(count, job->m, job->k, (const void *)lines, bytes, job->a, job->lda, sums, LINES);
+        kernels->dots_s8(count, job->m, job->k, (const void *)lines, bytes, job->whole, job->padded, job->scales, sums,
+                         LINES);
     else
         kernels->dots(count, job->m, job->k, (const float *)product->b + first * product->ldb, product->ldb, job->a,
                       job->lda, sums, LINES);
@@ -71,13 +77,54 @@ static void few_task(void *arg, size_t index, int worker)
     }
 }
 
+/* ---- rows in integers ---------------------------------------------------------------------------------------------- */
+
+enum { SCALES = 16 }; /* of the rows: a cache line, the rows follow */
+
+static bool has_bytes(size_t count, const bo_gemm_product *products)
+{
+    for (size_t i = 0; i < count; i++)
+        if (products[i].stored == BO_STORED_INT8) return true;
+    return false;
+}
+
+static size_t padded_row(size_t k)
+{
+    return bo_round_up(k, BO_S8_GROUP);
+}
+
+size_t bo_few_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products)
+{
+    size_t rows = bo_smaller(m, BO_FEW_ROWS);
+    return has_bytes(count, products) ? SCALES * sizeof(float) + rows * padded_row(k) * sizeof(int16_t) : 0;
+}
+
+/* The largest of a row becomes ±32767: 2^-16 of it is the error, less than that of the bytes it is multiplied with. What is
+ * not finite makes its sums so. */
+static void quantize_rows(few_job *job, float *room)
+{
+    const bo_kernels *kernels = job->kernels;
+    float *scales = room;
+    int16_t *whole = (int16_t *)(void *)(room + SCALES);
+    job->scales = scales, job->whole = whole, job->padded = padded_row(job->k);
+    for (size_t r = 0; r < job->m; r++, whole += job->padded) {
+        const float *row = job->a + r * job->lda;
+        float largest = 0;
+        for (size_t i = 0; i < job->k; i++) largest = fmaxf(largest, fabsf(row[i]));
+        scales[r] = kernels->finite(job->k, row) ? largest / 32767 : NAN;
+        kernels->quantize_s16(job->k, scales[r] > 0 ? 1 / scales[r] : 0, row, whole);
+        memset(whole + job->k, 0, (job->padded - job->k) * sizeof *whole);
+    }
+}
+
 void bo_few_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
-                     const bo_gemm_product *products)
+                     const bo_gemm_product *products, void *room)
 {
     few_job job = {.kernels = bo_context_kernels(context), .m = m, .k = k, .alpha = alpha, .a = a, .lda = lda};
     job.products = products;
     size_t line = count && k ? bo_stored_line(products[0].stored, k) : 1;
     job.lines = bo_round_up(bo_ceil_div(TASK_BYTES, line), 4);
+    if (has_bytes(count, products)) quantize_rows(&job, room);
     size_t tasks = 0;
     for (size_t i = 0; i < count; i++) tasks += bo_ceil_div(products[i].n, job.lines);
     bo_parallel(context, m > 0 ? tasks : 0, few_task, &job);

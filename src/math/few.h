@@ -8,8 +8,9 @@ enum { BO_FEW_ROWS = 8 }; /* more than that are worth packing */
 
 /* Are these such products? */
 bool bo_few(bool ta, size_t m, size_t count, const bo_gemm_product *products);
-/* bo_gemm_shared for them; without room. */
+/* bo_gemm_shared for them, in so many bytes of room. */
+size_t bo_few_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products);
 void bo_few_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
-                     const bo_gemm_product *products);
+                     const bo_gemm_product *products, void *room);
 
 #endif

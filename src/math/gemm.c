@@ -77,14 +77,15 @@ typedef struct product64 {
 
 size_t bo_gemm_shared_bytes(bo_context *context, size_t m, size_t k, size_t count, const bo_gemm_product *products)
 {
-    return room32(context, m, k, count, products) * sizeof(float);
+    size_t packed = room32(context, m, k, count, products) * sizeof(float), few = bo_few_bytes(m, k, count, products);
+    return packed > few ? packed : few;
 }
 
 void bo_gemm_shared(bo_context *context, bool ta, size_t m, size_t k, float alpha, const float *a, size_t lda,
                     size_t count, const bo_gemm_product *products, void *room)
 {
     if (bo_few(ta, m, count, products)) {
-        bo_few_multiply(context, m, k, alpha, a, lda, count, products);
+        bo_few_multiply(context, m, k, alpha, a, lda, count, products, room);
         return;
     }
     multiply32(context, ta, m, k, alpha, a, lda, count, products, false, room);

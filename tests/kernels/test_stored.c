@@ -9,7 +9,7 @@ static const char *const isas[] = {"ref", "avx2", "avx512"};
     for (size_t isa_ = 0; isa_ < sizeof isas / sizeof *isas; isa_++)                                                   \
         for (const bo_kernels *table = bo_kernels_find(isas[isa_]); table; table = NULL)
 
-enum { LONGEST = 150, LINES = 11, ROWS = 9 };
+enum { LONGEST = 150, PADDED = 192, LINES = 11, ROWS = 9 };
 
 static float from_bits(uint32_t bits)
 {
@@ -68,6 +68,25 @@ static void bfloat16_is_the_nearest(void **state)
     }
 }
 
+static void shorts_are_the_nearest(void **state)
+{
+    (void)state;
+    float x[LONGEST];
+    int16_t q[LONGEST + 1];
+    for (size_t i = 0; i < LONGEST; i++) x[i] = 513.3f * (float)i - 30000;
+    x[3] = NAN, x[5] = INFINITY, x[7] = -1e30f, x[9] = 2.5f, x[11] = 3.5f;
+    FOR_EACH_TABLE(table)
+    {
+        for (size_t n = 0; n <= LONGEST; n++) {
+            q[n] = 77;
+            table->quantize_s16(n, 1, x, q);
+            for (size_t i = 0; i < n; i++)
+                assert_int_equal(q[i], isnan(x[i]) ? 0 : (int)rint(fmin(fmax((double)x[i], -32767), 32767)));
+            assert_int_equal(q[n], 77);
+        }
+    }
+}
+
 static void bytes_are_scaled(void **state)
 {
     (void)state;
@@ -106,37 +125,54 @@ static size_t make_lines(const bo_kernels *table, size_t n, bool bytes, float *w
     return bytes ? stride : n;
 }
 
-/* Sums of n products in float32, whose terms of bytes are rounded once more; a row alone has the bits it has among others. */
+/* Rows as float32, and for bytes as integers whose scales make them these numbers again. */
+static void make_rows(size_t n, bool bytes, float *x, int16_t *whole, float *scales)
+{
+    bo_rng rng = bo_rng_make(n, bo_rng_stream("test.stored", 2));
+    memset(whole, 0, ROWS * PADDED * sizeof *whole);
+    for (size_t r = 0; r < ROWS; r++) {
+        scales[r] = bytes ? 0x1p-12f * (float)(r + 1) : 1;
+        for (size_t i = 0; i < n; i++) {
+            whole[r * PADDED + i] = (int16_t)(i % 7 ? 4096 * bo_rng_normal(&rng) : 32767);
+            x[r * PADDED + i] = scales[r] * (float)whole[r * PADDED + i];
+        }
+    }
+}
+
+/* Sums of n products in float32, those of bytes rounded thrice more; a row alone has the bits it has among others. */
 static void check_dots(const bo_kernels *table, size_t n, bool bytes)
 {
-    static float w[LINES * LONGEST], x[ROWS * LONGEST], out[ROWS * (LINES + 2)], alone[LINES];
+    enum { LDO = LINES + 2 };
+    static float w[LINES * LONGEST], x[ROWS * PADDED], out[ROWS * LDO], alone[LINES];
+    static int16_t whole[ROWS * PADDED];
     static union {
         float aligned;
         char bytes[LINES * 4 * LONGEST];
     } kept;
+    float scales[ROWS];
     size_t rows = n % (ROWS + 1), lines = n % (LINES + 1), ldw = make_lines(table, n, bytes, w, kept.bytes);
-    bo_rng rng = bo_rng_make(n, bo_rng_stream("test.stored", 2));
-    for (size_t i = 0; i < ROWS * LONGEST; i++) x[i] = (float)bo_rng_normal(&rng);
-    for (size_t i = 0; i < ROWS * (LINES + 2); i++) out[i] = -77;
+    make_rows(n, bytes, x, whole, scales);
+    for (size_t i = 0; i < ROWS * LDO; i++) out[i] = -77;
     for (size_t r = 0; r <= rows; r++) { /* all at once, then each alone */
-        const float *from = r ? x + (r - 1) * LONGEST : x;
+        size_t first = r ? (r - 1) * PADDED : 0;
         float *to = r ? alone : out;
         if (bytes)
-            table->dots_s8(lines, r ? 1 : rows, n, (int8_t *)kept.bytes, ldw, from, LONGEST, to, LINES + 2);
+            table->dots_s8(lines, r ? 1 : rows, n, (int8_t *)kept.bytes, ldw, whole + first, PADDED,
+                           scales + first / PADDED, to, LDO);
         else
-            table->dots_bf16(lines, r ? 1 : rows, n, (void *)kept.bytes, ldw, from, LONGEST, to, LINES + 2);
+            table->dots_bf16(lines, r ? 1 : rows, n, (void *)kept.bytes, ldw, x + first, PADDED, to, LDO);
         for (size_t j = 0; r && j < lines; j++) {
             double sum = 0, size = 0;
             for (size_t i = 0; i < n; i++) {
-                double product = (double)w[j * LONGEST + i] * (double)from[i];
+                double product = (double)w[j * LONGEST + i] * (double)x[first + i];
                 sum += product, size += fabs(product);
             }
-            assert_close(alone[j], sum, (double)(n + 3) * 0x1p-24 * size);
-            assert_true(alone[j] == out[(r - 1) * (LINES + 2) + j]);
+            assert_close(alone[j], sum, (double)(n + 4) * 0x1p-24 * size);
+            assert_true(alone[j] == out[(r - 1) * LDO + j]);
         }
     }
-    for (size_t i = 0; i < ROWS * (LINES + 2); i++)
-        if (i / (LINES + 2) >= rows || i % (LINES + 2) >= lines) assert_true(out[i] == -77);
+    for (size_t i = 0; i < ROWS * LDO; i++)
+        if (i / LDO >= rows || i % LDO >= lines) assert_true(out[i] == -77);
 }
 
 static void dots_of_few_rows(void **state)
@@ -155,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bfloat16_is_the_nearest),
+        cmocka_unit_test(shorts_are_the_nearest),
         cmocka_unit_test(bytes_are_scaled),
         cmocka_unit_test(dots_of_few_rows),
     };

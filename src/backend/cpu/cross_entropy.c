@@ -53,7 +53,8 @@ static size_t logit_floats(const bo_op_call *call)
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     size_t rows = block_rows(call), width = call->in[0].columns, vocabulary = call->in[1].rows;
-    size_t room = bo_gemm_bytes(context, rows, vocabulary, width);
+    bo_gemm_product product = {.n = vocabulary, .stored = bo_stored_of(call->in[1].element)};
+    size_t room = bo_gemm_shared_bytes(context, rows, width, 1, &product);
     size_t dx = bo_gemm_bytes(context, rows, width, vocabulary), dw = bo_gemm_bytes(context, vocabulary, width, rows);
     if (gradients && dx > room) room = dx;
     if (gradients && dw > room) room = dw;

@@ -149,6 +149,28 @@ static inline v v_load_s8(const int8_t *p)
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
+/* The nearest integers, clamped to [-32767, 32767]; 0 for NaN. */
+static inline void v_store_s16(int16_t *p, v x)
+{
+    v clamped = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(-32767.0f)), _mm256_set1_ps(32767.0f));
+    vi whole = _mm256_cvtps_epi32(_mm256_and_ps(clamped, _mm256_cmp_ps(x, x, _CMP_ORD_Q)));
+    __m128i low = _mm256_castsi256_si128(whole), high = _mm256_extracti128_si256(whole, 1);
+    _mm_storeu_si128((__m128i *)p, _mm_packs_epi32(low, high));
+}
+
+/* 64 bytes times as many shorts, summed up lane by lane: exact as long as sums of products stay below 2^31, and then
+ * rounded. */
+static inline v v_dot_group(const int8_t *w, const int16_t *x)
+{
+    vi sum = _mm256_setzero_si256();
+    _Pragma("GCC unroll 4") for (size_t i = 0; i < 64; i += 16)
+    {
+        vi words = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + i)));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(words, _mm256_loadu_si256((const vi *)(const void *)(x + i))));
+    }
+    return _mm256_cvtepi32_ps(sum);
+}
+
 /* bfloat16 is the upper half of a float. */
 static inline v v_load_bf16(const uint16_t *p)
 {

@@ -25,8 +25,8 @@ const bo_kernels bo_kernels_avx2 = {
     .quantize = bo_avx2_quantize,
     .hadamard = bo_avx2_hadamard,
     .multiply = bo_avx2_multiply,
-    .transpose = bo_avx2_transpose,
     .multiply_runs = bo_avx2_multiply_runs,
+    .transpose = bo_avx2_transpose,
     .triangle = bo_avx2_triangle,
     .triangle_back = bo_avx2_triangle_back,
     .max = bo_avx2_max,
@@ -57,5 +57,6 @@ const bo_kernels bo_kernels_avx2 = {
     .widen_s8 = bo_avx2_widen_s8,
     .dots_bf16 = bo_avx2_dots_bf16,
     .dots_s8 = bo_avx2_dots_s8,
+    .quantize_s16 = bo_avx2_quantize_s16,
 };
 #endif

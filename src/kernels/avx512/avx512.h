@@ -80,7 +80,8 @@ void bo_avx512_widen_bf16(size_t n, const uint16_t *x, float *y);
 void bo_avx512_widen_s8(size_t n, float scale, const int8_t *q, float *y);
 void bo_avx512_dots_bf16(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
                          float *out, size_t ldo);
-void bo_avx512_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const float *x, size_t ldx,
-                       float *out, size_t ldo);
+void bo_avx512_quantize_s16(size_t n, float scale, const float *x, int16_t *q);
+void bo_avx512_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,
+                       const float *scale, float *out, size_t ldo);
 
 #endif

@@ -138,6 +138,25 @@ static inline v v_load_s8(const int8_t *p)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
+/* The nearest integers, clamped to [-32767, 32767]; 0 for NaN. */
+static inline void v_store_s16(int16_t *p, v x)
+{
+    v clamped = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-32767.0f)), _mm512_set1_ps(32767.0f));
+    vi whole = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), clamped);
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(whole));
+}
+
+/* 64 bytes times as many shorts, summed up lane by lane: exact as long as sums of products stay below 2^31, and then
+ * rounded. */
+static inline v v_dot_group(const int8_t *w, const int16_t *x)
+{
+    vi low = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)w));
+    vi high = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(w + 32)));
+    vi sum = _mm512_add_epi32(_mm512_madd_epi16(low, _mm512_loadu_si512(x)),
+                              _mm512_madd_epi16(high, _mm512_loadu_si512(x + 32)));
+    return _mm512_cvtepi32_ps(sum);
+}
+
 /* bfloat16 is the upper half of a float. */
 static inline v v_load_bf16(const uint16_t *p)
 {

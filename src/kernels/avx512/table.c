@@ -19,7 +19,8 @@
     .gated_scores = bo_avx512_gated_scores, .gated_gradients = bo_avx512_gated_gradients, .rotate = bo_avx512_rotate,  \
     .adamw = bo_avx512_adamw, .sum = bo_avx512_sum, .random = bo_avx512_random, .curve = bo_avx512_curve,              \
     .curve_slope = bo_avx512_curve_slope, .round_bf16 = bo_avx512_round_bf16, .widen_bf16 = bo_avx512_widen_bf16,      \
-    .widen_s8 = bo_avx512_widen_s8, .dots_bf16 = bo_avx512_dots_bf16, .dots_s8 = bo_avx512_dots_s8
+    .widen_s8 = bo_avx512_widen_s8, .dots_bf16 = bo_avx512_dots_bf16, .dots_s8 = bo_avx512_dots_s8,                    \
+    .quantize_s16 = bo_avx512_quantize_s16
 
 const bo_kernels bo_kernels_avx512 = {
     SHARED,

@@ -78,7 +78,8 @@ void bo_ref_widen_bf16(size_t n, const uint16_t *x, float *y);
 void bo_ref_widen_s8(size_t n, float scale, const int8_t *q, float *y);
 void bo_ref_dots_bf16(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
                       float *out, size_t ldo);
-void bo_ref_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const float *x, size_t ldx,
-                    float *out, size_t ldo);
+void bo_ref_quantize_s16(size_t n, float scale, const float *x, int16_t *q);
+void bo_ref_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,
+                    const float *scale, float *out, size_t ldo);
 
 #endif

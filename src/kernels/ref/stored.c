@@ -1,4 +1,5 @@
 /* Numbers kept in fewer bits than float32, in plain C. */
+#include <math.h>
 #include <string.h>
 #include "ref.h"
 
@@ -42,21 +43,30 @@ void bo_ref_dots_bf16(size_t lines, size_t rows, size_t n, const uint16_t *w, si
     }
 }
 
-void bo_ref_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const float *x, size_t ldx,
-                    float *out, size_t ldo)
+void bo_ref_quantize_s16(size_t n, float scale, const float *x, int16_t *q)
+{
+    for (size_t i = 0; i < n; i++) {
+        float scaled = x[i] * scale;
+        if (scaled != scaled) scaled = 0.0f;
+        q[i] = (int16_t)rintf(scaled < -32767.0f ? -32767.0f : scaled > 32767.0f ? 32767.0f : scaled);
+    }
+}
+
+void bo_ref_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,
+                    const float *scale, float *out, size_t ldo)
 {
     for (size_t r = 0; r < rows; r++) {
         for (size_t j = 0; j < lines; j++) {
             const int8_t *line = w + j * ldw;
-            const float *scale = bo_s8_scales(line, n);
+            const float *scales = bo_s8_scales(line, n);
             float total = 0;
-            for (size_t i = 0; i < n; scale++) {
-                float sum = 0;
+            for (size_t i = 0; i < n; scales++) {
+                int32_t sum = 0;
                 size_t end = n - i < BO_S8_GROUP ? n : i + BO_S8_GROUP;
-                for (; i < end; i++) sum += (float)line[i] * x[r * ldx + i];
-                total += *scale * sum;
+                for (; i < end; i++) sum += line[i] * x[r * ldx + i];
+                total += *scales * (float)sum;
             }
-            out[r * ldo + j] = total;
+            out[r * ldo + j] = scale[r] * total;
         }
     }
 }

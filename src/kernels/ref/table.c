@@ -24,8 +24,8 @@ const bo_kernels bo_kernels_ref = {
     .quantize = bo_ref_quantize,
     .hadamard = bo_ref_hadamard,
     .multiply = bo_ref_multiply,
-    .transpose = bo_ref_transpose,
     .multiply_runs = bo_ref_multiply_runs,
+    .transpose = bo_ref_transpose,
     .triangle = bo_ref_triangle,
     .triangle_back = bo_ref_triangle_back,
     .max = bo_ref_max,
@@ -56,4 +56,5 @@ const bo_kernels bo_kernels_ref = {
     .widen_s8 = bo_ref_widen_s8,
     .dots_bf16 = bo_ref_dots_bf16,
     .dots_s8 = bo_ref_dots_s8,
+    .quantize_s16 = bo_ref_quantize_s16,
 };

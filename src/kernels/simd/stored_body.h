@@ -80,38 +80,46 @@ void ISA(dots_bf16)(size_t lines, size_t rows, size_t n, const uint16_t *w, size
     }
 }
 
-/* A group's products are summed before they are scaled; sums of neighbouring groups are independent. */
-static inline __attribute__((always_inline)) void s8_line(size_t rows, size_t n, const int8_t *w, const float *x,
-                                                          size_t ldx, float *out, size_t ldo)
+void ISA(quantize_s16)(size_t n, float scale, const float *x, int16_t *q)
 {
-    const float *scale = bo_s8_scales(w, n);
-    v total[2] = {v_set(0.0f), v_set(0.0f)};
+    v factor = v_set(scale);
     size_t i = 0;
-    for (; i + BO_S8_GROUP <= n; i += BO_S8_GROUP, scale++) {
-        v sum[2] = {v_set(0.0f), v_set(0.0f)}, factor = v_set(*scale);
-        for (size_t s = 0; s < BO_S8_GROUP; s += LANES) {
-            v line = v_load_s8(w + i + s);
-            for (size_t r = 0; r < rows; r++) sum[r] = v_fma(line, v_load(x + r * ldx + i + s), sum[r]);
-        }
-        for (size_t r = 0; r < rows; r++) total[r] = v_fma(factor, sum[r], total[r]);
-    }
-    for (; i + LANES <= n; i += LANES) {
-        v line = v_mul(v_set(*scale), v_load_s8(w + i));
-        for (size_t r = 0; r < rows; r++) total[r] = v_fma(line, v_load(x + r * ldx + i), total[r]);
-    }
+    for (; i + LANES <= n; i += LANES) v_store_s16(q + i, v_mul(v_load(x + i), factor));
     if (i < n) {
-        v line = v_mul(v_set(*scale), load_s8_part(w + i, n - i));
-        for (size_t r = 0; r < rows; r++) total[r] = v_fma(line, v_load_part(x + r * ldx + i, n - i), total[r]);
+        int16_t rest[LANES];
+        v_store_s16(rest, v_mul(v_load_part(x + i, n - i), factor));
+        memcpy(q + i, rest, (n - i) * sizeof *q);
     }
-    for (size_t r = 0; r < rows; r++) out[r * ldo] = v_sum(total[r]);
 }
 
-void ISA(dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const float *x, size_t ldx,
-                  float *out, size_t ldo)
+_Static_assert(BO_S8_GROUP == 64, "what v_dot_group takes");
+
+/* A group's products are summed as integers, exactly, before they are scaled. */
+static inline __attribute__((always_inline)) void s8_line(size_t rows, size_t n, const int8_t *w, const int16_t *x,
+                                                          size_t ldx, const float *scale, float *out, size_t ldo)
+{
+    const float *scales = bo_s8_scales(w, n);
+    v total[2] = {v_set(0.0f), v_set(0.0f)};
+    size_t i = 0;
+    for (; i + BO_S8_GROUP <= n; i += BO_S8_GROUP, scales++) {
+        v factor = v_set(*scales);
+        for (size_t r = 0; r < rows; r++) total[r] = v_fma(factor, v_dot_group(w + i, x + r * ldx + i), total[r]);
+    }
+    if (i < n) {
+        int8_t rest[BO_S8_GROUP] = {0};
+        memcpy(rest, w + i, n - i);
+        for (size_t r = 0; r < rows; r++)
+            total[r] = v_fma(v_set(*scales), v_dot_group(rest, x + r * ldx + i), total[r]);
+    }
+    for (size_t r = 0; r < rows; r++) out[r * ldo] = scale[r] * v_sum(total[r]);
+}
+
+void ISA(dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,
+                  const float *scale, float *out, size_t ldo)
 {
     for (size_t j = 0; j < lines; j++) {
         size_t r = 0;
-        for (; r + 2 <= rows; r += 2) s8_line(2, n, w + j * ldw, x + r * ldx, ldx, out + r * ldo + j, ldo);
-        if (r < rows) s8_line(1, n, w + j * ldw, x + r * ldx, ldx, out + r * ldo + j, ldo);
+        for (; r + 2 <= rows; r += 2) s8_line(2, n, w + j * ldw, x + r * ldx, ldx, scale + r, out + r * ldo + j, ldo);
+        if (r < rows) s8_line(1, n, w + j * ldw, x + r * ldx, ldx, scale + r, out + r * ldo + j, ldo);
     }
 }
