@@ -11,7 +11,9 @@ typedef struct job {
     const bo_ssm_view *view;
     size_t tokens, length; /* of the longest sequence, and of transforms */
     size_t parts;
-    float *systems, *roots, *sums, *rooms;
+    float *systems, *sums;    /* and the gradients of the systems */
+    float *kernels, *spectra; /* spectra of each group; of each part and group */
+    float *roots, *rooms;
     size_t room; /* floats a worker */
 } job;
 
@@ -95,33 +97,25 @@ static void transform_back(const job *j, size_t group, const strand pair[2], flo
     for (size_t part = 0; part < 2; part++) unwind(j, group, pair[part], z, part, add, tensor);
 }
 
-/* The transform of a group's kernel, with the factor 1 / length of going there and back. */
-static void transform_kernel(const job *j, const bo_ssm_group *g, float *room, float *kernel, float *z)
-{
-    float factor = 1.0f / (float)j->length; /* a power of two: exact */
-    bo_ssm_kernel(j->view, g, j->tokens, room, kernel);
-    memset(z, 0, j->length * BO_COMPLEX_ROW * sizeof *z);
-    for (size_t t = 0; t < j->tokens; t++)
-        for (size_t l = 0; l < BO_CHANNELS; l++) z[t * BO_COMPLEX_ROW + l] = factor * kernel[t * BO_CHANNELS + l];
-    j->view->kernels->fourier(j->length, j->roots, z);
-}
-
 /* ---- tasks ------------------------------------------------------------------------------------------------------------- */
 
-/* Room of a worker: spectra of the kernel and of a pair, backward also of gradients and of their sum; a kernel and what it
- * takes to make it. */
-static size_t worker_room(const bo_ssm_view *view, size_t tokens, bool backward)
-{
-    size_t spectra = (backward ? 4 : 2) * length_for(tokens) * BO_COMPLEX_ROW;
-    return spectra + tokens * BO_CHANNELS + bo_ssm_kernel_room(view, tokens);
-}
-
+/* Spectra of all kernels come first, a task a group; then pairs of sequences, a task each part of a group; then, backward,
+ * the gradients of the kernels. */
 typedef struct task {
     size_t group, part, pair, end;
     bo_ssm_group systems;
-    float *kernel, *x, *dy, *sum; /* spectra */
-    float *rows, *room;
+    float *kernel, *sum;           /* spectra that stay: of the kernel, and of its gradient by part */
+    float *x, *dy;                 /* spectra of a pair */
+    float *rows, *room, *gradient; /* a kernel or its gradient, what it takes to make it; gradients of the systems */
 } task;
+
+/* Of a worker; the last two of its parts are not needed at the same time as the first. */
+static size_t worker_room(const bo_ssm_view *view, size_t tokens)
+{
+    size_t pairs = 2 * length_for(tokens) * BO_COMPLEX_ROW;
+    size_t kernel = tokens * BO_CHANNELS + bo_ssm_kernel_room(view, tokens);
+    return pairs > kernel ? pairs : kernel;
+}
 
 static task task_of(const job *j, size_t index, int worker)
 {
@@ -130,21 +124,34 @@ static task task_of(const job *j, size_t index, int worker)
     task t = {.group = index % view->groups, .part = index / view->groups};
     t.pair = pairs * t.part / j->parts, t.end = pairs * (t.part + 1) / j->parts;
     t.systems = bo_ssm_group_at(view, j->systems + t.group * view->floats);
-    t.kernel = j->rooms + (size_t)worker * j->room;
-    t.x = t.kernel + spectrum;
-    t.rows = t.x + spectrum;
-    if (j->sums) t.dy = t.rows, t.sum = t.dy + spectrum, t.rows = t.sum + spectrum;
+    t.kernel = j->kernels + t.group * spectrum;
+    t.sum = j->spectra ? j->spectra + index * spectrum : NULL;
+    t.gradient = j->sums ? j->sums + t.group * view->floats : NULL;
+    t.x = t.rows = j->rooms + (size_t)worker * j->room;
+    t.dy = t.x + spectrum;
     t.room = t.rows + j->tokens * BO_CHANNELS;
     return t;
+}
+
+/* The transform of a group's kernel, with the factor 1 / length of going there and back. */
+static void kernel_task(void *arg, size_t group, int worker)
+{
+    const job *j = arg;
+    task t = task_of(j, group, worker);
+    float factor = 1.0f / (float)j->length; /* a power of two: exact */
+    bo_ssm_kernel(j->view, &t.systems, j->tokens, t.room, t.rows);
+    memset(t.kernel, 0, j->length * BO_COMPLEX_ROW * sizeof *t.kernel);
+    for (size_t i = 0; i < j->tokens; i++)
+        for (size_t l = 0; l < BO_CHANNELS; l++)
+            t.kernel[i * BO_COMPLEX_ROW + l] = factor * t.rows[i * BO_CHANNELS + l];
+    j->view->kernels->fourier(j->length, j->roots, t.kernel);
 }
 
 static void convolve_task(void *arg, size_t index, int worker)
 {
     const job *j = arg;
     const bo_op_call *call = j->view->call;
-    task t = task_of(j, index, worker);
-    transform_kernel(j, &t.systems, t.room, t.rows, t.kernel);
-    for (; t.pair < t.end; t.pair++) {
+    for (task t = task_of(j, index, worker); t.pair < t.end; t.pair++) {
         strand pair[2] = {strand_of(j->view, 2 * t.pair), strand_of(j->view, 2 * t.pair + 1)};
         transform_pair(j, t.group, pair, call->in[0].data, t.x);
         j->view->kernels->multiply(j->length, t.x, t.kernel, false, false, t.x);
@@ -155,21 +162,32 @@ static void convolve_task(void *arg, size_t index, int worker)
 static void convolve_back_task(void *arg, size_t index, int worker)
 {
     const job *j = arg;
-    const bo_ssm_view *view = j->view;
-    const bo_op_call *call = view->call;
+    const bo_channels *kernels = j->view->kernels;
+    const bo_op_call *call = j->view->call;
     task t = task_of(j, index, worker);
-    float factor = 1.0f / (float)j->length;
-    bo_ssm_group sums = bo_ssm_group_at(view, j->sums + index * view->floats);
-    if (call->din[0]) transform_kernel(j, &t.systems, t.room, t.rows, t.kernel);
     memset(t.sum, 0, j->length * BO_COMPLEX_ROW * sizeof *t.sum);
     for (; t.pair < t.end; t.pair++) {
-        strand pair[2] = {strand_of(view, 2 * t.pair), strand_of(view, 2 * t.pair + 1)};
+        strand pair[2] = {strand_of(j->view, 2 * t.pair), strand_of(j->view, 2 * t.pair + 1)};
         transform_pair(j, t.group, pair, call->in[0].data, t.x);
         transform_pair(j, t.group, pair, call->dout[0], t.dy);
-        view->kernels->multiply(j->length, t.dy, t.x, true, true, t.sum);
+        kernels->multiply(j->length, t.dy, t.x, true, true, t.sum);
         if (!call->din[0]) continue;
-        view->kernels->multiply(j->length, t.dy, t.kernel, true, false, t.dy);
+        kernels->multiply(j->length, t.dy, t.kernel, true, false, t.dy);
         transform_back(j, t.group, pair, t.dy, call->add[0], call->din[0]);
+    }
+}
+
+static void kernel_back_task(void *arg, size_t group, int worker)
+{
+    const job *j = arg;
+    const bo_ssm_view *view = j->view;
+    task t = task_of(j, group, worker);
+    size_t spectrum = j->length * BO_COMPLEX_ROW;
+    float factor = 1.0f / (float)j->length;
+    bo_ssm_group sums = bo_ssm_group_at(view, t.gradient);
+    for (size_t part = 1; part < j->parts; part++) {
+        const float *more = t.sum + part * view->groups * spectrum;
+        for (size_t i = 0; i < spectrum; i++) t.sum[i] += more[i];
     }
     view->kernels->fourier_back(j->length, j->roots, t.sum);
     for (size_t i = 0; i < j->tokens * BO_CHANNELS; i++)
@@ -184,36 +202,44 @@ static size_t roots_floats(size_t tokens)
     return (2 * length_for(tokens) + BO_CHANNELS) / BO_CHANNELS * BO_CHANNELS; /* what follows stays aligned */
 }
 
-static size_t sums_floats(const bo_ssm_view *view)
+static size_t spectra_floats(const bo_ssm_view *view, size_t tokens)
 {
-    return parts_of(view) * view->groups * view->floats;
+    return view->groups * length_for(tokens) * BO_COMPLEX_ROW;
 }
 
 size_t bo_ssm_convolution_room(const bo_ssm_view *view, size_t workers, size_t tokens, bool backward)
 {
-    return roots_floats(tokens) + (backward ? sums_floats(view) : 0) + workers * worker_room(view, tokens, backward);
+    size_t spectra = 1 + (backward ? parts_of(view) : 0), sums = backward ? view->groups * view->floats : 0;
+    return roots_floats(tokens) + spectra * spectra_floats(view, tokens) + sums + workers * worker_room(view, tokens);
 }
 
 static job job_of(const bo_ssm_view *view, size_t tokens, float *systems, float *room, bool backward)
 {
     job j = {.view = view, .tokens = tokens, .length = length_for(tokens), .parts = parts_of(view), .systems = systems};
     j.roots = room;
-    j.rooms = room + roots_floats(tokens);
-    j.room = worker_room(view, tokens, backward);
-    if (backward) j.sums = j.rooms, j.rooms += sums_floats(view);
+    j.kernels = j.roots + roots_floats(tokens);
+    j.rooms = j.kernels + spectra_floats(view, tokens);
+    j.room = worker_room(view, tokens);
     make_roots(j.length, j.roots);
+    if (!backward) return j;
+    j.spectra = j.rooms;
+    j.sums = j.spectra + j.parts * spectra_floats(view, tokens);
+    j.rooms = j.sums + view->groups * view->floats;
     return j;
 }
 
 void bo_ssm_convolve(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room)
 {
     job j = job_of(view, tokens, systems, room, false);
+    bo_parallel(context, view->groups, kernel_task, &j);
     bo_parallel(context, view->groups * j.parts, convolve_task, &j);
 }
 
 void bo_ssm_convolve_back(bo_context *context, const bo_ssm_view *view, size_t tokens, float *systems, float *room)
 {
     job j = job_of(view, tokens, systems, room, true);
+    if (view->call->din[0]) bo_parallel(context, view->groups, kernel_task, &j);
     bo_parallel(context, view->groups * j.parts, convolve_back_task, &j);
-    bo_ssm_transition_back(context, view, j.parts, j.sums);
+    bo_parallel(context, view->groups, kernel_back_task, &j);
+    bo_ssm_transition_back(context, view, 1, j.sums);
 }
