@@ -81,16 +81,29 @@ static void print_mixer(const bo_model_desc *d)
     if (a->window) printf(", window %s", cli_count(a->window).s);
 }
 
+static void print_mlp(const bo_model_desc *d)
+{
+    const bo_features_desc *f = &d->mlp_features;
+    printf("; MLP %s", bo_mlp_name(d->mlp));
+    if (d->mlp != BO_MLP_NONE) printf(" of %s", cli_count(d->hidden).s);
+    if (d->degree_heads > 1) printf(" in %s heads", cli_count(d->degree_heads).s);
+    if (d->mlp == BO_MLP_RANDOM_FEATURES)
+        printf(" (%s of kernel %s, draw %s)", bo_function_name(f->function), bo_kernel_name(f->kernel),
+               bo_draw_name(f->draw));
+}
+
 static void print(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
     const progress_of_run *run = &r->run;
-    printf("%s: a language model of %s parameters (%s)\n", r->folder,
-           cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
+    printf("%s: a language model of %s parameters (%s)", r->folder, cli_count((size_t)bo_model_parameters(r->model)).s,
+           cli_bytes((double)bo_model_bytes(r->model)).s);
+    if (bo_model_frozen(r->model))
+        printf(" and %s frozen frequencies", cli_count((size_t)bo_model_frozen(r->model)).s);
+    putchar('\n');
     printf("%-12s%zu layers, width %zu, %zu heads of %zu", "Shape", d->layers, d->width, d->heads, d->head_dim);
     if (d->key_heads != d->heads) printf(", %zu of keys and values", d->key_heads);
-    printf("; MLP %s", bo_mlp_name(d->mlp));
-    if (d->mlp != BO_MLP_NONE) printf(" of %s", cli_count(d->hidden).s);
+    print_mlp(d);
     printf("; norm %s, positions %s%s\n", bo_norm_name(d->norm), bo_positions_name(d->positions),
            d->untied ? "; output of its own" : "");
     print_mixer(d);
@@ -125,6 +138,16 @@ static void json_mixer(cli_json *json, const bo_model_desc *d)
     cli_json_count(json, "kernel", d->kernel);
 }
 
+static void json_mlp(cli_json *json, const bo_model_desc *d)
+{
+    const bo_features_desc *f = &d->mlp_features;
+    const bool map = d->mlp == BO_MLP_RANDOM_FEATURES;
+    cli_json_count(json, "degree_heads", d->degree_heads);
+    cli_json_text(json, "mlp_kernel", map ? bo_kernel_name(f->kernel) : NULL);
+    cli_json_text(json, "mlp_function", map ? bo_function_name(f->function) : NULL);
+    cli_json_text(json, "mlp_draw", map ? bo_draw_name(f->draw) : NULL);
+}
+
 static void print_json(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
@@ -134,6 +157,7 @@ static void print_json(const model_report *r)
     cli_json_text(&json, "folder", r->folder);
     cli_json_text(&json, "holds", "model");
     cli_json_count(&json, "parameters", (size_t)bo_model_parameters(r->model));
+    cli_json_count(&json, "frozen", (size_t)bo_model_frozen(r->model));
     cli_json_count(&json, "bytes", bo_model_bytes(r->model));
     cli_json_count(&json, "layers", d->layers);
     cli_json_count(&json, "width", d->width);
@@ -142,6 +166,7 @@ static void print_json(const model_report *r)
     cli_json_count(&json, "head_dim", d->head_dim);
     cli_json_text(&json, "mlp", bo_mlp_name(d->mlp));
     cli_json_count(&json, "hidden", d->hidden);
+    json_mlp(&json, d);
     cli_json_text(&json, "norm", bo_norm_name(d->norm));
     cli_json_text(&json, "positions", bo_positions_name(d->positions));
     cli_json_flag(&json, "untied", d->untied);

@@ -16,6 +16,8 @@ typedef struct cli_train_options {
     int mixer, ssm;
     size_t state_size, state_rank, kernel;
     int mlp, norm, positions, query_norm, output_norm;
+    int mlp_kernel, mlp_function, mlp_draw;
+    size_t degree_heads;
     bool untied, bias;
     double dropout, rope_base, sigma, gate_first, gate_last; /* 0: not given, but dropout */
     const char *init, *freeze;

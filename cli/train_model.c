@@ -99,12 +99,30 @@ static void set_mixer(const cli_train_options *o, bo_model_desc *d)
     set(&d->kernel, o->kernel);
 }
 
-static void set_choices(const cli_train_options *o, bo_model_desc *d)
+/* Maps of the model to begin with stay where nothing else is said. */
+static void set_mlp(const cli_train_options *o, bo_model_desc *d)
 {
-    if (o->mlp >= 0 && (bo_mlp)o->mlp != d->mlp) {
+    bo_features_desc *f = &d->mlp_features;
+    const bool other = o->mlp >= 0 && (bo_mlp)o->mlp != d->mlp;
+    if (other) {
         d->mlp = (bo_mlp)o->mlp;
         d->hidden = o->hidden;
+        d->degree_heads = 0;
     }
+    if (other || o->width || o->mlp_kernel >= 0 || o->mlp_function >= 0) {
+        f->dim = 0;
+        f->gamma = 0;
+    }
+    f->features = 0;
+    if (o->mlp_kernel >= 0) f->kernel = (bo_kernel)o->mlp_kernel, f->function = BO_FUNCTION_DEFAULT;
+    if (o->mlp_function >= 0) f->function = (bo_function)o->mlp_function;
+    if (o->mlp_draw >= 0) f->draw = (bo_draw)o->mlp_draw;
+    set(&d->degree_heads, o->degree_heads);
+}
+
+static void set_choices(const cli_train_options *o, bo_model_desc *d)
+{
+    set_mlp(o, d);
     if (o->norm >= 0) d->norm = (bo_norm)o->norm;
     if (o->positions >= 0) d->positions = (bo_positions)o->positions;
     if (o->query_norm >= 0) d->query_norm = (bo_choice)o->query_norm;

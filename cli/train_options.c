@@ -79,6 +79,9 @@ cli_train_options cli_train_defaults(void)
                            .mixer = -1,
                            .ssm = -1,
                            .mlp = -1,
+                           .mlp_kernel = -1,
+                           .mlp_function = -1,
+                           .mlp_draw = -1,
                            .norm = -1,
                            .positions = -1,
                            .query_norm = -1,
@@ -165,7 +168,14 @@ static size_t table_of_model(cli_train_options *o, cli_option *out)
         COUNT("kernel", "K", "tokens of a convolution: of mixer conv 64, of mixer ssm 4 unless given", &o->kernel, 1,
               1 << 20),
         CHOICE("mlp", "KIND", "between the attentions; relu2 unless given", &o->mlp, mlp_choice),
-        COUNT("hidden", "N", "width within it; 4 widths unless given (swiglu: 8/3)", &o->hidden, 1, 1 << 24),
+        COUNT("hidden", "N", "width within it, or its features; 4 widths, or for as many weights, unless given",
+              &o->hidden, 1, 1 << 24),
+        CHOICE("mlp-kernel", "K", "of --mlp random-features: which similarity; rbf unless given", &o->mlp_kernel,
+               cli_kernel_choice),
+        CHOICE("mlp-function", "F", "… which function of the projections", &o->mlp_function, cli_function_choice),
+        CHOICE("mlp-draw", "D", "… how frequencies are coupled", &o->mlp_draw, cli_draw_choice),
+        COUNT("degree-heads", "H", "of --mlp degree-D: groups of columns, each normalised; 1 unless given",
+              &o->degree_heads, 1, 1 << 16),
         CHOICE("norm", "KIND", "rms unless given", &o->norm, norm_choice),
         CHOICE("positions", "KIND", "rope unless given", &o->positions, positions_choice),
         POSITIVE("rope-base", "of the wavelengths of rope; 10000 unless given", &o->rope_base),
@@ -340,6 +350,21 @@ static int check_mixer(const cli_train_options *o)
     return CLI_DONE;
 }
 
+/* What belongs to one MLP is not given with another. */
+static int check_mlp(const cli_train_options *o)
+{
+    const char *of_features = o->mlp_kernel >= 0     ? "mlp-kernel"
+                              : o->mlp_function >= 0 ? "mlp-function"
+                              : o->mlp_draw >= 0     ? "mlp-draw"
+                                                     : NULL;
+    const bool degree = o->mlp >= BO_MLP_DEGREE_2 && o->mlp <= BO_MLP_DEGREE_E;
+    if (of_features && o->mlp != BO_MLP_RANDOM_FEATURES)
+        return cli_wrong_use("train", "--%s is an option of --mlp random-features", of_features);
+    if (o->degree_heads && !degree)
+        return cli_wrong_use("train", "--degree-heads is an option of --mlp degree-2, -3, -4 and -e");
+    return CLI_DONE;
+}
+
 /* A model to begin with has an attention, with all its options, unless another one is named. */
 static int check_attention(const cli_train_options *o)
 {
@@ -367,6 +392,7 @@ int cli_train_check(const cli_train_words *words)
     if (o->clip == 0) return cli_wrong_use("train", "--clip: expected a norm above 0, or -1 for none, found 0");
     if (o->tokenizer && o->vocab) return cli_wrong_use("train", "give --tokenizer or --vocab, not both");
     int status = check_mixer(o);
+    if (status == CLI_DONE) status = check_mlp(o);
     if (status == CLI_DONE) status = check_attention(o);
     return status == CLI_DONE ? check_outputs(words) : status;
 }

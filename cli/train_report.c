@@ -44,8 +44,11 @@ static void say_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
     char words[CLI_MIXER_WORDS];
-    cli_say(job->session, "Model       %s parameters: %zu layer%s, width %zu, %zu head%s, context %s; %s",
-            cli_count((size_t)job->plan.parameters).s, d->layers, d->layers == 1 ? "" : "s", d->width, d->heads,
+    const uint64_t frozen = bo_model_frozen(job->model);
+    char stays[96] = "";
+    if (frozen) snprintf(stays, sizeof stays, " and %s frozen frequencies", cli_count((size_t)frozen).s);
+    cli_say(job->session, "Model       %s parameters%s: %zu layer%s, width %zu, %zu head%s, context %s; %s",
+            cli_count((size_t)job->plan.parameters).s, stays, d->layers, d->layers == 1 ? "" : "s", d->width, d->heads,
             d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_train_mixer_words(d, words));
 }
 

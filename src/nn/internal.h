@@ -26,6 +26,9 @@ double bo_nn_unit_factor(const bo_graph *graph, bo_unary function);
  * begins as the identity (1901.09321); at unit scale it takes its share of the sum instead (2407.17465). */
 bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
                       uint64_t stream);
+/* The same of `factor` x. */
+bo_value bo_nn_readout(bo_graph *graph, const char *prefix, bo_value x, double factor, bo_value residual, bool bias,
+                       double dropout, uint64_t stream);
 
 /* Kinds of MLP; bo_nn_mlp chooses. */
 bo_value bo_nn_random_features(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,

@@ -122,9 +122,16 @@ static void balance(bo_graph *graph, bo_linear_desc *desc)
 bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bool bias, double dropout,
                       uint64_t stream)
 {
+    return bo_nn_readout(graph, prefix, x, 1, residual, bias, dropout, stream);
+}
+
+bo_value bo_nn_readout(bo_graph *graph, const char *prefix, bo_value x, double factor, bo_value residual, bool bias,
+                       double dropout, uint64_t stream)
+{
     bo_linear_desc desc = {
-        .out = bo_graph_columns(graph, residual), .bias = bias, .init = {.law = BO_INIT_ZERO, .a = 1}};
+        .out = bo_graph_columns(graph, residual), .bias = bias, .factor = 1, .init = {.law = BO_INIT_ZERO, .a = 1}};
     balance(graph, &desc);
+    desc.factor *= factor;
     if (dropout == 0) {
         desc.residual = residual;
         return bo_nn_linear(graph, prefix, x, &desc);

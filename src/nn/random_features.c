@@ -29,8 +29,7 @@ bo_value bo_nn_random_features(bo_graph *graph, const char *prefix, bo_value x, 
     bo_value s = bo_nn_vector(graph, prefix, ".scale", 1, (bo_init){.law = BO_INIT_ONE});
     bo_value scaled = bo_graph_one(graph, BO_OP_SCALE, NULL, 2, (bo_value[]){x, s});
     bo_value z = bo_graph_one(graph, BO_OP_FEATURES, &map, 1, &scaled);
-    /* |φ| is about 1, whatever its length: numbers of size 1 for what follows, as other layers have them */
-    z = bo_nn_unary(graph, z, BO_UNARY_IDENTITY, sqrt((double)bo_graph_columns(graph, z)), 0);
-    return bo_nn_output(graph, bo_nn_join(prefix, ".down_proj").text, z, residual, desc->bias, desc->dropout,
-                        bo_nn_stream(desc->layer, 1));
+    double size = sqrt((double)bo_graph_columns(graph, z)); /* |φ| is about 1, whatever its length */
+    return bo_nn_readout(graph, bo_nn_join(prefix, ".down_proj").text, z, size, residual, desc->bias, desc->dropout,
+                         bo_nn_stream(desc->layer, 1));
 }
