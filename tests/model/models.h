@@ -1,13 +1,13 @@
-/* Small models for the tests: of every preset of attention, with random weights everywhere, and text to read. */
+/* Small models for the tests: of every preset of attention and every mixer, with random weights everywhere, and text to read. */
 #ifndef BO_TEST_MODELS_H
 #define BO_TEST_MODELS_H
 
+#include "kinds.h"
 #include "model/model.h"
-#include "testing.h"
 
 enum { VOCAB = 256, CONTEXT = 48, LAYERS = 2 };
 
-static inline bo_model_desc test_desc(const char *preset)
+static inline bo_model_desc test_desc(const char *kind)
 {
     bo_model_desc desc = {.layers = LAYERS,
                           .width = 16,
@@ -15,10 +15,8 @@ static inline bo_model_desc test_desc(const char *preset)
                           .context = CONTEXT,
                           .vocab = VOCAB,
                           .hidden = 24,
-                          .seed = 7,
-                          .attention = {.features = {.features = 0}}};
-    if (!bo_attention_preset(preset, &desc.attention)) fail_msg("no preset %s", preset);
-    if (strcmp(preset, "hybrid") == 0) desc.attention.window = 5;
+                          .seed = 7};
+    test_set_kind(kind, &desc);
     return desc;
 }
 
@@ -50,6 +48,7 @@ static inline bo_status window_pass(bo_context *context, const bo_model *model, 
 
 static inline bool wants_calibration(const bo_model *model)
 {
+    if (!bo_model_attention(model, 0)) return false;
     const bo_attention_desc *desc = bo_attention_describe(bo_model_attention(model, 0));
     return desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
 }

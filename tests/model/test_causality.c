@@ -1,4 +1,4 @@
-/* Whole models of every attention: what a token changes comes after it, to the bit; sequences of a batch know nothing
+/* Whole models of every attention and mixer: what a token changes comes after it, to the bit; sequences of a batch know nothing
  * of each other; a session that reads token by token says what the float64 interpreter says of the whole window. */
 #include "gradients.h"
 
@@ -41,7 +41,7 @@ static void nothing_comes_before_its_cause(void **state)
     static const size_t lengths[] = {5, 1, 8};
     bo_context *context = test_context(2);
     const char *preset;
-    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++) {
+    for (size_t i = 0; (preset = test_kind(i)); i++) {
         bo_model_desc desc = test_desc(preset);
         bo_model *model = test_model(context, &desc, NULL);
         check_causality(context, preset, model, &(bo_pass){0});
@@ -98,7 +98,7 @@ static void sessions_say_what_windows_say(void **state)
     for (size_t i = 0; i < CONTEXT; i++) ones[i] = 1;
     bo_context *context = test_context(2);
     const char *preset;
-    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++) {
+    for (size_t i = 0; (preset = test_kind(i)); i++) {
         bo_model_desc desc = test_desc(preset);
         desc.positions = (bo_positions)(i % BO_POSITIONS_COUNT);
         bo_model *model = test_model(context, &desc, NULL);

@@ -45,9 +45,9 @@ static void check_trip(test_folder *folder, const bo_model_desc *desc, const cha
 
 static void test_trips(void **state)
 {
-    for (size_t i = 0; bo_attention_preset_name(i); i++) {
-        bo_model_desc desc = test_desc(bo_attention_preset_name(i));
-        check_trip(*state, &desc, bo_attention_preset_name(i));
+    for (size_t i = 0; test_kind(i); i++) {
+        bo_model_desc desc = test_desc(test_kind(i));
+        check_trip(*state, &desc, test_kind(i));
     }
 }
 

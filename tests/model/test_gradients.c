@@ -31,7 +31,7 @@ static void of_every_attention(void **state)
     (void)state;
     bo_context *context = test_context(2);
     const char *preset;
-    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++) {
+    for (size_t i = 0; (preset = test_kind(i)); i++) {
         bo_model_desc desc = small_desc(context, preset);
         check(context, preset, &desc, &(bo_pass){0});
     }
@@ -61,7 +61,7 @@ static void checkpoints_and_threads_change_nothing(void **state)
     (void)state;
     bo_context *contexts[] = {test_context(1), test_context(5)};
     const char *preset;
-    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++) {
+    for (size_t i = 0; (preset = test_kind(i)); i++) {
         bo_model_desc desc = small_desc(contexts[0], preset);
         desc.dropout = 0.2;
         bo_model *model = test_model(contexts[0], &desc, NULL);

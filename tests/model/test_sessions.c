@@ -41,8 +41,8 @@ static void test_splits(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(2);
-    for (size_t i = 0; bo_attention_preset_name(i); i++) {
-        const char *preset = bo_attention_preset_name(i);
+    for (size_t i = 0; test_kind(i); i++) {
+        const char *preset = test_kind(i);
         bo_model_desc desc = test_desc(preset);
         bo_model *model = test_model(context, &desc, NULL);
         check_splits(context, preset, model);
@@ -143,7 +143,7 @@ static void check_file(test_folder *folder, const char *preset)
     int32_t ids[CONTEXT];
     float expected[VOCAB], found[VOCAB];
     const char *path = test_path(folder, "state");
-    bool grows = desc.attention.kind == BO_ATTENTION_EXACT || desc.attention.kind == BO_ATTENTION_POWER;
+    bool grows = desc.mixer == BO_MIXER_ATTENTION && (desc.attention.kind == BO_ATTENTION_EXACT || desc.attention.kind == BO_ATTENTION_POWER);
     test_tokens(CONTEXT, ids);
     assert_ok(context, bo_session_create(context, model, NULL, &one));
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &two));
@@ -174,7 +174,7 @@ static void check_file(test_folder *folder, const char *preset)
 
 static void test_files(void **state)
 {
-    for (size_t i = 0; bo_attention_preset_name(i); i++) check_file(*state, bo_attention_preset_name(i));
+    for (size_t i = 0; test_kind(i); i++) check_file(*state, test_kind(i));
 }
 
 static void test_files_refused(void **state)
