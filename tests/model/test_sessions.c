@@ -143,7 +143,8 @@ static void check_file(test_folder *folder, const char *preset)
     int32_t ids[CONTEXT];
     float expected[VOCAB], found[VOCAB];
     const char *path = test_path(folder, "state");
-    bool grows = desc.mixer == BO_MIXER_ATTENTION && (desc.attention.kind == BO_ATTENTION_EXACT || desc.attention.kind == BO_ATTENTION_POWER);
+    bool grows = desc.mixer == BO_MIXER_ATTENTION &&
+                 (desc.attention.kind == BO_ATTENTION_EXACT || desc.attention.kind == BO_ATTENTION_POWER);
     test_tokens(CONTEXT, ids);
     assert_ok(context, bo_session_create(context, model, NULL, &one));
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &two));

@@ -3,6 +3,7 @@
 #define BO_TEST_RUNS_H
 
 #include "testing.h"
+#include "model/kinds.h"
 #include "model/model.h"
 #include <bochner/data.h>
 #include <bochner/train.h>
@@ -90,10 +91,11 @@ static inline int runs_teardown(void **state)
     return 0;
 }
 
-static inline bo_model_desc runs_desc(const char *attention)
+/* Of an attention or another mixer. */
+static inline bo_model_desc runs_desc(const char *kind)
 {
     bo_model_desc desc = {.layers = 2, .width = 16, .heads = 2, .context = 16, .vocab = 256, .seed = 3};
-    assert_true(bo_attention_preset(attention, &desc.attention));
+    test_set_kind(kind, &desc);
     if (desc.attention.kind == BO_ATTENTION_RFA) desc.attention.features.features = 16;
     return desc;
 }
@@ -105,9 +107,9 @@ static inline bo_model *runs_model_of(runs *r, const bo_model_desc *desc)
     return model;
 }
 
-static inline bo_model *runs_model(runs *r, const char *attention)
+static inline bo_model *runs_model(runs *r, const char *kind)
 {
-    const bo_model_desc desc = runs_desc(attention);
+    const bo_model_desc desc = runs_desc(kind);
     return runs_model_of(r, &desc);
 }
 

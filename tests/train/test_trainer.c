@@ -26,12 +26,12 @@ static void losses_fall(void **state)
     bo_model_destroy(model);
 }
 
-/* Every kind of attention, and what a run may have beside it, takes steps and lowers the loss of the same batch. */
-static void every_attention_trains(void **state)
+/* Every kind of attention and mixer, and what a run may have beside it, takes steps and lowers the loss of the same batch. */
+static void every_mixer_trains(void **state)
 {
     runs *r = *state;
-    for (size_t i = 0; bo_attention_preset_name(i); i++) {
-        const char *name = bo_attention_preset_name(i);
+    for (size_t i = 0; test_kind(i); i++) {
+        const char *name = test_kind(i);
         bo_model *model = runs_model(r, name);
         bo_trainer_desc desc = runs_trainer(r, model, NULL);
         bo_trainer *trainer;
@@ -224,7 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(losses_fall, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(every_attention_trains, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(every_mixer_trains, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(parts_add_up, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(frozen_weights_stay, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(patience_ends, runs_setup, runs_teardown),
