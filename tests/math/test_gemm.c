@@ -239,6 +239,26 @@ static void check_packed(bo_context *context, size_t m, size_t n, size_t k)
     free(a), free(b), free(c), free(before);
 }
 
+/* In the caller's room, B as it is or transposed: the same bits. */
+static void check_packed_in(bo_context *context, size_t m, size_t n, size_t k)
+{
+    float *a = test_floats(m * k, 1), *b = test_floats(n * k, 2), *turned = test_floats(n * k, 2);
+    float *c = test_floats(m * n, 3), *other = test_floats(m * n, 4);
+    void *room = bo_alloc_raw(context, bo_packed_bytes(context, n, k), 1, "a room");
+    for (size_t i = 0; i < n; i++)
+        for (size_t p = 0; p < k; p++) turned[p * n + i] = b[i * k + p];
+    bo_packed *packed;
+    assert_ok(context, bo_packed_create(context, n, k, b, k, &packed));
+    bo_packed_multiply(packed, m, a, k, c, n);
+    for (int tb = 0; tb < 2; tb++) {
+        bo_packed_multiply(bo_packed_in(context, tb, n, k, tb ? b : turned, tb ? k : n, room), m, a, k, other, n);
+        assert_memory_equal(c, other, m * n * sizeof *c);
+    }
+    bo_packed_destroy(packed);
+    bo_free(room);
+    free(a), free(b), free(turned), free(c), free(other);
+}
+
 static void packed_factor_multiplies(void **state)
 {
     (void)state;
@@ -248,6 +268,8 @@ static void packed_factor_multiplies(void **state)
         check_packed(context, 113, 67, 451);
         check_packed(context, 227, 257, 784);
         check_packed(context, 5, 300, 31);
+        check_packed_in(context, 7, 70, 33);
+        check_packed_in(context, 3, 41, 500);
         check_packed(context, 7, 9, 0); /* an empty sum is zero */
     }
 }
