@@ -184,6 +184,34 @@ static bo_attention *make(bo_context *context, const char *preset)
     return attention;
 }
 
+static void sequences(void **state)
+{
+    (void)state;
+    static const bo_recurrent_attributes lstm = {.cell = BO_RECURRENCE_LSTM}, other = {.cell = 7},
+                                         threes = {.cell = BO_RECURRENCE_RNN, .sequences = {.tokens = 3}};
+    static const bo_mix_attributes two = {.heads = 2}, long_ones = {.sequences = {.tokens = 6}};
+    const shape_case cases[] = {
+        FITS(bo_shape_recurrent, &lstm, LIST(FLOATS(5, 12), FLOATS(12, 3), FLOATS(1, 12)), LIST(FLOATS(5, 3))),
+        REFUSED("U is 9 x 3 floats, expected 12 x 3", bo_shape_recurrent, &lstm,
+                LIST(FLOATS(5, 12), FLOATS(9, 3), FLOATS(1, 12))),
+        REFUSED("the input has 11 columns, expected 12", bo_shape_recurrent, &lstm,
+                LIST(FLOATS(5, 11), FLOATS(12, 3), FLOATS(1, 11))),
+        REFUSED("the bias is 1 x 3", bo_shape_recurrent, &lstm, LIST(FLOATS(5, 12), FLOATS(12, 3), FLOATS(1, 3))),
+        REFUSED("no cell with number 7", bo_shape_recurrent, &other,
+                LIST(FLOATS(5, 12), FLOATS(12, 3), FLOATS(1, 12))),
+        REFUSED("sequences of 3 tokens do not divide 5 rows", bo_shape_recurrent, &threes,
+                LIST(FLOATS(5, 4), FLOATS(4, 4), FLOATS(1, 4))),
+        FITS(bo_shape_mix, &two, LIST(FLOATS(5, 4), FLOATS(12, 6)), LIST(FLOATS(5, 4))),
+        REFUSED("2 heads do not divide 5 columns", bo_shape_mix, &two, LIST(FLOATS(5, 5), FLOATS(12, 6))),
+        REFUSED("the matrix is 6 x 6 floats, expected 12 x 6", bo_shape_mix, &two, LIST(FLOATS(5, 4), FLOATS(6, 6))),
+        REFUSED("sequences of 6 tokens, but the matrix is for 5", bo_shape_mix, &long_ones,
+                LIST(FLOATS(6, 4), FLOATS(5, 5))),
+    };
+    bo_context *context = test_context(1);
+    CHECK(cases);
+    bo_context_destroy(context);
+}
+
 static void attentions(void **state)
 {
     (void)state;
@@ -230,6 +258,7 @@ int main(void)
         cmocka_unit_test(tables_and_positions),
         cmocka_unit_test(matrices),
         cmocka_unit_test(element_by_element),
+        cmocka_unit_test(sequences),
         cmocka_unit_test(attentions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
