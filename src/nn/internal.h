@@ -57,4 +57,10 @@ size_t bo_nn_convolution_mixer_bytes(const bo_mixer_layer *desc);
 bo_value bo_nn_degree_4_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                               const bo_mixer_layer *desc);
 
+/* The systems of a state-space mixer alone, over the columns of u: no projections, gate or convolution. */
+bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo_ssm_layer *desc);
+bo_value bo_nn_ssm_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                         const bo_mixer_layer *desc);
+size_t bo_nn_ssm_mixer_bytes(const bo_mixer_layer *desc);
+
 #endif

@@ -14,6 +14,7 @@ static const struct {
     size_t (*state_bytes)(const bo_mixer_layer *desc);
 } kinds[BO_MIXER_COUNT] = {
     [BO_MIXER_ATTENTION] = {attend, NULL},
+    [BO_MIXER_SSM] = {bo_nn_ssm_mixer, bo_nn_ssm_mixer_bytes},
     [BO_MIXER_MLP] = {bo_nn_mix_mixer, bo_nn_mix_mixer_bytes},
     [BO_MIXER_CONV] = {bo_nn_convolution_mixer, bo_nn_convolution_mixer_bytes},
     [BO_MIXER_RNN] = {bo_nn_recurrent_mixer, bo_nn_recurrent_mixer_bytes},

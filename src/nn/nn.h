@@ -116,9 +116,9 @@ bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value res
  * where it is one of inner products: where a map of normalised x should begin. */
 double bo_nn_unit_gamma(bo_kernel kernel, size_t width);
 
-/* State-space mixer (S4D, 2206.11893; the gate as in 2312.00752): y = SSM(conv(x W_u)) ∘ silu(x W_g), projected and added to
- * `residual`. `prefix`.in_proj, .gate_proj, .out_proj, .conv where there is a kernel, and the systems' parameters: .log_step,
- * .a, .w, .b, .c, .d, .p, .q as the kind has them (attributes.h). */
+/* State-space mixer (S4D, 2206.11893; gate and convolution as in 2312.00752): y = SSM(silu(conv(x W_u))) ∘ silu(x W_g),
+ * projected and added to `residual`. `prefix`.in_proj, .gate_proj, .out_proj, .conv where there is a kernel, and the systems'
+ * parameters: .log_step, .a, .w, .b, .c, .d, .p, .q as the kind has them (attributes.h). */
 typedef struct bo_ssm_layer {
     bo_ssm kind;
     bo_ssm_form form;
