@@ -20,7 +20,8 @@ typedef struct bo_widths_desc {
     size_t width_count;
     bo_optimizer_desc optimizer;
     size_t steps; /* 0: 5 */
-    size_t batch; /* sequences of `context` tokens; 0: 4 */
+    size_t
+        batch; /* sequences of `context` tokens; 0: 1. Few: what steps learn of each stands out from what is random */
     const int32_t
         *tokens;   /* batch (context + 1) of them; NULL: a chain in which every token has two likely successors */
     uint64_t seed; /* of those */

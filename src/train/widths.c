@@ -205,7 +205,7 @@ static bo_status resolve(bo_context *context, const bo_widths_desc *desc, bo_wid
         return bo_fail(context, BO_INVALID, "widths: a slope takes two widths or more, found %zu", desc->width_count);
     if (!out->model.vocab) out->model.vocab = 256;
     if (!out->steps) out->steps = 5;
-    if (!out->batch) out->batch = 4;
+    if (!out->batch) out->batch = 1;
     if (out->model.context < 1) return bo_fail(context, BO_INVALID, "widths: the model's context is 0");
     return BO_OK;
 }

@@ -1,0 +1,192 @@
+/* Models of several widths: flat under maximal update, for every layer there is and every optimiser, and not otherwise.
+ *
+ * What does not stay flat grows at least as the root of the width; what is random falls as one over the root while what was
+ * learned stays, and sizes are sums of both. So slopes are to be below 1/4, half-way from 0 to what grows, and above -1/2. */
+#include <bochner/widths.h>
+#include "testing.h"
+
+enum { WIDTHS = 4 };
+static const size_t widths[WIDTHS] = {16, 32, 64, 128};
+
+static bo_widths_desc make(bo_parametrization kind)
+{
+    bo_widths_desc desc = {.model = {.layers = 2,
+                                     .width = 16,
+                                     .heads = 2,
+                                     .context = 16,
+                                     .vocab = 64,
+                                     .seed = 1,
+                                     .parametrization = kind,
+                                     .base_width = 16},
+                           .widths = widths,
+                           .width_count = WIDTHS,
+                           .optimizer = {.kind = BO_OPTIMIZER_ADAMW},
+                           .steps = 4};
+    assert_true(bo_attention_preset("exact", &desc.model.attention));
+    return desc;
+}
+
+static bo_widths *check(bo_context *context, const bo_widths_desc *desc)
+{
+    bo_widths *w;
+    assert_ok(context, bo_widths_check(context, desc, &w));
+    return w;
+}
+
+/* Largest and least slope over the parts after the last step. */
+static void slopes(const bo_widths *w, double *least, double *most)
+{
+    *least = INFINITY, *most = -INFINITY;
+    for (size_t part = 0; part < bo_widths_parts(w); part++) {
+        double slope = bo_widths_activation(w, bo_widths_steps(w), part).slope;
+        *least = fmin(*least, slope), *most = fmax(*most, slope);
+    }
+}
+
+static void expect_flat(bo_context *context, const bo_widths_desc *desc, const char *name)
+{
+    double least, most;
+    bo_widths *w = check(context, desc);
+    slopes(w, &least, &most);
+    if (!(least > -0.5 && most < 0.25))
+        fail_msg("%s: slopes from %.2f to %.2f, expected none outside -1/2 and 1/4", name, least, most);
+    bo_widths_destroy(w);
+}
+
+static void flat_or_not(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    double least, most;
+    for (bo_parametrization kind = 0; kind < BO_PARAMETRIZATION_COUNT; kind++) {
+        bo_widths_desc desc = make(kind);
+        if (kind) {
+            expect_flat(context, &desc, bo_parametrization_name(kind));
+            continue;
+        }
+        bo_widths *w = check(context, &desc);
+        slopes(w, &least, &most);
+        assert_true(most > 0.5);
+        for (size_t i = 0; i < bo_widths_matrices(w); i++) assert_true(bo_widths_change(w, i).slope > 0.4);
+        bo_widths_destroy(w);
+    }
+    bo_context_destroy(context);
+}
+
+static void every_optimiser(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    for (bo_optimizer_kind kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) {
+        bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+        desc.optimizer.kind = kind;
+        if (kind == BO_OPTIMIZER_SGD) desc.steps = 10; /* short ones: at first what is random is larger */
+        expect_flat(context, &desc, bo_optimizer_name(kind));
+    }
+    bo_context_destroy(context);
+}
+
+static void every_mixer_and_mlp(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    for (bo_mixer mixer = 0; mixer < BO_MIXER_COUNT; mixer++) {
+        bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+        desc.model.mixer = mixer;
+        if (mixer != BO_MIXER_ATTENTION) memset(&desc.model.attention, 0, sizeof desc.model.attention);
+        expect_flat(context, &desc, bo_mixer_name(mixer));
+    }
+    for (bo_mlp mlp = 0; mlp < BO_MLP_COUNT; mlp++) {
+        bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+        desc.model.mlp = mlp;
+        if (mlp == BO_MLP_NONE) continue; /* a part that changes nothing has no size */
+        expect_flat(context, &desc, bo_mlp_name(mlp));
+    }
+    bo_context_destroy(context);
+}
+
+/* Gates, σ, M, low rank, decays: parameters of attention beside projections. */
+static void every_attention(void **state)
+{
+    (void)state;
+    static const char *const presets[] = {"rfa-gate", "dark",      "hybrid",   "gla",
+                                          "delta",    "retention", "hedgehog", "gated-ridge"};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+        bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+        desc.model.attention = (bo_attention_desc){0};
+        assert_true(bo_attention_preset(presets[i], &desc.model.attention));
+        if (!strcmp(presets[i], "hybrid")) desc.model.attention.window = 5;
+        if (i < 3) desc.model.attention.features.features = 16;
+        desc.model.untied = i % 2;
+        expect_flat(context, &desc, presets[i]);
+    }
+    bo_context_destroy(context);
+}
+
+/* |W|₂ and |ΔW|₂ over √(out/in). A random matrix has √in + √out times its deviation: of hidden ones a slope of 0, of the head,
+ * whose √out stays, one that comes from -1/2 to 0 as the width outgrows the vocabulary. */
+static void spectral_condition(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+    desc.model.untied = true;
+    for (int muon = 0; muon < 2; muon++) {
+        desc.optimizer.kind = muon ? BO_OPTIMIZER_MUON : BO_OPTIMIZER_ADAMW;
+        bo_widths *w = check(context, &desc);
+        for (size_t i = 0; i < bo_widths_matrices(w); i++) {
+            bo_trend norm = bo_widths_norm(w, i), change = bo_widths_change(w, i);
+            bool zeros = norm.values[0] == 0; /* output projections begin so */
+            if (!zeros && !(norm.slope < 0.25 && norm.slope > -0.5))
+                fail_msg("%s: slope %.2f of its norm", norm.name, norm.slope);
+            if (!(change.slope < 0.25 && change.slope > -0.5))
+                fail_msg("%s: slope %.2f of its change's norm", change.name, change.slope);
+        }
+        bo_widths_destroy(w);
+    }
+    bo_context_destroy(context);
+}
+
+/* At the base width nothing is other than in the standard parametrisation, to the last bit. */
+static void base_is_standard(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_widths_desc standard = make(BO_PARAMETRIZATION_STANDARD), mup = make(BO_PARAMETRIZATION_MUP);
+    bo_widths *a = check(context, &standard), *b = check(context, &mup);
+    for (size_t step = 0; step <= bo_widths_steps(a); step++) {
+        assert_true(bo_widths_loss(a, step).values[0] == bo_widths_loss(b, step).values[0]);
+        for (size_t part = 0; part < bo_widths_parts(a); part++)
+            assert_true(bo_widths_activation(a, step, part).values[0] == bo_widths_activation(b, step, part).values[0]);
+        if (step > 0) assert_true(bo_widths_loss(a, step).values[3] != bo_widths_loss(b, step).values[3]);
+    }
+    bo_widths_destroy(a);
+    bo_widths_destroy(b);
+    bo_context_destroy(context);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_widths_desc desc = make(BO_PARAMETRIZATION_MUP);
+    const size_t odd[] = {16, 20};
+    bo_widths *w;
+    desc.width_count = 1;
+    assert_fails(context, BO_INVALID, "two widths", bo_widths_check(context, &desc, &w));
+    desc.widths = odd, desc.width_count = 2;
+    assert_fails(context, BO_INVALID, "2 heads at width 16 would be 2.5 at width 20",
+                 bo_widths_check(context, &desc, &w));
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flat_or_not),     cmocka_unit_test(every_optimiser),    cmocka_unit_test(every_mixer_and_mlp),
+        cmocka_unit_test(every_attention), cmocka_unit_test(spectral_condition), cmocka_unit_test(base_is_standard),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
