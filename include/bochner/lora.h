@@ -24,7 +24,7 @@ typedef struct bo_lora_desc {
     size_t rank;  /* at most the smaller side of every layer it is put around; of init GRADIENT half of that */
     double alpha; /* 0: twice the rank */
     const char
-        *targets; /* linear layers by the end of their names ("q_proj,v_proj") or *patterns*; NULL, "all": every one */
+        *targets; /* linear layers by the end of their names ("q_proj,v_proj") or *patterns*; NULL, "all": the hidden */
     bo_lora_init init;
     const bo_corpus *data; /* GRADIENT: of the mean loss over … */
     size_t sequences;      /* … so many windows of this; 0: 32 */

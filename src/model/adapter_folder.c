@@ -53,7 +53,7 @@ static bo_status load(bo_context *context, const char *folder, const char *path,
     bo_model *model = NULL;
     BO_TRY(bo_adapter_config_read(context, path, &config));
     bo_status status = bo_adapter_metadata(context, tensors, &config);
-    const bool there = config.base && bo_model_is_folder(context, config.base);
+    const bool there = config.base && bo_model_is_folder(config.base);
     if (status == BO_OK && !there) status = no_base(context, folder, config.base);
     if (status == BO_OK) status = bo_model_load(context, config.base, &model);
     if (status == BO_OK) status = load_onto(context, folder, tensors, &config, model);

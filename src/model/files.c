@@ -194,28 +194,15 @@ static bo_status load(bo_context *context, const char *folder, const char *confi
     return BO_OK;
 }
 
-bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out)
+static bool holds(const char *folder, const char *name)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
-    *out = NULL;
-    if (!folder || !*folder) return bo_fail(context, BO_INVALID, "model: no folder was named");
-    if (!bo_model_is_folder(context, folder) && holds(context, folder, "adapter_config.json"))
-        return load_merged(context, folder, out);
-    char *config = bo_model_path(context, folder, "config.json"),
-         *weights = bo_model_path(context, folder, "model.safetensors");
-    bo_status status = config && weights ? load(context, folder, config, weights, out) : BO_MEMORY;
-    bo_free(config);
-static bool holds(bo_context *context, const char *folder, const char *name)
-{
-    char *path = bo_model_path(context, folder, name);
-    const bool there = path && access(path, F_OK) == 0;
-    bo_free(path);
-    return there;
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
-bool bo_model_is_folder(bo_context *context, const char *folder)
+bool bo_model_is_folder(const char *folder)
 {
-    return holds(context, folder, "config.json");
+    return holds(folder, "config.json");
 }
 
 /* The base with the adapter in it, as a model like any other. */
@@ -233,6 +220,16 @@ static bo_status load_merged(bo_context *context, const char *folder, bo_model *
     return status;
 }
 
+bo_status bo_model_load(bo_context *context, const char *folder, bo_model **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "model: there is nowhere to put it: out is NULL");
+    *out = NULL;
+    if (!folder || !*folder) return bo_fail(context, BO_INVALID, "model: no folder was named");
+    if (!bo_model_is_folder(folder) && holds(folder, "adapter_config.json")) return load_merged(context, folder, out);
+    char *config = bo_model_path(context, folder, "config.json"),
+         *weights = bo_model_path(context, folder, "model.safetensors");
+    bo_status status = config && weights ? load(context, folder, config, weights, out) : BO_MEMORY;
+    bo_free(config);
     bo_free(weights);
     return status;
 }

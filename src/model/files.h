@@ -8,7 +8,7 @@
 /* "folder/name", freed with bo_free. */
 char *bo_model_path(bo_context *context, const char *folder, const char *name);
 /* One with a config.json: a whole model. */
-bool bo_model_is_folder(bo_context *context, const char *folder);
+bool bo_model_is_folder(const char *folder);
 
 /* Adds the maps of every layer: "model.layers.N.self_attn.heads.K.features.w", "model.layers.N.mlp.features.w", …; room for
  * bo_maps_tensors of them and as many metadata as there are maps (bo_maps_count). */

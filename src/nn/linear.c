@@ -95,7 +95,8 @@ void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count
     bo_graph_apply(graph, BO_OP_LINEAR, &attributes, given, inputs, out);
     for (size_t i = 0; float8 && i < count; i++) out[i] = rounded(graph, out[i], BO_SMALL_NONE, BO_SMALL_E5M2);
     if (float8 && descs[0].residual) out[0] = add_residual(graph, out[0], descs[0].residual, descs[0].keep);
-    for (size_t i = 0; i < count; i++) out[i] = bo_nn_adapted(graph, names[i].text, x, out[i], attributes.scale);
+    for (size_t i = 0; i < count; i++)
+        out[i] = bo_nn_adapted(graph, names[i].text, descs[i].role, attributes.scale, x, out[i]);
 }
 
 bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_desc *desc)

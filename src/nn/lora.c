@@ -32,9 +32,11 @@ static const char *next_target(const char *at, size_t *length)
     return *length ? at : NULL;
 }
 
-static bool is_target(const bo_lora *lora, const char *layer)
+/* "all" are the hidden layers: neither the output nor the small matrices of gates. */
+static bool is_target(const bo_lora *lora, const char *layer, bo_weight_role role)
 {
     size_t length = 0;
+    if (strcmp(lora->targets, "all") == 0) return role == BO_WEIGHT_MATRIX;
     for (const char *at = next_target(lora->targets, &length); at; at = next_target(at + length, &length))
         if (fits(at, length, layer)) return true;
     return false;
@@ -85,10 +87,10 @@ static bo_value add(bo_graph *graph, bo_value x, bo_value a, bo_value b, double 
     return bo_graph_one(graph, BO_OP_LINEAR, &up, 3, (bo_value[]){inner, b, y});
 }
 
-bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_value x, bo_value y, double before)
+bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_weight_role role, double before, bo_value x, bo_value y)
 {
     const bo_lora *lora = bo_weights_lora(bo_graph_weights(graph));
-    if (!lora || !x || !y || !is_target(lora, prefix)) return y;
+    if (!lora || !x || !y || !is_target(lora, prefix, role)) return y;
     const size_t in = bo_graph_columns(graph, x), out = bo_graph_columns(graph, y), r = lora->rank;
     const double s = (before != 0 ? before : 1) * lora->alpha / (double)r, row = 1 / sqrt((double)in);
     const bool moves = lora->init != BO_LORA_ZERO;

@@ -12,7 +12,7 @@ struct bo_lora {
     size_t rank;
     double alpha;
     char *
-        targets; /* last words of layers' names ("q_proj") or patterns with a star, comma-separated; "all": every layer */
+        targets; /* last words of layers' names ("q_proj") or patterns with a star, comma-separated; "all": every hidden one */
     bo_lora_init init;
 };
 
@@ -23,8 +23,9 @@ typedef struct bo_lora_site {
 /* False: weight `index` of the set is none that has an adapter. */
 bool bo_lora_site_at(bo_weights *weights, size_t index, bo_lora_site *out);
 
-/* y with the adapter of layer `prefix` added, where it has one; `factor`: what stands before W. */
-bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_value x, bo_value y, double factor);
+/* y with the adapter of layer `prefix` added, where it has one; `before`: what stands before its weight, which has this
+ * role. */
+bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_weight_role role, double before, bo_value x, bo_value y);
 
 /* Of a set in which everything is declared: is there a layer for every target, and has it room for the rank? */
 bo_status bo_lora_check(bo_context *context, bo_weights *weights);

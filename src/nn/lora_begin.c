@@ -8,7 +8,7 @@
 typedef struct vectors {
     size_t rows, columns, least;
     double *matrix, *u, *s, *vt;
-    float *host; /* the matrix, and then A or B */
+    float *host; /* the matrix, and then A and B */
 } vectors;
 
 static bo_status make(bo_context *context, const bo_weight *weight, vectors *v)
@@ -16,7 +16,7 @@ static bo_status make(bo_context *context, const bo_weight *weight, vectors *v)
     static const char what[] = "singular vectors";
     const size_t m = weight->rows, n = weight->columns, k = m < n ? m : n;
     *v = (vectors){.rows = m, .columns = n, .least = k};
-    v->host = bo_alloc_raw(context, m * n, sizeof *v->host, what);
+    v->host = bo_alloc_raw(context, m * n + k * (m + n), sizeof *v->host, what);
     v->matrix = bo_alloc_raw(context, m * n, sizeof *v->matrix, what);
     v->u = bo_alloc_raw(context, m * k, sizeof *v->u, what);
     v->s = bo_alloc_raw(context, k, sizeof *v->s, what);
@@ -41,27 +41,31 @@ static bo_status decompose(bo_context *context, const bo_backend *backend, const
     return bo_svd(context, v->rows, v->columns, v->matrix, v->u, v->s, v->vt);
 }
 
-/* What multiplies singular vector `index` of A and of B. The weight: s B A is its best approximation of this rank (PiSSA,
- * 2404.02948). The gradient: out^(1/4) / √γ with γ = 16 (LoRA-GA, 2407.05000, 3.3). */
-static double length_of(const bo_lora *lora, const vectors *v, size_t index)
+/* What multiplies singular vector `index` in A and in B. The weight: s B A is its best approximation of this rank (PiSSA,
+ * 2404.02948); where it has none of this rank left, A's is 1 and B's 0, from where both can move. The gradient:
+ * out^(1/4) / √γ with γ = 16 (LoRA-GA, 2407.05000, 3.3). */
+static void lengths_of(const bo_lora *lora, const vectors *v, size_t index, double *a, double *b)
 {
-    const double gamma = 16;
-    if (lora->init == BO_LORA_WEIGHT) return sqrt(v->s[index] * (double)lora->rank / lora->alpha);
-    return sqrt(sqrt((double)v->rows) / gamma);
+    const double gamma = 16, least = 0x1p-24 * v->s[0];
+    *a = *b = sqrt(sqrt((double)v->rows) / gamma);
+    if (lora->init != BO_LORA_WEIGHT) return;
+    *a = *b = sqrt(v->s[index] * (double)lora->rank / lora->alpha);
+    if (v->s[index] <= least) *a = 1, *b = 0;
 }
 
 static bo_status place(bo_context *context, const bo_backend *backend, const bo_lora *lora, const bo_lora_site *site,
                        const vectors *v)
 {
     const size_t r = lora->rank, first = lora->init == BO_LORA_GRADIENT ? r : 0; /* of B's vectors */
-    for (size_t k = 0; k < r; k++)
-        for (size_t j = 0; j < v->columns; j++)
-            v->host[k * v->columns + j] = (float)(length_of(lora, v, k) * v->vt[k * v->columns + j]);
-    BO_TRY(backend->write(context, site->a->data, v->host, r * v->columns * sizeof *v->host));
-    for (size_t i = 0; i < v->rows; i++)
-        for (size_t k = 0; k < r; k++)
-            v->host[i * r + k] = (float)(length_of(lora, v, k) * v->u[i * v->least + first + k]);
-    return backend->write(context, site->b->data, v->host, r * v->rows * sizeof *v->host);
+    float *a = v->host, *b = v->host + r * v->columns;
+    for (size_t k = 0; k < r; k++) {
+        double of_a, of_b;
+        lengths_of(lora, v, k, &of_a, &of_b);
+        for (size_t j = 0; j < v->columns; j++) a[k * v->columns + j] = (float)(of_a * v->vt[k * v->columns + j]);
+        for (size_t i = 0; i < v->rows; i++) b[i * r + k] = (float)(of_b * v->u[i * v->least + first + k]);
+    }
+    BO_TRY(backend->write(context, site->a->data, a, r * v->columns * sizeof *a));
+    return backend->write(context, site->b->data, b, r * v->rows * sizeof *b);
 }
 
 static bo_status begin_site(bo_context *context, const bo_weights *weights, const bo_lora_site *site, const void *data)

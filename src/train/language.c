@@ -2,6 +2,7 @@
 #include "language.h"
 
 static const char *const files[] = {"config.json", "tokenizer.json", "model.safetensors", NULL};
+static const char *const adapter_files[] = {"adapter_config.json", "tokenizer.json", "adapter_model.safetensors", NULL};
 
 static const bo_model *model_of(const bo_train_task *task)
 {
@@ -23,6 +24,11 @@ static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
 static bo_status check(bo_context *context, const bo_train_task *task)
 {
     const bo_batches_desc batches = batches_of(task, 0);
+    const bo_adapter *adapter = model_of(task)->adapter;
+    if (adapter && adapter->aside)
+        return bo_fail(context, BO_INVALID, "training: the adapters of the model are merged");
+    if (adapter && task->desc->calibrate_every)
+        return bo_fail(context, BO_INVALID, "calibrate: an adapter has no frequencies of its own");
     return bo_batches_check(context, &batches);
 }
 
@@ -125,6 +131,14 @@ static bo_status read_model(bo_context *context, bo_train_task *task, const char
     return bo_model_read(context, task->desc->model, folder);
 }
 
+static void adapter_settings(bo_json_text *text, const bo_adapter *adapter)
+{
+    bo_train_setting_number(text, "lora_rank", (double)adapter->lora.rank);
+    bo_train_setting_number(text, "lora_alpha", adapter->lora.alpha);
+    bo_train_setting_word(text, "lora_init", bo_lora_init_name(adapter->lora.init));
+    bo_train_setting_code(text, "base", adapter->digest);
+}
+
 static void settings(const bo_train_task *task, bo_json_text *text)
 {
     const bo_trainer_desc *desc = task->desc;
@@ -143,6 +157,7 @@ static void settings(const bo_train_task *task, bo_json_text *text)
     bo_train_setting_word(text, "norm", bo_norm_name(d->norm));
     bo_train_setting_word(text, "positions", bo_positions_name(d->positions));
     bo_train_setting_number(text, "dropout", d->dropout);
+    if (desc->model->adapter) adapter_settings(text, desc->model->adapter);
     if (!bo_language_calibrates(desc->model)) /* the fingerprint knows the frequencies */
         bo_train_setting_code(text, "model", bo_model_fingerprint(desc->model));
     bo_train_setting_code(text, "corpus", bo_corpus_fingerprint(desc->train));
@@ -190,7 +205,7 @@ bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo
                                 .desc = desc,
                                 .weights = desc->model->weights,
                                 .metric = "bits_per_byte",
-                                .files = files,
+                                .files = desc->model->adapter ? adapter_files : files,
                                 .units = desc->model->desc.context,
                                 .evaluates = desc->valid != NULL};
     *out = &own->task;

@@ -1,0 +1,425 @@
+/* Adapters: the model begins as it was, gradients reach A and B alone, merging rounds once, unmerging gives the bits back,
+ * files keep everything, and what does not fit is refused by name. */
+#include "gradients.h"
+#include "base/counting.h"
+#include "io/files.h"
+#include <bochner/data.h>
+#include <ftw.h>
+#include <unistd.h>
+
+enum { ROWS = 2 * GRADIENT_WINDOW, RANK = 3 };
+
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+    (void)about, (void)kind;
+    return where->level ? remove(path) : 0;
+}
+
+/* With the folders in it. */
+static int teardown(void **state)
+{
+    nftw(((test_folder *)*state)->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return test_teardown(state);
+}
+
+static bo_lora_desc lora_of(bo_lora_init init, const bo_corpus *data)
+{
+    return (bo_lora_desc){.rank = RANK, .alpha = 5, .init = init, .data = data, .sequences = 3, .seed = 2};
+}
+
+/* Words to take a gradient of. */
+static bo_corpus *open_text(test_folder *folder, bo_tokenizer **tokenizer)
+{
+    const char *path = test_path(folder, "text");
+    FILE *file = fopen(path, "w");
+    for (int i = 0; i < 400; i++) fprintf(file, "%d times ", i * i);
+    fclose(file);
+    bo_corpus *corpus = NULL;
+    assert_ok(folder->context, bo_tokenizer_bytes(folder->context, tokenizer));
+    const bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = *tokenizer};
+    assert_ok(folder->context, bo_corpus_open(folder->context, &desc, &corpus));
+    return corpus;
+}
+
+static void losses_of(bo_context *context, const bo_model *model, float losses[CONTEXT])
+{
+    int32_t ids[CONTEXT + 1];
+    test_tokens(CONTEXT + 1, ids);
+    assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, losses));
+}
+
+/* Some hundred roundings of numbers about 6. */
+static void assert_same_losses(bo_context *context, const bo_model *a, const bo_model *b)
+{
+    float first[CONTEXT], second[CONTEXT];
+    losses_of(context, a, first);
+    losses_of(context, b, second);
+    for (size_t i = 0; i < CONTEXT; i++) assert_close(first[i], second[i], 2e-5);
+}
+
+static size_t numbers_of(const bo_weight *weight)
+{
+    return weight->rows * weight->columns;
+}
+
+/* Weights that both have are the same bits. */
+static size_t count_other(const bo_model *a, const bo_model *b)
+{
+    size_t other = 0;
+    for (size_t i = 0; i < bo_weights_count(a->weights); i++) {
+        const bo_weight *w = bo_weights_at(a->weights, i), *v = bo_weights_find(b->weights, w->name);
+        if (v) other += memcmp(w->data, v->data, numbers_of(w) * sizeof(float)) != 0;
+    }
+    return other;
+}
+
+/* As training leaves it: A and B away from where they began. */
+static void move_adapters(bo_model *model)
+{
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+        bo_weight *weight = bo_weights_at(model->weights, i);
+        bo_rng rng = bo_rng_make(8, i);
+        float *values = weight->data;
+        for (size_t j = 0; !weight->frozen && j < numbers_of(weight); j++)
+            values[j] += (float)(0.1 * bo_rng_normal(&rng));
+    }
+}
+
+/* ---- where it begins ------------------------------------------------------------------------------------------------ */
+
+static void begins_as_the_base(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_tokenizer *tokenizer;
+    bo_corpus *text = open_text(folder, &tokenizer);
+    const bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *base = test_model(context, &desc, NULL);
+    for (int init = 0; init < BO_LORA_INIT_COUNT; init++) {
+        bo_model *model = test_model(context, &desc, NULL);
+        const bo_lora_desc lora = lora_of((bo_lora_init)init, text);
+        assert_ok(context, bo_model_adapt(context, model, &lora));
+        assert_int_equal(count_other(base, model), 0);
+        assert_same_losses(context, base, model);
+        assert_ok(context, bo_model_merge(context, model)); /* B A - B0 A0 is zero: not a bit may move */
+        assert_int_equal(bo_model_weights(model), bo_model_weights(base));
+        assert_int_equal(count_other(base, model), 0);
+        bo_model_destroy(model);
+    }
+    bo_model_destroy(base);
+    bo_corpus_close(text);
+    bo_tokenizer_destroy(tokenizer);
+}
+
+/* s B A of the weight's singular vectors is what of the weight they span: W - s B A has what is left, all of it orthogonal to
+ * the rows of A. */
+static void svd_takes_the_largest(void **state)
+{
+    bo_context *context = ((test_folder *)*state)->context;
+    const bo_model_desc desc = test_desc("exact");
+    bo_model *model = test_model(context, &desc, NULL);
+    bo_lora_desc lora = lora_of(BO_LORA_WEIGHT, NULL);
+    lora.targets = "up_proj";
+    assert_ok(context, bo_model_adapt(context, model, &lora));
+    size_t sites = 0;
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+        bo_lora_site site;
+        if (!bo_lora_site_at(model->weights, i, &site)) continue;
+        sites++;
+        const float *w = site.weight->data, *a = site.a->data, *b = site.b->data;
+        const size_t n = site.weight->columns;
+        for (size_t row = 0; row < site.weight->rows; row++)
+            for (size_t k = 0; k < RANK; k++) {
+                double inner = 0;
+                for (size_t j = 0; j < n; j++) {
+                    double left = (double)w[row * n + j];
+                    for (size_t r = 0; r < RANK; r++)
+                        left -= 5.0 / RANK * (double)b[row * RANK + r] * (double)a[r * n + j];
+                    inner += left * (double)a[k * n + j];
+                }
+                assert_close(inner, 0, 1e-5); /* numbers of size 1 and their roundings */
+            }
+    }
+    assert_int_equal(sites, LAYERS);
+    bo_model_destroy(model);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------------------------------ */
+
+static void gradients_of_a_and_b(void **state)
+{
+    bo_context *context = ((test_folder *)*state)->context;
+    for (int init = 0; init < 2; init++) {
+        bo_model_desc desc = test_desc(init ? "exact" : "rfa-gate");
+        desc.width = 8, desc.hidden = 12, desc.bias = init, desc.mlp = init ? BO_MLP_SWIGLU : BO_MLP_RELU2;
+        if (!init) desc.attention.features.features = 8;
+        bo_model *model = test_model(context, &desc, NULL);
+        const bo_lora_desc lora = lora_of(init ? BO_LORA_RANDOM : BO_LORA_ZERO, NULL);
+        assert_ok(context, bo_model_adapt(context, model, &lora));
+        move_adapters(model);
+        const reading r = reading_make(ROWS, &(bo_pass){0});
+        float *gradients = gradients_of(context, model, &r, init);
+        bo_model_graph g = graph_make(context, model, &r, true, false);
+        interpreter in = interpreter_of(context, &g, &r);
+        size_t judged = 0;
+        for (size_t i = 0; i < bo_weights_count(model->weights); i++)
+            if (!bo_weights_at(model->weights, i)->frozen) judge_weight(&in, "lora", i, gradients), judged++;
+        assert_int_equal(judged, 2 * LAYERS * (init ? 7 : 6)); /* A and B of q, k, v, o and the MLP's */
+        interpreter_drop(&in);
+        bo_model_graph_destroy(&g);
+        free(gradients);
+        bo_model_destroy(model);
+    }
+}
+
+/* ---- merging -------------------------------------------------------------------------------------------------------- */
+
+static void assert_merged(const bo_weight *merged, const bo_lora_site *site)
+{
+    const float *w = site->weight->data, *a = site->a->data, *b = site->b->data;
+    const float *a0 = site->a0 ? site->a0->data : NULL, *b0 = site->b0 ? site->b0->data : NULL;
+    const size_t n = site->weight->columns;
+    for (size_t i = 0; i < site->weight->rows; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0, first = 0;
+            for (size_t k = 0; k < RANK; k++) sum += (double)b[i * RANK + k] * (double)a[k * n + j];
+            for (size_t k = 0; a0 && k < RANK; k++) first += (double)b0[i * RANK + k] * (double)a0[k * n + j];
+            const float expected = (float)((double)w[i * n + j] + 5.0 / RANK * (sum - first));
+            assert_true(((const float *)merged->data)[i * n + j] == expected);
+        }
+}
+
+static void merged_and_back(void **state)
+{
+    bo_context *context = ((test_folder *)*state)->context;
+    const bo_model_desc desc = test_desc("rfa-gate");
+    for (int init = 0; init < 3; init++) {
+        bo_model *model = test_model(context, &desc, NULL), *same = test_model(context, &desc, NULL);
+        const bo_lora_desc lora = lora_of((bo_lora_init)init, NULL);
+        assert_ok(context, bo_model_adapt(context, model, &lora));
+        assert_ok(context, bo_model_adapt(context, same, &lora));
+        move_adapters(model);
+        move_adapters(same);
+        assert_fails(context, BO_INVALID, "no adapters merged", bo_model_unmerge(context, model));
+        assert_ok(context, bo_model_merge(context, model));
+        assert_fails(context, BO_INVALID, "merged already", bo_model_merge(context, model));
+        assert_same_losses(context, model, same);
+        size_t sites = 0;
+        for (size_t i = 0; i < bo_weights_count(same->weights); i++) {
+            bo_lora_site site;
+            if (!bo_lora_site_at(same->weights, i, &site)) continue;
+            assert_merged(bo_weights_find(model->weights, site.weight->name), &site);
+            sites++;
+        }
+        assert_int_equal(count_other(model, same), sites);
+        assert_ok(context, bo_model_unmerge(context, model));
+        assert_int_equal(bo_model_weights(model), bo_model_weights(same));
+        assert_int_equal(count_other(model, same), 0);
+        bo_model_destroy(model);
+        bo_model_destroy(same);
+    }
+}
+
+/* ---- files ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct places {
+    char base[200], adapter[200], merged[200];
+} places;
+
+static places places_in(test_folder *folder)
+{
+    places p;
+    snprintf(p.base, sizeof p.base, "%s", test_path(folder, "base"));
+    snprintf(p.adapter, sizeof p.adapter, "%s", test_path(folder, "adapter"));
+    snprintf(p.merged, sizeof p.merged, "%s", test_path(folder, "merged"));
+    return p;
+}
+
+static bo_model *adapted_in(bo_context *context, const places *p, const bo_lora_desc *lora)
+{
+    const bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *model = test_model(context, &desc, NULL);
+    assert_ok(context, bo_model_save(context, model, p->base));
+    assert_ok(context, bo_model_adapt(context, model, lora));
+    move_adapters(model);
+    assert_ok(context, bo_model_save(context, model, p->adapter));
+    return model;
+}
+
+static void files_keep_everything(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    const places p = places_in(folder);
+    for (int init = 0; init < 3; init++) {
+        bo_lora_desc lora = lora_of((bo_lora_init)init, NULL);
+        lora.base = p.base;
+        lora.targets = init ? "*.self_attn.[qkvo]_proj,down_proj" : "q_proj,v_proj";
+        bo_model *model = adapted_in(context, &p, &lora), *again, *merged, *base, *unmerged;
+        assert_ok(context, bo_model_load_adapted(context, p.adapter, &again));
+        assert_int_equal(bo_model_weights(again), bo_model_weights(model));
+        assert_int_equal(count_other(model, again), 0);
+        assert_ok(context, bo_model_load(context, p.adapter, &merged));
+        assert_ok(context, bo_model_merge(context, model));
+        assert_int_equal(bo_model_weights(merged), bo_model_weights(model));
+        assert_int_equal(count_other(model, merged), 0);
+        assert_ok(context, bo_model_save(context, model, p.merged));
+        assert_ok(context, bo_model_load(context, p.base, &base));
+        assert_ok(context, bo_model_load_unmerged(context, p.merged, &unmerged));
+        assert_int_equal(count_other(base, unmerged), 0);
+        assert_true(count_other(base, merged) > 0);
+        bo_model_destroy(model), bo_model_destroy(again), bo_model_destroy(merged);
+        bo_model_destroy(base), bo_model_destroy(unmerged);
+    }
+    bo_model *none;
+    assert_fails(context, BO_INVALID, "no merged model", bo_model_load_unmerged(context, p.base, &none));
+}
+
+static void replace(const char *folder, const char *name, const char *text)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    fputs(text, file);
+    fclose(file);
+}
+
+static void refuses_what_does_not_fit(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    const places p = places_in(folder);
+    bo_lora_desc lora = lora_of(BO_LORA_ZERO, NULL);
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *model = test_model(context, &desc, NULL), *base = test_model(context, &desc, NULL), *none;
+    assert_fails(context, BO_INVALID, "no adapters", bo_model_merge(context, model));
+    lora.rank = 0;
+    assert_fails(context, BO_INVALID, "at least 1", bo_model_adapt(context, model, &lora));
+    lora.rank = 17, lora.targets = "down_proj";
+    assert_fails(context, BO_INVALID, "mlp.down_proj.weight, which is 16 x 24: expected at most 16",
+                 bo_model_adapt(context, model, &lora));
+    lora.rank = 2, lora.targets = "q_proj,x_proj";
+    assert_fails(context, BO_INVALID, "'x_proj'", bo_model_adapt(context, model, &lora));
+    lora.targets = "";
+    assert_fails(context, BO_INVALID, "no layer", bo_model_adapt(context, model, &lora));
+    lora.targets = NULL, lora.alpha = -1;
+    assert_fails(context, BO_INVALID, "alpha", bo_model_adapt(context, model, &lora));
+    lora.alpha = 0, lora.init = BO_LORA_GRADIENT;
+    assert_fails(context, BO_INVALID, "text", bo_model_adapt(context, model, &lora));
+    assert_int_equal(count_other(model, base), 0);
+    assert_true(model->adapter == NULL && bo_model_weights(model) == bo_model_weights(base));
+    bo_model_destroy(model);
+
+    lora = lora_of(BO_LORA_RANDOM, NULL);
+    model = adapted_in(context, &p, &lora);
+    assert_fails(context, BO_INVALID, "already", bo_model_adapt(context, model, &lora));
+    assert_fails(context, BO_FORMAT, "names no base", bo_model_load(context, p.adapter, &none));
+    bo_model_destroy(model);
+    lora.base = p.base;
+    model = adapted_in(context, &p, &lora);
+    assert_ok(context, bo_model_save(context, base, p.base)); /* the same */
+    assert_ok(context, bo_model_load(context, p.adapter, &none));
+    bo_model_destroy(none);
+    ((float *)bo_weights_at(base->weights, 0)->data)[0] += 1;
+    assert_ok(context, bo_model_save(context, base, p.base));
+    assert_fails(context, BO_FORMAT, "other weights", bo_model_load(context, p.adapter, &none));
+    replace(p.adapter, "adapter_config.json",
+            "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4, \"use_dora\": true}");
+    assert_fails(context, BO_UNSUPPORTED, "use_dora", bo_model_load(context, p.adapter, &none));
+    replace(p.adapter, "adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 4}");
+    assert_fails(context, BO_FORMAT, "target_modules", bo_model_load(context, p.adapter, &none));
+    replace(p.adapter, "adapter_config.json", "{\"peft_type\": \"IA3\"}");
+    assert_fails(context, BO_FORMAT, "IA3", bo_model_load(context, p.adapter, &none));
+    bo_model_destroy(model);
+    bo_model_destroy(base);
+}
+
+/* ---- without memory -------------------------------------------------------------------------------------------------- */
+
+typedef struct work {
+    places p;
+    bo_model *adapted, *merged; /* made with memory enough */
+} work;
+
+static bo_status adapt_and_merge(bo_context *context, const work *w)
+{
+    bo_model *model;
+    const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_WEIGHT, .targets = "q_proj", .base = w->p.base};
+    BO_TRY(bo_model_load(context, w->p.base, &model));
+    bo_status status = bo_model_adapt(context, model, &lora);
+    if (status == BO_OK) status = bo_model_merge(context, model);
+    bo_model_destroy(model);
+    return status;
+}
+
+static bo_status save_adapted(bo_context *context, const work *w)
+{
+    return bo_model_save(context, w->adapted, w->p.adapter);
+}
+
+static bo_status save_merged(bo_context *context, const work *w)
+{
+    return bo_model_save(context, w->merged, w->p.merged);
+}
+
+static bo_status load_both(bo_context *context, const work *w)
+{
+    bo_model *model;
+    BO_TRY(bo_model_load(context, w->p.adapter, &model));
+    bo_model_destroy(model);
+    BO_TRY(bo_model_load_unmerged(context, w->p.merged, &model));
+    bo_model_destroy(model);
+    return BO_OK;
+}
+
+static void starve(const char *what, const work *w, bo_status (*task)(bo_context *, const work *))
+{
+    for (size_t at = 1;; at++) {
+        counting memory = {0};
+        bo_context *context = counting_context(&memory, 1);
+        const size_t before = atomic_load(&memory.live);
+        memory.fail_at = atomic_load(&memory.calls) + at;
+        const bo_status status = task(context, w);
+        const bool reached = atomic_load(&memory.calls) >= memory.fail_at;
+        if (atomic_load(&memory.live) != before) fail_msg("%s: allocation %zu failing leaks", what, at);
+        if (status != (reached ? BO_MEMORY : BO_OK))
+            fail_msg("%s: allocation %zu: %s", what, at, bo_context_error(context));
+        bo_context_destroy(context);
+        if (!reached) return;
+    }
+}
+
+static void starved(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    work w = {.p = places_in(folder)};
+    bo_model_desc desc = test_desc("exact");
+    const bo_lora_desc lora = {.rank = 2, .init = BO_LORA_WEIGHT, .targets = "q_proj", .base = w.p.base};
+    desc.layers = 1, desc.width = 8;
+    w.adapted = test_model(context, &desc, NULL), w.merged = test_model(context, &desc, NULL);
+    assert_ok(context, bo_model_save(context, w.adapted, w.p.base));
+    assert_ok(context, bo_model_adapt(context, w.adapted, &lora));
+    assert_ok(context, bo_model_adapt(context, w.merged, &lora));
+    assert_ok(context, bo_model_merge(context, w.merged));
+    starve("adapt", &w, adapt_and_merge);
+    starve("save an adapter", &w, save_adapted);
+    starve("save a merged model", &w, save_merged);
+    starve("load", &w, load_both);
+    bo_model_destroy(w.adapted);
+    bo_model_destroy(w.merged);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(begins_as_the_base, test_setup, teardown),
+        cmocka_unit_test_setup_teardown(svd_takes_the_largest, test_setup, teardown),
+        cmocka_unit_test_setup_teardown(gradients_of_a_and_b, test_setup, teardown),
+        cmocka_unit_test_setup_teardown(merged_and_back, test_setup, teardown),
+        cmocka_unit_test_setup_teardown(files_keep_everything, test_setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_what_does_not_fit, test_setup, teardown),
+        cmocka_unit_test_setup_teardown(starved, test_setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* Training adapters: nothing but A and B moves, losses fall, a run that was stopped goes on to the same bits, and its folder
+ * is an adapter's. */
+#include "runs.h"
+
+/* A model as others are: no matrix of it is zero. */
+static void shake(bo_weights *weights)
+{
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        bo_rng rng = bo_rng_make(4, i);
+        float *values = weight->data;
+        for (size_t j = 0; weight->role == BO_WEIGHT_MATRIX && j < weight->rows * weight->columns; j++)
+            values[j] += (float)(0.1 * bo_rng_normal(&rng));
+    }
+}
+
+static bo_model *adapted(runs *r, const char *base, bo_lora_init init)
+{
+    char folder[160];
+    bo_model *model = runs_model(r, "rfa-gate");
+    snprintf(folder, sizeof folder, "%s", runs_path(r, base));
+    shake(model->weights);
+    assert_ok(r->context, bo_model_save(r->context, model, folder));
+    const bo_lora_desc lora = {.rank = 4, .init = init, .data = r->text, .base = folder};
+    assert_ok(r->context, bo_model_adapt(r->context, model, &lora));
+    return model;
+}
+
+static bo_trainer_desc trainer_of(runs *r, bo_model *model, const char *name)
+{
+    bo_trainer_desc desc = runs_trainer(r, model, name);
+    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 0.01};
+    return desc;
+}
+
+static void moves_adapters_alone(void **state)
+{
+    runs *r = *state;
+    for (int init = 0; init < BO_LORA_INIT_COUNT; init++) {
+        bo_model *model = adapted(r, "base", (bo_lora_init)init), *before = adapted(r, "base", (bo_lora_init)init);
+        bo_trainer_desc desc = trainer_of(r, model, NULL);
+        bo_trainer *trainer;
+        bo_trainer_plan plan;
+        double first = 0, loss = 0;
+        assert_ok(r->context, bo_trainer_plan_for(r->context, &desc, &plan));
+        assert_int_equal(plan.trained, bo_weights_numbers(model->weights, true));
+        assert_true(plan.trained < plan.parameters / 2);
+        assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+        for (int i = 0; i < 12; i++) {
+            assert_ok(r->context, bo_trainer_step(r->context, trainer, &loss));
+            if (i == 0) first = loss;
+        }
+        assert_true(loss < first - 0.02);
+        bo_trainer_destroy(trainer);
+        for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+            const bo_weight *now = bo_weights_at(model->weights, i), *old = bo_weights_at(before->weights, i);
+            const bool same = memcmp(now->data, old->data, now->rows * now->columns * sizeof(float)) == 0;
+            if (same != now->frozen)
+                fail_msg("%s is %s and %s", now->name, now->frozen ? "frozen" : "trained", same ? "stayed" : "moved");
+        }
+        bo_model_destroy(model);
+        bo_model_destroy(before);
+    }
+}
+
+static bool stop_after_six(void *user, const bo_training_report *report)
+{
+    (void)user;
+    return report->step < 6;
+}
+
+static void goes_on_to_the_same_bits(void **state)
+{
+    runs *r = *state;
+    bo_model *whole = adapted(r, "base", BO_LORA_WEIGHT), *parted = adapted(r, "base", BO_LORA_WEIGHT), *again;
+    bo_trainer_desc desc = trainer_of(r, whole, "whole");
+    bo_trainer *trainer;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    bo_trainer_destroy(trainer);
+    desc = trainer_of(r, parted, "parted");
+    desc.report = stop_after_six;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_fails(r->context, BO_CANCELLED, "step 6", bo_trainer_run(r->context, trainer));
+    bo_trainer_destroy(trainer);
+    assert_ok(r->context, bo_model_load_adapted(r->context, runs_path(r, "parted"), &again));
+    desc = trainer_of(r, again, "parted");
+    desc.resume = true;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    bo_trainer_destroy(trainer);
+    assert_true(runs_same_weights(whole, again));
+    assert_true(runs_exists(r, "whole/adapter_model.safetensors") && runs_exists(r, "whole/best/adapter_config.json"));
+    assert_false(runs_exists(r, "whole/model.safetensors"));
+    assert_ok(r->context, bo_model_merge(r->context, whole));
+    desc = trainer_of(r, whole, NULL);
+    assert_fails(r->context, BO_INVALID, "merged", bo_trainer_create(r->context, &desc, &trainer));
+    bo_model_destroy(whole), bo_model_destroy(parted), bo_model_destroy(again);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(moves_adapters_alone, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(goes_on_to_the_same_bits, runs_setup, runs_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
