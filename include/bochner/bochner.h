@@ -8,6 +8,7 @@
 #include <bochner/machines.h>
 #include <bochner/attention.h>
 #include <bochner/layers.h>
+#include <bochner/lora.h>
 #include <bochner/model.h>
 #include <bochner/network.h>
 #include <bochner/optim.h>
