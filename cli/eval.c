@@ -1,13 +1,17 @@
 /* bochner eval: how well a model predicts a text. */
 #include "cli.h"
 #include "json.h"
+#include "network.h"
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct eval_options {
     cli_list data;
     const char *field, *separator;
     size_t context, tokens;
     double last;
+    cli_network_data network; /* of a network's examples */
+    int part;
 } eval_options;
 
 typedef struct eval_job {
@@ -72,6 +76,13 @@ static int eval(const eval_options *o, const cli_common *common, const cli_argum
     if (o->data.count == 0) return cli_wrong_use("eval", "no text to evaluate with; give --data FILE");
     cli_session session;
     if (!cli_session_open(&session, "eval", common, false)) return CLI_FAILED;
+    if (cli_is_network(arguments->items[0])) {
+        const cli_network_use use = {
+            .data = o->network, .folder = arguments->items[0], .path = o->data.items[0], .part = o->part};
+        const int done = cli_eval_network(&session, &use);
+        cli_session_close(&session);
+        return done;
+    }
     eval_job job = {.session = &session, .options = o, .folder = arguments->items[0]};
     const bo_status status = evaluate(&job);
     int ended = status == BO_OK ? CLI_DONE : cli_fail_status(&session, status);
@@ -88,8 +99,8 @@ static int eval(const eval_options *o, const cli_common *common, const cli_argum
 
 int cli_eval(int argc, char **argv)
 {
-    eval_options o = {0};
-    const cli_option options[] = {
+    eval_options o = {.part = -1};
+    const cli_option own[] = {
         {CLI_SECTION, "Text", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_LIST, "data", "FILE", "text, or JSON lines (.jsonl), also gzipped; may be given several times", &o.data,
          NULL, 0, 0},
@@ -105,17 +116,25 @@ int cli_eval(int argc, char **argv)
          "attention has features",
          &o.context, NULL, 1, 0},
         {CLI_COUNT, "tokens", "N", "most tokens; all unless given", &o.tokens, NULL, 1, 0},
+        {CLI_SECTION, "Networks", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "part", "PART", "of a network: only these rows of --split; all unless given", &o.part,
+         cli_part_choice, 0, 0},
     };
-    const cli_usage usage = {"eval",
-                             "DIR --data FILE [options]",
-                             "Measures a language model on text: mean loss, bits a byte, perplexity. DIR is the folder "
-                             "of a model as bochner "
-                             "train or Hugging Face store it. Every token but the first is predicted once, from those "
-                             "before it in its window.",
-                             "  bochner eval model --data text.txt --last 0.1\n"
-                             "  bochner eval model --data text.txt --context 16384 --json\n",
-                             options,
-                             CLI_COUNT_OF(options)};
+    cli_option options[CLI_COUNT_OF(own) + CLI_NETWORK_DATA];
+    memcpy(options, own, sizeof own);
+    const size_t count = CLI_COUNT_OF(own) + cli_network_data_table(&o.network, options + CLI_COUNT_OF(own));
+    const cli_usage usage = {
+        "eval",
+        "DIR --data FILE [options]",
+        "Measures a language model on text: mean loss, bits a byte, perplexity. DIR is the folder "
+        "of a model as bochner "
+        "train or Hugging Face store it. Every token but the first is predicted once, from those "
+        "before it in its window. Where DIR holds a network, FILE is a table of examples, and loss "
+        "and accuracy or error are measured.",
+        "  bochner eval model --data text.txt --last 0.1\n"
+        "  bochner eval model --data text.txt --context 16384 --json\n",
+        options,
+        count};
     cli_common common = {0};
     cli_arguments arguments = {0};
     const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);

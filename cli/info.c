@@ -1,6 +1,7 @@
 /* bochner info: what a file written by bochner holds. */
 #include "info.h"
 #include "json.h"
+#include "network.h"
 #include "statement.h"
 #include <math.h>
 #include <stdio.h>
@@ -141,7 +142,7 @@ static bool is_folder(const char *path)
 
 static int describe(cli_session *session, const char *path)
 {
-    if (is_folder(path)) return cli_info_model(session, path);
+    if (is_folder(path)) return cli_is_network(path) ? cli_info_network(session, path) : cli_info_model(session, path);
     bo_machine *machine = NULL;
     bo_schema *schema = NULL;
     bo_features *map = NULL;
@@ -171,14 +172,14 @@ static int describe(cli_session *session, const char *path)
 
 int cli_info(int argc, char **argv)
 {
-    const cli_usage usage = {
-        "info",
-        "FILE|DIR",
-        "Describes a kernel machine or a feature map written by bochner, or the folder of a language model.",
-        "  bochner info price.model\n"
-        "  bochner info model\n",
-        NULL,
-        0};
+    const cli_usage usage = {"info",
+                             "FILE|DIR",
+                             "Describes a kernel machine or a feature map written by bochner, or the folder of a "
+                             "language model or a network.",
+                             "  bochner info price.model\n"
+                             "  bochner info model\n",
+                             NULL,
+                             0};
     cli_common common = {0};
     cli_arguments arguments = {0};
     cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "json.h"
 #include "metrics.h"
+#include "network.h"
 #include "output.h"
 #include "paths.h"
 #include "plot.h"
@@ -16,6 +17,8 @@ typedef struct predict_options {
     const char *labels, *out, *plot;
     int format;
     bool std, proba;
+    cli_network_data network; /* of a network's examples */
+    int part;
 } predict_options;
 
 typedef struct predict_job {
@@ -381,6 +384,17 @@ static int predict(const predict_options *options, const cli_common *common, con
     if (apart != CLI_DONE) return apart;
     cli_session session;
     if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
+    if (cli_is_network(arguments->items[0])) {
+        const cli_network_use use = {.data = options->network,
+                                     .folder = arguments->items[0],
+                                     .path = arguments->items[1],
+                                     .out = options->out,
+                                     .part = options->part,
+                                     .proba = options->proba};
+        const int done = cli_predict_network(&session, &use);
+        cli_session_close(&session);
+        return done;
+    }
     predict_job job = {
         .session = &session, .options = options, .model_path = arguments->items[0], .data_path = arguments->items[1]};
     int status = run(&job);
@@ -402,7 +416,7 @@ static int predict(const predict_options *options, const cli_common *common, con
 
 int cli_predict(int argc, char **argv)
 {
-    predict_options o = {0};
+    predict_options o = {.part = -1};
     const cli_option options[] = {
         {CLI_SECTION, "Predictions", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_FLAG, "std", NULL, "regression: mean, standard deviation and the 95% interval", &o.std, NULL, 0, 0},
@@ -413,6 +427,14 @@ int cli_predict(int argc, char **argv)
         {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "labels", "FILE", "the true values, when they are in a file of their own", &o.labels, NULL, 0, 0},
         {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
+        {CLI_SECTION, "Networks", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "graph", "FILE", "rows are nodes, and these the edges, two columns: from, to", &o.network.graph,
+         NULL, 0, 0},
+        {CLI_FLAG, "undirected", NULL, "of --graph: edges go both ways", &o.network.undirected, NULL, 0, 0},
+        {CLI_FLAG, "self-loops", NULL, "of --graph: every node sees itself", &o.network.self_loops, NULL, 0, 0},
+        {CLI_TEXT, "split", "FILE", "which rows are train, valid, test or none, a word a row", &o.network.split, NULL,
+         0, 0},
+        {CLI_CHOICE, "part", "PART", "only these rows of --split; all unless given", &o.part, cli_part_choice, 0, 0},
     };
     const cli_usage usage = {"predict",
                              "MODEL DATA [options]",
@@ -420,7 +442,7 @@ int cli_predict(int argc, char **argv)
                              "files have names, by position "
                              "otherwise. If DATA also has the column that is predicted, the predictions are "
                              "compared with it and the figures "
-                             "printed on standard error.",
+                             "printed on standard error. MODEL may also be the folder of a network.",
                              "  bochner predict price.model test.csv\n"
                              "  bochner predict price.model test.csv --std --out predicted.csv\n",
                              options,

@@ -37,9 +37,9 @@ static int run(cli_train_job *job)
     if (status != BO_OK) return failed(job, status);
     if (!first) return CLI_DONE;
     if (session->common.json)
-        cli_train_json(job);
+        (job->network ? cli_train_network_json : cli_train_json)(job);
     else
-        cli_train_print(job);
+        (job->network ? cli_train_network_print : cli_train_print)(job);
     return job->options->plot ? cli_train_plot(job) : CLI_DONE;
 }
 

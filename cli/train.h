@@ -4,6 +4,9 @@
 
 #include "attention.h"
 #include "cli.h"
+#include "json.h"
+#include "train_lora.h"
+#include "train_network.h"
 
 /* Not given: 0 of a count, NAN of a number, -1 of a choice, NULL of a text. */
 typedef struct cli_train_options {
@@ -19,6 +22,8 @@ typedef struct cli_train_options {
     int mlp_kernel, mlp_function, mlp_draw;
     size_t degree_heads;
     bool untied, bias;
+    bool mup, unit_mup, float8;
+    size_t base_width;
     double dropout, rope_base, sigma, gate_first, gate_last; /* 0: not given, but dropout */
     const char *init, *freeze;
     int gate;
@@ -33,6 +38,8 @@ typedef struct cli_train_options {
     const char *out, *config, *plot;
     bool resume;
     size_t eval_every, eval_tokens, checkpoint_every, keep, patience;
+    cli_train_lora lora;       /* --lora and what it is like */
+    cli_train_network network; /* --model and its data */
 } cli_train_options;
 
 enum { CLI_TRAIN_OPTIONS = 128 };
@@ -50,6 +57,9 @@ typedef struct cli_train_words {
 cli_train_options cli_train_defaults(void);
 /* All of them, pointing into *options; how many. */
 size_t cli_train_table(cli_train_options *options, cli_option out[CLI_TRAIN_OPTIONS]);
+/* Those of model, attention and learning alone: of commands that make models without a run of their own. */
+size_t cli_train_model_table(cli_train_options *options, cli_option *out); /* room for CLI_TRAIN_OPTIONS less a few */
+int cli_train_check_model(const cli_train_options *options);
 /* The command line over --config over what the run in --out was started with (--resume). */
 cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words);
 void cli_train_forget(cli_train_words *words);
@@ -72,6 +82,8 @@ typedef struct cli_train_job {
     bo_tokenizer *tokenizer;
     bo_corpus *train, *valid;
     bo_model *init, *model;
+    bo_network *network; /* or this, on these */
+    bo_examples *examples, *held_out;
     bo_collective ranks;
     bo_trainer_desc desc;
     bo_trainer_plan plan;
@@ -82,7 +94,11 @@ typedef struct cli_train_job {
 
 /* Text, tokenizer and model (train_model.c); false after saying why. */
 bool cli_train_open(cli_train_job *job);
+bool cli_train_open_text(cli_train_job *job); /* tokenizer and text alone */
+/* A preset or the model to begin with, and over it what options say; the tokenizer is there. */
+bo_model_desc cli_train_describe_model(const cli_train_job *job);
 void cli_train_close(cli_train_job *job);
+void cli_train_describe_run(cli_train_job *job); /* job->desc, but for what is trained on what */
 
 /* What will be done, before it is (train_report.c). False: it cannot be. */
 bool cli_train_plan(cli_train_job *job);

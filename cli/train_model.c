@@ -129,6 +129,10 @@ static void set_choices(const cli_train_options *o, bo_model_desc *d)
     if (o->output_norm >= 0) d->output_norm = (bo_choice)o->output_norm;
     d->untied |= o->untied;
     d->bias |= o->bias;
+    if (o->mup) d->parametrization = BO_PARAMETRIZATION_MUP;
+    if (o->unit_mup) d->parametrization = BO_PARAMETRIZATION_UNIT;
+    set(&d->base_width, o->base_width);
+    if (o->float8) d->storage = BO_STORAGE_FLOAT8;
     if (!isnan(o->dropout)) d->dropout = o->dropout;
     if (o->rope_base > 0) d->rope_base = o->rope_base;
 }
@@ -152,8 +156,7 @@ static bool same_tokenizer(const cli_train_job *job)
     return !theirs || bo_tokenizer_fingerprint(theirs) == bo_tokenizer_fingerprint(job->tokenizer);
 }
 
-/* A preset or the model to begin with, and over it what options say. */
-static bo_model_desc describe(const cli_train_job *job)
+bo_model_desc cli_train_describe_model(const cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     bo_model_desc desc = {0};
@@ -187,10 +190,11 @@ static bool too_large(cli_train_job *job, const bo_model_desc *d)
 static bool open_model(cli_train_job *job)
 {
     bo_context *context = job->session->context;
+    if (job->options->lora.rank) return cli_train_lora_open(job);
     const char *from = !job->options->init ? NULL : job->resumed ? job->options->out : job->options->init;
     size_t taken = 0;
     if (from && !ok(job, bo_model_load(context, from, &job->init))) return false;
-    const bo_model_desc desc = describe(job);
+    const bo_model_desc desc = cli_train_describe_model(job);
     if (too_large(job, &desc)) return false;
     if (!ok(job, bo_model_create(context, &desc, job->tokenizer, &job->model))) return false;
     if (!job->init || job->resumed) return true;
@@ -217,7 +221,7 @@ static bo_optimizer_desc optimizer(const cli_train_options *o)
                                .average = o->average};
 }
 
-static void describe_run(cli_train_job *job)
+void cli_train_describe_run(cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     const bool length = o->steps || o->minutes > 0 || job->resumed;
@@ -262,20 +266,28 @@ static bool reads_twice(const cli_train_job *job)
     return learns || (!o->valid && o->valid_fraction > 0);
 }
 
-bool cli_train_open(cli_train_job *job)
+bool cli_train_open_text(cli_train_job *job)
 {
-    char path[4096];
     size_t count;
-    snprintf(path, sizeof path, "%s/model.safetensors", job->options->out);
-    job->resumed = job->options->resume && access(path, F_OK) == 0;
     const char **paths = data_paths(job, &count);
     cli_spools spools = {.count = 0};
     const bool opened = (!reads_twice(job) || cli_spool_all(job->session, &spools, paths, count)) &&
-                        open_tokenizer(job, paths, count) && open_corpora(job, paths, count) && open_model(job);
+                        open_tokenizer(job, paths, count) && open_corpora(job, paths, count);
     cli_spools_close(&spools); /* a corpus holds what it needs of them */
     free(paths);
-    if (opened) describe_run(job);
     return opened;
+}
+
+bool cli_train_open(cli_train_job *job)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", job->options->out,
+             job->options->lora.rank ? "adapter_model.safetensors" : "model.safetensors");
+    job->resumed = job->options->resume && access(path, F_OK) == 0;
+    if (job->options->network.model) return cli_train_network_open(job);
+    if (!cli_train_open_text(job) || !open_model(job)) return false;
+    cli_train_describe_run(job);
+    return true;
 }
 
 void cli_train_close(cli_train_job *job)
@@ -283,6 +295,9 @@ void cli_train_close(cli_train_job *job)
     bo_trainer_destroy(job->trainer);
     bo_model_destroy(job->model);
     bo_model_destroy(job->init);
+    bo_network_destroy(job->network);
+    if (job->held_out != job->examples) bo_examples_destroy(job->held_out);
+    bo_examples_destroy(job->examples);
     bo_corpus_close(job->valid);
     bo_corpus_close(job->train);
     bo_tokenizer_destroy(job->tokenizer);

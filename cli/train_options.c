@@ -89,6 +89,7 @@ cli_train_options cli_train_defaults(void)
                            .dropout = NAN,
                            .gate = -1,
                            .attention = cli_attention_none_given("train"),
+                           .lora = {.init = -1},
                            .warmup = CLI_NOT_GIVEN,
                            .clip = 1,
                            .eval_tokens = 32768};
@@ -185,6 +186,11 @@ static size_t table_of_model(cli_train_options *o, cli_option *out)
                &o->output_norm, yes_no_choice),
         FLAG("untied", "an output projection apart from the embedding", &o->untied),
         FLAG("bias", "of linear layers", &o->bias),
+        FLAG("mup", "maximal-update parametrisation: rates found at --base-width serve this width", &o->mup),
+        FLAG("unit-mup", "its unit-scaled form: numbers begin near 1; untied", &o->unit_mup),
+        COUNT("base-width", "N", "of --mup and --unit-mup: where rates were found; 128 unless given", &o->base_width, 1,
+              1 << 20),
+        FLAG("float8", "simulate products of 8-bit floats: values E4M3, gradients E5M2", &o->float8),
         REAL("dropout", "P", "0 unless given", &o->dropout, 0, 0.95),
         TEXT("init", "DIR", "begin with the weights of this model, as far as they fit; what is new is named", &o->init),
         TEXT("freeze", "NAMES", "weights that stay: beginnings of names, or patterns with *, separated by commas",
@@ -290,8 +296,17 @@ size_t cli_train_table(cli_train_options *o, cli_option out[CLI_TRAIN_OPTIONS])
     size_t count = table_of_text(o, out);
     count += table_of_model(o, out + count);
     count += table_of_attention(o, out + count);
+    count += cli_train_lora_table(&o->lora, out + count);
+    count += cli_train_network_table(&o->network, out + count);
     count += table_of_learning(o, out + count);
     return count + table_of_results(o, out + count);
+}
+
+size_t cli_train_model_table(cli_train_options *o, cli_option *out)
+{
+    size_t count = table_of_model(o, out);
+    count += table_of_attention(o, out + count);
+    return count + table_of_learning(o, out + count);
 }
 
 bool cli_train_other_mixer(const cli_train_options *o)
@@ -376,6 +391,69 @@ static int check_attention(const cli_train_options *o)
     return cli_wrong_use("train", "--%s needs --attention KIND: the attention of --init is taken as it is", given);
 }
 
+static int check_parametrization(const cli_train_options *o)
+{
+    if (o->mup && o->unit_mup) return cli_wrong_use("train", "give --mup or --unit-mup, not both");
+    if (o->base_width && !o->mup && !o->unit_mup)
+        return cli_wrong_use("train", "--base-width is an option of --mup and --unit-mup");
+    return CLI_DONE;
+}
+
+int cli_train_check_model(const cli_train_options *o)
+{
+    int status = check_mixer(o);
+    if (status == CLI_DONE) status = check_mlp(o);
+    if (status == CLI_DONE) status = check_attention(o);
+    return status == CLI_DONE ? check_parametrization(o) : status;
+}
+
+/* Options of language models have no place beside --model, and its own none without it. */
+static int check_network(const cli_train_words *words)
+{
+    static const char *const shared[] = {"data", "valid", "valid-fraction", "freeze"};
+    cli_train_options now = words->options, before = cli_train_defaults();
+    cli_option options[CLI_TRAIN_OPTIONS], others[CLI_TRAIN_OPTIONS];
+    size_t language = table_of_text(&now, options), count;
+    language += table_of_model(&now, options + language);
+    language += table_of_attention(&now, options + language);
+    count = cli_train_table(&now, options);
+    cli_train_table(&before, others);
+    const bool network = now.network.model != NULL;
+    if (!network) count = language + cli_train_network_table(&now.network, options + language);
+    for (size_t i = network ? 0 : language; i < (network ? language : count); i++) {
+        bool both = false;
+        for (size_t k = 0; k < CLI_COUNT_OF(shared); k++) both = both || strcmp(options[i].name, shared[k]) == 0;
+        if (both || !cli_option_differs(&options[i], &others[i])) continue;
+        return cli_wrong_use("train", network ? "--%s is an option of language models, not of --model FILE"
+                                              : "--%s is an option of networks: it needs --model FILE",
+                             options[i].name);
+    }
+    return network ? cli_train_network_check(words) : CLI_DONE;
+}
+
+/* With adapters the model is that of --init, and so is its tokenizer. */
+static int check_lora(const cli_train_options *o)
+{
+    cli_train_options now = *o, before = cli_train_defaults();
+    cli_option options[CLI_TRAIN_OPTIONS], others[CLI_TRAIN_OPTIONS];
+    size_t count = table_of_model(&now, options);
+    count += table_of_attention(&now, options + count);
+    table_of_attention(&before, others + table_of_model(&before, others));
+    const cli_train_lora *l = &o->lora;
+    const char *part = l->alpha > 0 ? "alpha" : l->targets ? "targets" : l->init >= 0 ? "init" : NULL;
+    if (!l->rank && part) return cli_wrong_use("train", "--lora-%s is an option of --lora RANK", part);
+    if (!l->rank) return CLI_DONE;
+    if (!o->init && !o->resume) return cli_wrong_use("train", "--lora needs the model of --init DIR");
+    if (o->tokenizer || o->vocab)
+        return cli_wrong_use("train", "--lora: the tokenizer is that of --init, found --%s",
+                             o->tokenizer ? "tokenizer" : "vocab");
+    for (size_t i = 0; i < count; i++)
+        if (options[i].value != &now.init && options[i].value != &now.freeze &&
+            cli_option_differs(&options[i], &others[i]))
+            return cli_wrong_use("train", "--lora: the model of --init stays as it is, found --%s", options[i].name);
+    return CLI_DONE;
+}
+
 int cli_train_check(const cli_train_words *words)
 {
     const cli_train_options *o = &words->options;
@@ -388,11 +466,12 @@ int cli_train_check(const cli_train_words *words)
                                        : "%s: no text to learn from; give --data FILE",
                              o->out);
     if (o->steps && o->minutes > 0) return cli_wrong_use("train", "give --steps or --minutes, not both");
-    if (o->freeze && !o->init && !o->resume) return cli_wrong_use("train", "--freeze needs the weights of --init DIR");
+    if (o->freeze && !o->init && !o->resume && !o->network.model)
+        return cli_wrong_use("train", "--freeze needs the weights of --init DIR");
     if (o->clip == 0) return cli_wrong_use("train", "--clip: expected a norm above 0, or -1 for none, found 0");
     if (o->tokenizer && o->vocab) return cli_wrong_use("train", "give --tokenizer or --vocab, not both");
-    int status = check_mixer(o);
-    if (status == CLI_DONE) status = check_mlp(o);
-    if (status == CLI_DONE) status = check_attention(o);
+    int status = check_network(words);
+    if (status == CLI_DONE && !o->network.model) status = cli_train_check_model(o);
+    if (status == CLI_DONE && !o->network.model) status = check_lora(o);
     return status == CLI_DONE ? check_outputs(words) : status;
 }

@@ -103,6 +103,7 @@ bool cli_train_plan(cli_train_job *job)
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (!fits(job)) return false;
     job->gemm = bo_yardstick_gemm(context, 768, 3, &yardstick) == BO_OK ? yardstick.best_gflops : NAN;
+    if (job->network) return cli_train_network_plan(job), true;
     say_text(job);
     say_model(job);
     say_run(job);
@@ -113,6 +114,10 @@ bool cli_train_plan(cli_train_job *job)
 
 static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[160])
 {
+    if (job->network) {
+        cli_train_network_loss(job, r, out);
+        return;
+    }
     int length = snprintf(out, 160, "loss %.3f", r->loss);
     if (isnan(r->valid_loss)) return;
     length += snprintf(out + length, 160 - (size_t)length, "  test %.3f", r->valid_loss);
@@ -122,7 +127,7 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
 
 static void speed_words(const cli_train_job *job, const bo_training_report *r, char out[96])
 {
-    int length = snprintf(out, 96, "%s tokens/s", cli_count((size_t)fmax(r->tokens_per_second, 0)).s);
+    int length = snprintf(out, 96, "%s %s/s", cli_count((size_t)fmax(r->tokens_per_second, 0)).s, r->unit);
     if (r->gflops <= job->gemm)
         snprintf(out + length, 96 - (size_t)length, "  %.0f%% of GEMM", 100 * r->gflops / job->gemm);
 }

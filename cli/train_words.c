@@ -18,10 +18,13 @@ static cli_parsed parse(int argc, char **argv, cli_train_words *words)
         "--data FILE... --out DIR [options]   or   --resume --out DIR",
         "Trains a language model with the attention of your choice on text. DIR becomes what Hugging Face stores: "
         "config.json, model.safetensors, tokenizer.json; bochner eval and generate take it. A run that was stopped or "
-        "killed goes on with --resume to the same weights, bit for bit. With mpirun the batch is split over the ranks.",
+        "killed goes on with --resume to the same weights, bit for bit. With mpirun the batch is split over the ranks. "
+        "With "
+        "--model FILE it trains a network of the layers that the file describes on a table, images or a graph.",
         "  bochner train --data text.txt --out model --minutes 2\n"
         "  bochner train --data text.txt --out exact --attention exact --steps 400 --plot loss.svg\n"
-        "  bochner train --resume --out model\n",
+        "  bochner train --resume --out model\n"
+        "  bochner train --model cnn.json --data images.idx --labels labels.idx --out cnn --epochs 5\n",
         options,
         cli_train_table(o, options)};
     o->data.count = 0;
@@ -96,7 +99,7 @@ static void list_texts(const cli_arguments *files, cli_list *data)
 
 /* From any folder a run may be resumed: the files it reads under their whole names, which are to be freed. */
 typedef struct whole_names {
-    char *items[CLI_LIST_ROOM + 3];
+    char *items[CLI_LIST_ROOM + 8];
     size_t count;
 } whole_names;
 
@@ -135,6 +138,11 @@ bool cli_train_keep(cli_session *session, const cli_train_words *words)
     make_whole(&now.valid, &names);
     make_whole(&now.tokenizer, &names);
     make_whole(&now.init, &names);
+    make_whole(&now.network.model, &names);
+    make_whole(&now.network.valid_labels, &names);
+    make_whole(&now.network.data.labels, &names);
+    make_whole(&now.network.data.graph, &names);
+    make_whole(&now.network.data.split, &names);
     const bool kept = write_kept(session, &now, words->common.seed);
     for (size_t i = 0; i < names.count; i++) free(names.items[i]);
     return kept;

@@ -105,6 +105,14 @@ typedef enum bo_network_input {
 BO_API const char *bo_network_input_name(bo_network_input kind); /* "array", "sequence", "image", "graph" */
 BO_API bool bo_network_input_parse(const char *name, bo_network_input *out);
 
+/* What a description asks of data, before there is any. */
+typedef struct bo_network_needs {
+    bo_network_input input;
+    bool targets; /* false: it reconstructs its input */
+    bo_task task;
+} bo_network_needs;
+BO_API bo_status bo_network_needs_of(bo_context *context, const char *model, const char *where, bo_network_needs *out);
+
 typedef struct bo_network_info {
     bo_network_input input;
     size_t dim;          /* numbers of an example */
@@ -140,6 +148,12 @@ typedef struct bo_network_evaluation {
 } bo_network_evaluation;
 BO_API bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
                                      bo_part part, bo_network_evaluation *out);
+
+/* Seconds of forward and backward of a description on all of desc.examples at once, with the gradients of its weights and of
+ * its input, as a layer within a model has them, and of its loss: the median of `repeats` (1 to 99) after one that warms up.
+ * *operations (may be NULL): useful ones. The input is drawn, N(0, 1). */
+BO_API bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size_t repeats, double *seconds,
+                                 double *operations);
 
 #ifdef __cplusplus
 }

@@ -125,16 +125,24 @@ static bo_status read_reference(bo_context *context, const char *where, const cJ
                                : BO_OK;
 }
 
+/* A word, or an object with a "type". */
+static bo_status read_loss_type(bo_context *context, const char *place, const cJSON *json, bo_network_loss *out)
+{
+    if (!json) return bo_fail(context, BO_FORMAT, "%s is missing", place);
+    const cJSON *type = cJSON_IsObject(json) ? cJSON_GetObjectItemCaseSensitive(json, "type") : json;
+    if (!type) return bo_fail(context, BO_FORMAT, "%s: \"type\" is missing", place);
+    const int kind = bo_find_name(cJSON_GetStringValue(type), loss_names, BO_NETWORK_LOSS_COUNT);
+    if (kind < 0) return bo_json_refuse(context, place, "type", "mse, l1, bce, kl or cross-entropy", type);
+    *out = (bo_network_loss)kind;
+    return BO_OK;
+}
+
 static bo_status read_loss(bo_context *context, const char *where, const cJSON *json, bo_network *network)
 {
     static const char *const fields[] = {"type", "target", "masked"};
     char place[300];
     snprintf(place, sizeof place, "%.250s: \"loss\"", where);
-    const cJSON *type = cJSON_IsObject(json) ? cJSON_GetObjectItemCaseSensitive(json, "type") : json;
-    if (!json || !type) return bo_fail(context, BO_FORMAT, "%s is missing", json ? "\"type\" of the loss" : place);
-    const int kind = bo_find_name(cJSON_GetStringValue(type), loss_names, BO_NETWORK_LOSS_COUNT);
-    if (kind < 0) return bo_json_refuse(context, place, "type", "mse, l1, bce, kl or cross-entropy", type);
-    network->loss = (bo_network_loss)kind;
+    BO_TRY(read_loss_type(context, place, json, &network->loss));
     network->target = network->masked = BO_NO_LAYER;
     if (!cJSON_IsObject(json)) return BO_OK;
     BO_TRY(bo_json_known(context, place, json, 3, fields));
@@ -232,4 +240,20 @@ bo_status bo_description_read(bo_context *context, const char *where, const cJSO
     BO_TRY(read_loss(context, where, cJSON_GetObjectItemCaseSensitive(json, "loss"), network));
     BO_TRY(bo_wiring_read(context, where, json, network));
     return bo_widths_settle(context, where, network);
+}
+
+bo_status bo_description_needs(bo_context *context, const char *where, const cJSON *json, bo_network_needs *out)
+{
+    const cJSON *input = cJSON_GetObjectItemCaseSensitive(json, "input");
+    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(json, "loss");
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(input, "kind"));
+    bo_network_loss type = BO_NETWORK_MSE;
+    if (!bo_network_input_parse(kind, &out->input))
+        return bo_fail(context, BO_FORMAT, "%s: \"input\" should be an object with a \"kind\": array, sequence, image or "
+                                           "graph",
+                       where);
+    BO_TRY(read_loss_type(context, where, loss, &type));
+    out->targets = !cJSON_GetObjectItemCaseSensitive(loss, "target");
+    out->task = type == BO_NETWORK_CROSS_ENTROPY ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
+    return BO_OK;
 }

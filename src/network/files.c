@@ -263,12 +263,6 @@ bo_status bo_network_parse(bo_context *context, const char *where, const char *t
     if (status == BO_OK)
         status = bo_network_build(context, where, head.model, &head.facts, head.multiplier, head.seed, out);
     if (status == BO_OK) status = read_schema(context, json, *out);
-    if (status == BO_OK) {
-        char *model = cJSON_Print(head.model);
-        (*out)->text = model ? bo_strdup(context, model) : NULL;
-        cJSON_free(model);
-        if (!(*out)->text) status = bo_fail(context, BO_MEMORY, "out of memory: a description");
-    }
     cJSON_Delete(json);
     if (status != BO_OK) {
         bo_network_destroy(*out);

@@ -35,6 +35,7 @@ static bo_status fill_rows(bo_context *context, const bo_network *network, bo_ne
 {
     const size_t dim = data->dim;
     float *room = graph->room;
+    if (graph->drawn) return BO_OK;
     for (size_t i = 0; i < graph->examples; i++)
         bo_scaling_apply(&network->inputs, dim, data->x + rows[i] * dim, room + i * dim);
     return bo_graph_write(context, graph->graph, graph->x, room);
@@ -49,7 +50,7 @@ static bo_status fill_nodes(bo_context *context, const bo_network *network, bo_n
     if (graph->written != data) {
         for (size_t i = 0; i < data->rows; i++)
             bo_scaling_apply(&network->inputs, data->dim, data->x + i * data->dim, (float *)room + i * data->dim);
-        BO_TRY(bo_graph_write(context, graph->graph, graph->x, room));
+        if (!graph->drawn) BO_TRY(bo_graph_write(context, graph->graph, graph->x, room));
         BO_TRY(bo_graph_write(context, graph->graph, graph->first, data->first));
         BO_TRY(bo_graph_write(context, graph->graph, graph->neighbours, data->edges ? data->neighbours : &none));
     }

@@ -62,8 +62,12 @@ static void record_inputs(bo_recorder *r)
     const bo_shape *shape = &network->input_shape;
     const bo_examples *data = r->desc->data;
     bo_network_graph *out = r->out;
-    out->x =
-        bo_graph_input(r->graph, "input", BO_ELEMENT_FLOAT32, r->examples * bo_shape_places(shape), shape->channels);
+    const size_t rows = r->examples * bo_shape_places(shape);
+    const bo_weight drawn = {
+        .name = "input", .rank = 2, .shape = {rows, shape->channels}, .init = {BO_INIT_NORMAL, 0, 1}};
+    out->drawn = r->desc->drawn;
+    out->x = out->drawn ? bo_graph_weight(r->graph, &drawn)
+                        : bo_graph_input(r->graph, "input", BO_ELEMENT_FLOAT32, rows, shape->channels);
     if (network->input != BO_NETWORK_GRAPH) return;
     out->first = bo_graph_input(r->graph, "first", BO_ELEMENT_INT32, r->examples + 1, 1);
     out->neighbours =

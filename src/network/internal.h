@@ -155,6 +155,8 @@ bo_status bo_fields_read(bo_context *context, const char *where, const bo_layer 
                          bo_layer_options *out);
 /* Everything but objects, shapes and weights. */
 bo_status bo_description_read(bo_context *context, const char *where, const cJSON *json, bo_network *network);
+/* What it asks of data. */
+bo_status bo_description_needs(bo_context *context, const char *where, const cJSON *json, bo_network_needs *out);
 /* `from` of every layer, the order, what is unused. */
 bo_status bo_wiring_read(bo_context *context, const char *where, const cJSON *json, bo_network *network);
 /* Symbols become numbers and hidden widths are multiplied. */
@@ -165,6 +167,9 @@ bo_status bo_network_build(bo_context *context, const char *where, const cJSON *
 
 /* network.json, without the weights that go with it. */
 bo_status bo_network_parse(bo_context *context, const char *where, const char *text, size_t length, bo_network **out);
+
+/* bo_network_create but for memory and values of the weights. */
+bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, bo_network **out);
 
 /* ---- loss, scaling ----------------------------------------------------------------------------------------------------- */
 

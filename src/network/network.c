@@ -47,9 +47,20 @@ static bo_status declare(bo_context *context, bo_network *network)
     return BO_OK;
 }
 
+/* As it is written again, whoever wrote it first. */
+static bo_status keep_text(bo_context *context, const cJSON *json, bo_network *network)
+{
+    char *text = cJSON_Print(json);
+    if (!text) return bo_fail(context, BO_MEMORY, "out of memory: a description");
+    network->text = bo_strdup(context, text);
+    cJSON_free(text);
+    return network->text ? BO_OK : BO_MEMORY;
+}
+
 static bo_status build(bo_context *context, const char *where, const cJSON *json, bo_network *network)
 {
     BO_TRY(bo_description_read(context, where, json, network));
+    BO_TRY(keep_text(context, json, network));
     BO_TRY(bo_weights_create(context, bo_backend_cpu(), &network->weights));
     return blame(context, where, declare(context, network));
 }
@@ -77,18 +88,15 @@ bo_status bo_network_build(bo_context *context, const char *where, const cJSON *
 static bo_status fill_in(bo_context *context, const bo_network_desc *desc, bo_network *network)
 {
     const bo_examples *examples = desc->examples;
-    network->text = bo_strdup(context, desc->model);
-    if (!network->text) return BO_MEMORY;
     if (examples) {
         BO_TRY(bo_network_check(context, network, examples, true));
         BO_TRY(bo_scaling_fit(context, network, examples));
         if (examples->schema) network->schema = bo_schema_retain(examples->schema);
     }
-    BO_TRY(bo_weights_allocate(context, network->weights, false));
-    return bo_weights_init(context, network->weights, desc->seed);
+    return BO_OK;
 }
 
-bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo_network **out)
+bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, bo_network **out)
 {
     cJSON *json;
     bo_facts facts = {0};
@@ -110,6 +118,30 @@ bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo
         bo_network_destroy(*out);
         *out = NULL;
     }
+    return status;
+}
+
+bo_status bo_network_needs_of(bo_context *context, const char *model, const char *where, bo_network_needs *out)
+{
+    cJSON *json;
+    *out = (bo_network_needs){0};
+    if (!where) where = "model";
+    if (!model || strlen(model) > MOST_BYTES)
+        return bo_fail(context, BO_FORMAT, "%s: is no description of a network", where);
+    BO_TRY(bo_json_parse(context, where, model, strlen(model), DEPTH, &json));
+    const bo_status status = bo_description_needs(context, where, json, out);
+    cJSON_Delete(json);
+    return status;
+}
+
+bo_status bo_network_create(bo_context *context, const bo_network_desc *desc, bo_network **out)
+{
+    BO_TRY(bo_network_prepare(context, desc, out));
+    bo_status status = bo_weights_allocate(context, (*out)->weights, false);
+    if (status == BO_OK) status = bo_weights_init(context, (*out)->weights, desc->seed);
+    if (status == BO_OK) return BO_OK;
+    bo_network_destroy(*out);
+    *out = NULL;
     return status;
 }
 

@@ -75,6 +75,7 @@ typedef struct bo_network_graph_desc {
     bool outputs;               /* what the network gives, examples x numbers */
     bool gradients, checkpoint; /* see bo_graph_desc; need loss */
     bool building;              /* the first of all: finds the layers' shapes and makes their objects */
+    bool drawn;                 /* the input is a weight, "input", with a gradient: for timing */
 } bo_network_graph_desc;
 
 enum { BO_NETWORK_CONSTANTS = 32 };
@@ -89,6 +90,7 @@ typedef struct bo_network_graph {
     bo_graph *graph; /* planned, not yet allocated */
     size_t examples;
     bo_value x, targets;        /* targets 0: none are needed */
+    bool drawn;                 /* x is a weight and not written */
     bo_value first, neighbours; /* of a graph, else 0 */
     bo_value chosen;            /* of a graph: the nodes that count */
     bo_value loss, outputs;     /* 0 where not asked for */
