@@ -212,6 +212,38 @@ static void sequences(void **state)
     bo_context_destroy(context);
 }
 
+static void systems(void **state)
+{
+    (void)state;
+    static const bo_ssm_attributes diagonal = {.size = 4}, none = {0}, high = {.size = 4, .rank = 17},
+                                   closed = {.kind = BO_SSM_CLOSED, .size = 4, .rank = 2},
+                                   other = {.kind = 7, .size = 4},
+                                   low_rank = {.kind = BO_SSM_LOW_RANK, .size = 4, .rank = 2},
+                                   formless = {.form = 9, .size = 4}, threes = {.size = 4, .sequences = {.tokens = 3}};
+#define MODES FLOATS(5, 6), FLOATS(6, 1), FLOATS(6, 4), FLOATS(6, 4)
+    const shape_case cases[] = {
+        FITS(bo_shape_ssm, &diagonal, LIST(MODES, FLOATS(6, 8), FLOATS(6, 1)), LIST(FLOATS(5, 6))),
+        FITS(bo_shape_ssm, &closed,
+             LIST(FLOATS(5, 6), FLOATS(6, 1), FLOATS(6, 8), FLOATS(6, 4), FLOATS(6, 4), FLOATS(6, 1)),
+             LIST(FLOATS(5, 6))),
+        FITS(bo_shape_ssm, &low_rank, LIST(MODES, FLOATS(6, 16), FLOATS(6, 16), FLOATS(6, 8), FLOATS(6, 1)),
+             LIST(FLOATS(5, 6))),
+        REFUSED("C is 6 x 4 floats, expected 6 x 8", bo_shape_ssm, &diagonal, LIST(MODES, FLOATS(6, 4), FLOATS(6, 1))),
+        REFUSED("log_step is 1 x 6 floats, expected 6 x 1", bo_shape_ssm, &diagonal,
+                LIST(FLOATS(5, 6), FLOATS(1, 6), FLOATS(6, 4), FLOATS(6, 4), FLOATS(6, 8), FLOATS(6, 1))),
+        REFUSED("6 inputs, expected 8", bo_shape_ssm, &low_rank, LIST(MODES, FLOATS(6, 8), FLOATS(6, 1))),
+        REFUSED("0 states, expected 1 to 4096", bo_shape_ssm, &none, LIST(MODES)),
+        REFUSED("rank 17, expected 1 to 16", bo_shape_ssm, &high, LIST(MODES)),
+        REFUSED("no kind 7", bo_shape_ssm, &other, LIST(MODES)),
+        REFUSED("no form 9", bo_shape_ssm, &formless, LIST(MODES)),
+        REFUSED("sequences of 3 tokens do not divide 5 rows", bo_shape_ssm, &threes,
+                LIST(MODES, FLOATS(6, 8), FLOATS(6, 1))),
+    };
+    bo_context *context = test_context(1);
+    CHECK(cases);
+    bo_context_destroy(context);
+}
+
 static void attentions(void **state)
 {
     (void)state;
@@ -259,6 +291,7 @@ int main(void)
         cmocka_unit_test(matrices),
         cmocka_unit_test(element_by_element),
         cmocka_unit_test(sequences),
+        cmocka_unit_test(systems),
         cmocka_unit_test(attentions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,20 +25,33 @@ static double sigmoid(double x)
 /* exp(z) - 1 without cancellation: Re is expm1(x) cos y - 2 sin²(y/2). */
 static number less_one(number z)
 {
-    double x = creal(z), y = cimag(z), half = sin(y / 2), grown = expm1(x);
-    return CMPLX(grown * cos(y) - 2 * half * half, (grown + 1) * sin(y));
+    double x = creal(z), half = cimag(z) / 2, s = sin(half), c = cos(half), grown = expm1(x);
+    return CMPLX(grown * (1 - 2 * s * s) - 2 * s * s, (grown + 1) * 2 * s * c);
+}
+
+static bool is_small(number z)
+{
+    return creal(z) * creal(z) + cimag(z) * cimag(z) < 1e-4;
+}
+
+/* a / b, for b that neither overflows nor vanishes when squared. */
+static number quotient(number a, number b)
+{
+    double size = creal(b) * creal(b) + cimag(b) * cimag(b);
+    return CMPLX((creal(a) * creal(b) + cimag(a) * cimag(b)) / size,
+                 (cimag(a) * creal(b) - creal(a) * cimag(b)) / size);
 }
 
 /* φ(z) = (exp(z) - 1) / z and its derivative (exp(z) - φ) / z; Taylor's sums near 0, whose next terms are below 1e-16. */
 static number ramp(number z, number grown)
 {
-    if (cabs(z) > 1e-2) return grown / z;
+    if (!is_small(z)) return quotient(grown, z);
     return 1 + z / 2 * (1 + z / 3 * (1 + z / 4 * (1 + z / 5 * (1 + z / 6 * (1 + z / 7)))));
 }
 
 static number ramp_slope(number z, number grown)
 {
-    if (cabs(z) > 1e-2) return (grown + 1 - grown / z) / z;
+    if (!is_small(z)) return quotient(grown + 1 - quotient(grown, z), z);
     return 0.5 + z / 3 + z * z * (1.0 / 8 + z / 30 + z * z * (1.0 / 144 + z / 840));
 }
 
@@ -53,6 +66,7 @@ static number pair_at(const float *pairs, size_t i)
 typedef struct channel {
     const bo_ssm_view *view;
     size_t index, lane;
+    double step; /* Δ */
     bo_ssm_group group;
     const float *sums;    /* of part 0's gradients of the group … */
     size_t parts, stride; /* … and so many floats further of the next */
@@ -107,13 +121,13 @@ enum { LOG_STEP = 1, A = 2, W = 3 };
 /* ---- modes --------------------------------------------------------------------------------------------------------- */
 
 typedef struct mode {
-    double step, a, rate;
+    double step, a, rate;    /* step: Δ */
     number lambda, z, mu, b; /* z = Δ λ, μ = exp(z) - 1, b = Δ φ(z) */
 } mode;
 
 static mode mode_of(const channel *c, size_t n)
 {
-    mode m = {.step = exp((double)*row(c, LOG_STEP)), .a = (double)row(c, A)[n]};
+    mode m = {.step = c->step, .a = (double)row(c, A)[n]};
     m.rate = softplus(m.a);
     m.lambda = CMPLX(-m.rate, (double)row(c, W)[n]);
     m.z = m.step * m.lambda;
@@ -133,7 +147,7 @@ static double mode_back(const channel *c, const mode *m, size_t n, number dmu, n
 
 static void give_step(const channel *c, double dstep)
 {
-    give(c, LOG_STEP, 0, exp((double)*row(c, LOG_STEP)) * dstep);
+    give(c, LOG_STEP, 0, c->step * dstep);
 }
 
 /* ---- DIAGONAL: b is drawn into c ----------------------------------------------------------------------------------- */
@@ -236,15 +250,14 @@ static void low_rank_back(const channel *c)
 enum { CLOSED_P = 2, CLOSED_B = 3, CLOSED_C = 4, CLOSED_D = 5 };
 
 typedef struct closed {
-    double step, room, k, shrink; /* room = 1 - σ; P̂ = k P with k = √room shrink; B̄ = room B */
-    size_t size;                  /* N */
+    double room, k, shrink; /* room = 1 - σ; P̂ = k P with k = √room shrink; B̄ = room B */
+    size_t size;            /* N */
     const float *p, *b, *c;
 } closed;
 
 static closed closed_of(const channel *ch)
 {
-    closed s = {.step = exp((double)*row(ch, LOG_STEP)), .shrink = shrinking(ch, CLOSED_P)};
-    s.room = -expm1(-s.step);
+    closed s = {.room = -expm1(-ch->step), .shrink = shrinking(ch, CLOSED_P)};
     s.k = sqrt(s.room) * s.shrink;
     s.size = ch->view->attributes->size;
     s.p = row(ch, CLOSED_P), s.b = row(ch, CLOSED_B), s.c = row(ch, CLOSED_C);
@@ -332,13 +345,15 @@ typedef struct job {
 static channel channel_of(const job *j, size_t group, size_t lane)
 {
     const bo_ssm_view *view = j->view;
-    return (channel){.view = view,
-                     .index = group * BO_CHANNELS + lane,
-                     .lane = lane,
-                     .group = bo_ssm_group_at(view, j->systems ? j->systems + group * view->floats : NULL),
-                     .sums = j->sums ? j->sums + group * view->floats : NULL,
-                     .parts = j->parts,
-                     .stride = view->groups * view->floats};
+    channel c = {.view = view,
+                 .index = group * BO_CHANNELS + lane,
+                 .lane = lane,
+                 .group = bo_ssm_group_at(view, j->systems ? j->systems + group * view->floats : NULL),
+                 .sums = j->sums ? j->sums + group * view->floats : NULL,
+                 .parts = j->parts,
+                 .stride = view->groups * view->floats};
+    c.step = exp((double)*row(&c, LOG_STEP));
+    return c;
 }
 
 static void transition_task(void *arg, size_t group, int worker)
