@@ -352,12 +352,15 @@ int cli_bench(int argc, char **argv)
     if (strcmp(subject, "machines") == 0) return bench_machines(argc - 1, argv + 1);
     if (strcmp(subject, "attention") == 0) return bench_attention(argc - 1, argv + 1);
     if (strcmp(subject, "train") == 0) return bench_train(argc - 1, argv + 1);
+    if (strcmp(subject, "layers") == 0) return bench_layers(argc - 1, argv + 1);
     if (strcmp(subject, "--help") != 0 && strcmp(subject, "-h") != 0)
-        return cli_wrong_use("bench", "expected what to measure first: machines, attention or train; found %s",
+        return cli_wrong_use("bench", "expected what to measure first: machines, attention, train or layers; found %s",
                              subject);
     bench_machines(argc, argv);
     putchar('\n');
     bench_attention(argc, argv);
     putchar('\n');
-    return bench_train(argc, argv);
+    bench_train(argc, argv);
+    putchar('\n');
+    return bench_layers(argc, argv);
 }

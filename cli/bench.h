@@ -54,6 +54,7 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
                   int (*measure)(bench_run *bench, void *options), void *options);
 int bench_attention(int argc, char **argv); /* `bochner bench attention`, after its name */
 int bench_train(int argc, char **argv);     /* `bochner bench train` */
+int bench_layers(int argc, char **argv);    /* `bochner bench layers` */
 
 bool bench_gemm(bench_run *bench); /* the yardstick as a figure */
 /* GFLOP/s of the yardstick now: a figure is compared with the mean of before and after, as other work on the machine comes

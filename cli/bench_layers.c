@@ -1,0 +1,168 @@
+/* bochner bench layers: forward and backward of each layer beside the same layer in PyTorch. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <bochner/network.h>
+#include "bench.h"
+
+enum { NODES = 10000, DEGREE = 10 }; /* of the graph, as in the peer's script */
+
+/* A layer alone, on `examples` inputs of `numbers` numbers that become `outputs`. The name is the peer's. */
+typedef struct layer_case {
+    const char *name, *what;
+    double goal; /* times faster; NAN: none */
+    size_t examples, numbers, outputs;
+    const char *input, *layers; /* JSON */
+} layer_case;
+
+#define ARRAY(width)            "{\"kind\": \"array\", \"width\": " #width "}"
+#define SEQUENCE(length, width) "{\"kind\": \"sequence\", \"length\": " #length ", \"channels\": " #width "}"
+#define IMAGE(side, channels)                                                                                          \
+    "{\"kind\": \"image\", \"height\": " #side ", \"width\": " #side ", \"channels\": " #channels "}"
+#define LAYER(type, options) "{\"type\": \"" type "\"" options "}"
+
+static const layer_case cases[] = {
+    {"linear", "4096 x 512 to 512", 1.3, 4096, 512, 512, ARRAY(512), LAYER("linear", ", \"width\": 512")},
+    {"features-sincos", "4096 x 128, 512 features, readout", 1.3, 4096, 128, 128, ARRAY(128),
+     LAYER("random-features",
+           ", \"features\": 512, \"function\": \"sincos\"") "," LAYER("linear", ", \"width\": 128, \"bias\": false")},
+    {"features-relu", "4096 x 128, 512 features, readout", 1.3, 4096, 128, 128, ARRAY(128),
+     LAYER("random-features",
+           ", \"features\": 512, \"kernel\": \"arccos\"") "," LAYER("linear", ", \"width\": 128, \"bias\": false")},
+    {"degree-3", "4096 x 256 to 256", 1.3, 4096, 256, 256, ARRAY(256),
+     LAYER("degree", ", \"degree\": 3, \"width\": 256")},
+    {"ssm", "8 x 2048 tokens, 256 channels, states of 16", 2, 8, 2048 * 256, 2048 * 256, SEQUENCE(2048, 256),
+     LAYER("ssm", ", \"size\": 16")},
+    {"conv-28x28x32", "64 images, 3 x 3 to 64 channels", 1, 64, 28 * 28 * 32, 28 * 28 * 64, IMAGE(28, 32),
+     LAYER("conv", ", \"channels\": 64, \"kernel\": 3, \"padding\": \"same\"")},
+    {"conv-14x14x64", "64 images, 3 x 3 to 128 channels", 1, 64, 14 * 14 * 64, 14 * 14 * 128, IMAGE(14, 64),
+     LAYER("conv", ", \"channels\": 128, \"kernel\": 3, \"padding\": \"same\"")},
+    {"conv-tokens", "8 x 256 tokens, causal, 9 to 256 channels", 1, 8, 256 * 256, 256 * 256, SEQUENCE(256, 256),
+     LAYER("conv", ", \"channels\": 256, \"kernel\": 9, \"causal\": true")},
+    {"conv-depthwise", "8 x 2048 tokens, causal, 4, 256 channels", 1, 8, 2048 * 256, 2048 * 256, SEQUENCE(2048, 256),
+     LAYER("conv", ", \"channels\": 256, \"kernel\": 4, \"causal\": true, \"groups\": 256")},
+    {"pool-max", "64 images of 28 x 28 x 64, 2 x 2", NAN, 64, 28 * 28 * 64, 14 * 14 * 64, IMAGE(28, 64),
+     LAYER("pool", ", \"kind\": \"max\", \"kernel\": 2")},
+    {"batch-norm", "64 images of 28 x 28 x 64", NAN, 64, 28 * 28 * 64, 28 * 28 * 64, IMAGE(28, 64),
+     LAYER("batchnorm", "")},
+    {"rnn", "16 x 256 tokens, 128 to 128", 1, 16, 256 * 128, 256 * 128, SEQUENCE(256, 128),
+     LAYER("rnn", ", \"width\": 128")},
+    {"gru", "16 x 256 tokens, 128 to 128", 1, 16, 256 * 128, 256 * 128, SEQUENCE(256, 128),
+     LAYER("gru", ", \"width\": 128")},
+    {"lstm", "16 x 256 tokens, 128 to 128", 1, 16, 256 * 128, 256 * 128, SEQUENCE(256, 128),
+     LAYER("lstm", ", \"width\": 128")},
+    {"lstm-512", "16 x 128 tokens, 512 to 512", 1, 16, 128 * 512, 128 * 512, SEQUENCE(128, 512),
+     LAYER("lstm", ", \"width\": 512")},
+    {"graph-mean", "10,000 nodes, 10 neighbours each, 128 columns", NAN, NODES, 128, 128,
+     "{\"kind\": \"graph\", \"width\": 128}", LAYER("aggregate", ", \"aggregate\": \"mean\"")},
+};
+
+static const char *case_name(const void *unused, size_t index)
+{
+    (void)unused;
+    return cases[index].name;
+}
+
+typedef struct layers_bench {
+    bench_run *run;
+    size_t repeats;
+} layers_bench;
+
+/* ---- examples of noise ------------------------------------------------------------------------------------------- */
+
+/* DEGREE neighbours by chance for every node. */
+static void draw_graph(uint64_t seed, int32_t *first, int32_t *neighbours)
+{
+    for (size_t i = 0; i <= NODES; i++) first[i] = (int32_t)(i * DEGREE);
+    for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbours[e] = (int32_t)(cli_hash(seed, e) % NODES);
+}
+
+/* What is written into the input does not matter: bo_network_time draws it. */
+static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
+{
+    cli_session *session = bench->run->session;
+    static int32_t first[NODES + 1], neighbours[NODES * DEGREE];
+    char model[1024];
+    bo_examples *examples = NULL, arrays = {.rows = c->examples, .dim = c->numbers, .targets = c->outputs};
+    float *x = calloc(c->examples * c->numbers, sizeof *x);
+    double *y = calloc(c->examples * c->outputs, sizeof *y);
+    snprintf(model, sizeof model, "{\"input\": %s, \"layers\": [%s], \"loss\": \"mse\"}", c->input, c->layers);
+    arrays.x = x, arrays.y = y;
+    if (strstr(c->input, "graph")) {
+        draw_graph(session->common.seed, first, neighbours);
+        arrays.edges = NODES * DEGREE, arrays.first = first, arrays.neighbours = neighbours;
+    }
+    bo_status status = x && y ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) status = bo_examples_create(session->context, &arrays, &examples);
+    const bo_network_desc desc = {.model = model, .where = c->name, .examples = examples, .seed = 1};
+    if (status == BO_OK) status = bo_network_time(session->context, &desc, bench->repeats, seconds, NULL);
+    if (status != BO_OK) cli_fail_status(session, status);
+    bo_examples_destroy(examples);
+    free(x);
+    free(y);
+    return status == BO_OK;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------------- */
+
+/* The peer's best median counts; ours is the mean of two medians, one before and one after it. */
+static bool compare(layers_bench *bench, const layer_case *c)
+{
+    double before, after;
+    char repeats[32], name[96];
+    snprintf(repeats, sizeof repeats, "%zu", bench->repeats);
+    snprintf(name, sizeof name, "%s, times faster than PyTorch", c->name);
+    if (!time_case(bench, c, &before)) return false;
+    const char *arguments[] = {c->name, repeats, NULL};
+    char *json = bench_peer(bench->run, &bench_torch, "layers_torch.py", arguments);
+    const double theirs = bench_json_number(json, "seconds"), threads = bench_json_number(json, "threads");
+    free(json);
+    if (!time_case(bench, c, &after)) return false;
+    const double ours = (before + after) / 2;
+    if (isnan(theirs)) {
+        snprintf(name, sizeof name, "%s, forward and backward", c->name);
+        bench_add(bench->run, name, 1e3 * ours, "ms", NAN, false, "%s", c->what);
+        return true;
+    }
+    bench_add(bench->run, name, theirs / ours, "x", c->goal, false,
+              "%s: %.4g ms, PyTorch at its best %.4g ms (threads: %.0f)", c->what, 1e3 * ours, 1e3 * theirs, threads);
+    return true;
+}
+
+static int measure(bench_run *run, void *given)
+{
+    layers_bench bench = {run, *(size_t *)given};
+    if (!bench_parts_known("bench layers", run->only, CLI_COUNT_OF(cases), case_name)) return CLI_WRONG_USE;
+    bool ok = bench_gemm(run);
+    for (size_t i = 0; ok && i < CLI_COUNT_OF(cases); i++)
+        if (bench_wanted(run, cases[i].name)) ok = compare(&bench, &cases[i]) && !cli_interrupted();
+    if (ok) return CLI_DONE;
+    return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
+}
+
+int bench_layers(int argc, char **argv)
+{
+    bench_run bench = {.peers = "bench/peers"};
+    size_t repeats = 9;
+    const cli_option options[] = {
+        {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "only", "LAYERS",
+         "of linear, features-sincos, features-relu, degree-3, ssm, conv-28x28x32, conv-14x14x64, conv-tokens, "
+         "conv-depthwise, pool-max, batch-norm, rnn, gru, lstm, lstm-512, graph-mean; all unless given",
+         &bench.only, NULL, 0, 0},
+        {CLI_COUNT, "repeats", "N", "medians over so many runs; 9 unless given", &repeats, NULL, 1, 99},
+        {CLI_SECTION, "Peers", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &bench.peers, NULL, 0, 0},
+        {CLI_TEXT, "python", "FILE", "a Python that has PyTorch; python3 unless given", &bench.python, NULL, 0, 0},
+    };
+    const cli_usage usage = {"bench layers",
+                             "[options]",
+                             "Measures forward and backward of each layer, with the gradients of its input and of its "
+                             "weights, beside the same layer in PyTorch. Ours includes the mean square of the output "
+                             "as a loss; PyTorch begins with a gradient that is there.",
+                             "  bochner bench layers --only ssm,lstm --repeats 5\n",
+                             options,
+                             CLI_COUNT_OF(options)};
+    return bench_command(&usage, argc, argv, &bench, measure, &repeats);
+}
