@@ -141,6 +141,37 @@ bo_value bo_nn_concat(bo_graph *graph, size_t count, const bo_value *values);
 /* In training only. amount 0: x itself. */
 bo_value bo_nn_noise(bo_graph *graph, bo_value x, bo_noise_kind kind, double amount, uint64_t stream);
 
+/* ---- images ---------------------------------------------------------------------------------------------------------- */
+
+/* Rows are the places of images one after the other, row by row; columns are their channels. A sequence is one of height 1. */
+typedef struct bo_image {
+    size_t height, width;
+} bo_image;
+
+/* Square windows of `kernel` places every `stride` places (0: 1), with `padding` places around the image. */
+bo_windows bo_nn_windows(bo_image image, size_t kernel, size_t stride, size_t padding);
+/* Windows with as many places around the image as give ⌈size / stride⌉ of them; an odd one is after it. */
+bo_windows bo_nn_windows_same(bo_image image, const size_t kernel[2], const size_t stride[2]);
+/* One window: all of the image. */
+bo_windows bo_nn_windows_all(bo_image image);
+/* What windows make of an image; 0 x 0 where they do not fit it. */
+bo_image bo_nn_image_after(const bo_windows *windows);
+
+/* y = W * x (+ b): `prefix`.weight (out x height x width of the kernel x channels of a group), `prefix`.bias. */
+typedef struct bo_convolution_layer {
+    bo_windows windows; /* size[1] 0: causal, within `sequences` (see bo_convolution_attributes) */
+    size_t out, groups; /* groups 0: 1 */
+    bool bias;
+    bool relu;    /* follows: deviation √(2 / fan in) instead of 1/√(fan in) (1502.01852) */
+    bo_init init; /* law ZERO and a = 1: zeros; the zero value: as above */
+    bo_sequences sequences;
+} bo_convolution_layer;
+bo_value bo_nn_convolution(bo_graph *graph, const char *prefix, bo_value x, const bo_convolution_layer *desc);
+bo_value bo_nn_pool(bo_graph *graph, bo_value x, bo_pool_kind kind, const bo_windows *windows);
+/* Columns normalised over the rows: `prefix`.weight, .bias and what evaluation uses and training moves: .running_mean,
+ * .running_var. epsilon 0: 1e-5, momentum 0: 0.1. */
+bo_value bo_nn_batch_norm(bo_graph *graph, const char *prefix, bo_value x, double epsilon, double momentum);
+
 /* ---- graphs ---------------------------------------------------------------------------------------------------------- */
 
 /* A graph as its rows of neighbours: those of node i are neighbours[first[i]] … neighbours[first[i + 1] - 1]. */
