@@ -283,10 +283,9 @@ static size_t sums_of(const bo_convolving *c)
 static void weight_gradient(bo_context *context, const bo_op_call *call, const parts *p)
 {
     float *sums = call->scratch, *rooms = sums + sums_of(&p->whole);
-    memset(sums, 0, sums_of(&p->whole) * sizeof *sums);
     for (size_t s = 0, row = 0; s < p->count; s++) {
         bo_convolving c = part_at(call, p, s, row);
-        bo_weight_gradient_add(context, &c, sums, rooms);
+        bo_weight_gradient_add(context, &c, s > 0, sums, rooms);
         row += c.windows.size[1];
     }
     bo_weight_gradient_end(context, &p->whole, sums, call->add[1], call->din[1]);

@@ -32,16 +32,16 @@ static inline size_t bo_weight_floats(const bo_convolving *c)
     return c->groups * c->out * c->taps * c->in;
 }
 
-/* The gradient of the weight. Blocks of tiles of y are summed in `sums` (c->blocks times the weight's floats): zeros first,
- * added to by every part of a call, then written to dw. `rooms`: bo_weight_gradient_room floats for each thread. */
+/* The gradient of the weight. Blocks of tiles of y are summed in `sums` (c->blocks times the weight's floats), which the
+ * first part of a call writes and the others (`begun`) add to; then they are written to dw. `rooms`: bo_weight_gradient_room floats for each thread. */
 size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows);
 size_t bo_weight_gradient_room(const bo_convolving *c);
-void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, float *sums, float *rooms);
+void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool begun, float *sums, float *rooms);
 void bo_weight_gradient_end(bo_context *context, const bo_convolving *c, const float *sums, bool add, float *dw);
 
 /* Depthwise; `turned` is the weight as taps x channels, and so are the sums of the gradient. */
 void bo_depthwise_forward(bo_context *context, const bo_convolving *c, const float *turned);
 void bo_depthwise_input_gradient(bo_context *context, const bo_convolving *c, const float *turned);
-void bo_depthwise_weight_gradient(bo_context *context, const bo_convolving *c, float *sums);
+void bo_depthwise_weight_gradient(bo_context *context, const bo_convolving *c, bool begun, float *sums);
 
 #endif

@@ -6,10 +6,11 @@
 #include "../../math/panel.h"
 
 enum {
-    MOST_BLOCKS = 16,
+    MOST_BLOCKS = 8,
     BLOCK_PLACES = 256,    /* a block is worth its sums */
-    SUMS_FLOATS = 1 << 21, /* of all blocks; one is always there */
-    TILE_PLACES = 448,     /* most products summed in registers */
+    SUMS_FLOATS = 1 << 20, /* of all blocks; one is always there */
+    TASK_LINES = 768,      /* most of the product's lines that a task sums */
+    TILE_PLACES = 896,     /* most products summed in registers */
     LEAST_PLACES = 64,     /* of a tile, if its patch … */
     TILE_FLOATS = 1 << 16, /* … would be larger */
     END_LINES = 16,        /* lines of the sums that a task adds up */
@@ -57,19 +58,20 @@ size_t bo_weight_gradient_room(const bo_convolving *c)
 typedef struct weight_job {
     const bo_convolving *c;
     const bo_kernels *kernels;
-    size_t tile[2], tiles[2], panels;
+    size_t tile[2], tiles[2];
+    size_t panels, pieces; /* of the product's columns and lines */
+    bool begun;            /* the sums are there already */
     float *sums, *rooms;
     size_t room;
 } weight_job;
 
-/* What a task sums: row `line` of the kernel in a group, and the columns of a panel. */
+/* What a task sums: of row `row` of the kernel in a group some lines (width, channel) and the columns of a panel. */
 typedef struct target {
-    size_t group, line, column, columns;
-    float *sums;
-    float *room;
+    size_t group, row, line, lines, column, columns;
+    float *sums, *room;
 } target;
 
-static void add_tile(const weight_job *job, const target *t, size_t index)
+static void add_tile(const weight_job *job, const target *t, size_t index, bool add)
 {
     const bo_convolving *c = job->c;
     const bo_windows *w = &c->windows;
@@ -79,14 +81,14 @@ static void add_tile(const weight_job *job, const target *t, size_t index)
     reach(c, places, extent);
     bo_images from = {.x = c->x + t->group * c->in, .images = c->images, .channels = c->in};
     from.size[0] = w->size[0], from.size[1] = w->size[1], from.pitch = c->groups * c->in;
-    ptrdiff_t first[2] = {(ptrdiff_t)(at[0] * w->stride[0] + t->line) - (ptrdiff_t)w->before[0],
+    ptrdiff_t first[2] = {(ptrdiff_t)(at[0] * w->stride[0] + t->row) - (ptrdiff_t)w->before[0],
                           (ptrdiff_t)(at[1] * w->stride[1]) - (ptrdiff_t)w->before[1]};
     const float *patch = bo_patch(&from, image, first, extent, t->room, &row);
     size_t pitch = c->groups * c->out, place = (image * c->places[0] + at[0]) * c->places[1] + at[1];
     const float *dy = c->dy + place * pitch + t->group * c->out + t->column;
     bo_runs runs = {places[0], w->stride[0] * row, c->places[1] * pitch};
-    job->kernels->multiply_runs(w->kernel[1] * c->in, t->columns, runs, places[1], patch, 1, w->stride[1] * c->in, dy,
-                                pitch, true, t->sums, c->out);
+    job->kernels->multiply_runs(t->lines, t->columns, runs, places[1], patch + t->line, 1, w->stride[1] * c->in, dy,
+                                pitch, add, t->sums, c->out);
 }
 
 /* Task: a block of tiles for a target. */
@@ -94,30 +96,34 @@ static void add_task(void *arg, size_t index, int worker)
 {
     const weight_job *job = arg;
     const bo_convolving *c = job->c;
-    size_t panel = index % job->panels, line = index / job->panels % c->windows.kernel[0];
-    size_t rest = index / job->panels / c->windows.kernel[0], group = rest % c->groups, block = rest / c->groups;
-    size_t tiles = c->images * job->tiles[0] * job->tiles[1], depth = c->taps * c->in;
-    target t = {.group = group, .line = line, .column = panel * BO_PANEL};
-    t.columns = bo_smaller(BO_PANEL, c->out - t.column);
+    size_t tiles = c->images * job->tiles[0] * job->tiles[1], wide = c->windows.kernel[1] * c->in;
+    size_t panel = index % job->panels, piece = index / job->panels % job->pieces;
+    size_t rest = index / job->panels / job->pieces, block = rest / c->windows.kernel[0] / c->groups;
+    target t = {.row = rest % c->windows.kernel[0], .group = rest / c->windows.kernel[0] % c->groups};
+    t.line = piece * TASK_LINES, t.lines = bo_smaller(TASK_LINES, wide - t.line);
+    t.column = panel * BO_PANEL, t.columns = bo_smaller(BO_PANEL, c->out - t.column);
     t.room = job->rooms + (size_t)worker * job->room;
-    t.sums = job->sums + block * bo_weight_floats(c) + (group * depth + line * c->windows.kernel[1] * c->in) * c->out +
+    t.sums = job->sums + block * bo_weight_floats(c) + (t.group * c->taps * c->in + t.row * wide + t.line) * c->out +
              t.column;
-    for (size_t i = block * tiles / c->blocks; i < (block + 1) * tiles / c->blocks; i++) add_tile(job, &t, i);
+    size_t first = block * tiles / c->blocks, end = (block + 1) * tiles / c->blocks;
+    for (size_t i = first; i < end; i++) add_tile(job, &t, i, job->begun || i > first);
+    if (first == end && !job->begun) /* nothing: zeros */
+        job->kernels->multiply(t.lines, t.columns, 0, t.room, 1, 1, t.room, 0, false, t.sums, c->out);
 }
 
-void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, float *sums, float *rooms)
+void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool begun, float *sums, float *rooms)
 {
-    weight_job job = {.c = c, .kernels = bo_context_kernels(context), .sums = sums, .rooms = rooms};
-    if (!c->places[0] || !c->places[1]) return;
+    weight_job job = {.c = c, .kernels = bo_context_kernels(context), .begun = begun, .sums = sums, .rooms = rooms};
     if (bo_is_depthwise(c)) {
-        bo_depthwise_weight_gradient(context, c, sums);
+        bo_depthwise_weight_gradient(context, c, begun, sums);
         return;
     }
     job.room = bo_weight_gradient_room(c);
     job.panels = bo_ceil_div(c->out, BO_PANEL);
-    choose_tile(c, job.tile);
-    for (size_t i = 0; i < 2; i++) job.tiles[i] = bo_ceil_div(c->places[i], job.tile[i]);
-    bo_parallel(context, c->blocks * c->groups * c->windows.kernel[0] * job.panels, add_task, &job);
+    job.pieces = bo_ceil_div(c->windows.kernel[1] * c->in, TASK_LINES);
+    if (c->places[0] && c->places[1]) choose_tile(c, job.tile);
+    for (size_t i = 0; i < 2; i++) job.tiles[i] = job.tile[i] ? bo_ceil_div(c->places[i], job.tile[i]) : 0;
+    bo_parallel(context, c->blocks * c->groups * c->windows.kernel[0] * job.pieces * job.panels, add_task, &job);
 }
 
 /* ---- the sum of the blocks ------------------------------------------------------------------------------------------ */
@@ -139,15 +145,15 @@ static void end_task(void *arg, size_t index, int worker)
     size_t group = index / job->tasks, line = index % job->tasks * END_LINES;
     size_t lines = bo_smaller(END_LINES, job->lines - line);
     for (size_t column = 0; column < job->columns; column += BO_PANEL) {
-        double total[BO_PANEL][END_LINES] = {{0}};
+        double total[END_LINES][BO_PANEL] = {{0}};
         size_t count = bo_smaller(BO_PANEL, job->columns - column);
         const float *sums = job->sums + (group * job->lines + line) * job->columns + column;
         for (size_t b = 0; b < job->blocks; b++)
             for (size_t i = 0; i < lines; i++)
-                for (size_t j = 0; j < count; j++) total[j][i] += (double)sums[b * job->floats + i * job->columns + j];
+                for (size_t j = 0; j < count; j++) total[i][j] += (double)sums[b * job->floats + i * job->columns + j];
         for (size_t j = 0; j < count; j++) {
             float *dw = job->dw + (group * job->columns + column + j) * job->lines + line;
-            for (size_t i = 0; i < lines; i++) dw[i] = (float)(job->scale * total[j][i]) + (job->add ? dw[i] : 0);
+            for (size_t i = 0; i < lines; i++) dw[i] = (float)(job->scale * total[i][j]) + (job->add ? dw[i] : 0);
         }
     }
 }

@@ -9,6 +9,7 @@ typedef struct depthwise_job {
     const bo_kernels *kernels;
     const float *turned;
     float *sums;
+    bool begun;
     size_t channels, places; /* places: of a block */
 } depthwise_job;
 
@@ -113,6 +114,7 @@ static void weight_task(void *arg, size_t index, int worker)
     const bo_convolving *c = job->c;
     size_t n = job->channels, all = c->images * c->places[0] * c->places[1];
     float *sums = job->sums + index * c->taps * n;
+    if (!job->begun) memset(sums, 0, c->taps * n * sizeof *sums);
     for (size_t i = index * all / c->blocks; i < (index + 1) * all / c->blocks; i++) {
         place p = place_of(i, c->places);
         for (size_t t = 0; t < c->taps; t++) {
@@ -122,9 +124,9 @@ static void weight_task(void *arg, size_t index, int worker)
     }
 }
 
-void bo_depthwise_weight_gradient(bo_context *context, const bo_convolving *c, float *sums)
+void bo_depthwise_weight_gradient(bo_context *context, const bo_convolving *c, bool begun, float *sums)
 {
     depthwise_job job = job_of(context, c, NULL);
-    job.sums = sums;
+    job.sums = sums, job.begun = begun;
     bo_parallel(context, c->blocks, weight_task, &job);
 }

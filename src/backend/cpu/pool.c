@@ -68,7 +68,7 @@ static void take_mean(const pooling *p, const window *w, const float *x, float *
 
 static inline bool exceeds(float x, float y)
 {
-    return x > y || x != x;
+    return (x > y) | (x != x); /* without a branch: compilers make vectors of it */
 }
 
 static void take_largest(const pooling *p, const window *w, const float *x, float *y)
