@@ -23,6 +23,7 @@ static const command commands[] = {
     {"train", cli_train, "a language model with any of these attentions, from text"},
     {"eval", cli_eval, "how well a language model predicts a text"},
     {"generate", cli_generate, "text from a language model"},
+    {"lora", cli_lora, "adapters of language models: merge them into the weights, and back"},
     {"tokenizer", cli_tokenizer, "text to numbers and back: learn, encode, decode"},
     {"info", cli_info, "what a file written by bochner holds"},
     {"bench", cli_bench, "speed and quality, as ratios measured in one run"},

@@ -296,8 +296,8 @@ size_t cli_train_table(cli_train_options *o, cli_option out[CLI_TRAIN_OPTIONS])
     size_t count = table_of_text(o, out);
     count += table_of_model(o, out + count);
     count += table_of_attention(o, out + count);
-    count += cli_train_lora_table(&o->lora, out + count);
     count += cli_train_network_table(&o->network, out + count);
+    count += cli_train_lora_table(&o->lora, out + count);
     count += table_of_learning(o, out + count);
     return count + table_of_results(o, out + count);
 }
@@ -443,6 +443,7 @@ static int check_lora(const cli_train_options *o)
     const char *part = l->alpha > 0 ? "alpha" : l->targets ? "targets" : l->init >= 0 ? "init" : NULL;
     if (!l->rank && part) return cli_wrong_use("train", "--lora-%s is an option of --lora RANK", part);
     if (!l->rank) return CLI_DONE;
+    if (o->network.model) return cli_wrong_use("train", "--lora is an option of language models, not of --model FILE");
     if (!o->init && !o->resume) return cli_wrong_use("train", "--lora needs the model of --init DIR");
     if (o->tokenizer || o->vocab)
         return cli_wrong_use("train", "--lora: the tokenizer is that of --init, found --%s",
@@ -472,6 +473,6 @@ int cli_train_check(const cli_train_words *words)
     if (o->tokenizer && o->vocab) return cli_wrong_use("train", "give --tokenizer or --vocab, not both");
     int status = check_network(words);
     if (status == CLI_DONE && !o->network.model) status = cli_train_check_model(o);
-    if (status == CLI_DONE && !o->network.model) status = check_lora(o);
+    if (status == CLI_DONE) status = check_lora(o);
     return status == CLI_DONE ? check_outputs(words) : status;
 }

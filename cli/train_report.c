@@ -45,11 +45,13 @@ static void say_model(const cli_train_job *job)
     const bo_model_desc *d = bo_model_describe(job->model);
     char words[CLI_MIXER_WORDS];
     const uint64_t frozen = bo_model_frozen(job->model);
-    char stays[96] = "";
+    char stays[96] = "", trained[96] = "";
     if (frozen) snprintf(stays, sizeof stays, " and %s frozen frequencies", cli_count((size_t)frozen).s);
-    cli_say(job->session, "Model       %s parameters%s: %zu layer%s, width %zu, %zu head%s, context %s; %s",
-            cli_count((size_t)job->plan.parameters).s, stays, d->layers, d->layers == 1 ? "" : "s", d->width, d->heads,
-            d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_train_mixer_words(d, words));
+    if (job->plan.trained < job->plan.parameters)
+        snprintf(trained, sizeof trained, ", %s of them trained", cli_count((size_t)job->plan.trained).s);
+    cli_say(job->session, "Model       %s parameters%s%s: %zu layer%s, width %zu, %zu head%s, context %s; %s",
+            cli_count((size_t)job->plan.parameters).s, trained, stays, d->layers, d->layers == 1 ? "" : "s", d->width,
+            d->heads, d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_train_mixer_words(d, words));
 }
 
 /* Half the rate of large products, until the first steps are measured. */
@@ -179,6 +181,7 @@ void cli_train_json(const cli_train_job *job)
     cli_json_object(&json, NULL);
     cli_json_text(&json, "out", job->options->out);
     cli_json_count(&json, "parameters", (size_t)job->plan.parameters);
+    cli_json_count(&json, "trained_parameters", (size_t)job->plan.trained);
     cli_json_count(&json, "steps", r->step);
     cli_json_count(&json, "tokens", r->tokens);
     cli_json_number(&json, "loss", r->loss);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "../nn/lora.h"
+#include "files.h"
 #include "internal.h"
 
 enum { SEQUENCES = 32 };
@@ -38,6 +39,9 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_lora
     if (bo_model_storage(model) != BO_STORAGE_FLOAT32)
         return bo_fail(context, BO_INVALID, "lora: the weights are kept as %s, expected float32",
                        bo_storage_name(bo_model_storage(model)));
+    if (desc->base && !bo_model_is_folder(desc->base))
+        return bo_fail(context, BO_INVALID, "lora: the base %s holds no model; an adapter is to be merged first",
+                       desc->base);
     if (desc->rank < 1) return bo_fail(context, BO_INVALID, "lora: expected a rank of at least 1, found 0");
     if (!(desc->alpha >= 0 && isfinite(desc->alpha)))
         return bo_fail(context, BO_INVALID, "lora: expected an alpha above 0, found %g", desc->alpha);

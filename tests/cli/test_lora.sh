@@ -1,0 +1,73 @@
+# bochner train --lora, and lora merge and unmerge: a small adapter, its model, and the base again.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+words() {
+    awk -v list="$1" 'BEGIN { srand(3); n = split(list, a, ",");
+        for (i = 0; i < 1500; i++) print "the " a[1 + int(n * rand())] " sleeps." }'
+}
+words cat,dog,hen,cow >text.txt
+words ship,boat,raft >other.txt
+small="--layers 2 --width 16 --heads 2 --context 32 --batch 8 --features 16"
+run="--valid-fraction 0.1 --eval-tokens 2000 --quiet"
+succeeds "$BOCHNER" train --data text.txt --out base $small --steps 120 --lr 0.05 --other-lr 0.02 $run
+succeeds "$BOCHNER" eval base --data other.txt --last 0.1 --json
+before=$(field out loss)
+
+for init in zero random weight gradient; do
+    succeeds "$BOCHNER" train --data other.txt --init base --lora 2 --lora-init $init --out $init --steps 60 --lr 0.02 \
+        --other-lr 0.02 $run --json
+    all=$(field out parameters)
+    expect "$init: trained" "$(field out trained_parameters)" "<" "$((all / 3))"
+    [ -e $init/model.safetensors ] && complain "$init: the base was written too"
+    [ -s $init/best/adapter_model.safetensors ] || complain "$init: no best adapter"
+    succeeds "$BOCHNER" eval $init --data other.txt --last 0.1 --json
+    expect "$init: loss" "$(field out loss)" "<" "$before"
+    adapted=$(field out loss)
+    succeeds "$BOCHNER" lora merge $init --out $init-merged
+    succeeds "$BOCHNER" eval $init-merged --data other.txt --last 0.1 --json
+    [ "$(field out loss)" = "$adapted" ] || complain "$init: merged $(field out loss), adapted $adapted"
+    succeeds "$BOCHNER" lora unmerge $init-merged --out $init-base --json
+    cmp -s $init-base/model.safetensors base/model.safetensors || complain "$init: unmerging gave other bits"
+    succeeds "$BOCHNER" generate $init --prompt "the " --tokens 10 --greedy --quiet
+    cp out text
+    succeeds "$BOCHNER" generate $init-merged --prompt "the " --tokens 10 --greedy --quiet
+    cmp -s out text || complain "$init: the merged model says something else"
+done
+succeeds "$BOCHNER" info zero
+
+# As PEFT has it: names, and twice the rank of what did not begin at zero.
+head -c 4000 zero/adapter_model.safetensors >names
+grep -aq '"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight":{"dtype":"F32","shape":\[2,16\]' names ||
+    complain "names: $(head -c 300 names)"
+grep -q '"r": 2,' zero/adapter_config.json || complain "the rank: $(cat zero/adapter_config.json)"
+grep -q '"r": 4,' weight/adapter_config.json || complain "twice the rank: $(cat weight/adapter_config.json)"
+grep -q "\"base_model_name_or_path\": \"$(realpath base)\"" zero/adapter_config.json || complain "the base is not named"
+
+# Stopped and resumed, also from elsewhere: the same adapter.
+succeeds "$BOCHNER" train --data other.txt --init base --lora 2 --lora-init weight --out again --steps 60 --lr 0.02 \
+    --other-lr 0.02 $run --checkpoint-every 20 --keep 9
+cmp -s again/adapter_model.safetensors weight/adapter_model.safetensors || complain "the same run, other bits"
+rm -rf again/checkpoints/step-60 again/checkpoints/step-40
+mkdir -p elsewhere
+(cd elsewhere && "$BOCHNER" train --resume --out ../again --quiet) >out 2>err || complain "resuming: $(cat err)"
+cmp -s again/adapter_model.safetensors weight/adapter_model.safetensors || complain "resumed to other bits"
+
+# What cannot be.
+t="$BOCHNER train --data other.txt --out never --steps 5 --quiet"
+fails 2 "--lora needs" $t --lora 2
+fails 2 "--lora-alpha" $t --lora-alpha 3
+fails 2 "--width" $t --init base --lora 2 --width 32
+fails 2 "--vocab" $t --init base --lora 2 --vocab 300
+fails 1 "17|expected at most 16" $t --init base --lora 17
+fails 1 "9|expected at most 8" $t --init base --lora 9 --lora-init gradient
+fails 1 "'x_proj'" $t --init base --lora 2 --lora-targets q_proj,x_proj
+fails 1 "merged first" $t --init zero --lora 2
+fails 2 "merge or unmerge" "$BOCHNER" lora
+fails 2 "merge" "$BOCHNER" lora marge zero --out never
+fails 2 "--out" "$BOCHNER" lora merge zero
+fails 2 "holds a model" "$BOCHNER" lora merge zero --out base
+fails 1 "adapter_config.json" "$BOCHNER" lora merge base --out never
+fails 1 "no merged model" "$BOCHNER" lora unmerge base --out never
+mv base gone
+fails 1 "base|not there" "$BOCHNER" eval zero --data other.txt
+[ -e never ] && complain "something was written"
+finish
