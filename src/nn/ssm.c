@@ -84,6 +84,28 @@ bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo
 
 /* ---- the layer -------------------------------------------------------------------------------------------------------- */
 
+/* Its memory lies behind that of the systems. */
+static bo_convolution_layer convolution_of(const bo_ssm_layer *desc)
+{
+    bo_ssm_attributes a = attributes_of(desc);
+    bo_convolution_layer layer = {.windows = {.kernel = {1, desc->kernel}, .before = {0, desc->kernel - 1}},
+                                  .out = desc->channels,
+                                  .groups = desc->channels,
+                                  .bias = true,
+                                  .sequences = a.sequences};
+    layer.sequences.offset = bo_ssm_state_bytes(&a, desc->channels);
+    return layer;
+}
+
+/* What the systems see: u, or silu of its convolution (2312.00752). */
+static bo_value convolve(bo_graph *graph, const char *prefix, bo_value u, const bo_ssm_layer *desc)
+{
+    if (!desc->kernel) return u;
+    bo_convolution_layer layer = convolution_of(desc);
+    u = bo_nn_convolution(graph, bo_nn_join(prefix, ".conv").text, u, &layer);
+    return bo_nn_unary(graph, u, BO_UNARY_SILU, bo_nn_unit_factor(graph, BO_UNARY_SILU), 0);
+}
+
 bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_ssm_layer *desc)
 {
     static const char *const suffixes[] = {".gate_proj", ".in_proj"};
@@ -91,7 +113,7 @@ bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value res
     bo_unary_attributes gate = {.function = BO_UNARY_SILU, .factor = bo_nn_unit_factor(graph, BO_UNARY_SILU)};
     bo_value parts[2] = {0};
     bo_nn_linears(graph, prefix, x, 2, suffixes, both, parts);
-    parts[1] = bo_nn_systems(graph, prefix, parts[1], desc);
+    parts[1] = bo_nn_systems(graph, prefix, convolve(graph, prefix, parts[1], desc), desc);
     bo_value y = bo_graph_one(graph, BO_OP_GLU, &gate, 2, parts);
     return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual, desc->bias, desc->dropout,
                         bo_nn_stream(desc->layer, 0));
@@ -100,7 +122,11 @@ bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value res
 size_t bo_nn_ssm_state_bytes(const bo_ssm_layer *desc)
 {
     bo_ssm_attributes a = attributes_of(desc);
-    return bo_ssm_state_bytes(&a, desc->channels);
+    size_t bytes = bo_ssm_state_bytes(&a, desc->channels);
+    if (!desc->kernel) return bytes;
+    bo_convolution_layer layer = convolution_of(desc);
+    bo_convolution_attributes convolution = {.windows = layer.windows, .groups = layer.groups};
+    return bytes + bo_convolution_state_bytes(&convolution, desc->channels);
 }
 
 /* ---- as a mixer ----------------------------------------------------------------------------------------------------- */
