@@ -96,6 +96,8 @@ static void test_starved(void **state)
 {
     check(*state, "rfa-gate");
     check(*state, "exact");
+    check(*state, "lstm");
+    check(*state, "mlp");
 }
 
 int main(void)
