@@ -20,6 +20,7 @@ int cli_generate(int argc, char **argv);
 int cli_tokenizer(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_lora(int argc, char **argv);
+int cli_mup(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 
 /* ---- progress ------------------------------------------------------------------------------------------ */

@@ -26,6 +26,7 @@ static const command commands[] = {
     {"lora", cli_lora, "adapters of language models: merge them into the weights, and back"},
     {"tokenizer", cli_tokenizer, "text to numbers and back: learn, encode, decode"},
     {"info", cli_info, "what a file written by bochner holds"},
+    {"mup", cli_mup, "does a model follow its width: activations, norms, the best rate"},
     {"bench", cli_bench, "speed and quality, as ratios measured in one run"},
     {"help", help_command, "this text, or the help of a command"},
     {"version", version_command, "version of the program and the kernels it uses"},

@@ -42,7 +42,7 @@ typedef struct cli_train_options {
     cli_train_network network; /* --model and its data */
 } cli_train_options;
 
-enum { CLI_TRAIN_OPTIONS = 128 };
+enum { CLI_TRAIN_OPTIONS = 192 };
 
 /* ---- options (train_options.c, train_words.c) --------------------------------------------------------------------------- */
 

@@ -1,0 +1,170 @@
+/* bochner mup check: sizes of activations and norms of matrices at several widths, after a few steps. */
+#include "mup.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What cannot stay flat grows at least as the root of the width. What is random falls as one over that root while what was
+ * learned stays: sizes are sums of both, and their slopes in between. */
+static const char *verdict(double slope)
+{
+    return isnan(slope) ? "-" : slope > 0.25 ? "grows" : slope < -0.5 ? "fades" : "flat";
+}
+
+static void print_values(const cli_mup_job *job, bo_trend trend, int name_width)
+{
+    printf("  %-*s", name_width, trend.name);
+    for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10.4g", trend.values[i]);
+    if (isnan(trend.slope))
+        printf("          -\n");
+    else
+        printf("    %+7.2f  %s\n", trend.slope, verdict(trend.slope));
+}
+
+static void print_heading(const cli_mup_job *job, const char *title, int name_width)
+{
+    printf("  %-*s", name_width, title);
+    for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10zu", job->options->widths.items[i]);
+    printf("      slope\n");
+}
+
+typedef bo_trend (*matrix_fn)(const bo_widths *widths, size_t matrix);
+
+static void print_matrices(const cli_mup_job *job, const bo_widths *w, const char *title, matrix_fn of)
+{
+    printf("\n");
+    print_heading(job, title, 44);
+    for (size_t i = 0; i < bo_widths_matrices(w); i++) print_values(job, of(w, i), 44);
+}
+
+static void print_side(const cli_mup_job *job, const bo_widths *w, size_t side)
+{
+    const size_t last = bo_widths_steps(w);
+    char title[96];
+    snprintf(title, sizeof title, "mean |activation|, %zu steps", last);
+    printf("%s%s parametrisation\n", side ? "\n" : "", bo_parametrization_name(job->sides[side]));
+    print_heading(job, title, 44);
+    for (size_t part = 0; part < bo_widths_parts(w); part++) print_values(job, bo_widths_activation(w, last, part), 44);
+    print_matrices(job, w, "|W| / sqrt(out / in), at the start", bo_widths_norm);
+    print_matrices(job, w, "|change of W| / sqrt(out / in)", bo_widths_change);
+    printf("\n  %-44s", "loss");
+    for (size_t i = 0; i < job->options->widths.count; i++) printf(" %10.4f", bo_widths_loss(w, last).values[i]);
+    printf("\n");
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------------------ */
+
+static void json_trend(cli_json *json, const cli_mup_job *job, bo_trend trend)
+{
+    cli_json_object(json, NULL);
+    cli_json_text(json, "name", trend.name);
+    cli_json_array(json, "values");
+    for (size_t i = 0; i < job->options->widths.count; i++) cli_json_number(json, NULL, trend.values[i]);
+    cli_json_end(json);
+    cli_json_number(json, "slope", trend.slope);
+    cli_json_text(json, "verdict", verdict(trend.slope));
+    cli_json_end(json);
+}
+
+static void json_matrices(cli_json *json, const cli_mup_job *job, const char *key, const bo_widths *w, matrix_fn of)
+{
+    cli_json_array(json, key);
+    for (size_t i = 0; i < bo_widths_matrices(w); i++) json_trend(json, job, of(w, i));
+    cli_json_end(json);
+}
+
+static void json_side(cli_json *json, const cli_mup_job *job, const bo_widths *w, size_t side)
+{
+    cli_json_object(json, bo_parametrization_name(job->sides[side]));
+    cli_json_array(json, "activations");
+    for (size_t step = 0; step <= bo_widths_steps(w); step++) {
+        cli_json_array(json, NULL);
+        for (size_t part = 0; part < bo_widths_parts(w); part++)
+            json_trend(json, job, bo_widths_activation(w, step, part));
+        cli_json_end(json);
+    }
+    cli_json_end(json);
+    json_matrices(json, job, "norms", w, bo_widths_norm);
+    json_matrices(json, job, "changes", w, bo_widths_change);
+    cli_json_array(json, "losses");
+    for (size_t i = 0; i < job->options->widths.count; i++)
+        cli_json_number(json, NULL, bo_widths_loss(w, bo_widths_steps(w)).values[i]);
+    cli_json_end(json);
+    cli_json_end(json);
+}
+
+static void report(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
+{
+    if (!job->session->common.json) {
+        for (size_t side = 0; side < CLI_MUP_SIDES; side++) print_side(job, sides[side], side);
+        return;
+    }
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_array(&json, "widths");
+    for (size_t i = 0; i < job->options->widths.count; i++) cli_json_count(&json, NULL, job->options->widths.items[i]);
+    cli_json_end(&json);
+    cli_json_count(&json, "steps", bo_widths_steps(sides[0]));
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++) json_side(&json, job, sides[side], side);
+    cli_json_end(&json);
+}
+
+/* ---- the picture ------------------------------------------------------------------------------------------------------------ */
+
+static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
+{
+    const size_t parts = bo_widths_parts(sides[0]), steps = bo_widths_steps(sides[0]);
+    cli_mup_panels panels = {.x_label = "width", .y_label = "mean |activation|", .log_y = true, .count = parts};
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
+        panels.curves[side] = cli_allocate(parts, sizeof *panels.curves[side], "a picture");
+        snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
+                 bo_parametrization_name(job->sides[side]), steps);
+        for (size_t part = 0; part < parts; part++) {
+            const bo_trend trend = bo_widths_activation(sides[side], steps, part);
+            cli_mup_curve *curve = &panels.curves[side][part];
+            snprintf(curve->name, sizeof curve->name, "%s", trend.name);
+            curve->count = job->options->widths.count;
+            for (size_t i = 0; i < curve->count; i++) {
+                curve->x[i] = (double)job->options->widths.items[i];
+                curve->y[i] = trend.values[i] > 0 ? trend.values[i] : NAN;
+            }
+        }
+    }
+    const int status = cli_mup_plot(job->session, job->options->plot, &panels);
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++) free(panels.curves[side]);
+    return status;
+}
+
+/* ---- the work ---------------------------------------------------------------------------------------------------------------- */
+
+static bo_status measure(const cli_mup_job *job, const bo_model_desc *model, size_t side, bo_widths **out)
+{
+    const cli_train_options *o = &job->options->words.options;
+    bo_widths_desc desc = {.model = cli_mup_side(job, model, side),
+                           .widths = job->options->widths.items,
+                           .width_count = job->options->widths.count,
+                           .optimizer = job->train.desc.optimizer,
+                           .steps = o->steps,
+                           .batch = o->batch,
+                           .seed = job->session->common.seed};
+    return bo_widths_check(job->session->context, &desc, out);
+}
+
+int cli_mup_check(cli_mup_job *job)
+{
+    cli_train_options *o = &job->options->words.options;
+    bo_widths *sides[CLI_MUP_SIDES] = {NULL};
+    bo_model_desc model;
+    if (!o->layers) o->layers = 2;
+    if (!o->context) o->context = 16;
+    if (!cli_mup_describe(job, false, &model)) return CLI_FAILED;
+    cli_train_describe_run(&job->train);
+    bo_status status = BO_OK;
+    for (size_t side = 0; status == BO_OK && side < CLI_MUP_SIDES; side++)
+        status = measure(job, &model, side, &sides[side]);
+    if (status == BO_OK) report(job, sides);
+    int ended = status == BO_OK ? CLI_DONE : cli_fail_status(job->session, status);
+    if (ended == CLI_DONE && job->options->plot) ended = draw(job, sides);
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++) bo_widths_destroy(sides[side]);
+    return ended;
+}

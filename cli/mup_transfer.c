@@ -1,0 +1,229 @@
+/* bochner mup transfer: every width trained at every rate; does the best rate stay where it is? */
+#include "mup.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* loss[side][width * rates + rate] after the last step, on the text for tests; NAN: it diverged. */
+typedef struct transfer {
+    cli_mup_job *job;
+    size_t widths, rates;
+    double *loss[CLI_MUP_SIDES];
+} transfer;
+
+static double *loss_at(const transfer *t, size_t side, size_t width, size_t rate)
+{
+    return &t->loss[side][width * t->rates + rate];
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------------------------- */
+
+/* What Muon leaves to AdamW moves along, in the proportion of their defaults. */
+static void set_rate(bo_optimizer_desc *optimizer, double rate)
+{
+    optimizer->rate = rate;
+    if (optimizer->kind == BO_OPTIMIZER_MUON) optimizer->other_rate = 0.15 * rate;
+}
+
+static bo_status train(cli_train_job *run, const bo_model_desc *desc, double rate, double *loss)
+{
+    bo_context *context = run->session->context;
+    bo_trainer *trainer = NULL;
+    bo_status status = bo_model_create(context, desc, run->tokenizer, &run->model);
+    if (status != BO_OK) return status;
+    run->desc.model = run->model;
+    run->desc.report = NULL;
+    run->desc.eval_every = run->desc.steps;
+    set_rate(&run->desc.optimizer, rate);
+    status = bo_trainer_create(context, &run->desc, &trainer);
+    if (status == BO_OK) status = bo_trainer_run(context, trainer);
+    *loss = status == BO_OK ? bo_trainer_report(trainer)->valid_loss : NAN;
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(run->model);
+    run->model = NULL;
+    return status == BO_NUMERIC ? BO_OK : status;
+}
+
+/* At its base width the maximal-update parametrisation is the standard one to the last bit: nothing to train again. */
+static bool known(const transfer *t, const bo_model_desc *desc, size_t side)
+{
+    return side > 0 && t->job->sides[side] == BO_PARAMETRIZATION_MUP && desc->width == desc->base_width;
+}
+
+static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side, size_t width)
+{
+    cli_mup_options *o = t->job->options;
+    const bo_model_desc at = cli_mup_side(t->job, model, side);
+    bo_model_desc desc;
+    bo_status status = bo_model_widen(t->job->session->context, &at, o->widths.items[width], &desc);
+    for (size_t rate = 0; status == BO_OK && rate < t->rates; rate++) {
+        double *loss = loss_at(t, side, width, rate);
+        if (known(t, &desc, side))
+            *loss = *loss_at(t, 0, width, rate);
+        else
+            status = train(&t->job->train, &desc, o->rates[rate], loss);
+        if (status == BO_OK)
+            cli_say(t->job->session, "%-8s width %4zu  rate %-9.4g loss %.4f",
+                    bo_parametrization_name(t->job->sides[side]), o->widths.items[width], o->rates[rate], *loss);
+    }
+    return status;
+}
+
+/* ---- the best rate ---------------------------------------------------------------------------------------------------------- */
+
+/* Where a parabola through the best point and its neighbours, over the logarithm of the rate, is least. NAN: all diverged. */
+static double best_rate(const transfer *t, size_t side, size_t width)
+{
+    const double *rates = t->job->options->rates, *loss = loss_at(t, side, width, 0);
+    size_t best = t->rates;
+    for (size_t i = 0; i < t->rates; i++)
+        if (isfinite(loss[i]) && (best == t->rates || loss[i] < loss[best])) best = i;
+    if (best == t->rates) return NAN;
+    if (best == 0 || best + 1 == t->rates || !isfinite(loss[best - 1]) || !isfinite(loss[best + 1])) return rates[best];
+    const double left = log2(rates[best] / rates[best - 1]), right = log2(rates[best + 1] / rates[best]);
+    const double down = (loss[best] - loss[best - 1]) / left, up = (loss[best + 1] - loss[best]) / right;
+    const double curvature = 2 * (up - down) / (left + right);
+    const double slope = (down * right + up * left) / (left + right);
+    return curvature > 0 ? rates[best] * exp2(fmax(-left, fmin(right, -slope / curvature))) : rates[best];
+}
+
+static double octaves(const transfer *t, size_t side)
+{
+    return log2(best_rate(t, side, t->widths - 1) / best_rate(t, side, 0));
+}
+
+/* What the best rate of the first width costs at the last, beside that one's own best. */
+static double cost(const transfer *t, size_t side)
+{
+    const double *first = loss_at(t, side, 0, 0), *last = loss_at(t, side, t->widths - 1, 0);
+    double least = INFINITY, least_first = INFINITY, taken = NAN;
+    for (size_t i = 0; i < t->rates; i++) {
+        if (last[i] < least) least = last[i];
+        if (first[i] < least_first) least_first = first[i], taken = last[i];
+    }
+    return taken - least;
+}
+
+/* ---- reports ---------------------------------------------------------------------------------------------------------------- */
+
+static void print_side(const transfer *t, size_t side)
+{
+    const cli_mup_options *o = t->job->options;
+    printf("%s%s parametrisation: loss after %zu steps\n  rate      ", side ? "\n" : "",
+           bo_parametrization_name(t->job->sides[side]), o->words.options.steps);
+    for (size_t w = 0; w < t->widths; w++) printf("  width %-5zu", o->widths.items[w]);
+    for (size_t r = 0; r < t->rates; r++) {
+        printf("\n  %-10.4g", o->rates[r]);
+        for (size_t w = 0; w < t->widths; w++) {
+            const double loss = *loss_at(t, side, w, r);
+            if (isfinite(loss))
+                printf("  %-11.4f", loss);
+            else
+                printf("  %-11s", "diverged");
+        }
+    }
+    printf("\n  best      ");
+    for (size_t w = 0; w < t->widths; w++) printf("  %-11.4g", best_rate(t, side, w));
+    printf("\n  From width %zu to %zu the best rate moves by %+.2f octaves; that of width %zu costs width %zu %.4f.\n",
+           o->widths.items[0], o->widths.items[t->widths - 1], octaves(t, side), o->widths.items[0],
+           o->widths.items[t->widths - 1], cost(t, side));
+}
+
+static void json_numbers(cli_json *json, const char *key, const double *values, size_t count)
+{
+    cli_json_array(json, key);
+    for (size_t i = 0; i < count; i++) cli_json_number(json, NULL, values[i]);
+    cli_json_end(json);
+}
+
+static void json_side(cli_json *json, const transfer *t, size_t side)
+{
+    cli_json_object(json, bo_parametrization_name(t->job->sides[side]));
+    cli_json_array(json, "losses");
+    for (size_t w = 0; w < t->widths; w++) json_numbers(json, NULL, loss_at(t, side, w, 0), t->rates);
+    cli_json_end(json);
+    cli_json_array(json, "best");
+    for (size_t w = 0; w < t->widths; w++) cli_json_number(json, NULL, best_rate(t, side, w));
+    cli_json_end(json);
+    cli_json_number(json, "octaves", octaves(t, side));
+    cli_json_number(json, "cost", cost(t, side));
+    cli_json_end(json);
+}
+
+static void report(const transfer *t)
+{
+    const cli_mup_options *o = t->job->options;
+    if (!t->job->session->common.json) {
+        for (size_t side = 0; side < CLI_MUP_SIDES; side++) print_side(t, side);
+        return;
+    }
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_array(&json, "widths");
+    for (size_t w = 0; w < t->widths; w++) cli_json_count(&json, NULL, o->widths.items[w]);
+    cli_json_end(&json);
+    json_numbers(&json, "rates", o->rates, t->rates);
+    cli_json_count(&json, "steps", o->words.options.steps);
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++) json_side(&json, t, side);
+    cli_json_end(&json);
+}
+
+/* Rates far beyond the best have losses that would flatten the rest: shown up to 1.5 times the range of the best ones. */
+static double ceiling(const transfer *t)
+{
+    double least = INFINITY, most = -INFINITY;
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++)
+        for (size_t w = 0; w < t->widths; w++) {
+            double own = INFINITY;
+            for (size_t r = 0; r < t->rates; r++) own = fmin(own, *loss_at(t, side, w, r));
+            least = fmin(least, own);
+            most = isfinite(own) ? fmax(most, own) : most;
+        }
+    return fmax(most + 2 * (most - least), 1.15 * least);
+}
+
+static int draw(const transfer *t)
+{
+    const cli_mup_options *o = t->job->options;
+    cli_mup_panels panels = {.x_label = "rate", .y_label = "loss", .count = t->widths, .most_y = ceiling(t)};
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
+        panels.curves[side] = cli_allocate(t->widths, sizeof *panels.curves[side], "a picture");
+        snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
+                 bo_parametrization_name(t->job->sides[side]), o->words.options.steps);
+        for (size_t w = 0; w < t->widths; w++) {
+            cli_mup_curve *curve = &panels.curves[side][w];
+            snprintf(curve->name, sizeof curve->name, "width %zu", o->widths.items[w]);
+            curve->count = t->rates;
+            memcpy(curve->x, o->rates, t->rates * sizeof *curve->x);
+            memcpy(curve->y, loss_at(t, side, w, 0), t->rates * sizeof *curve->y);
+        }
+    }
+    const int status = cli_mup_plot(t->job->session, o->plot, &panels);
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++) free(panels.curves[side]);
+    return status;
+}
+
+/* ---- the work ---------------------------------------------------------------------------------------------------------------- */
+
+int cli_mup_transfer(cli_mup_job *job)
+{
+    cli_train_options *o = &job->options->words.options;
+    transfer t = {.job = job, .widths = job->options->widths.count, .rates = job->options->rate_count};
+    bo_model_desc model;
+    if (!o->layers) o->layers = 2;
+    if (!o->context) o->context = 128;
+    if (!o->steps) o->steps = 200;
+    if (!cli_mup_describe(job, true, &model)) return CLI_FAILED;
+    cli_train_describe_run(&job->train);
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++)
+        t.loss[side] = cli_allocate(t.widths * t.rates, sizeof(double), "losses");
+    bo_status status = BO_OK;
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++)
+        for (size_t width = 0; status == BO_OK && width < t.widths; width++)
+            status = run_width(&t, &model, side, width);
+    if (status == BO_OK) report(&t);
+    int ended = status == BO_OK ? CLI_DONE : cli_fail_status(job->session, status);
+    if (ended == CLI_DONE && job->options->plot) ended = draw(&t);
+    for (size_t side = 0; side < CLI_MUP_SIDES; side++) free(t.loss[side]);
+    return ended;
+}
