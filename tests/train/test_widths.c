@@ -3,7 +3,7 @@
  * What does not stay flat grows at least as the root of the width; what is random falls as one over the root while what was
  * learned stays, and sizes are sums of both. So slopes are to be below 1/4, half-way from 0 to what grows, and above -1/2. */
 #include <bochner/widths.h>
-#include "testing.h"
+#include "base/counting.h"
 
 enum { WIDTHS = 4 };
 static const size_t widths[WIDTHS] = {16, 32, 64, 128};
@@ -181,12 +181,39 @@ static void refusals(void **state)
     bo_context_destroy(context);
 }
 
+typedef struct setting {
+    counting counted;
+    bo_context *context;
+    bo_widths_desc desc;
+} setting;
+
+static bo_status once(void *what)
+{
+    setting *s = what;
+    bo_widths *w = (bo_widths *)s;
+    bo_status status = bo_widths_check(s->context, &s->desc, &w);
+    bo_widths_destroy(w);
+    return status;
+}
+
+/* Of the base model, of graphs, probes and norms. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    setting s = {.desc = make(BO_PARAMETRIZATION_MUP)};
+    s.context = counting_context(&s.counted, 1);
+    s.desc.model.layers = 1, s.desc.model.context = 4, s.desc.width_count = 2, s.desc.steps = 1;
+    counting_inject(&(injection){&s.counted, s.context, once, &s, 40, 37, "the sequences of a call"});
+    bo_context_destroy(s.context);
+    assert_true(s.counted.live == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flat_or_not),     cmocka_unit_test(every_optimiser),    cmocka_unit_test(every_mixer_and_mlp),
         cmocka_unit_test(every_attention), cmocka_unit_test(spectral_condition), cmocka_unit_test(base_is_standard),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(refusals),        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
