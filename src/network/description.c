@@ -249,8 +249,9 @@ bo_status bo_description_needs(bo_context *context, const char *where, const cJS
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(input, "kind"));
     bo_network_loss type = BO_NETWORK_MSE;
     if (!bo_network_input_parse(kind, &out->input))
-        return bo_fail(context, BO_FORMAT, "%s: \"input\" should be an object with a \"kind\": array, sequence, image or "
-                                           "graph",
+        return bo_fail(context, BO_FORMAT,
+                       "%s: \"input\" should be an object with a \"kind\": array, sequence, image or "
+                       "graph",
                        where);
     BO_TRY(read_loss_type(context, where, loss, &type));
     out->targets = !cJSON_GetObjectItemCaseSensitive(loss, "target");

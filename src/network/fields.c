@@ -57,16 +57,22 @@ static const char *read_width(const cJSON *item, bo_width *out)
 static const char *list_names(const bo_layer_field *field, char out[512])
 {
     size_t used = (size_t)snprintf(out, 512, "one of");
-    for (unsigned i = 0; field->names(i) && used < 480; i++)
-        used += (size_t)snprintf(out + used, 512 - used, "%s %s", i ? "," : "", field->names(i));
+    for (unsigned i = 0, listed = 0; field->names(i) && used < 480; i++)
+        if (*field->names(i)) /* "" has its number, and is for nobody */
+            used += (size_t)snprintf(out + used, 512 - used, "%s %s", listed++ ? "," : "", field->names(i));
     return out;
 }
 
 static const char *read_name(const bo_layer_field *field, const cJSON *item, unsigned *out, char words[512])
 {
     const char *text = cJSON_GetStringValue(item);
+    char number[24];
+    if (cJSON_IsNumber(item)) { /* "degree": 2 */
+        snprintf(number, sizeof number, "%.15g", item->valuedouble);
+        text = number;
+    }
     for (unsigned i = 0; text && field->names(i); i++)
-        if (bo_same_name(text, field->names(i))) {
+        if (*text && bo_same_name(text, field->names(i))) {
             *out = i;
             return NULL;
         }

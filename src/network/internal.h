@@ -29,14 +29,11 @@ typedef struct bo_layer_options {
     bo_width width;  /* of what comes out */
     bo_width hidden; /* inside */
     size_t kernel[2], stride[2], padding[2];
-    bool same, causal, global, bias, self, learned;
-    size_t groups, heads, dim, size, rank, channels, length, height;
-    unsigned kind, second; /* a number of the enum that the type's names belong to */
+    bool same, causal, global, bias, self;
+    size_t groups, heads, dim, size, rank, length, height;
+    unsigned kind, second, positions; /* numbers of the enums that the type's names belong to */
     bo_features_desc features;
-    unsigned gate, positions, mlp;
-    double rate, amount, epsilon, momentum, edges, scale, gamma;
-    bo_width map; /* features */
-    const char *preset;
+    double rate, amount, epsilon, momentum, edges, scale;
 } bo_layer_options;
 
 typedef struct bo_layer_type bo_layer_type;
@@ -135,7 +132,8 @@ struct bo_layer_type {
 };
 
 /* Tables, one a file; each ends with a type without a name. */
-extern const bo_layer_type bo_layers_plain[], bo_layers_join[], bo_layers_noise[], bo_layers_graph[];
+extern const bo_layer_type bo_layers_plain[], bo_layers_join[], bo_layers_noise[], bo_layers_grid[],
+    bo_layers_features[], bo_layers_sequence[], bo_layers_graph[];
 
 const bo_layer_type *bo_layer_type_at(size_t index);       /* NULL after the last */
 const bo_layer_type *bo_layer_type_find(const char *name); /* NULL: none */

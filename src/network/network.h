@@ -74,6 +74,7 @@ typedef struct bo_network_graph_desc {
     bool loss;                  /* targets -> loss */
     bool outputs;               /* what the network gives, examples x numbers */
     bool gradients, checkpoint; /* see bo_graph_desc; need loss */
+    bool bfloat16;              /* likewise */
     bool building;              /* the first of all: finds the layers' shapes and makes their objects */
     bool drawn;                 /* the input is a weight, "input", with a gradient: for timing */
 } bo_network_graph_desc;

@@ -2,7 +2,8 @@
 #include <string.h>
 #include "internal.h"
 
-static const bo_layer_type *const tables[] = {bo_layers_plain, bo_layers_join, bo_layers_noise, bo_layers_graph};
+static const bo_layer_type *const tables[] = {bo_layers_plain,    bo_layers_join,     bo_layers_noise, bo_layers_grid,
+                                              bo_layers_features, bo_layers_sequence, bo_layers_graph};
 
 const bo_layer_type *bo_layer_type_at(size_t index)
 {

@@ -12,7 +12,7 @@ static bo_value norm(bo_graph *graph, const char *prefix, bo_value x, size_t wid
 
 /* P_d(x) = Π_k (W_k x), k = 1 … d. A degree between 2 and 3 has a third factor of degree e - 2: softplus(W_3 x)^(e - 2), a
  * real power of a positive number. */
-bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
+bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc)
 {
     static const char *const suffixes[] = {".factors.0", ".factors.1", ".factors.2", ".factors.3"};
     const bool between = desc->kind == BO_MLP_DEGREE_E;
@@ -26,7 +26,12 @@ bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value 
         product.powers[2] = E - 2;
     }
     bo_value y = bo_graph_one(graph, BO_OP_PRODUCT, &product, factors, parts);
-    y = norm(graph, prefix, y, desc->hidden / (desc->heads ? desc->heads : 1), desc->epsilon);
+    return norm(graph, prefix, y, desc->hidden / (desc->heads ? desc->heads : 1), desc->epsilon);
+}
+
+bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
+{
+    bo_value y = bo_nn_degree_product(graph, prefix, x, desc);
     return bo_nn_output(graph, bo_nn_join(prefix, ".down_proj").text, y, residual, desc->bias, desc->dropout,
                         bo_nn_stream(desc->layer, 1));
 }

@@ -33,6 +33,8 @@ bo_value bo_nn_readout(bo_graph *graph, const char *prefix, bo_value x, double f
 /* Kinds of MLP; bo_nn_mlp chooses. */
 bo_value bo_nn_random_features(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
                                const bo_mlp_layer *desc);
+/* The product, normalised, without what brings it back to the residual. */
+bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc);
 bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
 bo_value bo_nn_quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
 
@@ -54,6 +56,9 @@ bo_value bo_nn_convolution_mixer(bo_graph *graph, const char *prefix, bo_value x
 size_t bo_nn_convolution_mixer_bytes(const bo_mixer_layer *desc);
 
 /* Mixers of a degree; bo_nn_mixer chooses. */
+bo_value bo_nn_degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                              const bo_mixer_layer *desc);
+size_t bo_nn_degree_2_mixer_bytes(const bo_mixer_layer *desc);
 bo_value bo_nn_degree_4_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                               const bo_mixer_layer *desc);
 

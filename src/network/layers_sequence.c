@@ -1,0 +1,279 @@
+/* Layers along sequences; the places of an image are one, row by row. Attention and mixers are blocks with a norm before and
+ * a residual around; recurrent layers, systems and mixing stand alone. */
+#include <math.h>
+#include <stddef.h>
+#include "../base/rng.h"
+#include "../nn/internal.h"
+#include "internal.h"
+
+#define AT(member) offsetof(bo_layer_options, member)
+enum { MOST_NUMBERS = 1 << 28 };
+
+static size_t tokens_of(const bo_recorder *r)
+{
+    return bo_shape_places(&r->shapes[0]);
+}
+
+/* 0, 1, 2, … along every sequence. */
+static bo_value positions_of(bo_recorder *r)
+{
+    const size_t tokens = tokens_of(r), rows = r->examples * tokens;
+    int32_t *places = bo_alloc(r->context, rows, sizeof *places, "positions");
+    for (size_t i = 0; places && i < rows; i++) places[i] = (int32_t)(i % tokens);
+    return bo_record_constant(r, "positions", BO_ELEMENT_INT32, rows, 1, places);
+}
+
+static bo_value normed(bo_recorder *r)
+{
+    return bo_nn_norm(r->graph, bo_nn_join(r->layer->name, ".input_norm").text, r->in[0],
+                      &(bo_norm_layer){.width = r->shapes[0].channels, .epsilon = 1e-6});
+}
+
+/* ---- recurrent ----------------------------------------------------------------------------------------------------------- */
+
+static const bo_layer_field recurrent_fields[] = {
+    {.name = "width", .kind = BO_FIELD_WIDTH, .offset = AT(width), .required = true},
+};
+
+static bo_value recurrent(bo_recorder *r, bo_recurrence cell)
+{
+    r->shape.channels = r->options->width.value;
+    return bo_nn_recurrent(
+        r->graph, r->layer->name, r->in[0],
+        &(bo_recurrent_layer){
+            .cell = cell, .size = r->shape.channels, .layer = r->layer->number, .tokens = tokens_of(r)});
+}
+
+static bo_value record_rnn(bo_recorder *r)
+{
+    return recurrent(r, BO_RECURRENCE_RNN);
+}
+
+static bo_value record_gru(bo_recorder *r)
+{
+    return recurrent(r, BO_RECURRENCE_GRU);
+}
+
+static bo_value record_lstm(bo_recorder *r)
+{
+    return recurrent(r, BO_RECURRENCE_LSTM);
+}
+
+/* ---- state space --------------------------------------------------------------------------------------------------------- */
+
+static const char *ssm_name(unsigned value)
+{
+    return bo_ssm_name((bo_ssm)value);
+}
+
+static const bo_layer_field ssm_fields[] = {
+    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = ssm_name},
+    {.name = "size", .kind = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 16},
+    {.name = "rank", .kind = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
+};
+
+/* A linear system for each channel; as a mixer with gate and projections: "mixer" of kind ssm. */
+static bo_value record_ssm(bo_recorder *r)
+{
+    if (r->options->size > 1024 || r->options->rank > r->options->size)
+        return bo_record_refuse(r, "a state of %zu numbers with rank %zu: expected at most 1024, and no more rank",
+                                r->options->size, r->options->rank);
+    return bo_nn_systems(r->graph, r->layer->name, r->in[0],
+                         &(bo_ssm_layer){.kind = (bo_ssm)r->options->kind,
+                                         .channels = r->shapes[0].channels,
+                                         .size = r->options->size,
+                                         .rank = r->options->rank,
+                                         .layer = r->layer->number,
+                                         .tokens = tokens_of(r)});
+}
+
+/* ---- mixing along tokens ------------------------------------------------------------------------------------------------- */
+
+static const bo_layer_field mix_fields[] = {
+    {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "causal", .kind = BO_FIELD_BOOL, .offset = AT(causal)},
+};
+
+/* y_t = Σ_s W[t, s] x_s, a matrix for each group of channels. */
+static bo_value record_mix(bo_recorder *r)
+{
+    const size_t tokens = tokens_of(r), heads = r->options->heads;
+    if ((double)heads * (double)tokens * (double)tokens > MOST_NUMBERS)
+        return bo_record_refuse(r, "%zu matrices of %zu x %zu are too many numbers", heads, tokens, tokens);
+    if (r->shapes[0].channels % heads != 0)
+        return bo_record_refuse(r, "%zu heads should divide its %zu channels", heads, r->shapes[0].channels);
+    const bo_value matrix = bo_nn_parameter(r->graph, r->layer->name, ".weight", 3, (size_t[]){heads, tokens, tokens},
+                                            (bo_init){.law = BO_INIT_NORMAL, .b = 1 / sqrt((double)tokens)});
+    bo_mix_attributes attributes = {
+        .sequences = {.tokens = tokens, .layer = r->layer->number}, .heads = heads, .causal = r->options->causal};
+    return bo_graph_one(r->graph, BO_OP_MIX, &attributes, 2, (bo_value[]){r->in[0], matrix});
+}
+
+/* ---- positions ----------------------------------------------------------------------------------------------------------- */
+
+static const char *position_name(unsigned value)
+{
+    static const char *const names[] = {"learned", "sinusoidal"};
+    return value < 2 ? names[value] : NULL;
+}
+
+static const bo_layer_field position_fields[] = {
+    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = position_name},
+};
+
+static bo_value record_positions(bo_recorder *r)
+{
+    const bo_positions kind = r->options->kind ? BO_POSITIONS_SINUSOIDAL : BO_POSITIONS_LEARNED;
+    return bo_nn_positions(r->graph, r->layer->name, r->in[0], positions_of(r), kind, tokens_of(r));
+}
+
+/* ---- attention ----------------------------------------------------------------------------------------------------------- */
+
+static const char *preset_name(unsigned value)
+{
+    return bo_attention_preset_name(value);
+}
+
+static const char *rope_name(unsigned value)
+{
+    static const char *const names[] = {"none", "rope"};
+    return value < 2 ? names[value] : NULL;
+}
+
+static const bo_layer_field attention_fields[] = {
+    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = preset_name},
+    {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "dim", .kind = BO_FIELD_COUNT, .offset = AT(dim)},
+    {.name = "features", .kind = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 64},
+    {.name = "causal", .kind = BO_FIELD_BOOL, .offset = AT(causal)},
+    {.name = "positions", .kind = BO_FIELD_NAME, .offset = AT(positions), .names = rope_name},
+    {.name = "dropout", .kind = BO_FIELD_REAL, .offset = AT(rate), .most = 1},
+};
+
+static uint64_t seed_of(const bo_layer *layer, uint64_t seed)
+{
+    bo_rng rng = bo_rng_make(seed, bo_rng_stream("network.attention", layer->number));
+    return bo_rng_bits(&rng);
+}
+
+/* Heads of the channels that are there, or of `dim` numbers each. */
+static bo_status make_heads(bo_context *context, const bo_layer *layer, const bo_shape *in, bo_attention_desc *desc)
+{
+    const bo_layer_options *o = &layer->options;
+    if (!o->dim && in->channels % o->heads != 0)
+        return bo_fail(context, BO_INVALID, "%zu heads should divide the %zu channels of its input", o->heads,
+                       in->channels);
+    desc->heads = o->heads;
+    desc->dim = o->dim ? o->dim : in->channels / o->heads;
+    if ((double)desc->heads * (double)desc->dim * (double)o->size <= MOST_NUMBERS) return BO_OK;
+    return bo_fail(context, BO_UNSUPPORTED, "%zu heads of %zu numbers and %zu features are too many", desc->heads,
+                   desc->dim, o->size);
+}
+
+static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
+{
+    bo_attention_desc desc = {.causal = layer->options.causal};
+    BO_TRY(make_heads(context, layer, in, &desc));
+    bo_attention_preset(preset_name(layer->options.kind), &desc);
+    desc.features.features = layer->options.size;
+    desc.features.seed = seed_of(layer, seed);
+    return bo_attention_create(context, &desc, &layer->attention);
+}
+
+/* Norms of q and k unless the kind makes them unit itself; of the output where nothing is divided by. */
+static bo_attention_layer attention_of(const bo_recorder *r)
+{
+    const bo_attention_desc *d = bo_attention_describe(r->layer->attention);
+    const bool unit = d->kind == BO_ATTENTION_RFA || d->unit;
+    const bool memory = d->kind == BO_ATTENTION_GLA || d->kind == BO_ATTENTION_DELTA;
+    return (bo_attention_layer){.attention = r->layer->attention,
+                                .positions = r->options->positions ? BO_POSITIONS_ROPE : BO_POSITIONS_NONE,
+                                .rope_base = 10000,
+                                .query_norm = !unit,
+                                .output_norm = memory || d->normaliser == BO_NORMALISER_NONE,
+                                .epsilon = 1e-6,
+                                .dropout = r->options->rate,
+                                .sigma = 1,
+                                .gate_first = 1,
+                                .gate_last = 5,
+                                .layer = r->layer->number,
+                                .tokens = tokens_of(r)};
+}
+
+/* x + attention(rms(x)) */
+static bo_value record_attention(bo_recorder *r)
+{
+    const bo_attention_layer layer = attention_of(r);
+    const bo_value positions = r->options->positions ? positions_of(r) : 0;
+    return bo_nn_attention(r->graph, r->layer->name, normed(r), r->in[0], positions, &layer);
+}
+
+/* ---- mixers -------------------------------------------------------------------------------------------------------------- */
+
+static const char *mixer_name(unsigned value)
+{
+    return value == BO_MIXER_ATTENTION ? "" : bo_mixer_name((bo_mixer)value); /* a type of its own */
+}
+
+static const bo_layer_field mixer_fields[] = {
+    {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = mixer_name, .required = true},
+    {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
+    {.name = "kernel", .kind = BO_FIELD_COUNT, .offset = AT(length), .otherwise = 4},
+    {.name = "ssm", .kind = BO_FIELD_NAME, .offset = AT(second), .names = ssm_name},
+    {.name = "size", .kind = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 16},
+    {.name = "rank", .kind = BO_FIELD_COUNT, .offset = AT(rank), .otherwise = 1},
+    {.name = "dropout", .kind = BO_FIELD_REAL, .offset = AT(rate), .most = 1},
+};
+
+static bo_status make_mixer(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
+{
+    const bo_mixer kind = (bo_mixer)layer->options.kind;
+    bo_attention_desc desc = {.causal = true};
+    if (!bo_nn_mixer_attends(kind)) return BO_OK;
+    BO_TRY(make_heads(context, layer, in, &desc));
+    bo_nn_mixer_attention(kind, &desc);
+    desc.features.seed = seed_of(layer, seed);
+    return bo_attention_create(context, &desc, &layer->attention);
+}
+
+/* x + mixer(rms(x)), causal, as models have it. */
+static bo_value record_mixer(bo_recorder *r)
+{
+    const bo_layer_options *o = r->options;
+    const size_t tokens = tokens_of(r), width = r->shapes[0].channels;
+    if (o->kind == BO_MIXER_MLP && (double)o->heads * (double)tokens * (double)tokens > MOST_NUMBERS)
+        return bo_record_refuse(r, "%zu matrices of %zu x %zu are too many numbers", o->heads, tokens, tokens);
+    if (width % o->heads != 0) return bo_record_refuse(r, "%zu heads should divide its %zu channels", o->heads, width);
+    if (o->size > 1024 || o->rank > o->size)
+        return bo_record_refuse(r, "a state of %zu numbers with rank %zu: expected at most 1024, and no more rank",
+                                o->size, o->rank);
+    bo_mixer_layer layer = {.kind = (bo_mixer)o->kind,
+                            .width = width,
+                            .heads = o->heads,
+                            .context = tokens,
+                            .ssm = (bo_ssm)o->second,
+                            .state_size = o->size,
+                            .state_rank = o->rank,
+                            .kernel = o->length,
+                            .epsilon = 1e-6,
+                            .dropout = o->rate,
+                            .layer = r->layer->number,
+                            .tokens = tokens};
+    if (r->layer->attention) layer.attention = attention_of(r);
+    return bo_nn_mixer(r->graph, r->layer->name, normed(r), r->in[0], 0, &layer);
+}
+
+#define FIELDS(list)         .fields = list, .field_count = sizeof list / sizeof *list
+#define SEQUENCE(word, list) .name = word, FIELDS(list), .takes = BO_TAKES_PLACES
+
+const bo_layer_type bo_layers_sequence[] = {
+    {SEQUENCE("rnn", recurrent_fields), .sets_width = true, .record = record_rnn},
+    {SEQUENCE("gru", recurrent_fields), .sets_width = true, .record = record_gru},
+    {SEQUENCE("lstm", recurrent_fields), .sets_width = true, .record = record_lstm},
+    {SEQUENCE("ssm", ssm_fields), .record = record_ssm},
+    {SEQUENCE("mix", mix_fields), .record = record_mix},
+    {SEQUENCE("positions", position_fields), .record = record_positions},
+    {SEQUENCE("attention", attention_fields), .make = make_attention, .record = record_attention},
+    {SEQUENCE("mixer", mixer_fields), .make = make_mixer, .record = record_mixer},
+    {0},
+};
