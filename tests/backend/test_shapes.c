@@ -211,6 +211,73 @@ static void sequences(void **state)
     CHECK(cases);
     bo_context_destroy(context);
 }
+static void grids(void **state)
+{
+    (void)state;
+    static const bo_convolution_attributes
+        three = {.windows = {.size = {4, 5}, .kernel = {3, 3}, .stride = {2, 0}, .before = {1, 1}, .after = {1, 1}}},
+        pair = {.windows = {.size = {1, 6}}, .groups = 2, .bias = true},
+        tall = {.windows = {.size = {4, 5}, .kernel = {6, 3}, .before = {1, 0}}},
+        vast = {.windows = {.size = {4, 5}, .before = {0, (size_t)1 << 40}}}, flat = {.windows = {.size = {0, 5}}},
+        causal = {.windows = {.kernel = {1, 3}, .before = {0, 2}}, .sequences = {.tokens = 5}},
+        ahead = {.windows = {.kernel = {1, 3}, .before = {0, 1}, .after = {0, 1}}},
+        high = {.windows = {.kernel = {2, 3}, .before = {0, 2}}},
+        leaps = {.windows = {.kernel = {1, 3}, .stride = {1, 2}, .before = {0, 2}}},
+        endless = {.scale = INFINITY, .windows = {.size = {1, 1}}};
+    static const bo_pool_attributes halves = {.windows = {.size = {4, 6}, .kernel = {2, 2}, .stride = {2, 2}}},
+                                    empty = {.windows = {.size = {4, 6}, .kernel = {2, 2}, .before = {2, 0}}},
+                                    other = {.kind = 5, .windows = {.size = {4, 6}}},
+                                    large = {.windows = {.size = {4, 6}, .kernel = {2, 7}}};
+    static const bo_batch_norm_attributes usual = {0}, below = {.epsilon = -1}, fast = {.momentum = 1.5};
+#define ROW FLOATS(1, 3)
+    const shape_case cases[] = {
+        FITS(bo_shape_convolution, &three, LIST(FLOATS(40, 2), FLOATS(7, 18)), LIST(FLOATS(20, 7))),
+        FITS(bo_shape_convolution, &pair, LIST(FLOATS(12, 4), FLOATS(6, 2), FLOATS(1, 6)), LIST(FLOATS(12, 6))),
+        FITS(bo_shape_convolution, &causal, LIST(FLOATS(10, 2), FLOATS(3, 6)), LIST(FLOATS(10, 3))),
+        REFUSED("convolution: images of 4 x 5 places do not divide 41 rows", bo_shape_convolution, &three,
+                LIST(FLOATS(41, 2), FLOATS(7, 18))),
+        REFUSED("convolution: the weight is 7 x 17 floats, expected 7 x 18", bo_shape_convolution, &three,
+                LIST(FLOATS(40, 2), FLOATS(7, 17))),
+        REFUSED("convolution: 2 groups do not divide 5 channels in and 6 out", bo_shape_convolution, &pair,
+                LIST(FLOATS(12, 5), FLOATS(6, 2), FLOATS(1, 6))),
+        REFUSED("do not divide 4 channels in and 5 out", bo_shape_convolution, &pair,
+                LIST(FLOATS(12, 4), FLOATS(5, 2), FLOATS(1, 5))),
+        REFUSED("convolution: the bias is 1 x 5", bo_shape_convolution, &pair,
+                LIST(FLOATS(12, 4), FLOATS(6, 2), FLOATS(1, 5))),
+        REFUSED("the kernel's height is 6, expected at most 5, the padded image's (1 + 4 + 0)", bo_shape_convolution,
+                &tall, LIST(FLOATS(40, 2), FLOATS(7, 36))),
+        REFUSED("a width or what lies around it is 2^31 or more", bo_shape_convolution, &vast,
+                LIST(FLOATS(40, 2), FLOATS(7, 2))),
+        REFUSED("images are of 0 x 5 places", bo_shape_convolution, &flat, LIST(FLOATS(40, 2), FLOATS(7, 2))),
+        REFUSED("sequences of 5 tokens do not divide 12 rows", bo_shape_convolution, &causal,
+                LIST(FLOATS(12, 2), FLOATS(3, 6))),
+        REFUSED("a kernel of 3 has 2 places before and 0 after, found 1 and 1", bo_shape_convolution, &ahead,
+                LIST(FLOATS(12, 2), FLOATS(3, 6))),
+        REFUSED("the height of images and kernel is 1, found 0 and 2", bo_shape_convolution, &high,
+                LIST(FLOATS(12, 2), FLOATS(3, 12))),
+        REFUSED("within sequences the stride is 1, found 2", bo_shape_convolution, &leaps,
+                LIST(FLOATS(12, 2), FLOATS(3, 6))),
+        REFUSED("convolution: the scale is inf", bo_shape_convolution, &endless, LIST(FLOATS(2, 2), FLOATS(3, 2))),
+        REFUSED("convolution: 1 inputs, expected 2", bo_shape_convolution, &three, LIST(FLOATS(40, 2))),
+        FITS(bo_shape_pool, &halves, LIST(FLOATS(48, 3)), LIST(FLOATS(12, 3))),
+        REFUSED("pool: images of 4 x 6 places do not divide 47 rows", bo_shape_pool, &halves, LIST(FLOATS(47, 3))),
+        REFUSED("pool: 2 places before and 0 after, expected less than the window's 2", bo_shape_pool, &empty,
+                LIST(FLOATS(48, 3))),
+        REFUSED("pool: no kind 5", bo_shape_pool, &other, LIST(FLOATS(48, 3))),
+        REFUSED("pool: the kernel's width is 7, expected at most 6", bo_shape_pool, &large, LIST(FLOATS(48, 3))),
+        FITS(bo_shape_batch_norm, &usual, LIST(FLOATS(9, 3), ROW, ROW, ROW, ROW), LIST(FLOATS(9, 3))),
+        REFUSED("batch norm: the mean is 1 x 2 floats, expected 1 x 3", bo_shape_batch_norm, &usual,
+                LIST(FLOATS(9, 3), ROW, ROW, FLOATS(1, 2), ROW)),
+        REFUSED("batch norm: epsilon is -1", bo_shape_batch_norm, &below, LIST(FLOATS(9, 3), ROW, ROW, ROW, ROW)),
+        REFUSED("the momentum is 1.5, expected 0 to 1", bo_shape_batch_norm, &fast,
+                LIST(FLOATS(9, 3), ROW, ROW, ROW, ROW)),
+    };
+    bo_context *context = test_context(1);
+    CHECK(cases);
+    bo_context_destroy(context);
+    assert_int_equal(bo_convolution_state_bytes(&causal, 7), 2 * 7 * sizeof(float));
+}
+
 
 static void systems(void **state)
 {
@@ -290,6 +357,7 @@ int main(void)
         cmocka_unit_test(tables_and_positions),
         cmocka_unit_test(matrices),
         cmocka_unit_test(element_by_element),
+        cmocka_unit_test(grids),
         cmocka_unit_test(sequences),
         cmocka_unit_test(systems),
         cmocka_unit_test(attentions),
