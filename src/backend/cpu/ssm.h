@@ -1,7 +1,7 @@
 /* State-space systems on the CPU: what its files share.
  *
- * Channels go in groups of 16 side by side (kernels/channels.h). ssm_transition.c makes systems of the parameters, and
- * gradients of the parameters of theirs; ssm_scan.c runs them token by token; ssm_convolution.c by their kernels. */
+ * Channels go in groups of 16 side by side (kernels/channels.h). ssm_transition.c makes systems of the parameters (those of modes
+ * ssm_modes.c), and gradients of the parameters of theirs; ssm_scan.c runs them token by token; ssm_convolution.c by their kernels. */
 #ifndef BO_BACKEND_CPU_SSM_H
 #define BO_BACKEND_CPU_SSM_H
 
@@ -34,6 +34,8 @@ bo_ssm_group bo_ssm_group_at(const bo_ssm_view *view, float *floats);
 bo_systems bo_ssm_systems_of(const bo_ssm_view *view, const bo_ssm_group *group);
 bo_systems_gradients bo_ssm_gradients_of(const bo_ssm_group *group);
 
+/* The systems of a group of DIAGONAL or LOW_RANK; all floats of the group are 0 before, and its d is left so. */
+void bo_ssm_modes(const bo_ssm_view *view, const bo_kernels *kernels, size_t group, const bo_ssm_group *to);
 /* groups * floats numbers of the systems that the parameters say. */
 void bo_ssm_transition(bo_context *context, const bo_ssm_view *view, float *systems);
 /* din of the parameters from the gradients of systems, one for each part and group: `sums` (part by part). */

@@ -1,5 +1,5 @@
-/* From parameters to systems s' = s + μ s + P (Qᵀ s) + b u, and back with gradients. Formulas stand in attributes.h. All of
- * it is in double, a channel at a time; what runs is rounded to float.
+/* From parameters to systems s' = s + μ s + P (Qᵀ s) + b u, and back with gradients: in double, a channel at a time. Formulas
+ * stand in attributes.h.
  *
  * Gradients of complex numbers are derivatives by the real part plus i times those by the imaginary one: of f(z), analytic,
  * dz = conj(f'(z)) df. */
@@ -154,15 +154,6 @@ static void give_step(const channel *c, double dstep)
 
 enum { DIAGONAL_C = 4, DIAGONAL_D = 5 };
 
-static void diagonal(const channel *c)
-{
-    for (size_t n = 0; n < c->view->size; n++) {
-        mode m = mode_of(c, n);
-        set(c, c->group.mu, n, m.mu);
-        set(c, c->group.c, n, m.b * pair_at(row(c, DIAGONAL_C), n));
-    }
-}
-
 static void diagonal_back(const channel *c)
 {
     double dstep = 0;
@@ -183,23 +174,6 @@ enum { LOW_P = 4, LOW_Q = 5, LOW_C = 6, LOW_D = 7 };
 static double slack(const mode *m)
 {
     return sqrt(-expm1(-m->step * m->rate));
-}
-
-static void low_rank(const channel *c)
-{
-    size_t rank = c->view->rank;
-    double small_p = shrinking(c, LOW_P), small_q = shrinking(c, LOW_Q);
-    for (size_t n = 0; n < c->view->size; n++) {
-        mode m = mode_of(c, n);
-        double e = slack(&m);
-        set(c, c->group.mu, n, m.mu);
-        set(c, c->group.b, n, m.b);
-        set(c, c->group.c, n, pair_at(row(c, LOW_C), n));
-        for (size_t i = n * rank; i < (n + 1) * rank; i++) {
-            set(c, c->group.p, i, e * small_p * pair_at(row(c, LOW_P), i));
-            set(c, c->group.q, i, e * small_q * pair_at(row(c, LOW_Q), i));
-        }
-    }
 }
 
 /* Σ E Re(conj(P) dP̂): what P's own size answers for. */
@@ -326,17 +300,18 @@ static void closed_back(const channel *ch)
 /* ---- all of them --------------------------------------------------------------------------------------------------- */
 
 static const struct {
-    void (*forward)(const channel *c);
+    void (*forward)(const channel *c); /* NULL: bo_ssm_modes, for all channels of a group at once */
     void (*back)(const channel *c);
     size_t d; /* the input D */
 } kinds[BO_SSM_COUNT] = {
-    [BO_SSM_DIAGONAL] = {diagonal, diagonal_back, DIAGONAL_D},
+    [BO_SSM_DIAGONAL] = {NULL, diagonal_back, DIAGONAL_D},
     [BO_SSM_CLOSED] = {closed_system, closed_back, CLOSED_D},
-    [BO_SSM_LOW_RANK] = {low_rank, low_rank_back, LOW_D},
+    [BO_SSM_LOW_RANK] = {NULL, low_rank_back, LOW_D},
 };
 
 typedef struct job {
     const bo_ssm_view *view;
+    const bo_kernels *kernels;
     float *systems;
     const float *sums;
     size_t parts;
@@ -360,11 +335,15 @@ static void transition_task(void *arg, size_t group, int worker)
 {
     (void)worker;
     const job *j = arg;
-    memset(j->systems + group * j->view->floats, 0, j->view->floats * sizeof(float));
+    bo_ssm kind = j->view->attributes->kind;
+    float *systems = j->systems + group * j->view->floats;
+    bo_ssm_group to = bo_ssm_group_at(j->view, systems);
+    memset(systems, 0, j->view->floats * sizeof *systems);
+    if (!kinds[kind].forward) bo_ssm_modes(j->view, j->kernels, group, &to);
     for (size_t lane = 0; lane < bo_ssm_lanes(j->view, group); lane++) {
         channel c = channel_of(j, group, lane);
-        kinds[j->view->attributes->kind].forward(&c);
-        c.group.d[lane] = *row(&c, kinds[j->view->attributes->kind].d);
+        if (kinds[kind].forward) kinds[kind].forward(&c);
+        to.d[lane] = *row(&c, kinds[kind].d);
     }
 }
 
@@ -385,7 +364,7 @@ static void transition_back_task(void *arg, size_t group, int worker)
 
 void bo_ssm_transition(bo_context *context, const bo_ssm_view *view, float *systems)
 {
-    job j = {.view = view, .systems = systems};
+    job j = {.view = view, .kernels = bo_context_kernels(context), .systems = systems};
     bo_parallel(context, view->groups, transition_task, &j);
 }
 
