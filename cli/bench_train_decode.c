@@ -21,7 +21,7 @@ typedef struct decoder {
     float *logits; /* vocab */
 } decoder;
 
-static bool open_decoder(train_bench *bench, const bo_model_desc *desc, decoder *out)
+static bool open_decoder(train_bench *bench, const bo_model_desc *desc, bo_storage weights, decoder *out)
 {
     *out = (decoder){.vocab = desc->vocab, .sampler = {.greedy = true}};
     out->ids = cli_allocate(PIECE, sizeof *out->ids, "tokens");
@@ -29,6 +29,7 @@ static bool open_decoder(train_bench *bench, const bo_model_desc *desc, decoder 
     for (size_t i = 0; i < PIECE; i++) out->ids[i] = (int32_t)(cli_hash(1, i) % desc->vocab);
     size_t all;
     return train_ok(bench, bo_model_create(bench->context, desc, bench->tokenizer, &out->model)) &&
+           train_ok(bench, bo_model_store(bench->context, out->model, weights)) &&
            train_ok(bench, bo_session_create(bench->context, out->model, NULL, &out->session)) &&
            train_ok(bench, bo_session_memory(bench->context, out->model, NULL, &out->state_bytes, &all));
 }
@@ -76,7 +77,7 @@ static bool measure_lengths(train_bench *bench)
     bo_model_preset("tiny", &desc);
     desc.vocab = 256;
     decoder d;
-    bool ok = open_decoder(bench, &desc, &d);
+    bool ok = open_decoder(bench, &desc, BO_STORAGE_FLOAT32, &d);
     double first = NAN, seconds = NAN;
     for (size_t i = 0; ok && i < lengths->count; i++) {
         ok = read_to(bench, &d, lengths->items[i]) && time_tokens(bench, &d, &seconds);
@@ -97,16 +98,23 @@ static bool measure_lengths(train_bench *bench)
 
 /* ---- beside memory ------------------------------------------------------------------------------------------------------ */
 
-static bool measure_bandwidth(train_bench *bench)
+/* Too large for the cache. */
+static bo_model_desc large_model(const train_bench *bench)
 {
     const train_options *o = bench->options;
     bo_model_desc desc = train_model(bench, "rfa-gate");
     desc.layers = o->decode_layers;
     desc.width = o->decode_width / HEAD_DIM * HEAD_DIM;
     desc.heads = desc.width / HEAD_DIM;
+    return desc;
+}
+
+static bool measure_bandwidth(train_bench *bench)
+{
+    const bo_model_desc desc = large_model(bench);
     decoder d;
     double seconds = NAN, before = NAN, after = NAN;
-    bool ok = open_decoder(bench, &desc, &d) && read_to(bench, &d, READ_BEFORE);
+    bool ok = open_decoder(bench, &desc, BO_STORAGE_FLOAT32, &d) && read_to(bench, &d, READ_BEFORE);
     ok = ok && train_ok(bench, bo_yardstick_triad(bench->context, 0, 3, &before)) && time_tokens(bench, &d, &seconds);
     ok = ok && train_ok(bench, bo_yardstick_triad(bench->context, 0, 3, &after));
     if (ok) {
@@ -121,7 +129,38 @@ static bool measure_bandwidth(train_bench *bench)
     return ok;
 }
 
+/* ---- weights in fewer bits ---------------------------------------------------------------------------------------------- */
+
+/* Each once, then each again: what else the machine does meanwhile meets them all. */
+static bool measure_weights(train_bench *bench)
+{
+    static const bo_storage kinds[] = {BO_STORAGE_FLOAT32, BO_STORAGE_BFLOAT16, BO_STORAGE_INT8};
+    static const double wanted[] = {1, 1.8, 3};
+    const bo_model_desc desc = large_model(bench);
+    decoder d[CLI_COUNT_OF(kinds)] = {{0}};
+    double best[CLI_COUNT_OF(kinds)] = {INFINITY, INFINITY, INFINITY};
+    bool ok = true;
+    for (size_t k = 0; ok && k < CLI_COUNT_OF(kinds); k++)
+        ok = open_decoder(bench, &desc, kinds[k], &d[k]) && read_to(bench, &d[k], READ_BEFORE);
+    for (size_t turn = 0; ok && turn < bench->options->repeats; turn++)
+        for (size_t k = 0; ok && k < CLI_COUNT_OF(kinds); k++) {
+            double seconds;
+            ok = time_tokens(bench, &d[k], &seconds) && !cli_interrupted();
+            if (ok) best[k] = fmin(best[k], seconds);
+        }
+    for (size_t k = 1; ok && k < CLI_COUNT_OF(kinds); k++) {
+        char name[96];
+        snprintf(name, sizeof name, "decode, %s / float32 weights", bo_storage_name(kinds[k]));
+        bench_add(bench->run, name, best[0] / best[k], "x", wanted[k], false,
+                  "%s of weights and %.1f tokens/s, against %s and %.1f",
+                  cli_bytes((double)bo_model_bytes(d[k].model)).s, 1 / best[k],
+                  cli_bytes((double)bo_model_bytes(d[0].model)).s, 1 / best[0]);
+    }
+    for (size_t k = 0; k < CLI_COUNT_OF(kinds); k++) close_decoder(&d[k]);
+    return ok;
+}
+
 bool train_decode_part(train_bench *bench)
 {
-    return measure_lengths(bench) && measure_bandwidth(bench);
+    return measure_lengths(bench) && measure_bandwidth(bench) && measure_weights(bench);
 }

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "json.h"
 #include "network.h"
+#include "weights.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ typedef struct eval_options {
     const char *field, *separator;
     size_t context, tokens;
     double last;
+    int weights;              /* cli_weights_choice */
     cli_network_data network; /* of a network's examples */
     int part;
 } eval_options;
@@ -31,6 +33,9 @@ static void print(const eval_job *job)
     printf("Tokens      %s in %s, %s tokens/s\n", cli_count(r->tokens).s, cli_seconds(r->seconds).s,
            cli_count((size_t)r->tokens_per_second).s);
     printf("State       %s\n", cli_bytes((double)r->state_bytes).s);
+    if (job->options->weights)
+        printf("Weights     %s, %s\n", bo_storage_name(bo_model_storage(job->model)),
+               cli_bytes((double)bo_model_bytes(job->model)).s);
 }
 
 static void print_json(const eval_job *job)
@@ -47,6 +52,8 @@ static void print_json(const eval_job *job)
     cli_json_number(&json, "seconds", r->seconds);
     cli_json_number(&json, "tokens_per_second", r->tokens_per_second);
     cli_json_count(&json, "state_bytes", r->state_bytes);
+    cli_json_text(&json, "weights", bo_storage_name(bo_model_storage(job->model)));
+    cli_json_count(&json, "weight_bytes", bo_model_bytes(job->model));
     cli_json_end(&json);
 }
 
@@ -54,7 +61,7 @@ static bo_status evaluate(eval_job *job)
 {
     const eval_options *o = job->options;
     bo_context *context = job->session->context;
-    bo_status status = bo_model_load(context, job->folder, &job->model);
+    bo_status status = cli_weights_load(context, job->folder, o->weights, &job->model);
     if (status != BO_OK) return status;
     const bo_corpus_desc desc = {.paths = o->data.items,
                                  .path_count = o->data.count,
@@ -116,6 +123,7 @@ int cli_eval(int argc, char **argv)
          "attention has features",
          &o.context, NULL, 1, 0},
         {CLI_COUNT, "tokens", "N", "most tokens; all unless given", &o.tokens, NULL, 1, 0},
+        {CLI_CHOICE, "weights", "HOW", "a language model's are kept in memory", &o.weights, cli_weights_choice, 0, 0},
         {CLI_SECTION, "Networks", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "part", "PART", "of a network: only these rows of --split; all unless given", &o.part,
          cli_part_choice, 0, 0},

@@ -4,6 +4,7 @@
 #include "output.h"
 #include "paths.h"
 #include "spout.h"
+#include "weights.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ typedef struct generate_options {
     size_t tokens, top_k;
     double temperature, top_p, repetition_penalty;
     bool greedy, echo;
+    int weights; /* cli_weights_choice */
 } generate_options;
 
 typedef struct generate_job {
@@ -230,7 +232,7 @@ static bool run(generate_job *job, const char *folder)
     bo_context *context = job->session->context;
     if (!can_keep(job)) return false;
     if (!ok(job, bo_sampler_check(context, &job->sampler))) return false;
-    if (!ok(job, bo_model_load(context, folder, &job->model))) return false;
+    if (!ok(job, cli_weights_load(context, folder, job->options->weights, &job->model))) return false;
     job->tokenizer = bo_model_tokenizer(job->model);
     if (!job->tokenizer) {
         cli_fail(job->session, "%s: has no tokenizer.json, without which ids are no text", folder);
@@ -308,6 +310,9 @@ int cli_generate(int argc, char **argv)
         {CLI_REAL, "repetition-penalty", "X", "of tokens among the latest 64; 1 is none", &o.repetition_penalty, NULL,
          0.01, 100},
         {CLI_FLAG, "greedy", NULL, "always the likeliest", &o.greedy, NULL, 0, 0},
+        {CLI_SECTION, "Model", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "weights", "HOW", "are kept in memory: fewer bytes are read for a token", &o.weights,
+         cli_weights_choice, 0, 0},
         {CLI_SECTION, "State", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "save-state", "FILE", "keep what the model remembers at the end", &o.save, NULL, 0, 0},
         {CLI_TEXT, "load-state", "FILE", "go on from what was kept; no prompt is needed then", &o.load, NULL, 0, 0},

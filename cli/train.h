@@ -34,6 +34,7 @@ typedef struct cli_train_options {
     size_t batch, micro_batch, steps;
     double minutes;
     bool checkpointing;
+    int activations; /* bo_storage */
     size_t calibrate_every;
     const char *out, *config, *plot;
     bool resume;

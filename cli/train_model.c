@@ -248,6 +248,7 @@ void cli_train_describe_run(cli_train_job *job)
         .keep = o->keep,
         .patience = o->patience,
         .checkpointing = o->checkpointing,
+        .activations = (bo_storage)o->activations,
         .documents = o->documents,
         .freeze = o->freeze,
         .seed = job->session->common.seed,

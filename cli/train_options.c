@@ -55,6 +55,11 @@ static const char *optim_choice(int index)
     return index < BO_OPTIMIZER_COUNT ? bo_optimizer_name((bo_optimizer_kind)index) : NULL;
 }
 
+static const char *activations_choice(int index)
+{
+    return index <= BO_STORAGE_BFLOAT16 ? bo_storage_name((bo_storage)index) : NULL;
+}
+
 static const char *schedule_choice(int index)
 {
     return index < BO_SCHEDULE_COUNT ? bo_schedule_name((bo_schedule_kind)index) : NULL;
@@ -266,6 +271,8 @@ static size_t table_of_learning(cli_train_options *o, cli_option *out)
         COUNT("micro-batch", "N", "sequences computed at a time; by memory unless given", &o->micro_batch, 1, 1 << 24),
         FLAG("checkpointing", "keep activations of one layer at a time and compute them again: less memory, more time",
              &o->checkpointing),
+        CHOICE("activations", "HOW", "wait for the backward pass; bfloat16: in half the memory", &o->activations,
+               activations_choice),
         COUNT("steps", "N", "how long", &o->steps, 1, 0),
         REAL("minutes", "M", "or so, turned into steps once; 5 where neither is given", &o->minutes, 0.001, 1e7),
         COUNT("patience", "N", "stop after so many tests without a better one; never unless given", &o->patience, 1, 0),

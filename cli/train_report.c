@@ -77,8 +77,9 @@ static void say_run(const cli_train_job *job)
     cli_say(job->session, "Plan        %s; %zu x %s tokens a step%s; %s", length, batch, cli_count(context).s,
             job->plan.micro_batch < batch ? " in parts" : "", bo_optimizer_name(r->optimizer.kind));
     cli_say(job->session,
-            "Memory      %s: activations %s, weights %s, gradients %s, optimiser %s; state of a sequence %s",
+            "Memory      %s: activations %s%s, weights %s, gradients %s, optimiser %s; state of a sequence %s",
             cli_bytes((double)job->plan.all_bytes).s, cli_bytes((double)job->plan.activation_bytes).s,
+            r->activations == BO_STORAGE_BFLOAT16 ? " (kept as bfloat16)" : "",
             cli_bytes((double)job->plan.model_bytes).s, cli_bytes((double)job->plan.gradient_bytes).s,
             cli_bytes((double)job->plan.optimizer_bytes).s, cli_bytes((double)job->plan.state_bytes).s);
 }
@@ -89,8 +90,8 @@ static bool fits(cli_train_job *job)
     const double needed = (double)job->plan.all_bytes;
     if (!(machine > 0) || needed <= 0.95 * machine) return true;
     cli_fail(job->session,
-             "training needs %s of memory and this machine has %s; a smaller --micro-batch, --checkpointing, a smaller "
-             "--context or a smaller model need less",
+             "training needs %s of memory and this machine has %s; a smaller --micro-batch, --checkpointing, "
+             "--activations bfloat16, a smaller --context or a smaller model need less",
              cli_bytes(needed).s, cli_bytes(machine).s);
     return false;
 }

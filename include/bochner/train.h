@@ -70,6 +70,7 @@ typedef struct bo_trainer_desc {
     size_t keep;                /* checkpoints kept; 0: 2 */
     size_t patience;            /* evaluations without a better one before stopping early; 0: never */
     bool checkpointing;         /* gradient checkpointing: activations of one layer at a time */
+    bo_storage activations;     /* that wait for backward: FLOAT32, or BFLOAT16 in half the bytes */
     bool documents;             /* state and positions begin anew where documents do */
     const char *freeze;         /* names of weights not to be trained: comma-separated beginnings or *patterns* */
     uint64_t seed;              /* of batches and dropout */

@@ -40,7 +40,8 @@ static double item_bytes(const bo_train_task *task)
     const double heads = (double)d->heads * (double)d->head_dim, inner = d->mlp == BO_MLP_NONE ? 0 : (double)d->hidden;
     const double layer = 6 * (double)d->width + 8 * heads + 3 * inner;
     const double layers = task->desc->checkpointing ? 1 + 0.1 * (double)d->layers : (double)d->layers;
-    return 4 * (double)d->context * (layer * layers + 4 * (double)d->width);
+    const double bytes = task->desc->activations == BO_STORAGE_BFLOAT16 ? 2 : 4;
+    return (double)d->context * (bytes * layer * layers + 4 * 4 * (double)d->width);
 }
 
 static bo_status make_batch(bo_context *context, bo_language_batch *batch, const bo_model_graph_desc *graph)
@@ -64,6 +65,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .loss = true,
         .gradients = true,
         .checkpoint = task->desc->checkpointing,
+        .bfloat16 = task->desc->activations == BO_STORAGE_BFLOAT16,
     };
     BO_TRY(make_batch(context, &own->batch, &desc));
     BO_TRY(bo_model_graph_create(context, model_of(task), &desc, &own->graph));

@@ -59,7 +59,8 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
                                             whole(task) ? bo_examples_count(examples, BO_PART_TRAIN) : micro_batch,
                                         .loss = true,
                                         .gradients = true,
-                                        .checkpoint = task->desc->checkpointing};
+                                        .checkpoint = task->desc->checkpointing,
+                                        .bfloat16 = task->desc->activations == BO_STORAGE_BFLOAT16};
     own->rows = bo_alloc(context, desc.examples, sizeof *own->rows, "a batch");
     if (!own->rows) return BO_MEMORY;
     BO_TRY(bo_network_graph_create(context, network_of(task), &desc, &own->graph));

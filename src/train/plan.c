@@ -37,6 +37,9 @@ static bo_status check(bo_context *context, const bo_trainer_desc *desc)
     if (desc->steps > MOST_STEPS)
         return bo_fail(context, BO_INVALID, "steps: expected at most %llu, found %llu", (unsigned long long)MOST_STEPS,
                        (unsigned long long)desc->steps);
+    if (desc->activations != BO_STORAGE_FLOAT32 && desc->activations != BO_STORAGE_BFLOAT16)
+        return bo_fail(context, BO_INVALID, "activations: expected float32 or bfloat16, found %s",
+                       bo_storage_name(desc->activations) ? bo_storage_name(desc->activations) : "no storage");
     const bo_collective *ranks = desc->ranks;
     if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))
         return bo_fail(context, BO_INVALID, "training on %d ranks needs sums of double and of float", ranks->size);

@@ -140,6 +140,8 @@ static void settings(bo_json_text *text, const bo_trainer *trainer)
     optimizer_settings(text, &desc->optimizer);
     schedule_settings(text, &desc->schedule);
     bo_train_setting_word(text, "freeze", desc->freeze);
+    if (desc->activations != BO_STORAGE_FLOAT32) /* runs of before there was a choice can be resumed */
+        bo_train_setting_word(text, "activations", bo_storage_name(desc->activations));
     bo_json_raw(text, "\n  }");
 }
 
@@ -163,12 +165,13 @@ bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, 
 
 /* ---- resuming ----------------------------------------------------------------------------------------------------------- */
 
+/* Either may be NULL. */
 static bo_status another(bo_context *context, const char *path, const cJSON *was, const cJSON *is)
 {
-    char *expected = was ? cJSON_PrintUnformatted(was) : NULL, *found = cJSON_PrintUnformatted(is);
+    char *expected = was ? cJSON_PrintUnformatted(was) : NULL, *found = is ? cJSON_PrintUnformatted(is) : NULL;
     const bo_status status =
         bo_fail(context, BO_INVALID, "%s: this run cannot be resumed with another %s: expected %s, found %s", path,
-                is->string, expected ? expected : "none", found ? found : "another");
+                is ? is->string : was->string, expected ? expected : "none", found ? found : "none");
     cJSON_free(expected);
     cJSON_free(found);
     return status;
@@ -184,6 +187,8 @@ static bo_status compare_settings(bo_context *context, const bo_trainer *trainer
         const cJSON *old = cJSON_GetObjectItemCaseSensitive(was, item->string);
         if (!old || !cJSON_Compare(old, item, true)) status = another(context, path, old, item);
     }
+    for (const cJSON *item = status == BO_OK ? was->child : NULL; item && status == BO_OK; item = item->next)
+        if (!cJSON_GetObjectItemCaseSensitive(is, item->string)) status = another(context, path, item, NULL);
     cJSON_Delete(is);
     bo_free(text.bytes);
     return status;

@@ -1,0 +1,227 @@
+/* Weights kept as bfloat16 and int8: products and look-ups against loops in double over what the weights stand for, of every
+ * instruction set, few rows and many; the same bits for any number of threads; nothing allocated; no gradients. */
+#include "direct.h"
+#include "backend/cpu/cpu.h"
+#include "kernels/kernels.h"
+
+static const bo_element elements[] = {BO_ELEMENT_BFLOAT16, BO_ELEMENT_INT8};
+static const char *const isas[] = {"ref", "avx2", "avx512"};
+
+typedef struct shape {
+    size_t rows, in, out;
+} shape;
+
+static const shape shapes[] = {{1, 1, 1},    {1, 64, 70},    {2, 63, 5},   {8, 129, 33},  {1, 2100, 9},
+                               {9, 100, 40}, {130, 450, 67}, {300, 96, 6}, {3, 768, 100}, {40, 65, 300}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* A matrix as it is kept; *stands_for: the floats that it stands for. */
+static bo_operand stored(bo_context *context, bo_element element, size_t rows, size_t columns, float **stands_for)
+{
+    bo_operand kept = {.element = element, .rows = rows, .columns = columns};
+    float *w = *stands_for = direct_floats(rows * columns, 3);
+    kept.data = aligned_alloc(64, (bo_element_bytes(element, rows, columns) + 63) / 64 * 64);
+    assert_ok(context, bo_backend_cpu()->narrow(context, element, rows, columns, w, kept.data));
+    assert_ok(context, bo_backend_cpu()->widen(context, element, rows, columns, kept.data, w));
+    return kept;
+}
+
+static void numbers_are_the_nearest(void **state)
+{
+    (void)state;
+    enum { ROWS = 5, COLUMNS = 150 };
+    bo_context *context = test_context(2);
+    float *w = direct_floats(ROWS * COLUMNS, 3);
+    memset(w + COLUMNS, 0, 70 * sizeof *w); /* a group of zeros */
+    for (size_t e = 0; e < 2; e++) {
+        char kept[2 * ROWS * COLUMNS];
+        float back[ROWS * COLUMNS];
+        assert_true(bo_element_bytes(elements[e], ROWS, COLUMNS) <= sizeof kept);
+        assert_ok(context, bo_backend_cpu()->narrow(context, elements[e], ROWS, COLUMNS, w, kept));
+        assert_ok(context, bo_backend_cpu()->widen(context, elements[e], ROWS, COLUMNS, kept, back));
+        for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i++) {
+            size_t first = i - i % COLUMNS % BO_S8_GROUP, end = first + BO_S8_GROUP;
+            if (end > i - i % COLUMNS + COLUMNS) end = i - i % COLUMNS + COLUMNS;
+            double largest = 0;
+            for (size_t j = first; j < end; j++) largest = fmax(largest, fabs((double)w[j]));
+            double half = elements[e] == BO_ELEMENT_INT8 ? largest / 254 : fabs((double)w[i]) * 0x1p-8;
+            assert_close(back[i], w[i], half * (1 + 1e-5));
+        }
+    }
+    free(w);
+    bo_context_destroy(context);
+}
+
+/* Sums as those of test_linear.c. Bytes meet few rows as integers that are off by at most 2^-16 of the row's largest. */
+static double bound(const shape *s, bo_element element, const float *x, double total, double weights)
+{
+    double largest = 0;
+    for (size_t p = 0; p < s->in; p++) largest = fmax(largest, fabs((double)x[p]));
+    double rounded = element == BO_ELEMENT_INT8 && s->rows <= 8 ? 0x1.01p-16 * largest * weights : 0;
+    return (double)(s->in + 6) * 0x1p-24 * total + rounded;
+}
+
+static void check_products(const shape *s, bo_element element, const float *x, const float *w, const float *y)
+{
+    for (size_t i = 0; i < s->rows; i++)
+        for (size_t j = 0; j < s->out; j++) {
+            double sum = 0, total = 0, weights = 0;
+            for (size_t p = 0; p < s->in; p++) {
+                double weight = (double)w[j * s->in + p], product = (double)x[i * s->in + p] * weight;
+                sum += product, total += fabs(product), weights += fabs(weight);
+            }
+            assert_close(y[i * s->out + j], sum, bound(s, element, x + i * s->in, total, weights));
+        }
+}
+
+static void linear_multiplies_with_them(void **state)
+{
+    (void)state;
+    for (size_t isa = 0; isa < 3; isa++) {
+        if (!bo_kernels_find(isas[isa])) continue;
+        direct_purse purse, other_purse;
+        bo_context *context = direct_context(1, isas[isa], &purse), *other = direct_context(3, isas[isa], &other_purse);
+        for (size_t i = 0; i < 2 * SHAPES; i++) {
+            const shape *s = &shapes[i / 2];
+            float *w;
+            bo_linear_attributes attributes = {.weights = 1};
+            bo_op_call call = {.attributes = &attributes, .inputs = 2, .outputs = 1};
+            call.in[0] = direct_operand(s->rows, s->in, 1);
+            call.in[1] = stored(context, elements[i % 2], s->out, s->in, &w);
+            assert_ok(context, bo_cpu_linear.shape(context, &call));
+            call.out[0] = direct_operand(s->rows, s->out, 2);
+            assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &call, false));
+            check_products(s, elements[i % 2], call.in[0].data, w, call.out[0].data);
+            float *y = call.out[0].data;
+            call.out[0].data = direct_floats(s->rows * s->out, 4);
+            assert_ok(other, direct_run(other, &other_purse, &bo_cpu_linear, &call, false));
+            assert_memory_equal(y, call.out[0].data, s->rows * s->out * sizeof *y);
+            free(call.in[0].data), free(call.in[1].data), free(call.out[0].data), free(y), free(w);
+        }
+        bo_context_destroy(context);
+        bo_context_destroy(other);
+    }
+}
+
+static void rows_that_are_not_finite_stay_so(void **state)
+{
+    (void)state;
+    direct_purse purse;
+    bo_context *context = direct_context(1, NULL, &purse);
+    for (size_t i = 0; i < 4; i++) {
+        float *w, *x;
+        bo_linear_attributes attributes = {.weights = 1};
+        bo_op_call call = {.attributes = &attributes, .inputs = 2, .outputs = 1};
+        call.in[0] = direct_operand(2, 70, 1);
+        call.in[1] = stored(context, elements[i % 2], 3, 70, &w);
+        call.out[0] = direct_operand(2, 3, 2);
+        x = call.in[0].data;
+        x[69] = i / 2 ? INFINITY : NAN;
+        assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &call, false));
+        for (size_t j = 0; j < 6; j++)
+            assert_true(j < 3 ? !isfinite(((float *)call.out[0].data)[j]) : isfinite(((float *)call.out[0].data)[j]));
+        free(call.in[0].data), free(call.in[1].data), free(call.out[0].data), free(w);
+    }
+    bo_context_destroy(context);
+}
+
+static void embed_looks_them_up(void **state)
+{
+    (void)state;
+    direct_purse purse;
+    bo_context *context = direct_context(2, NULL, &purse);
+    int32_t indices[] = {4, 0, 4, 9, 1};
+    for (size_t e = 0; e < 2; e++) {
+        float *w;
+        bo_embed_attributes attributes = {0};
+        bo_op_call call = {.attributes = &attributes, .inputs = 2, .outputs = 1};
+        call.in[0] = (bo_operand){indices, BO_ELEMENT_INT32, 5, 1};
+        call.in[1] = stored(context, elements[e], 10, 83, &w);
+        assert_ok(context, bo_cpu_embed.shape(context, &call));
+        call.out[0] = direct_operand(5, 83, 2);
+        assert_ok(context, direct_run(context, &purse, &bo_cpu_embed, &call, false));
+        for (size_t i = 0; i < 5; i++)
+            assert_memory_equal((float *)call.out[0].data + i * 83, w + (size_t)indices[i] * 83, 83 * sizeof *w);
+        free(call.in[1].data), free(call.out[0].data), free(w);
+    }
+    bo_context_destroy(context);
+}
+
+/* A loss is off by at most twice what a logit is, and by the rounding of its exponentials. */
+static void check_losses(const shape *s, bo_element element, const float *x, const float *w, const int32_t *targets,
+                         const float *losses)
+{
+    for (size_t i = 0; i < s->rows; i++) {
+        double sum = 0, chosen = 0, tolerance = 1e-5;
+        for (size_t j = 0; j < s->out; j++) {
+            double logit = 0, total = 0, weights = 0;
+            for (size_t p = 0; p < s->in; p++) {
+                double weight = (double)w[j * s->in + p], product = (double)x[i * s->in + p] * weight;
+                logit += product, total += fabs(product), weights += fabs(weight);
+            }
+            tolerance = fmax(tolerance, 1e-5 + 2 * bound(s, element, x + i * s->in, total, weights));
+            sum += exp(logit);
+            if (j == (size_t)targets[i]) chosen = logit;
+        }
+        assert_close(losses[i], log(sum) - chosen, tolerance);
+    }
+}
+
+static void cross_entropy_takes_them(void **state)
+{
+    (void)state;
+    static const shape sizes[] = {{1, 64, 40}, {5, 70, 300}, {50, 90, 77}};
+    direct_purse purse;
+    bo_context *context = direct_context(2, NULL, &purse);
+    for (size_t i = 0; i < 6; i++) {
+        const shape *s = &sizes[i / 2];
+        float *w;
+        int32_t targets[50];
+        for (size_t t = 0; t < s->rows; t++) targets[t] = (int32_t)(7 * t % s->out);
+        bo_cross_entropy_attributes attributes = {0};
+        bo_op_call call = {.attributes = &attributes, .inputs = 3, .outputs = 2};
+        call.in[0] = direct_operand(s->rows, s->in, 1);
+        call.in[1] = stored(context, elements[i % 2], s->out, s->in, &w);
+        call.in[2] = (bo_operand){targets, BO_ELEMENT_INT32, s->rows, 1};
+        assert_ok(context, bo_cpu_cross_entropy.shape(context, &call));
+        call.out[0] = direct_operand(1, 1, 2), call.out[1] = direct_operand(s->rows, 1, 2);
+        assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &call, false));
+        check_losses(s, elements[i % 2], call.in[0].data, w, targets, call.out[1].data);
+        free(call.in[0].data), free(call.in[1].data), free(call.out[0].data), free(call.out[1].data), free(w);
+    }
+    bo_context_destroy(context);
+}
+
+static void others_refuse_them(void **state)
+{
+    (void)state;
+    direct_purse purse;
+    bo_context *context = direct_context(1, NULL, &purse);
+    float *w;
+    bo_linear_attributes attributes = {.weights = 1, .bias = true};
+    bo_op_call call = {.attributes = &attributes, .inputs = 3, .outputs = 1};
+    call.in[0] = direct_operand(2, 8, 1);
+    call.in[1] = stored(context, BO_ELEMENT_INT8, 3, 8, &w);
+    call.in[2] = (bo_operand){call.in[1].data, BO_ELEMENT_INT8, 1, 3};
+    assert_fails(context, BO_INVALID, "the bias is 1 x 3 int8, expected 1 x 3 floats",
+                 bo_cpu_linear.shape(context, &call));
+    bo_op_call swapped = {.attributes = &(bo_unary_attributes){0}, .inputs = 1, .outputs = 1};
+    swapped.in[0] = call.in[1];
+    assert_fails(context, BO_INVALID, "3 x 8 int8, expected 3 x 8 floats", bo_cpu_unary.shape(context, &swapped));
+    assert_fails(context, BO_UNSUPPORTED, "linear: input 1 is kept in fewer bits, which has no gradient",
+                 bo_cpu_linear.backward(context, &call));
+    assert_int_equal(bo_cpu_cross_entropy.backward(context, &call), BO_UNSUPPORTED);
+    assert_int_equal(bo_cpu_embed.backward(context, &call), BO_UNSUPPORTED);
+    free(call.in[0].data), free(call.in[1].data), free(w);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_the_nearest),          cmocka_unit_test(linear_multiplies_with_them),
+        cmocka_unit_test(rows_that_are_not_finite_stay_so), cmocka_unit_test(embed_looks_them_up),
+        cmocka_unit_test(cross_entropy_takes_them),         cmocka_unit_test(others_refuse_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
