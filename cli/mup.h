@@ -38,7 +38,7 @@ typedef struct cli_mup_curve {
 } cli_mup_curve;
 
 typedef struct cli_mup_panels {
-    const char *x_label, *y_label;
+    const char *x_label, *y_label, *x_format; /* gnuplot's, of numbers on a scale of powers of 2 */
     bool log_y;
     double most_y; /* of the picture; 0: all */
     char titles[CLI_MUP_SIDES][64];

@@ -114,7 +114,8 @@ static void report(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES]
 static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
 {
     const size_t parts = bo_widths_parts(sides[0]), steps = bo_widths_steps(sides[0]);
-    cli_mup_panels panels = {.x_label = "width", .y_label = "mean |activation|", .log_y = true, .count = parts};
+    cli_mup_panels panels = {
+        .x_label = "width", .y_label = "mean |activation|", .x_format = "%g", .log_y = true, .count = parts};
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
         panels.curves[side] = cli_allocate(parts, sizeof *panels.curves[side], "a picture");
         snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",

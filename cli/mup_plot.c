@@ -38,10 +38,9 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
     range(p, &low, &high);
     cli_picture_begin(pipe, path, output, 1080, 460, 12);
     fprintf(pipe,
-            "set xlabel '%s'\nset ylabel '%s'\nset logscale x 2\nset format x '%%g'\nset grid lc rgb '#e6e6e6' lt 1 lw "
-            "0.6\n"
-            "set xtics rotate by -45\nset key top left Left reverse noenhanced\n",
-            p->x_label, p->y_label);
+            "set xlabel '%s'\nset ylabel '%s'\nset logscale x 2\nset format x '%s'\nset rmargin 3\n"
+            "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset key top center Left reverse noenhanced opaque\n",
+            p->x_label, p->y_label, p->x_format);
     if (p->log_y) fputs("set logscale y 10\n", pipe);
     if (isfinite(low) && high > low) fprintf(pipe, "set yrange [%.9g:%.9g]\n", low, high);
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) draw_points(pipe, p, side);

@@ -92,16 +92,24 @@ static double octaves(const transfer *t, size_t side)
     return log2(best_rate(t, side, t->widths - 1) / best_rate(t, side, 0));
 }
 
+/* Between two rates on a line over their logarithms. */
+static double loss_near(const transfer *t, size_t side, size_t width, double rate)
+{
+    const double *rates = t->job->options->rates, *loss = loss_at(t, side, width, 0);
+    size_t next = 1;
+    while (next + 1 < t->rates && rates[next] < rate) next++;
+    if (t->rates < 2) return loss[0];
+    const double part = log(rate / rates[next - 1]) / log(rates[next] / rates[next - 1]);
+    return loss[next - 1] + part * (loss[next] - loss[next - 1]);
+}
+
 /* What the best rate of the first width costs at the last, beside that one's own best. */
 static double cost(const transfer *t, size_t side)
 {
-    const double *first = loss_at(t, side, 0, 0), *last = loss_at(t, side, t->widths - 1, 0);
-    double least = INFINITY, least_first = INFINITY, taken = NAN;
-    for (size_t i = 0; i < t->rates; i++) {
-        if (last[i] < least) least = last[i];
-        if (first[i] < least_first) least_first = first[i], taken = last[i];
-    }
-    return taken - least;
+    const size_t last = t->widths - 1;
+    double least = INFINITY;
+    for (size_t i = 0; i < t->rates; i++) least = fmin(least, *loss_at(t, side, last, i));
+    return loss_near(t, side, last, best_rate(t, side, 0)) - least;
 }
 
 /* ---- reports ---------------------------------------------------------------------------------------------------------------- */
@@ -185,7 +193,8 @@ static double ceiling(const transfer *t)
 static int draw(const transfer *t)
 {
     const cli_mup_options *o = t->job->options;
-    cli_mup_panels panels = {.x_label = "rate", .y_label = "loss", .count = t->widths, .most_y = ceiling(t)};
+    cli_mup_panels panels = {
+        .x_label = "rate", .y_label = "loss", .x_format = "2^%L", .count = t->widths, .most_y = ceiling(t)};
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
         panels.curves[side] = cli_allocate(t->widths, sizeof *panels.curves[side], "a picture");
         snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
