@@ -34,6 +34,15 @@ static bo_status load(bo_context *context, const work *w)
     return status;
 }
 
+static bo_status store(bo_context *context, const work *w)
+{
+    bo_model *model;
+    BO_TRY(bo_model_create(context, &w->desc, NULL, &model));
+    bo_status status = bo_model_store(context, model, BO_STORAGE_INT8);
+    bo_model_destroy(model);
+    return status;
+}
+
 static bo_status read_tokens(bo_context *context, const work *w)
 {
     bo_session *session;
@@ -87,6 +96,7 @@ static void check(test_folder *folder, const char *preset)
     starve("create", &w, create);
     starve("save", &w, save);
     starve("load", &w, load);
+    starve("store", &w, store);
     starve("a session's file", &w, save_session);
     starve("a session", &w, read_tokens);
     bo_model_destroy(w.model);

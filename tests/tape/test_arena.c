@@ -34,7 +34,7 @@ static void check_apart(const bo_graph *graph)
 
 static size_t planned(transformer *t, bool gradients, bool checkpoint, double excess)
 {
-    transformer_plan(t, gradients, checkpoint);
+    transformer_plan(t, (bo_graph_desc){.gradients = gradients, .checkpoint = checkpoint});
     size_t least = least_bytes(t->graph), bytes = bo_graph_bytes(t->graph);
     check_apart(t->graph);
     if (bytes < least || (double)bytes > (double)least * (1 + excess))
@@ -91,11 +91,39 @@ static void a_checkpointed_layer_costs_one_tensor(void **state)
     bo_context_destroy(context);
 }
 
+/* Values that wait for backward take half, and little else stays as it was: the working set of a few steps. */
+static void waiting_values_take_half(void **state)
+{
+    (void)state;
+    static const transformer_desc descs[] = {
+        {.layers = 6, .width = 128, .heads = 4, .tokens = 256, .sequences = 8, .vocab = 256, .attention = "exact"},
+        {.layers = 6, .width = 128, .heads = 4, .tokens = 512, .sequences = 2, .vocab = 999, .attention = "favor"},
+    };
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < 4; i++) {
+        transformer t = transformer_make(context, bo_backend_cpu(), &descs[i / 2]);
+        bo_graph_desc desc = {.gradients = true, .checkpoint = i % 2};
+        double all = (double)planned(&t, true, desc.checkpoint, 0.05);
+        desc.bfloat16 = true;
+        transformer_plan(&t, desc);
+        check_apart(t.graph);
+        assert_true((double)bo_graph_bytes(t.graph) < 1.05 * (double)least_bytes(t.graph));
+        assert_true((double)bo_graph_bytes(t.graph) < (desc.checkpoint ? 0.85 : 0.6) * all);
+        desc.gradients = false; /* nothing waits */
+        transformer_plan(&t, desc);
+        size_t forward = bo_graph_bytes(t.graph);
+        assert_int_equal(forward, planned(&t, false, false, 0.05));
+        transformer_drop(&t);
+    }
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(transformers_take_little_more_than_the_least),
         cmocka_unit_test(a_checkpointed_layer_costs_one_tensor),
+        cmocka_unit_test(waiting_values_take_half),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,9 +85,9 @@ static void write_inputs(transformer *t)
     assert_ok(t->context, bo_graph_write(t->context, t->graph, t->positions, positions));
 }
 
-static void make_ready(transformer *t, bool gradients, bool checkpoint)
+static void make_ready(transformer *t, bo_graph_desc desc)
 {
-    transformer_plan(t, gradients, checkpoint);
+    transformer_plan(t, desc);
     assert_ok(t->context, bo_weights_allocate(t->context, t->weights, true));
     assert_ok(t->context, bo_weights_init(t->context, t->weights, 5));
     assert_ok(t->context, bo_graph_allocate(t->context, t->graph));
@@ -96,7 +96,7 @@ static void make_ready(transformer *t, bool gradients, bool checkpoint)
 
 typedef struct manner {
     int threads;
-    bool gradients, checkpoint, copied, poisoned;
+    bool gradients, checkpoint, bfloat16, copied, poisoned;
 } manner;
 
 static outcome run(const transformer_desc *desc, manner how)
@@ -105,7 +105,8 @@ static outcome run(const transformer_desc *desc, manner how)
     bo_context *context = test_context(how.threads);
     transformer t = transformer_make(context, watched_backend(!how.copied), desc);
     bo_pass pass = {.training = true, .seed = 11};
-    make_ready(&t, how.gradients, how.checkpoint);
+    bo_graph_desc plan = {.gradients = how.gradients, .checkpoint = how.checkpoint, .bfloat16 = how.bfloat16};
+    make_ready(&t, plan);
     watch_begin(how.poisoned ? t.graph : NULL);
     assert_ok(context, bo_graph_run(context, t.graph, &pass));
     watch_begin(NULL);
@@ -166,6 +167,39 @@ static void memory_checkpoints_and_threads_change_no_bit(void **state)
     }
 }
 
+/* |a - b| / |a| of the gradients. */
+static double distance(const outcome *a, const outcome *b)
+{
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < a->floats; i++) {
+        difference +=
+            ((double)a->gradients[i] - (double)b->gradients[i]) * ((double)a->gradients[i] - (double)b->gradients[i]);
+        size += (double)a->gradients[i] * (double)a->gradients[i];
+    }
+    return sqrt(difference / size);
+}
+
+/* The loss to the bit; gradients to some roundings of 2^-8, which do not add up but as the root of their number; any number
+ * of threads and memory in between change no bit. */
+static void values_may_wait_as_bfloat16(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * DESCS; i++) {
+        const transformer_desc *desc = &descs[i / 2];
+        manner how = {.threads = 1, .gradients = true, .checkpoint = i % 2};
+        outcome exact = run(desc, how);
+        how.bfloat16 = true;
+        outcome half = run(desc, how);
+        how.threads = 2, how.poisoned = true;
+        outcome poisoned = run(desc, how);
+        check_same("poisoned", &half, &poisoned);
+        assert_memory_equal(&exact.loss, &half.loss, sizeof(float));
+        double off = distance(&exact, &half);
+        if (!(off > 0 && off < 0x1p-6)) fail_msg("%s: gradients are off by %g", desc->attention, off);
+        free(exact.gradients), free(half.gradients), free(poisoned.gradients);
+    }
+}
+
 /* Along the gradient the loss changes as the gradient says: all operations and the tape between them, at once. */
 static void the_gradient_is_one(void **state)
 {
@@ -173,7 +207,7 @@ static void the_gradient_is_one(void **state)
     bo_context *context = test_context(1);
     for (size_t i = 0; i < DESCS; i++) {
         transformer t = transformer_make(context, bo_backend_cpu(), &descs[i]);
-        make_ready(&t, true, true);
+        make_ready(&t, (bo_graph_desc){.gradients = true, .checkpoint = true});
         bo_pass pass = {.training = true, .seed = 11};
         assert_ok(context, bo_graph_run(context, t.graph, &pass));
         size_t floats = bo_weights_floats(t.weights);
@@ -206,7 +240,7 @@ static void runs_allocate_nothing(void **state)
         bo_context *context = counting_context(&c, 1);
         transformer t = transformer_make(context, bo_backend_cpu(), &descs[i]);
         bo_pass pass = {.training = true, .seed = 3};
-        make_ready(&t, true, true);
+        make_ready(&t, (bo_graph_desc){.gradients = true, .checkpoint = true});
         size_t before = c.calls;
         for (int n = 0; n < 2; n++) assert_ok(context, bo_graph_run(context, t.graph, &pass));
         if (c.calls != before) fail_msg("%s: %zu allocations in a run", descs[i].attention, c.calls - before);
@@ -219,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_checkpoints_and_threads_change_no_bit),
+        cmocka_unit_test(values_may_wait_as_bfloat16),
         cmocka_unit_test(the_gradient_is_one),
         cmocka_unit_test(runs_allocate_nothing),
     };

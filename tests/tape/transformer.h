@@ -126,9 +126,10 @@ static void transformer_drop(transformer *t)
     bo_attention_destroy(t->attention);
 }
 
-static void transformer_plan(transformer *t, bool gradients, bool checkpoint)
+/* The loss is filled in. */
+static void transformer_plan(transformer *t, bo_graph_desc desc)
 {
-    bo_graph_desc desc = {.loss = t->loss, .gradients = gradients, .checkpoint = checkpoint};
+    desc.loss = t->loss;
     assert_ok(t->context, bo_graph_plan(t->context, t->graph, &desc));
 }
 

@@ -1,0 +1,183 @@
+/* Models whose matrices are kept as bfloat16 or int8: they compute with what these stand for, in files, sessions and
+ * evaluation; for reading only. */
+#include "io/files.h"
+#include "io/tensors.h"
+#include "models.h"
+
+static const bo_storage storages[] = {BO_STORAGE_BFLOAT16, BO_STORAGE_INT8};
+
+static void fill_with(bo_context *context, bo_model *model, const bo_model *from)
+{
+    for (size_t i = 0; i < bo_model_weights(from); i++) {
+        bo_weight_info info = bo_model_weight(from, i);
+        size_t count = 1;
+        for (size_t r = 0; r < info.rank; r++) count *= info.shape[r];
+        float *values = calloc(count, sizeof *values);
+        assert_ok(context, bo_model_get_weight(context, from, info.name, values));
+        assert_ok(context, bo_model_set_weight(context, model, info.name, values));
+        free(values);
+    }
+}
+
+/* Of a stored model and of one in float32 with the same numbers: many rows differ by rounding alone, few rows by that of
+ * their integers (2^-16 of the largest), which passes through two layers. */
+static void check_kind(bo_context *context, const char *kind, bo_storage storage)
+{
+    bo_model_desc desc = test_desc(kind);
+    bo_model *model = test_model(context, &desc, NULL), *twin = test_model(context, &desc, NULL);
+    int32_t ids[CONTEXT + 1];
+    float before[CONTEXT], whole[CONTEXT], same[CONTEXT], pieces[CONTEXT];
+    bo_session *session;
+    double change = 0;
+    test_tokens(CONTEXT + 1, ids);
+    assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, before));
+    assert_ok(context, bo_model_store(context, model, storage));
+    assert_int_equal(bo_model_storage(model), storage);
+    fill_with(context, twin, model);
+    assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, whole));
+    assert_ok(context, window_pass(context, twin, ids, CONTEXT, NULL, same));
+    assert_ok(context,
+              bo_session_create(context, model, &(bo_session_desc){.chunk = 4, .capacity = CONTEXT}, &session));
+    assert_ok(context, bo_session_score(context, session, ids, ids + 1, CONTEXT, pieces));
+    for (size_t i = 0; i < CONTEXT; i++) {
+        change = fmax(change, fabs((double)whole[i] - (double)before[i]));
+        if (!(fabs((double)whole[i] - (double)same[i]) <= 1e-4))
+            fail_msg("%s as %s: loss %zu is %g, of the same numbers in float32 %g", kind, bo_storage_name(storage), i,
+                     (double)whole[i], (double)same[i]);
+        if (!(fabs((double)whole[i] - (double)pieces[i]) <= 5e-3))
+            fail_msg("%s as %s: loss %zu is %g, in pieces %g", kind, bo_storage_name(storage), i, (double)whole[i],
+                     (double)pieces[i]);
+    }
+    if (!(change > 0 && change < 0.5))
+        fail_msg("%s as %s: losses change by %g", kind, bo_storage_name(storage), change);
+    bo_session_destroy(session);
+    bo_model_destroy(model);
+    bo_model_destroy(twin);
+}
+
+static void every_kind_computes_with_them(void **state)
+{
+    test_folder *folder = *state;
+    for (size_t i = 0; test_kind(i); i++) check_kind(folder->context, test_kind(i), storages[i % 2]);
+    check_kind(folder->context, "rfa-gate", BO_STORAGE_BFLOAT16);
+    check_kind(folder->context, "rfa-gate", BO_STORAGE_INT8);
+}
+
+static void they_take_fewer_bytes(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("rfa-gate");
+    desc.width = 128, desc.hidden = 512;
+    for (size_t i = 0; i < 2; i++) {
+        bo_model *model = test_model(context, &desc, NULL);
+        double before = (double)bo_model_bytes(model);
+        uint64_t parameters = bo_model_parameters(model);
+        assert_ok(context, bo_model_store(context, model, BO_STORAGE_FLOAT32)); /* as they are */
+        assert_true((double)bo_model_bytes(model) == before);
+        assert_ok(context, bo_model_store(context, model, storages[i]));
+        assert_true((double)bo_model_bytes(model) < (i ? 0.28 : 0.51) * before);
+        assert_int_equal(bo_model_parameters(model), parameters);
+        bo_model_destroy(model);
+    }
+}
+
+/* BF16 in the file, and the same numbers after reading it. */
+static void bfloat16_goes_through_files(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("exact");
+    desc.untied = true;
+    bo_model *model = test_model(context, &desc, NULL), *read;
+    int32_t ids[CONTEXT + 1];
+    float first[CONTEXT], second[CONTEXT];
+    bo_tensors *file;
+    test_tokens(CONTEXT + 1, ids);
+    assert_ok(context, bo_model_store(context, model, BO_STORAGE_BFLOAT16));
+    assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, first));
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    assert_int_equal(bo_tensors_find(file, "model.embed_tokens.weight")->dtype, BO_BF16);
+    assert_int_equal(bo_tensors_find(file, "lm_head.weight")->dtype, BO_BF16);
+    assert_int_equal(bo_tensors_find(file, "model.layers.1.self_attn.q_proj.weight")->dtype, BO_BF16);
+    assert_int_equal(bo_tensors_find(file, "model.norm.weight")->dtype, BO_F32);
+    bo_tensors_close(file);
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_int_equal(bo_model_storage(read), BO_STORAGE_FLOAT32);
+    assert_ok(context, bo_model_store(context, read, BO_STORAGE_BFLOAT16));
+    assert_ok(context, window_pass(context, read, ids, CONTEXT, NULL, second));
+    assert_memory_equal(first, second, sizeof first);
+    bo_model_destroy(model);
+    bo_model_destroy(read);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("rfa-gate");
+    bo_model *model = test_model(context, &desc, NULL), *other = test_model(context, &desc, NULL);
+    bo_model_graph graph;
+    float values[VOCAB * 16];
+    size_t taken;
+    assert_fails(context, BO_INVALID, "float32, bfloat16 or int8, found float8",
+                 bo_model_store(context, model, BO_STORAGE_FLOAT8));
+    assert_fails(context, BO_INVALID, "a storage that there is not",
+                 bo_model_store(context, model, (bo_storage)BO_STORAGE_COUNT));
+    assert_fails(context, BO_INVALID, "NULL", bo_model_store(context, NULL, BO_STORAGE_INT8));
+    assert_ok(context, bo_model_store(context, model, BO_STORAGE_INT8));
+    assert_ok(context, bo_model_store(context, model, BO_STORAGE_INT8)); /* it is */
+    assert_fails(context, BO_INVALID, "kept in fewer bits already",
+                 bo_model_store(context, model, BO_STORAGE_BFLOAT16));
+    assert_fails(context, BO_UNSUPPORTED, "kept as int8, which is made when a model is read and is not written",
+                 bo_model_save(context, model, folder->path));
+    assert_fails(context, BO_INVALID, "model.embed_tokens.weight' is kept in fewer bits, for reading only",
+                 bo_model_set_weight(context, model, "model.embed_tokens.weight", values));
+    assert_fails(context, BO_INVALID, "kept in fewer bits, for reading only: no gradients",
+                 bo_model_graph_create(context, model,
+                                       &(bo_model_graph_desc){.rows = 8, .loss = true, .gradients = true}, &graph));
+    assert_fails(context, BO_INVALID, "no training", bo_weights_allocate(context, model->weights, true));
+    assert_fails(context, BO_INVALID, "for reading only", bo_model_adopt(context, model, other, &taken));
+    assert_ok(context, bo_model_adopt(context, other, model, &taken)); /* the other way round: what they stand for */
+    assert_int_equal(taken, bo_model_weights(model));
+    bo_model_destroy(model);
+    bo_model_destroy(other);
+}
+
+/* A state goes with the weights that made it, as they were kept. */
+static void states_know_them(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = test_desc("rfa-gate");
+    int32_t ids[8];
+    float logits[VOCAB], again[VOCAB];
+    bo_session *session;
+    test_tokens(8, ids);
+    for (size_t i = 0; i < 3; i++) {
+        bo_model *model = test_model(context, &desc, NULL);
+        if (i < 2) assert_ok(context, bo_model_store(context, model, BO_STORAGE_INT8));
+        assert_ok(context, bo_session_create(context, model, NULL, &session));
+        if (i == 0) assert_ok(context, bo_session_feed(context, session, ids, 8, logits));
+        if (i == 0) assert_ok(context, bo_session_save(context, session, test_path(folder, "state")));
+        if (i == 1) assert_ok(context, bo_session_load(context, session, test_path(folder, "state")));
+        if (i == 1) assert_ok(context, bo_session_feed(context, session, NULL, 0, again));
+        if (i == 2) assert_int_not_equal(bo_session_load(context, session, test_path(folder, "state")), BO_OK);
+        bo_session_destroy(session);
+        bo_model_destroy(model);
+    }
+    assert_memory_equal(logits, again, sizeof logits);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_kind_computes_with_them, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(they_take_fewer_bytes, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(bfloat16_goes_through_files, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(states_know_them, test_setup, test_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
