@@ -115,6 +115,9 @@ static bool open_network(cli_train_job *job, const char *text)
                                   .where = o->network.model,
                                   .examples = job->examples,
                                   .width_multiplier = o->network.width_multiplier,
+                                  .parametrization = o->unit_mup ? BO_PARAMETRIZATION_UNIT
+                                                     : o->mup    ? BO_PARAMETRIZATION_MUP
+                                                                 : BO_PARAMETRIZATION_STANDARD,
                                   .seed = job->session->common.seed};
     status = bo_network_create(context, &desc, &job->network);
     if (status != BO_OK) cli_fail_status(job->session, status);

@@ -417,7 +417,7 @@ int cli_train_check_model(const cli_train_options *o)
 /* Options of language models have no place beside --model, and its own none without it. */
 static int check_network(const cli_train_words *words)
 {
-    static const char *const shared[] = {"data", "valid", "valid-fraction", "freeze"};
+    static const char *const shared[] = {"data", "valid", "valid-fraction", "freeze", "mup", "unit-mup"};
     cli_train_options now = words->options, before = cli_train_defaults();
     cli_option options[CLI_TRAIN_OPTIONS], others[CLI_TRAIN_OPTIONS];
     size_t language = table_of_text(&now, options), count;

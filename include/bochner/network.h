@@ -85,6 +85,7 @@ typedef struct bo_network_desc {
     const char *where;           /* what messages call it; NULL: "model" */
     const bo_examples *examples; /* what the description leaves open: width of the input, classes, standardisation */
     double width_multiplier;     /* of every hidden width; 0: 1 */
+    bo_parametrization parametrization; /* MUP, UNIT: the base is the same description with multiplier 1 */
     uint64_t seed;               /* of weights and frequencies */
 } bo_network_desc;
 
@@ -123,6 +124,7 @@ typedef struct bo_network_info {
     uint64_t parameters; /* trained numbers */
     size_t layers;
     double width_multiplier;
+    bo_parametrization parametrization;
     const bo_schema *schema; /* NULL: of no file */
 } bo_network_info;
 BO_API bo_network_info bo_network_describe(const bo_network *network);

@@ -94,6 +94,8 @@ static bo_status write_description(bo_context *context, const bo_network *networ
     bo_json_string(&text, seed);
     bo_json_raw(&text, ",\n\"width_multiplier\": ");
     bo_json_number(&text, network->multiplier);
+    bo_json_raw(&text, ",\n\"parametrization\": ");
+    bo_json_string(&text, bo_parametrization_name(network->parametrization));
     bo_json_raw(&text, ",\n\"dim\": ");
     bo_json_whole(&text, network->facts.dim);
     bo_json_raw(&text, ",\n\"targets\": ");
@@ -212,9 +214,7 @@ bo_status bo_network_read(bo_context *context, bo_network *network, const char *
 /* ---- in -------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct header {
-    bo_facts facts;
-    double multiplier;
-    uint64_t seed;
+    bo_build build;
     const cJSON *model;
 } header;
 
@@ -223,20 +223,23 @@ static bo_status read_header(bo_context *context, const char *where, const cJSON
     size_t format = 0;
     const char *seed = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "seed"));
     const cJSON *multiplier = cJSON_GetObjectItemCaseSensitive(json, "width_multiplier");
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "parametrization"));
+    bo_facts *facts = &out->build.facts;
     if (!bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "bochner_network"), &format) || format < 1)
         return bo_fail(context, BO_FORMAT, "%s: \"bochner_network\" should be a whole number", where);
     if (format > FORMAT)
         return bo_fail(context, BO_VERSION, "%s: the network has format %zu; this is Bochner %s, which reads up to %d",
                        where, format, bo_version(), FORMAT);
     out->model = cJSON_GetObjectItemCaseSensitive(json, "model");
-    if (!out->model || !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "dim"), &out->facts.dim) ||
-        !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "targets"), &out->facts.targets) ||
-        !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "classes"), &out->facts.classes) || !seed ||
-        !cJSON_IsNumber(multiplier))
+    if (!out->model || !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "dim"), &facts->dim) ||
+        !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "targets"), &facts->targets) ||
+        !bo_json_size(cJSON_GetObjectItemCaseSensitive(json, "classes"), &facts->classes) || !seed ||
+        !cJSON_IsNumber(multiplier) || !bo_parametrization_parse(kind, &out->build.parametrization))
         return bo_fail(context, BO_FORMAT,
-                       "%s: seed, width_multiplier, dim, targets, classes and model should be there", where);
-    out->seed = strtoull(seed, NULL, 10);
-    out->multiplier = multiplier->valuedouble;
+                       "%s: seed, width_multiplier, parametrization, dim, targets, classes and model should be there",
+                       where);
+    out->build.seed = strtoull(seed, NULL, 10);
+    out->build.multiplier = multiplier->valuedouble;
     return BO_OK;
 }
 
@@ -251,17 +254,25 @@ static bo_status read_schema(bo_context *context, const cJSON *json, bo_network 
     return status;
 }
 
+/* What would be a caller's mistake is the file's here. */
+static bo_status blame(bo_context *context, const char *where, bo_status status)
+{
+    char words[700];
+    if (status != BO_INVALID) return status;
+    snprintf(words, sizeof words, "%s", bo_context_error(context));
+    return bo_fail(context, BO_FORMAT, "%s: %s", where, words);
+}
+
 bo_status bo_network_parse(bo_context *context, const char *where, const char *text, size_t length, bo_network **out)
 {
     cJSON *json;
-    header head;
+    header head = {0};
     *out = NULL;
     if (length > MOST_BYTES)
         return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too many for a network", where, length);
     BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
     bo_status status = read_header(context, where, json, &head);
-    if (status == BO_OK)
-        status = bo_network_build(context, where, head.model, &head.facts, head.multiplier, head.seed, out);
+    if (status == BO_OK) status = blame(context, where, bo_network_build(context, where, head.model, &head.build, out));
     if (status == BO_OK) status = read_schema(context, json, *out);
     cJSON_Delete(json);
     if (status != BO_OK) {

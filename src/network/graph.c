@@ -185,12 +185,11 @@ bo_status bo_network_graph_create(bo_context *context, const bo_network *network
     r.examples = examples;
     bo_status status = record(&r);
     if (status == BO_OK)
-        status = bo_graph_plan(
-            context, out->graph,
-            &(bo_graph_desc){.loss = out->loss,
-                             .gradients = desc->gradients,
-                             .checkpoint = desc->checkpoint,
-                             .bfloat16 = desc->bfloat16});
+        status = bo_graph_plan(context, out->graph,
+                               &(bo_graph_desc){.loss = out->loss,
+                                                .gradients = desc->gradients,
+                                                .checkpoint = desc->checkpoint,
+                                                .bfloat16 = desc->bfloat16});
     const size_t most = larger(examples * network->facts.dim, desc->examples * larger(bo_network_outputs(network), 1));
     if (status == BO_OK && !(out->room = bo_alloc_raw(context, most, sizeof(float), "a batch of examples")))
         status = BO_MEMORY;

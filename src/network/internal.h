@@ -159,9 +159,16 @@ bo_status bo_description_needs(bo_context *context, const char *where, const cJS
 bo_status bo_wiring_read(bo_context *context, const char *where, const cJSON *json, bo_network *network);
 /* Symbols become numbers and hidden widths are multiplied. */
 bo_status bo_widths_settle(bo_context *context, const char *where, bo_network *network);
+/* What a network is made by, beside its description. */
+typedef struct bo_build {
+    bo_facts facts;
+    double multiplier; /* 0: 1 */
+    bo_parametrization parametrization;
+    uint64_t seed;
+} bo_build;
 /* A network of a description whose weights are declared and have no memory yet. */
-bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_facts *facts,
-                           double multiplier, uint64_t seed, bo_network **out);
+bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_build *build,
+                           bo_network **out);
 
 /* network.json, without the weights that go with it. */
 bo_status bo_network_parse(bo_context *context, const char *where, const char *text, size_t length, bo_network **out);

@@ -57,27 +57,64 @@ static bo_status keep_text(bo_context *context, const cJSON *json, bo_network *n
     return network->text ? BO_OK : BO_MEMORY;
 }
 
-static bo_status build(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+/* The weights of the same description with a multiplier of 1, declared. */
+static bo_status base_weights(bo_context *context, const char *where, const cJSON *json, const bo_network *network,
+                              bo_weights **out)
+{
+    bo_network *base;
+    BO_TRY(bo_network_build(context, where, json, &(bo_build){.facts = network->facts, .seed = network->seed}, &base));
+    *out = base->weights;
+    base->weights = NULL;
+    bo_network_destroy(base);
+    return BO_OK;
+}
+
+/* The largest hidden width of the description. */
+static size_t base_width(const bo_network *network)
+{
+    size_t widest = 1;
+    for (size_t i = 0; i < network->count; i++) {
+        const bo_layer *layer = &network->layers[i];
+        if (!layer->fixed && layer->options.width.value > widest) widest = layer->options.width.value;
+    }
+    return (size_t)fmax(1, round((double)widest / network->multiplier));
+}
+
+static bo_status parametrize(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+{
+    bo_rules rules = {.kind = network->parametrization, .base_width = base_width(network)};
+    if (rules.kind == BO_PARAMETRIZATION_UNIT) rules.gradient_scale = 0x1p12;
+    if (rules.kind == BO_PARAMETRIZATION_MUP && network->multiplier != 1)
+        BO_TRY(base_weights(context, where, json, network, &rules.base));
+    bo_weights_set_rules(network->weights, &rules);
+    return BO_OK;
+}
+
+static bo_status build_from(bo_context *context, const char *where, const cJSON *json, bo_network *network)
 {
     BO_TRY(bo_description_read(context, where, json, network));
     BO_TRY(keep_text(context, json, network));
     BO_TRY(bo_weights_create(context, bo_backend_cpu(), &network->weights));
+    BO_TRY(parametrize(context, where, json, network));
     return blame(context, where, declare(context, network));
 }
 
-bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_facts *facts,
-                           double multiplier, uint64_t seed, bo_network **out)
+bo_status bo_network_build(bo_context *context, const char *where, const cJSON *json, const bo_build *build,
+                           bo_network **out)
 {
+    const double multiplier = build->multiplier == 0 ? 1 : build->multiplier;
     *out = NULL;
-    if (multiplier == 0) multiplier = 1;
     if (!(multiplier > 0) || !isfinite(multiplier))
         return bo_fail(context, BO_INVALID, "the width multiplier should be a positive number, found %g", multiplier);
+    if (!bo_parametrization_name(build->parametrization))
+        return bo_fail(context, BO_INVALID, "no parametrization %d", (int)build->parametrization);
     bo_network *network = bo_alloc(context, 1, sizeof *network, "a network");
     if (!network) return BO_MEMORY;
-    network->facts = *facts;
+    network->facts = build->facts;
     network->multiplier = multiplier;
-    network->seed = seed;
-    const bo_status status = build(context, where, json, network);
+    network->parametrization = build->parametrization;
+    network->seed = build->seed;
+    const bo_status status = build_from(context, where, json, network);
     if (status != BO_OK)
         bo_network_destroy(network);
     else
@@ -99,7 +136,6 @@ static bo_status fill_in(bo_context *context, const bo_network_desc *desc, bo_ne
 bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, bo_network **out)
 {
     cJSON *json;
-    bo_facts facts = {0};
     if (!out) return bo_fail(context, BO_INVALID, "network: there is nowhere to put it: out is NULL");
     *out = NULL;
     if (!desc || !desc->model) return bo_fail(context, BO_INVALID, "network: there is no description");
@@ -108,10 +144,12 @@ bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, b
     if (length > MOST_BYTES)
         return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too many for a description", where, length);
     BO_TRY(bo_json_parse(context, where, desc->model, length, DEPTH, &json));
+    bo_build build = {
+        .multiplier = desc->width_multiplier, .parametrization = desc->parametrization, .seed = desc->seed};
     if (desc->examples)
-        facts = (bo_facts){desc->examples->dim, desc->examples->classes ? 0 : desc->examples->targets,
-                           desc->examples->classes};
-    bo_status status = bo_network_build(context, where, json, &facts, desc->width_multiplier, desc->seed, out);
+        build.facts = (bo_facts){desc->examples->dim, desc->examples->classes ? 0 : desc->examples->targets,
+                                 desc->examples->classes};
+    bo_status status = bo_network_build(context, where, json, &build, out);
     cJSON_Delete(json);
     if (status == BO_OK) status = fill_in(context, desc, *out);
     if (status != BO_OK) {
@@ -156,6 +194,7 @@ bo_network_info bo_network_describe(const bo_network *network)
                              .parameters = bo_weights_numbers(network->weights, true),
                              .layers = network->count,
                              .width_multiplier = network->multiplier,
+                             .parametrization = network->parametrization,
                              .schema = network->schema};
 }
 

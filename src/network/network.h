@@ -60,6 +60,7 @@ struct bo_network {
     int masked; /* a layer of noise: only what it hid counts in training; BO_NO_LAYER: everything does */
     bo_facts facts;
     double multiplier;
+    bo_parametrization parametrization;
     uint64_t seed;
     bo_scaling inputs, outputs; /* of x, and of targets */
     bo_schema *schema;          /* NULL: of no file */
