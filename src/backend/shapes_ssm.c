@@ -15,9 +15,17 @@ static const struct {
     size_t count;
     parameter list[MOST_INPUTS];
 } kinds[BO_SSM_COUNT] = {
-    [BO_SSM_DIAGONAL] = {5, {{"log_step"}, {"a", 1}, {"w", 1}, {"C", 2}, {"D"}}},
-    [BO_SSM_CLOSED] = {5, {{"log_step"}, {"P", 1, true}, {"B", 1}, {"C", 1}, {"D"}}},
-    [BO_SSM_LOW_RANK] = {7, {{"log_step"}, {"a", 1}, {"w", 1}, {"P", 2, true}, {"Q", 2, true}, {"C", 2}, {"D"}}},
+    [BO_SSM_DIAGONAL] = {5,
+                         {{"log_step", 0, false}, {"a", 1, false}, {"w", 1, false}, {"C", 2, false}, {"D", 0, false}}},
+    [BO_SSM_CLOSED] = {5, {{"log_step", 0, false}, {"P", 1, true}, {"B", 1, false}, {"C", 1, false}, {"D", 0, false}}},
+    [BO_SSM_LOW_RANK] = {7,
+                         {{"log_step", 0, false},
+                          {"a", 1, false},
+                          {"w", 1, false},
+                          {"P", 2, true},
+                          {"Q", 2, true},
+                          {"C", 2, false},
+                          {"D", 0, false}}},
 };
 
 bo_status bo_shape_ssm(bo_context *context, bo_op_call *call)

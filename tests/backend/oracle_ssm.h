@@ -11,9 +11,14 @@ typedef struct plain_system {
     double d;
 } plain_system;
 
+static inline double complex plain_complex(double re, double im)
+{
+    return re + im * I;
+}
+
 static inline double complex plain_pair(const plain_tensor *t, size_t row, size_t i)
 {
-    return CMPLX(plain_at(t, row, 2 * i), plain_at(t, row, 2 * i + 1));
+    return plain_complex(plain_at(t, row, 2 * i), plain_at(t, row, 2 * i + 1));
 }
 
 /* 1 / √(1 + |row|²) */
@@ -30,7 +35,7 @@ static inline void plain_modes(const plain_op *op, size_t channel, plain_system 
     double step = exp(plain_at(&op->in[1], channel, 0));
     for (size_t n = 0; n < s->size; n++) {
         double complex lambda =
-            CMPLX(-plain_softplus(plain_at(&op->in[2], channel, n)), plain_at(&op->in[3], channel, n));
+            plain_complex(-plain_softplus(plain_at(&op->in[2], channel, n)), plain_at(&op->in[3], channel, n));
         s->a[n * s->size + n] = cexp(step * lambda);
         s->b[n] = (cexp(step * lambda) - 1) / lambda;
     }

@@ -160,7 +160,7 @@ static double complex generating(const plain_op *op, size_t channel, double comp
     double complex cb = 0, cp = 0, qb = 0, qp = 0, step = exp(plain_at(&op->in[1], channel, 0));
     for (size_t n = 0; n < s.size; n++) {
         double complex lambda =
-            CMPLX(-plain_softplus(plain_at(&op->in[2], channel, n)), plain_at(&op->in[3], channel, n));
+            plain_complex(-plain_softplus(plain_at(&op->in[2], channel, n)), plain_at(&op->in[3], channel, n));
         double complex r = 1 / (1 - z * cexp(step * lambda));
         double e = sqrt(1 - exp(creal(step * lambda)));
         double complex p = e * plain_pair(&op->in[4], channel, n), q = e * plain_pair(&op->in[5], channel, n);
@@ -184,7 +184,7 @@ static void kernels_generate(void **state)
     test_forward(context, &s.t, false);
     for (size_t channel = 0; channel < WIDE; channel++)
         for (size_t k = 0; k < 16; k++) {
-            double complex z = cexp(CMPLX(0, 0.4 * (double)k)), sum = 0, power = 1;
+            double complex z = cexp(plain_complex(0, 0.4 * (double)k)), sum = 0, power = 1;
             double size = 0, d = plain_at(&s.plain.in[7], channel, 0);
             for (size_t t = 0; t < TOKENS; t++, power *= z) {
                 sum += (double)test_out(&s.t)[t * WIDE + channel] * power;

@@ -21,7 +21,7 @@ static void fill(float *x, size_t count, double size, uint64_t seed)
 static number at(const float *rows, size_t i, size_t lane)
 {
     const float *x = rows + i * BO_COMPLEX_ROW + lane;
-    return CMPLX((double)x[0], (double)x[L]);
+    return (double)x[0] + (double)x[L] * I;
 }
 
 /* ---- systems ------------------------------------------------------------------------------------------------------------ */

@@ -126,10 +126,10 @@ static void answer(bo_weights *weights, size_t c, const double u[TOKENS], double
     const float *out = weight(weights, "c", CHANNELS, 2 * SIZE) + c * 2 * SIZE;
     for (size_t t = 0; t < TOKENS; t++) y[t] = u[t]; /* D = 1 */
     for (size_t n = 0; n < SIZE; n++) {
-        double complex lambda = CMPLX(-log1p(exp((double)a[n])), (double)w[n]), grow = cexp(step * lambda), s = 0;
+        double complex lambda = -log1p(exp((double)a[n])) + (double)w[n] * I, grow = cexp(step * lambda), s = 0;
         for (size_t t = 0; t < TOKENS; t++) {
             s = grow * s + (grow - 1) / lambda * u[t];
-            y[t] += creal(CMPLX((double)out[2 * n], (double)out[2 * n + 1]) * s);
+            y[t] += creal(((double)out[2 * n] + (double)out[2 * n + 1] * I) * s);
         }
     }
 }

@@ -5,8 +5,18 @@
 #ifndef BO_BACKEND_CPU_SSM_H
 #define BO_BACKEND_CPU_SSM_H
 
+#include <string.h>
 #include "blocks.h"
 #include "sequences.h"
+
+typedef double _Complex bo_number;
+static inline bo_number bo_number_of(double re, double im) /* C11's CMPLX, which not every compiler has */
+{
+    const double parts[2] = {re, im};
+    bo_number z;
+    memcpy(&z, parts, sizeof z);
+    return z;
+}
 
 enum { BO_SSM_CHUNK = 64 }; /* tokens between states that forward leaves for backward */
 

@@ -5,14 +5,11 @@
  * every squaring of A^L, and K[CHUNK j + k] = C A^(CHUNK j) · A^k B: two products a number and state. LOW_RANK, whose powers
  * are dense, goes on token by token: rank + 1 products a state are fewer than N. */
 #include <complex.h>
-#include <string.h>
 #include "ssm.h"
-
-typedef double complex number;
 
 /* A^L - 1 in double: μ of each state and lane and, of CLOSED, M of each lane (rank x rank). */
 typedef struct power {
-    number *mu, *m;
+    bo_number *mu, *m;
     float *systems; /* mu, p and q of its transpose, as a group has them */
 } power;
 
@@ -26,13 +23,13 @@ static bool closes(const bo_ssm_view *view)
     return view->attributes->kind != BO_SSM_LOW_RANK;
 }
 
-static number number_at(const float *rows, size_t i, size_t lane)
+static bo_number number_at(const float *rows, size_t i, size_t lane)
 {
     const float *at = rows + i * BO_COMPLEX_ROW + lane;
-    return CMPLX((double)at[0], (double)at[BO_CHANNELS]);
+    return bo_number_of((double)at[0], (double)at[BO_CHANNELS]);
 }
 
-static void set(float *rows, size_t i, size_t lane, number value)
+static void set(float *rows, size_t i, size_t lane, bo_number value)
 {
     rows[i * BO_COMPLEX_ROW + lane] = (float)creal(value);
     rows[i * BO_COMPLEX_ROW + BO_CHANNELS + lane] = (float)cimag(value);
@@ -41,22 +38,22 @@ static void set(float *rows, size_t i, size_t lane, number value)
 /* ---- powers --------------------------------------------------------------------------------------------------------- */
 
 /* (Qᵀ P)_ij of a lane. */
-static number inner(const bo_ssm_view *view, const bo_ssm_group *g, size_t lane, size_t i, size_t j)
+static bo_number inner(const bo_ssm_view *view, const bo_ssm_group *g, size_t lane, size_t i, size_t j)
 {
-    number sum = 0;
+    bo_number sum = 0;
     for (size_t n = 0; n < view->size; n++)
         sum += number_at(g->q, n * view->rank + i, lane) * number_at(g->p, n * view->rank + j, lane);
     return sum;
 }
 
 /* M = 2 σ^L M + M (Qᵀ P) M of a lane; σ^L = 1 + μ_L is the same for all states. */
-static void square_middle(const bo_ssm_view *view, const bo_ssm_group *g, size_t lane, number mu, number *m)
+static void square_middle(const bo_ssm_view *view, const bo_ssm_group *g, size_t lane, bo_number mu, bo_number *m)
 {
     size_t r = view->rank;
-    number left[BO_SYSTEMS_RANK * BO_SYSTEMS_RANK] = {0}, twice[BO_SYSTEMS_RANK * BO_SYSTEMS_RANK];
+    bo_number left[BO_SYSTEMS_RANK * BO_SYSTEMS_RANK] = {0}, twice[BO_SYSTEMS_RANK * BO_SYSTEMS_RANK];
     for (size_t i = 0; i < r; i++)
         for (size_t k = 0; k < r; k++) {
-            number middle = inner(view, g, lane, i, k);
+            bo_number middle = inner(view, g, lane, i, k);
             for (size_t j = 0; j < r; j++) left[i * r + j] += middle * m[k * r + j];
         }
     for (size_t i = 0; i < r; i++)
@@ -95,7 +92,7 @@ static bo_systems transposed(const bo_ssm_view *view, const bo_ssm_group *g, con
         for (size_t lane = 0; lane < BO_CHANNELS; lane++) {
             set(to.mu, n, lane, a->mu[n * BO_CHANNELS + lane]);
             for (size_t j = 0; j < r; j++) {
-                number sum = 0;
+                bo_number sum = 0;
                 for (size_t i = 0; i < r; i++) sum += number_at(g->p, n * r + i, lane) * a->m[lane * r * r + i * r + j];
                 set(to.q, n * r + j, lane, sum);
                 set(to.p, n * r + j, lane, number_at(g->q, n * r + j, lane));
@@ -165,13 +162,13 @@ size_t bo_ssm_kernel_room(const bo_ssm_view *view, size_t tokens)
 {
     size_t numbers = BO_CHANNELS * (view->size + view->rank * view->rank),
            states = chunks_of(tokens) + BO_SSM_CHUNK + 2;
-    return numbers * sizeof(number) / sizeof(float) + view->floats + states * view->state;
+    return numbers * sizeof(bo_number) / sizeof(float) + view->floats + states * view->state;
 }
 
 void bo_ssm_kernel(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens, float *room, float *kernel)
 {
     size_t chunks = chunks_of(tokens);
-    power a = {.mu = (number *)(void *)room};
+    power a = {.mu = (bo_number *)(void *)room};
     a.m = a.mu + BO_CHANNELS * view->size;
     a.systems = (float *)(a.m + BO_CHANNELS * view->rank * view->rank);
     float *states = a.systems + view->floats, *rows = states + BO_SSM_CHUNK * view->state;

@@ -5,10 +5,7 @@
  * dz = conj(f'(z)) df. */
 #include <complex.h>
 #include <math.h>
-#include <string.h>
 #include "ssm.h"
-
-typedef double complex number;
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------- */
 
@@ -23,41 +20,41 @@ static double sigmoid(double x)
 }
 
 /* exp(z) - 1 without cancellation: Re is expm1(x) cos y - 2 sin²(y/2). */
-static number less_one(number z)
+static bo_number less_one(bo_number z)
 {
     double x = creal(z), half = cimag(z) / 2, s = sin(half), c = cos(half), grown = expm1(x);
-    return CMPLX(grown * (1 - 2 * s * s) - 2 * s * s, (grown + 1) * 2 * s * c);
+    return bo_number_of(grown * (1 - 2 * s * s) - 2 * s * s, (grown + 1) * 2 * s * c);
 }
 
-static bool is_small(number z)
+static bool is_small(bo_number z)
 {
     return creal(z) * creal(z) + cimag(z) * cimag(z) < 1e-4;
 }
 
 /* a / b, for b that neither overflows nor vanishes when squared. */
-static number quotient(number a, number b)
+static bo_number quotient(bo_number a, bo_number b)
 {
     double size = creal(b) * creal(b) + cimag(b) * cimag(b);
-    return CMPLX((creal(a) * creal(b) + cimag(a) * cimag(b)) / size,
-                 (cimag(a) * creal(b) - creal(a) * cimag(b)) / size);
+    return bo_number_of((creal(a) * creal(b) + cimag(a) * cimag(b)) / size,
+                        (cimag(a) * creal(b) - creal(a) * cimag(b)) / size);
 }
 
 /* φ(z) = (exp(z) - 1) / z and its derivative (exp(z) - φ) / z; Taylor's sums near 0, whose next terms are below 1e-16. */
-static number ramp(number z, number grown)
+static bo_number ramp(bo_number z, bo_number grown)
 {
     if (!is_small(z)) return quotient(grown, z);
     return 1 + z / 2 * (1 + z / 3 * (1 + z / 4 * (1 + z / 5 * (1 + z / 6 * (1 + z / 7)))));
 }
 
-static number ramp_slope(number z, number grown)
+static bo_number ramp_slope(bo_number z, bo_number grown)
 {
     if (!is_small(z)) return quotient(grown + 1 - quotient(grown, z), z);
     return 0.5 + z / 3 + z * z * (1.0 / 8 + z / 30 + z * z * (1.0 / 144 + z / 840));
 }
 
-static number pair_at(const float *pairs, size_t i)
+static bo_number pair_at(const float *pairs, size_t i)
 {
-    return CMPLX((double)pairs[2 * i], (double)pairs[2 * i + 1]);
+    return bo_number_of((double)pairs[2 * i], (double)pairs[2 * i + 1]);
 }
 
 /* ---- a channel ----------------------------------------------------------------------------------------------------- */
@@ -78,19 +75,19 @@ static const float *row(const channel *c, size_t input)
     return (const float *)in->data + c->index * in->columns;
 }
 
-static void set(const channel *c, float *rows, size_t i, number value)
+static void set(const channel *c, float *rows, size_t i, bo_number value)
 {
     rows[i * BO_COMPLEX_ROW + c->lane] = (float)creal(value);
     rows[i * BO_COMPLEX_ROW + BO_CHANNELS + c->lane] = (float)cimag(value);
 }
 
 /* Complex row i of what `rows` is in the group, of the gradients. */
-static number get(const channel *c, const float *rows, size_t i)
+static bo_number get(const channel *c, const float *rows, size_t i)
 {
     const float *at = c->sums + (rows - c->group.mu) + i * BO_COMPLEX_ROW + c->lane;
     double re = 0, im = 0;
     for (size_t part = 0; part < c->parts; part++, at += c->stride) re += (double)at[0], im += (double)at[BO_CHANNELS];
-    return CMPLX(re, im);
+    return bo_number_of(re, im);
 }
 
 /* Number j of the gradient of an input's row. */
@@ -101,7 +98,7 @@ static void give(const channel *c, size_t input, size_t j, double value)
     if (out) bo_put(&out[c->index * call->in[input].columns + j], call->add[input], (float)value);
 }
 
-static void give_pair(const channel *c, size_t input, size_t i, number value)
+static void give_pair(const channel *c, size_t input, size_t i, bo_number value)
 {
     give(c, input, 2 * i, creal(value));
     give(c, input, 2 * i + 1, cimag(value));
@@ -121,15 +118,15 @@ enum { LOG_STEP = 1, A = 2, W = 3 };
 /* ---- modes --------------------------------------------------------------------------------------------------------- */
 
 typedef struct mode {
-    double step, a, rate;    /* step: Δ */
-    number lambda, z, mu, b; /* z = Δ λ, μ = exp(z) - 1, b = Δ φ(z) */
+    double step, a, rate;       /* step: Δ */
+    bo_number lambda, z, mu, b; /* z = Δ λ, μ = exp(z) - 1, b = Δ φ(z) */
 } mode;
 
 static mode mode_of(const channel *c, size_t n)
 {
     mode m = {.step = c->step, .a = (double)row(c, A)[n]};
     m.rate = softplus(m.a);
-    m.lambda = CMPLX(-m.rate, (double)row(c, W)[n]);
+    m.lambda = bo_number_of(-m.rate, (double)row(c, W)[n]);
     m.z = m.step * m.lambda;
     m.mu = less_one(m.z);
     m.b = m.step * ramp(m.z, m.mu);
@@ -137,9 +134,9 @@ static mode mode_of(const channel *c, size_t n)
 }
 
 /* From gradients of μ, of b and of the rate as it is: those of a and w; returns that of the step. */
-static double mode_back(const channel *c, const mode *m, size_t n, number dmu, number db, double drate)
+static double mode_back(const channel *c, const mode *m, size_t n, bo_number dmu, bo_number db, double drate)
 {
-    number dz = conj(m->mu + 1) * dmu + m->step * conj(ramp_slope(m->z, m->mu)) * db;
+    bo_number dz = conj(m->mu + 1) * dmu + m->step * conj(ramp_slope(m->z, m->mu)) * db;
     give(c, A, n, (drate - m->step * creal(dz)) * sigmoid(m->a));
     give(c, W, n, m->step * cimag(dz));
     return creal(conj(m->lambda) * dz) + creal(conj(ramp(m->z, m->mu)) * db);
@@ -159,7 +156,7 @@ static void diagonal_back(const channel *c)
     double dstep = 0;
     for (size_t n = 0; n < c->view->size; n++) {
         mode m = mode_of(c, n);
-        number dc = get(c, c->group.c, n);
+        bo_number dc = get(c, c->group.c, n);
         dstep += mode_back(c, &m, n, get(c, c->group.mu, n), conj(pair_at(row(c, DIAGONAL_C), n)) * dc, 0);
         give_pair(c, DIAGONAL_C, n, conj(m.b) * dc);
     }
@@ -194,7 +191,7 @@ static double low_rank_factor(const channel *c, size_t n, size_t input, const fl
 {
     double de = 0;
     for (size_t i = n * c->view->rank; i < (n + 1) * c->view->rank; i++) {
-        number p = pair_at(row(c, input), i), d = get(c, rows, i);
+        bo_number p = pair_at(row(c, input), i), d = get(c, rows, i);
         give_pair(c, input, i, e * k * d - k * k * k * sum * p);
         de += k * creal(conj(p) * d);
     }
