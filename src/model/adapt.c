@@ -32,13 +32,18 @@ static bo_status create(bo_context *context, const bo_lora_desc *desc, bo_adapte
     return adapter->lora.targets && (adapter->base || !base) ? BO_OK : BO_MEMORY;
 }
 
+static bo_status check_storage(bo_context *context, const bo_model *model)
+{
+    const bo_storage storage = bo_model_storage(model);
+    if (storage == BO_STORAGE_FLOAT32) return BO_OK;
+    return bo_fail(context, BO_INVALID, "lora: the weights are kept as %s, expected float32", bo_storage_name(storage));
+}
+
 static bo_status check(bo_context *context, const bo_model *model, const bo_lora_desc *desc)
 {
     if (!model || !desc) return bo_fail(context, BO_INVALID, "lora: the %s is NULL", model ? "descriptor" : "model");
     if (model->adapter) return bo_fail(context, BO_INVALID, "lora: the model has adapters already");
-    if (bo_model_storage(model) != BO_STORAGE_FLOAT32)
-        return bo_fail(context, BO_INVALID, "lora: the weights are kept as %s, expected float32",
-                       bo_storage_name(bo_model_storage(model)));
+    BO_TRY(check_storage(context, model));
     if (desc->base && !bo_model_is_folder(desc->base))
         return bo_fail(context, BO_INVALID, "lora: the base %s holds no model; an adapter is to be merged first",
                        desc->base);
@@ -181,6 +186,7 @@ bo_status bo_model_merge(bo_context *context, bo_model *model)
     if (!model->adapter || model->adapter->aside)
         return bo_fail(context, BO_INVALID, "merge: the model has %s",
                        model->adapter ? "its adapters merged already" : "no adapters");
+    BO_TRY(check_storage(context, model));
     BO_TRY(make_weights(context, model, NULL, &plain));
     const bo_status status = bo_lora_merge(context, model->weights, plain);
     model->adapter->aside = plain;
