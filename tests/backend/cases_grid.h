@@ -52,9 +52,9 @@ static inline void cases_convolution(op_visitor visit, void *user)
         {1, {2, 2}, {2, 2}, {3, 3}, {4, 4}, {4, 4}, 3, 3, 3, true, false},
         {2, {4, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 6, 4, 2, true, false}, /* groups */
         {1, {4, 4}, {3, 3}, {1, 2}, {0, 1}, {0, 1}, 3, 6, 3, true, false},
-        {1, {5, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 19, 70, 1, true, true},  /* two panels */
-        {2, {1, 701}, {1, 3}, {1, 1}, {0, 1}, {0, 1}, 5, 9, 1, true, true},  /* wider than tiles */
-        {1, {1, 20}, {1, 3}, {1, 1}, {0, 0}, {0, 0}, 200, 8, 1, true, true}, /* deeper than registers sum */
+        {1, {5, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 19, 70, 1, true, true},   /* two panels */
+        {2, {1, 701}, {1, 3}, {1, 1}, {0, 1}, {0, 1}, 5, 9, 1, true, true},   /* wider than tiles */
+        {1, {1, 20}, {1, 3}, {1, 1}, {0, 0}, {0, 0}, 200, 8, 1, false, true}, /* deeper than registers sum */
         {1, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 100, 6, 1, false, true},
         {3, {21, 30}, {3, 3}, {2, 2}, {1, 1}, {0, 1}, 3, 5, 1, true, true},
         {2, {11, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 40, 40, 40, true, true},

@@ -57,7 +57,13 @@ static bo_convolving longest_of(const bo_op_call *call)
     return c;
 }
 
-/* A call goes part by part: all of it, or sequence by sequence where lengths or states are the pass's. */
+/* Lengths or states are the pass's. */
+static bool goes_by_sequence(const bo_op_call *call)
+{
+    return is_causal(call) && call->pass && (call->pass->lengths || call->pass->states);
+}
+
+/* A call goes part by part: all of it, or sequence by sequence. */
 typedef struct parts {
     bo_convolving whole;
     bo_spans spans;
@@ -70,7 +76,7 @@ static bo_status parts_of(bo_context *context, const bo_op_call *call, parts *ou
     *out = (parts){.whole = whole_of(call), .count = 1};
     if (!is_causal(call)) return BO_OK;
     BO_TRY(bo_spans_of(context, call, &a->sequences, "convolution", &out->spans));
-    if (call->pass && (call->pass->lengths || call->pass->states)) out->count = out->spans.count;
+    if (goes_by_sequence(call)) out->count = out->spans.count;
     return BO_OK;
 }
 
@@ -79,7 +85,7 @@ static bo_convolving part_at(const bo_op_call *call, const parts *p, size_t s, s
 {
     const bo_convolution_attributes *a = call->attributes;
     bo_convolving c = p->whole;
-    if (!is_causal(call) || !(call->pass && (call->pass->lengths || call->pass->states))) return c;
+    if (!goes_by_sequence(call)) return c;
     size_t in = row * c.groups * c.in, out = row * c.groups * c.out;
     c.images = 1;
     c.places[1] = c.windows.size[1] = bo_span_length(&p->spans, s);
@@ -87,6 +93,20 @@ static bo_convolving part_at(const bo_op_call *call, const parts *p, size_t s, s
     c.x += in, c.y = c.y ? c.y + out : NULL;
     c.dx = c.dx ? c.dx + in : NULL, c.dy = c.dy ? c.dy + out : NULL;
     return c;
+}
+
+/* From part to part: for (walk w = {0}; next_part(call, &p, &w);) … w.c …. Its number is w.count - 1. */
+typedef struct walk {
+    size_t count, row;
+    bo_convolving c;
+} walk;
+
+static bool next_part(const bo_op_call *call, const parts *p, walk *w)
+{
+    if (w->count == p->count) return false;
+    w->c = part_at(call, p, w->count++, w->row);
+    w->row += w->c.windows.size[1];
+    return true;
 }
 
 /* ---- forward -------------------------------------------------------------------------------------------------------- */
@@ -158,26 +178,21 @@ static void forward_group(bo_context *context, const bo_op_call *call, const par
     float *rooms = scratch + panels_of(whole);
     pack_job job = {.c = whole, .kernels = bo_context_kernels(context), .group = group, .panels = scratch};
     bo_parallel(context, bo_ceil_div(whole->out, BO_PANEL), pack_task, &job);
-    for (size_t s = 0, row = 0; s < p->count; s++) {
-        bo_convolving c = part_at(call, p, s, row);
-        bo_correlation f = forward_of(&c, group, scratch);
+    for (walk w = {0}; next_part(call, p, &w);) {
+        bo_correlation f = forward_of(&w.c, group, scratch);
         bo_correlate(context, &f, rooms);
-        row += c.windows.size[1];
     }
 }
 
 static void forward_depthwise(bo_context *context, const bo_op_call *call, const parts *p, float *scratch)
 {
     turn_depthwise(context, &p->whole, scratch);
-    for (size_t s = 0, row = 0; s < p->count; s++) {
-        bo_convolving c = part_at(call, p, s, row);
-        bo_depthwise_forward(context, &c, scratch);
-        row += c.windows.size[1];
-    }
+    for (walk w = {0}; next_part(call, p, &w);) bo_depthwise_forward(context, &w.c, scratch);
 }
 
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
+    const bo_convolution_attributes *a = call->attributes;
     parts p;
     BO_TRY(parts_of(context, call, &p));
     if (bo_is_depthwise(&p.whole))
@@ -185,11 +200,8 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     else
         for (size_t g = 0; g < p.whole.groups; g++) forward_group(context, call, &p, g, call->scratch);
     bool remembers = is_causal(call) && call->pass && call->pass->states && !call->again;
-    for (size_t s = 0, row = 0; remembers && s < p.count; s++) {
-        bo_convolving c = part_at(call, &p, s, row);
-        remember(&c, (float *)c.memory);
-        row += c.windows.size[1];
-    }
+    for (walk w = {0}; remembers && next_part(call, &p, &w);)
+        remember(&w.c, bo_span_state(call, &a->sequences, &p.spans, w.count - 1));
     return BO_OK;
 }
 
@@ -248,11 +260,9 @@ static void input_phase(bo_context *context, const bo_op_call *call, const parts
     pack_job job = {.c = &p->whole, .kernels = bo_context_kernels(context), .group = group, .panels = panels};
     for (size_t i = 0; i < 2; i++) job.phase[i] = phase[i], job.taps[i] = first.taps[i];
     bo_parallel(context, first.taps[0] * first.taps[1], pack_phase_task, &job);
-    for (size_t s = 0, row = 0; s < p->count; s++) {
-        bo_convolving c = part_at(call, p, s, row);
-        bo_correlation g = phase_of(&c, group, phase, panels);
+    for (walk w = {0}; next_part(call, p, &w);) {
+        bo_correlation g = phase_of(&w.c, group, phase, panels);
         bo_correlate(context, &g, rooms);
-        row += c.windows.size[1];
     }
 }
 
@@ -261,11 +271,7 @@ static void input_gradient(bo_context *context, const bo_op_call *call, const pa
     const size_t *stride = p->whole.windows.stride;
     if (bo_is_depthwise(&p->whole)) {
         turn_depthwise(context, &p->whole, call->scratch);
-        for (size_t s = 0, row = 0; s < p->count; s++) {
-            bo_convolving c = part_at(call, p, s, row);
-            bo_depthwise_input_gradient(context, &c, call->scratch);
-            row += c.windows.size[1];
-        }
+        for (walk w = {0}; next_part(call, p, &w);) bo_depthwise_input_gradient(context, &w.c, call->scratch);
         return;
     }
     for (size_t g = 0; g < p->whole.groups; g++)
@@ -283,11 +289,8 @@ static size_t sums_of(const bo_convolving *c)
 static void weight_gradient(bo_context *context, const bo_op_call *call, const parts *p)
 {
     float *sums = call->scratch, *rooms = sums + sums_of(&p->whole);
-    for (size_t s = 0, row = 0; s < p->count; s++) {
-        bo_convolving c = part_at(call, p, s, row);
-        bo_weight_gradient_add(context, &c, s > 0, sums, rooms);
-        row += c.windows.size[1];
-    }
+    if (!p->count) memset(sums, 0, sums_of(&p->whole) * sizeof *sums);
+    for (walk w = {0}; next_part(call, p, &w);) bo_weight_gradient_add(context, &w.c, w.count > 1, sums, rooms);
     bo_weight_gradient_end(context, &p->whole, sums, call->add[1], call->din[1]);
 }
 

@@ -11,7 +11,6 @@ typedef struct bo_convolving {
     bo_windows windows;
     size_t images, places[2];     /* of y in each image */
     size_t groups, in, out, taps; /* in, out: channels of one group; taps: places of the kernel */
-    size_t first;                 /* row of x, and of y, where the part begins */
     const float *x, *weight, *bias, *dy;
     float *y, *dx;
     const float *memory; /* windows.before[1] rows before x; NULL: zeros */

@@ -30,7 +30,6 @@ static void copy_row(const bo_images *images, const float *row, ptrdiff_t x, siz
 {
     size_t width = images->size[1], channels = images->channels;
     size_t before = clamp(-x, columns), inside = clamp((ptrdiff_t)width - x, columns);
-    if (inside < before) inside = before;
     if (images->memory && before)
         copy_places(images, images->memory + ((ptrdiff_t)images->remembered + x) * (ptrdiff_t)images->pitch, before,
                     to);
