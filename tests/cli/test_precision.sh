@@ -1,0 +1,35 @@
+# bfloat16 activations in training, bfloat16 and int8 weights in reading.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
+    for (i = 0; i < 900; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
+small="--layers 2 --width 64 --heads 2 --context 32 --batch 8 --steps 40 --lr 0.05 --other-lr 0.02 --features 16"
+
+# The plan says it, a resumed run keeps it, and another is refused.
+succeeds "$BOCHNER" train --data text.txt --out half $small --activations bfloat16 --eval-every 40
+grep -q "activations .* (kept as bfloat16)" err || complain "the plan does not say bfloat16: $(cat err)"
+half=$(sed -n 's/.*activations \([0-9.]*\) .B.*/\1/p' err)
+succeeds "$BOCHNER" train --data text.txt --out full $small --eval-every 40
+full=$(sed -n 's/.*activations \([0-9.]*\) .B.*/\1/p' err)
+expect "memory of activations" "$half" "<" "$full"
+succeeds "$BOCHNER" train --resume --out half
+fails 2 "float32, bfloat16" "$BOCHNER" train --data text.txt --out no $small --activations int8
+
+# The same text is predicted nearly as well in half and in a quarter of the bytes.
+succeeds "$BOCHNER" eval half --data text.txt --json
+loss=$(field out loss) bytes=$(field out weight_bytes)
+[ "$(field out weights)" = float32 ] || complain "weights are $(field out weights)"
+for how in "bfloat16 0.51 0.01" "int8 0.32 0.01"; do
+    set -- $how
+    succeeds "$BOCHNER" eval half --data text.txt --json --weights $1
+    [ "$(field out weights)" = $1 ] || complain "weights are $(field out weights), not $1"
+    expect "$1: bytes" "$(field out weight_bytes)" "<" "$(awk "BEGIN { print $2 * $bytes }")"
+    expect "$1: loss" "$(field out loss)" "<" "$(awk "BEGIN { print $loss + $3 }")"
+    expect "$1: loss" "$(field out loss)" ">" "$(awk "BEGIN { print $loss - $3 }")"
+    succeeds "$BOCHNER" generate half --prompt "the cat" --tokens 20 --greedy --quiet --weights $1
+    grep -q "the " out || complain "$1: $(cat out)"
+done
+succeeds "$BOCHNER" eval half --data text.txt --weights int8
+grep -q "^Weights  *int8, " out || complain "eval does not say int8: $(cat out)"
+fails 2 "float32, bfloat16, int8" "$BOCHNER" eval half --data text.txt --weights float8
+fails 2 "float32, bfloat16, int8" "$BOCHNER" generate half --prompt x --weights 8
+finish
