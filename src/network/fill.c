@@ -11,8 +11,8 @@ bo_status bo_network_check(bo_context *context, const bo_network *network, const
         return bo_fail(context, BO_INVALID, "the network takes %zu numbers an example, and the data has %zu",
                        facts->dim, examples->dim);
     if ((network->input == BO_NETWORK_GRAPH) != (examples->first != NULL))
-        return bo_fail(context, BO_INVALID, "the network takes %s, and the data has %s edges",
-                       bo_network_input_name(network->input), examples->first ? "" : "no");
+        return bo_fail(context, BO_INVALID, "the network takes %s, and the data has %sedges",
+                       bo_network_input_name(network->input), examples->first ? "" : "no ");
     if (!targets || network->target != BO_NO_LAYER) return BO_OK;
     if (!examples->y) return bo_fail(context, BO_INVALID, "the data has no targets, which the loss needs");
     if (classes && (!examples->classes || examples->classes > facts->classes))

@@ -46,7 +46,8 @@ struct bo_layer {
     bo_layer_options options;
     int from[BO_NETWORK_FROM]; /* layers, or BO_INPUT_LAYER */
     size_t inputs;
-    bool fixed;            /* its width is that of the output: never multiplied */
+    bool given;            /* its numbers are the input's, in another shape at most */
+    bool fixed;            /* its width is that of the output or given: never multiplied */
     bo_shape shape;        /* of what comes out */
     bo_features *features; /* what outlives graphs, by type; NULL: not its kind */
     bo_attention *attention;

@@ -1,15 +1,32 @@
 /* Widths: what the data says in place of words, and every hidden one times the multiplier. The output's stay: those of the
- * layers that it has its width from. */
+ * layers that it has its width from; so does what the input gives. */
 #include <math.h>
 #include "internal.h"
+
+static bool sets_width(const bo_layer *layer)
+{
+    const bo_width *own = &layer->options.width;
+    return layer->type->sets_width && (own->value || own->symbol);
+}
+
+/* What only gives the input another shape has its numbers, whatever the multiplier. */
+static void mark_given(bo_network *network)
+{
+    for (size_t i = 0; i < network->count; i++) {
+        bo_layer *layer = &network->layers[network->order[i]];
+        layer->given = !sets_width(layer);
+        for (size_t k = 0; k < layer->inputs; k++)
+            layer->given = layer->given && (layer->from[k] < 0 || network->layers[layer->from[k]].given);
+        if (layer->given) layer->fixed = true;
+    }
+}
 
 static void mark_fixed(bo_network *network)
 {
     network->layers[network->output].fixed = true;
     for (size_t i = network->count; i-- > 0;) { /* takers before those they take from */
         const bo_layer *layer = &network->layers[network->order[i]];
-        const bo_width *own = &layer->options.width;
-        if (!layer->fixed || (layer->type->sets_width && (own->value || own->symbol))) continue;
+        if (!layer->fixed || sets_width(layer)) continue;
         for (size_t k = 0; k < layer->inputs; k++)
             if (layer->from[k] >= 0) network->layers[layer->from[k]].fixed = true;
     }
@@ -41,6 +58,7 @@ static bo_status settle(bo_context *context, const char *where, const bo_network
 bo_status bo_widths_settle(bo_context *context, const char *where, bo_network *network)
 {
     mark_fixed(network);
+    mark_given(network);
     for (size_t i = 0; i < network->count; i++) {
         bo_layer *layer = &network->layers[i];
         const bo_layer_field *fields = layer->type->fields;

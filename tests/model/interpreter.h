@@ -16,6 +16,7 @@ typedef struct interpreter {
     const bo_pass *pass;
     double **weights;      /* by their index in the set */
     plain_tensor *tensors; /* by bo_value; those of weights are the weights' */
+    double **masks;        /* by node: what dropout and noise draw; NULL: nothing */
     double noise;          /* 0: none */
     uint64_t seed;
 } interpreter;
@@ -93,6 +94,7 @@ static inline void interpreter_node(const interpreter *in, size_t number)
                    .outputs = node->outputs,
                    .context = in->context,
                    .pass = in->pass,
+                   .mask = in->masks ? in->masks[number] : NULL,
                    .noise = in->noise,
                    .seed = in->seed};
     for (size_t i = 0; i < node->inputs; i++) op.in[i] = in->tensors[node->in[i]];

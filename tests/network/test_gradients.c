@@ -1,0 +1,206 @@
+/* Whole networks, every type of layer and every example: gradients of all weights against differences of a loss that is
+ * computed in double, by oracles alone (tests/model/interpreter.h). Tolerances as in tests/model/gradients.h. */
+#include "networks.h"
+#include "model/interpreter.h"
+
+enum { BATCH = 4, SLACK = 12 };
+#define NOISE 0x1p-23
+
+/* Planned, with memory, rows in it. */
+static bo_network_graph graph_of(bo_context *context, bo_network *network, const bo_examples *examples)
+{
+    bo_network_graph g;
+    const bo_network_graph_desc desc = {.data = examples, .examples = BATCH, .loss = true, .gradients = true};
+    const size_t rows[BATCH] = {3, 8, 21, 34};
+    assert_ok(context, bo_weights_allocate(context, network->weights, true));
+    assert_ok(context, bo_network_graph_create(context, network, &desc, &g));
+    assert_ok(context, bo_graph_allocate(context, g.graph));
+    assert_ok(context, bo_network_graph_fill(context, network, &g, examples, rows));
+    return g;
+}
+
+/* What was written into the graph, in double. */
+static void give_inputs(bo_context *context, const bo_network_graph *g, interpreter *in)
+{
+    for (size_t v = 1; v < g->graph->tensors.count; v++) {
+        const bo_tensor *tensor = bo_tensor_at(g->graph, (bo_value)v);
+        const size_t count = tensor->rows * tensor->columns;
+        if (tensor->origin != BO_ORIGIN_INPUT) continue;
+        float *host = malloc(count * sizeof *host);
+        assert_ok(context, bo_graph_read(context, g->graph, (bo_value)v, host));
+        for (size_t i = 0; i < count; i++) {
+            if (tensor->element == BO_ELEMENT_INT32)
+                in->tensors[v].index[i] = ((int32_t *)host)[i];
+            else
+                in->tensors[v].x[i] = (double)host[i];
+        }
+        free(host);
+    }
+}
+
+/* What a node of dropout or noise draws: itself, of ones or zeros. */
+static double *mask_of(bo_context *context, const bo_node *node, bo_op_kind kind, const bo_graph *graph,
+                       const bo_pass *pass)
+{
+    const bo_tensor *in = bo_tensor_at(graph, node->in[0]);
+    const size_t count = in->rows * in->columns;
+    const bo_noise_attributes *noise = node->attributes;
+    const bo_dropout_attributes *dropout = node->attributes;
+    const bool added = kind == BO_OP_NOISE && noise->kind == BO_NOISE_NORMAL;
+    float *host = malloc(count * sizeof *host);
+    double *mask = plain_zeros(count);
+    bo_weights *none;
+    bo_graph *single;
+    assert_ok(context, bo_weights_create(context, bo_backend_cpu(), &none));
+    assert_ok(context, bo_graph_create(context, none, &single));
+    const bo_value x = bo_graph_input(single, "x", BO_ELEMENT_FLOAT32, in->rows, in->columns);
+    const bo_value y = bo_graph_one(single, kind, node->attributes, 1, &x);
+    bo_graph_keep(single, y);
+    assert_ok(context, bo_graph_plan(context, single, &(bo_graph_desc){0}));
+    assert_ok(context, bo_weights_allocate(context, none, false));
+    assert_ok(context, bo_graph_allocate(context, single));
+    for (size_t i = 0; i < count; i++) host[i] = added ? 0 : 1;
+    assert_ok(context, bo_graph_write(context, single, x, host));
+    assert_ok(context, bo_graph_run(context, single, pass));
+    assert_ok(context, bo_graph_read(context, single, y, host));
+    for (size_t i = 0; i < count; i++) mask[i] = (double)host[i] * (kind == BO_OP_DROPOUT ? 1 - dropout->rate : 1);
+    bo_graph_destroy(single);
+    bo_weights_destroy(none);
+    free(host);
+    return mask;
+}
+
+static void give_masks(bo_context *context, const bo_network_graph *g, const bo_pass *pass, interpreter *in)
+{
+    in->masks = calloc(g->graph->nodes.count, sizeof *in->masks);
+    for (size_t i = 0; i < g->graph->nodes.count; i++) {
+        const bo_node *node = bo_node_at(g->graph, i);
+        const bo_op_kind kind = interpreter_kind(in, node->op);
+        if (kind == BO_OP_DROPOUT || kind == BO_OP_NOISE) in->masks[i] = mask_of(context, node, kind, g->graph, pass);
+    }
+}
+
+static void drop_masks(const bo_network_graph *g, interpreter *in)
+{
+    for (size_t i = 0; i < g->graph->nodes.count; i++) free(in->masks[i]);
+    free(in->masks);
+}
+
+static double largest_of(const float *x, size_t count)
+{
+    double largest = 0;
+    for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs((double)x[i]));
+    return largest;
+}
+
+/* Along one random direction through all numbers of the weight. */
+static void judge(interpreter *in, const char *name, size_t index, const float *all, double any)
+{
+    const bo_weight *w = bo_weights_at(in->graph->weights, index);
+    const size_t count = weight_numbers(w);
+    const float *gradient = all + w->offset;
+    double *u = plain_zeros(count), found = 0, reach = 0, moved = 0;
+    bo_rng rng = bo_rng_make(index, bo_rng_stream("test.direction", 0));
+    for (size_t i = 0; i < count; i++) u[i] = bo_rng_normal(&rng);
+    for (size_t i = 0; i < count; i++) found += u[i] * (double)gradient[i], reach += u[i] * u[i];
+    in->noise = 0;
+    const double truth = interpreter_derivative(in, index, u, 1e-5);
+    in->noise = NOISE;
+    for (in->seed = 1; in->seed <= 2; in->seed++)
+        moved = fmax(moved, fabs(interpreter_derivative(in, index, u, 1e-5) - truth));
+    const double room = SLACK * moved + 0x1p-23 * (16 * largest_of(gradient, count) + any) * sqrt(reach);
+    if (!(fabs(found - truth) <= room))
+        fail_msg("%s: the gradient of %s is %.9g, expected %.9g within %.3g", name, w->name, found, truth, room);
+    free(u);
+}
+
+/* Outputs of blocks begin at zero, and then nothing inside has a gradient: everything begins somewhere. */
+static void stir(bo_network *network)
+{
+    for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
+        const bo_weight *w = bo_weights_at(network->weights, i);
+        bo_rng rng = bo_rng_make(11, bo_rng_stream(w->name, 0));
+        float *values = w->data;
+        for (size_t j = 0; !w->frozen && j < w->rows * w->columns; j++)
+            values[j] += (float)(0.2 / sqrt((double)w->columns) * bo_rng_normal(&rng));
+    }
+}
+
+static void check(bo_context *context, const char *name, const char *model, const bo_examples *examples, double width)
+{
+    const bo_pass pass = {.training = true, .seed = 5};
+    const bo_network_desc desc = {.model = model, .examples = examples, .width_multiplier = width, .seed = 7};
+    bo_network *network;
+    assert_ok(context, bo_network_create(context, &desc, &network));
+    stir(network);
+    for (size_t i = 0; i < network->count; i++) network->layers[i].options.edges = 0; /* the oracle drops none */
+    bo_network_graph g = graph_of(context, network, examples);
+    const size_t floats = bo_weights_floats(network->weights);
+    interpreter in = interpreter_make(context, g.graph, &pass); /* before running statistics move */
+    give_inputs(context, &g, &in);
+    give_masks(context, &g, &pass, &in);
+    memset(bo_weights_gradients(network->weights), 0, floats * sizeof(float));
+    assert_ok(context, bo_graph_run(context, g.graph, &pass));
+    const float *all = bo_weights_gradients(network->weights);
+    float loss;
+    assert_ok(context, bo_graph_read(context, g.graph, g.loss, &loss));
+    const double truth = interpreter_run(&in);
+    if (!(fabs((double)loss - truth) <= 1e-4 * (1 + fabs(truth))))
+        fail_msg("%s: the loss is %.9g, expected %.9g", name, (double)loss, truth);
+    const double any = largest_of(all, floats);
+    assert_true(any > 0);
+    for (size_t i = 0; i < bo_weights_count(network->weights); i++)
+        if (!bo_weights_at(network->weights, i)->frozen) judge(&in, name, i, all, any);
+    drop_masks(&g, &in);
+    interpreter_drop(&in);
+    bo_network_graph_destroy(&g);
+    bo_network_destroy(network);
+}
+
+static void test_layers(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < LAYER_CASES; i++) {
+        made *m = made_new(context, layer_cases[i].dim, 2, layer_cases[i].graph);
+        char *text = layer_case_text(&layer_cases[i]);
+        check(context, layer_cases[i].name, text, m->examples, 1);
+        free(text);
+        made_free(m);
+    }
+    bo_context_destroy(context);
+}
+
+/* The examples, with fewer channels: finite differences of whole networks take their time. */
+static void test_examples(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t dim, classes;
+        bool graph;
+        double width;
+    } examples[] = {
+        {"mlp", 784, 3, false, 0.02},          {"cnn", 784, 3, false, 0.05},       {"graph", 6, 3, true, 0.1},
+        {"autoencoder", 12, 0, false, 0.1},    {"denoising", 784, 0, false, 0.01}, {"masked", 784, 0, false, 0.0625},
+        {"random-features", 5, 0, false, 0.02}};
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        made *m = made_new(context, examples[i].dim, examples[i].classes, examples[i].graph);
+        char *text = example_text(examples[i].name);
+        bo_network *wide;
+        const bo_network_desc desc = {.model = text, .examples = m->examples};
+        assert_ok(context, bo_network_create(context, &desc, &wide)); /* as it stands */
+        bo_network_destroy(wide);
+        check(context, examples[i].name, text, m->examples, examples[i].width);
+        free(text);
+        made_free(m);
+    }
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layers), cmocka_unit_test(test_examples)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

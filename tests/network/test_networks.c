@@ -1,0 +1,273 @@
+/* Networks that are right: shapes, widths, order, files, answers; and all of it without memory. */
+#include "networks.h"
+#include "base/counting.h"
+#include "io/files.h"
+
+/* ---- shapes and widths ----------------------------------------------------------------------------------------------------- */
+
+static void expect_layer(const bo_network *network, size_t index, const char *name, const char *shape, uint64_t weights)
+{
+    const bo_layer_info layer = bo_network_layer(network, index);
+    assert_string_equal(layer.name, name);
+    assert_string_equal(layer.shape, shape);
+    assert_int_equal(layer.weights, weights);
+}
+
+static void test_shapes(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    made *m = made_new(context, 784, 3, false);
+    char *text = example_text("cnn");
+    bo_network *network = network_new(context, text, m->examples);
+    expect_layer(network, 0, "conv1", "28 x 28 x 24", 24 * 9 + 24);
+    expect_layer(network, 1, "batchnorm.2", "28 x 28 x 24", 4 * 24);
+    expect_layer(network, 3, "pool.4", "14 x 14 x 24", 0);
+    expect_layer(network, 8, "flatten.9", "2352", 0);
+    expect_layer(network, 12, "linear.13", "3", 97 * 3);
+    assert_null(bo_network_layer(network, 13).name);
+    bo_network_destroy(network);
+    const bo_network_desc twice = {.model = text, .examples = m->examples, .width_multiplier = 2};
+    assert_ok(context, bo_network_create(context, &twice, &network));
+    expect_layer(network, 4, "conv2", "14 x 14 x 96", 96 * 9 * 48 + 96);
+    expect_layer(network, 12, "linear.13", "3", 193 * 3); /* the output stays */
+    bo_network_destroy(network);
+    free(text);
+    made_free(m);
+}
+
+/* Layers in any order of the file, by name. */
+static void test_order(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    made *m = made_new(context, 8, 2, false);
+    bo_network *network = network_new(
+        context,
+        "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"out\", \"type\": \"linear\", \"width\": "
+        "\"classes\", \"from\": \"sum\"}, {\"name\": \"sum\", \"type\": \"add\", \"from\": [\"a\", \"b\"]}, {\"name\": "
+        "\"b\", \"type\": \"tanh\", \"from\": \"a\"}, {\"name\": \"a\", \"type\": \"linear\", \"width\": 5, \"from\": "
+        "\"input\"}], \"output\": \"out\", \"loss\": \"cross-entropy\"}",
+        m->examples);
+    expect_layer(network, 0, "a", "5", 45);
+    expect_layer(network, 1, "b", "5", 0);
+    expect_layer(network, 2, "sum", "5", 0);
+    expect_layer(network, 3, "out", "2", 12);
+    bo_network_destroy(network);
+    made_free(m);
+}
+
+/* ---- answers --------------------------------------------------------------------------------------------------------------- */
+
+static float *predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_part part)
+{
+    const size_t count = bo_examples_count(examples, part) * bo_network_describe(network).outputs;
+    float *out = calloc(count, sizeof *out);
+    assert_ok(context, bo_network_predict(context, network, examples, part, out));
+    return out;
+}
+
+/* Probabilities sum to 1 and have the loss and accuracy that evaluation finds. */
+static void test_answers(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context, *many = test_context(3);
+    made *m = made_new(context, 8, 3, false);
+    char *text = layer_case_text(&layer_cases[2]);
+    bo_network *network = network_new(context, text, m->examples);
+    float *p = predict(context, network, m->examples, BO_PART_ALL);
+    float *again = predict(many, network, m->examples, BO_PART_ALL);
+    assert_memory_equal(p, again, MADE_ROWS * 3 * sizeof *p);
+    double loss = 0, right = 0;
+    for (size_t i = 0; i < MADE_ROWS; i++) {
+        const float *row = p + 3 * i;
+        const size_t class = (size_t)m->y[i], best = row[1] > row[0] ? 1 : 0;
+        assert_close((double)row[0] + (double)row[1] + (double)row[2], 1, 1e-6);
+        right += (row[2] > row[best] ? 2 : best) == class;
+        loss -= log((double)row[class]) / MADE_ROWS;
+    }
+    bo_network_evaluation found;
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &found));
+    assert_close(found.loss, loss, 1e-5 * (1 + loss));
+    assert_close(found.accuracy, right / MADE_ROWS, 1e-12);
+    assert_true(isnan(found.rmse));
+    assert_int_equal(found.examples, MADE_ROWS);
+    assert_ok(context, bo_examples_split(context, m->examples, 0.25, 0.25, 3));
+    float *part = predict(context, network, m->examples, BO_PART_TEST);
+    for (size_t i = 0; i < bo_examples_count(m->examples, BO_PART_TEST); i++)
+        assert_memory_equal(part + 3 * i, p + 3 * bo_examples_row(m->examples, BO_PART_TEST, i), 3 * sizeof *p);
+    free(p), free(again), free(part), free(text);
+    bo_network_destroy(network);
+    made_free(m);
+    bo_context_destroy(many);
+}
+
+/* Numbers come back in the unit of the targets: a network without weights gives their mean. */
+static void test_units(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    made *m = made_new(context, 4, 0, false);
+    bo_network *network = network_new(context,
+                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
+                                      "\"width\": \"targets\"}], \"loss\": \"mse\"}",
+                                      m->examples);
+    memset(bo_weights_data(network->weights), 0, bo_weights_floats(network->weights) * sizeof(float));
+    double mean = 0, square = 0;
+    for (size_t i = 0; i < MADE_ROWS; i++) mean += m->y[i] / MADE_ROWS;
+    for (size_t i = 0; i < MADE_ROWS; i++) square += pow(m->y[i] - mean, 2) / MADE_ROWS;
+    float *p = predict(context, network, m->examples, BO_PART_ALL);
+    for (size_t i = 0; i < MADE_ROWS; i++) assert_close((double)p[i], mean, 1e-5);
+    bo_network_evaluation found;
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &found));
+    assert_close(found.rmse, sqrt(square), 1e-5);
+    assert_close(found.loss, 1, 1e-5); /* of standardised targets */
+    free(p);
+    bo_network_destroy(network);
+    made_free(m);
+}
+
+/* ---- files ----------------------------------------------------------------------------------------------------------------- */
+
+/* Every type of layer comes back from its folder with the same answers, bit for bit. */
+static void test_files(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    for (size_t c = 0; c < LAYER_CASES; c++) {
+        made *m = made_new(context, layer_cases[c].dim, 2, layer_cases[c].graph);
+        char *text = layer_case_text(&layer_cases[c]);
+        bo_network *network = network_new(context, text, m->examples), *loaded;
+        assert_ok(context, bo_network_save(context, network, folder->path));
+        assert_ok(context, bo_network_load(context, folder->path, &loaded));
+        float *p = predict(context, network, m->examples, BO_PART_ALL);
+        float *q = predict(context, loaded, m->examples, BO_PART_ALL);
+        if (memcmp(p, q, 2 * MADE_ROWS * sizeof *p) != 0) fail_msg("%s answers differently", layer_cases[c].name);
+        assert_true(bo_network_fingerprint(network) == bo_network_fingerprint(loaded));
+        free(p), free(q), free(text);
+        bo_network_destroy(network);
+        bo_network_destroy(loaded);
+        made_free(m);
+    }
+}
+
+static void write_text(test_folder *folder, const char *name, const char *text)
+{
+    assert_ok(folder->context, bo_file_write(folder->context, test_path(folder, name), text, strlen(text)));
+}
+
+/* A description that promises other weights than the file has, or nothing that is known. */
+static void test_lies(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    static const char *const form = "{\"bochner_network\": %d, \"seed\": \"7\", \"width_multiplier\": 1, "
+                                    "\"parametrization\": \"standard\", \"dim\": 8, \"targets\": 0, \"classes\": 2, "
+                                    "\"schema\": null, \"model\": {\"input\": {\"kind\": \"array\"}, \"layers\": [%s], "
+                                    "\"loss\": \"cross-entropy\"}}";
+    made *m = made_new(context, 8, 2, false);
+    bo_network *network = network_new(context,
+                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"a\", \"type\": "
+                                      "\"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
+                                      m->examples),
+               *loaded;
+    assert_ok(context, bo_network_save(context, network, folder->path));
+    bo_network_destroy(network);
+    char text[2048];
+    snprintf(text, sizeof text, form, 2, "");
+    write_text(folder, "network.json", text);
+    assert_fails(context, BO_VERSION, "format 2", bo_network_load(context, folder->path, &loaded));
+    snprintf(text, sizeof text, form, 1, "{\"name\": \"b\", \"type\": \"linear\", \"width\": \"classes\"}");
+    write_text(folder, "network.json", text);
+    assert_fails(context, BO_FORMAT, "b.weight", bo_network_load(context, folder->path, &loaded));
+    snprintf(
+        text, sizeof text, form, 1,
+        "{\"name\": \"h\", \"type\": \"linear\", \"width\": 9}, {\"name\": \"a\", \"type\": \"linear\", \"width\": "
+        "\"classes\"}");
+    write_text(folder, "network.json", text);
+    assert_fails(context, BO_FORMAT, "h.weight", bo_network_load(context, folder->path, &loaded));
+    snprintf(text, sizeof text, form, 1,
+             "{\"name\": \"a\", \"type\": \"linear\", \"width\": \"classes\", \"bias\": false}");
+    write_text(folder, "network.json", text);
+    assert_fails(context, BO_FORMAT, "is none of the network", bo_network_load(context, folder->path, &loaded));
+    write_text(folder, "network.json", "{}");
+    assert_fails(context, BO_FORMAT, "bochner_network", bo_network_load(context, folder->path, &loaded));
+    assert_fails(context, BO_IO, "network.json", bo_network_load(context, "/nowhere", &loaded));
+    made_free(m);
+}
+
+/* ---- without memory -------------------------------------------------------------------------------------------------------- */
+
+typedef struct work {
+    bo_context *context;
+    const char *model, *folder;
+    const bo_examples *examples;
+} work;
+
+static bo_status use_network(void *what)
+{
+    const work *w = what;
+    bo_network *network;
+    bo_network_evaluation found;
+    const bo_network_desc desc = {.model = w->model, .examples = w->examples, .seed = 7};
+    BO_TRY(bo_network_create(w->context, &desc, &network));
+    const bo_status status = bo_network_evaluate(w->context, network, w->examples, BO_PART_ALL, &found);
+    bo_network_destroy(network);
+    return status;
+}
+
+static bo_status use_files(void *what)
+{
+    const work *w = what;
+    bo_network *network, *loaded;
+    BO_TRY(bo_network_load(w->context, w->folder, &network));
+    bo_status status = bo_network_save(w->context, network, w->folder);
+    if (status == BO_OK) status = bo_network_load(w->context, w->folder, &loaded);
+    if (status == BO_OK) bo_network_destroy(loaded);
+    bo_network_destroy(network);
+    return status;
+}
+
+/* Files reach the disk at each try: one network goes through them, the others are made and used. */
+static void test_starved(void **state)
+{
+    static const size_t cases[] = {2, 4, 19, 21, 14}; /* joins, conv, mlps, message, favor */
+    test_folder *folder = *state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const layer_case *subject = &layer_cases[cases[c]];
+        made *m = made_new(folder->context, subject->dim, 2, subject->graph);
+        char *text = layer_case_text(subject);
+        counting counted = {0};
+        bo_context *context = counting_context(&counted, 1);
+        work w = {context, text, folder->path, m->examples};
+        injection injected = {.counted = &counted,
+                              .context = context,
+                              .work = use_network,
+                              .what = &w,
+                              .all = 400,
+                              .stride = 7,
+                              .spared = "the sequences of a call"};
+        counting_inject(&injected);
+        if (c + 1 == sizeof cases / sizeof *cases) {
+            bo_network *network = network_new(folder->context, text, m->examples);
+            assert_ok(folder->context, bo_network_save(folder->context, network, folder->path));
+            bo_network_destroy(network);
+            injected.work = use_files;
+            injected.all = 1;
+            injected.stride = 5;
+            counting_inject(&injected);
+        }
+        bo_context_destroy(context);
+        free(text);
+        made_free(m);
+    }
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_shapes), IN_FOLDER(test_order), IN_FOLDER(test_answers),
+                                       IN_FOLDER(test_units),  IN_FOLDER(test_files), IN_FOLDER(test_lies),
+                                       IN_FOLDER(test_starved)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

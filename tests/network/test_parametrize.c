@@ -1,0 +1,59 @@
+/* Layers of networks under maximal update: which extents of their weights grow, and what follows. */
+#include "networks.h"
+
+/* Fans as multiples of the base's, at four times its widths, and the factor in front of the weight. */
+typedef struct expectation {
+    const char *name;
+    double in, out, scale;
+} expectation;
+
+static void expect(const char *model, const bo_examples *examples, size_t count, const expectation *expected)
+{
+    bo_context *context = test_context(1);
+    bo_network *network;
+    const bo_network_desc desc = {.model = model,
+                                  .examples = examples,
+                                  .width_multiplier = 4,
+                                  .parametrization = BO_PARAMETRIZATION_MUP,
+                                  .seed = 7};
+    assert_ok(context, bo_network_create(context, &desc, &network));
+    for (size_t i = 0; i < count; i++) {
+        const bo_weight *w = bo_weights_find(network->weights, expected[i].name);
+        if (!w) fail_msg("no weight %s", expected[i].name);
+        if (w->in != expected[i].in || w->out != expected[i].out || w->scale != expected[i].scale)
+            fail_msg("%s: fans %g, %g and factor %g; expected %g, %g and %g", w->name, w->in, w->out, w->scale,
+                     expected[i].in, expected[i].out, expected[i].scale);
+        assert_close(w->rate, 1 / (w->in * w->scale), 1e-12);
+    }
+    bo_network_destroy(network);
+    bo_context_destroy(context);
+}
+
+static void images(void **state)
+{
+    (void)state;
+    static const char model[] =
+        "{\"format\": 1, \"input\": " IMAGE_INPUT ", \"layers\": ["
+        "{\"name\": \"first\", \"type\": \"conv\", \"channels\": 3, \"kernel\": 3, \"padding\": \"same\"}, "
+        "{\"name\": \"normed\", \"type\": \"batchnorm\"}, {\"type\": \"relu\"}, "
+        "{\"name\": \"second\", \"type\": \"conv\", \"channels\": 5, \"kernel\": 3, \"padding\": \"same\"}, "
+        "{\"type\": \"flatten\"}, {\"name\": \"out\", \"type\": \"linear\", \"width\": \"classes\"}], "
+        "\"loss\": \"cross-entropy\"}";
+    static const expectation expected[] = {
+        {"first.weight", 1, 4, 1},
+        {"normed.weight", 1, 4, 1},
+        {"second.weight", 4, 4, 1},
+        {"out.weight", 4, 1, 0.25},
+    };
+    bo_context *context = test_context(1);
+    made *m = made_new(context, 32, 3, false);
+    expect(model, m->examples, sizeof expected / sizeof *expected, expected);
+    made_free(m);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(images)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+/* Descriptions that are wrong, and the words that say so. */
+#include "networks.h"
+
+typedef struct refusal {
+    const char *model, *words;
+    bo_status status; /* 0: BO_FORMAT */
+} refusal;
+
+/* Of rows of 8 numbers in two classes. */
+#define WITH(layers) "{\"input\": {\"kind\": \"array\"}, \"layers\": [" layers "], \"loss\": \"cross-entropy\"}"
+#define LAST         "{\"type\": \"linear\", \"width\": \"classes\"}"
+#define IMAGE(layers)                                                                                                  \
+    "{\"input\": {\"kind\": \"image\", \"height\": 2, \"width\": 4}, \"layers\": [" layers                             \
+    "], \"loss\": \"cross-entropy\"}"
+#define LOSS(loss)                                                                                                     \
+    "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"a\", \"type\": \"linear\", \"width\": 2}, "          \
+    "{\"type\": \"tanh\"}], \"loss\": " loss "}"
+
+static const refusal refusals[] = {
+    {"", "malformed", 0},
+    {"[1, 2", "malformed", 0},
+    {"[]", "should be an object", 0},
+    {"{\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": 1}}}}}}}}}", "nested deeper", 0},
+    {"{\"format\": 2, \"layers\": []}", "has format 2", BO_VERSION},
+    {"{\"layers\": []}", "\"input\" is missing", 0},
+    {"{\"input\": 5, \"layers\": []}", "should be an object with a \"kind\"", 0},
+    {"{\"input\": {\"kind\": \"sound\"}}", "should be array, sequence, image or graph, found \"sound\"", 0},
+    {"{\"input\": {\"kind\": \"array\", \"length\": 3}}", "has no field \"length\"", 0},
+    {"{\"input\": {\"kind\": \"array\", \"width\": 9}}", "expected data with 9 numbers an example, found 8", 0},
+    {"{\"input\": {\"kind\": \"image\", \"height\": 3}}", "an image needs its \"height\" and \"width\"", 0},
+    {"{\"input\": {\"kind\": \"sequence\", \"channels\": 3}}", "a sequence needs its \"length\"", 0},
+    {"{\"input\": {\"kind\": \"array\", \"standardize\": 1}}", "should be true or false", 0},
+    {"{\"input\": {\"kind\": \"array\"}, \"loss\": \"mse\"}", "\"layers\" should be a list", 0},
+    {"{\"input\": {\"kind\": \"array\"}, \"layers\": [" LAST "]}", "\"loss\" is missing", 0},
+    {"{\"input\": {\"kind\": \"array\"}, \"layer\": []}", "has no field \"layer\"; is \"layers\" meant?", 0},
+    {"{\"input\": {\"kind\": \"array\"}, \"classes\": 3}", "expected data with 3 classes, found 2", 0},
+    /* layers */
+    {WITH("7"), "layer 1: should be an object", 0},
+    {WITH("{\"width\": 3}"), "layer 1: \"type\" is missing", 0},
+    {WITH("{\"name\": \"x\", \"type\": \"liner\"}"), "layer 1 (x): there is no type \"liner\"; is \"linear\" meant?",
+     0},
+    {WITH("{\"type\": \"conv2d\"}"), "is \"conv\" meant?", 0},
+    {WITH("{\"type\": \"zzzzzzzzzzzz\"}"), "there is no type \"zzzzzzzzzzzz\"", 0},
+    {WITH("{\"name\": \"a.b\", \"type\": \"relu\"}"), "fewer than 64 letters", 0},
+    {WITH("{\"name\": \"input\", \"type\": \"relu\"}"), "not \"input\"", 0},
+    {WITH("{\"name\": \"a\", \"type\": \"relu\"}, {\"name\": \"a\", \"type\": \"relu\"}"),
+     "layers 1 and 2 are both called \"a\"", 0},
+    {WITH("{\"name\": \"fc\", \"type\": \"linear\"}"), "layer 1 (fc): \"width\" is missing", 0},
+    {WITH("{\"type\": \"linear\", \"width\": 0}"), "layer 1 (linear): \"width\" should be a whole number from 1", 0},
+    {WITH("{\"type\": \"linear\", \"width\": \"wide\"}"), "\"classes\", \"targets\" or \"input\", found \"wide\"", 0},
+    {WITH("{\"type\": \"linear\", \"width\": 3, \"widht\": 3}"), "has no field \"widht\"; is \"width\" meant?", 0},
+    {WITH("{\"type\": \"linear\", \"width\": 3, \"bias\": \"no\"}"), "\"bias\" should be true or false", 0},
+    {WITH("{\"type\": \"dropout\", \"rate\": 1}"), "\"rate\" should be a number from 0 to less than 1", 0},
+    {WITH("{\"type\": \"noise\", \"kind\": \"mask\", \"amount\": 2}"), "\"amount\" is a probability here", 0},
+    {WITH("{\"type\": \"norm\", \"kind\": \"batch\"}"), "should be one of rms, layer", 0},
+    {WITH("{\"type\": \"linear\", \"width\": \"targets\"}"), "the number of targets is not known", 0},
+    /* wiring */
+    {WITH("{\"name\": \"relu1\", \"type\": \"relu\"}, {\"type\": \"tanh\", \"from\": \"relu2\"}, " LAST),
+     "layer 2 (tanh): \"from\" names \"relu2\", and no layer is called that; is \"relu1\" meant?", 0},
+    {WITH("{\"name\": \"a\", \"type\": \"tanh\", \"from\": \"b\"}, {\"name\": \"b\", \"type\": \"tanh\"}, " LAST),
+     "a cycle: layer 2 (b), which takes from layer 1 (a), which takes from layer 2 (b)", 0},
+    {WITH("{\"name\": \"a\", \"type\": \"tanh\", \"from\": \"a\"}, " LAST), "a cycle: layer 1 (a)", 0},
+    {WITH("{\"type\": \"add\"}, " LAST), "layer 1 (add): takes at least 2 inputs, found 1", 0},
+    {WITH("{\"name\": \"a\", \"type\": \"tanh\"}, {\"type\": \"tanh\", \"from\": [\"a\", \"a\"]}, " LAST),
+     "takes at most 1 inputs, found 2", 0},
+    {WITH("{\"type\": \"tanh\"}, {\"type\": \"linear\", \"width\": \"classes\", \"from\": \"input\"}"),
+     "layer 1 (tanh): nothing takes from it", 0},
+    {WITH("{\"type\": \"tanh\", \"from\": 3}, " LAST), "\"from\" should be the name of a layer, found 3", 0},
+    /* shapes */
+    {WITH("{\"name\": \"a\", \"type\": \"linear\", \"width\": 3}, {\"type\": \"add\", \"from\": [\"a\", "
+          "\"input\"]}, " LAST),
+     "layer 2 (add): its inputs should be alike, found 3 and 8", 0},
+    {WITH("{\"type\": \"conv\", \"channels\": 3, \"kernel\": 3}, " LAST), "conv does not take rows", 0},
+    {IMAGE("{\"name\": \"conv1\", \"type\": \"conv\", \"channels\": 3, \"kernel\": 5}"),
+     "layer 1 (conv1): kernel 5 x 5 is larger than its input of 2 x 4", 0},
+    {IMAGE("{\"type\": \"pool\", \"kernel\": 3}"), "kernel 3 x 3 is larger than its input of 2 x 4", 0},
+    {IMAGE("{\"type\": \"pool\"}"), "give \"kernel\", or \"global\": true", 0},
+    {IMAGE("{\"type\": \"conv\", \"channels\": 3, \"kernel\": [1, 2, 3]}"), "[height, width] of them", 0},
+    {IMAGE("{\"type\": \"conv\", \"channels\": 3, \"kernel\": 1, \"stride\": 0}"), "\"stride\" should be", 0},
+    {IMAGE("{\"type\": \"conv\", \"channels\": 3, \"kernel\": 1, \"groups\": 2}"), "2 groups should divide", 0},
+    {IMAGE("{\"type\": \"conv\", \"channels\": 3, \"kernel\": 1, \"padding\": \"causal\"}"), "is for sequences", 0},
+    {IMAGE("{\"type\": \"reshape\", \"length\": 3, \"channels\": 3}"), "1 x 3 x 3 numbers were asked for", 0},
+    {IMAGE(LAST), "the output should be one row an example, found 2 x 4 x 2: flatten it", 0},
+    {IMAGE("{\"type\": \"attention\", \"heads\": 3}, {\"type\": \"flatten\"}, " LAST),
+     "layer 1 (attention): 3 heads should divide the 1 channels", 0},
+    {WITH("{\"type\": \"graph\"}, " LAST), "needs the edges of a graph", 0},
+    {WITH("{\"type\": \"linear\", \"width\": 3}"), "should have 2 columns, one for each class, found 3", 0},
+    {WITH("{\"type\": \"random-features\", \"features\": 8, \"kernel\": \"custom\"}, " LAST), "\"kernel\" should be",
+     0},
+    {WITH("{\"type\": \"random-features\", \"features\": 8, \"kernel\": \"arccos\", \"function\": \"sincos\"}, " LAST),
+     "layer 1 (random-features): ", 0},
+    /* losses */
+    {LOSS("\"hinge\""), "should be mse, l1, bce, kl or cross-entropy", 0},
+    {LOSS("{\"target\": \"input\"}"), "\"type\" is missing", 0},
+    {LOSS("\"mse\""), "the loss mse needs targets: the data has classes", 0},
+    {LOSS("{\"type\": \"mse\", \"target\": \"input\"}"), "should have the numbers of the target, 8, found 2", 0},
+    {LOSS("{\"type\": \"mse\", \"target\": \"b\"}"), "\"input\" or the name of a layer", 0},
+    {LOSS("{\"type\": \"mse\", \"target\": \"a\"}"), "should have no weights, found those of layer 1 (a)", 0},
+    {LOSS("{\"type\": \"cross-entropy\", \"target\": \"input\"}"), "cross-entropy needs classes", 0},
+    {LOSS("{\"type\": \"cross-entropy\", \"masked\": \"a\"}"), "needs a \"target\"", 0},
+};
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    made *m = made_new(context, 8, 2, false);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        bo_network *network;
+        const bo_network_desc desc = {.model = refusals[i].model, .where = "net.json", .examples = m->examples};
+        const bo_status expected = refusals[i].status ? refusals[i].status : BO_FORMAT;
+        const bo_status status = bo_network_create(context, &desc, &network);
+        if (status != expected || !strstr(bo_context_error(context), refusals[i].words) ||
+            strncmp(bo_context_error(context), "net.json: ", 10) != 0)
+            fail_msg("%s: expected '%s', found %s: %s", refusals[i].model, refusals[i].words, bo_status_string(status),
+                     bo_context_error(context));
+        assert_null(network);
+    }
+    made_free(m);
+    bo_context_destroy(context);
+}
+
+/* Without data a description must say everything itself. */
+static void test_without_data(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_network *network;
+    bo_network_desc desc = {.model = WITH(LAST)};
+    assert_fails(context, BO_FORMAT, "\"width\" is missing, and there is no data",
+                 bo_network_create(context, &desc, &network));
+    desc.model =
+        "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"layers\": [" LAST "], \"loss\": \"cross-entropy\"}";
+    assert_fails(context, BO_FORMAT, "the number of classes is not known", bo_network_create(context, &desc, &network));
+    desc.model = "{\"input\": {\"kind\": \"array\", \"width\": 4}, \"classes\": 3, \"layers\": [" LAST
+                 "], \"loss\": \"cross-entropy\"}";
+    assert_ok(context, bo_network_create(context, &desc, &network));
+    assert_int_equal(bo_network_describe(network).outputs, 3);
+    bo_network_destroy(network);
+    assert_fails(context, BO_INVALID, "no description", bo_network_create(context, &(bo_network_desc){0}, &network));
+    desc.width_multiplier = -1;
+    assert_fails(context, BO_INVALID, "multiplier", bo_network_create(context, &desc, &network));
+    bo_context_destroy(context);
+}
+
+/* Data that does not fit a network that is there. */
+static void test_other_data(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    made *m = made_new(context, 8, 2, false), *wide = made_new(context, 9, 2, false),
+         *more = made_new(context, 8, 3, false);
+    made *graph = made_new(context, 8, 2, true), *numbers = made_new(context, 8, 0, false);
+    bo_network *network = network_new(context, WITH(LAST), m->examples);
+    bo_network_evaluation found;
+    assert_fails(context, BO_INVALID, "takes 8 numbers an example, and the data has 9",
+                 bo_network_evaluate(context, network, wide->examples, BO_PART_ALL, &found));
+    assert_fails(context, BO_INVALID, "knows 2 classes, and the data has 3",
+                 bo_network_evaluate(context, network, more->examples, BO_PART_ALL, &found));
+    assert_fails(context, BO_INVALID, "takes array, and the data has edges",
+                 bo_network_evaluate(context, network, graph->examples, BO_PART_ALL, &found));
+    assert_fails(context, BO_INVALID, "knows 2 classes, and the data has 0",
+                 bo_network_evaluate(context, network, numbers->examples, BO_PART_ALL, &found));
+    bo_network_destroy(network);
+    made_free(m), made_free(wide), made_free(more), made_free(graph), made_free(numbers);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refusals), cmocka_unit_test(test_without_data),
+                                       cmocka_unit_test(test_other_data)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
