@@ -1,0 +1,140 @@
+/* Examples: edges and parts of files, batches. */
+#include "networks.h"
+#include "io/files.h"
+#include <bochner/data.h>
+
+static const char *written(test_folder *folder, const char *name, const char *text)
+{
+    const char *path = test_path(folder, name);
+    assert_ok(folder->context, bo_file_write(folder->context, path, text, strlen(text)));
+    return path;
+}
+
+/* Five nodes with two numbers and a class. */
+static bo_examples_desc nodes(test_folder *folder)
+{
+    return (bo_examples_desc){
+        .data = {.path = written(folder, "nodes.csv", "a,b,kind\n1,2,x\n3,4,y\n5,6,x\n7,8,y\n9,10,x\n")}};
+}
+
+static void expect_edges(const bo_examples *e, const int32_t *first, const int32_t *neighbours)
+{
+    assert_memory_equal(e->first, first, (e->rows + 1) * sizeof *first);
+    assert_int_equal(e->edges, first[e->rows]);
+    assert_memory_equal(e->neighbours, neighbours, e->edges * sizeof *neighbours);
+}
+
+static void test_edges(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_examples_desc desc = nodes(folder);
+    bo_examples *e;
+    desc.edges = written(folder, "edges.csv", "from,to\n0,1\n2,1\n1,0\n4,4\n0,1\n");
+    assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
+    assert_int_equal(e->rows, 5);
+    assert_int_equal(e->dim, 2);
+    assert_int_equal(e->classes, 2);
+    expect_edges(e, (int32_t[]){0, 1, 4, 4, 4, 5}, (int32_t[]){1, 0, 0, 2, 4}); /* twice is twice */
+    bo_examples_destroy(e);
+    desc.undirected = true;
+    assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
+    expect_edges(e, (int32_t[]){0, 1, 3, 4, 4, 5}, (int32_t[]){1, 0, 2, 1, 4});
+    bo_examples_destroy(e);
+    desc.self_loops = true;
+    assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
+    expect_edges(e, (int32_t[]){0, 2, 5, 7, 8, 9}, (int32_t[]){0, 1, 0, 1, 2, 1, 2, 3, 4});
+    bo_examples_destroy(e);
+}
+
+static void test_bad_edges(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } bad[] = {{"0,1\n2,5\n", "line 2, column 1: an edge's end should be the number of a node, from 0 to 4, found 5"},
+               {"0,1\n-1,2\n", "line 2, column 0: an edge's end should be the number of a node, from 0 to 4, found -1"},
+               {"0,1.5\n", "found 1.5"},
+               {"0,1\n1,x\n", "found x"},
+               {"0,1\n1,\n", "found nothing"},
+               {"0,1,2\n", "two columns, from and to, found 3"}};
+    test_folder *folder = *state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        bo_examples_desc desc = nodes(folder);
+        bo_examples *e;
+        desc.edges = written(folder, "edges.csv", bad[i].text);
+        assert_fails(folder->context, BO_FORMAT, bad[i].words, bo_examples_load(folder->context, &desc, NULL, &e));
+        assert_null(e);
+    }
+    const float x[4] = {1, 2, 3, 4};
+    const int32_t first[3] = {0, 1, 2}, behind[3] = {0, 2, 1}, neighbours[2] = {1, 2};
+    bo_examples arrays = {.rows = 2, .dim = 2, .x = x, .first = first, .neighbours = neighbours, .edges = 2}, *e;
+    assert_fails(folder->context, BO_INVALID, "number 1 comes from node 2, expected one from 0 to 1",
+                 bo_examples_create(folder->context, &arrays, &e));
+    arrays.edges = 3;
+    assert_fails(folder->context, BO_INVALID, "should go from 0 to 3",
+                 bo_examples_create(folder->context, &arrays, &e));
+    arrays.edges = 1, arrays.first = behind;
+    assert_fails(folder->context, BO_INVALID, "ends before it begins",
+                 bo_examples_create(folder->context, &arrays, &e));
+}
+
+static void test_parts(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_examples_desc desc = nodes(folder);
+    bo_examples *e;
+    desc.split = written(folder, "split.csv", "part\ntest\ntrain\nnone\ntrain\nvalid\n");
+    assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
+    assert_int_equal(bo_examples_count(e, BO_PART_TRAIN), 2);
+    assert_int_equal(bo_examples_row(e, BO_PART_TRAIN, 1), 3);
+    assert_int_equal(bo_examples_row(e, BO_PART_VALID, 0), 4);
+    assert_int_equal(bo_examples_row(e, BO_PART_TEST, 0), 0);
+    assert_int_equal(bo_examples_count(e, BO_PART_ALL), 5);
+    bo_examples_destroy(e);
+    desc.split = written(folder, "split.csv", "0\n0\n1\n2\n-1\n");
+    assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
+    assert_int_equal(bo_examples_count(e, BO_PART_TRAIN), 2);
+    bo_examples_destroy(e);
+    static const struct {
+        const char *text, *words;
+    } bad[] = {{"train\ntrain\n", "fewer rows than the 5"},
+               {"train\ntrain\ntrain\ntrain\ntrain\ntrain\n", "more rows than the 5"},
+               {"train\nlearn\ntest\ntest\ntest\n", "line 2"},
+               {"test\ntest\ntest\ntest\ntest\n", "no rows are left for training"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        desc.split = written(folder, "split.csv", bad[i].text);
+        if (bo_examples_load(context, &desc, NULL, &e) == BO_OK || !strstr(bo_context_error(context), bad[i].words))
+            fail_msg("expected '%s', found '%s'", bad[i].words, bo_context_error(context));
+    }
+    desc.split = NULL, desc.valid = 0.7, desc.test = 0.3;
+    assert_fails(context, BO_INVALID, "leave some for training", bo_examples_load(context, &desc, NULL, &e));
+}
+
+/* An epoch has every row of the training part once, another order each; the same for the same step. */
+static void test_batches(void **state)
+{
+    test_folder *folder = *state;
+    made *m = made_new(folder->context, 4, 2, false);
+    enum { BATCH = 5, VALID = MADE_ROWS / 4, TRAIN = MADE_ROWS - VALID };
+    assert_ok(folder->context, bo_examples_split(folder->context, m->examples, 0.25, 0, 9));
+    assert_int_equal(bo_examples_count(m->examples, BO_PART_TRAIN), TRAIN);
+    size_t seen[MADE_ROWS] = {0}, rows[BATCH], again[2];
+    for (size_t i = 0; i < VALID; i++) seen[bo_examples_row(m->examples, BO_PART_VALID, i)] = 10;
+    for (uint64_t step = 0; step < TRAIN; step++) { /* BATCH epochs */
+        bo_examples_batch(m->examples, 3, step, BATCH, 0, BATCH, rows);
+        for (size_t i = 0; i < BATCH; i++) seen[rows[i]]++;
+        bo_examples_batch(m->examples, 3, step, BATCH, 2, 2, again);
+        assert_memory_equal(rows + 2, again, sizeof again);
+    }
+    for (size_t i = 0; i < MADE_ROWS; i++) assert_true(seen[i] == BATCH || seen[i] == 10);
+    made_free(m);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_edges), IN_FOLDER(test_bad_edges), IN_FOLDER(test_parts),
+                                       IN_FOLDER(test_batches)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

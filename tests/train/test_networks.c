@@ -1,0 +1,154 @@
+/* Networks in training: every example learns, and a run that was stopped goes on to the same bits. */
+#include "network/networks.h"
+#include <bochner/train.h>
+#include <ftw.h>
+#include <unistd.h>
+
+typedef struct subject {
+    const char *name;
+    size_t dim, classes;
+    bool graph;
+    double width; /* multiplier: tests are short */
+    double falls; /* the loss in the end, of that at first, at most */
+} subject;
+
+static const subject subjects[] = {
+    {"mlp", 784, 3, false, 0.25, 0.2},
+    {"cnn", 784, 3, false, 0.25, 0.3},
+    {"graph", 6, 3, true, 0.5, 0.5},
+    {"autoencoder", 12, 0, false, 0.25, 0.7},
+    {"denoising", 784, 0, false, 0.25, 0.9},
+    {"masked", 784, 0, false, 0.25, 0.95},
+    {"random-features", 5, 0, false, 0.25, 0.7},
+};
+
+static bo_trainer_desc run_of(bo_network *network, const made *m, const subject *s, uint64_t steps)
+{
+    return (bo_trainer_desc){
+        .network = network, .examples = m->examples, .batch = s->graph ? 1 : 12, .steps = steps, .seed = 3};
+}
+
+static bo_network *network_of(bo_context *context, const subject *s, const made *m)
+{
+    bo_network *network;
+    char *text = example_text(s->name);
+    const bo_network_desc desc = {.model = text, .examples = m->examples, .width_multiplier = s->width, .seed = 7};
+    assert_ok(context, bo_network_create(context, &desc, &network));
+    free(text);
+    return network;
+}
+
+static double loss_of(bo_context *context, const bo_network *network, const made *m)
+{
+    bo_network_evaluation found;
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &found));
+    return found.loss;
+}
+
+static void test_learning(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
+        const subject *s = &subjects[i];
+        made *m = made_new(context, s->dim, s->classes, s->graph);
+        bo_network *network = network_of(context, s, m);
+        const double before = loss_of(context, network, m);
+        bo_trainer *trainer;
+        const bo_trainer_desc desc = run_of(network, m, s, 40);
+        assert_ok(context, bo_trainer_create(context, &desc, &trainer));
+        assert_ok(context, bo_trainer_run(context, trainer));
+        bo_trainer_destroy(trainer);
+        const double after = loss_of(context, network, m);
+        if (!(after < s->falls * before)) fail_msg("%s: the loss was %g and is %g", s->name, before, after);
+        bo_network_destroy(network);
+        made_free(m);
+    }
+    bo_context_destroy(context);
+}
+
+/* ---- resuming -------------------------------------------------------------------------------------------------------------- */
+
+static int remove_any(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+    (void)about, (void)kind, (void)where;
+    return remove(path);
+}
+
+/* Steps until `stop` in a folder; how the weights are then. */
+static float *weights_after(bo_context *context, const subject *s, const made *m, const char *folder, uint64_t stop)
+{
+    bo_network *network = network_of(context, s, m);
+    bo_trainer_desc desc = run_of(network, m, s, 8);
+    bo_trainer *trainer;
+    desc.folder = folder;
+    desc.resume = true;
+    desc.held_out = m->examples;
+    assert_ok(context, bo_trainer_create(context, &desc, &trainer));
+    while (stop--) assert_ok(context, bo_trainer_step(context, trainer, NULL));
+    assert_ok(context, bo_trainer_checkpoint(context, trainer));
+    bo_trainer_destroy(trainer);
+    const size_t floats = bo_weights_floats(network->weights);
+    float *kept = malloc(floats * sizeof *kept);
+    memcpy(kept, bo_weights_data(network->weights), floats * sizeof *kept);
+    bo_network_destroy(network);
+    return kept;
+}
+
+static void test_resuming(void **state)
+{
+    static const size_t which[] = {1, 2, 5}; /* BatchNorm's means, dropout of a graph, masks */
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        const subject *s = &subjects[which[i]];
+        made *m = made_new(context, s->dim, s->classes, s->graph);
+        assert_ok(context, bo_examples_split(context, m->examples, 0.25, 0, 1));
+        char whole[] = "/tmp/bochner-network-XXXXXX", cut[] = "/tmp/bochner-network-XXXXXX";
+        assert_non_null(mkdtemp(whole));
+        assert_non_null(mkdtemp(cut));
+        float *expected = weights_after(context, s, m, whole, 8);
+        free(weights_after(context, s, m, cut, 3));
+        float *found = weights_after(context, s, m, cut, 5);
+        bo_network *loaded, *fresh = network_of(context, s, m);
+        if (memcmp(expected, found, bo_weights_floats(fresh->weights) * sizeof *found) != 0)
+            fail_msg("%s: a resumed run has other weights", s->name);
+        assert_ok(context, bo_network_load(context, cut, &loaded)); /* the folder of a run is one of a network */
+        assert_memory_equal(bo_weights_data(loaded->weights), found, bo_weights_floats(fresh->weights) * sizeof *found);
+        bo_network_destroy(loaded);
+        bo_network_destroy(fresh);
+        free(expected), free(found);
+        nftw(whole, remove_any, 8, FTW_DEPTH | FTW_PHYS);
+        nftw(cut, remove_any, 8, FTW_DEPTH | FTW_PHYS);
+        made_free(m);
+    }
+    bo_context_destroy(context);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const subject *graph = &subjects[2];
+    made *m = made_new(context, graph->dim, graph->classes, true), *other = made_new(context, 5, 3, false);
+    bo_network *network = network_of(context, graph, m);
+    bo_trainer *trainer;
+    bo_trainer_desc desc = run_of(network, m, graph, 4);
+    desc.batch = 2;
+    assert_fails(context, BO_INVALID, "a batch of 1, found 2", bo_trainer_create(context, &desc, &trainer));
+    desc.batch = 1;
+    desc.examples = other->examples;
+    assert_fails(context, BO_INVALID, "takes 6 numbers", bo_trainer_create(context, &desc, &trainer));
+    desc.examples = NULL;
+    assert_fails(context, BO_INVALID, "a network and examples", bo_trainer_create(context, &desc, &trainer));
+    bo_network_destroy(network);
+    made_free(m), made_free(other);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_learning), cmocka_unit_test(test_resuming),
+                                       cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
