@@ -23,13 +23,23 @@ static bo_value norm(const recording *r, const char *prefix, bo_value x)
                       &(bo_norm_layer){.kind = d->norm, .width = d->width, .epsilon = d->norm_epsilon});
 }
 
+/* Deviation of a table that is an embedding and the output's matrix too, so that logits begin small. */
+#define TIED 0.02
+
+/* Layers of a degree are steep: where the stream begins as small as the table, what norms make of small changes in it grows
+ * from layer to layer. There it begins at size 1. */
+static bool is_polynomial(const bo_model_desc *d)
+{
+    return d->mlp >= BO_MLP_DEGREE_2 || (d->mixer >= BO_MIXER_DEGREE_2 && d->mixer <= BO_MIXER_DEGREE_E);
+}
+
 static bo_value embed(const recording *r)
 {
     const bo_model_desc *d = &r->model->desc;
     bo_graph_scope(r->graph, "embedding");
-    /* tied: the output projection too, whose logits begin small */
     bo_value x =
-        bo_nn_embedding(r->graph, "model.embed_tokens", r->out->tokens, d->vocab, d->width, d->untied ? 1 : 0.02);
+        bo_nn_embedding(r->graph, "model.embed_tokens", r->out->tokens, d->vocab, d->width, d->untied ? 1 : TIED);
+    if (!d->untied && is_polynomial(d)) x = bo_nn_factor(r->graph, x, 1 / TIED);
     x = bo_nn_positions(r->graph, "model.embed_positions", x, r->out->positions, d->positions, d->context);
     return bo_nn_dropout(r->graph, x, d->dropout, 0);
 }
@@ -105,7 +115,7 @@ static bo_value head(const recording *r)
                       .rank = 2,
                       .shape = {d->vocab, d->width},
                       .role = BO_WEIGHT_EMBEDDING,
-                      .init = {.law = BO_INIT_NORMAL, .b = 0.02}};
+                      .init = {.law = BO_INIT_NORMAL, .b = TIED}};
     bo_weight own = tied;
     own.name = "lm_head.weight";
     own.role = BO_WEIGHT_HEAD;

@@ -1,6 +1,7 @@
 /* Layers that are polynomials of their input: products of d linear maps, and quadratic forms. What keeps many of them in a
  * row trainable is a norm of the product (its size is the d-th power of x's) and an output that begins at zero beside the
- * residual, so that twenty layers begin as the identity. */
+ * residual, so that twenty layers begin as the identity. The norm is a soft one (BO_NN_SOFT): a product that happens to be
+ * small stays so, for to blow it up would blow up its gradient, layer after layer. */
 #include "internal.h"
 
 #define E 2.71828182845904523536
@@ -26,7 +27,7 @@ bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, c
         product.powers[2] = E - 2;
     }
     bo_value y = bo_graph_one(graph, BO_OP_PRODUCT, &product, factors, parts);
-    return norm(graph, prefix, y, desc->hidden / (desc->heads ? desc->heads : 1), desc->epsilon);
+    return norm(graph, prefix, y, desc->hidden / (desc->heads ? desc->heads : 1), BO_NN_SOFT);
 }
 
 bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)

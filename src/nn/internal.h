@@ -55,12 +55,14 @@ bo_value bo_nn_convolution_mixer(bo_graph *graph, const char *prefix, bo_value x
                                  const bo_mixer_layer *desc);
 size_t bo_nn_convolution_mixer_bytes(const bo_mixer_layer *desc);
 
+/* ε of norms of products of numbers of size 1, whose mean square is about 1. */
+#define BO_NN_SOFT 1.0
 /* Mixers of a degree; bo_nn_mixer chooses. */
 bo_value bo_nn_degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                               const bo_mixer_layer *desc);
 size_t bo_nn_degree_2_mixer_bytes(const bo_mixer_layer *desc);
-bo_value bo_nn_degree_4_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                              const bo_mixer_layer *desc);
+bo_value bo_nn_degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                            const bo_mixer_layer *desc);
 
 /* The systems of a state-space mixer alone, over the columns of u: no projections, gate or convolution. */
 bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo_ssm_layer *desc);

@@ -211,6 +211,11 @@ bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_val
     return bo_graph_one(graph, BO_OP_POSITION, &attributes, learned ? 3 : 2, inputs);
 }
 
+bo_value bo_nn_factor(bo_graph *graph, bo_value x, double factor)
+{
+    return bo_nn_unary(graph, x, BO_UNARY_IDENTITY, factor, 0);
+}
+
 bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double factor, double offset)
 {
     bo_unary_attributes attributes = {.function = function, .factor = factor, .offset = offset};

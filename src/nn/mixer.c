@@ -14,15 +14,16 @@ static const struct {
     size_t (*state_bytes)(const bo_mixer_layer *desc);
 } kinds[BO_MIXER_COUNT] = {
     [BO_MIXER_ATTENTION] = {attend, NULL},
-    [BO_MIXER_SSM] = {bo_nn_ssm_mixer, bo_nn_ssm_mixer_bytes},
     [BO_MIXER_MLP] = {bo_nn_mix_mixer, bo_nn_mix_mixer_bytes},
     [BO_MIXER_CONV] = {bo_nn_convolution_mixer, bo_nn_convolution_mixer_bytes},
     [BO_MIXER_RNN] = {bo_nn_recurrent_mixer, bo_nn_recurrent_mixer_bytes},
     [BO_MIXER_GRU] = {bo_nn_recurrent_mixer, bo_nn_recurrent_mixer_bytes},
     [BO_MIXER_LSTM] = {bo_nn_recurrent_mixer, bo_nn_recurrent_mixer_bytes},
-    [BO_MIXER_DEGREE_3] = {attend, NULL},
-    [BO_MIXER_DEGREE_4] = {bo_nn_degree_4_mixer, NULL},
-    [BO_MIXER_DEGREE_E] = {attend, NULL},
+    [BO_MIXER_SSM] = {bo_nn_ssm_mixer, bo_nn_ssm_mixer_bytes},
+    [BO_MIXER_DEGREE_2] = {bo_nn_degree_2_mixer, bo_nn_degree_2_mixer_bytes},
+    [BO_MIXER_DEGREE_3] = {bo_nn_degree_mixer, NULL},
+    [BO_MIXER_DEGREE_4] = {bo_nn_degree_mixer, NULL},
+    [BO_MIXER_DEGREE_E] = {bo_nn_degree_mixer, NULL},
 };
 
 bool bo_nn_mixer_known(bo_mixer kind)

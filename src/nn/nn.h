@@ -47,6 +47,7 @@ typedef struct bo_norm_layer {
 } bo_norm_layer;
 bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc);
 bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream); /* rate 0: x itself */
+bo_value bo_nn_factor(bo_graph *graph, bo_value x, double factor);                  /* factor x */
 /* Learned (context rows) or sinusoidal positions added; for RoPE and none x itself. */
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
                          size_t context);
@@ -106,7 +107,7 @@ typedef struct bo_mlp_layer {
     size_t heads;                /* DEGREE_d: groups of columns, each normalised; 0: 1 */
     bool bias;
     double dropout;
-    double epsilon; /* of the norms within DEGREE_d and QUADRATIC */
+    double epsilon; /* of the norm within QUADRATIC */
     size_t layer;   /* numbers dropout */
 } bo_mlp_layer;
 /* Added to `residual`; no MLP: the residual itself. */
