@@ -4,7 +4,6 @@
  *     in_proj, gate_proj, out_proj      projections
  *     first, second                     heads · context x context: the matrices of the MLP
  *     kernel                            width x kernel */
-#include <math.h>
 #include "../backend/shapes.h"
 #include "internal.h"
 
@@ -39,13 +38,14 @@ static size_t product_bytes(const bo_mixer_layer *desc)
     return (bo_mix_state_bytes(desc->width, desc->context) + 63) / 64 * 64;
 }
 
+/* Heads begin as delays: head i takes the token i `apart` places before, so that the recent past is there to be weighed. */
 static bo_value along_tokens(bo_graph *graph, const char *prefix, const char *suffix, bo_value x,
-                             const bo_mixer_layer *desc, size_t offset)
+                             const bo_mixer_layer *desc, double apart, size_t offset)
 {
     bo_mix_attributes attributes = {.sequences = sequences_of(desc, offset), .heads = desc->heads, .causal = true};
     size_t shape[3] = {desc->heads, desc->context, desc->context};
-    bo_init identity = {.law = BO_INIT_IDENTITY, .a = (double)desc->context};
-    bo_value matrix = bo_nn_parameter(graph, prefix, suffix, 3, shape, identity);
+    bo_init delays = {.law = BO_INIT_IDENTITY, .a = (double)desc->context, .b = apart};
+    bo_value matrix = bo_nn_parameter(graph, prefix, suffix, 3, shape, delays);
     return bo_graph_one(graph, BO_OP_MIX, &attributes, 2, (bo_value[]){x, matrix});
 }
 
@@ -55,9 +55,9 @@ bo_value bo_nn_mix_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_val
     (void)positions;
     bo_value parts[2] = {0};
     project(graph, prefix, x, desc, parts);
-    bo_value hidden = along_tokens(graph, prefix, ".first", parts[1], desc, 0);
+    bo_value hidden = along_tokens(graph, prefix, ".first", parts[1], desc, 1, 0);
     hidden = bo_nn_unary(graph, hidden, BO_UNARY_GELU, bo_nn_unit_factor(graph, BO_UNARY_GELU), 0);
-    bo_value mixed = along_tokens(graph, prefix, ".second", hidden, desc, product_bytes(desc));
+    bo_value mixed = along_tokens(graph, prefix, ".second", hidden, desc, 0, product_bytes(desc));
     return finish(graph, prefix, parts[0], mixed, residual, desc);
 }
 
@@ -67,6 +67,8 @@ size_t bo_nn_mix_mixer_bytes(const bo_mixer_layer *desc)
 }
 
 /* ---- convolution ------------------------------------------------------------------------------------------------------ */
+
+enum { DELAYS = 8 }; /* that channels begin with, one each */
 
 static bo_convolution_attributes convolution_of(const bo_mixer_layer *desc)
 {
@@ -81,7 +83,7 @@ bo_value bo_nn_convolution_mixer(bo_graph *graph, const char *prefix, bo_value x
     (void)positions;
     bo_convolution_attributes attributes = convolution_of(desc);
     size_t shape[2] = {desc->width, desc->kernel};
-    bo_init init = {.law = BO_INIT_NORMAL, .b = 1 / sqrt((double)desc->kernel)};
+    bo_init init = {.law = BO_INIT_DELAYS, .a = (double)(desc->kernel < DELAYS ? desc->kernel : DELAYS)};
     bo_value parts[2] = {0};
     project(graph, prefix, x, desc, parts);
     bo_value kernel = bo_nn_parameter(graph, prefix, ".kernel", 2, shape, init);

@@ -87,7 +87,8 @@ static bo_status settle_shape(bo_context *context, bo_weight *w)
     if (__builtin_mul_overflow(w->rows, w->columns, &given) || given != numbers)
         return bo_fail(context, BO_INVALID, "weight %s: %zu x %zu, but its shape has %zu numbers", w->name, w->rows,
                        w->columns, numbers);
-    if (w->init.law == BO_INIT_IDENTITY && !(w->init.a >= 1 && w->init.a <= (double)numbers))
+    if ((w->init.law == BO_INIT_IDENTITY || w->init.law == BO_INIT_DELAYS) &&
+        !(w->init.a >= 1 && w->init.a <= (double)numbers))
         return bo_fail(context, BO_INVALID, "weight %s: blocks of %g rows of the identity, expected at least 1",
                        w->name, w->init.a);
     return BO_OK;

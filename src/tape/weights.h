@@ -19,7 +19,9 @@ typedef enum bo_init_law {
     BO_INIT_ONE = 1,
     BO_INIT_NORMAL = 2,   /* mean a, deviation b */
     BO_INIT_SPREAD = 3,   /* from a in the first column to b in the last, evenly; columns: the shape's last extent */
-    BO_INIT_IDENTITY = 4, /* in blocks of `a` rows, each the first rows of the identity; columns alike */
+    BO_INIT_IDENTITY = 4, /* in blocks of `a` rows, each the first rows of the identity, block i moved down by b i rows;
+                           * columns alike */
+    BO_INIT_DELAYS = 5,   /* rows of one 1 each, in row i at column i mod a from the last */
 } bo_init_law;
 typedef struct bo_init {
     bo_init_law law;

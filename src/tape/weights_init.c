@@ -29,7 +29,9 @@ static double number_at(const drawing *d, size_t i)
     case BO_INIT_SPREAD:
         return columns == 1 ? init->a : init->a + (init->b - init->a) * (double)column / (double)(columns - 1);
     case BO_INIT_IDENTITY:
-        return row % (size_t)init->a == column;
+        return row % (size_t)init->a == column + (size_t)init->b * (row / (size_t)init->a);
+    case BO_INIT_DELAYS:
+        return row % (size_t)init->a == columns - 1 - column;
     case BO_INIT_ZERO:
     default:
         return 0;

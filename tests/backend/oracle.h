@@ -356,7 +356,7 @@ static inline const plain_known *plain_known_of(bo_op_kind kind)
         [BO_OP_CROSS_ENTROPY] = {plain_cross_entropy, plain_shape_cross_entropy},
         [BO_OP_LOSS] = {plain_loss, plain_shape_loss},
         [BO_OP_RECURRENT] = {plain_recurrent, plain_shape_recurrent},
-        [BO_OP_MIX] = {plain_mix},
+        [BO_OP_MIX] = {plain_mix, NULL},
         [BO_OP_SSM] = {plain_ssm},
         [BO_OP_ROUND] = {plain_round},
         [BO_OP_RESHAPE] = {plain_reshape, plain_shape_reshape},

@@ -5,10 +5,11 @@
 static const bo_weight some[] = {
     {.name = "embed", .rank = 2, .shape = {100, 33}, .init = {BO_INIT_NORMAL, 0.5, 2}, .role = BO_WEIGHT_EMBEDDING},
     {.name = "gain", .rank = 1, .shape = {5}, .init = {BO_INIT_ONE, 0, 0}, .role = BO_WEIGHT_VECTOR},
-    {.name = "m", .rank = 3, .shape = {2, 3, 4}, .rows = 1, .columns = 24, .init = {BO_INIT_IDENTITY, 3, 0}},
+    {.name = "m", .rank = 3, .shape = {2, 3, 4}, .rows = 1, .columns = 24, .init = {BO_INIT_IDENTITY, 3, 1}},
     {.name = "bias", .rank = 1, .shape = {9}, .init = {BO_INIT_SPREAD, 1, 5}, .frozen = true},
     {.name = "nothing", .rank = 4, .shape = {2, 2, 2, 2}},
     {.name = "large", .rank = 2, .shape = {1100, 1000}, .init = {BO_INIT_NORMAL, 0, 1}},
+    {.name = "delays", .rank = 2, .shape = {5, 3}, .init = {BO_INIT_DELAYS, 2, 0}},
 };
 enum { COUNT = sizeof some / sizeof *some };
 
@@ -64,9 +65,11 @@ static void laws_are_as_they_say(void **state)
     const float *gain = bo_weights_find(weights, "gain")->data, *m = bo_weights_find(weights, "m")->data;
     const float *bias = bo_weights_find(weights, "bias")->data, *nothing = bo_weights_find(weights, "nothing")->data;
     for (size_t i = 0; i < 5; i++) assert_close(gain[i], 1, 0);
-    for (size_t i = 0; i < 24; i++) assert_close(m[i], i / 4 % 3 == i % 4, 0);
+    for (size_t i = 0; i < 24; i++) assert_close(m[i], i / 4 % 3 == i % 4 + i / 12, 0);
     for (size_t i = 0; i < 9; i++) assert_close(bias[i], 1 + 0.5 * (double)i, 0);
     for (size_t i = 0; i < 16; i++) assert_close(nothing[i], 0, 0);
+    const float *delays = bo_weights_find(weights, "delays")->data;
+    for (size_t i = 0; i < 15; i++) assert_close(delays[i], i % 3 == 2 - i / 3 % 2, 0);
     const float *gaps = bo_weights_data(weights); /* what lies between stays zero */
     for (size_t i = bo_weights_find(weights, "gain")->offset + 5; i % 16; i++) assert_close(gaps[i], 0, 0);
     /* Mean and deviation of 3300 numbers of N(0.5, 4): five standard errors, 2 / √n and 2 / √(2n). */
