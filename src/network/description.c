@@ -68,17 +68,23 @@ static bo_status settle_input(bo_context *context, const char *where, bo_network
     return BO_OK;
 }
 
+static bo_status read_kind(bo_context *context, const char *place, const cJSON *json, bo_network_input *out)
+{
+    if (!json) return bo_fail(context, BO_FORMAT, "%s is missing", place);
+    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be an object with a \"kind\"", place);
+    const cJSON *kind = cJSON_GetObjectItemCaseSensitive(json, "kind");
+    if (!kind) return bo_fail(context, BO_FORMAT, "%s: \"kind\" is missing", place);
+    if (bo_network_input_parse(cJSON_GetStringValue(kind), out)) return BO_OK;
+    return bo_json_refuse(context, place, "kind", "array, sequence, image or graph", kind);
+}
+
 static bo_status read_input(bo_context *context, const char *where, const cJSON *json, bo_network *network)
 {
     static const char *const fields[] = {"kind", "standardize", "width", "length", "channels", "height"};
     char place[300];
     bo_shape *shape = &network->input_shape;
     snprintf(place, sizeof place, "%.250s: \"input\"", where);
-    if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be an object with a \"kind\"", place);
-    const cJSON *kind = cJSON_GetObjectItemCaseSensitive(json, "kind");
-    if (!kind) return bo_fail(context, BO_FORMAT, "%s: \"kind\" is missing", place);
-    if (!bo_network_input_parse(cJSON_GetStringValue(kind), &network->input))
-        return bo_json_refuse(context, place, "kind", "array, sequence, image or graph", kind);
+    BO_TRY(read_kind(context, place, json, &network->input));
     BO_TRY(bo_json_known(context, place, json,
                          network->input == BO_NETWORK_IMAGE      ? 6
                          : network->input == BO_NETWORK_SEQUENCE ? 5
@@ -223,38 +229,48 @@ static bo_status check_format(bo_context *context, const char *where, const cJSO
                    bo_version(), FORMAT);
 }
 
-bo_status bo_description_read(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+/* What needs no data to be judged. */
+static bo_status read_structure(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+{
+    BO_TRY(read_layers(context, where, cJSON_GetObjectItemCaseSensitive(json, "layers"), network));
+    BO_TRY(read_loss(context, where, cJSON_GetObjectItemCaseSensitive(json, "loss"), network));
+    return bo_wiring_read(context, where, json, network);
+}
+
+static bo_status check_members(bo_context *context, const char *where, const cJSON *json)
 {
     static const char *const fields[] = {"format", "about", "input", "classes", "layers", "output", "loss"};
-    size_t classes = 0;
     if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be an object with \"layers\"", where);
     BO_TRY(check_format(context, where, json));
-    BO_TRY(bo_json_known(context, where, json, sizeof fields / sizeof *fields, fields));
+    return bo_json_known(context, where, json, sizeof fields / sizeof *fields, fields);
+}
+
+bo_status bo_description_read(bo_context *context, const char *where, const cJSON *json, bo_network *network)
+{
+    size_t classes = 0;
+    BO_TRY(check_members(context, where, json));
     BO_TRY(read_size(context, where, json, "classes", &classes));
     BO_TRY(meet(context, where, "classes", &classes, network->facts.classes));
     network->facts.classes = classes;
-    const cJSON *input = cJSON_GetObjectItemCaseSensitive(json, "input");
-    if (!input) return bo_fail(context, BO_FORMAT, "%s: \"input\" is missing", where);
-    BO_TRY(read_input(context, where, input, network));
-    BO_TRY(read_layers(context, where, cJSON_GetObjectItemCaseSensitive(json, "layers"), network));
-    BO_TRY(read_loss(context, where, cJSON_GetObjectItemCaseSensitive(json, "loss"), network));
-    BO_TRY(bo_wiring_read(context, where, json, network));
+    BO_TRY(read_input(context, where, cJSON_GetObjectItemCaseSensitive(json, "input"), network));
+    BO_TRY(read_structure(context, where, json, network));
     return bo_widths_settle(context, where, network);
 }
 
 bo_status bo_description_needs(bo_context *context, const char *where, const cJSON *json, bo_network_needs *out)
 {
-    const cJSON *input = cJSON_GetObjectItemCaseSensitive(json, "input");
-    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(json, "loss");
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(input, "kind"));
-    bo_network_loss type = BO_NETWORK_MSE;
-    if (!bo_network_input_parse(kind, &out->input))
-        return bo_fail(context, BO_FORMAT,
-                       "%s: \"input\" should be an object with a \"kind\": array, sequence, image or "
-                       "graph",
-                       where);
-    BO_TRY(read_loss_type(context, where, loss, &type));
-    out->targets = !cJSON_GetObjectItemCaseSensitive(loss, "target");
-    out->task = type == BO_NETWORK_CROSS_ENTROPY ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
-    return BO_OK;
+    char place[300];
+    BO_TRY(check_members(context, where, json));
+    bo_network *network = bo_alloc(context, 1, sizeof *network, "a network");
+    if (!network) return BO_MEMORY;
+    snprintf(place, sizeof place, "%.250s: \"input\"", where);
+    bo_status status = read_kind(context, place, cJSON_GetObjectItemCaseSensitive(json, "input"), &network->input);
+    if (status == BO_OK) status = read_structure(context, where, json, network);
+    if (status == BO_OK)
+        *out = (bo_network_needs){.input = network->input,
+                                  .targets = network->target == BO_NO_LAYER,
+                                  .task = network->loss == BO_NETWORK_CROSS_ENTROPY ? BO_TASK_CLASSIFICATION
+                                                                                    : BO_TASK_REGRESSION};
+    bo_network_destroy(network);
+    return status;
 }

@@ -1,0 +1,73 @@
+# bochner train --model: a network on a table, images and a graph; eval, predict and info of its folder.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+# Three classes around three corners, and their target as a number.
+awk 'BEGIN { srand(2); print "a,b,kind"; split("red,green,blue", names, ",");
+    for (i = 0; i < 240; i++) { k = i % 3; printf "%.4f,%.4f,%s\n", cos(2 * k) + 0.2 * rand(), sin(2 * k) + 0.2 * rand(), names[k + 1] } }' >table.csv
+cat >mlp.json <<END
+{"input": {"kind": "array"},
+ "layers": [{"name": "hidden", "type": "linear", "width": 8}, {"type": "tanh"}, {"type": "linear", "width": "classes"}],
+ "loss": "cross-entropy"}
+END
+succeeds "$BOCHNER" train --model mlp.json --data table.csv --target kind --out net --epochs 20 --batch 24 --json --quiet
+expect "accuracy" "$(field out valid_accuracy)" ">" 0.95
+expect "parameters" "$(field out parameters)" == 51
+expect "examples" "$(field out examples)" == 4320
+succeeds "$BOCHNER" eval net --data table.csv --json
+expect "accuracy of all" "$(field out accuracy)" ">" 0.95
+succeeds "$BOCHNER" eval net/best --data table.csv
+grep -q "^Accuracy" out || complain "eval says no accuracy: $(cat out)"
+succeeds "$BOCHNER" predict net table.csv --proba --out p.csv
+[ "$(head -1 p.csv)" = "prediction,blue,green,red" ] || complain "columns are $(head -1 p.csv)"
+[ "$(wc -l <p.csv)" -eq 241 ] || complain "$(wc -l <p.csv) lines of predictions"
+succeeds "$BOCHNER" predict net table.csv
+[ "$(sed -n 2p out)" = red ] || complain "the first row is $(sed -n 2p out)"
+succeeds "$BOCHNER" info net
+for words in "a network of 3 layers, 51 parameters" "array, 2 numbers" "3 classes, loss cross-entropy" "hidden  *linear  *8  *24"; do
+    grep -q "$words" out || complain "info lacks '$words': $(cat out)"
+done
+succeeds "$BOCHNER" info net --json
+[ "$(field out holds)" = network ] || complain "holds $(field out holds)"
+
+# A run that was stopped goes on, from any folder, to the same weights.
+run="--model mlp.json --data table.csv --batch 24 --quiet --seed 5"
+succeeds "$BOCHNER" train $run --out whole --steps 30
+succeeds "$BOCHNER" train $run --out cut --steps 30 --checkpoint-every 10
+rm -rf cut/checkpoints/step-30 cut/checkpoints/step-20.part
+mkdir -p elsewhere
+(cd elsewhere && succeeds "$BOCHNER" train --resume --out ../cut --quiet) || complain "the run did not go on"
+cmp -s whole/model.safetensors cut/model.safetensors || complain "a resumed run has other weights"
+
+# A graph: a ring of two halves, whose nodes have hardly a feature of their own.
+awk 'BEGIN { srand(4); for (i = 0; i < 120; i++) printf "%.4f,%.4f\n", (i % 2) + 2 * rand(), rand() }' >nodes.csv
+awk 'BEGIN { for (i = 0; i < 120; i++) print i % 2 ? "odd" : "even" }' >labels.csv
+awk 'BEGIN { for (i = 0; i < 120; i++) for (k = 2; k <= 8; k += 2) print i "," (i + k) % 120 }' >edges.csv
+awk 'BEGIN { for (i = 0; i < 120; i++) print i % 5 == 0 ? "train" : i % 5 == 1 ? "valid" : "test" }' >split.csv
+graph="--graph edges.csv --undirected --self-loops --split split.csv --labels labels.csv"
+succeeds "$BOCHNER" train --model "$BOCHNER_SOURCE/examples/networks/graph.json" --data nodes.csv $graph --out graph --epochs 60 --quiet --json
+succeeds "$BOCHNER" eval graph --data nodes.csv $graph --part test --json
+expect "accuracy of nodes" "$(field out accuracy)" ">" 0.85
+expect "nodes to test" "$(field out examples)" == 72
+succeeds "$BOCHNER" predict graph nodes.csv --graph edges.csv --undirected --self-loops
+[ "$(wc -l <out)" -eq 121 ] || complain "$(wc -l <out) lines of nodes"
+
+# An autoencoder: every column is an input.
+cut -d, -f1,2 table.csv >points.csv
+succeeds "$BOCHNER" train --model "$BOCHNER_SOURCE/examples/networks/autoencoder.json" --data points.csv --out auto --epochs 60 --quiet --json
+expect "error of points" "$(field out valid_rmse)" "<" 0.3
+succeeds "$BOCHNER" predict auto points.csv
+[ "$(head -1 out)" = "a,b" ] || complain "columns of an autoencoder are $(head -1 out)"
+
+# What is wrong is said before anything is done.
+fails 1 "mlp.json takes array|leave out --graph" "$BOCHNER" train --model mlp.json --data table.csv --graph edges.csv --out no
+fails 1 "line 3|from 0 to 119, found 120" "$BOCHNER" train --model "$BOCHNER_SOURCE/examples/networks/graph.json" --data nodes.csv \
+    --labels labels.csv --graph bad.csv --out no <<END
+$(printf '0,1\n1,2\n120,3\n' >bad.csv)
+END
+fails 2 "--layers is an option of language models" "$BOCHNER" train --model mlp.json --data table.csv --layers 2 --out no
+fails 2 "--labels is an option of networks" "$BOCHNER" train --data table.csv --labels labels.csv --out no
+fails 2 "one of --epochs, --steps and --minutes" "$BOCHNER" train --model mlp.json --data table.csv --epochs 2 --steps 2 --out no
+fails 1 "nowhere.json" "$BOCHNER" train --model nowhere.json --data table.csv --out no
+echo '{"input": {"kind": "array"}, "layers": [{"name": "h", "type": "liner"}], "loss": "mse"}' >bad.json
+fails 1 "bad.json: layer 1 (h): there is no type|is \"linear\" meant?" "$BOCHNER" train --model bad.json --data table.csv --out no
+[ -e no ] && complain "a folder was made though nothing was trained"
+finish
