@@ -78,6 +78,14 @@ bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size
 bo_status bo_solve_lower(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx);
 bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx);
 
+/* W (outputs x features) that minimises |Z Wᵀ - Y|² + λ |W|², exactly. BO_NUMERIC where λ is too small for the rank of Z. */
+typedef struct bo_readout {
+    size_t rows, features, outputs;
+    const float *z, *y; /* rows x features, rows x outputs */
+    double lambda;
+} bo_readout;
+bo_status bo_ridge_readout(bo_context *context, const bo_readout *readout, float *w);
+
 /* Eigen-decomposition of a symmetric matrix given by its UPPER triangle: afterwards row i of A is the
  * eigenvector of values[i], ascending. (LAPACK dsyevd.) */
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values);
