@@ -51,17 +51,26 @@ static void nothing_is_hidden(void **state)
     static const bo_cross_entropy_attributes entropy = {0};
     static const bo_loss_attributes losses[] = {
         {BO_LOSS_KIND_MSE}, {BO_LOSS_KIND_L1}, {BO_LOSS_KIND_BCE}, {BO_LOSS_KIND_KL}};
+    static const bo_product_attributes powers = {{0.7, 1}};
+    bo_features *maps[2];
+    for (size_t i = 0; i < 2; i++) {
+        bo_features_desc desc = {.kernel = i ? BO_KERNEL_ARCCOS : BO_KERNEL_RBF, .dim = COLUMNS, .features = 64};
+        assert_ok(context, bo_features_create(context, &desc, &maps[i]));
+    }
+    const bo_features_attributes waves = {maps[0]}, corners = {maps[1]};
     const nan_case cases[] = {
-        {BO_OP_LINEAR, &linear, 2},  {BO_OP_NORM, &rms, 1},        {BO_OP_NORM, &layer, 1},
-        {BO_OP_ROPE, &rope, 2},      {BO_OP_DROPOUT, &dropout, 1}, {BO_OP_UNARY, &relu2, 1},
-        {BO_OP_GLU, &silu, 2},       {BO_OP_ADD, NULL, 2},         {BO_OP_CROSS_ENTROPY, &entropy, 3},
-        {BO_OP_LOSS, &losses[0], 2}, {BO_OP_LOSS, &losses[1], 2},  {BO_OP_LOSS, &losses[2], 2},
-        {BO_OP_LOSS, &losses[3], 2}};
+        {BO_OP_LINEAR, &linear, 2},   {BO_OP_NORM, &rms, 1},        {BO_OP_NORM, &layer, 1},
+        {BO_OP_ROPE, &rope, 2},       {BO_OP_DROPOUT, &dropout, 1}, {BO_OP_UNARY, &relu2, 1},
+        {BO_OP_GLU, &silu, 2},        {BO_OP_ADD, NULL, 2},         {BO_OP_CROSS_ENTROPY, &entropy, 3},
+        {BO_OP_LOSS, &losses[0], 2},  {BO_OP_LOSS, &losses[1], 2},  {BO_OP_LOSS, &losses[2], 2},
+        {BO_OP_LOSS, &losses[3], 2},  {BO_OP_PRODUCT, &powers, 2},  {BO_OP_FEATURES, &waves, 1},
+        {BO_OP_FEATURES, &corners, 1}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (size_t place = 0; place < ROWS * COLUMNS; place += 13) {
             check(context, &cases[c], NAN, place);
             check(context, &cases[c], INFINITY, place);
         }
+    for (size_t i = 0; i < 2; i++) bo_features_destroy(maps[i]);
     bo_context_destroy(context);
 }
 

@@ -172,6 +172,40 @@ static void element_by_element(void **state)
     bo_context_destroy(context);
 }
 
+static void products_and_features(void **state)
+{
+    (void)state;
+    static const bo_product_attributes plain = {{0}}, below = {{1, -1}}, endless = {{INFINITY}};
+    bo_context *context = test_context(1);
+    bo_features *map;
+    assert_ok(context, bo_features_create(context, &(bo_features_desc){.dim = 3, .features = 8}, &map));
+    bo_features_attributes features = {map}, none = {NULL};
+    const shape_case cases[] = {
+        FITS(bo_shape_scale, NULL, LIST(FLOATS(5, 3), FLOATS(1, 1)), LIST(FLOATS(5, 3))),
+        FITS(bo_shape_scale, NULL, LIST(FLOATS(5, 3), FLOATS(1, 3)), LIST(FLOATS(5, 3))),
+        FITS(bo_shape_scale, NULL, LIST(FLOATS(5, 3), FLOATS(5, 1)), LIST(FLOATS(5, 3))),
+        REFUSED("the factor is 3 x 1 floats, expected 1 x 1, 1 x 3 or 5 x 1", bo_shape_scale, NULL,
+                LIST(FLOATS(5, 3), FLOATS(3, 1))),
+        FITS(bo_shape_product, &plain, LIST(FLOATS(5, 3)), LIST(FLOATS(5, 3))),
+        FITS(bo_shape_product, &plain, LIST(FLOATS(5, 3), FLOATS(5, 3), FLOATS(5, 3), FLOATS(5, 3)),
+             LIST(FLOATS(5, 3))),
+        REFUSED("5 factors, expected 1 to 4", bo_shape_product, &plain,
+                LIST(FLOATS(5, 3), FLOATS(5, 3), FLOATS(5, 3), FLOATS(5, 3), FLOATS(5, 3))),
+        REFUSED("expected 5 x 3", bo_shape_product, &plain, LIST(FLOATS(5, 3), FLOATS(3, 5))),
+        REFUSED("the power of factor 2 is -1", bo_shape_product, &below, LIST(FLOATS(5, 3), FLOATS(5, 3))),
+        REFUSED("the power of factor 1 is inf", bo_shape_product, &endless, LIST(FLOATS(5, 3))),
+        FITS(bo_shape_features, &features, LIST(FLOATS(5, 3)), LIST(FLOATS(5, 8))),
+        REFUSED("the input is 5 x 4 floats, expected 5 x 3", bo_shape_features, &features, LIST(FLOATS(5, 4))),
+        REFUSED("no map is given", bo_shape_features, &none, LIST(FLOATS(5, 3))),
+        FITS(bo_shape_quadratic, NULL, LIST(FLOATS(5, 3), FLOATS(4, 9)), LIST(FLOATS(5, 4))),
+        REFUSED("the weight is 4 x 3 floats, expected 4 x 9", bo_shape_quadratic, NULL,
+                LIST(FLOATS(5, 3), FLOATS(4, 3))),
+    };
+    CHECK(cases);
+    bo_features_destroy(map);
+    bo_context_destroy(context);
+}
+
 /* ---- attention ----------------------------------------------------------------------------------------------------- */
 
 static bo_attention *make(bo_context *context, const char *preset)
@@ -354,6 +388,7 @@ static void attentions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_and_features),
         cmocka_unit_test(tables_and_positions),
         cmocka_unit_test(matrices),
         cmocka_unit_test(element_by_element),

@@ -86,10 +86,10 @@ static void starve(const char *what, const work *w, work_fn task)
     }
 }
 
-static void check(test_folder *folder, const char *preset)
+static void check(test_folder *folder, const char *preset, bo_mlp mlp)
 {
     work w = {.desc = test_desc(preset)};
-    w.desc.layers = 1;
+    w.desc.layers = 1, w.desc.mlp = mlp;
     snprintf(w.folder, sizeof w.folder, "%s", folder->path);
     snprintf(w.state, sizeof w.state, "%s", test_path(folder, "state"));
     assert_ok(folder->context, bo_model_create(folder->context, &w.desc, NULL, &w.model));
@@ -104,10 +104,10 @@ static void check(test_folder *folder, const char *preset)
 
 static void test_starved(void **state)
 {
-    check(*state, "rfa-gate");
-    check(*state, "exact");
-    check(*state, "lstm");
-    check(*state, "mlp");
+    check(*state, "rfa-gate", BO_MLP_RELU2);
+    check(*state, "exact", BO_MLP_RANDOM_FEATURES);
+    check(*state, "lstm", BO_MLP_RELU2);
+    check(*state, "mlp", BO_MLP_RELU2);
 }
 
 int main(void)
