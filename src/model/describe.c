@@ -158,8 +158,6 @@ static bo_status resolve_mixer(bo_context *context, bo_model_desc *d)
 static bo_status check_choices(bo_context *context, const bo_model_desc *d)
 {
     if (!bo_mixer_name(d->mixer)) REFUSE("no mixer with number %d", (int)d->mixer);
-    if (!bo_nn_mixer_known(d->mixer))
-        return bo_fail(context, BO_UNSUPPORTED, "model: mixer %s is not there yet", bo_mixer_name(d->mixer));
     if (!bo_mlp_name(d->mlp)) REFUSE("no MLP with number %d", (int)d->mlp);
     if (!bo_norm_name(d->norm)) REFUSE("no norm with number %d", (int)d->norm);
     if (!bo_positions_name(d->positions)) REFUSE("no positions with number %d", (int)d->positions);

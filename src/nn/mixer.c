@@ -26,11 +26,6 @@ static const struct {
     [BO_MIXER_DEGREE_E] = {bo_nn_degree_mixer, NULL},
 };
 
-bool bo_nn_mixer_known(bo_mixer kind)
-{
-    return (unsigned)kind < BO_MIXER_COUNT && kinds[kind].record;
-}
-
 bool bo_nn_mixer_attends(bo_mixer kind)
 {
     return !kinds[kind].state_bytes;

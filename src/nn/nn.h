@@ -82,7 +82,6 @@ typedef struct bo_mixer_layer {
     double epsilon, dropout;
     size_t layer, tokens, most_sequences; /* see bo_attention_layer */
 } bo_mixer_layer;
-bool bo_nn_mixer_known(bo_mixer kind);
 bool bo_nn_mixer_attends(bo_mixer kind); /* It is made of a bo_attention. */
 /* Of which: DEGREE_3, _4 and _E, as far as the kind says. */
 void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out);

@@ -128,6 +128,12 @@ static void test_refused(void **unused)
     REFUSED("gates must begin", d.gate_last = 1e300);
     REFUSED("no MLP with number 99", d.mlp = (bo_mlp)99);
     REFUSED("no norm", d.norm = (bo_norm)9);
+    REFUSED("no mixer with number 77", d.mixer = (bo_mixer)77);
+    REFUSED("no state-space system with number 5", d.mixer = BO_MIXER_SSM, d.ssm = (bo_ssm)5);
+    REFUSED("state_size must be at most", d.mixer = BO_MIXER_SSM, d.state_size = (size_t)1 << 40);
+    REFUSED("state_rank must be at most state_size = 2, found 3", d.mixer = BO_MIXER_SSM, d.ssm = BO_SSM_CLOSED,
+            d.state_size = 2, d.state_rank = 3);
+    REFUSED("kernel must be at most", d.mixer = BO_MIXER_CONV, d.kernel = (size_t)1 << 40);
     REFUSED("no positions", d.positions = (bo_positions)9);
     REFUSED("no attention with number", d.attention.kind = (bo_attention_kind)77);
     REFUSED("query_norm", d.query_norm = (bo_choice)3);
