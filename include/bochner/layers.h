@@ -31,10 +31,10 @@ typedef enum bo_mixer {
     BO_MIXER_RNN = 4,
     BO_MIXER_GRU = 5,
     BO_MIXER_LSTM = 6,
-    BO_MIXER_DEGREE_2 = 7,  /* (X W_1) ∘ (T X W_2), T the causal mean */
+    BO_MIXER_DEGREE_2 = 7,  /* (X W_1) ∘ (T X W_2), T a decaying mean */
     BO_MIXER_DEGREE_3 = 8,  /* (X W_1 Xᵀ) X W_2, causal: linear attention without a normaliser */
     BO_MIXER_DEGREE_4 = 9,  /* … ∘ (X W_3) */
-    BO_MIXER_DEGREE_E = 10, /* |q·k|^(e - 2) for weights */
+    BO_MIXER_DEGREE_E = 10, /* |q·k|^p for weights, 2p + 1 = e */
     BO_MIXER_COUNT = 11
 } bo_mixer;
 /* The transition of a state-space mixer: docs/layers.md says which is for what. */
