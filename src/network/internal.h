@@ -184,8 +184,10 @@ const char *bo_network_loss_name(bo_network_loss loss);
 bo_status bo_loss_check(bo_context *context, const bo_network *network);
 /* Records it; values of all layers are given by number. */
 void bo_loss_record(bo_recorder *r, const bo_value *values);
-/* Of one example, from what came out and what should have: class or numbers. In double; for `count` numbers. */
-double bo_loss_of(const bo_network *network, const float *output, const float *target, int32_t label);
+/* Of one example, from what came out and what should have: class or numbers. In double. mask NULL: all numbers count, else
+ * those where it is 0; NAN: none does. */
+double bo_loss_of(const bo_network *network, const float *output, const float *target, const float *mask,
+                  int32_t label);
 size_t bo_network_outputs(const bo_network *network);                      /* numbers of an example that come out */
 size_t bo_layer_weights(const bo_network *network, const bo_layer *layer); /* numbers in its weights */
 

@@ -180,10 +180,10 @@ static double kl(size_t count, const float *output, const float *target)
     return sum;
 }
 
-double bo_loss_of(const bo_network *network, const float *output, const float *target, int32_t label)
+double bo_loss_of(const bo_network *network, const float *output, const float *target, const float *mask, int32_t label)
 {
     const size_t count = bo_network_outputs(network);
-    double sum = 0;
+    double sum = 0, counted = 0;
     if (network->loss == BO_NETWORK_CROSS_ENTROPY) return log_sum(count, output) - (double)output[label];
     if (network->loss == BO_NETWORK_KL) { /* the mean of the rows of an example */
         const size_t columns = network->target == BO_NO_LAYER ? count : target_shape(network)->channels;
@@ -192,10 +192,12 @@ double bo_loss_of(const bo_network *network, const float *output, const float *t
     }
     for (size_t i = 0; i < count; i++) {
         const double p = (double)output[i], t = (double)target[i];
+        if (mask && mask[i] != 0) continue;
+        counted++;
         if (network->loss == BO_NETWORK_BCE)
             sum += fmax(p, 0) - p * t + log1p(exp(-fabs(p)));
         else
             sum += network->loss == BO_NETWORK_L1 ? fabs(p - t) : (p - t) * (p - t);
     }
-    return sum / (double)count;
+    return sum / counted;
 }

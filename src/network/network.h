@@ -76,6 +76,7 @@ typedef struct bo_network_graph_desc {
     bool outputs;               /* what the network gives, examples x numbers */
     bool gradients, checkpoint; /* see bo_graph_desc; need loss */
     bool bfloat16;              /* likewise */
+    bool hide;                  /* the masked layer hides without training too, by draws of its own: for evaluation */
     bool building;              /* the first of all: finds the layers' shapes and makes their objects */
     bool drawn;                 /* the input is a weight, "input", with a gradient: for timing */
 } bo_network_graph_desc;
@@ -96,6 +97,7 @@ typedef struct bo_network_graph {
     bo_value first, neighbours; /* of a graph, else 0 */
     bo_value chosen;            /* of a graph: the nodes that count */
     bo_value loss, outputs;     /* 0 where not asked for */
+    const float *mask;          /* with `hide`: 0 where it hid, of what the layer gives */
     bo_value target;            /* with outputs: the layer or input that they are compared with */
     void *room;                 /* for x and targets on their way, of rows or of all nodes */
     const bo_examples *written; /* whose nodes and edges are there, and constants; NULL: none yet */

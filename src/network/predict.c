@@ -38,15 +38,15 @@ static size_t block_rows(const reading *r)
     return r->network->input == BO_NETWORK_GRAPH || rows > r->count ? r->count : rows;
 }
 
-static bo_status open_reading(bo_context *context, reading *r)
+static bo_status open_reading(bo_context *context, reading *r, bool hide)
 {
     r->count = bo_examples_count(r->examples, r->part);
     r->outputs = bo_network_outputs(r->network);
     r->block = block_rows(r);
     if (!r->count) return bo_fail(context, BO_INVALID, "there are no examples in this part");
-    BO_TRY(bo_network_graph_create(context, r->network,
-                                   &(bo_network_graph_desc){.data = r->examples, .examples = r->block, .outputs = true},
-                                   &r->graph));
+    BO_TRY(bo_network_graph_create(
+        context, r->network,
+        &(bo_network_graph_desc){.data = r->examples, .examples = r->block, .outputs = true, .hide = hide}, &r->graph));
     BO_TRY(bo_graph_allocate(context, r->graph.graph));
     r->rows = bo_alloc(context, r->block, sizeof *r->rows, "rows of a block");
     r->values = bo_alloc(context, r->block * r->outputs, sizeof *r->values, "the output of a block");
@@ -106,7 +106,7 @@ static void turn_into_answer(const bo_network *network, size_t count, float *val
 
 static bo_status predict(bo_context *context, reading *r, float *out)
 {
-    BO_TRY(open_reading(context, r));
+    BO_TRY(open_reading(context, r, false));
     for (size_t first = 0; first < r->count; first += r->block) {
         const size_t rows = r->count - first < r->block ? r->count - first : r->block;
         BO_TRY(read_block(context, r, first));
@@ -139,17 +139,20 @@ static size_t largest(size_t count, const float *values)
 }
 
 /* The squared error of an example in the unit of the targets, a number. */
-static double squared_error(const bo_network *network, size_t count, const float *output, const float *target)
+static double squared_error(const bo_network *network, size_t count, const float *output, const float *target,
+                            const float *mask)
 {
     const bo_scaling *unit = unit_of(network);
-    double sum = 0;
+    double sum = 0, counted = 0;
     for (size_t i = 0; i < count; i++) {
         double p = (double)output[i];
+        if (mask && mask[i] != 0) continue;
+        counted++;
         if (network->loss == BO_NETWORK_BCE) p = 1 / (1 + exp(-p));
         const double scale = unit->count ? (double)unit->scale[i % unit->count] : 1;
         sum += pow((p - (double)target[i]) / scale, 2);
     }
-    return sum / (double)count;
+    return sum / counted;
 }
 
 static void score(reading *r, size_t index, bo_network_evaluation *out)
@@ -157,7 +160,7 @@ static void score(reading *r, size_t index, bo_network_evaluation *out)
     const bo_network *network = r->network;
     const bo_examples *examples = r->examples;
     const size_t row = r->rows[index], count = r->outputs;
-    const float *output = r->values + index * count;
+    const float *output = r->values + index * count, *mask = r->graph.mask ? r->graph.mask + index * count : NULL;
     float *target = r->target;
     int32_t label = -1;
     if (network->loss == BO_NETWORK_CROSS_ENTROPY) {
@@ -170,14 +173,16 @@ static void score(reading *r, size_t index, bo_network_evaluation *out)
         for (size_t i = 0; i < count; i++) target[i] = (float)examples->y[row * count + i];
         bo_scaling_apply(&network->outputs, count, target, target);
     }
-    if (label < 0) out->rmse += squared_error(network, count, output, target);
-    out->loss += bo_loss_of(network, output, target, label);
+    const double loss = bo_loss_of(network, output, target, mask, label);
+    if (isnan(loss) && mask) return; /* nothing of it was hidden */
+    if (label < 0) out->rmse += squared_error(network, count, output, target, mask);
+    out->loss += loss;
     out->examples++;
 }
 
 static bo_status evaluate(bo_context *context, reading *r, bo_network_evaluation *out)
 {
-    BO_TRY(open_reading(context, r));
+    BO_TRY(open_reading(context, r, true));
     for (size_t first = 0; first < r->count; first += r->block) {
         const size_t rows = r->count - first < r->block ? r->count - first : r->block;
         BO_TRY(read_block(context, r, first));
