@@ -8,9 +8,7 @@
 #include "../shapes.h"
 #include "../../math/linalg.h"
 
-enum {
-    MOST_WEIGHTS = 4,
-};
+enum { MOST_WEIGHTS = 4 };
 
 /* The inputs by name. */
 typedef struct linear {
