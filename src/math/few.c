@@ -99,6 +99,18 @@ size_t bo_few_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *pro
     return has_bytes(count, products) ? SCALES * sizeof(float) + rows * padded_row(k) * sizeof(int16_t) : 0;
 }
 
+/* In lanes, which the compiler makes vectors of. */
+static float largest_size(size_t n, const float *x)
+{
+    enum { LANES = 16 };
+    float lanes[LANES] = {0};
+    for (size_t i = 0; i < n / LANES * LANES; i += LANES)
+        for (size_t l = 0; l < LANES; l++) lanes[l] = fabsf(x[i + l]) > lanes[l] ? fabsf(x[i + l]) : lanes[l];
+    for (size_t i = n / LANES * LANES; i < n; i++) lanes[0] = fmaxf(lanes[0], fabsf(x[i]));
+    for (size_t l = 1; l < LANES; l++) lanes[0] = fmaxf(lanes[0], lanes[l]);
+    return lanes[0];
+}
+
 /* The largest of a row becomes ±32767: 2^-16 of it is the error, less than that of the bytes it is multiplied with. What is
  * not finite makes its sums so. */
 static void quantize_rows(few_job *job, float *room)
@@ -109,9 +121,7 @@ static void quantize_rows(few_job *job, float *room)
     job->scales = scales, job->whole = whole, job->padded = padded_row(job->k);
     for (size_t r = 0; r < job->m; r++, whole += job->padded) {
         const float *row = job->a + r * job->lda;
-        float largest = 0;
-        for (size_t i = 0; i < job->k; i++) largest = fmaxf(largest, fabsf(row[i]));
-        scales[r] = kernels->finite(job->k, row) ? largest / 32767 : NAN;
+        scales[r] = kernels->finite(job->k, row) ? largest_size(job->k, row) / 32767 : NAN;
         kernels->quantize_s16(job->k, scales[r] > 0 ? 1 / scales[r] : 0, row, whole);
         memset(whole + job->k, 0, (job->padded - job->k) * sizeof *whole);
     }

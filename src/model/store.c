@@ -5,8 +5,8 @@
 static bo_status find_storable(bo_context *context, const bo_model *model, bool *which)
 {
     bo_model_graph probe;
-    BO_TRY(bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = 2, .loss = true, .logits = true},
-                                 &probe));
+    BO_TRY(
+        bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = 2, .loss = true, .logits = true}, &probe));
     bo_graph_storable(probe.graph, which);
     bo_model_graph_destroy(&probe);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++)
