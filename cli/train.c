@@ -27,7 +27,9 @@ static int run(cli_train_job *job)
     cli_session *session = job->session;
     const bool first = session->ranks.rank == 0;
     if (job->options->plot && first && !cli_can_write(session, job->options->plot)) return CLI_FAILED;
-    if (!cli_train_open(job) || !cli_train_plan(job)) return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    if (!cli_train_open(job)) return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    if (job->network && job->options->network.readout) return cli_train_readout(job);
+    if (!cli_train_plan(job)) return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
     bo_status status = bo_trainer_create(session->context, &job->desc, &job->trainer);
     if (status != BO_OK) return failed(job, status);
     if (first && !job->resumed && !cli_train_keep(session, job->words)) return CLI_FAILED;

@@ -6,6 +6,12 @@
 
 enum { BATCH = 128, EPOCHS = 10, GRAPH_EPOCHS = 200 };
 
+static const char *readout_choice(int index)
+{
+    static const char *const names[] = {"gradient", "ridge"};
+    return index < 2 ? names[index] : NULL;
+}
+
 size_t cli_train_network_table(cli_train_network *o, cli_option out[CLI_TRAIN_NETWORK])
 {
     const cli_option before[] = {
@@ -20,6 +26,10 @@ size_t cli_train_network_table(cli_train_network *o, cli_option out[CLI_TRAIN_NE
          NULL, 0, 0},
         {CLI_REAL, "test-fraction", "F", "of a network: this part of the rows is left for bochner eval --part test",
          &o->test_fraction, NULL, 0, 0.9},
+        {CLI_CHOICE, "readout", "HOW",
+         "of a network: ridge solves the last linear layer exactly, and trains nothing else", &o->readout,
+         readout_choice, 0, 0},
+        {CLI_REAL, "lambda", "X", "of --readout ridge; 1 unless given", &o->lambda, NULL, 0, 1e30},
     };
     memcpy(out, before, sizeof before);
     return CLI_COUNT_OF(before) + cli_network_data_table(&o->data, out + CLI_COUNT_OF(before));
@@ -42,6 +52,11 @@ int cli_train_network_check(const cli_train_words *words)
     if (n->data.split && (o->valid || n->test_fraction > 0))
         return cli_wrong_use("train", "--split says which rows are for validation and test; leave out --valid and "
                                       "--test-fraction");
+    if (n->readout && (n->epochs > 0 || o->steps || o->minutes > 0 || o->resume))
+        return cli_wrong_use("train",
+                             "--readout ridge takes no steps: leave out --epochs, --steps, --minutes and --resume");
+    if (n->readout && cli_is_network(o->out))
+        return cli_wrong_use("train", "%s: holds a network already: name another folder", o->out);
     if (n->epochs > 0 && (o->steps || o->minutes > 0))
         return cli_wrong_use("train", "give one of --epochs, --steps and --minutes");
     return CLI_DONE;

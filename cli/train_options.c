@@ -97,7 +97,8 @@ cli_train_options cli_train_defaults(void)
                            .lora = {.init = -1},
                            .warmup = CLI_NOT_GIVEN,
                            .clip = 1,
-                           .eval_tokens = 32768};
+                           .eval_tokens = 32768,
+                           .network = {.lambda = 1}};
     o.attention.causal = true;
     return o;
 }

@@ -141,6 +141,10 @@ BO_API bo_layer_info bo_network_layer(const bo_network *network, size_t index);
 BO_API bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples,
                                     bo_part part, float *out);
 
+/* The last linear layer by exact ridge regression on the training part, |Z Wᵀ - Y|² + λ (|W|² + |b|²), Z what it takes; the
+ * other weights stay. Loss mse, or classes: then towards 1 for the class and 0 for the others. */
+BO_API bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_examples *examples, double lambda);
+
 typedef struct bo_network_evaluation {
     double loss;       /* mean over the examples, of the loss that was trained */
     double accuracy;   /* NAN: no classes */

@@ -138,7 +138,11 @@ static void finish(bo_recorder *r, const bo_value *values)
     if (r->desc->loss) bo_loss_record(r, values);
     if (!r->desc->outputs) return;
     bo_graph_scope(r->graph, "output");
-    out->outputs = bo_record_chosen(r, values[r->network->output]);
+    const bo_layer *last = &r->network->layers[r->network->output];
+    const int taken = last->from[0];
+    bo_value shown = values[r->network->output];
+    if (r->desc->before) shown = taken < 0 ? out->x : values[taken];
+    out->outputs = bo_record_chosen(r, shown);
     bo_graph_keep(r->graph, out->outputs);
     const int target = r->network->target;
     if (target == BO_NO_LAYER) return;

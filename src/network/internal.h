@@ -191,6 +191,9 @@ double bo_loss_of(const bo_network *network, const float *output, const float *t
 size_t bo_network_outputs(const bo_network *network);                      /* numbers of an example that come out */
 size_t bo_layer_weights(const bo_network *network, const bo_layer *layer); /* numbers in its weights */
 
+/* What the last layer takes, of every row of the training part. */
+bo_status bo_network_last_inputs(bo_context *context, const bo_network *network, const bo_examples *examples,
+                                 float *out);
 int32_t bo_examples_label(const bo_examples *examples, size_t row); /* negative: none */
 
 /* Of inputs and targets, from the training part. */

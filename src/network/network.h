@@ -76,6 +76,7 @@ typedef struct bo_network_graph_desc {
     bool outputs;               /* what the network gives, examples x numbers */
     bool gradients, checkpoint; /* see bo_graph_desc; need loss */
     bool bfloat16;              /* likewise */
+    bool before;                /* outputs are what the last layer takes */
     bool hide;                  /* the masked layer hides without training too, by draws of its own: for evaluation */
     bool building;              /* the first of all: finds the layers' shapes and makes their objects */
     bool drawn;                 /* the input is a weight, "input", with a gradient: for timing */

@@ -10,6 +10,7 @@ typedef struct reading {
     const bo_network *network;
     const bo_examples *examples;
     bo_part part;
+    bool hide, before; /* see bo_network_graph_desc */
     size_t count, block, outputs;
     bo_network_graph graph;
     size_t *rows;           /* of the block */
@@ -38,15 +39,23 @@ static size_t block_rows(const reading *r)
     return r->network->input == BO_NETWORK_GRAPH || rows > r->count ? r->count : rows;
 }
 
-static bo_status open_reading(bo_context *context, reading *r, bool hide)
+static size_t outputs_of(const reading *r)
+{
+    const bo_network *network = r->network;
+    const int taken = network->layers[network->output].from[0];
+    if (!r->before) return bo_network_outputs(network);
+    return bo_shape_numbers(taken < 0 ? &network->input_shape : &network->layers[taken].shape);
+}
+
+static bo_status open_reading(bo_context *context, reading *r)
 {
     r->count = bo_examples_count(r->examples, r->part);
-    r->outputs = bo_network_outputs(r->network);
+    r->outputs = outputs_of(r);
     r->block = block_rows(r);
     if (!r->count) return bo_fail(context, BO_INVALID, "there are no examples in this part");
-    BO_TRY(bo_network_graph_create(
-        context, r->network,
-        &(bo_network_graph_desc){.data = r->examples, .examples = r->block, .outputs = true, .hide = hide}, &r->graph));
+    const bo_network_graph_desc desc = {
+        .data = r->examples, .examples = r->block, .outputs = true, .hide = r->hide, .before = r->before};
+    BO_TRY(bo_network_graph_create(context, r->network, &desc, &r->graph));
     BO_TRY(bo_graph_allocate(context, r->graph.graph));
     r->rows = bo_alloc(context, r->block, sizeof *r->rows, "rows of a block");
     r->values = bo_alloc(context, r->block * r->outputs, sizeof *r->values, "the output of a block");
@@ -106,11 +115,12 @@ static void turn_into_answer(const bo_network *network, size_t count, float *val
 
 static bo_status predict(bo_context *context, reading *r, float *out)
 {
-    BO_TRY(open_reading(context, r, false));
+    BO_TRY(open_reading(context, r));
     for (size_t first = 0; first < r->count; first += r->block) {
         const size_t rows = r->count - first < r->block ? r->count - first : r->block;
         BO_TRY(read_block(context, r, first));
-        for (size_t i = 0; i < rows; i++) turn_into_answer(r->network, r->outputs, r->values + i * r->outputs);
+        for (size_t i = 0; i < rows && !r->before; i++)
+            turn_into_answer(r->network, r->outputs, r->values + i * r->outputs);
         memcpy(out + first * r->outputs, r->values, rows * r->outputs * sizeof *out);
     }
     return BO_OK;
@@ -123,6 +133,15 @@ bo_status bo_network_predict(bo_context *context, const bo_network *network, con
         return bo_fail(context, BO_INVALID, "network: nothing to predict with: network, examples or out is NULL");
     BO_TRY(bo_network_check(context, network, examples, false));
     reading r = {.network = network, .examples = examples, .part = part};
+    const bo_status status = predict(context, &r, out);
+    close_reading(&r);
+    return status;
+}
+
+bo_status bo_network_last_inputs(bo_context *context, const bo_network *network, const bo_examples *examples,
+                                 float *out)
+{
+    reading r = {.network = network, .examples = examples, .part = BO_PART_TRAIN, .before = true};
     const bo_status status = predict(context, &r, out);
     close_reading(&r);
     return status;
@@ -182,7 +201,7 @@ static void score(reading *r, size_t index, bo_network_evaluation *out)
 
 static bo_status evaluate(bo_context *context, reading *r, bo_network_evaluation *out)
 {
-    BO_TRY(open_reading(context, r, true));
+    BO_TRY(open_reading(context, r));
     for (size_t first = 0; first < r->count; first += r->block) {
         const size_t rows = r->count - first < r->block ? r->count - first : r->block;
         BO_TRY(read_block(context, r, first));
@@ -205,7 +224,7 @@ bo_status bo_network_evaluate(bo_context *context, const bo_network *network, co
     *out = (bo_network_evaluation){0};
     BO_TRY(bo_network_check(context, network, examples, true));
     const double start = bo_seconds();
-    reading r = {.network = network, .examples = examples, .part = part};
+    reading r = {.network = network, .examples = examples, .part = part, .hide = true};
     const bo_status status = evaluate(context, &r, out);
     close_reading(&r);
     out->seconds = bo_seconds() - start;

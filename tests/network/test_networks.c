@@ -127,6 +127,65 @@ static void test_units(void **state)
     made_free(m);
 }
 
+/* |Z Wᵀ - Y|² + λ (|W|² + |b|²) of the training part, in units of the scaled targets. */
+static double ridge_objective(bo_context *context, const bo_network *network, const made *m, double lambda)
+{
+    bo_network_evaluation found;
+    double sum = 0;
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &found));
+    for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
+        const bo_weight *w = bo_weights_at(network->weights, i);
+        const float *values = w->data;
+        for (size_t j = 0; strncmp(w->name, "out.", 4) == 0 && j < w->rows * w->columns; j++)
+            sum += pow((double)values[j], 2);
+    }
+    return MADE_ROWS * found.loss + lambda * sum;
+}
+
+/* The readout that ridge finds is the least: along any line a parabola whose middle it is. */
+static void test_readout(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    const double lambda = 0.5;
+    made *m = made_new(context, 5, 0, false);
+    bo_network *network = network_new(context,
+                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": "
+                                      "\"random-features\", \"features\": 24}, {\"name\": \"out\", \"type\": "
+                                      "\"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
+                                      m->examples);
+    const double before = ridge_objective(context, network, m, lambda);
+    assert_ok(context, bo_network_solve(context, network, m->examples, lambda));
+    const double least = ridge_objective(context, network, m, lambda);
+    assert_true(least < before);
+    bo_weight *weight = bo_weights_find(network->weights, "out.weight");
+    float *values = weight->data;
+    bo_rng rng = bo_rng_make(1, bo_rng_stream("test.readout", 0));
+    for (size_t line = 0; line < 4; line++) {
+        double sides[2];
+        float u[24], kept[24];
+        for (size_t i = 0; i < 24; i++) u[i] = (float)(0.1 * bo_rng_normal(&rng)), kept[i] = values[i];
+        for (int side = 0; side < 2; side++) {
+            for (size_t i = 0; i < 24; i++) values[i] = kept[i] + (side ? u[i] : -u[i]);
+            sides[side] = ridge_objective(context, network, m, lambda);
+        }
+        memcpy(values, kept, sizeof kept);
+        const double height = sides[0] + sides[1] - 2 * least;
+        assert_true(height > 0);
+        assert_close(sides[1] - sides[0], 0,
+                     1e-3 * height); /* float32 outputs: 2⁻²⁴ of a sum some hundred times as large */
+    }
+    bo_network_destroy(network);
+    network = network_new(context,
+                          "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": 1}, "
+                          "{\"type\": \"tanh\"}], \"loss\": \"mse\"}",
+                          m->examples);
+    assert_fails(context, BO_INVALID, "a linear layer at the end, found layer 2 (tanh)",
+                 bo_network_solve(context, network, m->examples, 1));
+    bo_network_destroy(network);
+    made_free(m);
+}
+
 /* ---- files ----------------------------------------------------------------------------------------------------------------- */
 
 /* Every type of layer comes back from its folder with the same answers, bit for bit. */
@@ -266,8 +325,8 @@ static void test_starved(void **state)
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_shapes), IN_FOLDER(test_order), IN_FOLDER(test_answers),
-                                       IN_FOLDER(test_units),  IN_FOLDER(test_files), IN_FOLDER(test_lies),
-                                       IN_FOLDER(test_starved)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_shapes), IN_FOLDER(test_order),   IN_FOLDER(test_answers),
+                                       IN_FOLDER(test_units),  IN_FOLDER(test_readout), IN_FOLDER(test_files),
+                                       IN_FOLDER(test_lies),   IN_FOLDER(test_starved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
