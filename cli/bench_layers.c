@@ -20,7 +20,8 @@ typedef struct layer_case {
 #define SEQUENCE(length, width) "{\"kind\": \"sequence\", \"length\": " #length ", \"channels\": " #width "}"
 #define IMAGE(side, channels)                                                                                          \
     "{\"kind\": \"image\", \"height\": " #side ", \"width\": " #side ", \"channels\": " #channels "}"
-#define LAYER(type, options) "{\"type\": \"" type "\"" options "}"
+#define LAYER(type, options)  "{\"type\": \"" type "\"" options "}"
+#define PLACES(type, options) LAYER(type, options) ", {\"type\": \"flatten\"}" /* a loss takes one row an example */
 
 static const layer_case cases[] = {
     {"linear", "4096 x 512 to 512", 1.3, 4096, 512, 512, ARRAY(512), LAYER("linear", ", \"width\": 512")},
@@ -33,29 +34,29 @@ static const layer_case cases[] = {
     {"degree-3", "4096 x 256 to 256", 1.3, 4096, 256, 256, ARRAY(256),
      LAYER("degree", ", \"degree\": 3, \"width\": 256")},
     {"ssm", "8 x 2048 tokens, 256 channels, states of 16", 2, 8, 2048 * 256, 2048 * 256, SEQUENCE(2048, 256),
-     LAYER("ssm", ", \"size\": 16")},
+     PLACES("ssm", ", \"size\": 16")},
     {"conv-28x28x32", "64 images, 3 x 3 to 64 channels", 1, 64, 28 * 28 * 32, 28 * 28 * 64, IMAGE(28, 32),
-     LAYER("conv", ", \"channels\": 64, \"kernel\": 3, \"padding\": \"same\"")},
+     PLACES("conv", ", \"channels\": 64, \"kernel\": 3, \"padding\": \"same\"")},
     {"conv-14x14x64", "64 images, 3 x 3 to 128 channels", 1, 64, 14 * 14 * 64, 14 * 14 * 128, IMAGE(14, 64),
-     LAYER("conv", ", \"channels\": 128, \"kernel\": 3, \"padding\": \"same\"")},
+     PLACES("conv", ", \"channels\": 128, \"kernel\": 3, \"padding\": \"same\"")},
     {"conv-tokens", "8 x 256 tokens, causal, 9 to 256 channels", 1, 8, 256 * 256, 256 * 256, SEQUENCE(256, 256),
-     LAYER("conv", ", \"channels\": 256, \"kernel\": 9, \"causal\": true")},
+     PLACES("conv", ", \"channels\": 256, \"kernel\": 9, \"padding\": \"causal\"")},
     {"conv-depthwise", "8 x 2048 tokens, causal, 4, 256 channels", 1, 8, 2048 * 256, 2048 * 256, SEQUENCE(2048, 256),
-     LAYER("conv", ", \"channels\": 256, \"kernel\": 4, \"causal\": true, \"groups\": 256")},
+     PLACES("conv", ", \"channels\": 256, \"kernel\": 4, \"padding\": \"causal\", \"depthwise\": true")},
     {"pool-max", "64 images of 28 x 28 x 64, 2 x 2", NAN, 64, 28 * 28 * 64, 14 * 14 * 64, IMAGE(28, 64),
-     LAYER("pool", ", \"kind\": \"max\", \"kernel\": 2")},
+     PLACES("pool", ", \"kind\": \"max\", \"kernel\": 2")},
     {"batch-norm", "64 images of 28 x 28 x 64", NAN, 64, 28 * 28 * 64, 28 * 28 * 64, IMAGE(28, 64),
-     LAYER("batchnorm", "")},
+     PLACES("batchnorm", "")},
     {"rnn", "16 x 256 tokens, 128 to 128", 1, 16, 256 * 128, 256 * 128, SEQUENCE(256, 128),
-     LAYER("rnn", ", \"width\": 128")},
+     PLACES("rnn", ", \"width\": 128")},
     {"gru", "16 x 256 tokens, 128 to 128", 1, 16, 256 * 128, 256 * 128, SEQUENCE(256, 128),
-     LAYER("gru", ", \"width\": 128")},
+     PLACES("gru", ", \"width\": 128")},
     {"lstm", "16 x 256 tokens, 128 to 128", 1, 16, 256 * 128, 256 * 128, SEQUENCE(256, 128),
-     LAYER("lstm", ", \"width\": 128")},
+     PLACES("lstm", ", \"width\": 128")},
     {"lstm-512", "16 x 128 tokens, 512 to 512", 1, 16, 128 * 512, 128 * 512, SEQUENCE(128, 512),
-     LAYER("lstm", ", \"width\": 512")},
+     PLACES("lstm", ", \"width\": 512")},
     {"graph-mean", "10,000 nodes, 10 neighbours each, 128 columns", NAN, NODES, 128, 128,
-     "{\"kind\": \"graph\", \"width\": 128}", LAYER("aggregate", ", \"aggregate\": \"mean\"")},
+     "{\"kind\": \"graph\", \"width\": 128}", LAYER("graph", ", \"aggregate\": \"mean\"")},
 };
 
 static const char *case_name(const void *unused, size_t index)

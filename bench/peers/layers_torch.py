@@ -41,15 +41,17 @@ class Relu(nn.Module):
 
 
 class Degree(nn.Module):
-    """(W_1 x) (W_2 x) (W_3 x), element by element"""
+    """(W_1 x) (W_2 x) (W_3 x), element by element, divided by its root mean square"""
 
     def __init__(self, width, hidden):
         super().__init__()
         self.factors = nn.Linear(width, 3 * hidden, bias=False)
+        self.gain = nn.Parameter(torch.ones(hidden))
 
     def forward(self, x):
         a, b, c = self.factors(x).chunk(3, -1)
-        return a * b * c
+        y = a * b * c
+        return y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-6) * self.gain
 
 
 class Systems(nn.Module):
