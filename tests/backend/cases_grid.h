@@ -56,6 +56,17 @@ static inline void cases_convolution(op_visitor visit, void *user)
         {2, {1, 701}, {1, 3}, {1, 1}, {0, 1}, {0, 1}, 5, 9, 1, true, true},   /* wider than tiles */
         {1, {1, 20}, {1, 3}, {1, 1}, {0, 0}, {0, 0}, 200, 8, 1, false, true}, /* deeper than registers sum */
         {1, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 100, 6, 1, false, true},
+        {3,
+         {4, 5},
+         {3, 2},
+         {2, 1},
+         {1, 0},
+         {1, 1},
+         3,
+         133,
+         1,
+         true,
+         true}, /* so wide that columns are brought together */
         {3, {21, 30}, {3, 3}, {2, 2}, {1, 1}, {0, 1}, 3, 5, 1, true, true},
         {2, {11, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 40, 40, 40, true, true},
         {1, {26, 30}, {3, 5}, {1, 1}, {1, 2}, {1, 2}, 33, 3, 3, true, true},

@@ -328,7 +328,9 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
         bo_correlation g = phase_of(&c, 0, (size_t[]){i / c.windows.stride[1], i % c.windows.stride[1]}, NULL);
         floats = larger(floats, phase_panels_of(&c) + (dense ? threads * bo_correlation_room(&g) : 0));
     }
-    if (call->din[1]) floats = larger(floats, sums_of(&c) + threads * bo_weight_gradient_room(&c));
+    bo_convolving whole = whole_of(call); /* many short sequences may need more than a long one */
+    size_t rooms = larger(bo_weight_gradient_room(&c), bo_weight_gradient_room(&whole));
+    if (call->din[1]) floats = larger(floats, sums_of(&c) + threads * rooms);
     *saved = 0;
     *scratch = floats * sizeof(float);
     return BO_OK;

@@ -8,9 +8,9 @@
 enum {
     MOST_BLOCKS = 8,
     BLOCK_PLACES = 256,    /* a block is worth its sums */
-    SUMS_FLOATS = 1 << 20, /* of all blocks; one is always there */
-    TASK_LINES = 768,      /* most of the product's lines that a task sums */
-    TILE_PLACES = 896,     /* most products summed in registers */
+    SUMS_FLOATS = 1 << 21, /* of all blocks; one is always there */
+    TASK_LINES = 1536,     /* most of the product's lines that a task sums */
+    TILE_PLACES = 448,     /* most products summed in registers */
     LEAST_PLACES = 64,     /* of a tile, if its patch … */
     TILE_FLOATS = 1 << 16, /* … would be larger */
     END_LINES = 16,        /* lines of the sums that a task adds up */
@@ -30,65 +30,135 @@ static size_t most_places(const bo_convolving *c)
     return most < LEAST_PLACES ? LEAST_PLACES : bo_smaller(most, TILE_PLACES);
 }
 
-static void choose_tile(const bo_convolving *c, size_t tile[2])
-{
-    size_t most = most_places(c);
-    tile[1] = c->places[1] <= most ? c->places[1] : bo_run_length(c->places[1], most);
-    tile[0] = bo_smaller(c->places[0], c->places[1] <= most ? most / c->places[1] : 1);
-}
+/* The places of y that are summed in registers: a part of an image, or all of several small ones. */
+typedef struct tiling {
+    size_t images, size[2];
+    size_t extent[2], floats; /* places of x under it in an image, of one row of the kernel; of all its images */
+} tiling;
 
-/* Places of x under a tile, of one row of the kernel. */
 static void reach(const bo_convolving *c, const size_t places[2], size_t extent[2])
 {
     extent[0] = (places[0] - 1) * c->windows.stride[0] + 1;
     extent[1] = (places[1] - 1) * c->windows.stride[1] + c->windows.kernel[1];
 }
 
-/* Not that of the tile: the room serves narrower images too. */
+/* Floats from one image of a tile to the next in room: whole strides, so that rows are evenly spaced from image to image. */
+static size_t image_floats(const bo_convolving *c, const tiling *t)
+{
+    return t->size[0] * c->windows.stride[0] * t->extent[1] * c->in;
+}
+
+static tiling tiling_of(const bo_convolving *c)
+{
+    size_t most = most_places(c), places = c->places[0] * c->places[1];
+    tiling t = {.images = 1};
+    if (!places) return t;
+    t.size[1] = c->places[1] <= most ? c->places[1] : bo_run_length(c->places[1], most);
+    t.size[0] = bo_smaller(c->places[0], c->places[1] <= most ? most / c->places[1] : 1);
+    reach(c, t.size, t.extent);
+    if (places <= most) t.images = bo_smaller(c->images, bo_smaller(most / places, TILE_FLOATS / image_floats(c, &t)));
+    if (!t.images) t.images = 1;
+    t.floats = t.images > 1 ? t.images * image_floats(c, &t) : t.extent[0] * t.extent[1] * c->in;
+    return t;
+}
+
+/* Floats of the room for x; behind it is that for dy. */
+static size_t patch_room(const bo_convolving *c)
+{
+    tiling t = tiling_of(c);
+    size_t widest =
+        ((most_places(c) - 1) * c->windows.stride[1] + c->windows.kernel[1]) * c->in; /* of shorter rows too */
+    return bo_round_up(t.size[0] == 1 && t.floats < widest ? widest : t.floats, 16);
+}
+
 size_t bo_weight_gradient_room(const bo_convolving *c)
 {
-    size_t tile[2], extent[2];
-    if (bo_is_depthwise(c) || !c->places[0] || !c->places[1]) return 0;
-    choose_tile(c, tile);
-    tile[1] = bo_smaller(c->places[1], most_places(c));
-    reach(c, tile, extent);
-    return bo_patch_floats(&(bo_images){.channels = c->in}, extent);
+    return bo_is_depthwise(c) ? 0 : patch_room(c) + most_places(c) * BO_PANEL;
 }
 
 typedef struct weight_job {
     const bo_convolving *c;
     const bo_kernels *kernels;
-    size_t tile[2], tiles[2];
-    size_t panels, pieces; /* of the product's columns and lines */
-    bool begun;            /* the sums are there already */
+    tiling tile;
+    size_t tiles[3]; /* images, down, across */
+    size_t pieces;   /* of the product's lines */
+    bool begun;      /* the sums are there already */
     float *sums, *rooms;
     size_t room;
 } weight_job;
 
-/* What a task sums: of row `row` of the kernel in a group some lines (width, channel) and the columns of a panel. */
-typedef struct target {
-    size_t group, row, line, lines, column, columns;
+/* What a task sums: of row `row` of the kernel in a group some lines (width, channel). */
+typedef struct weight_target {
+    size_t group, row, line, lines;
     float *sums, *room;
-} target;
+} weight_target;
 
-static void add_tile(const weight_job *job, const target *t, size_t index, bool add)
+/* A tile: its first image and place, and its size at the edges of images. */
+typedef struct tile {
+    size_t image, images, at[2], places[2];
+} tile;
+
+static tile tile_at(const weight_job *job, size_t index)
+{
+    const bo_convolving *c = job->c;
+    tile t = {.image = index / job->tiles[2] / job->tiles[1] * job->tile.images};
+    t.images = bo_smaller(job->tile.images, c->images - t.image);
+    t.at[0] = index / job->tiles[2] % job->tiles[1] * job->tile.size[0];
+    t.at[1] = index % job->tiles[2] * job->tile.size[1];
+    for (size_t i = 0; i < 2; i++) t.places[i] = bo_smaller(job->tile.size[i], c->places[i] - t.at[i]);
+    return t;
+}
+
+/* Where x lies under row `target->row` of the kernel; *row: floats between its rows. */
+static const float *patch_of(const weight_job *job, const weight_target *target, const tile *t, size_t *row)
 {
     const bo_convolving *c = job->c;
     const bo_windows *w = &c->windows;
-    size_t at[2] = {index / job->tiles[1] % job->tiles[0] * job->tile[0], index % job->tiles[1] * job->tile[1]};
-    size_t image = index / job->tiles[1] / job->tiles[0], places[2], extent[2], row;
-    for (size_t i = 0; i < 2; i++) places[i] = bo_smaller(job->tile[i], c->places[i] - at[i]);
-    reach(c, places, extent);
-    bo_images from = {.x = c->x + t->group * c->in, .images = c->images, .channels = c->in};
+    size_t extent[2];
+    bo_images from = {.x = c->x + target->group * c->in, .images = c->images, .channels = c->in};
     from.size[0] = w->size[0], from.size[1] = w->size[1], from.pitch = c->groups * c->in;
-    ptrdiff_t first[2] = {(ptrdiff_t)(at[0] * w->stride[0] + t->row) - (ptrdiff_t)w->before[0],
-                          (ptrdiff_t)(at[1] * w->stride[1]) - (ptrdiff_t)w->before[1]};
-    const float *patch = bo_patch(&from, image, first, extent, t->room, &row);
-    size_t pitch = c->groups * c->out, place = (image * c->places[0] + at[0]) * c->places[1] + at[1];
-    const float *dy = c->dy + place * pitch + t->group * c->out + t->column;
-    bo_runs runs = {places[0], w->stride[0] * row, c->places[1] * pitch};
-    job->kernels->multiply_runs(t->lines, t->columns, runs, places[1], patch + t->line, 1, w->stride[1] * c->in, dy,
-                                pitch, add, t->sums, c->out);
+    ptrdiff_t first[2] = {(ptrdiff_t)(t->at[0] * w->stride[0] + target->row) - (ptrdiff_t)w->before[0],
+                          (ptrdiff_t)(t->at[1] * w->stride[1]) - (ptrdiff_t)w->before[1]};
+    reach(c, t->places, extent);
+    if (t->images == 1) return bo_patch(&from, t->image, first, extent, target->room, row);
+    for (size_t i = 0; i < t->images; i++)
+        bo_patch_copy(&from, t->image + i, first, extent, target->room + i * image_floats(c, &job->tile));
+    *row = extent[1] * c->in;
+    return target->room;
+}
+
+/* `columns` columns of dy, brought together where many others lie between them: *pitch from place to place, *row from row to
+ * row. */
+static const float *dy_of(const weight_job *job, const tile *t, size_t column, size_t columns, float *room,
+                          size_t *pitch, size_t *row)
+{
+    const bo_convolving *c = job->c;
+    size_t all = c->groups * c->out, place = (t->image * c->places[0] + t->at[0]) * c->places[1] + t->at[1];
+    const float *dy = c->dy + place * all + column;
+    *pitch = all, *row = c->places[1] * all;
+    if (all <= 2 * BO_PANEL) return dy;
+    float *to = room;
+    for (size_t r = 0; r < t->images * t->places[0]; r++)
+        for (size_t i = 0; i < t->places[1]; i++, to += BO_PANEL)
+            memcpy(to, dy + r * *row + i * all, columns * sizeof *to);
+    *pitch = BO_PANEL, *row = t->places[1] * BO_PANEL;
+    return room;
+}
+
+static void add_tile(const weight_job *job, const weight_target *target, size_t index, bool add)
+{
+    const bo_convolving *c = job->c;
+    tile t = tile_at(job, index);
+    size_t row, pitch, dy_row;
+    const float *patch = patch_of(job, target, &t, &row);
+    for (size_t first = 0; first < c->out; first += BO_PANEL) {
+        size_t columns = bo_smaller(BO_PANEL, c->out - first);
+        const float *dy =
+            dy_of(job, &t, target->group * c->out + first, columns, target->room + patch_room(c), &pitch, &dy_row);
+        bo_runs runs = {t.images * t.places[0], c->windows.stride[0] * row, dy_row};
+        job->kernels->multiply_runs(target->lines, columns, runs, t.places[1], patch + target->line, 1,
+                                    c->windows.stride[1] * c->in, dy, pitch, add, target->sums + first, c->out);
+    }
 }
 
 /* Task: a block of tiles for a target. */
@@ -96,19 +166,15 @@ static void add_task(void *arg, size_t index, int worker)
 {
     const weight_job *job = arg;
     const bo_convolving *c = job->c;
-    size_t tiles = c->images * job->tiles[0] * job->tiles[1], wide = c->windows.kernel[1] * c->in;
-    size_t panel = index % job->panels, piece = index / job->panels % job->pieces;
-    size_t rest = index / job->panels / job->pieces, block = rest / c->windows.kernel[0] / c->groups;
-    target t = {.row = rest % c->windows.kernel[0], .group = rest / c->windows.kernel[0] % c->groups};
+    size_t tiles = job->tiles[0] * job->tiles[1] * job->tiles[2], wide = c->windows.kernel[1] * c->in;
+    size_t piece = index % job->pieces, rest = index / job->pieces, block = rest / c->windows.kernel[0] / c->groups;
+    weight_target t = {.row = rest % c->windows.kernel[0], .group = rest / c->windows.kernel[0] % c->groups};
     t.line = piece * TASK_LINES, t.lines = bo_smaller(TASK_LINES, wide - t.line);
-    t.column = panel * BO_PANEL, t.columns = bo_smaller(BO_PANEL, c->out - t.column);
     t.room = job->rooms + (size_t)worker * job->room;
-    t.sums = job->sums + block * bo_weight_floats(c) + (t.group * c->taps * c->in + t.row * wide + t.line) * c->out +
-             t.column;
+    t.sums = job->sums + block * bo_weight_floats(c) + (t.group * c->taps * c->in + t.row * wide + t.line) * c->out;
     size_t first = block * tiles / c->blocks, end = (block + 1) * tiles / c->blocks;
     for (size_t i = first; i < end; i++) add_tile(job, &t, i, job->begun || i > first);
-    if (first == end && !job->begun) /* nothing: zeros */
-        job->kernels->multiply(t.lines, t.columns, 0, t.room, 1, 1, t.room, 0, false, t.sums, c->out);
+    if (first == end && !job->begun) memset(t.sums, 0, t.lines * c->out * sizeof *t.sums);
 }
 
 void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool begun, float *sums, float *rooms)
@@ -118,12 +184,13 @@ void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool be
         bo_depthwise_weight_gradient(context, c, begun, sums);
         return;
     }
+    job.tile = tiling_of(c);
     job.room = bo_weight_gradient_room(c);
-    job.panels = bo_ceil_div(c->out, BO_PANEL);
     job.pieces = bo_ceil_div(c->windows.kernel[1] * c->in, TASK_LINES);
-    if (c->places[0] && c->places[1]) choose_tile(c, job.tile);
-    for (size_t i = 0; i < 2; i++) job.tiles[i] = job.tile[i] ? bo_ceil_div(c->places[i], job.tile[i]) : 0;
-    bo_parallel(context, c->blocks * c->groups * c->windows.kernel[0] * job.pieces * job.panels, add_task, &job);
+    job.tiles[0] = bo_ceil_div(c->images, job.tile.images);
+    for (size_t i = 0; i < 2; i++)
+        job.tiles[1 + i] = job.tile.size[i] ? bo_ceil_div(c->places[i], job.tile.size[i]) : 0;
+    bo_parallel(context, c->blocks * c->groups * c->windows.kernel[0] * job.pieces, add_task, &job);
 }
 
 /* ---- the sum of the blocks ------------------------------------------------------------------------------------------ */

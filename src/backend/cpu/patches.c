@@ -41,16 +41,15 @@ static void copy_row(const bo_images *images, const float *row, ptrdiff_t x, siz
     memset(to + inside * channels, 0, (columns - inside) * channels * sizeof *to);
 }
 
-const float *bo_patch(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *room,
-                      size_t *row)
+static const float *first_of(const bo_images *images, size_t image)
 {
-    size_t width = images->size[1], pitch = images->pitch, length = extent[1] * images->channels;
-    const float *first = images->x + image * images->size[0] * width * pitch;
-    if (images->channels == pitch && is_inside(images, at, extent)) {
-        *row = width * pitch;
-        return first + ((size_t)at[0] * width + (size_t)at[1]) * pitch;
-    }
-    *row = length;
+    return images->x + image * images->size[0] * images->size[1] * images->pitch;
+}
+
+void bo_patch_copy(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *room)
+{
+    size_t length = extent[1] * images->channels, width = images->size[1], pitch = images->pitch;
+    const float *first = first_of(images, image);
     for (size_t r = 0; r < extent[0]; r++) {
         ptrdiff_t y = at[0] + (ptrdiff_t)r;
         if (y < 0 || (size_t)y >= images->size[0])
@@ -58,5 +57,17 @@ const float *bo_patch(const bo_images *images, size_t image, const ptrdiff_t at[
         else
             copy_row(images, first + (size_t)y * width * pitch, at[1], extent[1], room + r * length);
     }
+}
+
+const float *bo_patch(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *room,
+                      size_t *row)
+{
+    size_t width = images->size[1], pitch = images->pitch;
+    if (images->channels == pitch && is_inside(images, at, extent)) {
+        *row = width * pitch;
+        return first_of(images, image) + ((size_t)at[0] * width + (size_t)at[1]) * pitch;
+    }
+    bo_patch_copy(images, image, at, extent, room);
+    *row = extent[1] * images->channels;
     return room;
 }

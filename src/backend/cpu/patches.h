@@ -18,6 +18,9 @@ typedef struct bo_images {
 const float *bo_patch(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *room,
                       size_t *row);
 
+/* Copied in any case; rows lie one after the other. */
+void bo_patch_copy(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *room);
+
 /* Floats of the room such a patch may need. */
 static inline size_t bo_patch_floats(const bo_images *images, const size_t extent[2])
 {

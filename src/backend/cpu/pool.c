@@ -71,29 +71,28 @@ static inline bool exceeds(float x, float y)
     return (x > y) | (x != x); /* without a branch: compilers make vectors of it */
 }
 
-static void take_largest(const pooling *p, const window *w, const float *x, float *y)
+static void take_larger(size_t n, const float *restrict row, float *restrict y)
 {
-    size_t n = p->channels;
-    memcpy(y, x + place_in(p, w, 0) * n, n * sizeof *y);
-    for (size_t i = 1; i < places_in(w); i++) {
-        const float *row = x + place_in(p, w, i) * n;
-        for (size_t j = 0; j < n; j++) y[j] = exceeds(row[j], y[j]) ? row[j] : y[j];
-    }
+    for (size_t j = 0; j < n; j++) y[j] = exceeds(row[j], y[j]) ? row[j] : y[j];
 }
 
-static void choose_largest(const pooling *p, const window *w, const float *x, float *y, int32_t *chosen)
+/* Loops of their own: of two choices in one compilers make branches. */
+static void note_larger(size_t n, const float *restrict row, const float *restrict y, int32_t place,
+                        int32_t *restrict chosen)
+{
+    for (size_t j = 0; j < n; j++) chosen[j] = exceeds(row[j], y[j]) ? place : chosen[j];
+}
+
+/* chosen NULL: nobody asks. */
+static void take_largest(const pooling *p, const window *w, const float *x, float *y, int32_t *chosen)
 {
     size_t n = p->channels, first = place_in(p, w, 0);
     memcpy(y, x + first * n, n * sizeof *y);
-    for (size_t j = 0; j < n; j++) chosen[j] = (int32_t)first;
+    for (size_t j = 0; chosen && j < n; j++) chosen[j] = (int32_t)first;
     for (size_t i = 1; i < places_in(w); i++) {
         size_t place = place_in(p, w, i);
-        const float *row = x + place * n;
-        for (size_t j = 0; j < n; j++) {
-            bool more = exceeds(row[j], y[j]);
-            chosen[j] = more ? (int32_t)place : chosen[j];
-            y[j] = more ? row[j] : y[j];
-        }
+        if (chosen) note_larger(n, x + place * n, y, (int32_t)place, chosen);
+        take_larger(n, x + place * n, y);
     }
 }
 
@@ -109,10 +108,8 @@ static void forward_block(const bo_block *block)
         float *y = (float *)block->call->out[0].data + i * p.channels;
         if (p.kind == BO_POOL_MEAN)
             take_mean(&p, &w, x, y);
-        else if (p.chosen)
-            choose_largest(&p, &w, x, y, p.chosen + i * p.channels);
         else
-            take_largest(&p, &w, x, y);
+            take_largest(&p, &w, x, y, p.chosen ? p.chosen + i * p.channels : NULL);
     }
 }
 
