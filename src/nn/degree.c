@@ -4,8 +4,6 @@
  * small stays so, for to blow it up would blow up its gradient, layer after layer. */
 #include "internal.h"
 
-#define E 2.71828182845904523536
-
 static bo_value norm(bo_graph *graph, const char *prefix, bo_value x, size_t width, double epsilon)
 {
     return bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, x, &(bo_norm_layer){.width = width, .epsilon = epsilon});
@@ -24,7 +22,7 @@ bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, c
     bo_nn_linears(graph, prefix, x, factors, suffixes, (bo_linear_desc[]){inward, inward, inward, inward}, parts);
     if (between) {
         parts[2] = bo_nn_unary(graph, parts[2], BO_UNARY_SOFTPLUS, 1, 0);
-        product.powers[2] = E - 2;
+        product.powers[2] = BO_NN_E - 2;
     }
     bo_value y = bo_graph_one(graph, BO_OP_PRODUCT, &product, factors, parts);
     return norm(graph, prefix, y, desc->hidden / (desc->heads ? desc->heads : 1), BO_NN_SOFT);

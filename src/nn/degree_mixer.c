@@ -8,8 +8,6 @@
  * made of the attention that bo_nn_mixer_attention describes. */
 #include "internal.h"
 
-#define E 2.71828182845904523536
-
 void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out)
 {
     *out = (bo_attention_desc){.kind = BO_ATTENTION_LINEAR,
@@ -17,7 +15,7 @@ void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out)
                                .causal = true,
                                .features = {.kernel = BO_KERNEL_LINEAR}};
     if (kind == BO_MIXER_DEGREE_E)
-        *out = (bo_attention_desc){.kind = BO_ATTENTION_POWER, .power = (E - 1) / 2, .causal = true};
+        *out = (bo_attention_desc){.kind = BO_ATTENTION_POWER, .power = (BO_NN_E - 1) / 2, .causal = true};
 }
 
 enum { STATES = 4 }; /* decays that T of a channel mixes */

@@ -57,6 +57,7 @@ size_t bo_nn_convolution_mixer_bytes(const bo_mixer_layer *desc);
 
 /* ε of norms of products of numbers of size 1, whose mean square is about 1. */
 #define BO_NN_SOFT 1.0
+#define BO_NN_E    2.71828182845904523536 /* the degree between 2 and 3 */
 /* Mixers of a degree; bo_nn_mixer chooses. */
 bo_value bo_nn_degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                               const bo_mixer_layer *desc);
