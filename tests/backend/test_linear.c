@@ -32,7 +32,7 @@ typedef struct run {
 
 static void prepare(run *r, const layer *l)
 {
-    *r = (run){.attributes = {l->weights, l->bias, l->residual}};
+    *r = (run){.attributes = {.weights = l->weights, .bias = l->bias, .residual = l->residual}};
     bo_op_call *call = &r->call;
     call->in[call->inputs++] = direct_operand(l->rows, l->in, 1);
     for (size_t i = 0; i < l->weights; i++) call->in[call->inputs++] = direct_operand(l->out[i], l->in, 2 + i);
