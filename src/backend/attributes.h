@@ -171,9 +171,10 @@ typedef struct bo_recurrent_attributes {
 
 /* ---- on grids ------------------------------------------------------------------------------------------------------ */
 
-/* Rows are the places of images one after the other, row by row; columns are channels. A sequence is an image of height 1.
- * The columns of a kernel's weight are its places, row by row, and within each the channels of a group. Windows of kernel[0] x kernel[1] places begin every stride[i] places of the image with `before` and `after` places of
- * zeros (of max pooling: of nothing) around it. */
+/* Rows are the places of images one after the other, row by row; columns are channels. A sequence is an image of height
+ * 1. The columns of a kernel's weight are its places, row by row, and within each the channels of a group. Windows of
+ * kernel[0] x kernel[1] places begin every stride[i] places of the image with `before` and `after` places of zeros (of
+ * max pooling: of nothing) around it. */
 typedef struct bo_windows {
     size_t size[2];   /* height, width of an image; their product divides the rows */
     size_t kernel[2]; /* 0: 1 */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include "shapes_internal.h"
 
-/* ---- windows ------------------------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------------------------- */
 
 bo_windows bo_windows_resolve(const bo_windows *windows)
 {
@@ -14,11 +14,16 @@ bo_windows bo_windows_resolve(const bo_windows *windows)
     return w;
 }
 
+static size_t padded(const bo_windows *w, size_t axis)
+{
+    return w->before[axis] + w->size[axis] + w->after[axis];
+}
+
 size_t bo_windows_count(const bo_windows *windows, size_t axis)
 {
     bo_windows w = bo_windows_resolve(windows);
-    size_t padded = w.before[axis] + w.size[axis] + w.after[axis];
-    return padded < w.kernel[axis] ? 0 : (padded - w.kernel[axis]) / w.stride[axis] + 1;
+    size_t size = padded(&w, axis);
+    return size < w.kernel[axis] ? 0 : (size - w.kernel[axis]) / w.stride[axis] + 1;
 }
 
 static bo_status check_axis(bo_context *context, const char *op, const bo_windows *w, size_t axis)
@@ -28,8 +33,7 @@ static bo_status check_axis(bo_context *context, const char *op, const bo_window
     if (largest >> 31) REFUSE("%s: a %s or what lies around it is 2^31 or more", op, names[axis]);
     if (!bo_windows_count(w, axis))
         REFUSE("%s: the kernel's %s is %zu, expected at most %zu, the padded image's (%zu + %zu + %zu)", op,
-               names[axis], w->kernel[axis], w->before[axis] + w->size[axis] + w->after[axis], w->before[axis],
-               w->size[axis], w->after[axis]);
+               names[axis], w->kernel[axis], padded(w, axis), w->before[axis], w->size[axis], w->after[axis]);
     return BO_OK;
 }
 
@@ -39,6 +43,9 @@ static bo_status check_windows(bo_context *context, const char *op, const bo_win
     if (!w->size[0] || !w->size[1])
         REFUSE("%s: images are of %zu x %zu places, expected at least 1 x 1", op, w->size[0], w->size[1]);
     for (size_t axis = 0; axis < 2; axis++) BO_TRY(check_axis(context, op, w, axis));
+    if (times(padded(w, 0), padded(w, 1)) >> 31) /* places are numbered by int32 */
+        REFUSE("%s: images of %zu x %zu places with what lies around them, expected less than 2^31 places", op,
+               padded(w, 0), padded(w, 1));
     if (rows % (w->size[0] * w->size[1]))
         REFUSE("%s: images of %zu x %zu places do not divide %zu rows", op, w->size[0], w->size[1], rows);
     return BO_OK;
@@ -46,10 +53,10 @@ static bo_status check_windows(bo_context *context, const char *op, const bo_win
 
 static size_t rows_of_windows(const bo_windows *w, size_t rows)
 {
-    return rows / (w->size[0] * w->size[1]) * bo_windows_count(w, 0) * bo_windows_count(w, 1);
+    return times(rows / (w->size[0] * w->size[1]), bo_windows_count(w, 0) * bo_windows_count(w, 1));
 }
 
-/* ---- convolution --------------------------------------------------------------------------------------------------- */
+/* ---- convolution ----------------------------------------------------------------------------------------------- */
 
 /* Within sequences a window ends at its own token. */
 static bo_status check_causal(bo_context *context, const bo_convolution_attributes *a, size_t rows)
@@ -58,6 +65,7 @@ static bo_status check_causal(bo_context *context, const bo_convolution_attribut
     if (w.size[0] > 1 || w.kernel[0] != 1 || w.before[0] || w.after[0])
         REFUSE("convolution: within sequences the height of images and kernel is 1, found %zu and %zu", w.size[0],
                w.kernel[0]);
+    if (w.kernel[1] >> 31) REFUSE("convolution: the kernel's width is %zu, expected less than 2^31", w.kernel[1]);
     if (w.stride[0] != 1 || w.stride[1] != 1)
         REFUSE("convolution: within sequences the stride is 1, found %zu", w.stride[1]);
     if (w.before[1] != w.kernel[1] - 1 || w.after[1])
@@ -82,8 +90,9 @@ bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
         BO_TRY(check_windows(context, "convolution", &w, rows));
     if (in % groups || out % groups)
         REFUSE("convolution: %zu groups do not divide %zu channels in and %zu out", groups, in, out);
-    BO_TRY(check_floats(context, call, "convolution", 1, "the weight", 0, w.kernel[0] * w.kernel[1] * (in / groups)));
-    if (!isfinite(a->scale)) REFUSE("convolution: the scale is %g, expected a finite number", a->scale);
+    BO_TRY(
+        check_floats(context, call, "convolution", 1, "the weight", 0, times(w.kernel[0] * w.kernel[1], in / groups)));
+    if (!is_float(a->scale)) REFUSE("convolution: the scale is %g, expected a number of float32", a->scale);
     if (a->bias) BO_TRY(check_floats(context, call, "convolution", 2, "the bias", 1, out));
     give(call, 0, causal ? rows : rows_of_windows(&w, rows), out);
     return BO_OK;
@@ -94,7 +103,7 @@ size_t bo_convolution_state_bytes(const bo_convolution_attributes *attributes, s
     return (bo_windows_resolve(&attributes->windows).kernel[1] - 1) * channels * sizeof(float);
 }
 
-/* ---- pooling ------------------------------------------------------------------------------------------------------- */
+/* ---- pooling --------------------------------------------------------------------------------------------------- */
 
 bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
 {
@@ -111,7 +120,7 @@ bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- batch normalisation ------------------------------------------------------------------------------------------- */
+/* ---- batch normalisation --------------------------------------------------------------------------------------- */
 
 bo_status bo_shape_batch_norm(bo_context *context, bo_op_call *call)
 {

@@ -2,9 +2,24 @@
 #ifndef BO_BACKEND_SHAPES_INTERNAL_H
 #define BO_BACKEND_SHAPES_INTERNAL_H
 
+#include <float.h>
+#include <math.h>
 #include "shapes.h"
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, __VA_ARGS__)
+
+/* a b; where that is beyond size_t, what no operand has. */
+static inline size_t times(size_t a, size_t b)
+{
+    size_t product;
+    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+/* A number that float32 has room for. */
+static inline bool is_float(double x)
+{
+    return fabs(x) <= (double)FLT_MAX;
+}
 
 static inline bo_status count_inputs(bo_context *context, const bo_op_call *call, const char *op, size_t expected)
 {

@@ -3,7 +3,7 @@
 #include "internal.h"
 #include "../backend/shapes.h"
 
-/* ---- windows ------------------------------------------------------------------------------------------------------ */
+/* ---- windows --------------------------------------------------------------------------------------------------- */
 
 bo_windows bo_nn_windows(bo_image image, size_t kernel, size_t stride, size_t padding)
 {
@@ -39,7 +39,7 @@ bo_image bo_nn_image_after(const bo_windows *windows)
     return after.height && after.width ? after : (bo_image){0};
 }
 
-/* ---- layers ------------------------------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------------------------- */
 
 /* A kernel for each channel by itself is a vector to optimisers: there is no matrix in it. */
 static bo_value kernel(bo_graph *graph, const char *prefix, size_t in, const bo_convolution_layer *desc)

@@ -143,7 +143,8 @@ bo_value bo_nn_noise(bo_graph *graph, bo_value x, bo_noise_kind kind, double amo
 
 /* ---- images ---------------------------------------------------------------------------------------------------------- */
 
-/* Rows are the places of images one after the other, row by row; columns are their channels. A sequence is one of height 1. */
+/* Rows are the places of images one after the other, row by row; columns are their channels. A sequence is one of
+ * height 1. */
 typedef struct bo_image {
     size_t height, width;
 } bo_image;

@@ -104,7 +104,7 @@ static inline void cases_causal_convolution(op_visitor visit, void *user)
         }
 }
 
-/* ---- pooling ------------------------------------------------------------------------------------------------------- */
+/* ---- pooling --------------------------------------------------------------------------------------------------- */
 
 static inline void cases_pool(op_visitor visit, void *user)
 {
@@ -136,7 +136,7 @@ static inline void cases_pool(op_visitor visit, void *user)
         }
 }
 
-/* ---- batch normalisation ------------------------------------------------------------------------------------------- */
+/* ---- batch normalisation --------------------------------------------------------------------------------------- */
 
 static inline void cases_batch_norm(op_visitor visit, void *user)
 {

@@ -2,7 +2,7 @@
 #include "direct.h"
 #include "backend/shapes.h"
 
-/* ---- causal convolution in pieces ---------------------------------------------------------------------------------- */
+/* ---- causal convolution in pieces ------------------------------------------------------------------------------ */
 
 enum { SEQUENCES = 3, LAYERS = 2, LAYER = 1, CHANNELS = 5, KERNEL = 4, OFFSET = 8, MOST = 40 };
 
@@ -113,7 +113,7 @@ static void passes_that_do_not_fit_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- pooling --------------------------------------------------------------------------------------------------------- */
+/* ---- pooling --------------------------------------------------------------------------------------------------- */
 
 /* Of equals the first has the gradient; a NaN is larger than all. */
 static void ties_go_to_the_first(void **state)
@@ -136,7 +136,7 @@ static void ties_go_to_the_first(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- batch norm ------------------------------------------------------------------------------------------------------ */
+/* ---- batch norm ------------------------------------------------------------------------------------------------ */
 
 enum { ROWS = 6, COLUMNS = 2 };
 

@@ -1,8 +1,10 @@
-/* Batch normalisation (1502.03167): y = gain ∘ x̂ + bias, x̂ = (x - mean) r, r = 1 / √(variance + ε), columns over the rows. In
- * training mean and variance are the batch's (two passes, in double) and move what is kept of them for evaluation: kept =
- * (1 - momentum) kept + momentum · batch's, with the unbiased variance. In evaluation they are what is kept.
+/* Batch normalisation (1502.03167): y = gain ∘ x̂ + bias, x̂ = (x - mean) r, r = 1 / √(variance + ε), columns over
+ * the rows. In training mean and variance are the batch's (two passes, in double) and move what is kept of them for
+ * evaluation: kept = (1 - momentum) kept + momentum · batch's, with the unbiased variance. In evaluation they are
+ * what is kept.
  *
- * dgain = Σ dy ∘ x̂, dbias = Σ dy; dx = gain r (dy - mean dy - x̂ mean(dy ∘ x̂)) in training, gain r dy in evaluation. */
+ * dgain = Σ dy ∘ x̂, dbias = Σ dy; dx = gain r (dy - mean dy - x̂ mean(dy ∘ x̂)) in training, gain r dy in
+ * evaluation. */
 #include <math.h>
 #include <string.h>
 #include "blocks.h"
@@ -51,7 +53,7 @@ static double total_of(const batch *b, size_t which, size_t column)
     return total;
 }
 
-/* ---- forward -------------------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------------------------- */
 
 static void sum_block(const bo_block *block)
 {
@@ -143,7 +145,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------------------------- */
 
 /* Σ dy and Σ dy ∘ x̂. */
 static void gradient_sums_block(const bo_block *block)

@@ -1,7 +1,8 @@
-/* Convolution of images and sequences: y = Σ over the places of a window of W(place) x(place) + b, by groups of channels.
+/* Convolution of images and sequences: y = Σ over the places of a window of W(place) x(place) + b, by groups of
+ * channels.
  *
- * Forward is a correlation of x with the kernel. So is the gradient of x, of dy with the kernel turned round: one for each
- * place modulo the stride, since only every stride-th place of the kernel ever meets it. */
+ * Forward is a correlation of x with the kernel. So is the gradient of x, of dy with the kernel turned round: one
+ * for each place modulo the stride, since only every stride-th place of the kernel ever meets it. */
 #include "convolution.h"
 #include <string.h>
 #include "blocks.h"
@@ -11,7 +12,7 @@
 #include "../../kernels/kernels.h"
 #include "../../math/panel.h"
 
-/* ---- calls and their parts ------------------------------------------------------------------------------------------ */
+/* ---- calls and their parts ------------------------------------------------------------------------------------- */
 
 static bool is_causal(const bo_op_call *call)
 {
@@ -109,7 +110,7 @@ static bool next_part(const bo_op_call *call, const parts *p, walk *w)
     return true;
 }
 
-/* ---- forward -------------------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------------------------- */
 
 /* Of one group; `panels` is to hold its kernel. */
 static bo_correlation forward_of(const bo_convolving *c, size_t group, const float *panels)
@@ -205,10 +206,11 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- the gradient of x ---------------------------------------------------------------------------------------------- */
+/* ---- the gradient of x ----------------------------------------------------------------------------------------- */
 
-/* Of the places that are `phase` modulo the stride: place phase + stride i meets tap k0 + stride t of window i + (phase +
- * before - k0) / stride - t, with k0 = (phase + before) mod stride; the taps are taken backwards, so that windows go forward. */
+/* Of the places that are `phase` modulo the stride: place phase + stride i meets tap k0 + stride t of window i +
+ * (phase + before - k0) / stride - t, with k0 = (phase + before) mod stride; the taps are taken backwards, so that
+ * windows go forward. */
 static bo_correlation phase_of(const bo_convolving *c, size_t group, const size_t phase[2], const float *panels)
 {
     const bo_windows *w = &c->windows;
@@ -279,7 +281,7 @@ static void input_gradient(bo_context *context, const bo_op_call *call, const pa
             for (size_t x = 0; x < stride[1]; x++) input_phase(context, call, p, g, (size_t[]){y, x});
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------------------------- */
 
 static size_t sums_of(const bo_convolving *c)
 {
@@ -307,7 +309,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- the operation -------------------------------------------------------------------------------------------------- */
+/* ---- the operation --------------------------------------------------------------------------------------------- */
 
 static size_t larger(size_t a, size_t b)
 {

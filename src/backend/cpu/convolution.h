@@ -5,8 +5,8 @@
 #include "correlation.h"
 #include "sequences.h"
 
-/* A call, or the part of it that one sequence of a pass is. Addresses are NULL before there is memory. Invariant: windows
- * are resolved, and their size is that of every image. */
+/* A call, or the part of it that one sequence of a pass is. Addresses are NULL before there is memory. Invariant:
+ * windows are resolved, and their size is that of every image. */
 typedef struct bo_convolving {
     bo_windows windows;
     size_t images, places[2];     /* of y in each image */
@@ -31,8 +31,9 @@ static inline size_t bo_weight_floats(const bo_convolving *c)
     return c->groups * c->out * c->taps * c->in;
 }
 
-/* The gradient of the weight. Blocks of tiles of y are summed in `sums` (c->blocks times the weight's floats), which the
- * first part of a call writes and the others (`begun`) add to; then they are written to dw. `rooms`: bo_weight_gradient_room floats for each thread. */
+/* The gradient of the weight. Blocks of tiles of y are summed in `sums` (c->blocks times the weight's floats), which
+ * the first part of a call writes and the others (`begun`) add to; then they are written to dw. `rooms`:
+ * bo_weight_gradient_room floats for each thread. */
 size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows);
 size_t bo_weight_gradient_room(const bo_convolving *c);
 void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool begun, float *sums, float *rooms);

@@ -1,5 +1,6 @@
-/* The gradient of a convolution's weight: for each row of the kernel Σ over places of (patch under that row)ᵀ dy, a product
- * (kernel's width · channels) x out whose depth is the places of a tile, row by row: multiply_runs takes both as they lie. */
+/* The gradient of a convolution's weight: for each row of the kernel Σ over places of (patch under that row)ᵀ dy, a
+ * product (kernel's width · channels) x out whose depth is the places of a tile, row by row: multiply_runs takes
+ * both as they lie. */
 #include <string.h>
 #include "convolution.h"
 #include "../../kernels/kernels.h"
@@ -42,7 +43,8 @@ static void reach(const bo_convolving *c, const size_t places[2], size_t extent[
     extent[1] = (places[1] - 1) * c->windows.stride[1] + c->windows.kernel[1];
 }
 
-/* Floats from one image of a tile to the next in room: whole strides, so that rows are evenly spaced from image to image. */
+/* Floats from one image of a tile to the next in room: whole strides, so that rows are evenly spaced from image to
+ * image. */
 static size_t image_floats(const bo_convolving *c, const tiling *t)
 {
     return t->size[0] * c->windows.stride[0] * t->extent[1] * c->in;
@@ -127,8 +129,8 @@ static const float *patch_of(const weight_job *job, const weight_target *target,
     return target->room;
 }
 
-/* `columns` columns of dy, brought together where many others lie between them: *pitch from place to place, *row from row to
- * row. */
+/* `columns` columns of dy, brought together where many others lie between them: *pitch from place to place, *row
+ * from row to row. */
 static const float *dy_of(const weight_job *job, const tile *t, size_t column, size_t columns, float *room,
                           size_t *pitch, size_t *row)
 {
@@ -193,7 +195,7 @@ void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool be
     bo_parallel(context, c->blocks * c->groups * c->windows.kernel[0] * job.pieces, add_task, &job);
 }
 
-/* ---- the sum of the blocks ------------------------------------------------------------------------------------------ */
+/* ---- the sum of the blocks ------------------------------------------------------------------------------------- */
 
 /* Of each of `groups` groups: lines of `columns` floats, whose transpose the gradient is. */
 typedef struct end_job {

@@ -1,9 +1,10 @@
 /* Correlation of images with a kernel, for convolution and for the gradient of its input: with places as vectors of
- * channels, y(i, j) = Σ_uv x(i step + first + u, j step + first + v) w(u, v), w(u, v) a matrix of channels x columns.
+ * channels, y(i, j) = Σ_uv x(i step + first + u, j step + first + v) w(u, v), w(u, v) a matrix of channels x
+ * columns.
  *
- * The places under a row of the kernel lie side by side, so that a row of y is a product of a matrix that is there already
- * with row by row of the kernel (bo_kernels.multiply_runs): nothing is packed but the kernel, and only images with a border
- * are copied, a patch at a time. */
+ * The places under a row of the kernel lie side by side, so that a row of y is a product of a matrix that is there
+ * already with row by row of the kernel (bo_kernels.multiply_runs): nothing is packed but the kernel, and only
+ * images with a border are copied, a patch at a time. */
 #ifndef BO_BACKEND_CPU_CORRELATION_H
 #define BO_BACKEND_CPU_CORRELATION_H
 

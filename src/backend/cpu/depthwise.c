@@ -1,5 +1,5 @@
-/* Convolution of every channel by itself: y(i) = Σ_t x(i + t) ∘ w(t), products number by number of the places that are there,
- * each a row of channels. */
+/* Convolution of every channel by itself: y(i) = Σ_t x(i + t) ∘ w(t), products number by number of the places that
+ * are there, each a row of channels. */
 #include <string.h>
 #include "blocks.h"
 #include "convolution.h"

@@ -4,8 +4,9 @@
 
 #include "../backend.h"
 
-/* Images one after the other, place by place in rows, of whose `pitch` channels the first `channels` at x are taken. Around
- * them is zero, except that the places before an image of height 1 may be remembered: `memory` ends just before x. */
+/* Images one after the other, place by place in rows, of whose `pitch` channels the first `channels` at x are taken.
+ * Around them is zero, except that the places before an image of height 1 may be remembered: `memory` ends just
+ * before x. */
 typedef struct bo_images {
     const float *x;
     size_t images, size[2], channels, pitch;
@@ -13,8 +14,8 @@ typedef struct bo_images {
     size_t remembered; /* places of it */
 } bo_images;
 
-/* rows x columns places whose first is (y, x) of image `image`: where they lie, or copied to `room`. Places are `channels`
- * floats, rows *row floats apart. */
+/* rows x columns places whose first is (y, x) of image `image`: where they lie, or copied to `room`. Places are
+ * `channels` floats, rows *row floats apart. */
 const float *bo_patch(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *room,
                       size_t *row);
 

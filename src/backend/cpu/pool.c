@@ -1,5 +1,5 @@
-/* Pooling: of every window the largest number, or the mean of those within the image, channel by channel. The gradient of the
- * largest is that of the first of equals, whose place forward saves; NaN counts as larger than any. */
+/* Pooling: of every window the largest number, or the mean of those within the image, channel by channel. The
+ * gradient of the largest is that of the first of equals, whose place forward saves; NaN counts as larger than any. */
 #include <string.h>
 #include "blocks.h"
 #include "cpu.h"
@@ -52,7 +52,7 @@ static size_t place_in(const pooling *p, const window *w, size_t i)
     return (w->first[0] + i / width) * p->windows.size[1] + w->first[1] + i % width;
 }
 
-/* ---- forward -------------------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------------------------- */
 
 static void take_mean(const pooling *p, const window *w, const float *x, float *y)
 {
@@ -120,7 +120,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------------------------- */
 
 static void spread_mean(const pooling *p, const window *w, const float *dy, float *dx)
 {
