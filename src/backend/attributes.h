@@ -187,8 +187,8 @@ typedef struct bo_convolution_attributes {
     size_t groups; /* of channels, each convolved by itself; divides both; 0: 1. As many as channels: depthwise */
     bool bias;
     double scale; /* s in y = s W * x + b; 0: 1 */
-    /* windows.size[1] 0: causal within sequences that are as `sequences` or the pass say. Height 1, stride 1, `before` kernel
-     * - 1, `after` 0; the last kernel - 1 rows are its memory (bo_convolution_state_bytes). */
+    /* windows.size[1] 0: causal within sequences that are as `sequences` or the pass say. Height 1, stride 1, `before`
+     * kernel - 1, `after` 0; the last kernel - 1 rows are its memory (bo_convolution_state_bytes). */
     bo_sequences sequences;
 } bo_convolution_attributes;
 
