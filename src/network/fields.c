@@ -170,7 +170,8 @@ bo_status bo_json_known(bo_context *context, const char *where, const cJSON *jso
             known = distance == 0;
             if (distance < best) best = distance, nearest = names[i];
         }
-        if (known) continue;
+        if (known && item == cJSON_GetObjectItemCaseSensitive(json, item->string)) continue;
+        if (known) return bo_fail(context, BO_FORMAT, "%s: has the field \"%.60s\" twice", where, item->string);
         return bo_fail(context, BO_FORMAT, "%s: has no field \"%.60s\"%s%s%s", where, item->string,
                        nearest ? "; is \"" : "", nearest ? nearest : "", nearest ? "\" meant?" : "");
     }

@@ -238,6 +238,8 @@ static bo_status read_header(bo_context *context, const char *where, const cJSON
         return bo_fail(context, BO_FORMAT,
                        "%s: seed, width_multiplier, parametrization, dim, targets, classes and model should be there",
                        where);
+    if (strspn(seed, "0123456789") != strlen(seed) || !*seed || strlen(seed) > 20)
+        return bo_fail(context, BO_FORMAT, "%s: \"seed\" should be a whole number, found \"%.40s\"", where, seed);
     out->build.seed = strtoull(seed, NULL, 10);
     out->build.multiplier = multiplier->valuedouble;
     return BO_OK;

@@ -22,17 +22,32 @@ bo_value bo_record_constant(bo_recorder *r, const char *name, bo_element element
                             void *data)
 {
     bo_network_graph *out = r->out;
-    if (!data || out->constants == BO_NETWORK_CONSTANTS) {
-        bo_free(data);
-        if (r->status == BO_OK && data)
-            r->status = bo_fail(r->context, BO_UNSUPPORTED, "more than %d tables of places in one network",
-                                BO_NETWORK_CONSTANTS);
+    if (!data) {
         if (r->status == BO_OK) r->status = BO_MEMORY;
         return 0;
     }
+    if (out->constants == BO_NETWORK_CONSTANTS) {
+        bo_free(data);
+        return bo_record_refuse(r, "its table of places is one more than the %d that a network may have",
+                                BO_NETWORK_CONSTANTS);
+    }
     bo_constant *constant = &out->constant[out->constants++];
-    *constant = (bo_constant){bo_graph_input(r->graph, name, element, rows, columns), data};
+    *constant = (bo_constant){bo_graph_input(r->graph, name, element, rows, columns), data, 0};
     return constant->value;
+}
+
+bo_value bo_record_places(bo_recorder *r, const char *name, size_t rows, int32_t *data)
+{
+    bo_network_graph *out = r->out;
+    for (size_t i = 0; data && i < out->constants; i++) {
+        const bo_constant *known = &out->constant[i];
+        if (known->places != rows || memcmp(known->data, data, rows * sizeof *data) != 0) continue;
+        bo_free(data);
+        return known->value;
+    }
+    const bo_value value = bo_record_constant(r, name, BO_ELEMENT_INT32, rows, 1, data);
+    if (value) out->constant[out->constants - 1].places = rows;
+    return value;
 }
 
 uint64_t bo_record_stream(const bo_layer *layer, size_t which)

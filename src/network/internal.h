@@ -87,6 +87,8 @@ bo_value bo_record_refuse(bo_recorder *r, const char *format, ...) BO_PRINTF(2, 
 /* An input that is written once. Takes `data`, which may be NULL: out of memory. */
 bo_value bo_record_constant(bo_recorder *r, const char *name, bo_element element, size_t rows, size_t columns,
                             void *data);
+/* Likewise of places, one a row: layers that have the same share it. */
+bo_value bo_record_places(bo_recorder *r, const char *name, size_t rows, int32_t *data);
 /* Of a graph the rows of the nodes that count; else all of it. */
 bo_value bo_record_chosen(bo_recorder *r, bo_value value);
 /* Numbers of dropout and noise, `which` below 4. */
@@ -188,7 +190,8 @@ void bo_loss_record(bo_recorder *r, const bo_value *values);
  * those where it is 0; NAN: none does. */
 double bo_loss_of(const bo_network *network, const float *output, const float *target, const float *mask,
                   int32_t label);
-size_t bo_network_outputs(const bo_network *network);                      /* numbers of an example that come out */
+size_t bo_loss_columns(const bo_network *network);    /* of a row of the output beside its target: kl's softmax */
+size_t bo_network_outputs(const bo_network *network); /* numbers of an example that come out */
 size_t bo_layer_weights(const bo_network *network, const bo_layer *layer); /* numbers in its weights */
 
 /* What the last layer takes, of every row of the training part. */

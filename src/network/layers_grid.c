@@ -131,7 +131,7 @@ static bo_value record_last(bo_recorder *r)
     const size_t places = bo_shape_places(&r->shapes[0]);
     int32_t *rows = bo_alloc(r->context, r->examples, sizeof *rows, "places in sequences");
     for (size_t i = 0; rows && i < r->examples; i++) rows[i] = (int32_t)((i + 1) * places - 1);
-    const bo_value chosen = bo_record_constant(r, "last", BO_ELEMENT_INT32, r->examples, 1, rows);
+    const bo_value chosen = bo_record_places(r, "last", r->examples, rows);
     r->shape = (bo_shape){.size = {1, 1}, .channels = r->shapes[0].channels};
     return bo_graph_one(r->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){chosen, r->in[0]});
 }

@@ -20,7 +20,7 @@ static bo_value positions_of(bo_recorder *r)
     const size_t tokens = tokens_of(r), rows = r->examples * tokens;
     int32_t *places = bo_alloc(r->context, rows, sizeof *places, "positions");
     for (size_t i = 0; places && i < rows; i++) places[i] = (int32_t)(i % tokens);
-    return bo_record_constant(r, "positions", BO_ELEMENT_INT32, rows, 1, places);
+    return bo_record_places(r, "positions", rows, places);
 }
 
 static bo_value normed(bo_recorder *r)

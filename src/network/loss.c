@@ -10,14 +10,20 @@ size_t bo_network_outputs(const bo_network *network)
     return bo_shape_numbers(&network->layers[network->output].shape);
 }
 
-size_t bo_layer_weights(const bo_network *network, const bo_layer *layer)
+/* "linear.3.weight" is of the third layer, which has no name, and not of one that is called "linear". */
+static bool is_of(const bo_layer *layer, const char *weight)
 {
     const size_t length = strlen(layer->name);
+    if (strncmp(weight, layer->name, length) != 0 || weight[length] != '.') return false;
+    return !layer->named || weight[length + 1] < '0' || weight[length + 1] > '9';
+}
+
+size_t bo_layer_weights(const bo_network *network, const bo_layer *layer)
+{
     size_t numbers = 0;
     for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
         const bo_weight *weight = bo_weights_at(network->weights, i);
-        if (strncmp(weight->name, layer->name, length) == 0 && weight->name[length] == '.')
-            numbers += weight->rows * weight->columns;
+        if (is_of(layer, weight->name)) numbers += weight->rows * weight->columns;
     }
     return numbers;
 }
@@ -27,15 +33,15 @@ static const bo_shape *target_shape(const bo_network *network)
     return network->target == BO_INPUT_LAYER ? &network->input_shape : &network->layers[network->target].shape;
 }
 
-/* A target that learns would make itself easy to meet. */
-static bo_status check_target_layer(bo_context *context, const bo_network *network, int at)
+/* A target that learns would make itself easy to meet. What it takes from is first in the order, up to itself. */
+static bo_status check_target_layer(bo_context *context, const bo_network *network)
 {
-    for (size_t i = network->count; at >= 0 && i-- > 0;) {
-        const bo_layer *layer = &network->layers[at];
+    for (size_t i = 0; network->target >= 0 && i < network->count; i++) {
+        const bo_layer *layer = &network->layers[network->order[i]];
         if (bo_layer_weights(network, layer))
             return bo_fail(context, BO_INVALID, "the target of the loss should have no weights, found those of %s",
                            bo_layer_name(layer).text);
-        at = layer->from[0];
+        if (network->order[i] == (size_t)network->target) break;
     }
     return BO_OK;
 }
@@ -51,7 +57,7 @@ static bo_status check_layer_loss(bo_context *context, const bo_network *network
     if (bo_shape_numbers(shape) != bo_network_outputs(network))
         return bo_fail(context, BO_INVALID, "%s: the output should have the numbers of the target, %s, found %s",
                        bo_layer_name(output).text, bo_shape_text(shape).text, bo_shape_text(&output->shape).text);
-    BO_TRY(check_target_layer(context, network, network->target));
+    BO_TRY(check_target_layer(context, network));
     if (network->masked == BO_NO_LAYER) return BO_OK;
     if (network->masked < 0 || !bo_layer_hides(&network->layers[network->masked]))
         return bo_fail(context, BO_INVALID, "the loss's \"masked\" should name a layer of noise of kind mask or rows");
@@ -77,6 +83,8 @@ bo_status bo_loss_check(bo_context *context, const bo_network *network)
         return bo_fail(context, BO_INVALID,
                        "the loss cross-entropy needs classes: the data has none, and the "
                        "description says no \"classes\"");
+    if (classes && expected == 1)
+        return bo_fail(context, BO_INVALID, "the loss cross-entropy needs two classes or more, found 1");
     if (!expected)
         return bo_fail(context, BO_INVALID, "the loss %s needs targets: the data has %s",
                        bo_network_loss_name(network->loss), facts->classes ? "classes" : "none");
@@ -180,13 +188,18 @@ static double kl(size_t count, const float *output, const float *target)
     return sum;
 }
 
+size_t bo_loss_columns(const bo_network *network)
+{
+    return network->target == BO_NO_LAYER ? bo_network_outputs(network) : target_shape(network)->channels;
+}
+
 double bo_loss_of(const bo_network *network, const float *output, const float *target, const float *mask, int32_t label)
 {
     const size_t count = bo_network_outputs(network);
     double sum = 0, counted = 0;
     if (network->loss == BO_NETWORK_CROSS_ENTROPY) return log_sum(count, output) - (double)output[label];
     if (network->loss == BO_NETWORK_KL) { /* the mean of the rows of an example */
-        const size_t columns = network->target == BO_NO_LAYER ? count : target_shape(network)->channels;
+        const size_t columns = bo_loss_columns(network);
         for (size_t i = 0; i < count; i += columns) sum += kl(columns, output + i, target + i);
         return sum * (double)columns / (double)count;
     }

@@ -214,6 +214,7 @@ bo_layer_info bo_network_layer(const bo_network *network, size_t index)
 uint64_t bo_network_fingerprint(const bo_network *network)
 {
     uint64_t hash = bo_rng_stream(network->text, network->facts.dim ^ network->facts.classes << 20);
+    hash ^= (uint64_t)network->parametrization;
     for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
         const bo_weight *weight = bo_weights_at(network->weights, i);
         hash ^= bo_rng_stream(weight->name, weight->rows * 1000003 + weight->columns);

@@ -87,7 +87,8 @@ enum { BO_NETWORK_CONSTANTS = 32 };
 /* Inputs that do not change from run to run. */
 typedef struct bo_constant {
     bo_value value;
-    void *data; /* freed with the graph */
+    void *data;    /* freed with the graph */
+    size_t places; /* so many int32_t; 0: it is no table of places */
 } bo_constant;
 
 typedef struct bo_network_graph {
@@ -126,6 +127,6 @@ uint64_t bo_examples_fingerprint(const bo_examples *examples);
 bo_status bo_network_write(bo_context *context, const bo_network *network, const char *folder);
 /* Overwrites weights with those of a folder written for the same description. */
 bo_status bo_network_read(bo_context *context, bo_network *network, const char *folder);
-uint64_t bo_network_fingerprint(const bo_network *network); /* of description, shapes and seed */
+uint64_t bo_network_fingerprint(const bo_network *network); /* of description, parametrisation and shapes */
 
 #endif

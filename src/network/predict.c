@@ -101,8 +101,8 @@ static void turn_into_answer(const bo_network *network, size_t count, float *val
 {
     switch (network->loss) {
     case BO_NETWORK_CROSS_ENTROPY:
-    case BO_NETWORK_KL:
-        softmax(count, values);
+    case BO_NETWORK_KL: /* each row of an example by itself */
+        for (size_t i = 0, columns = bo_loss_columns(network); i < count; i += columns) softmax(columns, values + i);
         break;
     case BO_NETWORK_BCE:
         for (size_t i = 0; i < count; i++) values[i] = (float)(1 / (1 + exp(-(double)values[i])));
@@ -179,7 +179,8 @@ static void score(reading *r, size_t index, bo_network_evaluation *out)
     const bo_network *network = r->network;
     const bo_examples *examples = r->examples;
     const size_t row = r->rows[index], count = r->outputs;
-    const float *output = r->values + index * count, *mask = r->graph.mask ? r->graph.mask + index * count : NULL;
+    const size_t hidden = network->input == BO_NETWORK_GRAPH ? row : index; /* a graph is hidden as a whole */
+    const float *output = r->values + index * count, *mask = r->graph.mask ? r->graph.mask + hidden * count : NULL;
     float *target = r->target;
     int32_t label = -1;
     if (network->loss == BO_NETWORK_CROSS_ENTROPY) {

@@ -41,7 +41,8 @@ static void fill_target(const regression *r, size_t index)
 
 static bo_status gather(bo_context *context, regression *r)
 {
-    r->z = bo_alloc_raw(context, r->rows * r->features, sizeof *r->z, "features of all examples");
+    const size_t lines = r->rows > r->outputs ? r->rows : r->outputs; /* it has room for the readout, too */
+    r->z = bo_alloc_raw(context, lines * r->features, sizeof *r->z, "features of all examples");
     r->y = bo_alloc(context, r->rows * r->outputs, sizeof *r->y, "targets of all examples");
     r->w = bo_alloc(context, r->features * r->outputs, sizeof *r->w, "a readout");
     if (!r->z || !r->y || !r->w) return BO_MEMORY;
@@ -60,7 +61,7 @@ static bo_status store(bo_context *context, const regression *r, const char *suf
 {
     const bo_nn_name name = bo_nn_join(r->network->layers[r->network->output].name, suffix);
     const bo_weight *weight = bo_weights_find(r->network->weights, name.text);
-    const float scale = count > 1 && weight->scale != 0 ? (float)weight->scale : 1; /* y = scale x Wᵀ + b */
+    const float scale = first == 0 && weight->scale != 0 ? (float)weight->scale : 1; /* y = scale x Wᵀ + b */
     for (size_t o = 0; o < r->outputs; o++)
         for (size_t i = 0; i < count; i++) room[o * count + i] = r->w[o * r->features + first + i] / scale;
     return bo_weights_backend(r->network->weights)

@@ -52,6 +52,13 @@ static double cell(const table *t, size_t index, size_t column)
     return t->floats ? (double)t->floats[at] : t->doubles[at];
 }
 
+/* 1 / deviation; 1 where nothing varies, or by less or more than a float can say. */
+static float scale_for(double mean, double deviation)
+{
+    const float scale = (float)(1 / deviation);
+    return deviation > 1e-6 * fabs(mean) && isnormal(scale) ? scale : 1;
+}
+
 /* Mean and deviation of the columns in turns; where nothing varies only the mean goes. */
 static void standardize(const table *t, bo_scaling *scaling)
 {
@@ -64,9 +71,8 @@ static void standardize(const table *t, bo_scaling *scaling)
         mean /= count;
         for (size_t i = 0; i < rows; i++)
             for (size_t c = j; c < t->columns; c += turn) square += pow(cell(t, i, c) - mean, 2);
-        const double deviation = sqrt(square / count);
         scaling->shift[j] = (float)mean;
-        scaling->scale[j] = deviation > 1e-6 * fabs(mean) && isfinite(1 / deviation) ? (float)(1 / deviation) : 1;
+        scaling->scale[j] = scale_for(mean, sqrt(square / count));
     }
 }
 

@@ -1,16 +1,8 @@
 /* The time of a layer, or of a few. */
 #include <stdlib.h>
-#include <time.h>
 #include "internal.h"
 
 enum { MOST_REPEATS = 99 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -40,9 +32,9 @@ static bo_status measure(bo_context *context, const bo_network *network, bo_netw
     BO_TRY(fill(context, network, graph, desc->examples));
     BO_TRY(bo_graph_run(context, graph->graph, &pass));
     for (size_t i = 0; i < repeats; i++) {
-        const double start = now();
+        const double start = bo_seconds();
         BO_TRY(bo_graph_run(context, graph->graph, &pass));
-        samples[i] = now() - start;
+        samples[i] = bo_seconds() - start;
     }
     qsort(samples, repeats, sizeof *samples, compare);
     *median = samples[repeats / 2];
@@ -54,7 +46,8 @@ bo_status bo_network_time(bo_context *context, const bo_network_desc *desc, size
 {
     bo_network *network;
     bo_network_graph graph = {0};
-    if (!desc || !desc->examples) return bo_fail(context, BO_INVALID, "timing a network needs examples");
+    if (!desc || !desc->examples || !seconds)
+        return bo_fail(context, BO_INVALID, "timing a network needs examples, and where to put the seconds");
     if (repeats < 1 || repeats > MOST_REPEATS)
         return bo_fail(context, BO_INVALID, "repeats: expected 1 to %d, found %zu", MOST_REPEATS, repeats);
     BO_TRY(bo_network_prepare(context, desc, &network));

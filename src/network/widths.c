@@ -49,7 +49,7 @@ static bo_status settle(bo_context *context, const char *where, const bo_network
     if (!width->value || fixed) return BO_OK;
     const double wide = fmax(1, round((double)width->value * network->multiplier));
     if (wide > BO_NETWORK_SIZE)
-        return bo_fail(context, BO_FORMAT, "%s: %s: a width of %.0f is more than the %d that are supported", where,
+        return bo_fail(context, BO_FORMAT, "%s: %s: a width of %.15g is more than the %d that are supported", where,
                        bo_layer_name(layer).text, wide, BO_NETWORK_SIZE);
     width->value = (size_t)wide;
     return BO_OK;

@@ -50,6 +50,9 @@ static const refusal refusals[] = {
     {WITH("{\"type\": \"linear\", \"width\": \"wide\"}"), "\"classes\", \"targets\" or \"input\", found \"wide\"", 0},
     {WITH("{\"type\": \"linear\", \"width\": 3, \"widht\": 3}"), "has no field \"widht\"; is \"width\" meant?", 0},
     {WITH("{\"type\": \"linear\", \"width\": 3, \"bias\": \"no\"}"), "\"bias\" should be true or false", 0},
+    {WITH("{\"name\": \"a\", \"type\": \"linear\", \"width\": 3, \"width\": 4}, " LAST),
+     "layer 1 (a): linear: has the field \"width\" twice", 0},
+    {"{\"input\": {\"kind\": \"array\"}, \"layers\": [], \"layers\": [" LAST "]}", "has the field \"layers\" twice", 0},
     {WITH("{\"type\": \"dropout\", \"rate\": 1}"), "\"rate\" should be a number from 0 to less than 1", 0},
     {WITH("{\"type\": \"noise\", \"kind\": \"mask\", \"amount\": 2}"), "\"amount\" is a probability here", 0},
     {WITH("{\"type\": \"norm\", \"kind\": \"batch\"}"), "should be one of rms, layer", 0},
@@ -98,6 +101,12 @@ static const refusal refusals[] = {
     {LOSS("{\"type\": \"mse\", \"target\": \"a\"}"), "should have no weights, found those of layer 1 (a)", 0},
     {LOSS("{\"type\": \"cross-entropy\", \"target\": \"input\"}"), "cross-entropy needs classes", 0},
     {LOSS("{\"type\": \"cross-entropy\", \"masked\": \"a\"}"), "needs a \"target\"", 0},
+    {"{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"code\", \"type\": \"linear\", \"width\": "
+     "\"input\"}, "
+     "{\"name\": \"sum\", \"type\": \"add\", \"from\": [\"input\", \"code\"]}, {\"type\": \"tanh\", \"from\": "
+     "\"code\"}], "
+     "\"loss\": {\"type\": \"mse\", \"target\": \"sum\"}}",
+     "the target of the loss should have no weights, found those of layer 1 (code)", 0},
 };
 
 static void test_refusals(void **state)
@@ -143,6 +152,20 @@ static void test_without_data(void **state)
     bo_context_destroy(context);
 }
 
+/* One class is nothing to tell apart. */
+static void test_one_class(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    made *m = made_new(context, 8, 1, false);
+    bo_network *network;
+    assert_fails(
+        context, BO_FORMAT, "two classes or more, found 1",
+        bo_network_create(context, &(bo_network_desc){.model = WITH(LAST), .examples = m->examples}, &network));
+    made_free(m);
+    bo_context_destroy(context);
+}
+
 /* Data that does not fit a network that is there. */
 static void test_other_data(void **state)
 {
@@ -169,6 +192,6 @@ static void test_other_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_refusals), cmocka_unit_test(test_without_data),
-                                       cmocka_unit_test(test_other_data)};
+                                       cmocka_unit_test(test_one_class), cmocka_unit_test(test_other_data)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
