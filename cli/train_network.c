@@ -79,18 +79,14 @@ static char *read_description(cli_session *session, const char *path)
     return NULL;
 }
 
-static bool open_examples(cli_train_job *job, const bo_network_needs *needs, const bo_network *network)
+static bool open_examples(cli_train_job *job, const bo_network_needs *needs)
 {
     const cli_train_options *o = job->options;
     const cli_train_network *n = &o->network;
     const char *path = o->data.count ? o->data.items[0] : job->words->files.items[0];
     const bool cut = !o->valid && !n->data.split;
-    cli_network_source source = {.path = path,
-                                 .data = &n->data,
-                                 .network = network,
-                                 .needs = needs,
-                                 .valid = cut ? o->valid_fraction : 0,
-                                 .test = n->test_fraction};
+    cli_network_source source = {
+        .path = path, .data = &n->data, .needs = needs, .valid = cut ? o->valid_fraction : 0, .test = n->test_fraction};
     if ((needs->input == BO_NETWORK_GRAPH) != (n->data.graph != NULL)) {
         cli_fail(job->session, "%s takes %s: %s", n->model, bo_network_input_name(needs->input),
                  n->data.graph ? "leave out --graph" : "give its edges with --graph FILE");
@@ -115,17 +111,15 @@ static bool open_held_out(cli_train_job *job)
     return cli_network_examples(job->session, &source, &job->held_out);
 }
 
-/* A run that goes on has its network in its folder, with the scalings it was begun with. */
+/* A run that goes on has its weights and scalings in its folder; the trainer refuses another description than it has. */
 static bool open_network(cli_train_job *job, const char *text)
 {
     bo_context *context = job->session->context;
     const cli_train_options *o = job->options;
     bo_network_needs needs;
     bo_status status = bo_network_needs_of(context, text, o->network.model, &needs);
-    if (status == BO_OK && job->resumed) status = bo_network_load(context, o->out, &job->network);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
-    if (!open_examples(job, &needs, job->network)) return false;
-    if (job->resumed) return true;
+    if (!open_examples(job, &needs)) return false;
     const bo_network_desc desc = {.model = text,
                                   .where = o->network.model,
                                   .examples = job->examples,

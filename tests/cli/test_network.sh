@@ -36,6 +36,10 @@ rm -rf cut/checkpoints/step-30 cut/checkpoints/step-20.part
 mkdir -p elsewhere
 (cd elsewhere && succeeds "$BOCHNER" train --resume --out ../cut --quiet) || complain "the run did not go on"
 cmp -s whole/model.safetensors cut/model.safetensors || complain "a resumed run has other weights"
+sed 's/tanh/relu/' mlp.json >other.json
+fails 1 "cannot be resumed with another network" "$BOCHNER" train --resume --out cut --model other.json --quiet
+fails 1 "cannot be resumed with another" "$BOCHNER" train --resume --out cut --width-multiplier 2 --quiet
+fails 1 "cannot be resumed with another network" "$BOCHNER" train --resume --out cut --mup --quiet
 
 # A graph: a ring of two halves, whose nodes have hardly a feature of their own.
 awk 'BEGIN { srand(4); for (i = 0; i < 120; i++) printf "%.4f,%.4f\n", (i % 2) + 2 * rand(), rand() }' >nodes.csv
