@@ -65,7 +65,7 @@ typedef struct bo_trainer_desc {
     uint64_t steps;             /* one of the two */
     double minutes;             /* turned into steps once, after a timed warm-up */
     uint64_t eval_every;        /* steps; 0: a tenth of all, at least 25 */
-    uint64_t eval_tokens;       /* most of the validation tokens or examples; 0: all */
+    uint64_t eval_tokens;       /* most of the validation tokens; 0: all. Networks look at every example */
     uint64_t checkpoint_every;  /* steps; 0: as eval_every */
     size_t keep;                /* checkpoints kept; 0: 2 */
     size_t patience;            /* evaluations without a better one before stopping early; 0: never */

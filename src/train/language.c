@@ -176,11 +176,6 @@ static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t 
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
 
-static void destroy(bo_train_task *task)
-{
-    bo_free(task);
-}
-
 static const bo_train_methods methods = {.subject = "model",
                                          .data = "text",
                                          .unit = "tokens",
@@ -195,8 +190,7 @@ static const bo_train_methods methods = {.subject = "model",
                                          .read = read_model,
                                          .settings = settings,
                                          .fingerprints = fingerprints,
-                                         .plan = plan,
-                                         .destroy = destroy};
+                                         .plan = plan};
 
 bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {

@@ -131,11 +131,6 @@ static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t 
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
 
-static void destroy(bo_train_task *task)
-{
-    bo_free(task);
-}
-
 static const bo_train_methods methods = {.subject = "network",
                                          .data = "examples",
                                          .unit = "examples",
@@ -148,8 +143,7 @@ static const bo_train_methods methods = {.subject = "network",
                                          .write = write_network,
                                          .read = read_network,
                                          .settings = settings,
-                                         .fingerprints = fingerprints,
-                                         .destroy = destroy};
+                                         .fingerprints = fingerprints};
 
 bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {

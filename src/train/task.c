@@ -12,5 +12,5 @@ void bo_train_task_destroy(bo_train_task *task)
     if (!task) return;
     bo_train_thaw(task);
     task->methods->close(task);
-    task->methods->destroy(task);
+    bo_free(task);
 }

@@ -36,7 +36,8 @@ typedef struct bo_train_methods {
      * the same run must be cut the same way on any machine. */
     double (*item_bytes)(const bo_train_task *task);
     /* The graph of a micro-batch, planned with gradients and without memory, its loss (the mean over the items) and room for
-     * the batch. close frees them; it is called after a failure too, and where open never was. */
+     * the batch. close frees them, all that a task has beside its own struct; it is called after a failure too, and where
+     * open never was. */
     bo_status (*open)(bo_context *context, bo_train_task *task, size_t micro_batch);
     void (*close)(bo_train_task *task);
     /* Writes the items into the graph. *pass comes with `training` and `seed`; lengths and the like are the task's. */
@@ -55,7 +56,6 @@ typedef struct bo_train_methods {
     void (*fingerprints)(const bo_train_task *task, uint64_t *subject, uint64_t *data);
     /* Adds what only the task knows to a plan: bytes of states and of evaluation; NULL: nothing. */
     bo_status (*plan)(bo_context *context, const bo_train_task *task, bo_trainer_plan *plan);
-    void (*destroy)(bo_train_task *task); /* closed already; the subject stays */
 } bo_train_methods;
 
 /* Invariants: files ends with NULL, and the last name has the weights. Between open and close graph is planned. */
