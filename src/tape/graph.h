@@ -80,7 +80,7 @@ void bo_graph_loss_scale(bo_graph *graph, float scale);
 /* A message begins with the scope. Operations that meet NaN or infinity may refuse them (BO_NUMERIC). */
 bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_pass *pass);
 /* Forward once more, looking at every tensor: *scope of the first that is not finite (of an input or a weight: its name),
- * or NULL. States of the pass go on. */
+ * or NULL; frozen weights are left to those who read them. States of the pass go on, nothing else moves. */
 bo_status bo_graph_blame(bo_context *context, bo_graph *graph, const bo_pass *pass, const char **scope);
 
 #endif

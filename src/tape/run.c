@@ -99,16 +99,17 @@ static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value 
     return graph->backend->finite(context, address(graph, t->piece), t->rows * t->columns, out);
 }
 
-/* Inputs of the graph by their names, weights by theirs. */
+/* Inputs of the graph by their names, weights by theirs; but for the frozen, which a run may have spoilt that went wrong
+ * before it came to them (means that batch norm keeps): who reads them is looked at. */
 static bo_status blame_given(bo_context *context, const bo_graph *graph, const char **scope)
 {
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         const bo_tensor *t = bo_tensor_at(graph, v);
-        bool finite;
-        if (t->origin == BO_ORIGIN_MADE) continue;
+        bool finite, weight = t->origin == BO_ORIGIN_WEIGHT;
+        if (t->origin == BO_ORIGIN_MADE || (weight && bo_weights_at(graph->weights, t->weight)->frozen)) continue;
         BO_TRY(is_finite(context, graph, v, &finite));
         if (finite) continue;
-        *scope = t->origin == BO_ORIGIN_INPUT ? t->name : bo_weights_at(graph->weights, t->weight)->name;
+        *scope = weight ? bo_weights_at(graph->weights, t->weight)->name : t->name;
         return BO_OK;
     }
     return BO_OK;
@@ -122,6 +123,7 @@ static bo_status blame_step(bo_context *context, const bo_graph *graph, const bo
     const bo_node *node = bo_node_at(graph, step->node);
     bo_op_call call;
     make_call(graph, step, pass, &call);
+    call.again = !pass->states; /* the run has left its traces; those of states are not told apart from it */
     bo_status status = node->op->forward(context, &call);
     bool finite = status != BO_NUMERIC;
     if (finite && status != BO_OK) return bo_scope_fail(context, graph, node, status);
