@@ -11,7 +11,7 @@ size_t bo_stored_line(bo_stored stored, size_t columns)
     return columns * (stored == BO_STORED_BFLOAT16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* The largest of a group becomes ±127; nothing is lost of a group of zeros. */
+/* The largest of a group becomes ±127; nothing is lost of a group of zeros. What is not finite makes its group NaN. */
 static void quantize_line(const bo_kernels *kernels, size_t columns, const float *x, int8_t *line)
 {
     memset(line, 0, bo_s8_line(columns));
@@ -20,7 +20,7 @@ static void quantize_line(const bo_kernels *kernels, size_t columns, const float
         size_t count = bo_smaller(BO_S8_GROUP, columns - i);
         float largest = 0;
         for (size_t j = 0; j < count; j++) largest = fmaxf(largest, fabsf(x[i + j]));
-        *scale = largest / 127;
+        *scale = kernels->finite(count, x + i) ? largest / 127 : NAN;
         if (*scale > 0) kernels->quantize(count, 1 / *scale, x + i, line + i);
     }
 }

@@ -52,6 +52,26 @@ static void numbers_are_the_nearest(void **state)
     bo_context_destroy(context);
 }
 
+/* A NaN or an infinity is there in the end, whatever the largest of its group is. */
+static void what_is_not_finite_stays_so(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 150 };
+    static const float bad[] = {NAN, INFINITY};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < 4; i++)
+        for (size_t place = 0; place < COLUMNS; place += 29) {
+            float *w = direct_floats(COLUMNS, 3), back[COLUMNS];
+            char kept[4 * COLUMNS];
+            w[place] = bad[i / 2];
+            assert_ok(context, bo_backend_cpu()->narrow(context, elements[i % 2], 1, COLUMNS, w, kept));
+            assert_ok(context, bo_backend_cpu()->widen(context, elements[i % 2], 1, COLUMNS, kept, back));
+            assert_false(isfinite(back[place]));
+            free(w);
+        }
+    bo_context_destroy(context);
+}
+
 /* Sums as those of test_linear.c. Bytes meet few rows as integers that are off by at most 2^-16 of the row's largest. */
 static double bound(const shape *s, bo_element element, const float *x, double total, double weights)
 {
@@ -219,9 +239,10 @@ static void others_refuse_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_the_nearest),          cmocka_unit_test(linear_multiplies_with_them),
-        cmocka_unit_test(rows_that_are_not_finite_stay_so), cmocka_unit_test(embed_looks_them_up),
-        cmocka_unit_test(cross_entropy_takes_them),         cmocka_unit_test(others_refuse_them),
+        cmocka_unit_test(numbers_are_the_nearest),     cmocka_unit_test(what_is_not_finite_stays_so),
+        cmocka_unit_test(linear_multiplies_with_them), cmocka_unit_test(rows_that_are_not_finite_stay_so),
+        cmocka_unit_test(embed_looks_them_up),         cmocka_unit_test(cross_entropy_takes_them),
+        cmocka_unit_test(others_refuse_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
