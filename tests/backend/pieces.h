@@ -17,6 +17,7 @@ typedef struct pieces {
     plain_op whole;
     op_truth truth;
     void *states[PIECES_LAYERS * PIECES_SEQUENCES];
+    size_t bytes;                  /* of each */
     size_t done[PIECES_SEQUENCES]; /* tokens so far */
 } pieces;
 
@@ -60,6 +61,22 @@ static inline void pieces_compare(const pieces *p, const size_t *lengths, const 
             }
 }
 
+/* What is computed again leaves the memories as they are. */
+static inline void pieces_again(const pieces *p, bench *b)
+{
+    char *before[PIECES_SEQUENCES];
+    for (size_t s = 0; s < PIECES_SEQUENCES; s++) {
+        before[s] = malloc(p->bytes);
+        memcpy(before[s], p->states[PIECES_LAYER * PIECES_SEQUENCES + s], p->bytes);
+    }
+    b->call.again = true;
+    bench_forward(b, false);
+    for (size_t s = 0; s < PIECES_SEQUENCES; s++) {
+        assert_memory_equal(before[s], p->states[PIECES_LAYER * PIECES_SEQUENCES + s], p->bytes);
+        free(before[s]);
+    }
+}
+
 static inline void pieces_run(pieces *p, const size_t *lengths)
 {
     op_case c = *p->c;
@@ -70,6 +87,7 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
     b.counted = &p->h->counted;
     bench_forward(&b, false);
     pieces_compare(p, lengths, (const float *)b.out[0].data);
+    pieces_again(p, &b);
     for (size_t s = 0; s < PIECES_SEQUENCES; s++) p->done[s] += lengths[s];
     bench_drop(&b);
     truth_drop(&nothing);
@@ -81,7 +99,8 @@ static inline void pieces_check(harness *h, const op_case *c, size_t bytes, size
 {
     op_case whole = *c;
     whole.pass = (bo_pass){.sequences = PIECES_SEQUENCES, .lengths = pieces_totals};
-    pieces p = {.h = h, .c = &whole, .whole = op_make(&whole), .truth = truth_make(&whole, NULL)};
+    pieces p = {
+        .h = h, .c = &whole, .whole = op_make(&whole), .truth = truth_make(&whole, NULL), .bytes = offset + bytes};
     for (size_t s = 0; s < PIECES_SEQUENCES; s++) /* the other layers' are NULL */
         p.states[PIECES_LAYER * PIECES_SEQUENCES + s] = bo_alloc(h->contexts[1], offset + bytes, 1, "a memory");
     for (size_t i = 0; i < PIECES; i++) pieces_run(&p, pieces_cut[i]);
