@@ -15,6 +15,9 @@ typedef struct bo_adapter_config {
 } bo_adapter_config;
 
 bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, const char *path);
+/* `where` starts the message of a failure. */
+bo_status bo_adapter_config_parse(bo_context *context, const char *where, const char *text, size_t length,
+                                  bo_adapter_config *out);
 bo_status bo_adapter_config_read(bo_context *context, const char *path, bo_adapter_config *out);
 void bo_adapter_config_free(bo_adapter_config *config);
 

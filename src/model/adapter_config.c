@@ -123,18 +123,26 @@ static bo_status read_members(bo_context *context, const char *path, const cJSON
     return read_targets(context, path, cJSON_GetObjectItemCaseSensitive(json, "target_modules"), &out->targets);
 }
 
+bo_status bo_adapter_config_parse(bo_context *context, const char *where, const char *text, size_t length,
+                                  bo_adapter_config *out)
+{
+    cJSON *json;
+    *out = (bo_adapter_config){0};
+    BO_TRY(bo_json_parse(context, where, text, length, 8, &json));
+    const bo_status status = read_members(context, where, json, out);
+    cJSON_Delete(json);
+    if (status != BO_OK) bo_adapter_config_free(out);
+    return status;
+}
+
 bo_status bo_adapter_config_read(bo_context *context, const char *path, bo_adapter_config *out)
 {
     char *text;
     size_t length;
-    cJSON *json = NULL;
     *out = (bo_adapter_config){0};
     BO_TRY(bo_bytes_text(context, path, &text, &length));
-    bo_status status = bo_json_parse(context, path, text, length, 8, &json);
+    const bo_status status = bo_adapter_config_parse(context, path, text, length, out);
     bo_free(text);
-    if (status == BO_OK) status = read_members(context, path, json, out);
-    cJSON_Delete(json);
-    if (status != BO_OK) bo_adapter_config_free(out);
     return status;
 }
 

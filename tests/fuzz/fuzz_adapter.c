@@ -1,0 +1,24 @@
+/* adapter_config.json: read, and where it fits put around a small model. */
+#include "fuzz.h"
+#include "model/adapter.h"
+
+static bo_model *small_model(bo_context *context)
+{
+    bo_model *model;
+    const bo_model_desc desc = {.layers = 1, .width = 8, .heads = 1, .context = 8, .vocab = 16};
+    if (bo_model_create(context, &desc, NULL, &model) != BO_OK) abort();
+    return model;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    bo_context *context = fuzz_context();
+    bo_adapter_config config;
+    if (!fuzz_ok(context, bo_adapter_config_parse(context, "fuzz", (const char *)data, size, &config))) return 0;
+    const bo_lora_desc desc = {.rank = config.rank, .alpha = config.alpha, .targets = config.targets};
+    bo_model *model = small_model(context);
+    if (fuzz_ok(context, bo_model_adapt(context, model, &desc)) && !model->adapter) abort();
+    bo_model_destroy(model);
+    bo_adapter_config_free(&config);
+    return 0;
+}
