@@ -1,6 +1,5 @@
 /* Shapes of the operations. */
 #include "shapes_internal.h"
-#include <math.h>
 #include "../attention/parameters.h"
 
 /* ---- operations ---------------------------------------------------------------------------------------------------- */
@@ -35,7 +34,7 @@ bo_status bo_shape_linear(bo_context *context, bo_op_call *call)
     size_t k = a->weights, rows = call->in[0].rows;
     if (k < 1 || k > BO_OP_OUTPUTS) REFUSE("linear: %zu weights, expected 1 to %d", k, BO_OP_OUTPUTS);
     if (a->residual && k != 1) REFUSE("linear: a residual and %zu weights, expected 1", k);
-    if (!isfinite(a->scale) || !isfinite(a->keep) || !isfinite(a->input_scale) || !isfinite(a->weight_scale))
+    if (!is_float(a->scale) || !is_float(a->keep) || !is_float(a->input_scale) || !is_float(a->weight_scale))
         REFUSE("linear: factors %g, %g, %g and %g, expected finite numbers", a->scale, a->keep, a->input_scale,
                a->weight_scale);
     BO_TRY(begin(context, call, "linear", 1 + k + (a->bias ? k : 0) + a->residual));
@@ -99,7 +98,7 @@ bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
 static bo_status check_unary(bo_context *context, const char *op, const bo_unary_attributes *a)
 {
     if ((unsigned)a->function >= BO_UNARY_COUNT) REFUSE("%s: no function %d", op, (int)a->function);
-    if (!isfinite(a->factor) || !isfinite(a->offset))
+    if (!is_float(a->factor) || !is_float(a->offset))
         REFUSE("%s: factor %g and offset %g, expected finite numbers", op, a->factor, a->offset);
     return BO_OK;
 }
@@ -146,7 +145,7 @@ bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
 {
     const bo_cross_entropy_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "cross entropy", 3));
-    if (!isfinite(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
+    if (!is_float(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
     BO_TRY(check_stored(context, call, "cross entropy", 1, "the weight", 0, call->in[0].columns));
     BO_TRY(check_integers(context, call, "cross entropy", 2, "the column of targets", call->in[0].rows));
     give(call, 0, 1, 1);
@@ -214,8 +213,7 @@ bo_status bo_shape_attention(bo_context *context, bo_op_call *call)
     size_t rows = call->in[0].rows, at = 3;
     given list[BO_GIVEN_COUNT];
     BO_TRY(begin(context, call, "attention", (size_t)3 + (size_t)__builtin_popcount(a->given)));
-    if (a->tokens && rows % a->tokens)
-        REFUSE("attention: sequences of %zu tokens do not divide %zu rows", a->tokens, rows);
+    BO_TRY(check_tokens(context, call, "attention", a->tokens));
     BO_TRY(check_floats(context, call, "attention", 0, "q", rows, d->heads * d->dim));
     BO_TRY(check_floats(context, call, "attention", 1, "k", rows, d->key_heads * d->dim));
     BO_TRY(check_floats(context, call, "attention", 2, "v", rows, d->key_heads * d->value_dim));

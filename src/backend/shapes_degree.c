@@ -1,5 +1,4 @@
 /* Shapes of the operations that polynomials and random features are made of. */
-#include <math.h>
 #include "shapes_internal.h"
 #include "../features/block.h"
 
@@ -24,8 +23,9 @@ bo_status bo_shape_product(bo_context *context, bo_op_call *call)
     if (call->inputs < 1 || call->inputs > most) REFUSE("product: %zu factors, expected 1 to %zu", call->inputs, most);
     BO_TRY(begin(context, call, "product", call->inputs));
     for (size_t i = 0; i < call->inputs; i++) {
-        if (!(a->powers[i] >= 0 && isfinite(a->powers[i])))
-            REFUSE("product: the power of factor %zu is %g, expected a positive number", i + 1, a->powers[i]);
+        double power = a->powers[i];
+        if (power != 0 && !(power >= (double)FLT_MIN && is_float(power)))
+            REFUSE("product: the power of factor %zu is %g, expected a positive number", i + 1, power);
         BO_TRY(check_floats(context, call, "product", i, "a factor", call->in[0].rows, call->in[0].columns));
     }
     give_like_first(call);
@@ -49,7 +49,7 @@ bo_status bo_shape_quadratic(bo_context *context, bo_op_call *call)
 {
     BO_TRY(begin(context, call, "quadratic", 2));
     size_t width = call->in[0].columns;
-    BO_TRY(check_floats(context, call, "quadratic", 1, "the weight", 0, width * width));
+    BO_TRY(check_floats(context, call, "quadratic", 1, "the weight", 0, times(width, width)));
     give(call, 0, call->in[0].rows, call->in[1].rows);
     return BO_OK;
 }

@@ -1,6 +1,5 @@
 /* Shapes of operations on graphs, and of those that move or disturb numbers. */
 #include "shapes_internal.h"
-#include <math.h>
 
 bo_status bo_shape_reshape(bo_context *context, bo_op_call *call)
 {
@@ -51,7 +50,7 @@ bo_status bo_shape_noise(bo_context *context, bo_op_call *call)
     const bo_noise_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "noise", 1));
     if ((unsigned)a->kind >= BO_NOISE_COUNT) REFUSE("noise: no kind %d", (int)a->kind);
-    if (a->kind == BO_NOISE_NORMAL && !(a->amount >= 0 && isfinite(a->amount)))
+    if (a->kind == BO_NOISE_NORMAL && !(a->amount >= 0 && is_float(a->amount)))
         REFUSE("noise: a deviation of %g, expected one of at least 0", a->amount);
     if (a->kind != BO_NOISE_NORMAL && !(a->amount >= 0 && a->amount < 1))
         REFUSE("noise: a probability of %g, expected one in [0, 1)", a->amount);

@@ -59,8 +59,9 @@ static size_t rows_of_windows(const bo_windows *w, size_t rows)
 /* ---- convolution ----------------------------------------------------------------------------------------------- */
 
 /* Within sequences a window ends at its own token. */
-static bo_status check_causal(bo_context *context, const bo_convolution_attributes *a, size_t rows)
+static bo_status check_causal(bo_context *context, const bo_op_call *call)
 {
+    const bo_convolution_attributes *a = call->attributes;
     bo_windows w = bo_windows_resolve(&a->windows);
     if (w.size[0] > 1 || w.kernel[0] != 1 || w.before[0] || w.after[0])
         REFUSE("convolution: within sequences the height of images and kernel is 1, found %zu and %zu", w.size[0],
@@ -71,9 +72,7 @@ static bo_status check_causal(bo_context *context, const bo_convolution_attribut
     if (w.before[1] != w.kernel[1] - 1 || w.after[1])
         REFUSE("convolution: within sequences a kernel of %zu has %zu places before and 0 after, found %zu and %zu",
                w.kernel[1], w.kernel[1] - 1, w.before[1], w.after[1]);
-    if (a->sequences.tokens && rows % a->sequences.tokens)
-        REFUSE("convolution: sequences of %zu tokens do not divide %zu rows", a->sequences.tokens, rows);
-    return BO_OK;
+    return check_tokens(context, call, "convolution", a->sequences.tokens);
 }
 
 bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
@@ -85,7 +84,7 @@ bo_status bo_shape_convolution(bo_context *context, bo_op_call *call)
            groups = a->groups ? a->groups : 1;
     bool causal = !a->windows.size[1];
     if (causal)
-        BO_TRY(check_causal(context, a, rows));
+        BO_TRY(check_causal(context, call));
     else
         BO_TRY(check_windows(context, "convolution", &w, rows));
     if (in % groups || out % groups)

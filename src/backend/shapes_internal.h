@@ -67,6 +67,14 @@ static inline bo_status check_integers(bo_context *context, const bo_op_call *ca
     return check(context, call, op, i, what, BO_ELEMENT_INT32, rows, 1);
 }
 
+/* Sequences of so many tokens divide the rows. */
+static inline bo_status check_tokens(bo_context *context, const bo_op_call *call, const char *op, size_t tokens)
+{
+    if (tokens && call->in[0].rows % tokens)
+        REFUSE("%s: sequences of %zu tokens do not divide %zu rows", op, tokens, call->in[0].rows);
+    return BO_OK;
+}
+
 static inline void give(bo_op_call *call, size_t i, size_t rows, size_t columns)
 {
     call->out[i] = (bo_operand){.element = BO_ELEMENT_FLOAT32, .rows = rows, .columns = columns};

@@ -1,14 +1,6 @@
 /* Shapes of operations that mix the tokens of sequences: RECURRENT, MIX. */
 #include "shapes_internal.h"
 
-static bo_status check_tokens(bo_context *context, const bo_op_call *call, const char *op,
-                              const bo_sequences *sequences)
-{
-    if (sequences->tokens && call->in[0].rows % sequences->tokens)
-        REFUSE("%s: sequences of %zu tokens do not divide %zu rows", op, sequences->tokens, call->in[0].rows);
-    return BO_OK;
-}
-
 size_t bo_recurrent_gates(bo_recurrence cell)
 {
     static const size_t gates[BO_RECURRENCE_COUNT] = {
@@ -29,12 +21,12 @@ bo_status bo_shape_recurrent(bo_context *context, bo_op_call *call)
     size_t columns = call->in[0].columns, size = call->in[1].columns;
     if (!gates) REFUSE("recurrent: no cell with number %d", (int)a->cell);
     if (size == 0) REFUSE("recurrent: U has no columns");
-    BO_TRY(check_floats(context, call, "recurrent", 1, "U", gates * size, size));
+    BO_TRY(check_floats(context, call, "recurrent", 1, "U", times(gates, size), size));
     if (columns != gates * size)
         REFUSE("recurrent: the input has %zu columns, expected %zu: %zu for each of %zu", columns, gates * size, gates,
                size);
     BO_TRY(check_floats(context, call, "recurrent", 2, "the bias", 1, columns));
-    BO_TRY(check_tokens(context, call, "recurrent", &a->sequences));
+    BO_TRY(check_tokens(context, call, "recurrent", a->sequences.tokens));
     give(call, 0, call->in[0].rows, size);
     return BO_OK;
 }
@@ -52,8 +44,8 @@ bo_status bo_shape_mix(bo_context *context, bo_op_call *call)
     size_t columns = call->in[0].columns, most = call->in[1].columns;
     if (columns % heads) REFUSE("mix: %zu heads do not divide %zu columns", heads, columns);
     if (most == 0) REFUSE("mix: the matrix is for no tokens");
-    BO_TRY(check_floats(context, call, "mix", 1, "the matrix", heads * most, most));
-    BO_TRY(check_tokens(context, call, "mix", &a->sequences));
+    BO_TRY(check_floats(context, call, "mix", 1, "the matrix", times(heads, most), most));
+    BO_TRY(check_tokens(context, call, "mix", a->sequences.tokens));
     if (a->sequences.tokens > most)
         REFUSE("mix: sequences of %zu tokens, but the matrix is for %zu", a->sequences.tokens, most);
     give_like_first(call);

@@ -31,14 +31,13 @@ static const struct {
 bo_status bo_shape_ssm(bo_context *context, bo_op_call *call)
 {
     const bo_ssm_attributes *a = call->attributes;
-    size_t rank = a->rank ? a->rank : 1, tokens = a->sequences.tokens;
+    size_t rank = a->rank ? a->rank : 1;
     if ((unsigned)a->kind >= BO_SSM_COUNT) REFUSE("ssm: no kind %d", (int)a->kind);
     if ((unsigned)a->form >= BO_SSM_FORM_COUNT) REFUSE("ssm: no form %d", (int)a->form);
     if (a->size < 1 || a->size > MOST_STATES) REFUSE("ssm: %zu states, expected 1 to %d", a->size, MOST_STATES);
     if (rank > BO_SYSTEMS_RANK) REFUSE("ssm: rank %zu, expected 1 to %d", rank, BO_SYSTEMS_RANK);
     BO_TRY(begin(context, call, "ssm", 1 + kinds[a->kind].count));
-    if (tokens && call->in[0].rows % tokens)
-        REFUSE("ssm: sequences of %zu tokens do not divide %zu rows", tokens, call->in[0].rows);
+    BO_TRY(check_tokens(context, call, "ssm", a->sequences.tokens));
     for (size_t i = 0; i < kinds[a->kind].count; i++) {
         const parameter *p = &kinds[a->kind].list[i];
         size_t columns = p->a_state ? p->a_state * a->size * (p->rank ? rank : 1) : 1;
