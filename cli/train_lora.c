@@ -40,10 +40,10 @@ static bo_status adapt(cli_train_job *job)
     return status == BO_OK ? bo_model_adapt(context, job->model, &desc) : status;
 }
 
+/* A run that goes on takes its adapters from its checkpoint; the trainer refuses others than it has. */
 bool cli_train_lora_open(cli_train_job *job)
 {
-    const bo_status status =
-        job->resumed ? bo_model_load_adapted(job->session->context, job->options->out, &job->model) : adapt(job);
+    const bo_status status = adapt(job);
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
 }
