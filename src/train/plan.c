@@ -58,11 +58,11 @@ static bo_status check_batch(bo_context *context, const bo_trainer_desc *desc)
     return BO_OK;
 }
 
-static bo_status resolve(bo_context *context, bo_trainer_desc *desc)
+static bo_status resolve(bo_context *context, const bo_train_task *task, bo_trainer_desc *desc)
 {
     BO_TRY(check(context, desc));
     BO_TRY(bo_schedule_check(context, &desc->schedule));
-    if (!desc->batch) desc->batch = BATCH;
+    if (!desc->batch) desc->batch = task->batch ? task->batch : BATCH;
     if (!desc->keep) desc->keep = KEEP;
     if (desc->ranks && desc->ranks->size < 2) desc->ranks = NULL;
     return check_batch(context, desc);
@@ -71,7 +71,7 @@ static bo_status resolve(bo_context *context, bo_trainer_desc *desc)
 bo_status bo_train_resolve(bo_context *context, bo_trainer_desc *desc, bo_train_task **task)
 {
     BO_TRY(bo_train_task_create(context, desc, task));
-    bo_status status = resolve(context, desc);
+    bo_status status = resolve(context, *task, desc);
     if (status == BO_OK) status = (*task)->methods->check(context, *task);
     if (status == BO_OK) return BO_OK;
     bo_train_task_destroy(*task);

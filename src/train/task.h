@@ -66,6 +66,7 @@ struct bo_train_task {
     const char *metric;       /* the score's second number: "bits_per_byte", "accuracy" */
     const char *const *files; /* of a folder that loads as the subject */
     size_t units;             /* that an item counts for: the tokens of a sequence, 1 of an example */
+    size_t batch;             /* items of a step unless the descriptor says; 0: as usual */
     bool evaluates;           /* there is held-out data */
     bo_graph *graph;
     bo_value loss; /* 1 x 1 */
