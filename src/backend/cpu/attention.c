@@ -1,6 +1,7 @@
 /* Attention by the engine: rows are tokens, sequences lie one after the other (BO_LAYOUT_TOKENS_FIRST). */
 #include "cpu.h"
 #include "blocks.h"
+#include "sequences.h"
 #include "../shapes.h"
 #include "../../attention/calls.h"
 
@@ -8,48 +9,25 @@ enum { FIRST_GIVEN = 3 }; /* q, k, v come before */
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-/* Without a pass. */
-static size_t usual_sequences(const bo_op_call *call)
+static bo_sequences sequences_of(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    size_t rows = call->in[0].rows, tokens = a->tokens ? a->tokens : rows;
-    return tokens ? rows / tokens : 0;
+    return (bo_sequences){.tokens = a->tokens, .most_sequences = a->most_sequences, .layer = a->layer};
 }
 
 static size_t most_sequences(const bo_op_call *call)
 {
-    const bo_attention_attributes *a = call->attributes;
-    return a->most_sequences ? a->most_sequences : usual_sequences(call);
+    bo_sequences sequences = sequences_of(call);
+    return bo_spans_most(call, &sequences);
 }
 
-/* As the pass says, or else as the attributes do. */
-static bo_attention_shape shape_of(const bo_op_call *call)
+static bo_status shape_of(bo_context *context, const bo_op_call *call, bo_attention_shape *out)
 {
-    bo_attention_shape shape = {.sequences = usual_sequences(call), .layout = BO_LAYOUT_TOKENS_FIRST};
-    if (call->pass && call->pass->lengths) {
-        shape.sequences = call->pass->sequences;
-        shape.lengths = call->pass->lengths;
-    } else if (shape.sequences)
-        shape.tokens = call->in[0].rows / shape.sequences;
-    return shape;
-}
-
-static bo_status check_lengths(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape)
-{
-    size_t rows = call->in[0].rows, left = rows;
-    if (!shape->lengths) return BO_OK;
-    if (shape->sequences > most_sequences(call))
-        return bo_fail(context, BO_INVALID, "attention: the pass has %zu sequences, planned were %zu at most",
-                       shape->sequences, most_sequences(call));
-    for (size_t s = 0; s < shape->sequences; s++) {
-        if (shape->lengths[s] > left)
-            return bo_fail(context, BO_INVALID,
-                           "attention: sequence %zu of the pass has %zu tokens, but of its %zu rows %zu are left", s,
-                           shape->lengths[s], rows, left);
-        left -= shape->lengths[s];
-    }
-    if (left)
-        return bo_fail(context, BO_INVALID, "attention: %zu of the pass's %zu rows belong to no sequence", left, rows);
+    bo_sequences sequences = sequences_of(call);
+    bo_spans spans;
+    BO_TRY(bo_spans_of(context, call, &sequences, "attention", &spans));
+    *out = (bo_attention_shape){
+        .sequences = spans.count, .tokens = spans.tokens, .lengths = spans.lengths, .layout = BO_LAYOUT_TOKENS_FIRST};
     return BO_OK;
 }
 
@@ -146,10 +124,10 @@ static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo
 static bo_status forward(bo_context *context, const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_attention_shape shape = shape_of(call);
+    bo_attention_shape shape;
     bo_attention_inputs in = inputs_of(call);
     float *out = call->out[0].data;
-    BO_TRY(check_lengths(context, call, &shape));
+    BO_TRY(shape_of(context, call, &shape));
     BO_TRY(calibrate(context, call, &shape, &in));
     bo_work work = work_of(context, call, false);
     void *const *states = states_of(call, &shape);
@@ -162,12 +140,12 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_attention_shape shape = shape_of(call);
+    bo_attention_shape shape;
     bo_attention_inputs in = inputs_of(call);
     bo_attention_gradients gradients = gradients_of(call);
     if (bo_backward_is_zero(call)) return BO_OK;
-    if (states_of(call, &shape))
-        return bo_fail(context, BO_INVALID, "attention: a pass that continues from states has no gradients");
+    BO_TRY(bo_spans_begin_anew(context, call, "attention"));
+    BO_TRY(shape_of(context, call, &shape));
     bo_work work = work_of(context, call, true);
     BO_TRY(bo_attention_backward_in(context, a->attention, &shape, &in, NULL, call->out[0].data, call->saved,
                                     call->dout[0], NULL, &gradients, &work));
@@ -187,8 +165,9 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 static double operations(bo_context *context, const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_attention_shape shape = shape_of(call);
+    bo_attention_shape shape;
     bo_attention_plan plan;
+    if (shape_of(context, call, &shape) != BO_OK) return 0;
     return bo_attention_plan_for(context, a->attention, &shape, &plan) == BO_OK ? plan.operations : 0;
 }
 
