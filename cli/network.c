@@ -47,7 +47,6 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
                              .self_loops = o->self_loops,
                              .split = o->split,
                              .valid = source->valid,
-                             .test = source->test,
                              .seed = session->common.seed};
     if (needs) desc.data.task = needs->task;
     if (needs) desc.data.no_target = !needs->targets && !labels && !o->target;

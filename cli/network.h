@@ -21,7 +21,7 @@ typedef struct cli_network_source {
     const cli_network_data *data;
     const bo_network *network;
     const bo_network_needs *needs;
-    double valid, test;
+    double valid;
 } cli_network_source;
 /* False after saying what is wrong. */
 bool cli_network_examples(cli_session *session, const cli_network_source *source, bo_examples **out);

@@ -24,8 +24,6 @@ size_t cli_train_network_table(cli_train_network *o, cli_option out[CLI_TRAIN_NE
          &o->epochs, NULL, 1e-3, 1e9},
         {CLI_TEXT, "valid-labels", "FILE", "of a network: targets of --valid in a file of their own", &o->valid_labels,
          NULL, 0, 0},
-        {CLI_REAL, "test-fraction", "F", "of a network: this part of the rows is left for bochner eval --part test",
-         &o->test_fraction, NULL, 0, 0.9},
         {CLI_CHOICE, "readout", "HOW",
          "of a network: ridge solves the last linear layer exactly, and trains nothing else", &o->readout,
          readout_choice, 0, 0},
@@ -49,9 +47,8 @@ int cli_train_network_check(const cli_train_words *words)
     if (n->data.graph && o->valid)
         return cli_wrong_use("train", "--valid: nodes for validation are in the same graph; name them with --split, or "
                                       "give --valid-fraction");
-    if (n->data.split && (o->valid || n->test_fraction > 0))
-        return cli_wrong_use("train", "--split says which rows are for validation and test; leave out --valid and "
-                                      "--test-fraction");
+    if (n->data.split && o->valid)
+        return cli_wrong_use("train", "--split says which rows are for validation; leave out --valid");
     if (n->readout && (n->epochs > 0 || o->steps || o->minutes > 0 || o->resume))
         return cli_wrong_use("train",
                              "--readout ridge takes no steps: leave out --epochs, --steps, --minutes and --resume");
@@ -85,8 +82,7 @@ static bool open_examples(cli_train_job *job, const bo_network_needs *needs)
     const cli_train_network *n = &o->network;
     const char *path = o->data.count ? o->data.items[0] : job->words->files.items[0];
     const bool cut = !o->valid && !n->data.split;
-    cli_network_source source = {
-        .path = path, .data = &n->data, .needs = needs, .valid = cut ? o->valid_fraction : 0, .test = n->test_fraction};
+    cli_network_source source = {.path = path, .data = &n->data, .needs = needs, .valid = cut ? o->valid_fraction : 0};
     if ((needs->input == BO_NETWORK_GRAPH) != (n->data.graph != NULL)) {
         cli_fail(job->session, "%s takes %s: %s", n->model, bo_network_input_name(needs->input),
                  n->data.graph ? "leave out --graph" : "give its edges with --graph FILE");

@@ -8,7 +8,7 @@
 typedef struct cli_train_network {
     const char *model, *valid_labels;
     cli_network_data data;
-    double width_multiplier, epochs, test_fraction;
+    double width_multiplier, epochs;
     int readout; /* 1: by ridge, with lambda */
     double lambda;
 } cli_train_network;

@@ -12,7 +12,7 @@ typedef struct point {
 typedef struct curve {
     point *points;
     size_t count, room;
-    const char *title;
+    const char *title, *unit, *loss; /* what is counted, and what the loss is */
 } curve;
 
 static double number_of(const char *line, const char *name)
@@ -37,11 +37,12 @@ static void add(curve *c, point p)
 
 static void read_curve(const char *path, curve *c)
 {
-    char line[2048];
+    char line[2048], counted[64];
     FILE *file = fopen(path, "r");
+    snprintf(counted, sizeof counted, "\"%s\": ", c->unit);
     while (file && fgets(line, sizeof line, file)) {
         const bool tested = strstr(line, "\"evaluated\": true");
-        add(c, (point){number_of(line, "\"tokens\": "), number_of(line, "\"loss\": "),
+        add(c, (point){number_of(line, counted), number_of(line, "\"loss\": "),
                        tested ? number_of(line, "\"valid_loss\": ") : NAN});
     }
     if (file) fclose(file);
@@ -63,11 +64,10 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
     bool tested = false;
     for (size_t i = 0; i < c->count; i++) tested |= isfinite(c->points[i].valid);
     cli_picture_begin(pipe, path, output, 720, 480, 12);
-    fprintf(
-        pipe,
-        "set title '%s' textcolor rgb '#222222'\nset xlabel 'tokens'\nset ylabel 'nats a token'\nset key top right\n"
-        "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset format x '%%.0s%%c'\n",
-        c->title);
+    fprintf(pipe,
+            "set title '%s' textcolor rgb '#222222'\nset xlabel '%s'\nset ylabel '%s'\nset key top right\n"
+            "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset format x '%%.0s%%c'\n",
+            c->title, c->unit, c->loss);
     if (c->count && c->points[c->count - 1].tokens >= 20 * c->points[0].tokens) fputs("set logscale x 10\n", pipe);
     draw_block(pipe, "train", c, false);
     if (tested) draw_block(pipe, "test", c, true);
@@ -76,14 +76,34 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
     fputs("\n", pipe);
 }
 
+enum { TITLE = 320 };
+
+static void model_title(const bo_model *model, char out[TITLE])
+{
+    const bo_model_desc *d = bo_model_describe(model);
+    char words[CLI_MIXER_WORDS];
+    snprintf(out, TITLE, "%zu layers, width %zu, context %zu; %s", d->layers, d->width, d->context,
+             cli_train_mixer_words(d, words));
+}
+
+static void network_title(const bo_network *network, char out[TITLE])
+{
+    const bo_network_info info = bo_network_describe(network);
+    snprintf(out, TITLE, "%zu layers, %s parameters", info.layers, cli_count((size_t)info.parameters).s);
+}
+
 int cli_train_plot(cli_train_job *job)
 {
-    const bo_model_desc *d = bo_model_describe(job->model);
-    char path[4096], title[320], words[CLI_MIXER_WORDS];
-    curve c = {.title = title};
+    char path[4096], title[TITLE];
+    const bool network = job->network != NULL;
+    curve c = {.title = title,
+               .unit = network ? "examples" : "tokens",
+               .loss = network ? bo_network_describe(job->network).loss : "nats a token"};
     snprintf(path, sizeof path, "%s/metrics.jsonl", job->options->out);
-    snprintf(title, sizeof title, "%zu layers, width %zu, context %zu; %s", d->layers, d->width, d->context,
-             cli_train_mixer_words(d, words));
+    if (network)
+        network_title(job->network, title);
+    else
+        model_title(job->model, title);
     read_curve(path, &c);
     const int status = cli_picture(job->session, job->options->plot, "", draw, &c);
     free(c.points);

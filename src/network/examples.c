@@ -121,11 +121,16 @@ void bo_examples_batch(const bo_examples *examples, uint64_t seed, uint64_t step
     }
 }
 
-/* FNV-1a over what the examples are. */
+/* FNV-1a over what the examples are, eight bytes at a time. */
 static uint64_t add_bytes(uint64_t hash, const void *bytes, size_t size)
 {
-    const unsigned char *at = bytes;
-    for (size_t i = 0; at && i < size; i++) hash = (hash ^ at[i]) * UINT64_C(1099511628211);
+    const char *at = bytes;
+    for (size_t i = 0; at && i < size; i += sizeof hash) {
+        uint64_t word = 0;
+        memcpy(&word, at + i, size - i < sizeof word ? size - i : sizeof word);
+        hash = (hash ^ word) * UINT64_C(1099511628211);
+        hash ^= hash >> 32;
+    }
     return hash;
 }
 

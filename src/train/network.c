@@ -6,7 +6,8 @@
 typedef struct network_task {
     bo_train_task task;
     bo_network_graph graph;
-    size_t *rows; /* of a micro-batch */
+    size_t *rows;                /* of a micro-batch */
+    uint64_t examples, held_out; /* fingerprints: all of the data is read for them */
 } network_task;
 
 static const char *const files[] = {"network.json", "model.safetensors", NULL};
@@ -116,17 +117,18 @@ static bo_status read_network(bo_context *context, bo_train_task *task, const ch
 
 static void settings(const bo_train_task *task, bo_json_text *text)
 {
+    const network_task *own = (const network_task *)task;
     const bo_trainer_desc *desc = task->desc;
     bo_train_setting_code(text, "network", bo_network_fingerprint(desc->network));
     bo_train_setting_number(text, "width_multiplier", desc->network->multiplier);
-    bo_train_setting_code(text, "examples", bo_examples_fingerprint(desc->examples));
-    bo_train_setting_code(text, "held_out", desc->held_out ? bo_examples_fingerprint(desc->held_out) : 0);
+    bo_train_setting_code(text, "examples", own->examples);
+    bo_train_setting_code(text, "held_out", own->held_out);
 }
 
 static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t *data)
 {
     *subject = bo_network_fingerprint(network_of(task));
-    *data = bo_examples_fingerprint(task->desc->examples);
+    *data = ((const network_task *)task)->examples;
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
@@ -157,7 +159,9 @@ bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_
                                 .files = files,
                                 .units = 1,
                                 .evaluates = desc->held_out != NULL};
-    if (whole(&own->task)) own->task.units = bo_examples_count(desc->examples, BO_PART_TRAIN);
+    own->examples = bo_examples_fingerprint(desc->examples);
+    if (desc->held_out) own->held_out = bo_examples_fingerprint(desc->held_out);
+    if (whole(&own->task)) own->task.batch = 1, own->task.units = bo_examples_count(desc->examples, BO_PART_TRAIN);
     *out = &own->task;
     return BO_OK;
 }

@@ -41,6 +41,11 @@ fails 1 "cannot be resumed with another network" "$BOCHNER" train --resume --out
 fails 1 "cannot be resumed with another" "$BOCHNER" train --resume --out cut --width-multiplier 2 --quiet
 fails 1 "cannot be resumed with another network" "$BOCHNER" train --resume --out cut --mup --quiet
 
+if command -v gnuplot >/dev/null; then
+    succeeds "$BOCHNER" train $run --out drawn --steps 12 --plot loss.svg
+    grep -q "cross-entropy" loss.svg || complain "the picture does not say its loss"
+fi
+
 # A graph: a ring of two halves, whose nodes have hardly a feature of their own.
 awk 'BEGIN { srand(4); for (i = 0; i < 120; i++) printf "%.4f,%.4f\n", (i % 2) + 2 * rand(), rand() }' >nodes.csv
 awk 'BEGIN { for (i = 0; i < 120; i++) print i % 2 ? "odd" : "even" }' >labels.csv
