@@ -1,37 +1,15 @@
 /* Products of few rows with a matrix that comes from memory, in the vector vocabulary of the includer. */
 
 enum {
-    DOTS_SUMS = 4,    /* of a product at once: as many as hide the latency of one */
     DOTS_LINES = 8,   /* of long ones at once */
     DOTS_LONG = 2048, /* numbers: a longer row does not stay in the first-level cache beside a line */
 };
 
-/* A line with one row or two. Line after line, so that memory is read in the order in which it lies: several lines at a
- * time come in at half the speed. */
-static inline __attribute__((always_inline)) void dots_line(size_t rows, size_t n, const float *w, const float *x,
-                                                            size_t ldx, float *out, size_t ldo)
-{
-    v sum[2][DOTS_SUMS];
-    for (size_t r = 0; r < rows; r++)
-        for (size_t s = 0; s < DOTS_SUMS; s++) sum[r][s] = v_set(0.0f);
-    size_t i = 0;
-    for (; i + DOTS_SUMS * LANES <= n; i += DOTS_SUMS * LANES) {
-        for (size_t s = 0; s < DOTS_SUMS; s++) {
-            v line = v_load(w + i + s * LANES);
-            for (size_t r = 0; r < rows; r++) sum[r][s] = v_fma(line, v_load(x + r * ldx + i + s * LANES), sum[r][s]);
-        }
-    }
-    for (; i + LANES <= n; i += LANES) {
-        v line = v_load(w + i);
-        for (size_t r = 0; r < rows; r++) sum[r][0] = v_fma(line, v_load(x + r * ldx + i), sum[r][0]);
-    }
-    if (i < n) {
-        v line = v_load_part(w + i, n - i);
-        for (size_t r = 0; r < rows; r++) sum[r][1] = v_fma(line, v_load_part(x + r * ldx + i, n - i), sum[r][1]);
-    }
-    for (size_t r = 0; r < rows; r++)
-        out[r * ldo] = v_sum(v_add(v_add(sum[r][0], sum[r][1]), v_add(sum[r][2], sum[r][3])));
-}
+#define DOTS_LINE      dots_line
+#define DOTS_NUMBER    float
+#define DOTS_LOAD      v_load
+#define DOTS_LOAD_PART v_load_part
+#include "dots_line.h"
 
 /* Long lines, some at a time: the row comes from the second-level cache once for all of them. */
 static inline __attribute__((always_inline)) void dots_long(size_t lines, size_t n, const float *w, size_t ldw,

@@ -41,34 +41,13 @@ void ISA(widen_s8)(size_t n, float scale, const int8_t *q, float *y)
     if (i < n) v_store_part(y + i, n - i, v_mul(factor, load_s8_part(q + i, n - i)));
 }
 
-/* ---- few rows with a matrix from memory: as dots_body.h, line after line --------------------------------------------- */
+/* ---- few rows with a matrix from memory ------------------------------------------------------------------------------ */
 
-enum { STORED_SUMS = 4 }; /* of a product at once: as many as hide the latency of one */
-
-static inline __attribute__((always_inline)) void bf16_line(size_t rows, size_t n, const uint16_t *w, const float *x,
-                                                            size_t ldx, float *out, size_t ldo)
-{
-    v sum[2][STORED_SUMS];
-    for (size_t r = 0; r < rows; r++)
-        for (size_t s = 0; s < STORED_SUMS; s++) sum[r][s] = v_set(0.0f);
-    size_t i = 0;
-    for (; i + STORED_SUMS * LANES <= n; i += STORED_SUMS * LANES) {
-        for (size_t s = 0; s < STORED_SUMS; s++) {
-            v line = v_load_bf16(w + i + s * LANES);
-            for (size_t r = 0; r < rows; r++) sum[r][s] = v_fma(line, v_load(x + r * ldx + i + s * LANES), sum[r][s]);
-        }
-    }
-    for (; i + LANES <= n; i += LANES) {
-        v line = v_load_bf16(w + i);
-        for (size_t r = 0; r < rows; r++) sum[r][0] = v_fma(line, v_load(x + r * ldx + i), sum[r][0]);
-    }
-    if (i < n) {
-        v line = load_bf16_part(w + i, n - i);
-        for (size_t r = 0; r < rows; r++) sum[r][1] = v_fma(line, v_load_part(x + r * ldx + i, n - i), sum[r][1]);
-    }
-    for (size_t r = 0; r < rows; r++)
-        out[r * ldo] = v_sum(v_add(v_add(sum[r][0], sum[r][1]), v_add(sum[r][2], sum[r][3])));
-}
+#define DOTS_LINE      bf16_line
+#define DOTS_NUMBER    uint16_t
+#define DOTS_LOAD      v_load_bf16
+#define DOTS_LOAD_PART load_bf16_part
+#include "dots_line.h"
 
 void ISA(dots_bf16)(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
                     float *out, size_t ldo)
