@@ -25,14 +25,13 @@ typedef struct narrowing {
 
 /* ---- who names what ------------------------------------------------------------------------------------------------ */
 
-enum { VALUES = BO_OP_INPUTS + BO_OP_OUTPUTS + 1 };
+enum { VALUES = BO_OP_INPUTS + BO_OP_OUTPUTS };
 
-/* The places where a step names what may wait: tensors, and what forward saved. */
+/* The places where a step names what may wait: tensors. What forward saved is not floats alone. */
 static void values_of(bo_step *step, uint32_t *values[VALUES])
 {
     for (size_t i = 0; i < BO_OP_INPUTS; i++) *values++ = &step->in[i];
     for (size_t i = 0; i < BO_OP_OUTPUTS; i++) *values++ = &step->out[i];
-    *values = &step->saved;
 }
 
 static bool may_wait(const narrowing *n, uint32_t piece)
