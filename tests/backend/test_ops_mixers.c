@@ -54,7 +54,9 @@ static void refusals(void **state)
     lengths[0] = lengths[1] = 3, pass.states = states;
     *(uint32_t *)(void *)memory = 2;
     assert_fails(context, BO_INVALID, "for 4 tokens of a sequence, found 5", op->forward(context, &call));
-    a.causal = false, *(uint32_t *)(void *)memory = 0;
+    call.again = true;
+    assert_fails(context, BO_INVALID, "3 tokens once more, but the memory has 2", op->forward(context, &call));
+    call.again = false, a.causal = false, *(uint32_t *)(void *)memory = 0;
     assert_fails(context, BO_INVALID, "cannot be taken in pieces", op->forward(context, &call));
     a.causal = true, call.dout[0] = y;
     assert_fails(context, BO_INVALID, "has no gradients", op->backward(context, &call));

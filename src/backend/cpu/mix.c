@@ -122,8 +122,10 @@ static bo_status check_spans(bo_context *context, const mix *m)
         return bo_fail(context, BO_INVALID, "mix: tokens that see later ones cannot be taken in pieces");
     for (size_t s = 0; s < m->spans.count; s++) {
         const void *state = bo_span_state(m->call, &m->attributes->sequences, &m->spans, s);
-        size_t before = state && !m->call->again ? *(const uint32_t *)state : 0;
-        size_t tokens = before + bo_span_length(&m->spans, s);
+        size_t held = state ? *(const uint32_t *)state : 0, length = bo_span_length(&m->spans, s);
+        size_t tokens = length + (m->call->again ? 0 : held);
+        if (state && m->call->again && held < length)
+            return bo_fail(context, BO_INVALID, "mix: %zu tokens once more, but the memory has %zu", length, held);
         if (tokens > m->most)
             return bo_fail(context, BO_INVALID, "mix: the matrix is for %zu tokens of a sequence, found %zu", m->most,
                            tokens);
