@@ -60,7 +60,7 @@ typedef struct bo_trainer_desc {
     bool resume;                            /* continue the folder's latest checkpoint; without one, start */
     bo_optimizer_desc optimizer;
     bo_schedule schedule;
-    size_t batch;               /* sequences or examples of a step over all ranks; 0: 16 */
+    size_t batch;               /* sequences or examples of a step over all ranks; 0: 16, of a graph 1 */
     size_t micro_batch;         /* of them computed at a time; 0: what about 1 GiB of activations holds */
     uint64_t steps;             /* one of the two */
     double minutes;             /* turned into steps once, after a timed warm-up */

@@ -65,6 +65,9 @@ static bo_status resolve(bo_context *context, const bo_train_task *task, bo_trai
     if (!desc->batch) desc->batch = task->batch ? task->batch : BATCH;
     if (!desc->keep) desc->keep = KEEP;
     if (desc->ranks && desc->ranks->size < 2) desc->ranks = NULL;
+    if (task->batch == 1 && desc->ranks)
+        return bo_fail(context, BO_INVALID, "all %s are one batch here, which no ranks share: expected 1, found %d",
+                       task->methods->data, desc->ranks->size);
     return check_batch(context, desc);
 }
 

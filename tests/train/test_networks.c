@@ -25,7 +25,7 @@ static const subject subjects[] = {
 static bo_trainer_desc run_of(bo_network *network, const made *m, const subject *s, uint64_t steps)
 {
     return (bo_trainer_desc){
-        .network = network, .examples = m->examples, .batch = s->graph ? 1 : 12, .steps = steps, .seed = 3};
+        .network = network, .examples = m->examples, .batch = s->graph ? 0 : 12, .steps = steps, .seed = 3};
 }
 
 static bo_network *network_of(bo_context *context, const subject *s, const made *m)
@@ -125,6 +125,18 @@ static void test_resuming(void **state)
     bo_context_destroy(context);
 }
 
+static bo_status no_sum(void *user, double *values, size_t count)
+{
+    (void)user, (void)values, (void)count;
+    return BO_IO;
+}
+
+static bo_status no_sum_f32(void *user, float *values, size_t count)
+{
+    (void)user, (void)values, (void)count;
+    return BO_IO;
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -136,7 +148,11 @@ static void test_refused(void **state)
     bo_trainer_desc desc = run_of(network, m, graph, 4);
     desc.batch = 2;
     assert_fails(context, BO_INVALID, "a batch of 1, found 2", bo_trainer_create(context, &desc, &trainer));
-    desc.batch = 1;
+    desc.batch = 0;
+    desc.ranks = &(bo_collective){.size = 2, .sum = no_sum, .sum_f32 = no_sum_f32};
+    assert_fails(context, BO_INVALID, "one batch here, which no ranks share: expected 1, found 2",
+                 bo_trainer_create(context, &desc, &trainer));
+    desc.ranks = NULL;
     desc.examples = other->examples;
     assert_fails(context, BO_INVALID, "takes 6 numbers", bo_trainer_create(context, &desc, &trainer));
     desc.examples = NULL;
