@@ -141,6 +141,9 @@ uint64_t bo_examples_fingerprint(const bo_examples *examples)
     hash = add_bytes(hash, &examples->dim, sizeof examples->dim);
     hash = add_bytes(hash, examples->x, examples->rows * examples->dim * sizeof *examples->x);
     hash = add_bytes(hash, examples->y, examples->rows * examples->targets * sizeof *examples->y);
+    hash = add_bytes(hash, examples->first, (examples->rows + 1) * sizeof *examples->first);
     hash = add_bytes(hash, examples->neighbours, examples->edges * sizeof *examples->neighbours);
-    return add_bytes(hash, examples->order, examples->order ? examples->begin[BO_PART_COUNT] * sizeof(size_t) : 0);
+    if (!examples->order) return hash;
+    hash = add_bytes(hash, examples->begin, sizeof examples->begin);
+    return add_bytes(hash, examples->order, examples->begin[BO_PART_COUNT] * sizeof *examples->order);
 }

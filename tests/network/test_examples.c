@@ -131,10 +131,30 @@ static void test_batches(void **state)
     made_free(m);
 }
 
+/* Other edges or parts are other examples, be it that the lists read the same from end to end. */
+static void test_fingerprints(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    static const char *const edges[] = {"0,1\n2,1\n3,3\n", "0,1\n2,2\n3,3\n"};
+    static const char *const splits[] = {"train\ntrain\ntrain\nvalid\nvalid\n", "train\ntrain\nvalid\nvalid\nvalid\n"};
+    uint64_t seen[4];
+    for (size_t i = 0; i < 4; i++) {
+        bo_examples_desc desc = nodes(folder);
+        bo_examples *e;
+        desc.edges = written(folder, "edges.csv", edges[i % 2]);
+        desc.split = written(folder, "split.csv", splits[i / 2]);
+        assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
+        seen[i] = bo_examples_fingerprint(e);
+        bo_examples_destroy(e);
+        for (size_t j = 0; j < i; j++) assert_true(seen[i] != seen[j]);
+    }
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {IN_FOLDER(test_edges), IN_FOLDER(test_bad_edges), IN_FOLDER(test_parts),
-                                       IN_FOLDER(test_batches)};
+                                       IN_FOLDER(test_batches), IN_FOLDER(test_fingerprints)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
