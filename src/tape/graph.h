@@ -75,7 +75,8 @@ bo_status bo_graph_allocate(bo_context *context, bo_graph *graph);
 /* All of the value: rows x columns elements of the host. */
 bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, const void *host);
 bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, void *host);
-/* The loss's gradient, in units of the gradient scale of the weights' rules: 1 unless set; 1/k for each of k micro-batches that share a step. */
+/* The loss's gradient, in units of the gradient scale of the weights' rules: 1 unless set; 1/k for each of k micro-batches
+ * that share a step. */
 void bo_graph_loss_scale(bo_graph *graph, float scale);
 /* A message begins with the scope. Operations that meet NaN or infinity may refuse them (BO_NUMERIC). */
 bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_pass *pass);

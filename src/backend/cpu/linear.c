@@ -1,5 +1,5 @@
-/* y_i = s x W_iᵀ + b_i (+ keep r): products of src/math, x packed once for all weights; biases and residual are what the sums begin
- * with. */
+/* y_i = s x W_iᵀ + b_i (+ keep r): products of src/math, x packed once for all weights; biases and residual are what the
+ * sums begin with. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"

@@ -1,7 +1,8 @@
 /* State-space systems on the CPU: what its files share.
  *
- * Channels go in groups of 16 side by side (kernels/channels.h). ssm_transition.c makes systems of the parameters (those of modes
- * ssm_modes.c), and gradients of the parameters of theirs; ssm_scan.c runs them token by token; ssm_convolution.c by their kernels. */
+ * Channels go in groups of 16 side by side (kernels/channels.h). ssm_transition.c makes systems of the parameters (those of
+ * modes ssm_modes.c), and gradients of the parameters of theirs; ssm_scan.c runs them token by token; ssm_convolution.c by
+ * their kernels, which ssm_kernel.c makes. */
 #ifndef BO_BACKEND_CPU_SSM_H
 #define BO_BACKEND_CPU_SSM_H
 
