@@ -91,7 +91,11 @@ bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_ex
                     .features = in->channels + last->options.bias,
                     .outputs = last->shape.channels,
                     .bias = last->options.bias};
-    const bo_status status = solve(context, &r, lambda);
+    bo_status status = solve(context, &r, lambda);
+    if (status == BO_NUMERIC)
+        status =
+            bo_fail(context, status, "%s: a readout by ridge with lambda %g has no solution, take a larger one: %s",
+                    bo_layer_name(last).text, lambda, bo_context_error(context));
     bo_free(r.z);
     bo_free(r.y);
     bo_free(r.w);

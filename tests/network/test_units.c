@@ -60,6 +60,26 @@ static void test_few_rows(void **state)
     bo_context_destroy(context);
 }
 
+/* Inputs that are all the same leave the readout open unless lambda says. */
+static void test_no_solution(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const float x[4] = {1, 1, 1, 1};
+    const double y[2] = {1, 2};
+    bo_examples *examples = examples_of(context, 2, 1, x, y);
+    bo_network *network = network_new(context,
+                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
+                                      "\"width\": \"targets\"}], \"loss\": \"mse\"}",
+                                      examples);
+    assert_fails(context, BO_NUMERIC, "layer 1 (linear): a readout by ridge with lambda 0 has no solution",
+                 bo_network_solve(context, network, examples, 0));
+    assert_ok(context, bo_network_solve(context, network, examples, 1));
+    bo_network_destroy(network);
+    bo_examples_destroy(examples);
+    bo_context_destroy(context);
+}
+
 /* What a part of a graph's nodes has lost is the mean over them: the parts make up the whole. */
 static void test_hidden_nodes(void **state)
 {
@@ -150,8 +170,9 @@ static void test_many_places(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_extremes),     cmocka_unit_test(test_few_rows),
-                                       cmocka_unit_test(test_hidden_nodes), cmocka_unit_test(test_rows_of_softmax),
-                                       cmocka_unit_test(test_names),        cmocka_unit_test(test_many_places)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_extremes),        cmocka_unit_test(test_few_rows),
+                                       cmocka_unit_test(test_no_solution),     cmocka_unit_test(test_hidden_nodes),
+                                       cmocka_unit_test(test_rows_of_softmax), cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_many_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
