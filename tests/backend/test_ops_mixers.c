@@ -34,6 +34,38 @@ static void mix_in_pieces(void **state)
     harness_end(&h);
 }
 
+/* Pieces longer than the blocks of rows that are taken at a time, from tokens on where no block begins. */
+static void mix_in_long_pieces(void **state)
+{
+    (void)state;
+    enum { TOKENS = 75, WIDTH = 3 };
+    static const size_t cuts[] = {5, 50, 20};
+    const bo_op *op = bo_backend_cpu()->ops[BO_OP_MIX];
+    bo_context *context = test_context(2);
+    const bo_mix_attributes a = {.causal = true};
+    static float x[TOKENS * WIDTH], w[TOKENS * TOKENS], whole[TOKENS * WIDTH], parts[TOKENS * WIDTH];
+    bo_rng rng = bo_rng_make(3, 4);
+    for (size_t i = 0; i < TOKENS * WIDTH; i++) x[i] = (float)bo_rng_normal(&rng);
+    for (size_t i = 0; i < TOKENS * TOKENS; i++) w[i] = (float)bo_rng_normal(&rng);
+    void *memory = bo_alloc(context, bo_mix_state_bytes(WIDTH, TOKENS), 1, "a memory");
+    const bo_pass anew = {0}, goes_on = {.sequences = 1, .states = &memory};
+    bo_op_call call = {.attributes = &a, .inputs = 2, .outputs = 1, .pass = &anew};
+    call.in[0] = (bo_operand){.data = x, .rows = TOKENS, .columns = WIDTH};
+    call.in[1] = (bo_operand){.data = w, .rows = TOKENS, .columns = TOKENS};
+    call.out[0] = (bo_operand){.data = whole, .rows = TOKENS, .columns = WIDTH};
+    assert_ok(context, op->forward(context, &call));
+    call.pass = &goes_on;
+    for (size_t i = 0, done = 0; i < sizeof cuts / sizeof *cuts; done += cuts[i++]) {
+        call.in[0].rows = call.out[0].rows = cuts[i];
+        call.in[0].data = x + done * WIDTH, call.out[0].data = parts + done * WIDTH;
+        assert_ok(context, op->forward(context, &call));
+    }
+    for (size_t i = 0; i < TOKENS * WIDTH; i++)
+        assert_close(parts[i], whole[i], 1e-4); /* 75 terms of size 10 at most */
+    bo_free(memory);
+    bo_context_destroy(context);
+}
+
 /* What a pass asks for that cannot be. */
 static void refusals(void **state)
 {
@@ -67,8 +99,9 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_recurrent),  cmocka_unit_test(of_mix),   cmocka_unit_test(recurrent_in_pieces),
-        cmocka_unit_test(mix_in_pieces), cmocka_unit_test(refusals),
+        cmocka_unit_test(of_recurrent),        cmocka_unit_test(of_mix),
+        cmocka_unit_test(recurrent_in_pieces), cmocka_unit_test(mix_in_pieces),
+        cmocka_unit_test(mix_in_long_pieces),  cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
