@@ -143,13 +143,21 @@ static bo_status find_floats(bo_context *context, const bo_tensors *file, const 
                    name);
 }
 
+/* What was fitted to a table is in the file; a network that a program made without data has none. */
+static bool must_scale(const bo_network *network, size_t index)
+{
+    const bool numbers = network->loss == BO_NETWORK_MSE || network->loss == BO_NETWORK_L1;
+    if (!network->schema) return false;
+    return index < 2 ? network->standardize : numbers && network->target == BO_NO_LAYER;
+}
+
 static bo_status read_scalings(bo_context *context, bo_network *network, const bo_tensors *file, bool *used)
 {
     for (size_t i = 0; i < SCALINGS; i++) {
         bo_scaling *scaling = scaling_at(network, i);
         const bo_tensor *tensor = bo_tensors_find(file, scaling_names[i]);
         const size_t turn = i < 2 ? network->facts.dim : network->facts.targets;
-        if (!tensor && !(i % 2 && scaling->count)) continue;
+        if (!tensor && !(i % 2 && scaling->count) && !must_scale(network, i)) continue;
         BO_TRY(find_floats(context, file, scaling_names[i], 1, (size_t[]){scaling->count}, used, &tensor));
         if (!tensor->shape[0] || !turn || turn % tensor->shape[0] != 0)
             return bo_fail(context, BO_FORMAT, "%s: tensor '%s' has %zu numbers, which do not fit %zu",

@@ -1,6 +1,7 @@
 /* Examples: edges and parts of files, batches. */
 #include "networks.h"
 #include "io/files.h"
+#include "io/tensors.h"
 #include <bochner/data.h>
 
 static const char *written(test_folder *folder, const char *name, const char *text)
@@ -151,10 +152,41 @@ static void test_fingerprints(void **state)
     }
 }
 
+/* A network of a table without the units of its columns would answer nonsense. */
+static void test_lost_scalings(void **state)
+{
+    enum { MOST = 16 };
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    const bo_examples_desc desc = nodes(folder);
+    bo_examples *e;
+    bo_tensors *file;
+    bo_tensor kept[MOST];
+    bo_network *loaded;
+    assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
+    bo_network *network = network_new(context,
+                                      "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", "
+                                      "\"width\": \"classes\"}], \"loss\": \"cross-entropy\"}",
+                                      e);
+    assert_ok(context, bo_network_save(context, network, folder->path));
+    assert_ok(context, bo_network_load(context, folder->path, &loaded));
+    bo_network_destroy(loaded);
+    assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
+    size_t count = 0;
+    for (size_t i = 0; i < bo_tensors_count(file) && count < MOST; i++)
+        if (!strstr(bo_tensors_at(file, i)->name, "scaling")) kept[count++] = *bo_tensors_at(file, i);
+    assert_ok(context, bo_tensors_write(context, test_path(folder, "model.safetensors"), kept, count, NULL, 0));
+    bo_tensors_close(file);
+    assert_fails(context, BO_FORMAT, "scaling.input.shift", bo_network_load(context, folder->path, &loaded));
+    bo_network_destroy(network);
+    bo_examples_destroy(e);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_edges), IN_FOLDER(test_bad_edges), IN_FOLDER(test_parts),
-                                       IN_FOLDER(test_batches), IN_FOLDER(test_fingerprints)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_edges),        IN_FOLDER(test_bad_edges),
+                                       IN_FOLDER(test_parts),        IN_FOLDER(test_batches),
+                                       IN_FOLDER(test_fingerprints), IN_FOLDER(test_lost_scalings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
