@@ -151,7 +151,7 @@ typedef struct bo_ssm_attributes {
     bo_ssm kind;
     bo_ssm_form form;
     size_t size; /* N */
-    size_t rank; /* columns of P; 0: 1 */
+    size_t rank; /* r; 0: 1 */
 } bo_ssm_attributes;
 
 /* x is the projected input with its bias; gates in PyTorch's order. A memory is h and then, of LSTM, c.

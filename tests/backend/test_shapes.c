@@ -231,8 +231,7 @@ static void sequences(void **state)
         REFUSED("the input has 11 columns, expected 12", bo_shape_recurrent, &lstm,
                 LIST(FLOATS(5, 11), FLOATS(12, 3), FLOATS(1, 11))),
         REFUSED("the bias is 1 x 3", bo_shape_recurrent, &lstm, LIST(FLOATS(5, 12), FLOATS(12, 3), FLOATS(1, 3))),
-        REFUSED("no cell with number 7", bo_shape_recurrent, &other,
-                LIST(FLOATS(5, 12), FLOATS(12, 3), FLOATS(1, 12))),
+        REFUSED("no cell with number 7", bo_shape_recurrent, &other, LIST(FLOATS(5, 12), FLOATS(12, 3), FLOATS(1, 12))),
         REFUSED("sequences of 3 tokens do not divide 5 rows", bo_shape_recurrent, &threes,
                 LIST(FLOATS(5, 4), FLOATS(4, 4), FLOATS(1, 4))),
         FITS(bo_shape_mix, &two, LIST(FLOATS(5, 4), FLOATS(12, 6)), LIST(FLOATS(5, 4))),
@@ -245,6 +244,7 @@ static void sequences(void **state)
     CHECK(cases);
     bo_context_destroy(context);
 }
+
 static void grids(void **state)
 {
     (void)state;
@@ -318,7 +318,6 @@ static void grids(void **state)
     bo_context_destroy(context);
     assert_int_equal(bo_convolution_state_bytes(&causal, 7), 2 * 7 * sizeof(float));
 }
-
 
 static void systems(void **state)
 {
@@ -399,8 +398,8 @@ int main(void)
         cmocka_unit_test(tables_and_positions),
         cmocka_unit_test(matrices),
         cmocka_unit_test(element_by_element),
-        cmocka_unit_test(grids),
         cmocka_unit_test(sequences),
+        cmocka_unit_test(grids),
         cmocka_unit_test(systems),
         cmocka_unit_test(attentions),
     };
