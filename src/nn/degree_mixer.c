@@ -42,7 +42,7 @@ bo_value bo_nn_degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, b
     static const char *const suffixes[] = {".factors.0", ".factors.1"};
     bo_linear_desc inward = {.out = desc->width, .bias = desc->bias};
     bo_ssm_layer systems = systems_of(desc);
-    const size_t heads = desc->width % desc->heads ? 1 : desc->heads;
+    const size_t heads = desc->heads && desc->width % desc->heads == 0 ? desc->heads : 1;
     bo_value parts[2] = {0};
     (void)positions; /* T knows the distance of tokens */
     bo_nn_linears(graph, prefix, x, 2, suffixes, (bo_linear_desc[]){inward, inward}, parts);
