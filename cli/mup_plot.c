@@ -36,10 +36,10 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
     const cli_mup_panels *p = what;
     double low, high;
     range(p, &low, &high);
-    cli_picture_begin(pipe, path, output, 1080, 460, 12);
+    cli_picture_begin(pipe, path, output, 1080, 500, 12);
     fprintf(pipe,
             "set xlabel '%s'\nset ylabel '%s'\nset logscale x 2\nset format x '%s'\nset rmargin 3\n"
-            "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset key top center Left reverse noenhanced opaque\n",
+            "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset key below center horizontal Left reverse noenhanced\n",
             p->x_label, p->y_label, p->x_format);
     if (p->log_y) fputs("set logscale y 10\n", pipe);
     if (isfinite(low) && high > low) fprintf(pipe, "set yrange [%.9g:%.9g]\n", low, high);
