@@ -84,6 +84,13 @@ static bo_status scan_labels(bo_context *context, bo_schema *schema, bo_reader *
     }
 }
 
+/* Words above words have no telling header. The first is a class where it comes again below, or where no word comes twice. */
+static bool header_is_class(const bo_categories *classes, size_t rows, const char *word)
+{
+    if (bo_categories_find(classes, 0, word) != SIZE_MAX) return true;
+    return classes->count > 0 && classes->count == rows && !classes->items[0].numeric;
+}
+
 static bo_status fit_labels(bo_context *context, bo_fit *fit, bo_reader *labels)
 {
     bo_schema *schema = fit->schema;
@@ -91,8 +98,7 @@ static bo_status fit_labels(bo_context *context, bo_fit *fit, bo_reader *labels)
     size_t rows;
     decide_by_format(schema, labels);
     BO_TRY(scan_labels(context, schema, labels, &rows));
-    if (rows + 1 == schema->rows && labels->names && schema->task == BO_TASK_CLASSIFICATION) {
-        /* One word a line has no telling header; the missing row says that it was a class. */
+    if (rows + 1 == schema->rows && labels->names && header_is_class(&schema->classes, rows, labels->names[0])) {
         schema->task = task;
         bo_categories_free(&schema->classes);
         bo_free(schema->target_names[0]);
@@ -101,8 +107,9 @@ static bo_status fit_labels(bo_context *context, bo_fit *fit, bo_reader *labels)
         BO_TRY(scan_labels(context, schema, labels, &rows));
     }
     if (rows != schema->rows)
-        return bo_fail(context, BO_FORMAT, "the data has %zu rows, but the labels in %s have %zu", schema->rows,
-                       bo_reader_path(labels), rows);
+        return bo_fail(context, BO_FORMAT, "the data has %zu rows, but the labels in %s have %zu%s%.60s%s",
+                       schema->rows, bo_reader_path(labels), rows, labels->names ? " below the header '" : "",
+                       labels->names ? labels->names[0] : "", labels->names ? "'" : "");
     return BO_OK;
 }
 

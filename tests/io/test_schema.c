@@ -334,6 +334,17 @@ static void separate_labels(void **state)
     refuse(f, &desc, NULL, BO_FORMAT, "truncated");
 }
 
+/* A header above too few rows stays one: above numbers, and above words that come twice. */
+static void short_labels(void **state)
+{
+    test_folder *f = *state;
+    bo_data_desc desc = {.path = test_text(f, "x.csv", "1,2\n3,4\n5,6\n"), .task = BO_TASK_CLASSIFICATION};
+    desc.labels = test_text(f, "y.txt", "kind\ncat\ncat\n");
+    refuse(f, &desc, NULL, BO_FORMAT, "y.txt have 2 below the header 'kind'");
+    desc.labels = test_text(f, "y.txt", "kind\n0\n1\n");
+    refuse(f, &desc, NULL, BO_FORMAT, "y.txt have 2 below the header 'kind'");
+}
+
 static void json(void **state)
 {
     test_folder *f = *state;
@@ -407,10 +418,16 @@ static void out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_and_targets), cmocka_unit_test(tasks),           cmocka_unit_test(gaps),
-        cmocka_unit_test(sampled_median),      cmocka_unit_test(names),           cmocka_unit_test(categories),
-        cmocka_unit_test(other_columns),       cmocka_unit_test(separate_labels), cmocka_unit_test(json),
-        cmocka_unit_test(out_of_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers_and_targets),
+                                       cmocka_unit_test(tasks),
+                                       cmocka_unit_test(gaps),
+                                       cmocka_unit_test(sampled_median),
+                                       cmocka_unit_test(names),
+                                       cmocka_unit_test(categories),
+                                       cmocka_unit_test(other_columns),
+                                       cmocka_unit_test(separate_labels),
+                                       cmocka_unit_test(short_labels),
+                                       cmocka_unit_test(json),
+                                       cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }
