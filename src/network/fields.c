@@ -35,8 +35,8 @@ static const char *read_padding(const cJSON *item, bo_layer_options *options)
         options->causal = true;
         return NULL;
     }
-    return read_both(item, 0, options->padding) ? NULL
-                                                : "\"same\", \"causal\", a whole number, or [height, width] of them";
+    if (read_both(item, 0, options->padding)) return NULL;
+    return "\"same\", \"causal\", a whole number up to 16777216, or [height, width] of them";
 }
 
 static const char *read_width(const cJSON *item, bo_width *out)
@@ -101,7 +101,7 @@ static const char *read_value(const bo_layer_field *field, const cJSON *item, bo
     case BO_FIELD_COUNT:
         return read_count(item, at);
     case BO_FIELD_PAIR:
-        return read_both(item, 1, at) ? NULL : "a whole number of 1 or more, or [height, width] of them";
+        return read_both(item, 1, at) ? NULL : "a whole number from 1 to 16777216, or [height, width] of them";
     case BO_FIELD_PADDING:
         return read_padding(item, options);
     case BO_FIELD_WIDTH:
@@ -187,16 +187,17 @@ bo_status bo_fields_read(bo_context *context, const char *where, const bo_layer 
     size_t count = 0;
     char place[400], words[512];
     snprintf(place, sizeof place, "%.200s: %s", where, bo_layer_name(layer).text);
+    snprintf(words, sizeof words, "%.300s: %s", place, layer->type->name);
     for (; count < 3; count++) names[count] = common[count];
+    for (size_t i = 0; i < layer->type->field_count; i++) names[count++] = layer->type->fields[i].name;
+    BO_TRY(bo_json_known(context, words, json, count, names)); /* first: what is missing may be there, misspelt */
     for (size_t i = 0; i < layer->type->field_count; i++) {
         const bo_layer_field *field = &layer->type->fields[i];
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, field->name);
-        names[count++] = field->name;
         set_default(field, out);
         if (!item && field->required) return bo_fail(context, BO_FORMAT, "%s: \"%s\" is missing", place, field->name);
         const char *expected = item ? read_value(field, item, out, words) : NULL;
         if (expected) return bo_json_refuse(context, place, field->name, expected, item);
     }
-    snprintf(words, sizeof words, "%.300s: %s", place, layer->type->name);
-    return bo_json_known(context, words, json, count, names);
+    return BO_OK;
 }

@@ -21,7 +21,7 @@ bo_status bo_network_check(bo_context *context, const bo_network *network, const
     if (!classes && (examples->classes || examples->targets != facts->targets))
         return bo_fail(context, BO_INVALID, "the network gives %zu targets, and the data has %zu%s", facts->targets,
                        examples->classes ? examples->classes : examples->targets, examples->classes ? " classes" : "");
-    return BO_OK;
+    return bo_targets_check(context, network, examples);
 }
 
 int32_t bo_examples_label(const bo_examples *examples, size_t row)

@@ -4,7 +4,7 @@
  * fields.c       their options        widths.c    symbols and multiplier   layers_*.c   a small function each
  * graph.c        recording            loss.c      what is minimised        network.c    life
  * files.c        the folder           scaling.c   units of data            predict.c    answers
- * examples*.c    data                                                                                              */
+ * examples*.c    data                 targets.c   what a loss can take                             */
 #ifndef BO_NETWORK_INTERNAL_H
 #define BO_NETWORK_INTERNAL_H
 
@@ -175,6 +175,11 @@ bo_status bo_network_build(bo_context *context, const char *where, const cJSON *
 
 /* network.json, without the weights that go with it. */
 bo_status bo_network_parse(bo_context *context, const char *where, const char *text, size_t length, bo_network **out);
+
+/* Are the targets such that the loss has a meaning? */
+bo_status bo_targets_check(bo_context *context, const bo_network *network, const bo_examples *examples);
+/* And the classes, of the data that they were found in? */
+bo_status bo_classes_check(bo_context *context, const bo_network *network, const bo_examples *examples);
 
 /* bo_network_create but for memory and values of the weights. */
 bo_status bo_network_prepare(bo_context *context, const bo_network_desc *desc, bo_network **out);

@@ -127,6 +127,7 @@ static bo_status fill_in(bo_context *context, const bo_network_desc *desc, bo_ne
     const bo_examples *examples = desc->examples;
     if (examples) {
         BO_TRY(bo_network_check(context, network, examples, true));
+        BO_TRY(bo_classes_check(context, network, examples));
         BO_TRY(bo_scaling_fit(context, network, examples));
         if (examples->schema) network->schema = bo_schema_retain(examples->schema);
     }

@@ -78,5 +78,18 @@ fails 2 "one of --epochs, --steps and --minutes" "$BOCHNER" train --model mlp.js
 fails 1 "nowhere.json" "$BOCHNER" train --model nowhere.json --data table.csv --out no
 echo '{"input": {"kind": "array"}, "layers": [{"name": "h", "type": "liner"}], "loss": "mse"}' >bad.json
 fails 1 "bad.json: layer 1 (h): there is no type|is \"linear\" meant?" "$BOCHNER" train --model bad.json --data table.csv --out no
+echo '{"input": {"kind": "array"}, "layers": [{"name": "h", "type": "linear", "widht": 4}], "loss": "mse"}' >bad.json
+fails 1 "linear: has no field \"widht\"|is \"width\" meant?" "$BOCHNER" train --model bad.json --data table.csv --out no
+echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": 4, "width": 5}], "loss": "mse"}' >bad.json
+fails 1 "has the field \"width\" twice" "$BOCHNER" train --model bad.json --data table.csv --out no
+
+# Targets that are none of the loss's.
+fails 1 "'b' has|values in 240 rows|not classes? Then take the loss mse" "$BOCHNER" train --model mlp.json --data points.csv --out no
+sed 's/classes/targets/; s/cross-entropy/bce/' mlp.json >bce.json
+fails 1 "loss bce: targets should be from 0 to 1|(b) has" "$BOCHNER" train --model bce.json --data points.csv --out no
+sed 's/bce/kl/' bce.json >kl.json
+fails 1 "loss kl|two or more columns, and the data has 1" "$BOCHNER" train --model kl.json --data points.csv --out no
+(echo kind && cat labels.csv labels.csv | sed 1d) >short.csv
+fails 1 "the data has 240 rows|have 239 below the header 'kind'" "$BOCHNER" train --model mlp.json --data points.csv --labels short.csv --out no
 [ -e no ] && complain "a folder was made though nothing was trained"
 finish
