@@ -76,21 +76,35 @@ static bo_status evaluate(eval_job *job)
     return bo_model_evaluate(context, job->model, job->corpus, o->context, o->tokens, &job->result);
 }
 
+/* The first option given that is about text; NULL: none. */
+static const char *text_option(const eval_options *o)
+{
+    return o->last > 0    ? "last"
+           : o->field     ? "field"
+           : o->separator ? "separator"
+           : o->context   ? "context"
+           : o->tokens    ? "tokens"
+           : o->weights   ? "weights"
+                          : NULL;
+}
+
 static int eval(const eval_options *o, const cli_common *common, const cli_arguments *arguments)
 {
     if (arguments->count != 1)
         return cli_wrong_use("eval", "expected one folder of a model, found %zu arguments", arguments->count);
     if (o->data.count == 0) return cli_wrong_use("eval", "no text to evaluate with; give --data FILE");
+    const cli_network_use use = {
+        .data = o->network, .folder = arguments->items[0], .path = o->data.items[0], .part = o->part};
+    const int checked = cli_network_use_check("eval", &use, text_option(o));
+    if (checked != CLI_DONE) return checked;
     cli_session session;
     if (!cli_session_open(&session, "eval", common, false)) return CLI_FAILED;
-    if (cli_is_network(arguments->items[0])) {
-        const cli_network_use use = {
-            .data = o->network, .folder = arguments->items[0], .path = o->data.items[0], .part = o->part};
+    if (cli_is_network(use.folder)) {
         const int done = cli_eval_network(&session, &use);
         cli_session_close(&session);
         return done;
     }
-    eval_job job = {.session = &session, .options = o, .folder = arguments->items[0]};
+    eval_job job = {.session = &session, .options = o, .folder = use.folder};
     const bo_status status = evaluate(&job);
     int ended = status == BO_OK ? CLI_DONE : cli_fail_status(&session, status);
     cli_progress_clear(&session.progress);

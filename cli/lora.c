@@ -1,6 +1,7 @@
 /* bochner lora: adapters into a model, and out of it. */
 #include "cli.h"
 #include "json.h"
+#include "network.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,6 +74,14 @@ static int check(const char *word, const cli_arguments *arguments, const char *o
     return CLI_DONE;
 }
 
+static int run(lora_job *job, const verb *chosen)
+{
+    const bo_status status = chosen->run(job);
+    if (status != BO_OK) return cli_fail_status(job->session, status);
+    report(job, chosen->name);
+    return CLI_DONE;
+}
+
 static int lora(const cli_common *common, const cli_arguments *arguments, const char *out)
 {
     const char *word = arguments->count ? arguments->items[0] : NULL;
@@ -85,11 +94,7 @@ static int lora(const cli_common *common, const cli_arguments *arguments, const 
     cli_session session;
     if (!cli_session_open(&session, "lora", common, false)) return CLI_FAILED;
     lora_job job = {.session = &session, .from = arguments->items[1], .out = out};
-    const bo_status status = chosen->run(&job);
-    if (status == BO_OK)
-        report(&job, word);
-    else
-        ended = cli_fail_status(&session, status);
+    ended = cli_is_no_network(&session, job.from) ? run(&job, chosen) : CLI_FAILED;
     bo_model_destroy(job.model);
     cli_session_close(&session);
     return ended;

@@ -30,6 +30,38 @@ size_t cli_network_data_table(cli_network_data *o, cli_option out[CLI_NETWORK_DA
     return CLI_COUNT_OF(options);
 }
 
+int cli_network_data_check(const char *command, const cli_network_data *o)
+{
+    if (o->target && o->labels) return cli_wrong_use(command, "give --target or --labels, not both");
+    if ((o->undirected || o->self_loops) && !o->graph)
+        return cli_wrong_use(command, "--undirected and --self-loops need --graph FILE");
+    return CLI_DONE;
+}
+
+/* The first option of networks that was given; NULL: none. */
+static const char *given(const cli_network_use *use)
+{
+    cli_network_data now = use->data, none = {0};
+    cli_option options[CLI_NETWORK_DATA], others[CLI_NETWORK_DATA];
+    const size_t count = cli_network_data_table(&now, options);
+    cli_network_data_table(&none, others);
+    for (size_t i = 0; i < count; i++)
+        if (cli_option_differs(&options[i], &others[i])) return options[i].name;
+    return use->part < 0 ? NULL : "part";
+}
+
+int cli_network_use_check(const char *command, const cli_network_use *use, const char *other)
+{
+    const bool network = cli_is_network(use->folder);
+    if (network && other)
+        return cli_wrong_use(command, "--%s is no option of networks, and %s holds one", other, use->folder);
+    if (!network && given(use))
+        return cli_wrong_use(command, "--%s is an option of networks, and %s holds none", given(use), use->folder);
+    if (use->part >= 0 && !use->data.split)
+        return cli_wrong_use(command, "--part needs --split FILE, which says what part each row is in");
+    return cli_network_data_check(command, &use->data);
+}
+
 /* A network made by a program may know no columns: then all of them are inputs, but for one that is named. */
 bool cli_network_examples(cli_session *session, const cli_network_source *source, bo_examples **out)
 {
@@ -57,9 +89,28 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
     return status == BO_OK;
 }
 
-bool cli_is_network(const char *folder)
+static bool holds(const char *folder, const char *name)
 {
     char path[4096];
-    const int length = snprintf(path, sizeof path, "%s/network.json", folder);
+    const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
     return length > 0 && length < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+bool cli_is_network(const char *folder)
+{
+    return holds(folder, "network.json");
+}
+
+bool cli_is_no_network(cli_session *session, const char *folder)
+{
+    if (!cli_is_network(folder)) return true;
+    cli_fail(session, "%s holds a network (bochner eval, predict and info take it), not a language model", folder);
+    return false;
+}
+
+bool cli_is_no_language_model(cli_session *session, const char *folder)
+{
+    if (!holds(folder, "config.json") && !holds(folder, "adapter_config.json")) return true;
+    cli_fail(session, "%s holds a language model (bochner eval, generate and info take it), not a network or a kernel machine", folder);
+    return false;
 }

@@ -14,6 +14,7 @@ typedef struct cli_network_data {
 enum { CLI_NETWORK_DATA = 8 };
 /* Options of all of them; how many. */
 size_t cli_network_data_table(cli_network_data *data, cli_option out[CLI_NETWORK_DATA]);
+int cli_network_data_check(const char *command, const cli_network_data *data); /* Do they go together? */
 
 /* What to read: the file, how it is told apart, and the network it is for (NULL: `needs` says what it is to be). */
 typedef struct cli_network_source {
@@ -27,6 +28,10 @@ typedef struct cli_network_source {
 bool cli_network_examples(cli_session *session, const cli_network_source *source, bo_examples **out);
 
 bool cli_is_network(const char *folder); /* Does it hold a network? */
+/* False after saying that it does, where a language model is wanted. */
+bool cli_is_no_network(cli_session *session, const char *folder);
+/* False after saying that it holds a language model, where a table is to be predicted. */
+bool cli_is_no_language_model(cli_session *session, const char *folder);
 int cli_info_network(cli_session *session, const char *folder);
 
 typedef struct cli_network_use {
@@ -35,6 +40,8 @@ typedef struct cli_network_use {
     int part;                        /* of the split: a bo_part; -1: all */
     bool proba;
 } cli_network_use;
+/* Does what was given fit what the folder holds? `other`: an option given that networks do not have; NULL: none. */
+int cli_network_use_check(const char *command, const cli_network_use *use, const char *other);
 int cli_eval_network(cli_session *session, const cli_network_use *use);
 int cli_predict_network(cli_session *session, const cli_network_use *use);
 const char *cli_part_choice(int index);

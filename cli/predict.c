@@ -349,6 +349,7 @@ static int run(predict_job *job)
 {
     const predict_options *options = job->options;
     if (options->out && !cli_can_write(job->session, options->out)) return CLI_FAILED;
+    if (!cli_is_no_language_model(job->session, job->model_path)) return CLI_FAILED;
     if (!open_model(job) || !open_data(job)) return CLI_FAILED;
     if (options->plot && !job->has_target)
         return cli_fail(job->session, "--plot: %s has no column to compare predictions with", job->data_path);
@@ -367,6 +368,12 @@ static int run(predict_job *job)
     return options->plot ? cli_plot(job->session, &job->metrics, job->schema, options->plot) : CLI_DONE;
 }
 
+/* The first option given that is about kernel machines; NULL: none. */
+static const char *machine_option(const predict_options *o)
+{
+    return o->std ? "std" : o->plot ? "plot" : o->labels ? "labels" : o->format ? "format" : NULL;
+}
+
 static int predict(const predict_options *options, const cli_common *common, const cli_arguments *arguments)
 {
     if (arguments->count != 2)
@@ -382,15 +389,17 @@ static int predict(const predict_options *options, const cli_common *common, con
     const cli_path inputs[] = {{NULL, arguments->items[0]}, {NULL, arguments->items[1]}, {"labels", options->labels}};
     int apart = cli_paths_apart("predict", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
     if (apart != CLI_DONE) return apart;
+    const cli_network_use use = {.data = options->network,
+                                 .folder = arguments->items[0],
+                                 .path = arguments->items[1],
+                                 .out = options->out,
+                                 .part = options->part,
+                                 .proba = options->proba};
+    const int checked = cli_network_use_check("predict", &use, machine_option(options));
+    if (checked != CLI_DONE) return checked;
     cli_session session;
     if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
-    if (cli_is_network(arguments->items[0])) {
-        const cli_network_use use = {.data = options->network,
-                                     .folder = arguments->items[0],
-                                     .path = arguments->items[1],
-                                     .out = options->out,
-                                     .part = options->part,
-                                     .proba = options->proba};
+    if (cli_is_network(use.folder)) {
         const int done = cli_predict_network(&session, &use);
         cli_session_close(&session);
         return done;

@@ -40,10 +40,9 @@ int cli_train_network_check(const cli_train_words *words)
     if (o->data.count + words->files.count != 1)
         return cli_wrong_use("train", "--model: expected one file of --data, found %zu",
                              o->data.count + words->files.count);
-    if (n->data.target && n->data.labels) return cli_wrong_use("train", "give --target or --labels, not both");
     if (n->valid_labels && !o->valid) return cli_wrong_use("train", "--valid-labels needs --valid FILE");
-    if ((n->data.undirected || n->data.self_loops) && !n->data.graph)
-        return cli_wrong_use("train", "--undirected and --self-loops need --graph FILE");
+    if (!n->readout && n->lambda != cli_train_defaults().network.lambda)
+        return cli_wrong_use("train", "--lambda is an option of --readout ridge");
     if (n->data.graph && o->valid)
         return cli_wrong_use("train", "--valid: nodes for validation are in the same graph; name them with --split, or "
                                       "give --valid-fraction");
@@ -56,7 +55,7 @@ int cli_train_network_check(const cli_train_words *words)
         return cli_wrong_use("train", "%s: holds a network already: name another folder", o->out);
     if (n->epochs > 0 && (o->steps || o->minutes > 0))
         return cli_wrong_use("train", "give one of --epochs, --steps and --minutes");
-    return CLI_DONE;
+    return cli_network_data_check("train", &n->data);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */

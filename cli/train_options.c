@@ -357,6 +357,18 @@ static const char *attention_option(const cli_train_options *o)
     return NULL;
 }
 
+/* The first option given that is about queries and keys; NULL: none is. */
+static const char *query_option(const cli_train_options *o)
+{
+    const bool turns = o->positions == BO_POSITIONS_ROPE || o->positions == BO_POSITIONS_ROPE_NEIGHBOURS;
+    return turns                 ? "positions"
+           : o->rope_base > 0    ? "rope-base"
+           : o->key_heads        ? "key-heads"
+           : o->query_norm >= 0  ? "query-norm"
+           : o->output_norm >= 0 ? "output-norm"
+                                 : NULL;
+}
+
 /* What belongs to one mixer is not given with another. */
 static int check_mixer(const cli_train_options *o)
 {
@@ -370,6 +382,9 @@ static int check_mixer(const cli_train_options *o)
     if (cli_train_other_mixer(o) && of_attention)
         return cli_wrong_use("train", "--%s is an option of --mixer attention, found --mixer %s", of_attention,
                              mixer_choice(o->mixer));
+    if (cli_train_other_mixer(o) && o->mixer < BO_MIXER_DEGREE_3 && query_option(o))
+        return cli_wrong_use("train", "--%s is an option of mixers with queries and keys, found --mixer %s",
+                             query_option(o), mixer_choice(o->mixer));
     return CLI_DONE;
 }
 
@@ -383,6 +398,7 @@ static int check_mlp(const cli_train_options *o)
     const bool degree = o->mlp >= BO_MLP_DEGREE_2 && o->mlp <= BO_MLP_DEGREE_E;
     if (of_features && o->mlp != BO_MLP_RANDOM_FEATURES)
         return cli_wrong_use("train", "--%s is an option of --mlp random-features", of_features);
+    if (o->hidden && o->mlp == BO_MLP_NONE) return cli_wrong_use("train", "--hidden has no meaning with --mlp none");
     if (o->degree_heads && !degree)
         return cli_wrong_use("train", "--degree-heads is an option of --mlp degree-2, -3, -4 and -e");
     return CLI_DONE;
@@ -432,8 +448,9 @@ static int check_network(const cli_train_words *words)
         bool both = false;
         for (size_t k = 0; k < CLI_COUNT_OF(shared); k++) both = both || strcmp(options[i].name, shared[k]) == 0;
         if (both || !cli_option_differs(&options[i], &others[i])) continue;
-        return cli_wrong_use("train", network ? "--%s is an option of language models, not of --model FILE"
-                                              : "--%s is an option of networks: it needs --model FILE",
+        return cli_wrong_use("train",
+                             network ? "--%s is an option of language models, not of --model FILE"
+                                     : "--%s is an option of networks: it needs --model FILE",
                              options[i].name);
     }
     return network ? cli_train_network_check(words) : CLI_DONE;
