@@ -1,6 +1,7 @@
 /* bochner generate: text from a model. */
 #include "cli.h"
 #include "json.h"
+#include "network.h"
 #include "output.h"
 #include "paths.h"
 #include "spout.h"
@@ -34,8 +35,10 @@ typedef struct generate_job {
     cli_spout spout;
     size_t made, state_bytes;
     double prompt_seconds, seconds;
-    const char *reason; /* why it ended: "length", "stop", "end" */
+    const char *reason; /* why it ended: "length", "stop", "end", or that of a full context */
 } generate_job;
+
+static const char FULL[] = "context";
 
 static bool ok(generate_job *job, bo_status status)
 {
@@ -151,6 +154,10 @@ static bool make(generate_job *job)
         job->made++;
         if (!more) job->reason = "stop";
         const bool read = o->save || (more && job->made < o->tokens);
+        if (read && bo_session_room(job->reader) == 0) {
+            job->reason = FULL;
+            break;
+        }
         if (read && !ok(job, bo_session_feed(context, job->reader, &id, 1, job->logits))) return false;
     }
     job->seconds = cli_now() - start;
@@ -205,7 +212,10 @@ static bool finish(generate_job *job)
         print_json(job);
     else
         putchar('\n');
-    fflush(stdout); /* before the note below, which is written elsewhere */
+    fflush(stdout); /* before the notes below, which are written elsewhere */
+    if (job->reason == FULL)
+        cli_warn(job->session, "the text ends with the context: this model can read %s tokens and no more",
+                 cli_count(bo_session_tokens(job->reader)).s);
     if (o->save && !ok(job, bo_session_save(job->session->context, job->reader, o->save))) return false;
     cli_say(job->session, "%s tokens, %s tokens/s; state %s", cli_count(job->made).s,
             cli_count((size_t)fmax(rate(job->made, job->seconds), 0)).s, cli_bytes((double)job->state_bytes).s);
@@ -230,7 +240,7 @@ static bool can_keep(generate_job *job)
 static bool run(generate_job *job, const char *folder)
 {
     bo_context *context = job->session->context;
-    if (!can_keep(job)) return false;
+    if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
     if (!ok(job, bo_sampler_check(context, &job->sampler))) return false;
     if (!ok(job, cli_weights_load(context, folder, job->options->weights, &job->model))) return false;
     job->tokenizer = bo_model_tokenizer(job->model);

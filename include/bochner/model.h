@@ -141,6 +141,8 @@ BO_API bo_status bo_session_create(bo_context *context, const bo_model *model, c
 BO_API void bo_session_destroy(bo_session *session); /* NULL is fine; the model must still be there */
 BO_API bo_status bo_session_reset(bo_context *context, bo_session *session);
 BO_API uint64_t bo_session_tokens(const bo_session *session); /* read so far */
+/* How many more it can read: learned positions end with the context, as matrices along tokens do, and a cache is full. */
+BO_API uint64_t bo_session_room(const bo_session *session);
 /* Reads `count` tokens, in any split, with the same result up to rounding. logits: vocab of them, after the last token, or
  * NULL; with no tokens those after the last one that was fed, which a saved state keeps. losses: count numbers,
  * -log p(targets[i]) in nats, targets[i] < 0: not counted (0). */

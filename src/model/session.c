@@ -143,6 +143,15 @@ uint64_t bo_session_tokens(const bo_session *session)
     return session->tokens;
 }
 
+uint64_t bo_session_room(const bo_session *session)
+{
+    const bo_model_desc *d = &session->model->desc;
+    uint64_t most = d->positions == BO_POSITIONS_NONE ? UINT64_MAX : INT32_MAX;
+    if (bo_session_has_capacity(session->model)) most = session->desc.capacity;
+    if (bo_model_most_tokens(d) && bo_model_most_tokens(d) < most) most = bo_model_most_tokens(d);
+    return most > session->tokens ? most - session->tokens : 0;
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
 static bo_status check_room(bo_context *context, const bo_session *session, size_t count)

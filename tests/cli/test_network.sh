@@ -89,7 +89,23 @@ sed 's/classes/targets/; s/cross-entropy/bce/' mlp.json >bce.json
 fails 1 "loss bce: targets should be from 0 to 1|(b) has" "$BOCHNER" train --model bce.json --data points.csv --out no
 sed 's/bce/kl/' bce.json >kl.json
 fails 1 "loss kl|two or more columns, and the data has 1" "$BOCHNER" train --model kl.json --data points.csv --out no
+sed 's/green\|blue/red/' table.csv >red.csv
+fails 1 "two classes or more, found 1" "$BOCHNER" train --model mlp.json --data red.csv --out no
 (echo kind && cat labels.csv labels.csv | sed 1d) >short.csv
 fails 1 "the data has 240 rows|have 239 below the header 'kind'" "$BOCHNER" train --model mlp.json --data points.csv --labels short.csv --out no
+
+# Options that need another, or are for another kind of model.
+fails 2 "--part needs --split" "$BOCHNER" eval net --data table.csv --part test
+fails 2 "--part needs --split" "$BOCHNER" predict net table.csv --part test
+fails 2 "--weights is no option of networks" "$BOCHNER" eval net --data table.csv --weights int8
+fails 2 "--std is no option of networks" "$BOCHNER" predict net table.csv --std
+fails 2 "--labels is an option of networks, and nowhere holds none" "$BOCHNER" eval nowhere --data table.csv --labels labels.csv
+fails 2 "--lambda is an option of --readout ridge" "$BOCHNER" train --model mlp.json --data table.csv --lambda 3 --out no
+fails 1 "net holds a network" "$BOCHNER" generate net --tokens 1
+fails 1 "net holds a network" "$BOCHNER" lora merge net --out no
+mkdir words && echo '{}' >words/config.json
+fails 1 "words holds a language model" "$BOCHNER" predict words table.csv
+sed 's/classes/targets/; s/cross-entropy/mse/; s/"width": 8/"width": 300/' mlp.json >wide.json
+fails 1 "lambda 0 has no solution, take a larger one" "$BOCHNER" train --model wide.json --data points.csv --readout ridge --lambda 0 --out no
 [ -e no ] && complain "a folder was made though nothing was trained"
 finish

@@ -116,7 +116,9 @@ static void test_refused(void **unused)
     assert_fails(context, BO_INVALID, "target 1", bo_session_score(context, session, ids, bad, 2, losses));
     assert_ok(context, bo_session_score(context, session, ids, negative, 1, losses));
     assert_true(losses[0] == 0);
+    assert_int_equal(bo_session_room(session), CONTEXT + 7);
     assert_ok(context, bo_session_feed(context, session, ids, CONTEXT + 7, NULL));
+    assert_int_equal(bo_session_room(session), 0);
     assert_fails(context, BO_INVALID, "room for 56 tokens", bo_session_feed(context, session, ids, 1, NULL));
     assert_ok(context, bo_session_reset(context, session));
     assert_ok(context, bo_session_feed(context, session, ids, 1, NULL));
@@ -125,6 +127,7 @@ static void test_refused(void **unused)
     desc.positions = BO_POSITIONS_LEARNED;
     model = test_model(context, &desc, NULL);
     assert_ok(context, bo_session_create(context, model, &(bo_session_desc){.capacity = 100}, &session));
+    assert_int_equal(bo_session_room(session), CONTEXT);
     assert_fails(context, BO_INVALID, "learned 48 positions",
                  bo_session_feed(context, session, ids, CONTEXT + 1, NULL));
     bo_session_destroy(session);
