@@ -32,6 +32,7 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     bo_context *context = job->session->context;
     if (job->resumed) return ok(job, bo_tokenizer_load(context, o->out, &job->tokenizer));
     if (o->tokenizer) return ok(job, bo_tokenizer_load(context, o->tokenizer, &job->tokenizer));
+    if (o->init && !cli_is_no_network(job->session, o->init)) return false;
     if (o->init) return ok(job, bo_tokenizer_load(context, o->init, &job->tokenizer));
     if (o->vocab <= 256) return ok(job, bo_tokenizer_bytes(context, &job->tokenizer));
     const bo_tokenizer_desc desc = {.vocab = o->vocab};

@@ -78,8 +78,8 @@ static bo_status settle_shape(bo_context *context, bo_weight *w)
         return bo_fail(context, BO_INVALID, "weight %s: rank %zu, expected 1 to 4", w->name, w->rank);
     for (size_t i = 0; i < w->rank; i++)
         if (!w->shape[i] || __builtin_mul_overflow(numbers, w->shape[i], &numbers) || numbers >= (size_t)1 << 46)
-            return bo_fail(context, BO_INVALID, "weight %s: extent %zu of its shape is %zu, which cannot be", w->name,
-                           i, w->shape[i]);
+            return bo_fail(context, BO_INVALID, "weight %s: extent %zu of its shape is %zu, which cannot be%s", w->name,
+                           i, w->shape[i], w->shape[i] ? ": it would have 2^46 numbers or more" : "");
     if (!w->rows && !w->columns) {
         w->columns = w->shape[w->rank - 1];
         w->rows = numbers / w->columns;

@@ -103,6 +103,7 @@ fails 2 "--labels is an option of networks, and nowhere holds none" "$BOCHNER" e
 fails 2 "--lambda is an option of --readout ridge" "$BOCHNER" train --model mlp.json --data table.csv --lambda 3 --out no
 fails 1 "net holds a network" "$BOCHNER" generate net --tokens 1
 fails 1 "net holds a network" "$BOCHNER" lora merge net --out no
+fails 1 "net holds a network" "$BOCHNER" train --init net --data table.csv --out no
 mkdir words && echo '{}' >words/config.json
 fails 1 "words holds a language model" "$BOCHNER" predict words table.csv
 sed 's/classes/targets/; s/cross-entropy/mse/; s/"width": 8/"width": 300/' mlp.json >wide.json

@@ -127,7 +127,7 @@ static void wrong_weights_are_refused(void **state)
         {"weight x: rank 0", {.name = "x"}},
         {"weight x: rank 5", {.name = "x", .rank = 5}},
         {"weight x: extent 1 of its shape is 0", {.name = "x", .rank = 2, .shape = {3, 0}}},
-        {"which cannot be", {.name = "x", .rank = 2, .shape = {SIZE_MAX / 2, 4}}},
+        {"which cannot be: it would have 2^46", {.name = "x", .rank = 2, .shape = {SIZE_MAX / 2, 4}}},
         {"weight x: 2 x 3, but its shape has 7", {.name = "x", .rank = 1, .shape = {7}, .rows = 2, .columns = 3}},
         {"blocks of 0 rows", {.name = "x", .rank = 2, .shape = {3, 3}, .init = {.law = BO_INIT_IDENTITY}}},
         {"weight gain is 1 x 5 already and is declared again as 1 x 6",
