@@ -157,13 +157,13 @@ int bench_layers(int argc, char **argv)
         {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &bench.peers, NULL, 0, 0},
         {CLI_TEXT, "python", "FILE", "a Python that has PyTorch; python3 unless given", &bench.python, NULL, 0, 0},
     };
-    const cli_usage usage = {"bench layers",
-                             "[options]",
-                             "Measures forward and backward of each layer, with the gradients of its input and of its "
-                             "weights, beside the same layer in PyTorch. Ours includes the mean square of the output "
-                             "as a loss; PyTorch begins with a gradient that is there.",
-                             "  bochner bench layers --only ssm,lstm --repeats 5\n",
-                             options,
-                             CLI_COUNT_OF(options)};
+    const cli_usage usage = {
+        "bench layers",
+        "[options]",
+        "Measures forward and backward of each layer and of the mean square of its output, with the "
+        "gradients of its input and of its weights, beside the same in PyTorch.",
+        "  bochner bench layers --only ssm,lstm --repeats 5\n",
+        options,
+        CLI_COUNT_OF(options)};
     return bench_command(&usage, argc, argv, &bench, measure, &repeats);
 }

@@ -136,8 +136,8 @@ int cli_mup(int argc, char **argv)
         "those "
         "of bochner train.",
         "  bochner mup check --widths 32,64,128\n"
-        "  bochner mup check --mixer ssm --mlp swiglu --steps 10\n"
-        "  bochner mup transfer --data text.txt --widths 64,128 --steps 100 --plot transfer.svg\n",
+        "  bochner mup check --widths 32,64 --mixer ssm --mlp swiglu\n"
+        "  bochner mup transfer --data text.txt --widths 32,64 --context 32 --batch 4 --steps 10 --rates 0.002,0.004\n",
         options,
         count};
     const cli_parsed parsed = cli_parse(&usage, argc, argv, &o.words.common, &o.words.files);

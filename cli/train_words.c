@@ -24,7 +24,7 @@ static cli_parsed parse(int argc, char **argv, cli_train_words *words)
         "  bochner train --data text.txt --out model --minutes 2\n"
         "  bochner train --data text.txt --out exact --attention exact --steps 400 --plot loss.svg\n"
         "  bochner train --resume --out model\n"
-        "  bochner train --model cnn.json --data images.idx --labels labels.idx --out cnn --epochs 5\n",
+        "  bochner train --model net.json --data train.csv --target price --out net --steps 400\n",
         options,
         cli_train_table(o, options)};
     o->data.count = 0;

@@ -4,6 +4,8 @@ house 300 1 >train.csv
 house 60 2 >test.csv
 awk 'BEGIN { srand(3); for (i = 0; i < 2000; i++) print "line " i " says " int(9 * rand()) "." }' >text.txt
 cp text.txt book.txt
+cp text.txt bible.txt
+echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": "targets"}], "loss": "mse"}' >net.json
 
 # Every command has help on standard output, and every example in it works as it stands (training is cut short).
 succeeds "$BOCHNER" --help
