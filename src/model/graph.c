@@ -27,9 +27,11 @@ static bo_value norm(const recording *r, const char *prefix, bo_value x)
 #define TIED 0.02
 
 /* Layers of a degree are steep: where the stream begins as small as the table, what norms make of small changes in it grows
- * from layer to layer. There it begins at size 1. */
-static bool is_polynomial(const bo_model_desc *d)
+ * from layer to layer. Where there are many it begins at size 1; few learn faster from a small one. */
+enum { FEW = 8 };
+static bool is_steep(const bo_model_desc *d)
 {
+    if (d->layers <= FEW) return false;
     return d->mlp >= BO_MLP_DEGREE_2 || (d->mixer >= BO_MIXER_DEGREE_2 && d->mixer <= BO_MIXER_DEGREE_E);
 }
 
@@ -39,7 +41,7 @@ static bo_value embed(const recording *r)
     bo_graph_scope(r->graph, "embedding");
     bo_value x =
         bo_nn_embedding(r->graph, "model.embed_tokens", r->out->tokens, d->vocab, d->width, d->untied ? 1 : TIED);
-    if (!d->untied && is_polynomial(d)) x = bo_nn_factor(r->graph, x, 1 / TIED);
+    if (!d->untied && is_steep(d)) x = bo_nn_factor(r->graph, x, 1 / TIED);
     x = bo_nn_positions(r->graph, "model.embed_positions", x, r->out->positions, d->positions, d->context);
     return bo_nn_dropout(r->graph, x, d->dropout, 0);
 }
@@ -195,10 +197,8 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
     if (!desc->rows) return bo_fail(context, BO_INVALID, "a graph of a model over no tokens");
     BO_TRY(bo_graph_create(context, model->weights, &out->graph));
     record(&(recording){out->graph, model, desc, out});
-    bo_graph_desc plan = {.loss = out->loss,
-                          .gradients = desc->gradients,
-                          .checkpoint = desc->checkpoint,
-                          .bfloat16 = desc->bfloat16};
+    bo_graph_desc plan = {
+        .loss = out->loss, .gradients = desc->gradients, .checkpoint = desc->checkpoint, .bfloat16 = desc->bfloat16};
     bo_status status = bo_graph_plan(context, out->graph, &plan);
     if (status != BO_OK) bo_model_graph_destroy(out);
     return status;
