@@ -98,8 +98,7 @@ static void print(const model_report *r)
     const progress_of_run *run = &r->run;
     printf("%s: a language model of %s parameters (%s)", r->folder, cli_count((size_t)bo_model_parameters(r->model)).s,
            cli_bytes((double)bo_model_bytes(r->model)).s);
-    if (bo_model_frozen(r->model))
-        printf(" and %s frozen frequencies", cli_count((size_t)bo_model_frozen(r->model)).s);
+    if (bo_model_frozen(r->model)) printf(" and %s frozen frequencies", cli_count((size_t)bo_model_frozen(r->model)).s);
     putchar('\n');
     printf("%-12s%zu layers, width %zu, %zu heads of %zu", "Shape", d->layers, d->width, d->heads, d->head_dim);
     if (d->key_heads != d->heads) printf(", %zu of keys and values", d->key_heads);

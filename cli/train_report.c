@@ -169,8 +169,8 @@ void cli_train_print(const cli_train_job *job)
     printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
            cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
     if (!isnan(r->valid_loss))
-        printf("Test        %.4f nats a token, %.4f bits a byte; best %.4f nats\n", r->valid_loss,
-               r->valid_metric, r->best_valid_loss);
+        printf("Test        %.4f nats a token, %.4f bits a byte; best %.4f nats\n", r->valid_loss, r->valid_metric,
+               r->best_valid_loss);
     printf("Model       %s%s%s\n", job->options->out, isnan(r->valid_loss) ? "" : "; the best is in ",
            isnan(r->valid_loss) ? "" : "best/ there");
 }

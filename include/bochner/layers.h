@@ -84,7 +84,7 @@ BO_API const char *bo_mixer_name(bo_mixer mixer);                    /* "attenti
 BO_API const char *bo_ssm_name(bo_ssm ssm);                          /* "diagonal", "closed", "low-rank" */
 BO_API const char *bo_parametrization_name(bo_parametrization kind); /* "standard", "mup", "unit" */
 BO_API const char *bo_storage_name(bo_storage storage);              /* "float32", "bfloat16", "float8", "int8" */
-BO_API const char *bo_lora_init_name(bo_lora_init init);              /* "zero", "random", "weight", "gradient" */
+BO_API const char *bo_lora_init_name(bo_lora_init init);             /* "zero", "random", "weight", "gradient" */
 BO_API bool bo_lora_init_parse(const char *name, bo_lora_init *out);
 BO_API bool bo_mlp_parse(const char *name, bo_mlp *out);
 BO_API bool bo_norm_parse(const char *name, bo_norm *out);

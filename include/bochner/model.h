@@ -29,10 +29,10 @@ typedef struct bo_model_desc {
     size_t layers, width, heads;
     size_t key_heads; /* 0: heads */
     size_t head_dim;  /* 0: width / heads */
-    size_t hidden;    /* of the MLP; 0: 4 width; SwiGLU and DEGREE_2 8/3, DEGREE_3 and _E 2, DEGREE_4 8/5 width, QUADRATIC
+    size_t hidden;  /* of the MLP; 0: 4 width; SwiGLU and DEGREE_2 8/3, DEGREE_3 and _E 2, DEGREE_4 8/5 width, QUADRATIC
                        * √(8 width): as many weights */
-    size_t context;   /* tokens of a training window; the range of learned positions */
-    size_t vocab;     /* 0: the tokenizer's */
+    size_t context; /* tokens of a training window; the range of learned positions */
+    size_t vocab;   /* 0: the tokenizer's */
     /* As its preset says (bo_attention_preset), then anything of attention.h. heads, key_heads, dim, value_dim and causal
      * are filled in; features.features 0: 128 where the map does not fix it; features.seed 0: from `seed`. */
     bo_attention_desc attention;
@@ -60,7 +60,8 @@ typedef struct bo_model_desc {
     double dropout;
     double norm_epsilon; /* 0: 1e-6 */
     bo_parametrization parametrization;
-    size_t base_width;  /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width. UNIT is untied */
+    size_t
+        base_width; /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width. UNIT is untied */
     bo_storage storage; /* FLOAT8: products are simulated in 8 bits; else FLOAT32 */
     uint64_t seed;      /* of the weights and frequencies */
 } bo_model_desc;
@@ -95,7 +96,7 @@ BO_API const bo_tokenizer *bo_model_tokenizer(const bo_model *model);
 /* Keeps matrices, embedding and output as BFLOAT16 or INT8 from now on and gives their float32 back: decoding reads half or a
  * quarter of the bytes. For reading only; before any session, and once. bfloat16 is saved as such (BF16), int8 is not. */
 BO_API bo_status bo_model_store(bo_context *context, bo_model *model, bo_storage storage);
-BO_API bo_storage bo_model_storage(const bo_model *model); /* of its matrices */
+BO_API bo_storage bo_model_storage(const bo_model *model);  /* of its matrices */
 BO_API uint64_t bo_model_parameters(const bo_model *model); /* numbers in all weights, tied ones once */
 BO_API uint64_t bo_model_frozen(const bo_model *model);     /* … and in frequencies of MLPs, which stay as drawn */
 BO_API size_t bo_model_bytes(const bo_model *model);
@@ -122,8 +123,8 @@ BO_API bo_status bo_model_probe(bo_context *context, const bo_model *model, cons
                                 bo_activation *out);
 /* |s (W - minus)|₂ of a weight as a matrix of its last extent's columns, s what the parametrisation puts in front of it;
  * `minus` NULL: nothing is taken off. To a tenth of a percent. */
-BO_API bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name, const float *minus,
-                                        double *out);
+BO_API bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name,
+                                        const float *minus, double *out);
 
 /* ---- sessions: reading and decoding with a state ------------------------------------------------------------------- */
 

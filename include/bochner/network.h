@@ -36,7 +36,8 @@ BO_API const char *bo_part_name(bo_part part); /* "train", "valid", "test"; NULL
 BO_API bool bo_part_parse(const char *name, bo_part *out);
 
 typedef struct bo_examples_desc {
-    bo_data_desc data; /* a row an example: numbers of an array, pixels of an image, features of a node; and its target */
+    bo_data_desc
+        data; /* a row an example: numbers of an array, pixels of an image, features of a node; and its target */
     /* Rows are the nodes of a graph whose edges are in this file: two columns of node numbers from 0, `from` and `to`, each
      * node seeing those that point to it. NULL: rows have nothing to do with each other. */
     const char *edges;
@@ -52,12 +53,12 @@ typedef struct bo_examples_desc {
 /* Read-only to callers. Rows `order[begin[p]]` to `order[begin[p + 1] - 1]` are those of part p, ascending. */
 typedef struct bo_examples {
     size_t rows, dim, targets;
-    size_t classes;          /* 0: regression, or no targets */
-    const float *x;          /* rows x dim, as in the file */
-    const double *y;         /* rows x targets, for classes the number of the class (negative: none); NULL: no targets */
+    size_t classes;  /* 0: regression, or no targets */
+    const float *x;  /* rows x dim, as in the file */
+    const double *y; /* rows x targets, for classes the number of the class (negative: none); NULL: no targets */
     const bo_schema *schema; /* NULL: made from arrays */
     size_t edges;
-    const int32_t *first;      /* of a graph: node i sees neighbours[first[i]] … neighbours[first[i + 1] - 1]; else NULL */
+    const int32_t *first; /* of a graph: node i sees neighbours[first[i]] … neighbours[first[i + 1] - 1]; else NULL */
     const int32_t *neighbours; /* edges of them */
     size_t *order;             /* NULL: every row is in every part */
     size_t begin[BO_PART_COUNT + 1];
@@ -86,7 +87,7 @@ typedef struct bo_network_desc {
     const bo_examples *examples; /* what the description leaves open: width of the input, classes, standardisation */
     double width_multiplier;     /* of every hidden width; 0: 1 */
     bo_parametrization parametrization; /* MUP, UNIT: the base is the same description with multiplier 1 */
-    uint64_t seed;               /* of weights and frequencies */
+    uint64_t seed;                      /* of weights and frequencies */
 } bo_network_desc;
 
 /* Random weights. What is wrong with a description is BO_FORMAT, naming the layer. */

@@ -64,10 +64,10 @@ typedef struct bo_op_call {
 typedef enum bo_op_kind {
     BO_OP_EMBED = 0,    /* indices (n x 1, int32), table (v x w) -> table[indices] (n x w): embeddings, choosing rows */
     BO_OP_POSITION = 1, /* x, positions (n x 1, int32) [, table] -> x + P[positions] */
-    BO_OP_LINEAR = 2,  /* x, W_1 … W_k [, b_1 … b_k] [, r] -> y_i = s x W_iᵀ + b_i (+ r where k = 1); W: out x in */
-    BO_OP_NORM = 3,    /* x [, gain] [, bias] -> normalised groups of `width` columns */
-    BO_OP_DROPOUT = 4, /* x -> x m / (1 - rate) */
-    BO_OP_ROPE = 5,    /* x, positions -> rotated pairs of each head (2104.09864) */
+    BO_OP_LINEAR = 2, /* x, W_1 … W_k [, b_1 … b_k] [, r] -> y_i = s x W_iᵀ + b_i (+ r where k = 1); W: out x in */
+    BO_OP_NORM = 3,   /* x [, gain] [, bias] -> normalised groups of `width` columns */
+    BO_OP_DROPOUT = 4,        /* x -> x m / (1 - rate) */
+    BO_OP_ROPE = 5,           /* x, positions -> rotated pairs of each head (2104.09864) */
     BO_OP_ATTENTION = 6,      /* q, k, v, then what `given` names in the order of bo_attention_given -> out */
     BO_OP_UNARY = 7,          /* x -> f(x) */
     BO_OP_GLU = 8,            /* a, b -> f(a) b */

@@ -164,9 +164,12 @@ static const bo_config_field feature_fields[] = {
 static const bo_config_field degree_fields[] = {PLAIN("degree_heads", BO_CONFIG_SIZE, degree_heads)};
 
 static const bo_config_field mlp_fields[] = {
-    ENUM("kernel", mlp_features.kernel, kernel),         ENUM("function", mlp_features.function, function),
-    ENUM("draw", mlp_features.draw, draw),               PLAIN("gamma", BO_CONFIG_REAL, mlp_features.gamma),
-    PLAIN("alpha", BO_CONFIG_REAL, mlp_features.alpha),  PLAIN("degree", BO_CONFIG_INT, mlp_features.degree),
+    ENUM("kernel", mlp_features.kernel, kernel),
+    ENUM("function", mlp_features.function, function),
+    ENUM("draw", mlp_features.draw, draw),
+    PLAIN("gamma", BO_CONFIG_REAL, mlp_features.gamma),
+    PLAIN("alpha", BO_CONFIG_REAL, mlp_features.alpha),
+    PLAIN("degree", BO_CONFIG_INT, mlp_features.degree),
     PLAIN("seed", BO_CONFIG_SEED, mlp_features.seed),
 };
 
@@ -254,8 +257,8 @@ static bo_status read_mixer(bo_context *context, const char *where, const cJSON 
 
 static bo_status read_numbers(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
 {
-    BO_TRY(bo_config_fields_read(context, where, parametrization_fields, COUNT(parametrization_fields), false, NULL, json,
-                                 out));
+    BO_TRY(bo_config_fields_read(context, where, parametrization_fields, COUNT(parametrization_fields), false, NULL,
+                                 json, out));
     return bo_config_fields_read(context, where, storage_fields, COUNT(storage_fields), false, NULL, json, out);
 }
 

@@ -113,7 +113,8 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
 /* A table that is both an embedding and the output's can follow one of unit scale's two rules only: there it is two. */
 static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
 {
-    if (!bo_parametrization_name(d->parametrization)) REFUSE("no parametrisation with number %d", (int)d->parametrization);
+    if (!bo_parametrization_name(d->parametrization))
+        REFUSE("no parametrisation with number %d", (int)d->parametrization);
     if (d->storage != BO_STORAGE_FLOAT32 && d->storage != BO_STORAGE_FLOAT8)
         REFUSE("storage must be float32 or float8, found number %d", (int)d->storage);
     if (d->parametrization == BO_PARAMETRIZATION_STANDARD) d->base_width = 0;

@@ -157,7 +157,8 @@ uint64_t bo_model_fingerprint(const bo_model *model)
     uint64_t hash = hash_bytes(0xcbf29ce484222325u, words, sizeof words);
     hash = hash_mixer(hash_bytes(hash, numbers, sizeof numbers), d);
     const uint64_t rules[] = {d->parametrization, d->base_width, d->storage};
-    if (d->parametrization || d->storage) hash = hash_bytes(hash, rules, sizeof rules); /* others keep their old number */
+    if (d->parametrization || d->storage)
+        hash = hash_bytes(hash, rules, sizeof rules); /* others keep their old number */
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);
         hash = hash_bytes(hash, weight->name, strlen(weight->name) + 1);

@@ -25,7 +25,8 @@ static bo_value token_wise(bo_graph *graph, const char *prefix, bo_value x, bo_v
     bo_value hidden, parts[2] = {0};
     if (desc->kind == BO_MLP_SWIGLU) { /* silu(x Gᵀ) ∘ x Uᵀ (2002.05202) */
         bo_nn_linears(graph, prefix, x, 2, suffixes, both, parts);
-        hidden = bo_graph_one(graph, BO_OP_GLU, &(bo_unary_attributes){.function = function, .factor = factor}, 2, parts);
+        hidden =
+            bo_graph_one(graph, BO_OP_GLU, &(bo_unary_attributes){.function = function, .factor = factor}, 2, parts);
     } else {
         bo_nn_linears(graph, prefix, x, 1, suffixes + 1, both, parts);
         hidden = bo_nn_unary(graph, parts[0], function, factor, 0);

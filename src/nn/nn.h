@@ -47,7 +47,7 @@ typedef struct bo_norm_layer {
 } bo_norm_layer;
 bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc);
 bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream); /* rate 0: x itself */
-bo_value bo_nn_factor(bo_graph *graph, bo_value x, double factor);                  /* factor x */
+bo_value bo_nn_factor(bo_graph *graph, bo_value x, double factor);                 /* factor x */
 /* Learned (context rows) or sinusoidal positions added; for RoPE and none x itself. */
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
                          size_t context);

@@ -85,10 +85,10 @@ bo_status bo_weights_allocate(bo_context *context, bo_weights *weights, bool gra
 /* Keeps those marked in `which` (by index; with `element` BFLOAT16 or INT8) in fewer bits, for good, and gives their float32
  * back: for models that are only read. Graphs are recorded afterwards; there are no gradients. */
 bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bool *which, bo_element element);
-size_t bo_weights_bytes(const bo_weights *weights);        /* of the values, with or without memory yet */
+size_t bo_weights_bytes(const bo_weights *weights);       /* of the values, with or without memory yet */
 const void *bo_weights_memory(const bo_weights *weights); /* the values as they are kept; NULL: none yet */
-void *bo_weights_data(bo_weights *weights);      /* of all; NULL: none yet, or they are stored */
-void *bo_weights_gradients(bo_weights *weights); /* of all; NULL: none */
+void *bo_weights_data(bo_weights *weights);               /* of all; NULL: none yet, or they are stored */
+void *bo_weights_gradients(bo_weights *weights);          /* of all; NULL: none */
 /* Draws every weight by its law: number i of weight `name` is a function of seed, name and i. */
 bo_status bo_weights_init(bo_context *context, bo_weights *weights, uint64_t seed);
 bo_status bo_weights_init_one(bo_context *context, bo_weights *weights, size_t index, uint64_t seed);

@@ -38,7 +38,7 @@ typedef struct op_case {
     bool large;        /* too large to differentiate by every number: random directions and some numbers only */
     double step;       /* of differences; 0: 1e-3 */
     double cancelling; /* size of a gradient's terms where they cancel by definition: what is left is their rounding */
-    unsigned moved; /* bits of weights without a gradient, which forward may write in training */
+    unsigned moved;    /* bits of weights without a gradient, which forward may write in training */
     struct trial *trial; /* ATTENTION: in[] is as the trial has it */
     uint64_t seed;
 } op_case;

@@ -9,13 +9,8 @@ enum { VOCAB = 256, CONTEXT = 48, LAYERS = 2 };
 
 static inline bo_model_desc test_desc(const char *kind)
 {
-    bo_model_desc desc = {.layers = LAYERS,
-                          .width = 16,
-                          .heads = 2,
-                          .context = CONTEXT,
-                          .vocab = VOCAB,
-                          .hidden = 24,
-                          .seed = 7};
+    bo_model_desc desc = {
+        .layers = LAYERS, .width = 16, .heads = 2, .context = CONTEXT, .vocab = VOCAB, .hidden = 24, .seed = 7};
     test_set_kind(kind, &desc);
     return desc;
 }
