@@ -20,9 +20,6 @@ typedef struct bo_linear_attributes {
     bool bias, residual;
     double scale; /* s in y_i = s x W_iᵀ + b_i + keep r; 0: 1 */
     double keep;  /* 0: 1 */
-    /* In the place of s in the gradients of x and of the W_i: constants that an optimiser does not see or that belong to the
-     * whole graph (2407.17465, 2.3). 0: s, the exact gradient */
-    double input_scale, weight_scale;
 } bo_linear_attributes;
 
 typedef enum bo_normalisation { BO_NORMALISE_RMS = 0, BO_NORMALISE_LAYER = 1 } bo_normalisation;

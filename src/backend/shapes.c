@@ -34,9 +34,8 @@ bo_status bo_shape_linear(bo_context *context, bo_op_call *call)
     size_t k = a->weights, rows = call->in[0].rows;
     if (k < 1 || k > BO_OP_OUTPUTS) REFUSE("linear: %zu weights, expected 1 to %d", k, BO_OP_OUTPUTS);
     if (a->residual && k != 1) REFUSE("linear: a residual and %zu weights, expected 1", k);
-    if (!is_float(a->scale) || !is_float(a->keep) || !is_float(a->input_scale) || !is_float(a->weight_scale))
-        REFUSE("linear: factors %g, %g, %g and %g, expected finite numbers", a->scale, a->keep, a->input_scale,
-               a->weight_scale);
+    if (!is_float(a->scale) || !is_float(a->keep))
+        REFUSE("linear: factors %g and %g, expected finite numbers", a->scale, a->keep);
     BO_TRY(begin(context, call, "linear", 1 + k + (a->bias ? k : 0) + a->residual));
     for (size_t i = 0; i < k; i++) {
         size_t out = call->in[1 + i].rows;

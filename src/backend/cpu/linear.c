@@ -16,7 +16,7 @@ typedef struct linear {
     size_t weights;
     const bo_operand *weight, *bias, *residual; /* weight and bias: the first of them; NULL: none */
     size_t first_bias, place_of_residual;
-    float scale, input_scale, weight_scale, keep;
+    float scale, keep;
 } linear;
 
 static float or_else(double given, double usual)
@@ -35,8 +35,6 @@ static linear linear_of(const bo_op_call *call)
     if (attributes->residual) l.residual = &call->in[l.place_of_residual];
     l.scale = or_else(attributes->scale, 1);
     l.keep = or_else(attributes->keep, 1);
-    l.input_scale = or_else(attributes->input_scale, (double)l.scale);
-    l.weight_scale = or_else(attributes->weight_scale, (double)l.scale);
     return l;
 }
 
@@ -86,8 +84,8 @@ static void weight_gradients(bo_context *context, const bo_op_call *call, const 
     const float *dy = call->dout[i];
     void *dw = call->din[1 + i], *db = l->bias ? call->din[l->first_bias + i] : NULL;
     if (dw)
-        bo_gemm_in(context, true, false, out, l->columns, l->rows, l->weight_scale, dy, out, call->in[0].data,
-                   l->columns, call->add[1 + i] ? 1.0f : 0.0f, dw, l->columns, call->scratch);
+        bo_gemm_in(context, true, false, out, l->columns, l->rows, l->scale, dy, out, call->in[0].data, l->columns,
+                   call->add[1 + i] ? 1.0f : 0.0f, dw, l->columns, call->scratch);
     if (db) bo_sum_columns(context, l->rows, out, dy, call->add[l->first_bias + i], db);
 }
 
@@ -132,8 +130,8 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
             continue;
         }
         if (call->din[0])
-            bo_gemm_in(context, false, false, l.rows, l.columns, out, l.input_scale, dy, out, l.weight[i].data,
-                       l.columns, add ? 1.0f : 0.0f, call->din[0], l.columns, call->scratch);
+            bo_gemm_in(context, false, false, l.rows, l.columns, out, l.scale, dy, out, l.weight[i].data, l.columns,
+                       add ? 1.0f : 0.0f, call->din[0], l.columns, call->scratch);
         add = true;
         weight_gradients(context, call, &l, i);
     }
