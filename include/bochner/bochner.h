@@ -12,7 +12,9 @@
 #include <bochner/model.h>
 #include <bochner/network.h>
 #include <bochner/optim.h>
+#include <bochner/tasks.h>
 #include <bochner/text.h>
+#include <bochner/texts.h>
 #include <bochner/train.h>
 #include <bochner/widths.h>
 

@@ -1,5 +1,6 @@
-/* Bochner: language models. A transformer with any attention of attention.h, stored as Hugging Face stores models: a
- * folder with config.json, model.safetensors and tokenizer.json.
+/* Bochner: models of text. A transformer with any attention of attention.h, stored as Hugging Face stores models: a folder
+ * with config.json, model.safetensors and tokenizer.json. Language models are here; those that label or translate texts are
+ * described here too and used through tasks.h.
  *
  *     bo_model *model;
  *     bo_model_load(context, "shakespeare", &model);
@@ -23,6 +24,36 @@ extern "C" {
 #endif
 
 typedef enum bo_choice { BO_CHOICE_AUTO = 0, BO_CHOICE_NO = 1, BO_CHOICE_YES = 2 } bo_choice;
+
+typedef enum bo_model_task {
+    BO_MODEL_LANGUAGE = 0,  /* the next token of a text */
+    BO_MODEL_CLASSIFY = 1,  /* a label of a text */
+    BO_MODEL_MATCH = 2,     /* a label of two texts, which one encoder reads */
+    BO_MODEL_TRANSLATE = 3, /* a text from a text: an encoder and a decoder */
+    BO_MODEL_TASK_COUNT = 4
+} bo_model_task;
+/* How the tokens of a text become one vector. */
+typedef enum bo_pooling {
+    BO_POOLING_MEAN = 0,
+    BO_POOLING_MAX = 1,
+    BO_POOLING_FIRST = 2,
+    BO_POOLING_LAST = 3,
+    BO_POOLING_COUNT = 4
+} bo_pooling;
+/* What a decoder sees of its source. */
+typedef enum bo_cross {
+    BO_CROSS_ATTENTION = 0, /* every token, through attention in every layer */
+    BO_CROSS_SUMMARY = 1,   /* the encoder's last output alone, added to what every token of the target begins with: the
+                             * bottleneck of 1406.1078 */
+    BO_CROSS_COUNT = 2
+} bo_cross;
+BO_API const char *
+bo_model_task_name(bo_model_task task); /* "language", "classify", "match", "translate"; NULL: no such */
+BO_API const char *bo_pooling_name(bo_pooling pooling); /* "mean", "max", "first", "last" */
+BO_API const char *bo_cross_name(bo_cross cross);       /* "attention", "summary" */
+BO_API bool bo_model_task_parse(const char *name, bo_model_task *out);
+BO_API bool bo_pooling_parse(const char *name, bo_pooling *out);
+BO_API bool bo_cross_parse(const char *name, bo_cross *out);
 
 /* Zero means the default, except layers, width, heads and context. */
 typedef struct bo_model_desc {
@@ -64,6 +95,21 @@ typedef struct bo_model_desc {
         base_width; /* MUP, UNIT: where rates were found; 0: 128. Heads have the same dim at every width. UNIT is untied */
     bo_storage storage; /* FLOAT8: products are simulated in 8 bits; else FLOAT32 */
     uint64_t seed;      /* of the weights and frequencies */
+    /* What it is for. Encoders (of CLASSIFY and MATCH all of the model) read in both directions: attention is not causal; a
+     * mixer or kind of attention that is causal by nature (gates, memories, SSM, RNN, …) reads forwards in layers 0, 2, … and
+     * backwards in the others. */
+    bo_model_task task;
+    size_t classes;            /* CLASSIFY, MATCH: at least 2 */
+    const char *const *labels; /* of the classes; the model keeps copies. NULL: "0", "1", … */
+    bo_pooling pooling;        /* CLASSIFY, MATCH */
+    bool forward;              /* CLASSIFY, MATCH: all layers read forwards only: any length streams through a state */
+    /* TRANSLATE: `layers` are the decoder's, and `context` is the longest source and the longest target. The vocabulary has
+     * one id more than the tokenizer where that has no end (bo_tokenizer_end); it begins and ends a target, and ends a source. */
+    size_t encoder_layers; /* 0: layers */
+    bo_cross cross;
+    /* All zero: as `attention` where that is the mixer, without what is causal (gate, window, HYBRID: its features alone),
+     * else exact. heads, dim and the like are filled in */
+    bo_attention_desc cross_attention;
 } bo_model_desc;
 
 typedef struct bo_model bo_model;

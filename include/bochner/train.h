@@ -16,6 +16,7 @@
 #include <bochner/model.h>
 #include <bochner/network.h>
 #include <bochner/optim.h>
+#include <bochner/tasks.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,8 +57,13 @@ typedef struct bo_trainer_desc {
     const bo_corpus *train, *valid;         /* valid NULL: no evaluation */
     bo_network *network;                    /* or a network, likewise, which learns … */
     const bo_examples *examples, *held_out; /* … these; held_out NULL: no evaluation */
-    const char *folder;                     /* NULL: nothing is written */
-    bool resume;                            /* continue the folder's latest checkpoint; without one, start */
+    /* A model whose task is to classify, match or translate learns these; held_out_texts NULL: no evaluation. Items are packs
+     * of `pack` tokens (of a target; 0: 2048, at least the longest), so a batch is that many packs and not examples. */
+    const bo_texts *texts, *held_out_texts;
+    size_t pack;
+    double smoothing;   /* of their labels or targets, in [0, 1) */
+    const char *folder; /* NULL: nothing is written */
+    bool resume;        /* continue the folder's latest checkpoint; without one, start */
     bo_optimizer_desc optimizer;
     bo_schedule schedule;
     size_t batch;               /* sequences or examples of a step over all ranks; 0: 16, of a graph 1 */

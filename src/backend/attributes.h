@@ -67,6 +67,14 @@ typedef struct bo_attention_attributes {
     size_t layer;            /* whose states and calibrations the pass has */
     size_t tokens;           /* of a sequence where the pass gives no lengths; divides the rows; 0: all rows */
     size_t most_sequences;   /* that a pass may give; 0: rows / tokens */
+    bool source;             /* rows are the source's (bo_pass): no states */
+    /* Queries are of the stream, keys and values of the source: k, v and what belongs to keys have the source's rows, and
+     * sequence s of the one asks sequence s of the other, all of it. A kind that is causal by nature reads the source into a
+     * state, which every query asks. With states in the pass what is read stays in them. */
+    bool cross;
+    bool ask; /* cross without k, v and what belongs to keys: the pass has states that have read a source, which
+                              * are asked and stay as they are */
+    size_t key_tokens; /* cross: of a sequence of the source where the pass gives no lengths; 0: all rows */
 } bo_attention_attributes;
 
 typedef enum bo_unary {
@@ -90,6 +98,9 @@ typedef struct bo_unary_attributes {
 
 typedef struct bo_cross_entropy_attributes {
     double scale; /* of the logits; 0: 1 */
+    /* Label smoothing (1512.00567): the target has 1 - smoothing of the probability, and all v share the rest evenly. In
+     * [0, 1) */
+    double smoothing;
 } bo_cross_entropy_attributes;
 
 typedef enum bo_loss_kind {
@@ -118,6 +129,7 @@ typedef struct bo_features_attributes {
 typedef struct bo_sequences {
     size_t tokens, most_sequences;
     size_t layer, offset;
+    bool source; /* rows are the source's (bo_pass): no memory */
 } bo_sequences;
 
 /* A sequence may have at most T tokens, also where a memory continues it; more are refused. */

@@ -37,8 +37,13 @@ typedef struct bo_pass {
      * operation's attributes say. */
     size_t sequences;
     const size_t *lengths;
+    /* A graph with two streams of rows (a source and what is made of it): the rows of the source, sequence by sequence; as
+     * many sequences. Operations say which stream is theirs. NULL where lengths are: as their attributes say. Sequences of
+     * no tokens are fine in both. */
+    const size_t *source_lengths;
     /* What has a memory (attention, SSM, recurrent, causal convolution and mixing) in layer i continues from, and leaves,
-     * states[i * sequences + s]: decoding and streaming. NULL: none, every sequence begins anew. */
+     * states[i * sequences + s]: decoding and streaming. NULL: none, every sequence begins anew. Operations on the source
+     * always do. */
     void *const *states;
     /* Attention with a proposal or optimal sampling adds its q and k to calibrations[i] (NULL: does not) and draws its
      * frequencies anew from what that has seen, before use. */

@@ -5,6 +5,7 @@
 #include <bochner/lora.h>
 #include "../nn/lora.h"
 #include "../tape/graph.h"
+#include "../text/packed.h"
 
 /* What a model with adapters knows of them. */
 typedef struct bo_adapter {
@@ -38,6 +39,10 @@ typedef struct bo_model_graph_desc {
     bo_value *stream;                /* room for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bool bfloat16;                   /* likewise */
     bo_attention *const *attentions; /* one a layer, of the same parameters; NULL: the model's */
+    /* Of tasks with examples (packed.h): rows and most_sequences are of the pack's stream, these of the rest. */
+    size_t examples;    /* CLASSIFY, MATCH: most labels */
+    size_t source_rows; /* TRANSLATE */
+    double smoothing;   /* of labels and targets in the loss */
 } bo_model_graph_desc;
 
 typedef struct bo_model_graph {
@@ -45,8 +50,17 @@ typedef struct bo_model_graph {
     bo_value tokens, targets;      /* int32, rows x 1; targets with a loss */
     bo_value positions;            /* int32, rows x 1; 0: the model has none */
     bo_value chosen;               /* int32; 0: there is nothing to choose, as with one row */
-    bo_value loss, losses, logits; /* 0 where not asked for */
+    bo_value loss, losses, logits; /* 0 where not asked for; CLASSIFY, MATCH: a row an example */
+    /* Of tasks with examples, 0 where the model has no use for them; bo_model_graph_fill writes them. */
+    bo_value reversal, source_tokens, source_positions, source_reversal; /* as in bo_packed */
+    bo_value first,
+        places; /* pooling: places[first[i]] … are the rows of text i; FIRST, LAST: places alone, a row a text */
+    bo_value sources; /* SUMMARY: for every row of the stream the last row of its source */
 } bo_model_graph;
+
+/* Writes a pack into the inputs of a graph made for its sizes, and its sequences into the pass. */
+bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const bo_model_graph *graph,
+                              const bo_packed *packed, bo_pass *pass);
 
 bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,
                                 bo_model_graph *out);

@@ -1,0 +1,34 @@
+/* A pack in the host's memory, as the graphs of models read it: sequences one after the other, and behind them what is left of
+ * the rows as one sequence more (perhaps of no tokens), which nobody looks at. */
+#ifndef BO_TEXT_PACKED_H
+#define BO_TEXT_PACKED_H
+
+#include <bochner/texts.h>
+
+/* One stream of rows. Invariants: lengths[0 … sequences - 1] sum up to `rows`, the last is of the rest. */
+typedef struct bo_packed_stream {
+    size_t rows;
+    int32_t *tokens, *positions; /* rows; positions count from 0 in each sequence */
+    int32_t *reversal;           /* rows; row i of the same sequences read backwards is row reversal[i] */
+    size_t *lengths;             /* room for most_sequences */
+} bo_packed_stream;
+
+typedef struct bo_packed {
+    size_t examples, most; /* in it now, and at most */
+    size_t sequences;      /* examples (LABELLED_PAIR: two each) + 1 */
+    size_t most_sequences;
+    bo_packed_stream stream; /* the texts; of PAIR the targets: begin, y_1, y_2, … */
+    bo_packed_stream source; /* of PAIR; else no rows */
+    int32_t *targets;        /* PAIR: rows, y_1, y_2, …, end; -1 where nothing is to be said */
+    int32_t *labels;         /* most; -1: none */
+} bo_packed;
+
+/* rows as in bo_packs_desc; begin: of targets. */
+bo_status bo_packed_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t most, int32_t begin,
+                           bo_packed **out);
+void bo_packed_destroy(bo_packed *packed); /* NULL is fine */
+/* These examples, which must fit. */
+bo_status bo_packed_fill(bo_context *context, bo_packed *packed, const bo_texts *texts, const size_t *examples,
+                         size_t count);
+
+#endif
