@@ -154,7 +154,7 @@ static const bo_added *added_at(const bo_encoder *encoder, const char *text, siz
     const unsigned char byte = (unsigned char)text[at];
     for (size_t i = tokenizer->added_from[byte]; i < tokenizer->added_from[byte + 1]; ++i) {
         const bo_added *added = &tokenizer->added[i];
-        const char *there = bo_text_at(&tokenizer->texts, (size_t)added->id, bytes);
+        const char *there = bo_spelling_at(&tokenizer->texts, (size_t)added->id, bytes);
         if (added->special && !encoder->specials) continue;
         if (*bytes <= length - at && memcmp(text + at, there, *bytes) == 0) return added;
     }

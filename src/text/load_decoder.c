@@ -164,7 +164,7 @@ static bo_status decode_token(bo_decoding *decoding, size_t id, bool plain, bo_b
     const bo_tokenizer *tokenizer = decoding->loading->tokenizer;
     bo_context *context = decoding->loading->context;
     size_t length, now = 0;
-    const char *text = bo_text_at(&tokenizer->texts, id, &length);
+    const char *text = bo_spelling_at(&tokenizer->texts, id, &length);
     work[0].length = 0;
     BO_TRY(bo_buffer_append(context, &work[0], text, length));
     for (size_t i = 0; i < decoding->count && !plain; ++i, now = !now)
@@ -192,7 +192,7 @@ static bo_status make_pieces(bo_decoding *decoding)
     bool *plain = bo_alloc(context, tokenizer->vocab, sizeof *plain, "the texts of tokens");
     size_t *starts = bo_alloc(context, tokenizer->vocab + 1, sizeof *starts, "the texts of tokens");
     bo_status status = plain && starts ? decode_tokens(decoding, plain, starts, work, &pieces) : BO_MEMORY;
-    tokenizer->pieces = (bo_texts){pieces.bytes, starts, tokenizer->vocab};
+    tokenizer->pieces = (bo_spellings){pieces.bytes, starts, tokenizer->vocab};
     bo_buffer_free(&work[0]);
     bo_buffer_free(&work[1]);
     bo_free(plain);

@@ -98,12 +98,12 @@ static bo_status keep_texts(bo_loading *loading, const char **names)
     bo_tokenizer *tokenizer = loading->tokenizer;
     size_t bytes = 0;
     for (size_t i = 0; i < tokenizer->vocab; ++i) bytes += names[i] ? strlen(names[i]) : 0;
-    BO_TRY(bo_texts_create(loading->context, tokenizer->vocab, bytes, &tokenizer->texts));
+    BO_TRY(bo_spellings_create(loading->context, tokenizer->vocab, bytes, &tokenizer->texts));
     BO_TRY(bo_lookup_create(loading->context, tokenizer->vocab, &tokenizer->by_text));
     for (size_t i = 0; i < tokenizer->vocab; ++i) {
         const char *text = names[i] ? names[i] : "";
         size_t length = strlen(text);
-        bo_texts_add(&tokenizer->texts, text, length);
+        bo_spellings_add(&tokenizer->texts, text, length);
         hash_bytes(loading, text, length + 1);
         if (length > tokenizer->longest) tokenizer->longest = length;
         if (length > 0 && bo_lookup_add(&tokenizer->by_text, &tokenizer->texts, (int32_t)i) >= 0)

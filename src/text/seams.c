@@ -35,8 +35,8 @@ static uint64_t *place_of(const bo_joints *joints, uint64_t joint)
 static void add_joint(bo_tokenizer *tokenizer, int32_t left, int32_t right)
 {
     size_t before, after;
-    const char *first = bo_text_at(&tokenizer->texts, (size_t)left, &before);
-    const char *second = bo_text_at(&tokenizer->texts, (size_t)right, &after);
+    const char *first = bo_spelling_at(&tokenizer->texts, (size_t)left, &before);
+    const char *second = bo_spelling_at(&tokenizer->texts, (size_t)right, &after);
     size_t bytes = last_character(first, before);
     uint64_t joint = character(first + before - bytes, bytes) << 32 | character(second, character_bytes(second, after));
     *place_of(&tokenizer->joints, joint) = joint;

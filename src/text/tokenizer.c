@@ -43,8 +43,8 @@ void bo_tokenizer_destroy(bo_tokenizer *tokenizer)
 {
     if (!tokenizer) return;
     free_steps(tokenizer);
-    bo_texts_free(&tokenizer->texts);
-    bo_texts_free(&tokenizer->pieces);
+    bo_spellings_free(&tokenizer->texts);
+    bo_spellings_free(&tokenizer->pieces);
     bo_free(tokenizer->by_text.slots);
     bo_free(tokenizer->merges.slots);
     bo_free(tokenizer->joints.slots);
@@ -88,7 +88,7 @@ const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id, size_t
     if (!bytes) bytes = &unwanted;
     *bytes = 0;
     if (!tokenizer || id < 0 || (size_t)id >= tokenizer->vocab) return "";
-    if (!tokenizer->bytes) return bo_text_at(&tokenizer->pieces, (size_t)id, bytes);
+    if (!tokenizer->bytes) return bo_spelling_at(&tokenizer->pieces, (size_t)id, bytes);
     *bytes = 1;
     return every_byte() + id;
 }
@@ -104,7 +104,7 @@ bool bo_tokenizer_cuttable(const bo_tokenizer *tokenizer)
         return false;
     for (size_t i = 0; i < tokenizer->added_count; ++i) {
         size_t length;
-        const char *text = bo_text_at(&tokenizer->texts, (size_t)tokenizer->added[i].id, &length);
+        const char *text = bo_spelling_at(&tokenizer->texts, (size_t)tokenizer->added[i].id, &length);
         if (tokenizer->added[i].left || tokenizer->added[i].right) return false;
         for (size_t c = 0; c < length; ++c)
             if (isspace((unsigned char)text[c])) return false;

@@ -74,8 +74,8 @@ struct bo_tokenizer {
     char *source; /* the tokenizer.json, as it will be saved */
     size_t source_bytes;
 
-    bo_texts texts;  /* by id, as the vocabulary spells them */
-    bo_texts pieces; /* by id, as they stand in running text */
+    bo_spellings texts;  /* by id, as the vocabulary spells them */
+    bo_spellings pieces; /* by id, as they stand in running text */
     bo_lookup by_text;
     size_t longest; /* bytes of the longest text */
 

@@ -2,28 +2,28 @@
 
 #include <string.h>
 
-bo_status bo_texts_create(bo_context *context, size_t count, size_t bytes, bo_texts *out)
+bo_status bo_spellings_create(bo_context *context, size_t count, size_t bytes, bo_spellings *out)
 {
-    *out = (bo_texts){0};
+    *out = (bo_spellings){0};
     out->bytes = bo_alloc_raw(context, bytes + 1, 1, "the texts of tokens");
     out->starts = bo_alloc(context, count + 1, sizeof *out->starts, "the texts of tokens");
     if (out->bytes && out->starts) return BO_OK;
-    bo_texts_free(out);
+    bo_spellings_free(out);
     return BO_MEMORY;
 }
 
-void bo_texts_add(bo_texts *strings, const char *text, size_t length)
+void bo_spellings_add(bo_spellings *strings, const char *text, size_t length)
 {
     size_t at = strings->starts[strings->count++];
     memcpy(strings->bytes + at, text, length);
     strings->starts[strings->count] = at + length;
 }
 
-void bo_texts_free(bo_texts *strings)
+void bo_spellings_free(bo_spellings *strings)
 {
     bo_free(strings->bytes);
     bo_free(strings->starts);
-    *strings = (bo_texts){0};
+    *strings = (bo_spellings){0};
 }
 
 /* Eight bytes at a time, multiplied and folded; the length is in it, so that the zeros that fill the last eight are too. */
@@ -58,26 +58,26 @@ bo_status bo_lookup_create(bo_context *context, size_t count, bo_lookup *out)
     return BO_OK;
 }
 
-static size_t place_of(const bo_lookup *lookup, const bo_texts *strings, const char *text, size_t length)
+static size_t place_of(const bo_lookup *lookup, const bo_spellings *strings, const char *text, size_t length)
 {
     size_t at = (size_t)bo_hash_bytes(text, length) & lookup->mask;
     for (; lookup->slots[at] >= 0; at = (at + 1) & lookup->mask) {
         size_t other;
-        const char *there = bo_text_at(strings, (size_t)lookup->slots[at], &other);
+        const char *there = bo_spelling_at(strings, (size_t)lookup->slots[at], &other);
         if (other == length && memcmp(there, text, length) == 0) break;
     }
     return at;
 }
 
-int32_t bo_lookup_find(const bo_lookup *lookup, const bo_texts *strings, const char *text, size_t length)
+int32_t bo_lookup_find(const bo_lookup *lookup, const bo_spellings *strings, const char *text, size_t length)
 {
     return lookup->slots[place_of(lookup, strings, text, length)];
 }
 
-int32_t bo_lookup_add(bo_lookup *lookup, const bo_texts *strings, int32_t index)
+int32_t bo_lookup_add(bo_lookup *lookup, const bo_spellings *strings, int32_t index)
 {
     size_t length;
-    const char *text = bo_text_at(strings, (size_t)index, &length);
+    const char *text = bo_spelling_at(strings, (size_t)index, &length);
     int32_t *slot = &lookup->slots[place_of(lookup, strings, text, length)], there = *slot;
     if (there < 0) *slot = index;
     return there;

@@ -5,18 +5,18 @@
 #include "../base/base.h"
 
 /* String i is bytes[starts[i]] to bytes[starts[i + 1]]. */
-typedef struct bo_texts {
+typedef struct bo_spellings {
     char *bytes;
     size_t *starts; /* count + 1 */
     size_t count;
-} bo_texts;
+} bo_spellings;
 
-/* Room for `count` strings of `bytes` bytes in all; they are then added one after the other with bo_texts_add. */
-bo_status bo_texts_create(bo_context *context, size_t count, size_t bytes, bo_texts *out);
-void bo_texts_add(bo_texts *strings, const char *text, size_t length);
-void bo_texts_free(bo_texts *strings);
+/* Room for `count` strings of `bytes` bytes in all; they are then added one after the other with bo_spellings_add. */
+bo_status bo_spellings_create(bo_context *context, size_t count, size_t bytes, bo_spellings *out);
+void bo_spellings_add(bo_spellings *strings, const char *text, size_t length);
+void bo_spellings_free(bo_spellings *strings);
 
-static inline const char *bo_text_at(const bo_texts *strings, size_t index, size_t *length)
+static inline const char *bo_spelling_at(const bo_spellings *strings, size_t index, size_t *length)
 {
     *length = strings->starts[index + 1] - strings->starts[index];
     return strings->bytes + strings->starts[index];
@@ -31,9 +31,9 @@ typedef struct bo_lookup {
 } bo_lookup;
 
 bo_status bo_lookup_create(bo_context *context, size_t count, bo_lookup *out);
-int32_t bo_lookup_find(const bo_lookup *lookup, const bo_texts *strings, const char *text, size_t length);
+int32_t bo_lookup_find(const bo_lookup *lookup, const bo_spellings *strings, const char *text, size_t length);
 /* Adds string `index`; the number of an equal one that is there already, else -1. */
-int32_t bo_lookup_add(bo_lookup *lookup, const bo_texts *strings, int32_t index);
+int32_t bo_lookup_add(bo_lookup *lookup, const bo_spellings *strings, int32_t index);
 
 /* left and right, beside each other, become id; lower ranks first. */
 typedef struct bo_merge {
