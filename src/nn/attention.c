@@ -15,7 +15,8 @@ enum { GATE_RANK = 16, GLA_TEMPERATURE = 16 }; /* GLA's own (2312.06635, section
 typedef struct recorder {
     bo_graph *graph;
     const char *prefix;
-    bo_value x;
+    bo_value x;    /* what asks */
+    bo_value keys; /* what is asked: x itself, or a source (cross attention); 0: states that have read it */
     const bo_attention_layer *layer;
     const bo_attention_desc *kind;
 } recorder;
@@ -32,12 +33,12 @@ static bo_value give_log_gate(const recorder *r)
 {
     size_t width = bo_gate_width(r->kind), heads = r->kind->key_heads;
     bo_init bias = {.law = BO_INIT_SPREAD, .a = r->layer->gate_first, .b = r->layer->gate_last};
-    if (!width) return 0;
+    if (!width || !r->keys) return 0;
     if (r->kind->kind != BO_ATTENTION_GLA) {
         bo_linear_desc gate = {.out = heads, .bias = true, .role = BO_WEIGHT_VECTOR, .bias_init = bias};
-        return bo_nn_unary(r->graph, project(r, ".g_proj", r->x, &gate), BO_UNARY_LOG_SIGMOID, 1, 0);
+        return bo_nn_unary(r->graph, project(r, ".g_proj", r->keys, &gate), BO_UNARY_LOG_SIGMOID, 1, 0);
     }
-    bo_value low = project(r, ".gk_proj.0", r->x, &(bo_linear_desc){.out = GATE_RANK});
+    bo_value low = project(r, ".gk_proj.0", r->keys, &(bo_linear_desc){.out = GATE_RANK});
     bo_value high = project(r, ".gk_proj.1", low, &(bo_linear_desc){.out = heads * width, .bias = true});
     return bo_nn_unary(r->graph, high, BO_UNARY_LOG_SIGMOID, 1.0 / GLA_TEMPERATURE, 0);
 }
@@ -93,9 +94,9 @@ static bo_value give_mix(const recorder *r)
 
 static bo_value give_beta(const recorder *r)
 {
-    if (r->kind->kind != BO_ATTENTION_DELTA && r->kind->kind != BO_ATTENTION_RIDGE) return 0;
+    if ((r->kind->kind != BO_ATTENTION_DELTA && r->kind->kind != BO_ATTENTION_RIDGE) || !r->keys) return 0;
     bo_linear_desc desc = {.out = r->kind->key_heads, .role = BO_WEIGHT_VECTOR};
-    return bo_nn_unary(r->graph, project(r, ".b_proj", r->x, &desc), BO_UNARY_SIGMOID, 1, 0);
+    return bo_nn_unary(r->graph, project(r, ".b_proj", r->keys, &desc), BO_UNARY_SIGMOID, 1, 0);
 }
 
 /* log σ of a parameter that begins where retention's decays are: σ(log(2^n - 1)) = 1 - 2^-n, n from 5 to at most 12. */
@@ -154,6 +155,7 @@ static bo_value prepare(const recorder *r, bo_value x, const char *norm, bo_valu
     return bo_graph_one(r->graph, BO_OP_ROPE, &rope, 2, (bo_value[]){x, positions});
 }
 
+/* k and v, and q with them where one x makes all three. */
 static void project_qkv(const recorder *r, bo_value *qkv)
 {
     static const char *const suffixes[] = {".q_proj", ".k_proj", ".v_proj"};
@@ -162,30 +164,42 @@ static void project_qkv(const recorder *r, bo_value *qkv)
     bo_linear_desc descs[3] = {{.out = d->heads * d->dim, .bias = bias},
                                {.out = d->key_heads * d->dim, .bias = bias},
                                {.out = d->key_heads * d->value_dim, .bias = bias}};
-    bo_nn_linears(r->graph, r->prefix, r->x, 3, suffixes, descs, qkv);
+    if (r->x == r->keys) {
+        bo_nn_linears(r->graph, r->prefix, r->x, 3, suffixes, descs, qkv);
+        return;
+    }
+    if (r->x) bo_nn_linears(r->graph, r->prefix, r->x, 1, suffixes, descs, qkv);
+    if (r->keys) bo_nn_linears(r->graph, r->prefix, r->keys, 2, suffixes + 1, descs + 1, qkv + 1);
 }
 
 /* ---- the layer ---------------------------------------------------------------------------------------------------- */
 
-bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
-                      const bo_attention_layer *desc)
+bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_attention_layer *desc)
 {
-    recorder r = {graph, prefix, x, desc, bo_attention_describe(desc->attention)};
+    recorder r = {graph, prefix, asking->x, asking->keys, desc, bo_attention_describe(desc->attention)};
     bo_attention_attributes attributes = {.attention = desc->attention,
                                           .layer = desc->layer,
                                           .tokens = desc->tokens,
-                                          .most_sequences = desc->most_sequences};
-    bo_value inputs[BO_OP_INPUTS] = {0};
-    size_t count = 3;
+                                          .most_sequences = desc->most_sequences,
+                                          .cross = r.x != r.keys,
+                                          .ask = !r.keys};
+    bo_value inputs[BO_OP_INPUTS] = {asking->q};
+    size_t count = r.keys ? 3 : 1;
     project_qkv(&r, inputs);
-    inputs[0] = prepare(&r, inputs[0], ".q_norm", positions);
-    inputs[1] = prepare(&r, inputs[1], ".k_norm", positions);
+    if (r.x) inputs[0] = prepare(&r, inputs[0], ".q_norm", asking->positions);
+    if (r.keys) inputs[1] = prepare(&r, inputs[1], ".k_norm", asking->positions);
     for (size_t i = 0; i < sizeof further / sizeof *further; i++)
         if ((inputs[count] = further[i].give(&r)) != 0) {
             attributes.given |= further[i].bit;
             count++;
         }
     return bo_graph_one(graph, BO_OP_ATTENTION, &attributes, count, inputs);
+}
+
+bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
+                      const bo_attention_layer *desc)
+{
+    return bo_nn_ask(graph, prefix, &(bo_asking){.x = x, .keys = x, .positions = positions}, desc);
 }
 
 bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual,

@@ -44,6 +44,16 @@ bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value 
 bo_value bo_nn_attended(bo_graph *graph, const char *prefix, bo_value out, bo_value residual,
                         const bo_attention_layer *desc);
 
+/* Who asks whom: q is made of x, k and v of `keys`. Both the same: self attention. */
+typedef struct bo_asking {
+    bo_value x;         /* 0: q is given as it is */
+    bo_value keys;      /* 0: states that have read a source are asked */
+    bo_value q;         /* where x is 0 */
+    bo_value positions; /* of self attention */
+} bo_asking;
+/* The heads' outputs. */
+bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_attention_layer *desc);
+
 /* Mixers that do not attend, and what a memory takes; bo_nn_mixer chooses. */
 bo_value bo_nn_recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                                const bo_mixer_layer *desc);

@@ -63,10 +63,21 @@ typedef struct bo_attention_layer {
     double sigma; /* where σ of RFA, and |√s q|, |√s k| of query_norm before features of softmax, begin */
     double gate_first, gate_last;  /* biases of the gates of the first and the last key head, and evenly between */
     size_t layer;                  /* numbers states, calibrations and dropout */
-    size_t tokens, most_sequences; /* see bo_attention_attributes */
+    size_t tokens, most_sequences; /* see bo_attention_attributes … */
+    bool source;                   /* … as is this */
 } bo_attention_layer;
 bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                          const bo_attention_layer *desc);
+
+/* Cross attention of any kind, with the parts and names of bo_nn_attention: tokens of x ask the tokens of a source, those of
+ * sequence s all of its sequence s. Positions of the two cannot be compared, so that none are turned; what tokens should know
+ * of their places they bring with them. `keys` is the encoder's output, or 0: the pass has states that have read it. */
+bo_value bo_nn_cross(bo_graph *graph, const char *prefix, bo_value x, bo_value keys, bo_value residual,
+                     const bo_attention_layer *desc);
+/* Reads sources into the states of a pass, for bo_nn_cross without keys. Attention asks as it reads: `queries` (heads · dim
+ * columns), one row a source, are zeros, and what they are answered goes nowhere. */
+void bo_nn_cross_read(bo_graph *graph, const char *prefix, bo_value queries, bo_value keys,
+                      const bo_attention_layer *desc);
 
 /* What lets tokens see each other, of any kind, projected and added to `residual`. Its memory of a sequence is one run of
  * bytes, of which zeros are the memory of nothing; of a kind that attends it is the attention's. */
@@ -80,7 +91,8 @@ typedef struct bo_mixer_layer {
     size_t state_size, state_rank, kernel; /* see bo_model_desc */
     bool bias;
     double epsilon, dropout;
-    size_t layer, tokens, most_sequences; /* see bo_attention_layer */
+    size_t layer, tokens, most_sequences; /* see bo_attention_layer … */
+    bool source;                          /* … as is this */
 } bo_mixer_layer;
 bool bo_nn_mixer_attends(bo_mixer kind); /* It is made of a bo_attention. */
 /* Of which: DEGREE_3, _4 and _E, as far as the kind says. */
@@ -94,7 +106,8 @@ bo_value bo_nn_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value r
 typedef struct bo_recurrent_layer {
     bo_recurrence cell;
     size_t size;                          /* h */
-    size_t layer, tokens, most_sequences; /* see bo_sequences */
+    size_t layer, tokens, most_sequences; /* see bo_sequences … */
+    bool source;                          /* … as is this */
 } bo_recurrent_layer;
 bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc);
 size_t bo_nn_recurrent_state_bytes(const bo_recurrent_layer *desc); /* of a sequence */
@@ -129,7 +142,8 @@ typedef struct bo_ssm_layer {
     bool bias;                     /* of the projections */
     double dropout;                /* of the output */
     size_t layer;                  /* numbers states and dropout */
-    size_t tokens, most_sequences; /* see bo_sequences */
+    size_t tokens, most_sequences; /* see bo_sequences … */
+    bool source;                   /* … as is this */
 } bo_ssm_layer;
 bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_ssm_layer *desc);
 size_t bo_nn_ssm_state_bytes(const bo_ssm_layer *desc); /* of a sequence */
