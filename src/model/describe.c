@@ -50,9 +50,15 @@ static bool turns(bo_positions positions)
     return positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBOURS;
 }
 
+/* A text and its end. */
+size_t bo_model_positions(const bo_model_desc *d)
+{
+    return d->context + (d->task == BO_MODEL_TRANSLATE);
+}
+
 size_t bo_model_most_tokens(const bo_model_desc *d)
 {
-    return d->positions == BO_POSITIONS_LEARNED || d->mixer == BO_MIXER_MLP ? d->context : 0;
+    return d->positions == BO_POSITIONS_LEARNED || d->mixer == BO_MIXER_MLP ? bo_model_positions(d) : 0;
 }
 
 static bo_status resolve_heads(bo_context *context, bo_model_desc *d)

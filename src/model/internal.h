@@ -18,8 +18,11 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
  * by bo_attentions_destroy. */
 bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, bo_attention ***out);
 void bo_attentions_destroy(bo_attention **attentions, size_t layers); /* NULL is fine */
-/* Layer `layer` of `attention` (NULL where the mixer is another), without what the graph knows: tokens and sequences. */
-bo_mixer_layer bo_model_mixer(const bo_model_desc *desc, size_t layer, bo_attention *attention);
+/* The layer with this number (bo_model_place), of `attention` (NULL where the mixer is another), without what the graph knows:
+ * tokens and sequences. */
+bo_mixer_layer bo_model_mixer(const bo_model_desc *desc, size_t number, bo_attention *attention);
+/* Rows of a table of learned positions. */
+size_t bo_model_positions(const bo_model_desc *desc);
 /* Most tokens of a sequence that positions or matrices were learned for; 0: any number. */
 size_t bo_model_most_tokens(const bo_model_desc *desc);
 /* Gives the model's weights, of which none is declared yet, the rules of its parametrisation. */
@@ -38,6 +41,8 @@ bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_l
 void bo_model_keep_adapters(bo_model *model);
 void bo_model_drop_adapters(bo_model *model); /* of a merged model, or one without */
 void bo_adapter_destroy(bo_adapter *adapter); /* NULL is fine */
+/* Recorded into out->graph: a graph of each task. */
+void bo_model_graph_language(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
 /* A model of this descriptor whose weights are declared and have no memory yet. */
 bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out);
 

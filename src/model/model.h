@@ -15,8 +15,23 @@ typedef struct bo_adapter {
     bo_weights *aside; /* with the adapters, where they are merged into the model's; NULL: the model's have them */
 } bo_adapter;
 
-/* Invariants: `desc` has no zero left where zero meant a default, and makes the same model again; attentions[i] is layer
- * i's, with a seed of its own, or NULL where the mixer is another; weights have memory. */
+/* Where layers are numbered through, as for attentions, states, calibrations and dropout: the layers, then (TRANSLATE) as many
+ * cross attentions, one a layer, then the encoder's layers. */
+typedef enum bo_model_part {
+    BO_PART_LAYERS = 0,
+    BO_PART_CROSS = 1,
+    BO_PART_ENCODER = 2,
+    BO_PART_END = 3
+} bo_model_part;
+static inline size_t bo_model_place(const bo_model_desc *d, bo_model_part part) /* the first number; END: of all */
+{
+    if (part == BO_PART_LAYERS) return 0;
+    if (part == BO_PART_CROSS || d->task != BO_MODEL_TRANSLATE) return d->layers;
+    return 2 * d->layers + (part == BO_PART_END ? d->encoder_layers : 0);
+}
+
+/* Invariants: `desc` has no zero left where zero meant a default, and makes the same model again; attentions[i] is that of
+ * place i, with a seed of its own, or NULL where there is none; weights have memory. */
 struct bo_model {
     bo_model_desc desc;
     const bo_tokenizer *tokenizer;
@@ -24,7 +39,7 @@ struct bo_model {
     bo_weights *weights;
     bo_attention **attentions;
     bo_adapter *adapter;    /* NULL: there are none */
-    bo_features **mlp_maps; /* of random features, one a layer, each with a seed of its own; NULL: the MLP is another */
+    bo_features **mlp_maps; /* of random features, by place likewise; NULL: the MLP is another */
 };
 
 /* A graph of the model over `rows` tokens with what to write into and read from it. */

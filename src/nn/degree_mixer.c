@@ -27,7 +27,8 @@ static bo_ssm_layer systems_of(const bo_mixer_layer *desc)
                           .size = STATES,
                           .layer = desc->layer,
                           .tokens = desc->tokens,
-                          .most_sequences = desc->most_sequences};
+                          .most_sequences = desc->most_sequences,
+                          .source = desc->source};
 }
 
 size_t bo_nn_degree_2_mixer_bytes(const bo_mixer_layer *desc)

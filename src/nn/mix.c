@@ -26,8 +26,11 @@ static bo_value finish(bo_graph *graph, const char *prefix, bo_value gate, bo_va
 
 static bo_sequences sequences_of(const bo_mixer_layer *desc, size_t offset)
 {
-    return (bo_sequences){
-        .tokens = desc->tokens, .most_sequences = desc->most_sequences, .layer = desc->layer, .offset = offset};
+    return (bo_sequences){.tokens = desc->tokens,
+                          .most_sequences = desc->most_sequences,
+                          .layer = desc->layer,
+                          .offset = offset,
+                          .source = desc->source};
 }
 
 /* ---- MLP along tokens (2105.01601), causal ----------------------------------------------------------------------------- */

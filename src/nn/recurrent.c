@@ -35,9 +35,11 @@ static bo_value recurrent_matrix(bo_graph *graph, const char *prefix, const bo_r
 bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc)
 {
     bo_linear_desc inward = {.out = bo_recurrent_gates(desc->cell) * desc->size};
-    bo_recurrent_attributes attributes = {
-        .cell = desc->cell,
-        .sequences = {.tokens = desc->tokens, .most_sequences = desc->most_sequences, .layer = desc->layer}};
+    bo_recurrent_attributes attributes = {.cell = desc->cell,
+                                          .sequences = {.tokens = desc->tokens,
+                                                        .most_sequences = desc->most_sequences,
+                                                        .layer = desc->layer,
+                                                        .source = desc->source}};
     bo_value inputs[3] = {bo_nn_linear(graph, bo_nn_join(prefix, ".in_proj").text, x, &inward),
                           recurrent_matrix(graph, prefix, desc), biases(graph, prefix, desc)};
     return bo_graph_one(graph, BO_OP_RECURRENT, &attributes, 3, inputs);
@@ -58,7 +60,8 @@ static bo_recurrent_layer layer_of(const bo_mixer_layer *desc)
                                 .size = desc->width,
                                 .layer = desc->layer,
                                 .tokens = desc->tokens,
-                                .most_sequences = desc->most_sequences};
+                                .most_sequences = desc->most_sequences,
+                                .source = desc->source};
 }
 
 bo_value bo_nn_recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,

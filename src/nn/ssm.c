@@ -12,12 +12,14 @@ enum { USUAL_SIZE = 16 };
 
 static bo_ssm_attributes attributes_of(const bo_ssm_layer *desc)
 {
-    return (bo_ssm_attributes){
-        .kind = desc->kind,
-        .form = desc->form,
-        .size = desc->size ? desc->size : USUAL_SIZE,
-        .rank = desc->rank ? desc->rank : 1,
-        .sequences = {.tokens = desc->tokens, .most_sequences = desc->most_sequences, .layer = desc->layer}};
+    return (bo_ssm_attributes){.kind = desc->kind,
+                               .form = desc->form,
+                               .size = desc->size ? desc->size : USUAL_SIZE,
+                               .rank = desc->rank ? desc->rank : 1,
+                               .sequences = {.tokens = desc->tokens,
+                                             .most_sequences = desc->most_sequences,
+                                             .layer = desc->layer,
+                                             .source = desc->source}};
 }
 
 /* ---- parameters ----------------------------------------------------------------------------------------------------- */
@@ -142,7 +144,8 @@ static bo_ssm_layer layer_of(const bo_mixer_layer *desc)
                           .dropout = desc->dropout,
                           .layer = desc->layer,
                           .tokens = desc->tokens,
-                          .most_sequences = desc->most_sequences};
+                          .most_sequences = desc->most_sequences,
+                          .source = desc->source};
 }
 
 bo_value bo_nn_ssm_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,

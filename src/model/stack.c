@@ -1,0 +1,141 @@
+/* Layers one after the other. */
+#include "stack.h"
+#include <stdio.h>
+
+bool bo_stack_has_positions(const bo_model_desc *d)
+{
+    return d->positions != BO_POSITIONS_NONE;
+}
+
+bo_value bo_stack_norm(const bo_stack *s, const char *prefix, bo_value x)
+{
+    const bo_model_desc *d = &s->model->desc;
+    return bo_nn_norm(s->graph, prefix, x,
+                      &(bo_norm_layer){.kind = d->norm, .width = d->width, .epsilon = d->norm_epsilon});
+}
+
+static void watch(const bo_stack *s, size_t part, bo_value x)
+{
+    if (!s->watched) return;
+    s->watched[part] = x;
+    bo_graph_keep(s->graph, x);
+}
+
+/* ---- the embedding ------------------------------------------------------------------------------------------------ */
+
+/* Layers of a degree are steep: where the stream begins as small as the table, what norms make of small changes in it grows
+ * from layer to layer. Where there are many it begins at size 1; few learn faster from a small one. */
+enum { FEW = 8 };
+static bool is_steep(const bo_model_desc *d)
+{
+    if (d->layers <= FEW) return false;
+    return d->mlp >= BO_MLP_DEGREE_2 || (d->mixer >= BO_MIXER_DEGREE_2 && d->mixer <= BO_MIXER_DEGREE_E);
+}
+
+bo_value bo_stack_embed(const bo_stack *s, bo_value tokens)
+{
+    const bo_model_desc *d = &s->model->desc;
+    bo_graph_scope(s->graph, s->source ? "source embedding" : "embedding");
+    bo_value x =
+        bo_nn_embedding(s->graph, "model.embed_tokens", tokens, d->vocab, d->width, d->untied ? 1 : BO_STACK_TIED);
+    if (!d->untied && is_steep(d)) x = bo_nn_factor(s->graph, x, 1 / BO_STACK_TIED);
+    x = bo_nn_positions(s->graph, bo_nn_join(s->root, ".embed_positions").text, x, s->positions, d->positions,
+                        bo_model_positions(d));
+    x = bo_nn_dropout(s->graph, x, d->dropout, s->source ? BO_STACK_SOURCE_STREAM : 0);
+    watch(s, 0, x);
+    return x;
+}
+
+/* ---- layers --------------------------------------------------------------------------------------------------------- */
+
+static bo_attention_layer attention_layer(const bo_model_desc *d, size_t number, bo_attention *attention)
+{
+    return (bo_attention_layer){.attention = attention,
+                                .positions = d->positions,
+                                .rope_base = d->rope_base,
+                                .query_norm = d->query_norm == BO_CHOICE_YES,
+                                .output_norm = d->output_norm == BO_CHOICE_YES,
+                                .bias = d->bias,
+                                .epsilon = d->norm_epsilon,
+                                .dropout = d->dropout,
+                                .sigma = d->sigma,
+                                .gate_first = d->gate_first,
+                                .gate_last = d->gate_last,
+                                .layer = number};
+}
+
+bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, bo_attention *attention)
+{
+    return (bo_mixer_layer){.kind = d->mixer,
+                            .attention = attention_layer(d, number, attention),
+                            .width = d->width,
+                            .heads = d->heads,
+                            .context = bo_model_positions(d),
+                            .ssm = d->ssm,
+                            .state_size = d->state_size,
+                            .state_rank = d->state_rank,
+                            .kernel = d->kernel,
+                            .bias = d->bias,
+                            .epsilon = d->norm_epsilon,
+                            .dropout = d->dropout,
+                            .layer = number};
+}
+
+static const char *place_of(const bo_stack *s)
+{
+    return s->source ? "encoder layer" : "layer";
+}
+
+static bo_value mixer(const bo_stack *s, size_t layer, const char *prefix, bo_value x)
+{
+    const bo_model_desc *d = &s->model->desc;
+    bo_mixer_layer desc = bo_model_mixer(d, s->number + layer, s->attentions[layer]);
+    const char *name = bo_nn_mixer_attends(d->mixer) ? ".self_attn" : ".mixer";
+    desc.tokens = desc.attention.tokens = s->tokens;
+    desc.most_sequences = desc.attention.most_sequences = s->most_sequences;
+    desc.source = desc.attention.source = s->source;
+    bo_graph_scope(s->graph, "%s %zu %s", place_of(s), layer, bo_mixer_name(d->mixer));
+    bo_value normed = bo_stack_norm(s, bo_nn_join(prefix, ".input_layernorm").text, x);
+    return bo_nn_mixer(s->graph, bo_nn_join(prefix, name).text, normed, x, s->positions, &desc);
+}
+
+static bo_value mlp(const bo_stack *s, size_t layer, const char *prefix, bo_value x)
+{
+    const bo_model_desc *d = &s->model->desc;
+    bo_mlp_layer desc = {.kind = d->mlp,
+                         .hidden = d->hidden,
+                         .features = s->mlp_maps ? s->mlp_maps[layer] : NULL,
+                         .heads = d->degree_heads,
+                         .bias = d->bias,
+                         .dropout = d->dropout,
+                         .epsilon = d->norm_epsilon,
+                         .layer = s->number + layer};
+    if (d->mlp == BO_MLP_NONE) return x;
+    bo_graph_scope(s->graph, "%s %zu mlp", place_of(s), layer);
+    bo_value normed = bo_stack_norm(s, bo_nn_join(prefix, ".post_attention_layernorm").text, x);
+    return bo_nn_mlp(s->graph, bo_nn_join(prefix, ".mlp").text, normed, x, &desc);
+}
+
+/* The rows of each sequence the other way round; twice is as before. What stands between mixers sees rows by themselves, so
+ * that they need not be turned back until the next one. */
+static bo_value turned(const bo_stack *s, bo_value x)
+{
+    return bo_graph_one(s->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){s->reversal, x});
+}
+
+bo_value bo_stack_record(const bo_stack *s, bo_value x)
+{
+    for (size_t i = 0; i < s->layers; i++) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "%.40s.layers.%zu", s->root, i);
+        bo_graph_segment_begin(s->graph);
+        if (s->reversal && i) x = turned(s, x);
+        x = mixer(s, i, prefix, x);
+        watch(s, 1 + 2 * i, x);
+        if (s->between) x = s->between(s, i, prefix, x, s->user);
+        x = mlp(s, i, prefix, x);
+        watch(s, 2 + 2 * i, x);
+        bo_graph_segment_end(s->graph);
+    }
+    return s->reversal && s->layers % 2 == 0 ? turned(s, x) : x;
+}
