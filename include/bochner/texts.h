@@ -28,9 +28,9 @@ typedef struct bo_texts_desc {
     const char *const *paths; /* one example a line, also gzipped; "-": standard input */
     size_t path_count;
     const bo_tokenizer *tokenizer; /* must outlive the texts */
-    const char *const
-        *labels; /* the classes there are: another is refused; NULL: those of the file, in order: numbers by
-                                    * value where all are numbers, else by bytes */
+    /* The classes there are: another is refused. NULL: those of the whole file, in order: numbers by value where all are
+     * numbers, else by bytes. A number is known by its value: 1 and 1.0 are one class. */
+    const char *const *labels;
     size_t classes;
     size_t longest; /* most tokens of a text (the model's context); 0: any */
     bool cut;       /* longer ones are cut there (and counted), instead of refused */
@@ -43,11 +43,16 @@ typedef struct bo_texts_desc {
 
 typedef struct bo_texts bo_texts; /* immutable, shared by threads */
 
-/* BO_FORMAT, and file and line are named: a tab that is missing or too many, an empty label or text, bytes that are not UTF-8,
- * a label that is none of `labels`, a text longer than `longest`. BO_INVALID: no line at all, or (labelled, without `labels`)
- * only one class. A carriage return before the end of a line is no part of it; an empty line at the end of a file is none. */
+/* BO_FORMAT, and file and line are named: a tab that is missing or too many, an empty (or blank) label or text, bytes that are
+ * not UTF-8, a NUL, a label that is none of `labels`, a text longer than `longest`. BO_INVALID: no line at all, or (labelled,
+ * without `labels`) only one class. A carriage return before the end of a line is no part of it; empty lines at the end of a
+ * file are none. Special tokens (<|endoftext|>) in a text are taken letter by letter. */
 BO_API bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out);
 BO_API void bo_texts_close(bo_texts *texts); /* NULL is fine */
+/* A byte-level BPE (text.h) learned from the texts of such files, not from their labels: all of `texts` but tokenizer, longest,
+ * cut and end counts. */
+BO_API bo_status bo_tokenizer_train_texts(bo_context *context, const bo_tokenizer_desc *desc,
+                                          const bo_texts_desc *texts, bo_tokenizer **out);
 
 BO_API size_t bo_texts_count(const bo_texts *texts); /* examples */
 BO_API size_t bo_texts_sides(const bo_texts *texts); /* texts of an example: 1 or 2 */

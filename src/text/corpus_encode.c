@@ -16,9 +16,7 @@ typedef struct bo_encoded {
 typedef struct bo_round {
     bo_corpus *corpus;
     bo_parts parts;
-    bo_context **contexts; /* by worker, as the encoders */
-    bo_encoder *encoders;
-    int workers;
+    bo_encoders encoders;
     bo_encoded *encoded; /* of the parts from `first` on */
     size_t first, size;
     size_t capacity; /* of the corpus' ids */
@@ -29,7 +27,7 @@ static void encode_part(void *arg, size_t index, int worker)
 {
     bo_round *round = arg;
     bo_encoded *encoded = &round->encoded[index];
-    bo_encoder *encoder = &round->encoders[worker];
+    bo_encoder *encoder = &round->encoders.items[worker];
     const bo_part *part = &round->parts.items[round->first + index];
     encoded->ids.count = 0;
     encoded->status = bo_encoder_run(encoder, part->text, part->length, &encoded->ids);
@@ -119,14 +117,6 @@ static bo_status collect_part(bo_context *context, bo_round *round, size_t index
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------- */
 
-static bo_status failed_part(bo_context *context, const bo_round *round, bo_status status)
-{
-    for (int w = 0; w < round->workers; ++w)
-        if (*bo_context_error(round->contexts[w]))
-            return bo_fail(context, status, "%s", bo_context_error(round->contexts[w]));
-    return bo_fail(context, status, "encoding the corpus: %s", bo_status_string(status));
-}
-
 static bo_status encode_all(bo_context *context, bo_round *round)
 {
     double done = 0;
@@ -135,7 +125,8 @@ static bo_status encode_all(bo_context *context, bo_round *round)
         BO_TRY(bo_progress(context, "encoding", done, (double)round->corpus->documents.bytes));
         bo_parallel(context, count, encode_part, round);
         for (size_t i = 0; i < count; ++i) {
-            if (round->encoded[i].status != BO_OK) return failed_part(context, round, round->encoded[i].status);
+            if (round->encoded[i].status != BO_OK)
+                return bo_encoders_failed(context, &round->encoders, round->encoded[i].status);
             BO_TRY(collect_part(context, round, i));
             done += (double)round->parts.items[round->first + i].length;
         }
@@ -146,23 +137,10 @@ static bo_status encode_all(bo_context *context, bo_round *round)
 static bo_status prepare(bo_context *context, bo_round *round)
 {
     bo_corpus *corpus = round->corpus;
-    const int workers = bo_context_threads(context);
-    round->size = (size_t)workers * PARTS_A_THREAD;
-    round->contexts = bo_alloc(context, (size_t)workers, sizeof *round->contexts, "encoders");
-    round->encoders = bo_alloc(context, (size_t)workers, sizeof *round->encoders, "encoders");
+    BO_TRY(bo_encoders_create(context, corpus->tokenizer, true, (size_t)corpus->documents.bytes, &round->encoders));
+    round->size = (size_t)round->encoders.count * PARTS_A_THREAD;
     round->encoded = bo_alloc(context, round->size, sizeof *round->encoded, "encoded text");
-    if (!round->contexts || !round->encoders || !round->encoded) return BO_MEMORY;
-    for (; round->workers < workers; ++round->workers) {
-        int w = round->workers;
-        BO_TRY(bo_context_branch(context, &round->contexts[w]));
-        bo_status status = bo_encoder_create(round->contexts[w], corpus->tokenizer, true,
-                                             (size_t)corpus->documents.bytes, &round->encoders[w]);
-        if (status != BO_OK) {
-            bo_fail(context, status, "%s", bo_context_error(round->contexts[w]));
-            bo_context_destroy(round->contexts[w]);
-            return status;
-        }
-    }
+    if (!round->encoded) return BO_MEMORY;
     return bo_parts_make(context, &corpus->documents, bo_tokenizer_cuttable(corpus->tokenizer), &round->parts);
 }
 
@@ -172,13 +150,8 @@ bo_status bo_corpus_encode(bo_context *context, bo_corpus *corpus)
     corpus->tokens = 0;
     bo_status status = prepare(context, &round);
     if (status == BO_OK) status = encode_all(context, &round);
-    for (int w = 0; w < round.workers; ++w) {
-        bo_encoder_free(&round.encoders[w]);
-        bo_context_destroy(round.contexts[w]);
-    }
+    bo_encoders_free(&round.encoders);
     for (size_t i = 0; round.encoded && i < round.size; ++i) bo_ids_free(&round.encoded[i].ids);
-    bo_free(round.contexts);
-    bo_free(round.encoders);
     bo_free(round.encoded);
     bo_free(round.parts.items);
     return status;

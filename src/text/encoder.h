@@ -53,6 +53,21 @@ bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, b
 /* Fails with the character that has no token and where it is: "FILE: byte 7 of the file". */
 bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of);
 
+/* ---- encoders on the pool --------------------------------------------------------------------------------------------- */
+
+/* One for each worker, with a context of its own. */
+typedef struct bo_encoders {
+    bo_context **contexts;
+    bo_encoder *items;
+    int count;
+} bo_encoders;
+
+bo_status bo_encoders_create(bo_context *context, const bo_tokenizer *tokenizer, bool specials, size_t bytes,
+                             bo_encoders *out);
+void bo_encoders_free(bo_encoders *encoders);
+/* Passes on what some worker failed with. */
+bo_status bo_encoders_failed(bo_context *context, const bo_encoders *encoders, bo_status status);
+
 /* ---- the stages --------------------------------------------------------------------------------------------------- */
 
 /* *out is the text itself where nothing changes it, else it lies in encoder->normal until the next call. */

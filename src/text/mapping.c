@@ -53,16 +53,26 @@ static bo_status map_file(bo_context *context, const char *path, bo_mapping *out
     return status;
 }
 
-bo_status bo_mapping_open(bo_context *context, const char *path, bo_mapping *out)
+static bo_status open_file(bo_context *context, const char *path, bool map, bo_mapping *out)
 {
     *out = (bo_mapping){.data = ""};
     bo_bytes *bytes;
     BO_TRY(bo_bytes_open(context, path, false, &bytes));
-    bool plain = bo_bytes_seekable(bytes);
+    const bool plain = map && bo_bytes_seekable(bytes);
     bo_status status = plain ? map_file(context, path, out) : read_whole(context, bytes, out);
     bo_bytes_close(bytes);
     if (status != BO_OK) bo_mapping_close(out);
     return status;
+}
+
+bo_status bo_mapping_open(bo_context *context, const char *path, bo_mapping *out)
+{
+    return open_file(context, path, true, out);
+}
+
+bo_status bo_mapping_read(bo_context *context, const char *path, bo_mapping *out)
+{
+    return open_file(context, path, false, out);
 }
 
 bo_status bo_mapping_check(bo_context *context, const bo_mapping *mapping, const char *path)

@@ -1,0 +1,331 @@
+#include "lines.h"
+#include "unicode.h"
+#include "../base/rng.h"
+#include "../io/numbers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What the fields of a line are. */
+typedef struct bo_columns {
+    bool labelled;
+    size_t sides;
+    const char *expected, *names[BO_MOST_SIDES];
+} bo_columns;
+
+static const bo_columns columns_of[BO_TEXTS_KIND_COUNT] = {
+    [BO_TEXTS_LABELLED] = {true, 1, "label, tab, text", {"text"}},
+    [BO_TEXTS_LABELLED_PAIR] = {true, 2, "label, tab, text, tab, text", {"first text", "second text"}},
+    [BO_TEXTS_PAIR] = {false, 2, "source, tab, target", {"source", "target"}},
+    [BO_TEXTS_ALONE] = {false, 1, "text", {"text"}},
+    [BO_TEXTS_ALONE_PAIR] = {false, 2, "text, tab, text", {"first text", "second text"}},
+};
+
+typedef struct bo_field {
+    const char *text;
+    size_t bytes;
+} bo_field;
+
+const char *bo_side_name(bo_texts_kind kind, size_t side)
+{
+    return columns_of[kind].names[side];
+}
+
+const char *bo_excerpt(const char *text, size_t bytes, char out[BO_EXCERPT])
+{
+    static const char rest[] = "…\"";
+    size_t length = 0, next;
+    const bool whole = bytes + 3 <= BO_EXCERPT;
+    const size_t room = whole ? bytes : BO_EXCERPT - 1 - sizeof rest;
+    while (length < room && (next = bo_utf8_character(text + length, bytes - length)) > 0 && length + next <= room)
+        length += next;
+    snprintf(out, BO_EXCERPT, "\"%.*s%s", (int)length, text, whole ? "\"" : rest);
+    return out;
+}
+
+/* ---- labels --------------------------------------------------------------------------------------------------------- */
+
+/* "neg, pos"; the first few of many. */
+static void list_classes(const bo_categories *classes, char *out, size_t room)
+{
+    enum { SHOWN = 8 };
+    size_t used = 0;
+    *out = 0;
+    for (size_t i = 0; i < classes->count && i < SHOWN && used < room; ++i)
+        used +=
+            (size_t)snprintf(out + used, room - used, "%s%.*s", i ? ", " : "", BO_EXCERPT / 2, classes->items[i].text);
+    if (classes->count > SHOWN && used < room) snprintf(out + used, room - used, ", …");
+}
+
+static bo_status unknown_class(bo_context *context, const bo_categories *classes, const char *where,
+                               const bo_field *field)
+{
+    char shown[BO_EXCERPT], known[512];
+    list_classes(classes, known, sizeof known);
+    return bo_fail(context, BO_FORMAT, "%s: the class %s is none of the %zu that are known: %s", where,
+                   bo_excerpt(field->text, field->bytes, shown), classes->count, known);
+}
+
+static bo_status find_class(bo_context *context, bo_categories *classes, bool closed, const char *where,
+                            const bo_field *field, int32_t *out)
+{
+    enum { MOST_BYTES = 256 };
+    char label[MOST_BYTES + 1], shown[BO_EXCERPT];
+    if (field->bytes > MOST_BYTES)
+        return bo_fail(context, BO_FORMAT, "%s: expected a label of at most %d bytes, found %zu: %s", where, MOST_BYTES,
+                       field->bytes, bo_excerpt(field->text, field->bytes, shown));
+    memcpy(label, field->text, field->bytes);
+    label[field->bytes] = 0;
+    double number = 0;
+    const bool numeric = bo_cell_read(label, label + field->bytes, &number) == BO_CELL_NUMBER;
+    const char *text = numeric ? NULL : label;
+    size_t found = bo_categories_find(classes, number, text);
+    if (found == SIZE_MAX) {
+        if (closed) return unknown_class(context, classes, where, field);
+        found = classes->count;
+        bo_status status = bo_categories_add(context, classes, number, text);
+        if (status == BO_INVALID)
+            return bo_fail(context, BO_FORMAT, "%s: there are more than %d classes", where, BO_MAX_CATEGORIES);
+        BO_TRY(status);
+    }
+    *out = (int32_t)found;
+    return BO_OK;
+}
+
+static bo_status take_labels(bo_context *context, const bo_texts_desc *desc, bo_lines *lines)
+{
+    for (size_t i = 0; i < desc->classes; ++i) {
+        bo_status status = bo_categories_add_label(context, &lines->classes, desc->labels[i]);
+        if (status == BO_OK && lines->classes.count == i + 1) continue;
+        if (status == BO_OK || status == BO_INVALID)
+            return bo_fail(context, BO_INVALID, "the class \"%s\" is named twice, or is one too many", desc->labels[i]);
+        return status;
+    }
+    return BO_OK;
+}
+
+/* The classes of the file, put in order; the lines follow. */
+static bo_status sort_classes(bo_context *context, bo_lines *lines)
+{
+    const size_t count = lines->classes.count;
+    bo_category *before = bo_alloc_raw(context, count, sizeof *before, "classes");
+    int32_t *moved = bo_alloc_raw(context, count, sizeof *moved, "classes");
+    if (before && moved) {
+        memcpy(before, lines->classes.items, count * sizeof *before);
+        bo_categories_sort(&lines->classes);
+        for (size_t i = 0; i < count; ++i)
+            moved[i] = (int32_t)bo_categories_find(&lines->classes, before[i].number,
+                                                   before[i].numeric ? NULL : before[i].text);
+        for (size_t i = 0; i < lines->count; ++i) lines->items[i].label = moved[lines->items[i].label];
+    }
+    const bool made = before && moved;
+    bo_free(before);
+    bo_free(moved);
+    return made ? BO_OK : BO_MEMORY;
+}
+
+/* ---- one line ------------------------------------------------------------------------------------------------------- */
+
+static bool is_blank(const bo_field *field)
+{
+    for (size_t at = 0, bytes; at < field->bytes; at += bytes)
+        if (!bo_utf8_space(field->text + at, field->bytes - at, &bytes)) return false;
+    return true;
+}
+
+static bo_status check_bytes(bo_context *context, const char *where, const bo_field *line)
+{
+    const size_t valid = bo_utf8_valid(line->text, line->bytes);
+    if (valid < line->bytes)
+        return bo_fail(context, BO_FORMAT, "%s: byte %zu of the line (0x%02x) is not UTF-8", where, valid + 1,
+                       (unsigned char)line->text[valid]);
+    const char *nul = memchr(line->text, 0, line->bytes);
+    if (nul)
+        return bo_fail(context, BO_FORMAT, "%s: byte %zu of the line is NUL, which no text has", where,
+                       (size_t)(nul - line->text) + 1);
+    return BO_OK;
+}
+
+/* The fields of a line, `wanted` of them; one alone takes tabs as they are. */
+static bo_status split_fields(bo_context *context, const char *where, const bo_columns *columns, const bo_field *line,
+                              size_t wanted, bo_field *fields)
+{
+    const char *at = line->text, *end = at + line->bytes;
+    size_t tabs = 0;
+    char shown[BO_EXCERPT];
+    if (wanted == 1) {
+        fields[0] = *line;
+        return BO_OK;
+    }
+    for (const char *tab; (tab = memchr(at, '\t', (size_t)(end - at))); at = tab + 1, ++tabs)
+        if (tabs < wanted) fields[tabs] = (bo_field){at, (size_t)(tab - at)};
+    if (tabs + 1 == wanted) {
+        fields[tabs] = (bo_field){at, (size_t)(end - at)};
+        return BO_OK;
+    }
+    if (line->bytes == 0) return bo_fail(context, BO_FORMAT, "%s: is empty; expected %s", where, columns->expected);
+    return bo_fail(context, BO_FORMAT, "%s: expected %s; found %zu tab%s: %s", where, columns->expected, tabs,
+                   tabs == 1 ? "" : "s", bo_excerpt(line->text, line->bytes, shown));
+}
+
+static bo_status parse_line(bo_context *context, bo_lines *lines, const bo_columns *columns, bool closed,
+                            const char *where, const bo_field *line, bo_line *out)
+{
+    bo_field fields[1 + BO_MOST_SIDES] = {{0}};
+    const size_t labels = columns->labelled ? 1 : 0;
+    BO_TRY(check_bytes(context, where, line));
+    BO_TRY(split_fields(context, where, columns, line, labels + columns->sides, fields));
+    for (size_t i = 0; i < labels + columns->sides; ++i)
+        if (is_blank(&fields[i]))
+            return bo_fail(context, BO_FORMAT, "%s: the %s is empty", where,
+                           i < labels ? "label" : columns->names[i - labels]);
+    if (labels) BO_TRY(find_class(context, &lines->classes, closed, where, &fields[0], &out->label));
+    for (size_t s = 0; s < columns->sides; ++s) {
+        out->text[s] = fields[labels + s].text;
+        out->bytes[s] = fields[labels + s].bytes;
+    }
+    return BO_OK;
+}
+
+/* ---- files ---------------------------------------------------------------------------------------------------------- */
+
+static bo_status add(bo_context *context, bo_lines *lines, bo_line line)
+{
+    if (lines->count == lines->capacity) {
+        size_t capacity = lines->capacity ? 2 * lines->capacity : 256;
+        bo_line *larger = bo_realloc(context, lines->items, capacity, sizeof *larger, "the lines of a file");
+        if (!larger) return BO_MEMORY;
+        lines->items = larger;
+        lines->capacity = capacity;
+    }
+    lines->items[lines->count++] = line;
+    return BO_OK;
+}
+
+/* Without the mark that some programs put before UTF-8, and without the line ends and empty lines behind the last text. */
+static bo_field body_of(const bo_mapping *mapping)
+{
+    bo_field body = {mapping->data, mapping->size};
+    if (body.bytes >= 3 && memcmp(body.text, "\xef\xbb\xbf", 3) == 0) {
+        body.text += 3;
+        body.bytes -= 3;
+    }
+    while (body.bytes > 0 && body.text[body.bytes - 1] == '\n') {
+        size_t shorter = body.bytes - 1;
+        if (shorter > 0 && body.text[shorter - 1] == '\r') --shorter;
+        body.bytes = shorter;
+    }
+    return body;
+}
+
+bo_status bo_lines_read(bo_context *context, bo_lines *lines, size_t file, bo_texts_kind kind, bool closed)
+{
+    enum { LINES_A_WORD = 4096 };
+    const bo_columns *columns = &columns_of[kind];
+    const bo_field body = body_of(&lines->mappings[file]);
+    const char *begin = body.text, *end = begin + body.bytes;
+    char where[4200];
+    size_t number = 1;
+    lines->sides = columns->sides;
+    for (const char *at = begin, *stop; at < end; at = stop + 1, ++number) {
+        stop = memchr(at, '\n', (size_t)(end - at));
+        if (!stop) stop = end;
+        bo_field line = {at, (size_t)(stop - at)};
+        if (line.bytes > 0 && stop[-1] == '\r') --line.bytes;
+        snprintf(where, sizeof where, "%s, line %zu", lines->paths[file], number);
+        bo_line found = {.label = -1, .file = file, .number = number};
+        BO_TRY(parse_line(context, lines, columns, closed, where, &line, &found));
+        BO_TRY(add(context, lines, found));
+        if (number % LINES_A_WORD == 0)
+            BO_TRY(bo_progress(context, "reading lines", (double)(stop - begin), (double)(end - begin)));
+    }
+    return BO_OK;
+}
+
+static bo_status open_files(bo_context *context, const bo_texts_desc *desc, bo_lines *lines)
+{
+    lines->paths = bo_alloc(context, desc->path_count, sizeof *lines->paths, "the list of files");
+    lines->mappings = bo_alloc(context, desc->path_count, sizeof *lines->mappings, "the list of files");
+    if (!lines->paths || !lines->mappings) return BO_MEMORY;
+    lines->file_count = desc->path_count;
+    for (size_t i = 0; i < desc->path_count; ++i) {
+        if (!desc->paths[i]) return bo_fail(context, BO_INVALID, "file %zu of texts has no name: it is NULL", i);
+        const bool standard = strcmp(desc->paths[i], "-") == 0;
+        lines->paths[i] = bo_strdup(context, standard ? "standard input" : desc->paths[i]);
+        if (!lines->paths[i]) return BO_MEMORY;
+        BO_TRY(bo_mapping_read(context, desc->paths[i], &lines->mappings[i]));
+        BO_TRY(bo_lines_read(context, lines, i, desc->kind, desc->labels != NULL));
+    }
+    return BO_OK;
+}
+
+/* The part from skip to skip + take of an order drawn from the seed. Both cuts round in the same way, so that [0, 0.9) and
+ * [0.9, 1) share no line. */
+static bo_status select_part(bo_context *context, const bo_texts_desc *desc, bo_lines *lines)
+{
+    const double skip = desc->skip, take = desc->take > 0 ? desc->take : 1 - skip, all = (double)lines->count;
+    if (!(skip >= 0 && skip < 1) || !(desc->take >= 0 && skip + take <= 1 + 1e-9))
+        return bo_fail(context, BO_INVALID, "texts cannot skip %g of their lines and take %g", skip, desc->take);
+    if (skip == 0 && desc->take == 0) return BO_OK;
+    size_t first = (size_t)floor(skip * all), last = (size_t)floor((skip + take) * all);
+    if (desc->take <= 0 || last > lines->count) last = lines->count;
+    if (first >= last)
+        return bo_fail(context, BO_INVALID,
+                       "%s%s: %zu lines in all, and none is left from the fraction %g on for %g of them",
+                       lines->paths[0], lines->file_count > 1 ? ", …" : "", lines->count, skip, take);
+    size_t *order = bo_alloc_raw(context, lines->count, sizeof *order, "the order of lines");
+    bo_line *part = bo_alloc_raw(context, last - first, sizeof *part, "a part of the lines");
+    if (order && part) {
+        bo_rng rng = bo_rng_make(desc->seed, bo_rng_stream("text.lines", 0));
+        bo_rng_permutation(&rng, lines->count, order);
+        for (size_t i = first; i < last; ++i) part[i - first] = lines->items[order[i]];
+        bo_free(lines->items);
+        lines->items = part;
+        lines->count = lines->capacity = last - first;
+    } else {
+        bo_free(part);
+    }
+    bo_free(order);
+    return order && part ? BO_OK : BO_MEMORY;
+}
+
+static bo_status open_lines(bo_context *context, const bo_texts_desc *desc, bo_lines *lines)
+{
+    if (desc->labels) BO_TRY(take_labels(context, desc, lines));
+    BO_TRY(open_files(context, desc, lines));
+    const char *more = lines->file_count > 1 ? ", …" : "";
+    if (lines->count == 0) return bo_fail(context, BO_INVALID, "%s%s: holds no text", lines->paths[0], more);
+    if (columns_of[desc->kind].labelled && !desc->labels) {
+        if (lines->classes.count < 2)
+            return bo_fail(context, BO_INVALID, "%s%s: all %zu lines have the class \"%s\"; expected two or more",
+                           lines->paths[0], more, lines->count, lines->classes.items[0].text);
+        BO_TRY(sort_classes(context, lines));
+    }
+    return select_part(context, desc, lines);
+}
+
+bo_status bo_lines_open(bo_context *context, const bo_texts_desc *desc, bo_lines *out)
+{
+    *out = (bo_lines){0};
+    if ((unsigned)desc->kind >= BO_TEXTS_KIND_COUNT)
+        return bo_fail(context, BO_INVALID, "texts of kind %d: there are 0 to %d", (int)desc->kind,
+                       BO_TEXTS_KIND_COUNT - 1);
+    if (!desc->paths || desc->path_count == 0) return bo_fail(context, BO_INVALID, "no file of texts was named");
+    bo_status status = open_lines(context, desc, out);
+    if (status != BO_OK) bo_lines_close(out);
+    return status;
+}
+
+void bo_lines_close(bo_lines *lines)
+{
+    for (size_t i = 0; i < lines->file_count; ++i) {
+        bo_mapping_close(&lines->mappings[i]);
+        bo_free(lines->paths[i]);
+    }
+    bo_free(lines->paths);
+    bo_free(lines->mappings);
+    bo_free(lines->items);
+    bo_categories_free(&lines->classes);
+    *lines = (bo_lines){0};
+}

@@ -1,0 +1,290 @@
+#include "encoder.h"
+#include "lines.h"
+#include "../base/rng.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Text t is side t % sides of example t / sides. Its ids are ids[starts[t]] to ids[starts[t + 1]]. */
+struct bo_texts {
+    bo_texts_kind kind;
+    bo_lines lines;
+    bo_ids ids;
+    size_t *starts; /* text count + 1 */
+    const char **labels;
+    uint64_t tokens[BO_MOST_SIDES];
+    size_t longest[BO_MOST_SIDES];
+    size_t cut;
+};
+
+/* ---- encoding ------------------------------------------------------------------------------------------------------- */
+
+enum { TEXTS_A_TASK = 64, TASKS_A_THREAD = 8 };
+
+/* What one task made of TEXTS_A_TASK texts, or of fewer at the end. */
+typedef struct bo_batch_ids {
+    bo_ids ids;
+    size_t ends[TEXTS_A_TASK]; /* of each text in ids */
+    bo_status status;
+    size_t failed; /* texts before the one that failed or missed */
+    bo_missed missed;
+} bo_batch_ids;
+
+typedef struct bo_encoding {
+    bo_texts *texts;
+    const bo_texts_desc *desc;
+    bo_encoders encoders;
+    bo_batch_ids *batches; /* of this round */
+    size_t round;          /* how many */
+    size_t first, count;   /* text of this round, and all of them */
+} bo_encoding;
+
+static const char *text_of(const bo_texts *texts, size_t t, size_t *bytes)
+{
+    const bo_line *line = &texts->lines.items[t / texts->lines.sides];
+    const size_t side = t % texts->lines.sides;
+    *bytes = line->bytes[side];
+    return line->text[side];
+}
+
+static void tell_where(const bo_texts *texts, size_t t, char *out, size_t room)
+{
+    const bo_line *line = &texts->lines.items[t / texts->lines.sides];
+    snprintf(out, room, "%s, line %zu", texts->lines.paths[line->file], line->number);
+}
+
+/* Appends the ids of text t, cut or refused where they are too many, and its end. */
+static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, const int32_t *ids, size_t count)
+{
+    bo_texts *texts = encoding->texts;
+    const bo_texts_desc *desc = encoding->desc;
+    const size_t side = t % texts->lines.sides;
+    char where[4200];
+    if (count == 0 || (desc->longest && count > desc->longest && !desc->cut)) {
+        tell_where(texts, t, where, sizeof where);
+        const char *name = bo_side_name(texts->kind, side);
+        if (count == 0) return bo_fail(context, BO_FORMAT, "%s: no token is left of the %s", where, name);
+        return bo_fail(context, BO_FORMAT, "%s: expected at most %zu tokens, found a %s of %zu", where, desc->longest,
+                       name, count);
+    }
+    if (desc->longest && count > desc->longest) {
+        count = desc->longest;
+        ++texts->cut;
+    }
+    BO_TRY(bo_ids_reserve(context, &texts->ids, count + 1));
+    memcpy(texts->ids.items + texts->ids.count, ids, count * sizeof *ids);
+    texts->ids.count += count;
+    if (desc->end && desc->kind == BO_TEXTS_PAIR) {
+        texts->ids.items[texts->ids.count++] = (int32_t)(desc->end - 1);
+        ++count;
+    }
+    texts->starts[t + 1] = texts->ids.count;
+    texts->tokens[side] += count;
+    if (count > texts->longest[side]) texts->longest[side] = count;
+    return BO_OK;
+}
+
+static void encode_batch(void *arg, size_t index, int worker)
+{
+    bo_encoding *encoding = arg;
+    bo_batch_ids *batch = &encoding->batches[index];
+    bo_encoder *encoder = &encoding->encoders.items[worker];
+    const size_t first = encoding->first + index * TEXTS_A_TASK, left = encoding->count - first;
+    batch->ids.count = 0;
+    batch->status = BO_OK;
+    batch->missed.bytes = 0;
+    for (size_t i = 0; i < TEXTS_A_TASK && i < left; ++i) {
+        size_t bytes;
+        const char *text = text_of(encoding->texts, first + i, &bytes);
+        batch->failed = i;
+        batch->status = bo_encoder_run(encoder, text, bytes, &batch->ids);
+        batch->missed = encoder->missed;
+        if (batch->status != BO_OK || batch->missed.bytes > 0) return;
+        batch->ends[i] = batch->ids.count;
+    }
+}
+
+static bo_status collect_batch(bo_context *context, bo_encoding *encoding, size_t index)
+{
+    const bo_batch_ids *batch = &encoding->batches[index];
+    const size_t first = encoding->first + index * TEXTS_A_TASK, left = encoding->count - first;
+    if (batch->status != BO_OK) return bo_encoders_failed(context, &encoding->encoders, batch->status);
+    for (size_t i = 0, begin = 0; i < TEXTS_A_TASK && i < left; begin = batch->ends[i++]) {
+        if (batch->missed.bytes > 0 && i == batch->failed) {
+            char where[4200];
+            tell_where(encoding->texts, first + i, where, sizeof where);
+            return bo_missed_tell(context, &batch->missed, where, batch->missed.place, "of the text");
+        }
+        BO_TRY(add_text(context, encoding, first + i, batch->ids.items + begin, batch->ends[i] - begin));
+    }
+    return BO_OK;
+}
+
+static bo_status encode_rounds(bo_context *context, bo_encoding *encoding, size_t bytes)
+{
+    BO_TRY(bo_encoders_create(context, encoding->desc->tokenizer, false, bytes, &encoding->encoders));
+    encoding->round = (size_t)encoding->encoders.count * TASKS_A_THREAD;
+    encoding->batches = bo_alloc(context, encoding->round, sizeof *encoding->batches, "encoded texts");
+    if (!encoding->batches) return BO_MEMORY;
+    while (encoding->first < encoding->count) {
+        const size_t left = (encoding->count - encoding->first + TEXTS_A_TASK - 1) / TEXTS_A_TASK;
+        const size_t tasks = left < encoding->round ? left : encoding->round;
+        BO_TRY(bo_progress(context, "encoding", (double)encoding->first, (double)encoding->count));
+        bo_parallel(context, tasks, encode_batch, encoding);
+        for (size_t i = 0; i < tasks; ++i) BO_TRY(collect_batch(context, encoding, i));
+        encoding->first += tasks * TEXTS_A_TASK;
+    }
+    return BO_OK;
+}
+
+static bo_status encode_bytes(bo_context *context, bo_encoding *encoding, size_t total)
+{
+    bo_ids ids = {0};
+    bo_status status = bo_ids_reserve(context, &encoding->texts->ids, total + encoding->count);
+    for (size_t t = 0; status == BO_OK && t < encoding->count; ++t) {
+        size_t bytes;
+        const char *text = text_of(encoding->texts, t, &bytes);
+        ids.count = 0;
+        status = bo_tokenizer_encode(context, encoding->desc->tokenizer, text, bytes, false, &ids);
+        if (status == BO_OK) status = add_text(context, encoding, t, ids.items, ids.count);
+    }
+    bo_ids_free(&ids);
+    return status;
+}
+
+static bo_status encode(bo_context *context, const bo_texts_desc *desc, bo_texts *texts)
+{
+    bo_encoding encoding = {.texts = texts, .desc = desc, .count = texts->lines.count * texts->lines.sides};
+    texts->starts = bo_alloc(context, encoding.count + 1, sizeof *texts->starts, "the starts of texts");
+    if (!texts->starts) return BO_MEMORY;
+    size_t total = 0;
+    for (size_t t = 0, bytes; t < encoding.count; ++t, total += bytes) text_of(texts, t, &bytes);
+    bo_status status = bo_tokenizer_is_bytes(desc->tokenizer) ? encode_bytes(context, &encoding, total)
+                                                              : encode_rounds(context, &encoding, total);
+    for (size_t i = 0; encoding.batches && i < encoding.round; ++i) bo_ids_free(&encoding.batches[i].ids);
+    bo_free(encoding.batches);
+    bo_encoders_free(&encoding.encoders);
+    return status;
+}
+
+/* ---- opening -------------------------------------------------------------------------------------------------------- */
+
+static bo_status check(bo_context *context, const bo_texts_desc *desc)
+{
+    if (!desc || !desc->tokenizer) return bo_fail(context, BO_INVALID, "texts need a tokenizer");
+    if (desc->end > INT32_MAX)
+        return bo_fail(context, BO_INVALID, "the end of texts cannot be token %zu", desc->end - 1);
+    return BO_OK;
+}
+
+static bo_status name_labels(bo_context *context, bo_texts *texts)
+{
+    const bo_categories *classes = &texts->lines.classes;
+    if (classes->count == 0) return BO_OK;
+    texts->labels = bo_alloc(context, classes->count, sizeof *texts->labels, "classes");
+    if (!texts->labels) return BO_MEMORY;
+    for (size_t i = 0; i < classes->count; ++i) texts->labels[i] = classes->items[i].text;
+    return BO_OK;
+}
+
+bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "texts have nowhere to go: out is NULL");
+    *out = NULL;
+    BO_TRY(check(context, desc));
+    bo_texts *texts = bo_alloc(context, 1, sizeof *texts, "texts");
+    if (!texts) return BO_MEMORY;
+    texts->kind = desc->kind;
+    bo_status status = bo_lines_open(context, desc, &texts->lines);
+    if (status == BO_OK) status = name_labels(context, texts);
+    if (status == BO_OK) status = encode(context, desc, texts);
+    if (status == BO_OK)
+        *out = texts;
+    else
+        bo_texts_close(texts);
+    return status;
+}
+
+void bo_texts_close(bo_texts *texts)
+{
+    if (!texts) return;
+    bo_lines_close(&texts->lines);
+    bo_ids_free(&texts->ids);
+    bo_free(texts->starts);
+    bo_free(texts->labels);
+    bo_free(texts);
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------------ */
+
+size_t bo_texts_count(const bo_texts *texts)
+{
+    return texts->lines.count;
+}
+
+size_t bo_texts_sides(const bo_texts *texts)
+{
+    return texts->lines.sides;
+}
+
+uint64_t bo_texts_tokens(const bo_texts *texts, size_t side)
+{
+    return texts->tokens[side];
+}
+
+size_t bo_texts_longest(const bo_texts *texts, size_t side)
+{
+    return texts->longest[side];
+}
+
+size_t bo_texts_cut(const bo_texts *texts)
+{
+    return texts->cut;
+}
+
+size_t bo_texts_classes(const bo_texts *texts)
+{
+    return texts->lines.classes.count;
+}
+
+const char *const *bo_texts_labels(const bo_texts *texts)
+{
+    return texts->labels;
+}
+
+/* FNV-1a over the kind, the labels, and the length and ids of every text. */
+uint64_t bo_texts_fingerprint(const bo_texts *texts)
+{
+    const uint64_t prime = 1099511628211u;
+    const size_t count = texts->lines.count, sides = texts->lines.sides;
+    uint64_t hash = bo_rng_stream("text.texts", (uint64_t)texts->kind);
+    for (size_t i = 0; i < count; ++i) hash = (hash ^ (uint32_t)texts->lines.items[i].label) * prime;
+    for (size_t t = 0; t < count * sides; ++t) hash = (hash ^ texts->starts[t + 1]) * prime;
+    for (size_t i = 0; i < texts->ids.count; ++i) hash = (hash ^ (uint32_t)texts->ids.items[i]) * prime;
+    return hash;
+}
+
+bo_text_view bo_texts_get(const bo_texts *texts, size_t example, size_t side)
+{
+    const size_t t = example * texts->lines.sides + side;
+    return (bo_text_view){texts->ids.items + texts->starts[t], texts->starts[t + 1] - texts->starts[t]};
+}
+
+int32_t bo_texts_label(const bo_texts *texts, size_t example)
+{
+    return texts->lines.items[example].label;
+}
+
+size_t bo_texts_line(const bo_texts *texts, size_t example, const char **path)
+{
+    const bo_line *line = &texts->lines.items[example];
+    if (path) *path = texts->lines.paths[line->file];
+    return line->number;
+}
+
+const char *bo_texts_words(const bo_texts *texts, size_t example, size_t side, size_t *bytes)
+{
+    const bo_line *line = &texts->lines.items[example];
+    *bytes = line->bytes[side];
+    return line->text[side];
+}
