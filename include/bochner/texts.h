@@ -54,6 +54,7 @@ BO_API void bo_texts_close(bo_texts *texts); /* NULL is fine */
 BO_API bo_status bo_tokenizer_train_texts(bo_context *context, const bo_tokenizer_desc *desc,
                                           const bo_texts_desc *texts, bo_tokenizer **out);
 
+BO_API bo_texts_kind bo_texts_kind_of(const bo_texts *texts);
 BO_API size_t bo_texts_count(const bo_texts *texts); /* examples */
 BO_API size_t bo_texts_sides(const bo_texts *texts); /* texts of an example: 1 or 2 */
 BO_API uint64_t bo_texts_tokens(const bo_texts *texts, size_t side);
@@ -77,16 +78,18 @@ BO_API const char *bo_texts_words(const bo_texts *texts, size_t example, size_t 
 /* ---- packs ------------------------------------------------------------------------------------------------------------ */
 
 /* Examples of any length are packed into rows of a fixed number of tokens, never padded to the longest. An epoch takes every
- * example once, in an order of its own (drawn from seed and epoch), and lays each into the first of a few open packs that has
- * room on every side. A batch is `batch` packs; it follows from (seed, step) alone. */
+ * example once: shuffled (by seed and epoch), then, a few thousand at a time, the largest first into the fullest pack that has
+ * room on every side; the packs are shuffled in turn. A batch is `batch` packs; it follows from (seed, step) alone, and the
+ * last one of an epoch goes on with packs of the next. */
 typedef struct bo_packs_desc {
     const bo_texts *texts;
-    size_t rows
-        [2]; /* tokens of a pack, for each side (LABELLED_PAIR: [0] for both texts together); at least the longest */
+    /* Tokens of a pack. PAIR: of sources and of targets; else [0] alone, for both texts of an example together. At least the
+     * longest. */
+    size_t rows[2];
     size_t most;  /* examples of a pack */
     size_t batch; /* packs of a step */
     uint64_t seed;
-    bool in_order; /* evaluation: the order of the texts, one epoch */
+    bool in_order; /* evaluation: nothing is shuffled, and there is one epoch: packs after it are empty */
 } bo_packs_desc;
 typedef struct bo_packs bo_packs;
 BO_API bo_status bo_packs_create(bo_context *context, const bo_packs_desc *desc, bo_packs **out);

@@ -8,9 +8,11 @@
 /* One stream of rows. Invariants: lengths[0 … sequences - 1] sum up to `rows`, the last is of the rest. */
 typedef struct bo_packed_stream {
     size_t rows;
-    int32_t *tokens, *positions; /* rows; positions count from 0 in each sequence */
-    int32_t *reversal;           /* rows; row i of the same sequences read backwards is row reversal[i] */
-    size_t *lengths;             /* room for most_sequences */
+    int32_t *tokens,
+        *positions;    /* rows; positions count from 0 in each sequence; those of the rest are all 0 (it may be
+                                  * longer than there are positions) */
+    int32_t *reversal; /* rows; row i of the same sequences read backwards is row reversal[i] */
+    size_t *lengths;   /* room for most_sequences */
 } bo_packed_stream;
 
 typedef struct bo_packed {
@@ -21,9 +23,10 @@ typedef struct bo_packed {
     bo_packed_stream source; /* of PAIR; else no rows */
     int32_t *targets;        /* PAIR: rows, y_1, y_2, …, end; -1 where nothing is to be said */
     int32_t *labels;         /* most; -1: none */
+    int32_t begin;
 } bo_packed;
 
-/* rows as in bo_packs_desc; begin: of targets. */
+/* rows as in bo_packs_desc; begin: of targets. It holds no example at first. */
 bo_status bo_packed_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t most, int32_t begin,
                            bo_packed **out);
 void bo_packed_destroy(bo_packed *packed); /* NULL is fine */

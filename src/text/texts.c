@@ -217,6 +217,11 @@ void bo_texts_close(bo_texts *texts)
 
 /* ---- questions ------------------------------------------------------------------------------------------------------ */
 
+bo_texts_kind bo_texts_kind_of(const bo_texts *texts)
+{
+    return texts->kind;
+}
+
 size_t bo_texts_count(const bo_texts *texts)
 {
     return texts->lines.count;

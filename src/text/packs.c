@@ -1,0 +1,291 @@
+/* Packs: the examples of an epoch are shuffled, taken a window at a time with the largest first, and each goes into the open
+ * pack that it fills best (best fit decreasing, Johnson 1974, on windows so that epochs differ); the packs are shuffled at
+ * last. All of it follows from seed and epoch. */
+#include "packed.h"
+#include "../base/permutation.h"
+#include "../base/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WINDOW = 2048,   /* examples that are sorted together */
+    MOST_OPEN = 256, /* packs that stay open for the next window: those with the most room */
+};
+
+/* An example on its way into a pack. */
+typedef struct bo_parcel {
+    size_t example, place; /* in the shuffled order */
+    double size;           /* of the side that fills its rows most, as a part of them */
+} bo_parcel;
+
+typedef struct bo_open_pack {
+    size_t number, examples;
+    size_t room[2];
+} bo_open_pack;
+
+struct bo_packs {
+    bo_packs_desc desc;
+    size_t count;      /* examples */
+    size_t (*need)[2]; /* rows of each example on each side */
+    double fill;       /* of epoch 0 */
+
+    /* The epoch that is laid out: pack p holds examples[starts[p]] to examples[starts[p + 1]]. */
+    uint64_t epoch;
+    size_t *examples, *starts, packs;
+
+    /* Packs before each epoch that was ever laid out: firsts[e + 1] - firsts[e] are of epoch e. */
+    uint64_t *firsts;
+    size_t epochs, capacity;
+
+    /* Room to lay out in: order and numbers (the pack of each place) have `count` items, open as many packs as there may be. */
+    size_t *order, *numbers;
+    bo_parcel *window;
+    bo_open_pack *open;
+    size_t open_count;
+};
+
+/* ---- laying out ------------------------------------------------------------------------------------------------------- */
+
+static int larger_first(const void *a, const void *b)
+{
+    const bo_parcel *x = a, *y = b;
+    if (x->size != y->size) return x->size < y->size ? 1 : -1;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+static int roomier_first(const void *a, const void *b)
+{
+    const bo_open_pack *x = a, *y = b;
+    const size_t left = x->room[0] + x->room[1], right = y->room[0] + y->room[1];
+    if (left != right) return left < right ? 1 : -1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The fullest open pack that still has room for the parcel; a new one where none has. */
+static bo_open_pack *choose_pack(bo_packs *packs, const size_t need[2])
+{
+    bo_open_pack *best = NULL;
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < packs->open_count; ++i) {
+        bo_open_pack *open = &packs->open[i];
+        const size_t room = open->room[0] + open->room[1];
+        if (room >= least || open->room[0] < need[0] || open->room[1] < need[1]) continue;
+        best = open;
+        least = room;
+    }
+    if (best) return best;
+    best = &packs->open[packs->open_count++];
+    *best = (bo_open_pack){.number = packs->packs++, .room = {packs->desc.rows[0], packs->desc.rows[1]}};
+    return best;
+}
+
+static void lay(bo_packs *packs, const bo_parcel *parcel)
+{
+    const size_t *need = packs->need[parcel->example];
+    bo_open_pack *chosen = choose_pack(packs, need);
+    packs->numbers[parcel->place] = chosen->number;
+    for (int side = 0; side < 2; ++side) chosen->room[side] -= need[side];
+    const bool full =
+        ++chosen->examples == packs->desc.most || chosen->room[0] == 0 || (packs->desc.rows[1] && chosen->room[1] == 0);
+    if (full) *chosen = packs->open[--packs->open_count];
+}
+
+static void lay_window(bo_packs *packs, size_t first, size_t count)
+{
+    const size_t *rows = packs->desc.rows;
+    for (size_t i = 0; i < count; ++i) {
+        const size_t example = packs->order[first + i], *need = packs->need[example];
+        const double one = (double)need[0] / (double)rows[0], two = rows[1] ? (double)need[1] / (double)rows[1] : 0;
+        packs->window[i] = (bo_parcel){example, first + i, one > two ? one : two};
+    }
+    qsort(packs->window, count, sizeof *packs->window, larger_first);
+    for (size_t i = 0; i < count; ++i) lay(packs, &packs->window[i]);
+    if (packs->open_count <= MOST_OPEN) return;
+    qsort(packs->open, packs->open_count, sizeof *packs->open, roomier_first);
+    packs->open_count = MOST_OPEN;
+}
+
+/* From the pack of each place to the places of each pack: pack number p becomes the one that the epoch's permutation says. */
+static void collect(bo_packs *packs)
+{
+    size_t *starts = packs->starts;
+    memset(starts, 0, (packs->packs + 1) * sizeof *starts);
+    for (size_t i = 0; i < packs->count; ++i) {
+        size_t *number = &packs->numbers[i];
+        if (!packs->desc.in_order) *number = (size_t)bo_permute(packs->desc.seed, packs->epoch, packs->packs, *number);
+        ++starts[*number + 1];
+    }
+    for (size_t p = 0; p < packs->packs; ++p) starts[p + 1] += starts[p];
+    for (size_t i = packs->count; i-- > 0;) packs->examples[--starts[packs->numbers[i] + 1]] = packs->order[i];
+    memmove(starts, starts + 1, packs->packs * sizeof *starts); /* what were ends are starts now */
+    starts[packs->packs] = packs->count;
+}
+
+static void lay_out(bo_packs *packs, uint64_t epoch)
+{
+    packs->epoch = epoch;
+    packs->packs = packs->open_count = 0;
+    if (packs->desc.in_order) {
+        for (size_t i = 0; i < packs->count; ++i) packs->order[i] = i;
+    } else {
+        bo_rng rng = bo_rng_make(packs->desc.seed, bo_rng_stream("text.packs", epoch));
+        bo_rng_permutation(&rng, packs->count, packs->order);
+    }
+    for (size_t first = 0; first < packs->count; first += WINDOW) {
+        const size_t left = packs->count - first;
+        lay_window(packs, first, left < WINDOW ? left : WINDOW);
+    }
+    collect(packs);
+}
+
+/* ---- making ----------------------------------------------------------------------------------------------------------- */
+
+static bo_status measure(bo_context *context, bo_packs *packs)
+{
+    const bo_texts *texts = packs->desc.texts;
+    const size_t *rows = packs->desc.rows;
+    const bool pair = bo_texts_kind_of(texts) == BO_TEXTS_PAIR;
+    for (size_t i = 0; i < packs->count; ++i) {
+        size_t *need = packs->need[i];
+        for (size_t side = 0; side < bo_texts_sides(texts); ++side)
+            need[pair ? side : 0] += bo_texts_get(texts, i, side).count;
+        if (need[0] <= rows[0] && need[1] <= rows[1]) continue;
+        const char *path;
+        const size_t line = bo_texts_line(texts, i, &path), side = need[0] > rows[0] ? 0 : 1;
+        return bo_fail(context, BO_INVALID, "%s, line %zu: packs have %zu rows%s, found %zu tokens", path, line,
+                       rows[side], side ? " of targets" : "", need[side]);
+    }
+    return BO_OK;
+}
+
+static bo_status allocate(bo_context *context, bo_packs *packs)
+{
+    const size_t count = packs->count;
+    packs->need = bo_alloc(context, count, sizeof *packs->need, "the lengths of examples");
+    packs->examples = bo_alloc_raw(context, count, sizeof *packs->examples, "packs");
+    packs->starts = bo_alloc_raw(context, count + 1, sizeof *packs->starts, "packs");
+    packs->order = bo_alloc_raw(context, count, sizeof *packs->order, "packs");
+    packs->numbers = bo_alloc_raw(context, count, sizeof *packs->numbers, "packs");
+    packs->window = bo_alloc_raw(context, WINDOW, sizeof *packs->window, "packs");
+    packs->open = bo_alloc_raw(context, MOST_OPEN + WINDOW, sizeof *packs->open, "packs");
+    const bool made = packs->need && packs->examples && packs->starts && packs->order && packs->numbers &&
+                      packs->window && packs->open;
+    return made ? BO_OK : BO_MEMORY;
+}
+
+static bo_status check(bo_context *context, const bo_packs_desc *desc)
+{
+    if (!desc || !desc->texts) return bo_fail(context, BO_INVALID, "packs need texts");
+    const bool pair = bo_texts_kind_of(desc->texts) == BO_TEXTS_PAIR;
+    if (desc->rows[0] == 0 || (desc->rows[1] == 0) == pair || desc->most == 0 || desc->batch == 0)
+        return bo_fail(
+            context, BO_INVALID,
+            "packs of %zu and %zu rows, at most %zu examples, %zu a step: expected 1 or more each (and rows of "
+            "targets for pairs alone)",
+            desc->rows[0], desc->rows[1], desc->most, desc->batch);
+    return BO_OK;
+}
+
+/* The epoch after those that are known is laid out and remembered. */
+static bo_status next_epoch(bo_context *context, bo_packs *packs)
+{
+    if (packs->epochs + 2 > packs->capacity) {
+        const size_t capacity = packs->capacity ? 2 * packs->capacity : 16;
+        uint64_t *larger = bo_realloc(context, packs->firsts, capacity, sizeof *larger, "the epochs of packs");
+        if (!larger) return BO_MEMORY;
+        packs->firsts = larger;
+        packs->capacity = capacity;
+        packs->firsts[0] = 0;
+    }
+    lay_out(packs, packs->epochs);
+    packs->firsts[packs->epochs + 1] = packs->firsts[packs->epochs] + packs->packs;
+    ++packs->epochs;
+    return BO_OK;
+}
+
+static double first_fill(const bo_packs *packs)
+{
+    double tokens = 0;
+    for (size_t i = 0; i < packs->count; ++i) tokens += (double)(packs->need[i][0] + packs->need[i][1]);
+    return tokens / ((double)packs->packs * (double)(packs->desc.rows[0] + packs->desc.rows[1]));
+}
+
+bo_status bo_packs_create(bo_context *context, const bo_packs_desc *desc, bo_packs **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "packs have nowhere to go: out is NULL");
+    *out = NULL;
+    BO_TRY(check(context, desc));
+    bo_packs *packs = bo_alloc(context, 1, sizeof *packs, "packs");
+    if (!packs) return BO_MEMORY;
+    packs->desc = *desc;
+    packs->count = bo_texts_count(desc->texts);
+    bo_status status = allocate(context, packs);
+    if (status == BO_OK) status = measure(context, packs);
+    if (status == BO_OK) status = next_epoch(context, packs);
+    if (status == BO_OK) {
+        packs->fill = first_fill(packs);
+        *out = packs;
+    } else {
+        bo_packs_destroy(packs);
+    }
+    return status;
+}
+
+void bo_packs_destroy(bo_packs *packs)
+{
+    if (!packs) return;
+    bo_free(packs->need);
+    bo_free(packs->examples);
+    bo_free(packs->starts);
+    bo_free(packs->firsts);
+    bo_free(packs->order);
+    bo_free(packs->numbers);
+    bo_free(packs->window);
+    bo_free(packs->open);
+    bo_free(packs);
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------------- */
+
+size_t bo_packs_of_epoch(const bo_packs *packs)
+{
+    return (size_t)packs->firsts[1];
+}
+
+double bo_packs_fill(const bo_packs *packs)
+{
+    return packs->fill;
+}
+
+/* The known epoch that holds pack `at` of all. */
+static size_t epoch_of(const bo_packs *packs, uint64_t at)
+{
+    size_t low = 0, high = packs->epochs;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (packs->firsts[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bo_status bo_packs_get(bo_context *context, bo_packs *packs, uint64_t step, size_t index, size_t *examples,
+                       size_t *count)
+{
+    *count = 0;
+    if (index >= packs->desc.batch)
+        return bo_fail(context, BO_INVALID, "pack %zu of a step was asked for, and it has %zu", index,
+                       packs->desc.batch);
+    const uint64_t at = step * packs->desc.batch + index;
+    if (packs->desc.in_order && at >= packs->firsts[1]) return BO_OK;
+    while (at >= packs->firsts[packs->epochs]) BO_TRY(next_epoch(context, packs));
+    const size_t epoch = epoch_of(packs, at);
+    if (packs->epoch != epoch) lay_out(packs, epoch);
+    const size_t pack = (size_t)(at - packs->firsts[epoch]), first = packs->starts[pack];
+    *count = packs->starts[pack + 1] - first;
+    memcpy(examples, packs->examples + first, *count * sizeof *examples);
+    return BO_OK;
+}
