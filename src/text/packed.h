@@ -3,6 +3,7 @@
 #ifndef BO_TEXT_PACKED_H
 #define BO_TEXT_PACKED_H
 
+#include "../base/base.h"
 #include <bochner/texts.h>
 
 /* One stream of rows. Invariants: lengths[0 … sequences - 1] sum up to `rows`, the last is of the rest. */
