@@ -165,6 +165,7 @@ typedef struct bo_attention_shape {
     const size_t *lengths;     /* one a sequence: packed. NULL: not packed */
     const size_t *key_lengths; /* packed keys; NULL: lengths */
     bool no_keys;              /* ask the initial states only: k and v are NULL (cross attention) */
+    bool no_queries;           /* take the keys into the final states only: q and out are NULL */
     bo_layout layout;
 } bo_attention_shape;
 

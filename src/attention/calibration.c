@@ -192,12 +192,15 @@ static bo_status check_batch(bo_context *context, const bo_calibration *c, const
     return BO_OK;
 }
 
+/* Statistics do not ask who sees whom: queries and keys may differ in number. */
 bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
                              const bo_attention_inputs *inputs)
 {
     bo_geometry geometry;
     BO_TRY(check_batch(context, calibration, shape, inputs));
-    BO_TRY(bo_geometry_make(context, calibration->layout, shape, &geometry));
+    bo_attention layout = *calibration->layout;
+    layout.desc.causal = false;
+    BO_TRY(bo_geometry_make(context, &layout, shape, &geometry));
     batch b = {.call = bo_layout_of(calibration->layout, shape, &geometry)};
     b.call.in = inputs;
     bo_status status = look(context, calibration, &b);

@@ -24,10 +24,10 @@ static stamp stamp_of(const bo_call *call, const bo_geometry *geometry)
                     geometry->tape_states, call->plan.chunk, call->plan.segment, call->shape->layout}};
 }
 
-/* Rows that a pass counts: queries, and keys where they are taken in before. */
+/* Rows that a pass counts: queries, and keys where they are taken in before or alone. */
 static size_t watched(const bo_call *call, size_t times)
 {
-    bool apart = !call->attention->desc.causal && call->attention->count;
+    bool apart = call->shape->no_queries || (!call->attention->desc.causal && call->attention->count);
     return times * (call->queries_total + (apart ? call->keys_total : 0)) * call->attention->desc.key_heads;
 }
 
@@ -98,6 +98,8 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
                            geometry->queries_total == 0));
     if (call->shape->no_keys && !call->initial)
         return bo_fail(context, BO_INVALID, "attention: the shape has no keys, and there are no initial states to ask");
+    if (call->shape->no_queries && !call->final)
+        return bo_fail(context, BO_INVALID, "attention: the shape has no queries, and there are no final states to keep");
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call, call->final));
     if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");

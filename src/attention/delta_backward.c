@@ -124,7 +124,7 @@ static void replay(const bo_delta_task *at, back_work *work, size_t first, size_
 /* Without keys the memory stays what it was: every chunk of queries is the first of its own segment. */
 static bool reverse(const bo_delta_task *at, back_work *work)
 {
-    size_t chunk = work->back.delta.chunk, tokens = at->at->queries,
+    size_t chunk = work->back.delta.chunk, tokens = at->at->keys ? at->at->keys : at->at->queries,
            segment = at->at->keys ? at->call->plan.segment : chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
         size_t first = segments * segment, end = bo_least(first + segment, tokens);

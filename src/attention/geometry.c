@@ -23,9 +23,10 @@ static bo_status fill_sequences(bo_context *context, const bo_attention *attenti
         *at = (bo_sequence){0};
         size_t keys = shape->key_tokens ? shape->key_tokens : shape->tokens;
         at->queries = shape->lengths ? shape->lengths[s] : shape->tokens;
+        if (shape->no_queries) at->queries = 0;
         if (shape->lengths) keys = shape->key_lengths ? shape->key_lengths[s] : shape->lengths[s];
         at->keys = shape->no_keys ? 0 : keys;
-        if (desc->causal && !shape->no_keys && at->queries != at->keys)
+        if (desc->causal && !shape->no_keys && !shape->no_queries && at->queries != at->keys)
             return bo_fail(context, BO_INVALID,
                            "attention: causal needs as many keys as queries; sequence %zu has %zu queries and %zu keys",
                            s, at->queries, at->keys);
@@ -65,10 +66,10 @@ static void plan_tape(const bo_attention *attention, size_t sequences, bo_geomet
 }
 
 /* Chunks do not depend on lengths, and segments grow with the longest: they are least where all are alike. */
-size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t tokens)
+size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys)
 {
-    size_t bytes, alike = sequences ? (tokens + sequences - 1) / sequences : 0;
-    bo_geometry geometry = {.queries_total = tokens, .keys_total = tokens};
+    size_t bytes, tokens = bo_most(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
+    bo_geometry geometry = {.queries_total = queries, .keys_total = keys};
     bo_plan_make(attention, &(bo_sequence){.queries = alike, .keys = alike}, 1, &geometry.plan);
     if (attention->engine->tape_states) geometry.tape_states = tokens / geometry.plan.segment + sequences;
     bo_tape_at(attention, &geometry, NULL, &bytes);

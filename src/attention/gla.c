@@ -54,10 +54,11 @@ static void make_plan(const bo_attention *attention, size_t longest_queries, siz
 
 bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_head)
 {
+    const bo_sequence *at = &call->sequences[sequence];
     return (bo_gla_task){.call = call,
                          .sequence = sequence,
                          .key_head = key_head,
-                         .tokens = call->sequences[sequence].queries,
+                         .tokens = at->keys ? at->keys : at->queries,
                          .rows = bo_token_rows_at(call, sequence, key_head)};
 }
 
@@ -116,7 +117,7 @@ static bool forward_chunk(const bo_gla_task *at, forward_work *work, size_t firs
         bo_gla_take(block, bo_least(BO_GATED_ROWS, tokens - done), k.at, k.stride, gate.at, gate.stride);
         size_t left = at->tokens - first - done;
         bo_gla_fetch(gate, block->rows, left, block->dim);
-        if (!ask(at, work, first + done, done)) return false;
+        if (!at->call->shape->no_queries && !ask(at, work, first + done, done)) return false;
         bo_gla_fetch(k, block->rows, left, block->dim);
         keep(work, done);
         bo_gla_fetch(bo_rows_from(at->rows.v, first + done), block->rows, left, values);

@@ -171,7 +171,7 @@ static bool finite_queries(const bo_exact *window, size_t first, size_t rows)
     return finite;
 }
 
-/* A chunk of tokens, or without keys of queries alone. False: some input was not finite. */
+/* A chunk of tokens, or of keys or queries alone. False: some input was not finite. */
 static bool forward_chunk(task *t, size_t first, size_t rows)
 {
     const bo_call *call = t->window.call;
@@ -180,11 +180,11 @@ static bool forward_chunk(task *t, size_t first, size_t rows)
         keys = bo_stream_take(call->attention, &t->leaving, first, rows, t->work.k, t->work.v);
         bo_exact_load(&t->window, first + rows);
     }
-    bo_exact_note(call, finite_queries(&t->window, first, rows));
+    if (!call->shape->no_queries) bo_exact_note(call, finite_queries(&t->window, first, rows));
     if (atomic_load(call->not_finite)) return false;
     if (keys.keys) bo_linear_keys(&t->work.linear, keys.keys, keys.k, keys.ldk, NULL, 0);
     bo_exact_note(call, bo_log_scales_fit(keys.keys, t->work.linear.lk));
-    ask(t, first, rows, &keys);
+    if (!call->shape->no_queries) ask(t, first, rows, &keys);
     bo_linear_absorb(&t->work.linear, keys.v, keys.ldv);
     return true;
 }
@@ -193,7 +193,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 {
     const bo_attention *attention = call->attention;
     const bo_sequence *at = &call->sequences[sequence];
-    size_t chunk = call->plan.chunk, segment = call->plan.segment;
+    size_t chunk = call->plan.chunk, segment = call->plan.segment, tokens = at->keys ? at->keys : at->queries;
     bo_carver carver = {scratch, 0};
     task t = {.work = carve(attention, call->in, key_head, at->keys, chunk, &carver)};
     t.window = bo_exact_begin(call, sequence, key_head, chunk, false, t.work.window);
@@ -201,10 +201,10 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     bo_linear_begin(&t.work.linear, call->initial ? call->initial[sequence] : NULL, key_head);
     bool alone = !bo_linear_sweeps(call, sequence);
     if (call->tape.top && alone) record_sums(&t, 0);
-    for (size_t first = 0; first < at->queries; first += chunk) {
+    for (size_t first = 0; first < tokens; first += chunk) {
         if (call->tape.top && !alone && first && first % segment == 0) record_sums(&t, first / segment - 1);
-        if (bo_watch_stops(call->watch, bo_least(chunk, at->queries - first))) return;
-        if (!forward_chunk(&t, first, at->queries - first < chunk ? at->queries - first : chunk)) return;
+        if (bo_watch_stops(call->watch, bo_least(chunk, tokens - first))) return;
+        if (!forward_chunk(&t, first, bo_least(chunk, tokens - first))) return;
     }
     if (call->final) {
         bo_sums_copy(attention, bo_state_sums(attention, call->final[sequence], key_head), t.work.linear.sums);

@@ -102,6 +102,7 @@ bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t fir
     const bo_attention *attention = call->attention;
     const bo_attention_desc *d = &attention->desc;
     bo_linear *linear = &work->linear;
+    if (call->shape->no_queries) return true;
     if (linear->keys && queries) bo_linear_transpose(linear);
     for (size_t g = 0; g < attention->group; g++) {
         size_t head = at->key_head * attention->group + g;
@@ -129,7 +130,7 @@ bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t fir
 
 static bool forward_causal(const bo_linear_task *at, bo_linear_forward *work)
 {
-    size_t chunk = work->linear.chunk, tokens = at->at->queries;
+    size_t chunk = work->linear.chunk, tokens = at->at->keys;
     for (size_t first = 0; first < tokens; first += chunk) {
         size_t rows = bo_least(chunk, tokens - first);
         if (bo_watch_stops(at->call->watch, rows)) return false;

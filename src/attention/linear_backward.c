@@ -189,7 +189,7 @@ static bool reverse_causal(const bo_linear_reverse *at, back_work *work, const v
 {
     const bo_call *call = at->call;
     bo_linear *linear = &work->back.linear;
-    size_t tokens = call->sequences[at->sequence].queries, segment = call->plan.segment, chunk = linear->chunk;
+    size_t tokens = call->sequences[at->sequence].keys, segment = call->plan.segment, chunk = linear->chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
         size_t first = segments * segment, end = bo_least(first + segment, tokens),
                chunks = (end - first + chunk - 1) / chunk;

@@ -98,11 +98,11 @@ static size_t forward_most(bo_context *context, const bo_attention *attention, c
     return bo_most(step, bo_most(alone, together));
 }
 
-size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t tokens,
-                               bool backward)
+size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,
+                               size_t keys, bool backward)
 {
     bo_attention_plan plan;
-    bo_plan_make(attention, &(bo_sequence){.queries = tokens, .keys = tokens}, 1, &plan);
+    bo_plan_make(attention, &(bo_sequence){.queries = queries, .keys = keys}, 1, &plan);
     plan.tasks = sequences * attention->desc.key_heads;
     size_t lists = bo_work_bytes(sequences, sizeof(bo_sequence)) + bo_work_bytes(sequences, 2 * sizeof(void *));
     size_t reverse_tasks = bo_parameter_groups(sequences) * attention->desc.key_heads;

@@ -89,6 +89,16 @@ static void iterate_chunk(bo_ridge *work, const outputs *out)
         }
 }
 
+/* The factor without a gate takes the chunk's keys in on the way to answers; here there is nobody to answer. */
+static void take_chunk(bo_ridge *work)
+{
+    bo_ridge_block block = work->block;
+    block.sides = 0;
+    bo_ridge_sweep sweep = {.factor = bo_ridge_factor_of(work), .block = &block, .values = true};
+    if (!work->gated) bo_ridge_sweep_run(work, &sweep);
+    bo_ridge_absorb(work);
+}
+
 /* Answers the queries in work->q and takes the chunk's keys in; false: numbers left float. */
 static bool run_chunk(bo_ridge *work, const outputs *out)
 {
@@ -123,7 +133,8 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
     const bo_attention *attention = call->attention;
     const bo_attention_desc *d = &attention->desc;
     bo_token_rows at = bo_token_rows_at(call, sequence, key_head);
-    size_t tokens = call->sequences[sequence].queries, head = key_head * attention->group;
+    const bo_sequence *size = &call->sequences[sequence];
+    size_t tokens = size->keys ? size->keys : size->queries, head = key_head * attention->group;
     for (size_t first = 0; first < tokens; first += work->chunk) {
         size_t rows = bo_least(work->chunk, tokens - first);
         if (bo_watch_stops(call->watch, rows)) return false;
@@ -131,6 +142,10 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
             memcpy(bo_tape_memory(call, sequence, key_head, first / call->plan.segment - 1), work->memory,
                    bo_ridge_memory(attention) * sizeof(float));
         if (!bo_ridge_keys(work, &at, first, rows)) return false;
+        if (call->shape->no_queries) {
+            take_chunk(work);
+            continue;
+        }
         for (size_t g = 0; g < attention->group; g++) {
             bo_rows q = bo_rows_at(call, call->in->q, d->heads, d->dim, false, sequence, head + g);
             if (!bo_ridge_queries(work, g, q, first)) return false;

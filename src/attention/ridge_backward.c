@@ -409,7 +409,8 @@ static bool reverse(back_work *work, const float *initial)
 {
     const bo_call *call = work->call;
     bo_ridge *ridge = &work->ridge;
-    size_t tokens = call->sequences[work->sequence].queries, segment = work->segment, chunk = ridge->chunk;
+    const bo_sequence *size = &call->sequences[work->sequence];
+    size_t tokens = size->keys ? size->keys : size->queries, segment = work->segment, chunk = ridge->chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {
         size_t first = segments * segment, end = bo_least(first + segment, tokens);
         bool taped = segments && work->rows.k.at; /* without keys the memory stays what it was */

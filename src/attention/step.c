@@ -25,7 +25,7 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
     const bo_attention *attention = job->attention;
     bool asks = !job->in->k, full_matters = bo_is_explicit(&attention->desc) && !attention->desc.window;
     BO_TRY(bo_inputs_check(context, attention, job->in, asks, asks ? 0 : job->sequences, false));
-    BO_TRY(bo_states_apart(context, call->work, job->sequences, NULL, job->states));
+    if (!asks) BO_TRY(bo_states_apart(context, call->work, job->sequences, NULL, job->states));
     for (size_t s = 0; s < job->sequences; s++) {
         BO_TRY(bo_attention_state_check(context, attention, job->states[s]));
         if (!asks && full_matters && bo_attention_state_tokens(job->states[s]) >= attention->held)

@@ -1,6 +1,5 @@
 /* Shapes of the operations. */
 #include "shapes_internal.h"
-#include "../attention/parameters.h"
 
 /* ---- operations ---------------------------------------------------------------------------------------------------- */
 
@@ -145,6 +144,8 @@ bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
     const bo_cross_entropy_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "cross entropy", 3));
     if (!is_float(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
+    if (!(a->smoothing >= 0 && a->smoothing < 1))
+        REFUSE("cross entropy: the smoothing is %g, expected a number from 0 to less than 1", a->smoothing);
     BO_TRY(check_stored(context, call, "cross entropy", 1, "the weight", 0, call->in[0].columns));
     BO_TRY(check_integers(context, call, "cross entropy", 2, "the column of targets", call->in[0].rows));
     give(call, 0, 1, 1);
@@ -158,69 +159,5 @@ bo_status bo_shape_loss(bo_context *context, bo_op_call *call)
     if ((unsigned)a->kind >= BO_LOSS_KIND_COUNT) REFUSE("loss: no kind %d", (int)a->kind);
     BO_TRY(shape_pair(context, call, "loss"));
     give(call, 0, 1, 1);
-    return BO_OK;
-}
-
-/* ---- attention ----------------------------------------------------------------------------------------------------- */
-
-/* What may stand behind q, k and v. */
-typedef struct given {
-    const char *name;
-    size_t rows, columns; /* 0 columns: this kind has none */
-} given;
-
-/* In the order of bo_attention_given. */
-static void list_given(const bo_attention *attention, size_t tokens, given list[BO_GIVEN_COUNT])
-{
-    const bo_attention_desc *d = bo_attention_describe(attention);
-    bool beta = d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
-    static const struct {
-        const char *name;
-        bo_parameter parameter;
-    } parameters[BO_GIVEN_COUNT] = {
-        [1] = {"sigma", BO_PARAMETER_SIGMA},   [2] = {"m", BO_PARAMETER_M},
-        [3] = {"mix", BO_PARAMETER_MIX},       [5] = {"log_decay", BO_PARAMETER_LOG_DECAY},
-        [6] = {"lambda", BO_PARAMETER_LAMBDA}, [7] = {"m_k", BO_PARAMETER_M_K},
-        [8] = {"bias", BO_PARAMETER_BIAS},     [9] = {"bias_k", BO_PARAMETER_BIAS_K},
-    };
-    for (size_t i = 0; i < BO_GIVEN_COUNT; i++)
-        if (parameters[i].name)
-            list[i] =
-                (given){parameters[i].name, 1, bo_parameter_size(attention, parameters[i].parameter) * d->key_heads};
-    list[0] = (given){"log_gate", tokens, bo_gate_width(d) * d->key_heads};
-    list[4] = (given){"beta", tokens, beta ? d->key_heads : 0};
-}
-
-/* Parameters are taken by their number: files have them as key_heads x …. */
-static bo_status check_given(bo_context *context, const bo_op_call *call, size_t i, const given *g)
-{
-    const bo_attention_attributes *a = call->attributes;
-    const bo_operand *in = &call->in[i];
-    if (!g->columns)
-        REFUSE("attention: kind %s takes no %s", bo_attention_name(bo_attention_describe(a->attention)->kind), g->name);
-    if (g->rows == 1 && in->rows * in->columns == g->columns)
-        return check_floats(context, call, "attention", i, g->name, 0, 0);
-    return check_floats(context, call, "attention", i, g->name, g->rows, g->columns);
-}
-
-bo_status bo_shape_attention(bo_context *context, bo_op_call *call)
-{
-    const bo_attention_attributes *a = call->attributes;
-    if (!a->attention) REFUSE("attention: none is given");
-    if (a->given >> BO_GIVEN_COUNT) REFUSE("attention: %#x names inputs that do not exist", a->given);
-    const bo_attention_desc *d = bo_attention_describe(a->attention);
-    size_t rows = call->in[0].rows, at = 3;
-    given list[BO_GIVEN_COUNT];
-    BO_TRY(begin(context, call, "attention", (size_t)3 + (size_t)__builtin_popcount(a->given)));
-    BO_TRY(check_tokens(context, call, "attention", a->tokens));
-    BO_TRY(check_floats(context, call, "attention", 0, "q", rows, d->heads * d->dim));
-    BO_TRY(check_floats(context, call, "attention", 1, "k", rows, d->key_heads * d->dim));
-    BO_TRY(check_floats(context, call, "attention", 2, "v", rows, d->key_heads * d->value_dim));
-    list_given(a->attention, rows, list);
-    for (size_t i = 0; i < BO_GIVEN_COUNT; i++)
-        if (a->given >> i & 1) BO_TRY(check_given(context, call, at++, &list[i]));
-    if (bo_gate_width(d) && !(a->given & BO_GIVEN_LOG_GATE))
-        REFUSE("attention: kind %s with gate %s needs log_gate", bo_attention_name(d->kind), bo_gate_name(d->gate));
-    give(call, 0, rows, d->heads * d->value_dim);
     return BO_OK;
 }

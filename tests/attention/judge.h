@@ -74,7 +74,7 @@ static inline oracle_head judge_oracle(judge_head *j, const trial *t, const tria
                      .group = j->group,
                      .queries = j->queries,
                      .keys = j->kept + t->keys[j->sequence],
-                     .asks = t->desc.shape.no_keys};
+                     .asks = t->desc.shape.no_keys || t->desc.across};
     h.q = judge_queries(j, t, t->array[Q], d->dim);
     h.dout = judge_queries(j, t, t->gradient[OUT], d->value_dim);
     h.k = judge_rows(j, t, K), h.v = judge_rows(j, t, V);

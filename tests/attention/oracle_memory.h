@@ -8,10 +8,12 @@
 
 #include "oracle_query.h"
 
-/* Arrays are dense and row-major. Query i sees the keys up to i; where there are none, what the state held. */
+/* Arrays are dense and row-major. Query i sees the keys up to i; where there are none, what the state held; and where `asks`
+ * all of them. */
 typedef struct memory_head {
     const bo_attention_desc *desc; /* with its defaults filled in */
-    size_t group, queries, keys;   /* keys: as many as queries, or none */
+    size_t group, queries, keys;   /* keys: as many as queries, or none, or where `asks` any number */
+    bool asks;                     /* every query comes after the last key */
     const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
     const double *log_gate;        /* keys, for GLA keys x dim; NULL: 0 */
     const double *beta, *lambda;   /* keys, dim; NULL: 1 */
@@ -321,9 +323,10 @@ static inline void memory_backward(memory_head *h, memory_work *w)
     for (size_t i = 0; h->dh_final && i < square; i++) w->dh[i] = h->dh_final[i];
     for (size_t i = 0; h->dlog_gate && i < h->keys * gates; i++) h->dlog_gate[i] = 0;
     for (size_t i = 0; h->dbeta && i < h->keys; i++) h->dbeta[i] = 0;
-    for (size_t query = h->queries; !h->keys && query-- > 0;) memory_answers_backward(h, w, query, 0);
+    bool apart = h->asks || !h->keys;
+    for (size_t query = h->queries; apart && query-- > 0;) memory_answers_backward(h, w, query, h->keys);
     for (size_t t = h->keys; t-- > 0;) {
-        memory_answers_backward(h, w, t, t + 1);
+        if (!apart) memory_answers_backward(h, w, t, t + 1);
         memory_absorb_backward(h, w, t);
     }
     for (size_t i = 0; h->ds0 && i < matrix; i++) h->ds0[i] = w->ds[i];
@@ -335,11 +338,12 @@ static inline void memory_backward(memory_head *h, memory_work *w)
 static inline void memory_compute(memory_head *h)
 {
     memory_work w = memory_prepare(h);
-    for (size_t query = 0; !h->keys && query < h->queries; query++) memory_answers(h, &w, query, 0);
+    bool apart = h->asks || !h->keys;
     for (size_t t = 0; t < h->keys; t++) {
         memory_absorb(h, &w, t);
-        memory_answers(h, &w, t, t + 1);
+        if (!apart) memory_answers(h, &w, t, t + 1);
     }
+    for (size_t query = 0; apart && query < h->queries; query++) memory_answers(h, &w, query, h->keys);
     for (size_t i = 0; h->s_final && i < w.dim * w.value; i++) h->s_final[i] = memory_s(&w, h->keys)[i];
     for (size_t i = 0; w.ridge && h->h_final && i < w.dim * w.dim; i++) h->h_final[i] = memory_h(&w, h->keys)[i];
     if (h->dq) memory_backward(h, &w);

@@ -23,6 +23,7 @@ typedef struct trial_desc {
     bool final_gradient; /* a gradient flows into the final states */
     bool no_parameters;  /* beta and everything from sigma on are NULL */
     bool one_map;        /* m_k and bias_k are NULL: those of the queries serve the keys too */
+    bool across;         /* every query sees every key, whatever the kind: cross attention by states */
     bool forward_only;   /* the oracle need not know gradients */
     uint64_t seed;
 } trial_desc;

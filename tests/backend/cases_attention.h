@@ -31,8 +31,8 @@ static inline unsigned attention_bits(const trial *t)
 
 static inline plain_tensor attention_tensor(const trial *t, trial_array which)
 {
-    bool tokens = which < SIGMA || which == OUT;
-    plain_tensor p = {.rows = tokens ? t->queries_total : 1};
+    bool queries = which == Q || which == OUT, keys = !queries && which < SIGMA;
+    plain_tensor p = {.rows = queries ? t->queries_total : keys ? t->keys_total : 1};
     p.columns = t->count[which] / (p.rows ? p.rows : 1);
     p.x = plain_zeros(t->count[which]);
     for (size_t i = 0; i < t->count[which]; i++) p.x[i] = (double)t->array[which][i];
@@ -78,9 +78,12 @@ static inline void attention_check(harness *h, const trial_desc *desc, bool leng
     trial t = trial_make(h->contexts[1], desc);
     bo_attention_attributes attributes = {.attention = t.attention, .given = attention_bits(&t)};
     attributes.tokens = desc->shape.lengths ? 0 : desc->shape.tokens;
+    attributes.key_tokens = desc->shape.lengths ? 0 : desc->shape.key_tokens;
+    attributes.cross = desc->across;
     attributes.most_sequences = lengths ? desc->shape.sequences + 1 : 0;
     op_case c = {.name = desc->name, .op = BO_OP_ATTENTION, .attributes = &attributes, .seed = desc->seed};
     if (lengths) c.pass.sequences = desc->shape.sequences, c.pass.lengths = t.queries;
+    if (lengths && desc->across) c.pass.source_lengths = t.keys;
     plain_op plain = attention_plain(&t, &attributes);
     op_truth found = attention_truth(&c, &t, &plain);
     harness_judge(h, op, &c, &plain, &found);
@@ -154,6 +157,35 @@ static inline void cases_attention_extremes(harness *h)
             snprintf(name, sizeof name, "%s, %s", names[i], n ? "long" : "norm 30");
             desc.name = name;
             attention_check(h, &desc, n);
+        }
+}
+
+/* Queries of one stream, keys of another: every preset as it is causal, which reads the source into states, and without
+ * order where the kind can; sequences without queries, without keys, with more of the one or the other. */
+static inline void cases_attention_across(harness *h)
+{
+    static const size_t queries[] = {5, 0, 1, 9, 3}, keys[] = {2, 4, 7, 0, 70};
+    char name[128];
+    const char *preset;
+    for (size_t i = 0; (preset = bo_attention_preset_name(i)); i++)
+        for (size_t n = 0; n < 4; n++) {
+            bo_attention_desc shape = {.heads = 4, .key_heads = n % 2 ? 2 : 0, .dim = 5, .value_dim = n % 2 ? 3 : 0};
+            trial_desc desc = {
+                .attention = attention_preset(h->contexts[1], preset, shape),
+                .shape = {.sequences = 2, .tokens = 3, .key_tokens = 8, .layout = BO_LAYOUT_TOKENS_FIRST},
+                .across = true,
+                .one_map = n == 2,
+                .seed = i};
+            snprintf(name, sizeof name, "%s across, case %zu", preset, n);
+            desc.name = name, desc.attention.chunk = n == 1 ? 4 : 0;
+            if (n % 2)
+                desc.shape =
+                    (bo_attention_shape){5, .lengths = queries, .key_lengths = keys, .layout = BO_LAYOUT_TOKENS_FIRST};
+            bo_attention *free_order = NULL;
+            if (n >= 2) desc.attention.causal = false, desc.attention.window = 0;
+            if (bo_attention_create(h->contexts[1], &desc.attention, &free_order) != BO_OK) continue;
+            bo_attention_destroy(free_order);
+            attention_check(h, &desc, n % 2);
         }
 }
 

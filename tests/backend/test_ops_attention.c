@@ -27,12 +27,19 @@ static void of_extremes(void **state)
     check(cases_attention_extremes);
 }
 
+static void across_streams(void **state)
+{
+    (void)state;
+    check(cases_attention_across);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_presets),
         cmocka_unit_test(of_kinds),
         cmocka_unit_test(of_extremes),
+        cmocka_unit_test(across_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,34 +1,65 @@
 /* Attention by the engine: rows are tokens, sequences lie one after the other (BO_LAYOUT_TOKENS_FIRST). */
+#include "attention.h"
 #include "cpu.h"
-#include "blocks.h"
-#include "sequences.h"
 #include "../shapes.h"
-#include "../../attention/calls.h"
 
-enum { FIRST_GIVEN = 3 }; /* q, k, v come before */
+/* q, k and v come before what `given` names; where only states are asked, q alone. */
+static size_t first_given(const bo_op_call *call)
+{
+    return ((const bo_attention_attributes *)call->attributes)->ask ? 1 : 3;
+}
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 static bo_sequences sequences_of(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    return (bo_sequences){.tokens = a->tokens, .most_sequences = a->most_sequences, .layer = a->layer};
+    return (bo_sequences){
+        .tokens = a->tokens, .most_sequences = a->most_sequences, .layer = a->layer, .source = a->source};
 }
 
-static size_t most_sequences(const bo_op_call *call)
+size_t bo_attention_sequences(const bo_op_call *call)
 {
     bo_sequences sequences = sequences_of(call);
     return bo_spans_most(call, &sequences);
 }
 
+size_t bo_attention_keys(const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    return a->ask ? 0 : call->in[1].rows;
+}
+
+/* The source's sequences, beside as many of the stream. */
+static bo_status add_keys(bo_context *context, const bo_op_call *call, bo_attention_shape *out)
+{
+    const bo_attention_attributes *a = call->attributes;
+    bo_sequences source = {.tokens = a->key_tokens, .most_sequences = a->most_sequences, .source = true};
+    bo_spans keys;
+    BO_TRY(bo_spans_of_input(context, call, 1, &source, "attention", &keys));
+    if (!keys.lengths != !out->lengths)
+        return bo_fail(context, BO_INVALID, "attention: the pass has lengths of the %s, but none of the %s",
+                       keys.lengths ? "source" : "stream", keys.lengths ? "stream" : "source");
+    if (keys.count != out->sequences)
+        return bo_fail(context, BO_INVALID, "attention: %zu sequences of the stream ask %zu of the source",
+                       out->sequences, keys.count);
+    out->key_lengths = keys.lengths;
+    out->key_tokens = keys.tokens;
+    return BO_OK;
+}
+
 static bo_status shape_of(bo_context *context, const bo_op_call *call, bo_attention_shape *out)
 {
+    const bo_attention_attributes *a = call->attributes;
     bo_sequences sequences = sequences_of(call);
     bo_spans spans;
     BO_TRY(bo_spans_of(context, call, &sequences, "attention", &spans));
-    *out = (bo_attention_shape){
-        .sequences = spans.count, .tokens = spans.tokens, .lengths = spans.lengths, .layout = BO_LAYOUT_TOKENS_FIRST};
-    return BO_OK;
+    *out = (bo_attention_shape){.sequences = spans.count,
+                                .tokens = spans.tokens,
+                                .lengths = spans.lengths,
+                                .no_keys = a->ask,
+                                .layout = BO_LAYOUT_TOKENS_FIRST};
+    return a->cross && !a->ask ? add_keys(context, call, out) : BO_OK;
 }
 
 /* Every sequence has one token. */
@@ -42,9 +73,9 @@ static bool is_step(const bo_op_call *call, const bo_attention_shape *shape)
 /* The layer's states, one a sequence; NULL: none. */
 static void *const *states_of(const bo_op_call *call, const bo_attention_shape *shape)
 {
-    const bo_attention_attributes *a = call->attributes;
-    if (!call->pass || !call->pass->states) return NULL;
-    return call->pass->states + a->layer * shape->sequences;
+    bo_sequences sequences = sequences_of(call);
+    if (!bo_spans_remember(call, &sequences)) return NULL;
+    return call->pass->states + sequences.layer * shape->sequences;
 }
 
 /* ---- inputs and gradients ---------------------------------------------------------------------------------------- */
@@ -52,16 +83,17 @@ static void *const *states_of(const bo_op_call *call, const bo_attention_shape *
 static bo_attention_inputs inputs_of(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_attention_inputs in = {.q = call->in[0].data, .k = call->in[1].data, .v = call->in[2].data};
+    bo_attention_inputs in = {.q = call->in[0].data};
+    if (!a->ask) in.k = call->in[1].data, in.v = call->in[2].data;
     const float **const places[BO_GIVEN_COUNT] = {&in.log_gate,  &in.sigma,  &in.m,   &in.mix,  &in.beta,
                                                   &in.log_decay, &in.lambda, &in.m_k, &in.bias, &in.bias_k};
-    for (size_t bit = 0, input = FIRST_GIVEN; bit < BO_GIVEN_COUNT; bit++)
+    for (size_t bit = 0, input = first_given(call); bit < BO_GIVEN_COUNT; bit++)
         if (a->given >> bit & 1) *places[bit] = call->in[input++].data;
     return in;
 }
 
 /* The engine overwrites: what is to be added goes through scratch, input after input. Floats of those before this one. */
-static size_t room_before(const bo_op_call *call, size_t input)
+static size_t added_before(const bo_op_call *call, size_t input)
 {
     size_t floats = 0;
     for (size_t i = 0; i < input; i++)
@@ -69,56 +101,76 @@ static size_t room_before(const bo_op_call *call, size_t input)
     return floats;
 }
 
-static float *room_for(const bo_op_call *call, size_t input)
+static float *target(const bo_op_call *call, const bo_attention_room *room, size_t input)
 {
     if (!call->din[input] || !call->add[input]) return call->din[input];
-    return (float *)call->scratch + room_before(call, input);
+    return room->added + added_before(call, input);
 }
 
-static bo_attention_gradients gradients_of(const bo_op_call *call)
+float **bo_attention_gradient_place(bo_attention_gradients *g, size_t bit)
+{
+    float **const places[BO_GIVEN_COUNT] = {&g->log_gate,  &g->sigma,  &g->m,   &g->mix,  &g->beta,
+                                            &g->log_decay, &g->lambda, &g->m_k, &g->bias, &g->bias_k};
+    return places[bit];
+}
+
+bo_attention_gradients bo_attention_gradients_of(const bo_op_call *call, const bo_attention_room *room)
 {
     const bo_attention_attributes *a = call->attributes;
-    bo_attention_gradients out = {.q = room_for(call, 0), .k = room_for(call, 1), .v = room_for(call, 2)};
-    float **const places[BO_GIVEN_COUNT] = {&out.log_gate,  &out.sigma,  &out.m,   &out.mix,  &out.beta,
-                                            &out.log_decay, &out.lambda, &out.m_k, &out.bias, &out.bias_k};
-    for (size_t bit = 0, input = FIRST_GIVEN; bit < BO_GIVEN_COUNT; bit++)
-        if (a->given >> bit & 1) *places[bit] = room_for(call, input), input++;
+    bo_attention_gradients out = {.q = target(call, room, 0)};
+    if (!a->ask) out.k = target(call, room, 1), out.v = target(call, room, 2);
+    for (size_t bit = 0, input = first_given(call); bit < BO_GIVEN_COUNT; bit++)
+        if (a->given >> bit & 1) *bo_attention_gradient_place(&out, bit) = target(call, room, input++);
     return out;
 }
 
-static void add_gradients(bo_context *context, const bo_op_call *call)
+static void add_gradients(bo_context *context, const bo_op_call *call, const bo_attention_room *room)
 {
     const bo_kernels *kernels = bo_context_kernels(context);
     for (size_t i = 0; i < call->inputs; i++)
         if (call->din[i] && call->add[i])
-            kernels->axpy(bo_operand_floats(&call->in[i]), 1.0f, room_for(call, i), call->din[i]);
+            kernels->axpy(bo_operand_floats(&call->in[i]), 1.0f, target(call, room, i), call->din[i]);
 }
 
-/* Room for the engine, behind that for gradients. */
-static size_t work_bytes(bo_context *context, const bo_op_call *call, bool backward)
+bo_attention_room bo_attention_room_of(bo_context *context, const bo_op_call *call, bool backward, size_t *bytes)
 {
     const bo_attention_attributes *a = call->attributes;
-    return bo_attention_work_bytes(context, a->attention, most_sequences(call), call->in[0].rows, backward);
-}
-
-static bo_work work_of(bo_context *context, const bo_op_call *call, bool backward)
-{
-    char *room = (char *)call->scratch + room_before(call, call->inputs) * sizeof(float);
-    return (bo_work){.room = room, .bytes = work_bytes(context, call, backward)};
+    size_t sequences = bo_attention_sequences(call);
+    bo_carver carver = {.at = call->scratch};
+    bo_attention_room room = {.added = bo_carve_floats(&carver, added_before(call, call->inputs))};
+    if (bo_attention_reads(call)) bo_attention_carve_reading(call, backward, &carver, &room);
+    room.work.bytes =
+        bo_attention_work_bytes(context, a->attention, sequences, call->in[0].rows, bo_attention_keys(call), backward);
+    room.work.room = bo_carve(&carver, room.work.bytes, 1);
+    if (bytes) *bytes = carver.bytes;
+    return room;
 }
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
 /* Data-aware frequencies see the data before it is used, and are drawn for all that was seen. A forward that is computed
- * again adds nothing. */
+ * again adds nothing, and what only asks has no keys to add. */
 static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
                            const bo_attention_inputs *in)
 {
     const bo_attention_attributes *a = call->attributes;
     bo_calibration *seen = call->pass && call->pass->calibrations ? call->pass->calibrations[a->layer] : NULL;
-    if (!seen || call->again) return BO_OK;
+    if (!seen || call->again || a->ask) return BO_OK;
     BO_TRY(bo_calibration_add(context, seen, shape, in));
     return bo_calibration_apply(context, seen, a->attention, 0, NULL);
+}
+
+/* Within a stream sequences continue from states and leave them; across streams keys are read anew, or not at all. */
+static bo_status attend(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
+                        const bo_attention_inputs *in, void *const *states, bo_work *work)
+{
+    const bo_attention_attributes *a = call->attributes;
+    void *const *initial = a->cross && !a->ask ? NULL : states, *const * final = a->ask ? NULL : states;
+    float *out = call->out[0].data;
+    if (initial && is_step(call, shape))
+        return bo_attention_step_in(context, a->attention, shape->sequences, in, states, out, work);
+    return bo_attention_forward_in(context, a->attention, shape, in, (const void *const *)initial, final, out,
+                                   call->saved, work);
 }
 
 static bo_status forward(bo_context *context, const bo_op_call *call)
@@ -126,49 +178,66 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     const bo_attention_attributes *a = call->attributes;
     bo_attention_shape shape;
     bo_attention_inputs in = inputs_of(call);
-    float *out = call->out[0].data;
     BO_TRY(shape_of(context, call, &shape));
     BO_TRY(calibrate(context, call, &shape, &in));
-    bo_work work = work_of(context, call, false);
+    bo_attention_room room = bo_attention_room_of(context, call, false, NULL);
     void *const *states = states_of(call, &shape);
-    if (states && is_step(call, &shape))
-        return bo_attention_step_in(context, a->attention, shape.sequences, &in, states, out, &work);
-    return bo_attention_forward_in(context, a->attention, &shape, &in, (const void *const *)states, states, out,
-                                   call->saved, &work);
+    if (a->ask && !states)
+        return bo_fail(context, BO_INVALID, "attention: what only asks needs states that have read a source");
+    if (bo_attention_reads(call)) return bo_attention_read(context, call, &shape, &in, states, &room);
+    return attend(context, call, &shape, &in, states, &room.work);
 }
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
+    bo_sequences sequences = sequences_of(call);
     bo_attention_shape shape;
     bo_attention_inputs in = inputs_of(call);
-    bo_attention_gradients gradients = gradients_of(call);
     if (bo_backward_is_zero(call)) return BO_OK;
-    BO_TRY(bo_spans_begin_anew(context, call, "attention"));
+    if (a->ask) return bo_fail(context, BO_INVALID, "attention: what only asks states has no gradients");
+    BO_TRY(bo_spans_begin_anew(context, call, &sequences, "attention"));
     BO_TRY(shape_of(context, call, &shape));
-    bo_work work = work_of(context, call, true);
-    BO_TRY(bo_attention_backward_in(context, a->attention, &shape, &in, NULL, call->out[0].data, call->saved,
-                                    call->dout[0], NULL, &gradients, &work));
-    add_gradients(context, call);
+    bo_attention_room room = bo_attention_room_of(context, call, true, NULL);
+    bo_attention_gradients gradients = bo_attention_gradients_of(call, &room);
+    if (bo_attention_reads(call))
+        BO_TRY(bo_attention_read_back(context, call, &shape, &in, &gradients, &room));
+    else
+        BO_TRY(bo_attention_backward_in(context, a->attention, &shape, &in, NULL, call->out[0].data, call->saved,
+                                        call->dout[0], NULL, &gradients, &room.work));
+    add_gradients(context, call, &room);
     return BO_OK;
 }
 
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     const bo_attention_attributes *a = call->attributes;
-    bool backward = call->dout[0] != NULL;
-    *saved = gradients ? bo_tape_most(a->attention, most_sequences(call), call->in[0].rows) : 0;
-    *scratch = room_before(call, call->inputs) * sizeof(float) + work_bytes(context, call, backward);
+    bool backward = call->dout[0] != NULL, reads = bo_attention_reads(call);
+    *saved = 0;
+    if (gradients)
+        *saved =
+            reads ? bo_attention_reading_saved(call)
+                  : bo_tape_most(a->attention, bo_attention_sequences(call), call->in[0].rows, bo_attention_keys(call));
+    bo_op_call counted = *call;
+    counted.scratch = NULL;
+    bo_attention_room_of(context, &counted, backward, scratch);
     return BO_OK;
+}
+
+static double planned_operations(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape)
+{
+    bo_attention_plan plan;
+    return bo_attention_plan_for(context, attention, shape, &plan) == BO_OK ? plan.operations : 0;
 }
 
 static double operations(bo_context *context, const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;
     bo_attention_shape shape;
-    bo_attention_plan plan;
     if (shape_of(context, call, &shape) != BO_OK) return 0;
-    return bo_attention_plan_for(context, a->attention, &shape, &plan) == BO_OK ? plan.operations : 0;
+    if (!bo_attention_reads(call)) return planned_operations(context, a->attention, &shape);
+    bo_attention_shape reading = bo_attention_reading(&shape), asking = bo_attention_asking(&shape);
+    return planned_operations(context, a->attention, &reading) + planned_operations(context, a->attention, &asking);
 }
 
 const bo_op bo_cpu_attention = {

@@ -61,7 +61,10 @@ static bo_convolving longest_of(const bo_op_call *call)
 /* Lengths or states are the pass's. */
 static bool goes_by_sequence(const bo_op_call *call)
 {
-    return is_causal(call) && call->pass && (call->pass->lengths || call->pass->states);
+    const bo_convolution_attributes *a = call->attributes;
+    if (!is_causal(call) || !call->pass) return false;
+    return (a->sequences.source ? call->pass->source_lengths : call->pass->lengths) ||
+           bo_spans_remember(call, &a->sequences);
 }
 
 /* A call goes part by part: all of it, or sequence by sequence. */
@@ -200,7 +203,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
         forward_depthwise(context, call, &p, call->scratch);
     else
         for (size_t g = 0; g < p.whole.groups; g++) forward_group(context, call, &p, g, call->scratch);
-    bool remembers = is_causal(call) && call->pass && call->pass->states && !call->again;
+    bool remembers = is_causal(call) && bo_spans_remember(call, &a->sequences) && !call->again;
     for (walk w = {0}; remembers && next_part(call, &p, &w);)
         remember(&w.c, bo_span_state(call, &a->sequences, &p.spans, w.count - 1));
     return BO_OK;
@@ -298,10 +301,11 @@ static void weight_gradient(bo_context *context, const bo_op_call *call, const p
 
 static bo_status backward(bo_context *context, const bo_op_call *call)
 {
+    const bo_convolution_attributes *a = call->attributes;
     parts p;
     if (bo_backward_is_zero(call)) return BO_OK;
     BO_TRY(parts_of(context, call, &p));
-    if (is_causal(call)) BO_TRY(bo_spans_begin_anew(context, call, "convolution"));
+    if (is_causal(call)) BO_TRY(bo_spans_begin_anew(context, call, &a->sequences, "convolution"));
     if (call->din[0]) input_gradient(context, call, &p);
     if (call->din[1]) weight_gradient(context, call, &p);
     if (call->din[2])

@@ -25,6 +25,7 @@ typedef struct job {
     float *logits, *losses;
     bool gradients;
     double scale, dmean;  /* of the logits; gradient of a loss through their mean */
+    double smoothing;
     const float *dlosses; /* gradients by row besides; NULL: none */
 } job;
 
@@ -63,7 +64,15 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* The loss of a row, log Σ exp(l_j - max) + max - l_target, and the gradients of its logits in their place. */
+/* What the target's share of the probability and the even rest ask for, Σ_j t_j l_j. */
+static double wanted(const job *j, const float *logits, int32_t target)
+{
+    double sum = 0, rest = j->smoothing / (double)j->vocabulary;
+    for (size_t i = 0; rest > 0 && i < j->vocabulary; i++) sum += (double)logits[i];
+    return (1 - j->smoothing) * (double)logits[target] + rest * sum;
+}
+
+/* The loss of a row, log Σ exp(l_j - max) + max - Σ_j t_j l_j, and the gradients of its logits, p - t, in their place. */
 static void take_row(const job *j, size_t index)
 {
     float *logits = j->logits + index * j->vocabulary;
@@ -73,17 +82,19 @@ static void take_row(const job *j, size_t index)
         if (j->gradients) memset(logits, 0, j->vocabulary * sizeof *logits);
         return;
     }
-    float largest = j->kernels->max(j->vocabulary, logits), chosen = logits[target];
-    double sum = 0;
+    float largest = j->kernels->max(j->vocabulary, logits);
+    double sum = 0, chosen = wanted(j, logits, target);
     for (size_t i = 0; i < j->vocabulary; i += SUM_LENGTH) {
         size_t count = j->vocabulary - i < SUM_LENGTH ? j->vocabulary - i : SUM_LENGTH;
         sum += (double)j->kernels->exp_sum(count, logits + i, -largest, logits + i);
     }
-    j->losses[index] = (float)(log(sum) + ((double)largest - (double)chosen));
+    j->losses[index] = (float)(log(sum) + ((double)largest - chosen));
     if (!j->gradients) return;
     double factor = j->scale * (j->dmean + (j->dlosses ? (double)j->dlosses[index] : 0));
     j->kernels->scale(j->vocabulary, (float)(factor / sum), logits, logits);
-    logits[target] -= (float)factor;
+    logits[target] -= (float)((1 - j->smoothing) * factor);
+    float rest = (float)(j->smoothing / (double)j->vocabulary * factor);
+    for (size_t i = 0; j->smoothing > 0 && i < j->vocabulary; i++) logits[i] -= rest;
 }
 
 /* Task: some rows. */
@@ -146,6 +157,7 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
     j.logits = call->scratch;
     j.gradients = gradients;
     j.scale = scale_of(call);
+    j.smoothing = ((const bo_cross_entropy_attributes *)call->attributes)->smoothing;
     if (gradients && dmean && targets) j.dmean = (double)*dmean / (double)targets;
     void *room = j.logits + logit_floats(call);
     for (size_t first = 0; first < n; first += rows) {

@@ -117,7 +117,7 @@ static void back_head(const mix *m, const part *p, size_t head)
 
 static bo_status check_spans(bo_context *context, const mix *m)
 {
-    bool states = m->call->pass && m->call->pass->states;
+    bool states = bo_spans_remember(m->call, &m->attributes->sequences);
     if (states && !m->attributes->causal)
         return bo_fail(context, BO_INVALID, "mix: tokens that see later ones cannot be taken in pieces");
     for (size_t s = 0; s < m->spans.count; s++) {
@@ -229,7 +229,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     mix m = mix_of(context, call);
     if (bo_backward_is_zero(call)) return BO_OK;
-    BO_TRY(bo_spans_begin_anew(context, call, "mix"));
+    BO_TRY(bo_spans_begin_anew(context, call, &m.attributes->sequences, "mix"));
     BO_TRY(bo_spans_of(context, call, &m.attributes->sequences, "mix", &m.spans));
     BO_TRY(check_spans(context, &m));
     if (call->din[1]) m.turned = call->scratch;

@@ -311,7 +311,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
 {
     recurrent r = recurrent_of(context, call);
     if (bo_backward_is_zero(call)) return BO_OK;
-    BO_TRY(bo_spans_begin_anew(context, call, "recurrent"));
+    BO_TRY(bo_spans_begin_anew(context, call, &r.attributes->sequences, "recurrent"));
     BO_TRY(bo_spans_of(context, call, &r.attributes->sequences, "recurrent", &r.spans));
     float *rest = place(&r, back_floats(&r));
     if (wants_weights(call)) {

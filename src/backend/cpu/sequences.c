@@ -1,15 +1,15 @@
 /* Sequences of a call. */
 #include "sequences.h"
 
-static size_t usual(const bo_op_call *call, const bo_sequences *sequences)
+static size_t usual(size_t rows, const bo_sequences *sequences)
 {
-    size_t rows = call->in[0].rows, tokens = sequences->tokens ? sequences->tokens : rows;
+    size_t tokens = sequences->tokens ? sequences->tokens : rows;
     return tokens ? rows / tokens : 0;
 }
 
 size_t bo_spans_most(const bo_op_call *call, const bo_sequences *sequences)
 {
-    return sequences->most_sequences ? sequences->most_sequences : usual(call, sequences);
+    return sequences->most_sequences ? sequences->most_sequences : usual(call->in[0].rows, sequences);
 }
 
 static bo_status check_lengths(bo_context *context, const bo_spans *spans, size_t rows, const char *op)
@@ -27,28 +27,43 @@ static bo_status check_lengths(bo_context *context, const bo_spans *spans, size_
     return BO_OK;
 }
 
+bo_status bo_spans_of_input(bo_context *context, const bo_op_call *call, size_t input, const bo_sequences *sequences,
+                            const char *op, bo_spans *out)
+{
+    size_t rows = call->in[input].rows,
+           most = sequences->most_sequences ? sequences->most_sequences : usual(rows, sequences);
+    const size_t *lengths = NULL;
+    if (call->pass) lengths = sequences->source ? call->pass->source_lengths : call->pass->lengths;
+    *out = (bo_spans){.count = usual(rows, sequences), .tokens = sequences->tokens ? sequences->tokens : rows};
+    if (!lengths) return BO_OK;
+    *out = (bo_spans){.count = call->pass->sequences, .lengths = lengths};
+    if (out->count > most)
+        return bo_fail(context, BO_INVALID, "%s: the pass has %zu sequences, planned were %zu at most", op, out->count,
+                       most);
+    return check_lengths(context, out, rows, op);
+}
+
 bo_status bo_spans_of(bo_context *context, const bo_op_call *call, const bo_sequences *sequences, const char *op,
                       bo_spans *out)
 {
-    size_t rows = call->in[0].rows;
-    *out = (bo_spans){.count = usual(call, sequences), .tokens = sequences->tokens ? sequences->tokens : rows};
-    if (!call->pass || !call->pass->lengths) return BO_OK;
-    *out = (bo_spans){.count = call->pass->sequences, .lengths = call->pass->lengths};
-    if (out->count > bo_spans_most(call, sequences))
-        return bo_fail(context, BO_INVALID, "%s: the pass has %zu sequences, planned were %zu at most", op, out->count,
-                       bo_spans_most(call, sequences));
-    return check_lengths(context, out, rows, op);
+    return bo_spans_of_input(context, call, 0, sequences, op, out);
+}
+
+bool bo_spans_remember(const bo_op_call *call, const bo_sequences *sequences)
+{
+    return call->pass && call->pass->states && !sequences->source;
 }
 
 void *bo_span_state(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s)
 {
-    if (!call->pass || !call->pass->states) return NULL;
+    if (!bo_spans_remember(call, sequences)) return NULL;
     return (char *)call->pass->states[sequences->layer * spans->count + s] + sequences->offset;
 }
 
-bo_status bo_spans_begin_anew(bo_context *context, const bo_op_call *call, const char *op)
+bo_status bo_spans_begin_anew(bo_context *context, const bo_op_call *call, const bo_sequences *sequences,
+                              const char *op)
 {
-    if (call->pass && call->pass->states)
+    if (bo_spans_remember(call, sequences))
         return bo_fail(context, BO_INVALID, "%s: a pass that continues from states has no gradients", op);
     return BO_OK;
 }

@@ -121,7 +121,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     float *systems = call->scratch, *room = systems + systems_floats(&view);
     BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
     size_t tokens = longest(&view);
-    bool states = call->pass && call->pass->states;
+    bool states = bo_spans_remember(call, &view.attributes->sequences);
     bo_ssm_transition(context, &view, systems);
     if (convolves(&view) && !states && tokens <= planned_tokens(&view))
         bo_ssm_convolve(context, &view, tokens, systems, room);
@@ -135,7 +135,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bo_ssm_view view = bo_ssm_view_of(context, call);
     float *systems = call->scratch, *room = systems + systems_floats(&view);
     if (bo_backward_is_zero(call)) return BO_OK;
-    BO_TRY(bo_spans_begin_anew(context, call, "ssm"));
+    BO_TRY(bo_spans_begin_anew(context, call, &view.attributes->sequences, "ssm"));
     BO_TRY(bo_spans_of(context, call, &view.attributes->sequences, "ssm", &view.spans));
     size_t tokens = longest(&view), planned = planned_tokens(&view);
     if (convolves(&view) && tokens > planned)

@@ -1,0 +1,163 @@
+/* Cross attention of kinds that take keys in one after the other (gates, windows, GLA, DELTA, RIDGE): two calls of the engine.
+ * Keys without queries leave states; queries without keys ask them. Backward goes the other way round, with the gradients
+ * of the states in between. */
+#include "attention.h"
+
+enum { OF_TOKENS = BO_GIVEN_LOG_GATE | BO_GIVEN_BETA }; /* given that are no parameters: they belong to keys */
+
+/* What forward leaves for backward: the tapes of both calls and the states in between. */
+typedef struct keepsake {
+    void *reading, *asking;
+    char *states;
+} keepsake;
+
+static keepsake keepsake_in(const bo_op_call *call, void *bytes, size_t *size)
+{
+    const bo_attention *attention = ((const bo_attention_attributes *)call->attributes)->attention;
+    size_t sequences = bo_attention_sequences(call);
+    bo_carver carver = {.at = bytes};
+    keepsake out;
+    out.reading = bo_carve(&carver, bo_tape_most(attention, sequences, 0, bo_attention_keys(call)), 1);
+    out.asking = bo_carve(&carver, bo_tape_most(attention, sequences, call->in[0].rows, 0), 1);
+    out.states = bo_carve(&carver, sequences, bo_attention_state_bytes(attention));
+    if (size) *size = carver.bytes;
+    return out;
+}
+
+size_t bo_attention_reading_saved(const bo_op_call *call)
+{
+    size_t bytes;
+    keepsake_in(call, NULL, &bytes);
+    return bytes;
+}
+
+/* Floats of all parameters. */
+static size_t parameter_floats(const bo_op_call *call)
+{
+    const bo_attention_attributes *a = call->attributes;
+    size_t floats = 0;
+    for (size_t bit = 0, input = 3; bit < BO_GIVEN_COUNT; bit++) {
+        if (!(a->given >> bit & 1)) continue;
+        if (!(OF_TOKENS >> bit & 1)) floats += bo_padded(bo_operand_floats(&call->in[input]));
+        input++;
+    }
+    return floats;
+}
+
+static size_t gradient_floats(const bo_attention *attention)
+{
+    return bo_padded(bo_attention_state_gradient(attention));
+}
+
+void bo_attention_carve_reading(const bo_op_call *call, bool backward, bo_carver *carver, bo_attention_room *room)
+{
+    const bo_attention *attention = ((const bo_attention_attributes *)call->attributes)->attention;
+    size_t sequences = bo_attention_sequences(call),
+           each = backward ? gradient_floats(attention) * sizeof(float) : bo_attention_state_bytes(attention);
+    room->states = bo_carve(carver, 2 * sequences, sizeof *room->states);
+    room->memory = bo_carve(carver, sequences, each);
+    if (backward) room->parameters = bo_carve_floats(carver, parameter_floats(call));
+}
+
+/* ---- the two calls ----------------------------------------------------------------------------------------------- */
+
+bo_attention_shape bo_attention_reading(const bo_attention_shape *shape)
+{
+    bo_attention_shape out = *shape;
+    out.no_queries = true;
+    return out;
+}
+
+static bo_attention_inputs reading_inputs(bo_attention_inputs in)
+{
+    in.q = NULL;
+    return in;
+}
+
+bo_attention_shape bo_attention_asking(const bo_attention_shape *shape)
+{
+    bo_attention_shape out = *shape;
+    out.no_keys = true;
+    return out;
+}
+
+static bo_attention_inputs asking_inputs(bo_attention_inputs in)
+{
+    in.k = in.v = in.log_gate = in.beta = NULL;
+    return in;
+}
+
+/* The first `sequences` of room->states: pieces of memory, one after the other. */
+static void **place(void **states, size_t sequences, char *memory, size_t each)
+{
+    for (size_t s = 0; s < sequences; s++) states[s] = memory + s * each;
+    return states;
+}
+
+bo_status bo_attention_read(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
+                            const bo_attention_inputs *in, void *const *states, bo_attention_room *room)
+{
+    const bo_attention *attention = ((const bo_attention_attributes *)call->attributes)->attention;
+    bo_attention_shape reading = bo_attention_reading(shape), asking = bo_attention_asking(shape);
+    bo_attention_inputs read = reading_inputs(*in), asked = asking_inputs(*in);
+    keepsake kept = {0};
+    if (call->saved) kept = keepsake_in(call, call->saved, NULL);
+    if (!states)
+        states = place(room->states, shape->sequences, call->saved ? kept.states : room->memory,
+                       bo_attention_state_bytes(attention));
+    BO_TRY(bo_attention_forward_in(context, attention, &reading, &read, NULL, states, NULL, kept.reading, &room->work));
+    return bo_attention_forward_in(context, attention, &asking, &asked, (const void *const *)states, NULL,
+                                   call->out[0].data, kept.asking, &room->work);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* Both calls have a gradient of every parameter: that of reading goes beside the other, and is then added to it. */
+static void beside(const bo_op_call *call, bo_attention_gradients *reading, float *room)
+{
+    const bo_attention_attributes *a = call->attributes;
+    for (size_t bit = 0, input = 3; bit < BO_GIVEN_COUNT; bit++) {
+        if (!(a->given >> bit & 1)) continue;
+        float **place = bo_attention_gradient_place(reading, bit);
+        size_t floats = bo_operand_floats(&call->in[input++]);
+        if (OF_TOKENS >> bit & 1) continue;
+        if (*place) *place = room;
+        room += bo_padded(floats);
+    }
+}
+
+static void add_parameters(bo_context *context, const bo_op_call *call, bo_attention_gradients *from,
+                           bo_attention_gradients *to)
+{
+    const bo_attention_attributes *a = call->attributes;
+    for (size_t bit = 0, input = 3; bit < BO_GIVEN_COUNT; bit++) {
+        if (!(a->given >> bit & 1)) continue;
+        size_t floats = bo_operand_floats(&call->in[input++]);
+        float *more = *bo_attention_gradient_place(from, bit), *sum = *bo_attention_gradient_place(to, bit);
+        if (sum && !(OF_TOKENS >> bit & 1)) bo_context_kernels(context)->axpy(floats, 1.0f, more, sum);
+    }
+}
+
+bo_status bo_attention_read_back(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
+                                 const bo_attention_inputs *in, const bo_attention_gradients *gradients,
+                                 bo_attention_room *room)
+{
+    const bo_attention *attention = ((const bo_attention_attributes *)call->attributes)->attention;
+    bo_attention_shape reading = bo_attention_reading(shape), asking = bo_attention_asking(shape);
+    bo_attention_inputs read = reading_inputs(*in), asked = asking_inputs(*in);
+    bo_attention_gradients ask = *gradients, take = *gradients;
+    keepsake kept = keepsake_in(call, call->saved, NULL);
+    size_t sequences = shape->sequences;
+    void **states = place(room->states, sequences, kept.states, bo_attention_state_bytes(attention));
+    void **flow = place(room->states + sequences, sequences, room->memory, gradient_floats(attention) * sizeof(float));
+    ask.k = ask.v = ask.log_gate = ask.beta = NULL;
+    ask.initial = (float *const *)flow;
+    BO_TRY(bo_attention_backward_in(context, attention, &asking, &asked, (const void *const *)states, call->out[0].data,
+                                    kept.asking, call->dout[0], NULL, &ask, &room->work));
+    take.q = NULL;
+    beside(call, &take, room->parameters);
+    BO_TRY(bo_attention_backward_in(context, attention, &reading, &read, NULL, NULL, kept.reading, NULL,
+                                    (const float *const *)flow, &take, &room->work));
+    add_parameters(context, call, &take, &ask);
+    return BO_OK;
+}
