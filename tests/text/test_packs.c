@@ -1,0 +1,319 @@
+/* Packs: every example once an epoch, within the rows of every side, full, and a function of seed and step; packs in memory. */
+#include "texts.h"
+#include "text/packed.h"
+
+typedef struct setting {
+    test_folder *folder;
+    bo_context *context;
+    bo_tokenizer *bytes;
+    bo_texts *texts;
+} setting;
+
+typedef size_t length_fn(bo_rng *rng, size_t side, size_t before);
+
+/* Reviews: log-normal lengths about 900 bytes, those above 4096 cut there. */
+static size_t review_length(bo_rng *rng, size_t side, size_t before)
+{
+    (void)side, (void)before;
+    const double length = 900 * exp(0.6 * bo_rng_normal(rng));
+    return length < 4076 ? 20 + (size_t)length : 4096;
+}
+
+/* Sentences: about 13 tokens, the target's within a few of the source's. */
+static size_t sentence_length(bo_rng *rng, size_t side, size_t before)
+{
+    if (side == 0) return 4 + (size_t)(10 * exp(0.45 * bo_rng_normal(rng)));
+    const double length = (double)before + 2 * bo_rng_normal(rng);
+    return length < 2 ? 2 : (size_t)length;
+}
+
+static size_t letter_length(bo_rng *rng, size_t side, size_t before)
+{
+    (void)side, (void)before;
+    return 1 + (size_t)bo_rng_below(rng, 12);
+}
+
+/* Example i's texts begin with a byte of i. */
+static setting open_setting(void **state, bo_texts_kind kind, size_t count, length_fn *length_of)
+{
+    test_folder *f = *state;
+    setting s = {.folder = f, .context = f->context};
+    bo_rng rng = bo_rng_make(1, bo_rng_stream("test.packs", (uint64_t)kind));
+    const bool labelled = kind != BO_TEXTS_PAIR;
+    const size_t sides = kind == BO_TEXTS_LABELLED ? 1 : 2;
+    char *text = malloc(count * sides * 4200);
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (labelled) bytes += (size_t)sprintf(text + bytes, "%zu\t", i % 3);
+        for (size_t side = 0, length = 0; side < sides; side++) {
+            length = length_of(&rng, side, length);
+            if (side) text[bytes++] = '\t';
+            memset(text + bytes, (int)('a' + i % 26), length);
+            bytes += length;
+        }
+        text[bytes++] = '\n';
+    }
+    const char *path = test_write(f, "packs.tsv", text, bytes);
+    free(text);
+    assert_ok(s.context, bo_tokenizer_bytes(s.context, &s.bytes));
+    bo_texts_desc desc = {
+        .kind = kind, .paths = &path, .path_count = 1, .tokenizer = s.bytes, .end = kind == BO_TEXTS_PAIR ? 1 : 0};
+    assert_ok(s.context, bo_texts_open(s.context, &desc, &s.texts));
+    return s;
+}
+
+static void close_setting(setting *s)
+{
+    bo_texts_close(s->texts);
+    bo_tokenizer_destroy(s->bytes);
+}
+
+static bo_packs *make(const setting *s, bo_packs_desc desc)
+{
+    bo_packs *packs;
+    desc.texts = s->texts;
+    assert_ok(s->context, bo_packs_create(s->context, &desc, &packs));
+    return packs;
+}
+
+/* The need of an example on both sides, counted here by itself. */
+static void add_need(const setting *s, size_t example, size_t need[2])
+{
+    const bool pair = bo_texts_kind_of(s->texts) == BO_TEXTS_PAIR;
+    for (size_t side = 0; side < bo_texts_sides(s->texts); side++)
+        need[pair ? side : 0] += bo_texts_get(s->texts, example, side).count;
+}
+
+/* Takes packs one after the other until every example came once: within the rows, none twice. How many packs. */
+static size_t take_epoch(const setting *s, bo_packs *packs, const bo_packs_desc *desc, uint64_t *at, size_t *order)
+{
+    const size_t count = bo_texts_count(s->texts);
+    bool *seen = calloc(count, sizeof *seen);
+    size_t *examples = malloc(desc->most * sizeof *examples), taken = 0, used = 0, tokens = 0;
+    for (; taken < count; used++, ++*at) {
+        size_t in = 0, need[2] = {0, 0};
+        assert_ok(s->context,
+                  bo_packs_get(s->context, packs, *at / desc->batch, (size_t)(*at % desc->batch), examples, &in));
+        assert_true(in > 0 && in <= desc->most);
+        for (size_t i = 0; i < in; i++) {
+            assert_true(examples[i] < count);
+            assert_false(seen[examples[i]]);
+            seen[examples[i]] = true;
+            if (order) order[taken] = examples[i];
+            taken++;
+            add_need(s, examples[i], need);
+        }
+        assert_true(need[0] <= desc->rows[0] && need[1] <= desc->rows[1]);
+        tokens += need[0] + need[1];
+    }
+    assert_int_equal(taken, count);
+    assert_int_equal(tokens, bo_texts_tokens(s->texts, 0) + bo_texts_tokens(s->texts, 1));
+    free(seen);
+    free(examples);
+    return used;
+}
+
+/* ---- the layout --------------------------------------------------------------------------------------------------------- */
+
+static void expect_full(void **state, bo_texts_kind kind, size_t count, length_fn *length_of, bo_packs_desc desc)
+{
+    setting s = open_setting(state, kind, count, length_of);
+    desc.seed = 5;
+    bo_packs *packs = make(&s, desc);
+    uint64_t at = 0;
+    const size_t used = take_epoch(&s, packs, &desc, &at, NULL);
+    assert_int_equal(used, bo_packs_of_epoch(packs));
+    const double tokens = (double)(bo_texts_tokens(s.texts, 0) + bo_texts_tokens(s.texts, 1));
+    assert_close(bo_packs_fill(packs), tokens / (double)used / (double)(desc.rows[0] + desc.rows[1]), 1e-12);
+    assert_true(bo_packs_fill(packs) >= 0.95);
+    bo_packs_destroy(packs);
+    close_setting(&s);
+}
+
+static void test_reviews_fill(void **state)
+{
+    expect_full(state, BO_TEXTS_LABELLED, 5000, review_length,
+                (bo_packs_desc){.rows = {4096}, .most = 256, .batch = 4});
+}
+
+static void test_pairs_fill(void **state)
+{
+    expect_full(state, BO_TEXTS_LABELLED_PAIR, 2000, review_length,
+                (bo_packs_desc){.rows = {8192}, .most = 64, .batch = 2});
+}
+
+static void test_sentences_fill(void **state)
+{
+    expect_full(state, BO_TEXTS_PAIR, 5000, sentence_length,
+                (bo_packs_desc){.rows = {512, 512}, .most = 256, .batch = 4});
+}
+
+/* Epochs follow each other without a gap, each in another order; any pack can be asked for at any time. */
+static void test_epochs(void **state)
+{
+    enum { COUNT = 3000, EPOCHS = 4, BATCH = 3, MOST = 16 };
+    setting s = open_setting(state, BO_TEXTS_LABELLED, COUNT, letter_length);
+    const bo_packs_desc desc = {.rows = {40}, .most = MOST, .batch = BATCH, .seed = 9};
+    bo_packs *packs = make(&s, desc);
+    static size_t order[EPOCHS][COUNT];
+    uint64_t at = 0, ends[EPOCHS];
+    for (size_t e = 0; e < EPOCHS; e++) {
+        take_epoch(&s, packs, &desc, &at, order[e]);
+        ends[e] = at;
+        size_t same = 0;
+        for (size_t i = 0; e > 0 && i < COUNT; i++) same += order[e][i] == order[e - 1][i];
+        assert_true(same < 12); /* Poisson with mean 1 */
+    }
+    bo_packs *fresh = make(&s, desc); /* a run that resumes */
+    for (uint64_t p = ends[2] + 5; p-- > ends[2] - 5;) {
+        size_t one[MOST], two[MOST], count_one, count_two;
+        assert_ok(s.context, bo_packs_get(s.context, packs, p / BATCH, (size_t)(p % BATCH), one, &count_one));
+        assert_ok(s.context, bo_packs_get(s.context, fresh, p / BATCH, (size_t)(p % BATCH), two, &count_two));
+        assert_int_equal(count_one, count_two);
+        assert_memory_equal(one, two, count_one * sizeof *one);
+    }
+    bo_packs_destroy(fresh);
+    bo_packs_destroy(packs);
+    close_setting(&s);
+}
+
+/* Long and short examples come in any order: the mean length of the first half of the packs is that of all. */
+static void test_order_is_fair(void **state)
+{
+    enum { COUNT = 4000, MOST = 64 };
+    setting s = open_setting(state, BO_TEXTS_LABELLED, COUNT, letter_length);
+    const bo_packs_desc desc = {.rows = {13}, .most = MOST, .batch = 1, .seed = 2};
+    bo_packs *packs = make(&s, desc);
+    double length = 0, taken = 0;
+    const size_t half = bo_packs_of_epoch(packs) / 2;
+    for (size_t p = 0; p < half; p++) {
+        size_t examples[MOST], count;
+        assert_ok(s.context, bo_packs_get(s.context, packs, p, 0, examples, &count));
+        for (size_t i = 0; i < count; i++, taken++) length += (double)bo_texts_get(s.texts, examples[i], 0).count;
+    }
+    /* Half of the packs are a sample without replacement. With 13 rows a pack of k examples has about 13 / k each: the mean over
+     * n packs is that of all within 5 times sqrt(variance of lengths = 11.9, / 2000 examples) = 0.4. */
+    const double mean = (double)bo_texts_tokens(s.texts, 0) / COUNT;
+    assert_close(length / taken, mean, 0.4);
+    bo_packs_destroy(packs);
+    close_setting(&s);
+}
+
+static void test_in_order(void **state)
+{
+    setting s = open_setting(state, BO_TEXTS_LABELLED, 100, letter_length);
+    const bo_packs_desc desc = {.rows = {24}, .most = 8, .batch = 4, .in_order = true};
+    bo_packs *packs = make(&s, desc);
+    uint64_t at = 0;
+    size_t examples[8], count = 1;
+    take_epoch(&s, packs, &desc, &at, NULL);
+    assert_ok(s.context, bo_packs_get(s.context, packs, at / 4 + 1, 0, examples, &count));
+    assert_int_equal(count, 0);
+    bo_packs_destroy(packs);
+    close_setting(&s);
+}
+
+/* An example of all the rows is alone; `most` bounds a pack of short ones. */
+static void test_bounds(void **state)
+{
+    test_folder *f = *state;
+    const char *path = test_text(f, "b.tsv", "0\taaaaaaaa\n1\tb\n0\tc\n1\td\n0\te\n1\tf\n");
+    setting s = {.folder = f, .context = f->context};
+    assert_ok(s.context, bo_tokenizer_bytes(s.context, &s.bytes));
+    bo_texts_desc texts = {.paths = &path, .path_count = 1, .tokenizer = s.bytes};
+    assert_ok(s.context, bo_texts_open(s.context, &texts, &s.texts));
+    bo_packs *packs = make(&s, (bo_packs_desc){.rows = {8}, .most = 2, .batch = 1});
+    assert_int_equal(bo_packs_of_epoch(packs), 1 + 3);
+    for (size_t p = 0; p < 4; p++) {
+        size_t examples[2], count;
+        assert_ok(s.context, bo_packs_get(s.context, packs, p, 0, examples, &count));
+        for (size_t i = 0; i < count; i++) assert_true(examples[i] != 0 || count == 1);
+    }
+    bo_packs_destroy(packs);
+    const struct {
+        bo_packs_desc desc;
+        const char *words;
+    } cases[] = {
+        {{.texts = s.texts, .rows = {7}, .most = 2, .batch = 1}, "b.tsv, line 1: packs have 7 rows, found 8 tokens"},
+        {{.texts = s.texts, .rows = {8}, .most = 0, .batch = 1}, "at most 0 examples"},
+        {{.texts = s.texts, .rows = {8}, .most = 1}, "0 a step"},
+        {{.texts = s.texts, .rows = {8, 8}, .most = 1, .batch = 1}, "8 and 8 rows"},
+        {{.rows = {8}, .most = 1, .batch = 1}, "texts"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_fails(s.context, BO_INVALID, cases[i].words, bo_packs_create(s.context, &cases[i].desc, &packs));
+    close_setting(&s);
+}
+
+/* ---- in memory ------------------------------------------------------------------------------------------------------------ */
+
+/* Tokens, positions and lengths say the same texts; reading backwards twice is reading forwards. */
+static void expect_stream(const bo_packed_stream *stream, size_t sequences, const bo_text_view *texts, int32_t begin)
+{
+    size_t row = 0;
+    for (size_t q = 0; q < sequences; q++) {
+        const size_t first = row, length = stream->lengths[q];
+        const bool rest = q + 1 == sequences;
+        if (!rest) assert_int_equal(length, texts[q].count);
+        for (size_t i = 0; i < length; i++, row++) {
+            const int32_t shifted = i == 0 ? begin : texts[rest ? 0 : q].ids[i - 1];
+            if (!rest) assert_int_equal(stream->tokens[row], begin >= 0 ? shifted : texts[q].ids[i]);
+            assert_int_equal(stream->positions[row], rest ? 0 : i);
+            assert_int_equal(stream->reversal[row], first + length - 1 - i);
+        }
+    }
+    assert_int_equal(row, stream->rows);
+}
+
+static void test_packed(void **state)
+{
+    enum { COUNT = 40, MOST = 6, BEGIN = 7 };
+    static const bo_texts_kind kinds[] = {BO_TEXTS_LABELLED, BO_TEXTS_LABELLED_PAIR, BO_TEXTS_PAIR};
+    for (size_t k = 0; k < 3; k++) {
+        setting s = open_setting(state, kinds[k], COUNT, letter_length);
+        const bool pair = kinds[k] == BO_TEXTS_PAIR;
+        const size_t rows[2] = {60, pair ? 70 : 0}, sides = bo_texts_sides(s.texts), each = pair ? 1 : sides;
+        bo_packed *packed;
+        assert_ok(s.context, bo_packed_create(s.context, s.texts, rows, MOST, BEGIN, &packed));
+        assert_int_equal(packed->sequences, 1);
+        assert_int_equal(packed->most_sequences, MOST * each + 1);
+        assert_int_equal(packed->stream.rows, pair ? 70 : 60);
+        assert_int_equal(packed->source.rows, pair ? 60 : 0);
+        for (size_t count = 0; count <= 3; count++) { /* fewer after more must leave nothing behind */
+            const size_t examples[] = {5, 17, 2};
+            bo_text_view views[2 * MOST], sources[MOST];
+            assert_ok(s.context, bo_packed_fill(s.context, packed, s.texts, examples, 3 - count));
+            assert_int_equal(packed->examples, 3 - count);
+            assert_int_equal(packed->sequences, (3 - count) * each + 1);
+            for (size_t i = 0; i < 3 - count; i++) {
+                sources[i] = bo_texts_get(s.texts, examples[i], 0);
+                for (size_t e = 0; e < each; e++)
+                    views[i * each + e] = bo_texts_get(s.texts, examples[i], pair ? 1 : e);
+                assert_int_equal(packed->labels[i], pair ? -1 : (int)(examples[i] % 3));
+            }
+            for (size_t i = 3 - count; i < MOST; i++) assert_int_equal(packed->labels[i], -1);
+            expect_stream(&packed->stream, packed->sequences, views, pair ? BEGIN : -1);
+            if (!pair) continue;
+            expect_stream(&packed->source, packed->sequences, sources, -1);
+            size_t row = 0;
+            for (size_t i = 0; i < 3 - count; i++)
+                for (size_t t = 0; t < views[i].count; t++) assert_int_equal(packed->targets[row++], views[i].ids[t]);
+            while (row < 70) assert_int_equal(packed->targets[row++], -1);
+        }
+        const size_t many[] = {0, 1, 2, 3, 4, 5, 6};
+        assert_fails(s.context, BO_INVALID, "cannot hold 7", bo_packed_fill(s.context, packed, s.texts, many, 7));
+        bo_packed_destroy(packed);
+        close_setting(&s);
+    }
+}
+
+int main(void)
+{
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
+    const struct CMUnitTest tests[] = {
+        WITH_FOLDER(test_reviews_fill), WITH_FOLDER(test_pairs_fill),    WITH_FOLDER(test_sentences_fill),
+        WITH_FOLDER(test_epochs),       WITH_FOLDER(test_order_is_fair), WITH_FOLDER(test_in_order),
+        WITH_FOLDER(test_bounds),       WITH_FOLDER(test_packed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
