@@ -273,7 +273,7 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
             session.terse = true;
             bench->session = &session;
             status = measure(bench, options);
-            if (status == CLI_DONE && common.json) report_json(bench);
+            if (status == CLI_DONE && common.json && !bench->own_json) report_json(bench);
             free(bench->figures);
             cli_session_close(&session);
         }
@@ -353,8 +353,11 @@ int cli_bench(int argc, char **argv)
     if (strcmp(subject, "attention") == 0) return bench_attention(argc - 1, argv + 1);
     if (strcmp(subject, "train") == 0) return bench_train(argc - 1, argv + 1);
     if (strcmp(subject, "layers") == 0) return bench_layers(argc - 1, argv + 1);
+    if (strcmp(subject, "recall") == 0) return bench_recall(argc - 1, argv + 1);
     if (strcmp(subject, "--help") != 0 && strcmp(subject, "-h") != 0)
-        return cli_wrong_use("bench", "expected what to measure first: machines, attention, train or layers; found %s",
+        return cli_wrong_use("bench",
+                             "expected what to measure first: machines, attention, train, layers or recall; "
+                             "found %s",
                              subject);
     bench_machines(argc, argv);
     putchar('\n');
@@ -362,5 +365,7 @@ int cli_bench(int argc, char **argv)
     putchar('\n');
     bench_train(argc, argv);
     putchar('\n');
-    return bench_layers(argc, argv);
+    bench_layers(argc, argv);
+    putchar('\n');
+    return bench_recall(argc, argv);
 }

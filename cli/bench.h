@@ -27,6 +27,7 @@ typedef struct bench_run {
     const bench_options *options;      /* NULL for attention */
     bench_figure *figures;
     size_t count, room;
+    bool own_json; /* the measurement has no figures and prints what it has itself */
 } bench_run;
 
 /* Adds a figure and says it at once. The detail is a format. */
@@ -55,6 +56,7 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
 int bench_attention(int argc, char **argv); /* `bochner bench attention`, after its name */
 int bench_train(int argc, char **argv);     /* `bochner bench train` */
 int bench_layers(int argc, char **argv);    /* `bochner bench layers` */
+int bench_recall(int argc, char **argv);    /* `bochner bench recall` */
 
 bool bench_gemm(bench_run *bench); /* the yardstick as a figure */
 /* GFLOP/s of the yardstick now: a figure is compared with the mean of before and after, as other work on the machine comes

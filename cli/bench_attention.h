@@ -3,6 +3,7 @@
 #define CLI_BENCH_ATTENTION_H
 
 #include "bench.h"
+#include "curves.h"
 #include <stdio.h>
 
 enum {
@@ -16,26 +17,13 @@ typedef struct attention_options {
     size_t tokens, sequences, repeats;
 } attention_options;
 
-/* A line of a picture. */
-typedef struct attention_curve {
-    char name[48];
-    double x[BENCH_LIST], y[BENCH_LIST];
-    size_t count;
-} attention_curve;
-
-typedef struct attention_picture {
-    attention_curve curves[BENCH_LIST + 1];
-    size_t count;
-} attention_picture;
-
 typedef struct attention_bench {
     bench_run *run;
     bo_context *context;
     const attention_options *options;
     float *noise; /* of mean 0 and variance 1; NULL until it is needed */
-    attention_picture
-        times; /* of a forward pass by length: a curve for each number of features, and exact attention's */
-    attention_picture laws; /* error of the output by features */
+    cli_curves times; /* of a forward pass by length: a curve for each number of features, and exact attention's */
+    cli_curves laws;  /* error of the output by features */
 } attention_bench;
 
 /* Each returns false after saying why it could not go on. */
@@ -144,7 +132,6 @@ void attention_crossing_add(attention_crossing *crossing, size_t tokens, double 
 
 /* ---- the picture ----------------------------------------------------------------------------------------------- */
 
-void attention_curve_add(attention_picture *picture, const char *name, double x, double y);
 /* The pictures that --plot and --plot-laws ask for, on logarithmic axes. The exit status. */
 int attention_plot(attention_bench *bench);
 

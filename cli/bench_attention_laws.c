@@ -186,7 +186,7 @@ static bool add_curves(attention_bench *bench, const trial *t)
         for (size_t features = PLOT_LEAST; features <= PLOT_MOST; features *= 2) {
             errors e;
             if (!measure_law(bench, t, &laws[i], features, &e)) return false;
-            attention_curve_add(&bench->laws, laws[i].name, (double)features, e.output);
+            cli_curves_add(&bench->laws, laws[i].name, (double)features, e.output);
         }
     return true;
 }

@@ -48,7 +48,7 @@ static bool measure_pass(attention_bench *bench, const pass *p)
     attention_work work = {bench->context, p->gradients ? attention_case_both : attention_case_forward, &what, 0};
     ok = ok && attention_against_small_gemm(bench, &work, (p->gradients ? 3 : 1) * plan.operations, &rate);
     attention_case_close(&what);
-    if (ok && p->curve) attention_curve_add(&bench->times, p->curve, (double)p->tokens, rate.seconds);
+    if (ok && p->curve) cli_curves_add(&bench->times, p->curve, (double)p->tokens, rate.seconds);
     if (ok)
         bench_add(bench->run, p->name, rate.ratio, "", p->goal, false, "%.4g ms, %.4g of %.4g GFLOP/s, %s",
                   1e3 * rate.seconds, rate.gflops, rate.yardstick, words);
