@@ -63,7 +63,8 @@ static inline void cases_cross_entropy(op_visitor visit, void *user)
     static const size_t shapes[][3] = {{1, 1, 2}, {4, 5, 7}, {9, 3, 17}, {3, 16, 33}, {12, 8, 4}, {2, 4, 1}};
     static const size_t large[][3] = {{70, 24, 517}, {3, 33, 1501}, {261, 16, 40}, {2501, 3, 5}};
     static const op_law laws[] = {LAW_BELOW, LAW_TARGETS, LAW_FEW, LAW_NOBODY};
-    static const bo_cross_entropy_attributes plain = {0}, scaled = {.scale = 0.37};
+    static const bo_cross_entropy_attributes plain = {0}, scaled = {.scale = 0.37}, smoothed = {.smoothing = 0.1},
+                                             both = {.scale = 0.6, .smoothing = 0.9};
     char name[128];
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
         for (size_t law = 0; law < 4; law++) {
@@ -77,6 +78,13 @@ static inline void cases_cross_entropy(op_visitor visit, void *user)
         op_case c = case_cross_entropy(CASE_NAME("cross-entropy, %zu x %zu of %zu", s[0], s[1], s[2]),
                                        n % 2 ? &scaled : &plain, s[0], s[1], s[2], laws[n % 3]);
         c.large = true;
+        visit(user, &c);
+    }
+    for (size_t n = 0; n < 6; n++) {
+        const size_t *s = n < 4 ? shapes[n + 1] : large[n - 4];
+        op_case c = case_cross_entropy(CASE_NAME("smoothed cross-entropy, %zu x %zu of %zu", s[0], s[1], s[2]),
+                                       n % 2 ? &both : &smoothed, s[0], s[1], s[2], laws[n % 3]);
+        c.large = n >= 4;
         visit(user, &c);
     }
     for (size_t n = 0; n < 2; n++) { /* logits of some hundreds, of one sign or both */

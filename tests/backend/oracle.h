@@ -250,7 +250,9 @@ static inline void plain_cross_entropy(plain_op *op)
             logits[v] = 0;
             for (size_t c = 0; c < x->columns; c++) logits[v] += scale * plain_at(x, r, c) * plain_at(w, v, c);
         }
-        sum += op->out[1].x[r] = plain_log_sum(w->rows, logits) - logits[target];
+        double wanted = (1 - a->smoothing) * logits[target];
+        for (size_t v = 0; v < w->rows; v++) wanted += a->smoothing / (double)w->rows * logits[v];
+        sum += op->out[1].x[r] = plain_log_sum(w->rows, logits) - wanted;
         counted++;
     }
     op->out[0].x[0] = counted ? sum / (double)counted : 0;

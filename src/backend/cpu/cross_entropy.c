@@ -24,7 +24,7 @@ typedef struct job {
     const int32_t *targets;
     float *logits, *losses;
     bool gradients;
-    double scale, dmean;  /* of the logits; gradient of a loss through their mean */
+    double scale, dmean; /* of the logits; gradient of a loss through their mean */
     double smoothing;
     const float *dlosses; /* gradients by row besides; NULL: none */
 } job;
@@ -67,9 +67,10 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 /* What the target's share of the probability and the even rest ask for, Σ_j t_j l_j. */
 static double wanted(const job *j, const float *logits, int32_t target)
 {
-    double sum = 0, rest = j->smoothing / (double)j->vocabulary;
-    for (size_t i = 0; rest > 0 && i < j->vocabulary; i++) sum += (double)logits[i];
-    return (1 - j->smoothing) * (double)logits[target] + rest * sum;
+    double chosen = (double)logits[target];
+    if (!(j->smoothing > 0)) return chosen;
+    double mean = j->kernels->sum(j->vocabulary, logits) / (double)j->vocabulary;
+    return (1 - j->smoothing) * chosen + j->smoothing * mean;
 }
 
 /* The loss of a row, log Σ exp(l_j - max) + max - Σ_j t_j l_j, and the gradients of its logits, p - t, in their place. */
