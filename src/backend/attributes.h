@@ -68,12 +68,14 @@ typedef struct bo_attention_attributes {
     size_t tokens;           /* of a sequence where the pass gives no lengths; divides the rows; 0: all rows */
     size_t most_sequences;   /* that a pass may give; 0: rows / tokens */
     bool source;             /* rows are the source's (bo_pass): no states */
-    /* Queries are of the stream, keys and values of the source: k, v and what belongs to keys have the source's rows, and
-     * sequence s of the one asks sequence s of the other, all of it. A kind that is causal by nature reads the source into a
-     * state, which every query asks. With states in the pass what is read stays in them. */
+    /* Queries are of the stream; k, v and what belongs to keys (log_gate, beta) of the source, with its rows: sequence s of the
+     * one asks sequence s of the other, all of it. Causal attention, whose kind, gate or window knows nothing else, reads the
+     * source into a state, which every query asks; other attention sees the keys themselves. With states in the pass what
+     * was read stays in them, whatever they held. */
     bool cross;
-    bool ask; /* cross without k, v and what belongs to keys: the pass has states that have read a source, which
-                              * are asked and stay as they are */
+    /* cross without k, v, log_gate and beta: the states of the pass have read a source; they are asked and stay as they are, so
+     * that several sequences may share one. No gradients. */
+    bool ask;
     size_t key_tokens; /* cross: of a sequence of the source where the pass gives no lengths; 0: all rows */
 } bo_attention_attributes;
 
