@@ -78,7 +78,7 @@ BO_API const char *bo_texts_words(const bo_texts *texts, size_t example, size_t 
 /* ---- packs ------------------------------------------------------------------------------------------------------------ */
 
 /* Examples of any length are packed into rows of a fixed number of tokens, never padded to the longest. An epoch takes every
- * example once: shuffled (by seed and epoch), then, a few thousand at a time, the largest first into the fullest pack that has
+ * example once, in an order of its own (drawn from seed and epoch), and lays each into the fullest of a few open packs that has
  * room on every side; the packs are shuffled in turn. A batch is `batch` packs; it follows from (seed, step) alone, and the
  * last one of an epoch goes on with packs of the next. */
 typedef struct bo_packs_desc {

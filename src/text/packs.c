@@ -1,23 +1,13 @@
-/* Packs: the examples of an epoch are shuffled, taken a window at a time with the largest first, and each goes into the open
- * pack that it fills best (best fit decreasing, Johnson 1974, on windows so that epochs differ); the packs are shuffled at
- * last. All of it follows from seed and epoch. */
+/* Packs: the examples of an epoch are shuffled, and each goes into the open pack that it fills best (best fit, Johnson 1974:
+ * shuffled, not sorted by length, so that packs are alike); the packs are shuffled at last. All of it follows from seed and
+ * epoch. */
 #include "packed.h"
 #include "../base/permutation.h"
 #include "../base/rng.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-    WINDOW = 2048,   /* examples that are sorted together */
-    MOST_OPEN = 256, /* packs that stay open for the next window: those with the most room */
-};
-
-/* An example on its way into a pack. */
-typedef struct bo_parcel {
-    size_t example, place; /* in the shuffled order */
-    double size;           /* of the side that fills its rows most, as a part of them */
-} bo_parcel;
+enum { MOST_OPEN = 64 };
 
 typedef struct bo_open_pack {
     size_t number, examples;
@@ -38,32 +28,16 @@ struct bo_packs {
     uint64_t *firsts;
     size_t epochs, capacity;
 
-    /* Room to lay out in: order and numbers (the pack of each place) have `count` items, open as many packs as there may be. */
+    /* Room to lay out in: examples in their order, and the pack of each. */
     size_t *order, *numbers;
-    bo_parcel *window;
-    bo_open_pack *open;
+    bo_open_pack open[MOST_OPEN];
     size_t open_count;
 };
 
 /* ---- laying out ------------------------------------------------------------------------------------------------------- */
 
-static int larger_first(const void *a, const void *b)
-{
-    const bo_parcel *x = a, *y = b;
-    if (x->size != y->size) return x->size < y->size ? 1 : -1;
-    return (x->place > y->place) - (x->place < y->place);
-}
-
-static int roomier_first(const void *a, const void *b)
-{
-    const bo_open_pack *x = a, *y = b;
-    const size_t left = x->room[0] + x->room[1], right = y->room[0] + y->room[1];
-    if (left != right) return left < right ? 1 : -1;
-    return (x->number > y->number) - (x->number < y->number);
-}
-
-/* The fullest open pack that still has room for the parcel; a new one where none has. */
-static bo_open_pack *choose_pack(bo_packs *packs, const size_t need[2])
+/* The fullest open pack that has room for both sides; `need` {0, 0}: the fullest of all. NULL: none has. */
+static bo_open_pack *fullest(bo_packs *packs, const size_t need[2])
 {
     bo_open_pack *best = NULL;
     size_t least = SIZE_MAX;
@@ -74,36 +48,31 @@ static bo_open_pack *choose_pack(bo_packs *packs, const size_t need[2])
         best = open;
         least = room;
     }
-    if (best) return best;
-    best = &packs->open[packs->open_count++];
-    *best = (bo_open_pack){.number = packs->packs++, .room = {packs->desc.rows[0], packs->desc.rows[1]}};
     return best;
 }
 
-static void lay(bo_packs *packs, const bo_parcel *parcel)
+static void close_pack(bo_packs *packs, bo_open_pack *pack)
 {
-    const size_t *need = packs->need[parcel->example];
-    bo_open_pack *chosen = choose_pack(packs, need);
-    packs->numbers[parcel->place] = chosen->number;
-    for (int side = 0; side < 2; ++side) chosen->room[side] -= need[side];
-    const bool full =
-        ++chosen->examples == packs->desc.most || chosen->room[0] == 0 || (packs->desc.rows[1] && chosen->room[1] == 0);
-    if (full) *chosen = packs->open[--packs->open_count];
+    *pack = packs->open[--packs->open_count];
 }
 
-static void lay_window(bo_packs *packs, size_t first, size_t count)
+static bo_open_pack *open_pack(bo_packs *packs)
 {
-    const size_t *rows = packs->desc.rows;
-    for (size_t i = 0; i < count; ++i) {
-        const size_t example = packs->order[first + i], *need = packs->need[example];
-        const double one = (double)need[0] / (double)rows[0], two = rows[1] ? (double)need[1] / (double)rows[1] : 0;
-        packs->window[i] = (bo_parcel){example, first + i, one > two ? one : two};
-    }
-    qsort(packs->window, count, sizeof *packs->window, larger_first);
-    for (size_t i = 0; i < count; ++i) lay(packs, &packs->window[i]);
-    if (packs->open_count <= MOST_OPEN) return;
-    qsort(packs->open, packs->open_count, sizeof *packs->open, roomier_first);
-    packs->open_count = MOST_OPEN;
+    if (packs->open_count == MOST_OPEN) close_pack(packs, fullest(packs, (const size_t[2]){0, 0}));
+    bo_open_pack *pack = &packs->open[packs->open_count++];
+    *pack = (bo_open_pack){.number = packs->packs++, .room = {packs->desc.rows[0], packs->desc.rows[1]}};
+    return pack;
+}
+
+static void lay(bo_packs *packs, size_t place)
+{
+    const size_t *need = packs->need[packs->order[place]];
+    bo_open_pack *chosen = fullest(packs, need);
+    if (!chosen) chosen = open_pack(packs);
+    packs->numbers[place] = chosen->number;
+    for (int side = 0; side < 2; ++side) chosen->room[side] -= need[side];
+    const bool full = ++chosen->examples == packs->desc.most || chosen->room[0] == 0;
+    if (full) close_pack(packs, chosen);
 }
 
 /* From the pack of each place to the places of each pack: pack number p becomes the one that the epoch's permutation says. */
@@ -132,10 +101,7 @@ static void lay_out(bo_packs *packs, uint64_t epoch)
         bo_rng rng = bo_rng_make(packs->desc.seed, bo_rng_stream("text.packs", epoch));
         bo_rng_permutation(&rng, packs->count, packs->order);
     }
-    for (size_t first = 0; first < packs->count; first += WINDOW) {
-        const size_t left = packs->count - first;
-        lay_window(packs, first, left < WINDOW ? left : WINDOW);
-    }
+    for (size_t place = 0; place < packs->count; ++place) lay(packs, place);
     collect(packs);
 }
 
@@ -167,10 +133,7 @@ static bo_status allocate(bo_context *context, bo_packs *packs)
     packs->starts = bo_alloc_raw(context, count + 1, sizeof *packs->starts, "packs");
     packs->order = bo_alloc_raw(context, count, sizeof *packs->order, "packs");
     packs->numbers = bo_alloc_raw(context, count, sizeof *packs->numbers, "packs");
-    packs->window = bo_alloc_raw(context, WINDOW, sizeof *packs->window, "packs");
-    packs->open = bo_alloc_raw(context, MOST_OPEN + WINDOW, sizeof *packs->open, "packs");
-    const bool made = packs->need && packs->examples && packs->starts && packs->order && packs->numbers &&
-                      packs->window && packs->open;
+    const bool made = packs->need && packs->examples && packs->starts && packs->order && packs->numbers;
     return made ? BO_OK : BO_MEMORY;
 }
 
@@ -241,8 +204,6 @@ void bo_packs_destroy(bo_packs *packs)
     bo_free(packs->firsts);
     bo_free(packs->order);
     bo_free(packs->numbers);
-    bo_free(packs->window);
-    bo_free(packs->open);
     bo_free(packs);
 }
 
