@@ -27,6 +27,10 @@ typedef struct bo_texts_desc {
     bo_texts_kind kind;
     const char *const *paths; /* one example a line, also gzipped; "-": standard input */
     size_t path_count;
+    /* Or lines in memory, which need not outlive the call; `before` of the same input came before them, for messages, which
+     * call it standard input. */
+    const char *memory;
+    size_t memory_bytes, before;
     const bo_tokenizer *tokenizer; /* must outlive the texts */
     /* The classes there are: another is refused. NULL: those of the whole file, in order: numbers by value where all are
      * numbers, else by bytes. A number is known by its value: 1 and 1.0 are one class. */
@@ -34,7 +38,8 @@ typedef struct bo_texts_desc {
     size_t classes;
     size_t longest; /* most tokens of a text (the model's context); 0: any */
     bool cut;       /* longer ones are cut there (and counted), instead of refused */
-    size_t end;     /* PAIR: an id + 1 that is put behind source and target; 0: none. `longest` does not count it */
+    size_t end;     /* an id + 1 that is put behind every text; 0: none. `longest` does not count it */
+    bool empty;     /* ALONE: an empty line is a text of no tokens, at the end of the input too */
     /* The part from `skip` to skip + take of the examples, in an order drawn from `seed` (files are often sorted by class);
      * take 0: to the end. Both 0: all, in the order of the file. */
     double skip, take;

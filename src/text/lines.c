@@ -176,8 +176,9 @@ static bo_status parse_line(bo_context *context, bo_lines *lines, const bo_colum
     const size_t labels = columns->labelled ? 1 : 0;
     BO_TRY(check_bytes(context, where, line));
     BO_TRY(split_fields(context, where, columns, line, labels + columns->sides, fields));
+    if (lines->empty && labels + columns->sides == 1 && is_blank(&fields[0])) fields[0].bytes = 0;
     for (size_t i = 0; i < labels + columns->sides; ++i)
-        if (is_blank(&fields[i]))
+        if (is_blank(&fields[i]) && !(lines->empty && labels + columns->sides == 1))
             return bo_fail(context, BO_FORMAT, "%s: the %s is empty", where,
                            i < labels ? "label" : columns->names[i - labels]);
     if (labels) BO_TRY(find_class(context, &lines->classes, closed, where, &fields[0], &out->label));
@@ -203,15 +204,16 @@ static bo_status add(bo_context *context, bo_lines *lines, bo_line line)
     return BO_OK;
 }
 
-/* Without the mark that some programs put before UTF-8, and without the line ends and empty lines behind the last text. */
-static bo_field body_of(const bo_mapping *mapping)
+/* Without the mark that some programs put before UTF-8, and without the line ends and empty lines behind the last text (unless
+ * they are texts too). */
+static bo_field body_of(const bo_lines *lines, const bo_mapping *mapping)
 {
     bo_field body = {mapping->data, mapping->size};
-    if (body.bytes >= 3 && memcmp(body.text, "\xef\xbb\xbf", 3) == 0) {
+    if (lines->before == 0 && body.bytes >= 3 && memcmp(body.text, "\xef\xbb\xbf", 3) == 0) {
         body.text += 3;
         body.bytes -= 3;
     }
-    while (body.bytes > 0 && body.text[body.bytes - 1] == '\n') {
+    while (!lines->empty && body.bytes > 0 && body.text[body.bytes - 1] == '\n') {
         size_t shorter = body.bytes - 1;
         if (shorter > 0 && body.text[shorter - 1] == '\r') --shorter;
         body.bytes = shorter;
@@ -223,10 +225,10 @@ bo_status bo_lines_read(bo_context *context, bo_lines *lines, size_t file, bo_te
 {
     enum { LINES_A_WORD = 4096 };
     const bo_columns *columns = &columns_of[kind];
-    const bo_field body = body_of(&lines->mappings[file]);
+    const bo_field body = body_of(lines, &lines->mappings[file]);
     const char *begin = body.text, *end = begin + body.bytes;
     char where[4200];
-    size_t number = 1;
+    size_t number = lines->before + 1;
     lines->sides = columns->sides;
     for (const char *at = begin, *stop; at < end; at = stop + 1, ++number) {
         stop = memchr(at, '\n', (size_t)(end - at));
@@ -243,18 +245,32 @@ bo_status bo_lines_read(bo_context *context, bo_lines *lines, size_t file, bo_te
     return BO_OK;
 }
 
+/* A copy of lines in memory, as if they had been a file. */
+static bo_status copy_memory(bo_context *context, const bo_texts_desc *desc, bo_mapping *out)
+{
+    char *copy = bo_alloc_raw(context, desc->memory_bytes + 1, 1, "lines");
+    if (!copy) return BO_MEMORY;
+    memcpy(copy, desc->memory, desc->memory_bytes);
+    *out = (bo_mapping){.data = copy, .memory = copy, .size = desc->memory_bytes};
+    return BO_OK;
+}
+
 static bo_status open_files(bo_context *context, const bo_texts_desc *desc, bo_lines *lines)
 {
-    lines->paths = bo_alloc(context, desc->path_count, sizeof *lines->paths, "the list of files");
-    lines->mappings = bo_alloc(context, desc->path_count, sizeof *lines->mappings, "the list of files");
+    const size_t count = desc->memory ? 1 : desc->path_count;
+    lines->paths = bo_alloc(context, count, sizeof *lines->paths, "the list of files");
+    lines->mappings = bo_alloc(context, count, sizeof *lines->mappings, "the list of files");
     if (!lines->paths || !lines->mappings) return BO_MEMORY;
-    lines->file_count = desc->path_count;
-    for (size_t i = 0; i < desc->path_count; ++i) {
-        if (!desc->paths[i]) return bo_fail(context, BO_INVALID, "file %zu of texts has no name: it is NULL", i);
-        const bool standard = strcmp(desc->paths[i], "-") == 0;
-        lines->paths[i] = bo_strdup(context, standard ? "standard input" : desc->paths[i]);
+    lines->file_count = count;
+    lines->before = desc->memory ? desc->before : 0;
+    lines->empty = desc->empty;
+    for (size_t i = 0; i < count; ++i) {
+        const char *path = desc->memory ? "-" : desc->paths[i];
+        if (!path) return bo_fail(context, BO_INVALID, "file %zu of texts has no name: it is NULL", i);
+        lines->paths[i] = bo_strdup(context, strcmp(path, "-") == 0 ? "standard input" : path);
         if (!lines->paths[i]) return BO_MEMORY;
-        BO_TRY(bo_mapping_read(context, desc->paths[i], &lines->mappings[i]));
+        BO_TRY(desc->memory ? copy_memory(context, desc, &lines->mappings[i])
+                            : bo_mapping_read(context, path, &lines->mappings[i]));
         BO_TRY(bo_lines_read(context, lines, i, desc->kind, desc->labels != NULL));
     }
     return BO_OK;
@@ -311,7 +327,8 @@ bo_status bo_lines_open(bo_context *context, const bo_texts_desc *desc, bo_lines
     if ((unsigned)desc->kind >= BO_TEXTS_KIND_COUNT)
         return bo_fail(context, BO_INVALID, "texts of kind %d: there are 0 to %d", (int)desc->kind,
                        BO_TEXTS_KIND_COUNT - 1);
-    if (!desc->paths || desc->path_count == 0) return bo_fail(context, BO_INVALID, "no file of texts was named");
+    if (!desc->memory && (!desc->paths || desc->path_count == 0))
+        return bo_fail(context, BO_INVALID, "no file of texts was named");
     bo_status status = open_lines(context, desc, out);
     if (status != BO_OK) bo_lines_close(out);
     return status;

@@ -21,7 +21,9 @@ typedef struct bo_lines {
     char **paths; /* file_count, as messages call them */
     bo_mapping *mappings;
     size_t file_count;
-    size_t sides; /* texts of a line */
+    size_t sides;  /* texts of a line */
+    size_t before; /* lines of the same input before the first */
+    bool empty;    /* of ALONE: blank lines are texts of no bytes */
     bo_line *items;
     size_t count, capacity;
     bo_categories classes;

@@ -60,7 +60,7 @@ static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, 
     const bo_texts_desc *desc = encoding->desc;
     const size_t side = t % texts->lines.sides;
     char where[4200];
-    if (count == 0 || (desc->longest && count > desc->longest && !desc->cut)) {
+    if ((count == 0 && !desc->empty) || (desc->longest && count > desc->longest && !desc->cut)) {
         tell_where(texts, t, where, sizeof where);
         const char *name = bo_side_name(texts->kind, side);
         if (count == 0) return bo_fail(context, BO_FORMAT, "%s: no token is left of the %s", where, name);
@@ -74,7 +74,7 @@ static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, 
     BO_TRY(bo_ids_reserve(context, &texts->ids, count + 1));
     memcpy(texts->ids.items + texts->ids.count, ids, count * sizeof *ids);
     texts->ids.count += count;
-    if (desc->end && desc->kind == BO_TEXTS_PAIR) {
+    if (desc->end) {
         texts->ids.items[texts->ids.count++] = (int32_t)(desc->end - 1);
         ++count;
     }
