@@ -21,13 +21,17 @@ static bool holds_tokens(const bo_weight *weight)
 
 static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model *from)
 {
-    for (size_t i = 0; i < model->desc.layers; i++) {
+    static const char *const parts[] = {"layer", "cross attention of layer", "encoder layer"};
+    for (size_t i = 0; i < bo_model_place(&model->desc, BO_PART_END); i++) {
+        const bo_model_part part = bo_model_part_of(&model->desc, i);
+        const size_t layer = i - bo_model_place(&model->desc, part);
         bool taken;
         BO_TRY(bo_maps_adopt(context, model, from, i, &taken));
         if (!taken && model->attentions[i] && bo_attention_features(model->attentions[i], 0))
-            bo_log(context, BO_LOG_INFO, "layer %zu: frequencies are new", i);
+            bo_log(context, BO_LOG_INFO, "%s %zu: frequencies are new", parts[part], layer);
         BO_TRY(bo_mlp_map_adopt(context, model, from, i, &taken));
-        if (!taken && model->mlp_maps) bo_log(context, BO_LOG_INFO, "layer %zu: frequencies of the MLP are new", i);
+        if (!taken && model->mlp_maps && model->mlp_maps[i])
+            bo_log(context, BO_LOG_INFO, "%s %zu: frequencies of the MLP are new", parts[part], layer);
     }
     return BO_OK;
 }

@@ -2,25 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "config.h"
+#include "config_table.h"
 
-enum { FORMAT = 1, DEPTH = 16, MOST_BYTES = 1 << 20 };
+enum { FORMAT = 1, DEPTH = 16, MOST_BYTES = 1 << 24 };
 
 /* ---- names -------------------------------------------------------------------------------------------------------- */
 
-/* name and parse of an enum as functions of a plain number. */
-#define NAMED(type, word)                                                                                              \
-    static const char *word##_text(unsigned value)                                                                     \
-    {                                                                                                                  \
-        return bo_##word##_name((type)value);                                                                          \
-    }                                                                                                                  \
-    static bool word##_parse(const char *text, unsigned *out)                                                          \
-    {                                                                                                                  \
-        type value;                                                                                                    \
-        bool found = bo_##word##_parse(text, &value);                                                                  \
-        if (found) *out = (unsigned)value;                                                                             \
-        return found;                                                                                                  \
-    }
 NAMED(bo_attention_kind, attention)
 NAMED(bo_gate, gate)
 NAMED(bo_proposal, proposal)
@@ -71,21 +58,6 @@ static bool normaliser_parse(const char *text, unsigned *out)
 }
 
 /* ---- fields ------------------------------------------------------------------------------------------------------- */
-
-#define PLAIN(key, sort, member)                                                                                       \
-    {                                                                                                                  \
-        .name = key, .type = sort, .offset = offsetof(bo_model_desc, member)                                           \
-    }
-#define NEEDED(key, member)                                                                                            \
-    {                                                                                                                  \
-        .name = key, .type = BO_CONFIG_SIZE, .offset = offsetof(bo_model_desc, member), .required = true               \
-    }
-#define ENUM(key, member, word)                                                                                        \
-    {                                                                                                                  \
-        .name = key, .type = BO_CONFIG_NAME, .offset = offsetof(bo_model_desc, member), .text = word##_text,           \
-        .parse = word##_parse                                                                                          \
-    }
-#define COUNT(fields) (sizeof fields / sizeof *fields)
 
 static const bo_config_field model_fields[] = {
     NEEDED("vocab_size", vocab),
@@ -205,14 +177,28 @@ static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
     bo_json_raw(text, "\n  }");
 }
 
-static void write_attention(bo_json_text *text, const bo_model *model)
+/* Fields of attention lie in cross_attention as they do in `attention`, so far behind. */
+static size_t shift_of(bo_model_part part)
 {
-    if (!model->attentions[0]) return;
-    bo_json_raw(text, ",\n  \"attention\": {");
-    bo_config_fields_write(text, attention_fields, COUNT(attention_fields), &model->desc, "    ");
-    if (bo_attention_features(model->attentions[0], 0)) {
+    return part == BO_PART_CROSS ? offsetof(bo_model_desc, cross_attention) - offsetof(bo_model_desc, attention) : 0;
+}
+
+static const char *name_of(bo_model_part part)
+{
+    return part == BO_PART_CROSS ? "cross_attention" : "attention";
+}
+
+static void write_attention(bo_json_text *text, const bo_model *model, bo_model_part part)
+{
+    const char *desc = (const char *)&model->desc + shift_of(part);
+    if (!bo_model_attends(&model->desc, part)) return;
+    bo_json_raw(text, ",\n  ");
+    bo_json_string(text, name_of(part));
+    bo_json_raw(text, ": {");
+    bo_config_fields_write(text, attention_fields, COUNT(attention_fields), desc, "    ");
+    if (bo_attention_features(model->attentions[bo_model_place(&model->desc, part)], 0)) {
         bo_json_raw(text, ",\n    \"features\": {");
-        bo_config_fields_write(text, feature_fields, COUNT(feature_fields), &model->desc, "      ");
+        bo_config_fields_write(text, feature_fields, COUNT(feature_fields), desc, "      ");
         bo_json_raw(text, "\n    }");
     }
     bo_json_raw(text, "\n  }");
@@ -222,8 +208,9 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
 {
     bo_json_text text = {.context = context};
     char number[32];
-    bo_json_raw(&text, "{\n  \"architectures\": [\"BochnerForCausalLM\"],\n  \"model_type\": \"bochner\",\n"
-                       "  \"bochner_format\": ");
+    bo_json_raw(&text, "{\n  \"architectures\": [");
+    bo_json_string(&text, bo_config_architecture(model->desc.task));
+    bo_json_raw(&text, "],\n  \"model_type\": \"bochner\",\n  \"bochner_format\": ");
     bo_json_whole(&text, FORMAT);
     bo_json_raw(&text, ",\n  \"bochner_version\": ");
     bo_json_string(&text, bo_version());
@@ -240,7 +227,9 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     write_mixer(&text, &model->desc);
     write_mlp(&text, &model->desc);
     write_numbers(&text, &model->desc);
-    write_attention(&text, model);
+    bo_config_write_task(&text, &model->desc);
+    write_attention(&text, model, BO_PART_LAYERS);
+    write_attention(&text, model, BO_PART_CROSS);
     bo_json_raw(&text, "\n}\n");
     *json = text.bytes;
     return text.failed ? BO_MEMORY : BO_OK;
@@ -272,18 +261,21 @@ static bo_status read_mlp(bo_context *context, const char *where, const cJSON *j
     return bo_config_fields_read(context, place, mlp_fields, COUNT(mlp_fields), true, NULL, features, out);
 }
 
-static bo_status read_attention(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+static bo_status read_attention(bo_context *context, const char *where, const cJSON *json, bo_model_part part,
+                                bo_model_desc *out)
 {
     char place[300];
-    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, "attention");
+    const cJSON *attention = cJSON_GetObjectItemCaseSensitive(json, name_of(part));
     const cJSON *features = cJSON_GetObjectItemCaseSensitive(attention, "features");
-    if (!bo_nn_mixer_attends(out->mixer)) return BO_OK;
-    snprintf(place, sizeof place, "%.250s: \"attention\"", where);
+    char *desc = (char *)out + shift_of(part);
+    if (!bo_model_attends(out, part)) return BO_OK;
+    snprintf(place, sizeof place, "%.250s: \"%s\"", where, name_of(part));
     BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
-                                 out));
-    snprintf(place, sizeof place, "%.250s: \"attention\": \"features\"", where);
+                                 desc));
+    if (part == BO_PART_CROSS) out->cross_attention.heads = out->heads; /* it is given, also where it is exact */
     if (!features) return BO_OK;
-    return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, out);
+    snprintf(place, sizeof place, "%.250s: \"%s\": \"features\"", where, name_of(part));
+    return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, desc);
 }
 
 static bo_status read_own(bo_context *context, const char *where, const cJSON *json, bo_config *out)
@@ -300,7 +292,9 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     BO_TRY(read_mixer(context, where, json, &out->desc));
     BO_TRY(read_numbers(context, where, json, &out->desc));
     BO_TRY(read_mlp(context, where, json, &out->desc));
-    BO_TRY(read_attention(context, where, json, &out->desc));
+    BO_TRY(bo_config_read_task(context, where, json, out));
+    BO_TRY(read_attention(context, where, json, BO_PART_LAYERS, &out->desc));
+    BO_TRY(read_attention(context, where, json, BO_PART_CROSS, &out->desc));
     out->no_tokenizer = cJSON_IsNull(tokenizer);
     out->knows_tokenizer = fingerprint != NULL;
     out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;
@@ -333,5 +327,6 @@ bo_status bo_config_read(bo_context *context, const char *where, const char *jso
     BO_TRY(bo_json_parse(context, where, json, length, DEPTH, &root));
     bo_status status = read_any(context, where, root, out);
     cJSON_Delete(root);
+    if (status != BO_OK) bo_config_free(out);
     return status;
 }

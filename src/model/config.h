@@ -14,12 +14,22 @@ typedef struct bo_config {
     bool no_tokenizer;    /* it was made without one */
     bool knows_tokenizer; /* it was made with one of this fingerprint */
     uint64_t tokenizer_fingerprint;
+    char **labels; /* desc.labels are these; bo_config_free frees them */
 } bo_config;
 
 /* Freed with bo_free. */
 bo_status bo_config_write(bo_context *context, const bo_model *model, char **json);
 /* `where` starts messages. What is unknown, missing or out of range is refused by name. */
 bo_status bo_config_read(bo_context *context, const char *where, const char *json, size_t length, bo_config *out);
+
+void bo_config_free(bo_config *config);
+
+/* ---- tasks ----------------------------------------------------------------------------------------------------------- */
+
+const char *bo_config_architecture(bo_model_task task);
+/* Nothing for a language model. */
+void bo_config_write_task(bo_json_text *text, const bo_model_desc *desc);
+bo_status bo_config_read_task(bo_context *context, const char *where, const cJSON *json, bo_config *out);
 
 /* ---- one object of fields ------------------------------------------------------------------------------------------ */
 

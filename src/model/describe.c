@@ -76,16 +76,24 @@ static bo_status resolve_heads(bo_context *context, bo_model_desc *d)
     return BO_OK;
 }
 
+/* Translations end, also where the tokenizer has nothing that says so. */
+static size_t count_ids(const bo_tokenizer *tokenizer, bo_model_task task)
+{
+    return bo_tokenizer_vocab(tokenizer) + (task == BO_MODEL_TRANSLATE && bo_tokenizer_end(tokenizer) < 0);
+}
+
 static bo_status resolve_sizes(bo_context *context, const bo_tokenizer *tokenizer, bo_model_desc *d)
 {
     BO_TRY(check_size(context, "layers", d->layers, MOST_LAYERS));
     BO_TRY(check_size(context, "width", d->width, MOST_WIDTH));
     BO_TRY(check_size(context, "heads", d->heads, MOST_HEADS));
     BO_TRY(check_size(context, "context", d->context, MOST_CONTEXT));
-    if (!d->vocab && tokenizer) d->vocab = bo_tokenizer_vocab(tokenizer);
+    const size_t ids = tokenizer ? count_ids(tokenizer, d->task) : 0;
+    if (!d->vocab) d->vocab = ids;
     BO_TRY(check_size(context, "vocab", d->vocab, MOST_VOCAB));
-    if (tokenizer && d->vocab < bo_tokenizer_vocab(tokenizer))
-        REFUSE("vocab must hold the tokenizer's %zu ids, found %zu", bo_tokenizer_vocab(tokenizer), d->vocab);
+    if (d->vocab < ids)
+        REFUSE("vocab must hold the tokenizer's %zu ids%s, found %zu", bo_tokenizer_vocab(tokenizer),
+               ids > bo_tokenizer_vocab(tokenizer) ? " and an end" : "", d->vocab);
     BO_TRY(resolve_heads(context, d));
     return bo_mlp_resolve(context, 64 * (size_t)MOST_WIDTH, d);
 }
@@ -198,9 +206,9 @@ static bo_status fill_size(bo_context *context, const char *name, size_t wanted,
     return BO_OK;
 }
 
-static bo_status resolve_attention(bo_context *context, bo_model_desc *d)
+bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d, bo_model_part part,
+                                     bo_attention_desc *a)
 {
-    bo_attention_desc *a = &d->attention;
     bo_features_desc *f = &a->features;
     if (!bo_attention_name(a->kind)) REFUSE("no attention with number %d", (int)a->kind);
     if (f->kernel == BO_KERNEL_CUSTOM || f->custom) REFUSE("a callback does not fit a model's file: kernel custom");
@@ -209,17 +217,32 @@ static bo_status resolve_attention(bo_context *context, bo_model_desc *d)
     BO_TRY(fill_size(context, "key_heads", d->key_heads, &a->key_heads));
     BO_TRY(fill_size(context, "dim", d->head_dim, &a->dim));
     BO_TRY(fill_size(context, "value_dim", d->head_dim, &a->value_dim));
-    a->causal = true;
+    a->causal = bo_model_is_causal(d, part);
     if (bo_is_memory(a)) a->normaliser = BO_NORMALISER_NONE;
     if (!f->features && wants_features(a)) f->features = 128;
     if (!f->seed) f->seed = d->seed;
     bool signed_features = a->kind == BO_ATTENTION_RFA && f->kernel == BO_KERNEL_RBF;
     if (a->clamp == 0 && signed_features && a->normaliser == BO_NORMALISER_SUM) a->clamp = 0.02;
-    if (!a->capacity && bo_is_explicit(a) && !a->window) a->capacity = d->context;
-    bool unit = a->unit || a->kind == BO_ATTENTION_RFA;
-    if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = unit ? BO_CHOICE_NO : BO_CHOICE_YES;
-    if (d->output_norm == BO_CHOICE_AUTO)
-        d->output_norm = a->normaliser == BO_NORMALISER_NONE ? BO_CHOICE_YES : BO_CHOICE_NO;
+    if (!a->capacity && bo_is_explicit(a) && !a->window) a->capacity = bo_model_positions(d);
+    return BO_OK;
+}
+
+bo_choice bo_query_norm(const bo_attention_desc *a)
+{
+    return a->unit || a->kind == BO_ATTENTION_RFA ? BO_CHOICE_NO : BO_CHOICE_YES;
+}
+
+bo_choice bo_output_norm(const bo_attention_desc *a)
+{
+    return a->normaliser == BO_NORMALISER_NONE ? BO_CHOICE_YES : BO_CHOICE_NO;
+}
+
+static bo_status resolve_attention(bo_context *context, bo_model_desc *d)
+{
+    bo_attention_desc *a = &d->attention;
+    BO_TRY(bo_model_resolve_attention(context, d, BO_PART_LAYERS, a));
+    if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = bo_query_norm(a);
+    if (d->output_norm == BO_CHOICE_AUTO) d->output_norm = bo_output_norm(a);
     return BO_OK;
 }
 
@@ -229,11 +252,13 @@ bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const
     if (!desc) REFUSE("the descriptor is NULL");
     bo_model_desc d = *desc;
     BO_TRY(check_choices(context, &d));
+    BO_TRY(bo_task_resolve(context, &d));
     BO_TRY(resolve_mixer(context, &d));
     BO_TRY(resolve_sizes(context, tokenizer, &d));
     BO_TRY(resolve_numbers(context, &d));
     BO_TRY(resolve_parametrization(context, &d));
     if (bo_nn_mixer_attends(d.mixer)) BO_TRY(resolve_attention(context, &d));
+    BO_TRY(bo_cross_resolve(context, &d));
     *out = d;
     return BO_OK;
 }

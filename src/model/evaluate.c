@@ -125,6 +125,7 @@ static bo_status check(bo_context *context, const evaluator *e)
     const bo_model *model = e->model;
     if (!e->corpus || !model)
         return bo_fail(context, BO_INVALID, "evaluation: the %s is NULL", model ? "corpus" : "model");
+    BO_TRY(bo_model_require_language(context, model, "evaluation"));
     if (!model->tokenizer) return bo_fail(context, BO_INVALID, "evaluation: the model has no tokenizer");
     if (bo_corpus_tokens(e->corpus) < 2)
         return bo_fail(context, BO_INVALID, "evaluation: the corpus has %llu tokens, at least 2 are needed",

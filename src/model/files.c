@@ -126,7 +126,8 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
     bool drawn = f->features && f->draw != BO_DRAW_HADAMARD && f->function != BO_FUNCTION_TENSORSKETCH &&
                  f->kernel != BO_KERNEL_POLYNOMIAL;
     double maps = drawn ? (d->attention.one_draw ? 1 : (double)d->key_heads) * (double)f->features / 2 : 0;
-    double numbers = (double)d->vocab * width + (double)d->layers * (layer + maps);
+    double layers = (double)d->layers + (double)d->encoder_layers;
+    double numbers = (double)d->vocab * width + layers * (layer + maps) + (double)d->classes * width;
     if (d->positions == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
     if (2 * numbers <= (double)about.st_size) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: promises %.0f numbers or more, but model.safetensors has %.0f bytes", where,
@@ -183,6 +184,7 @@ static bo_status load(bo_context *context, const char *folder, const char *confi
     if (status == BO_OK) status = check_claims(context, config_path, &resolved, weights_path);
     if (status == BO_OK)
         status = blame_file(context, bo_model_build(context, &config.desc, tokenizer, &model), config_path);
+    bo_config_free(&config);
     if (status == BO_OK) status = read_tensors(context, model, config.family, weights_path);
     if (status != BO_OK) {
         bo_model_destroy(model);

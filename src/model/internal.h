@@ -1,6 +1,7 @@
 /* The model room: a descriptor made whole, weights and attentions, graphs over them, files, and what reads with them.
  *
- * describe.c  defaults and refusals      model.c    life, weights by name       graph.c     embedding to loss
+ * describe.c … defaults and refusals     model.c    life, weights by name       graph.c …   embedding to loss
+ * stack.c     layers one after the other fill.c     packs into graphs           classify.c  labels of texts
  * config.c …  config.json                files.c    the folder                  maps.c      frequencies in files
  * session.c … reading with a state       sampler.c  the next token              evaluate.c  windows over a corpus
  * parametrize.c  the base model          probe.c    what it computes on the way */
@@ -14,13 +15,40 @@
  * for its seed (bo_model_layer_seed). tokenizer may be NULL. */
 bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
                            bo_model_desc *out);
-/* The attentions of all layers, of a resolved descriptor; `capacity` 0: its own. NULL each where the mixer is another. Freed
- * by bo_attentions_destroy. */
-bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, bo_attention ***out);
-void bo_attentions_destroy(bo_attention **attentions, size_t layers); /* NULL is fine */
+/* What belongs to a task; before sizes and attention are resolved. */
+bo_status bo_task_resolve(bo_context *context, bo_model_desc *d);
+/* Attention of a part checked and filled in, where sizes are resolved; cross attention chosen where it was not given. */
+bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d, bo_model_part part,
+                                     bo_attention_desc *a);
+bo_status bo_cross_resolve(bo_context *context, bo_model_desc *d);
+/* What q, k and the heads' outputs of such attention want where nobody chose. */
+bo_choice bo_query_norm(const bo_attention_desc *a);
+bo_choice bo_output_norm(const bo_attention_desc *a);
+/* Copies of the labels, or numbers where there are none; *out NULL where the task has no classes. */
+bo_status bo_labels_copy(bo_context *context, const bo_model_desc *d, char ***out);
+void bo_labels_free(char **labels, size_t classes); /* NULL is fine */
+
+bo_model_part bo_model_part_of(const bo_model_desc *desc, size_t place);
+bool bo_model_attends(const bo_model_desc *desc, bo_model_part part); /* Its places have attentions. */
+/* Of a resolved descriptor, but for its seed. */
+bo_attention_desc bo_model_attention_of(const bo_model_desc *desc, bo_model_part part);
+bool bo_model_is_causal(const bo_model_desc *desc,
+                        bo_model_part part); /* Attention of this part sees the past alone. */
+/* The encoder reads backwards in layers 1, 3, …: its mixer is causal, and it must see both sides. */
+bool bo_model_alternates(const bo_model_desc *desc);
+/* Refuses a model of another task in the name of `who`, and says what it is for. */
+bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *who);
+
+/* The attentions of all places, of a resolved descriptor; capacity of those that read the stream and the source, 0: its own.
+ * NULL each where there is none. Freed by bo_attentions_destroy. */
+bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, size_t source_capacity,
+                               bo_attention ***out);
+void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc); /* NULL is fine */
 /* The layer with this number (bo_model_place), of `attention` (NULL where the mixer is another), without what the graph knows:
  * tokens and sequences. */
 bo_mixer_layer bo_model_mixer(const bo_model_desc *desc, size_t number, bo_attention *attention);
+/* Cross attention of layer `layer`, likewise; q and k are normalised as its kind wants it, whatever the mixer. */
+bo_attention_layer bo_model_cross_layer(const bo_model_desc *desc, size_t layer, bo_attention *attention);
 /* Rows of a table of learned positions. */
 size_t bo_model_positions(const bo_model_desc *desc);
 /* Most tokens of a sequence that positions or matrices were learned for; 0: any number. */
@@ -29,9 +57,9 @@ size_t bo_model_most_tokens(const bo_model_desc *desc);
 bo_status bo_model_parametrize(bo_context *context, bo_model *model);
 /* What describe.c leaves to mlp.c: hidden (at most `most`), degree_heads and mlp_features. */
 bo_status bo_mlp_resolve(bo_context *context, size_t most, bo_model_desc *d);
-/* Maps of all layers, of a resolved descriptor, which gets what they filled in; *out NULL where the MLP has none. */
+/* Maps of all places, of a resolved descriptor, which gets what they filled in; *out NULL where the MLP has none. */
 bo_status bo_mlp_maps_create(bo_context *context, bo_model_desc *desc, bo_features ***out);
-void bo_mlp_maps_destroy(bo_features **maps, size_t layers); /* NULL is fine */
+void bo_mlp_maps_destroy(bo_features **maps, const bo_model_desc *desc); /* NULL is fine */
 /* The length of the map is the caller's choice; else its function's. */
 bool bo_map_has_free_length(const bo_features_desc *map);
 /* The weights, which the model does not have yet, declared: with these adapters or (NULL) none. */
@@ -43,6 +71,10 @@ void bo_model_drop_adapters(bo_model *model); /* of a merged model, or one witho
 void bo_adapter_destroy(bo_adapter *adapter); /* NULL is fine */
 /* Recorded into out->graph: a graph of each task. */
 void bo_model_graph_language(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
+void bo_model_graph_labels(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
+void bo_model_graph_translate(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
+/* Into graph->sides, where it has them. */
+bo_status bo_graph_write_sides(bo_context *context, const bo_model_graph *graph, size_t examples);
 /* A model of this descriptor whose weights are declared and have no memory yet. */
 bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out);
 

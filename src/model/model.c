@@ -7,43 +7,61 @@
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
-void bo_attentions_destroy(bo_attention **attentions, size_t layers)
+void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc)
 {
-    for (size_t i = 0; attentions && i < layers; i++) bo_attention_destroy(attentions[i]);
+    for (size_t i = 0; attentions && i < bo_model_place(desc, BO_PART_END); i++) bo_attention_destroy(attentions[i]);
     bo_free(attentions);
 }
 
-bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, bo_attention ***out)
+/* Room for all that is to be kept; 0: as described. */
+static bo_status create_attention(bo_context *context, const bo_model_desc *desc, size_t place, size_t capacity,
+                                  bo_attention **out)
 {
+    bo_attention_desc layer = bo_model_attention_of(desc, bo_model_part_of(desc, place));
+    bo_rng rng = bo_rng_make(layer.features.seed, bo_rng_stream("model frequencies", place));
+    layer.features.seed = bo_rng_bits(&rng);
+    if (capacity) layer.capacity = capacity;
+    return bo_attention_create(context, &layer, out);
+}
+
+bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, size_t source_capacity,
+                               bo_attention ***out)
+{
+    const size_t places = bo_model_place(desc, BO_PART_END);
     bo_status status = BO_OK;
-    bo_attention **attentions = bo_alloc(context, desc->layers, sizeof *attentions, "a model's attentions");
+    bo_attention **attentions = bo_alloc(context, places, sizeof *attentions, "a model's attentions");
     if (!attentions) return BO_MEMORY;
-    const size_t count = bo_nn_mixer_attends(desc->mixer) ? desc->layers : 0;
-    for (size_t i = 0; status == BO_OK && i < count; i++) {
-        bo_attention_desc layer = desc->attention;
-        bo_rng rng = bo_rng_make(layer.features.seed, bo_rng_stream("model frequencies", i));
-        layer.features.seed = bo_rng_bits(&rng);
-        if (capacity) layer.capacity = capacity;
-        status = bo_attention_create(context, &layer, &attentions[i]);
+    for (size_t i = 0; status == BO_OK && i < places; i++) {
+        const bo_model_part part = bo_model_part_of(desc, i);
+        if (bo_model_attends(desc, part))
+            status =
+                create_attention(context, desc, i, part == BO_PART_LAYERS ? capacity : source_capacity, &attentions[i]);
     }
     if (status != BO_OK) {
-        bo_attentions_destroy(attentions, desc->layers);
+        bo_attentions_destroy(attentions, desc);
         return status;
     }
     *out = attentions;
     return BO_OK;
 }
 
-/* What attention filled in becomes the model's, in a form that bo_attention_create takes. */
-static void describe_attention(bo_model *model)
+/* What attention filled in becomes the descriptor's, in a form that bo_attention_create takes. */
+static void describe_attention(const bo_attention *made, bo_attention_desc *desc)
 {
-    bo_attention_desc *desc = &model->desc.attention;
     uint64_t seed = desc->features.seed;
-    if (!model->attentions[0]) return;
-    *desc = *bo_attention_describe(model->attentions[0]);
+    if (!made) return;
+    *desc = *bo_attention_describe(made);
     desc->features.seed = seed;
     desc->features.length_scales = NULL;
     if (desc->kind == BO_ATTENTION_RFA) desc->features.gamma = 0; /* a temperature instead */
+}
+
+static void describe_attentions(bo_model *model)
+{
+    bo_model_desc *d = &model->desc;
+    describe_attention(model->attentions[0], &d->attention);
+    if (bo_model_attends(d, BO_PART_CROSS))
+        describe_attention(model->attentions[bo_model_place(d, BO_PART_CROSS)], &d->cross_attention);
 }
 
 /* Recording a graph declares the weights. */
@@ -53,7 +71,10 @@ bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *
     BO_TRY(bo_weights_create(context, bo_backend_cpu(), &model->weights));
     BO_TRY(bo_model_parametrize(context, model));
     bo_weights_set_lora(model->weights, lora);
-    BO_TRY(bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = 1, .logits = true}, &probe));
+    bo_model_graph_desc desc = {.rows = 1, .logits = true};
+    if (model->desc.task != BO_MODEL_LANGUAGE) desc.rows = desc.most_sequences = 2;
+    desc.examples = desc.source_rows = 1;
+    BO_TRY(bo_model_graph_create(context, model, &desc, &probe));
     bo_model_graph_destroy(&probe);
     return BO_OK;
 }
@@ -64,8 +85,10 @@ bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const b
     if (!model) return BO_MEMORY;
     model->tokenizer = tokenizer;
     bo_status status = bo_model_resolve(context, desc, tokenizer, &model->desc);
-    if (status == BO_OK) status = bo_attentions_create(context, &model->desc, 0, &model->attentions);
-    if (status == BO_OK) describe_attention(model);
+    if (status == BO_OK) status = bo_labels_copy(context, &model->desc, &model->labels);
+    model->desc.labels = (const char *const *)model->labels; /* the caller's no more */
+    if (status == BO_OK) status = bo_attentions_create(context, &model->desc, 0, 0, &model->attentions);
+    if (status == BO_OK) describe_attentions(model);
     if (status == BO_OK) status = bo_mlp_maps_create(context, &model->desc, &model->mlp_maps);
     if (status == BO_OK) status = bo_model_declare(context, model, NULL);
     if (status != BO_OK) {
@@ -97,8 +120,9 @@ void bo_model_destroy(bo_model *model)
     if (!model) return;
     bo_weights_destroy(model->weights);
     bo_adapter_destroy(model->adapter);
-    bo_attentions_destroy(model->attentions, model->desc.layers);
-    bo_mlp_maps_destroy(model->mlp_maps, model->desc.layers);
+    bo_attentions_destroy(model->attentions, &model->desc);
+    bo_mlp_maps_destroy(model->mlp_maps, &model->desc);
+    bo_labels_free(model->labels, model->desc.classes);
     bo_tokenizer_destroy(model->owned);
     bo_free(model);
 }
@@ -143,6 +167,20 @@ static uint64_t hash_mixer(uint64_t hash, const bo_model_desc *d)
     return d->mixer == BO_MIXER_ATTENTION ? hash : hash_bytes(hash, words, sizeof words);
 }
 
+/* Others keep their old number. */
+static uint64_t hash_task(uint64_t hash, const bo_model_desc *d)
+{
+    const bo_attention_desc *a = &d->cross_attention;
+    const uint64_t words[] = {d->task,  d->classes, d->pooling, d->forward,   d->encoder_layers,
+                              d->cross, a->kind,    a->gate,    a->normaliser};
+    const double numbers[] = {a->scale, a->clamp, a->power, a->temperature};
+    if (d->task == BO_MODEL_LANGUAGE) return hash;
+    hash = hash_bytes(hash_bytes(hash, words, sizeof words), numbers, sizeof numbers);
+    for (size_t i = 0; d->labels && i < d->classes; i++)
+        hash = hash_bytes(hash, d->labels[i], strlen(d->labels[i]) + 1);
+    return hash;
+}
+
 uint64_t bo_model_fingerprint(const bo_model *model)
 {
     const bo_model_desc *d = &model->desc;
@@ -159,17 +197,19 @@ uint64_t bo_model_fingerprint(const bo_model *model)
     const uint64_t rules[] = {d->parametrization, d->base_width, d->storage};
     if (d->parametrization || d->storage)
         hash = hash_bytes(hash, rules, sizeof rules); /* others keep their old number */
+    hash = hash_task(hash, d);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);
         hash = hash_bytes(hash, weight->name, strlen(weight->name) + 1);
         hash = hash_bytes(hash, weight->shape, weight->rank * sizeof *weight->shape);
     }
-    for (size_t i = 0; i < d->layers; i++)
+    for (size_t i = 0; i < bo_model_place(d, BO_PART_END); i++)
         for (size_t h = 0; model->attentions[i] && bo_attention_features(model->attentions[i], h); h++) {
             uint64_t map = bo_features_fingerprint(bo_attention_features(model->attentions[i], h));
             hash = hash_bytes(hash, &map, sizeof map);
         }
-    for (size_t i = 0; model->mlp_maps && i < d->layers; i++) {
+    for (size_t i = 0; model->mlp_maps && i < bo_model_place(d, BO_PART_END); i++) {
+        if (!model->mlp_maps[i]) continue;
         uint64_t map = bo_features_fingerprint(model->mlp_maps[i]);
         hash = hash_bytes(hash, &map, sizeof map);
     }

@@ -34,6 +34,7 @@ static inline size_t bo_model_place(const bo_model_desc *d, bo_model_part part) 
  * place i, with a seed of its own, or NULL where there is none; weights have memory. */
 struct bo_model {
     bo_model_desc desc;
+    char **labels; /* desc.labels are these; NULL: the task has none */
     const bo_tokenizer *tokenizer;
     bo_tokenizer *owned; /* the same where bo_model_load made it, else NULL */
     bo_weights *weights;
@@ -41,6 +42,14 @@ struct bo_model {
     bo_adapter *adapter;    /* NULL: there are none */
     bo_features **mlp_maps; /* of random features, by place likewise; NULL: the MLP is another */
 };
+
+/* TRANSLATE: in training and scoring source and target are in one graph; decoding has two. CLASSIFY, MATCH: so do texts that
+ * are read in pieces. */
+typedef enum bo_model_half {
+    BO_HALF_BOTH = 0,
+    BO_HALF_SOURCE = 1, /* sources into the states of cross attention, or their summaries; texts into pooled vectors */
+    BO_HALF_TARGET = 2, /* the decoder alone, which asks these; the labels of pooled vectors */
+} bo_model_half;
 
 /* A graph of the model over `rows` tokens with what to write into and read from it. */
 typedef struct bo_model_graph_desc {
@@ -55,8 +64,9 @@ typedef struct bo_model_graph_desc {
     bool bfloat16;                   /* likewise */
     bo_attention *const *attentions; /* one a layer, of the same parameters; NULL: the model's */
     /* Of tasks with examples (packed.h): rows and most_sequences are of the pack's stream, these of the rest. */
-    size_t examples;    /* CLASSIFY, MATCH: most labels */
+    size_t examples;    /* CLASSIFY, MATCH: most labels; SOURCE: most texts */
     size_t source_rows; /* TRANSLATE */
+    bo_model_half half; /* TRANSLATE; SOURCE: rows are the sources, and the pass has a sequence of one row for each */
     double smoothing;   /* of labels and targets in the loss */
 } bo_model_graph_desc;
 
@@ -67,15 +77,20 @@ typedef struct bo_model_graph {
     bo_value chosen;               /* int32; 0: there is nothing to choose, as with one row */
     bo_value loss, losses, logits; /* 0 where not asked for; CLASSIFY, MATCH: a row an example */
     /* Of tasks with examples, 0 where the model has no use for them; bo_model_graph_fill writes them. */
-    bo_value reversal, source_tokens, source_positions, source_reversal; /* as in bo_packed */
+    bo_value reversal, source_tokens, source_positions, source_reversal; /* as in bo_text_pack */
     bo_value first,
         places; /* pooling: places[first[i]] … are the rows of text i; FIRST, LAST: places alone, a row a text */
-    bo_value sources; /* SUMMARY: for every row of the stream the last row of its source */
+    bo_value sources;  /* SUMMARY: for every row of the stream the last row of its source */
+    bo_value sides[2]; /* MATCH: 0, 2, 4, … and 1, 3, 5, …: which of the pooled vectors are of which side */
+    bo_value
+        summary; /* SUMMARY, rows x width: SOURCE leaves, TARGET takes the encoder's output in these rows; likewise of
+                        * CLASSIFY and MATCH the pooled vectors, a row a text */
+    bo_value queries; /* SOURCE without SUMMARY: floats of the stream, to be zeros */
 } bo_model_graph;
 
 /* Writes a pack into the inputs of a graph made for its sizes, and its sequences into the pass. */
 bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const bo_model_graph *graph,
-                              const bo_packed *packed, bo_pass *pass);
+                              const bo_text_pack *packed, bo_pass *pass);
 
 bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,
                                 bo_model_graph *out);

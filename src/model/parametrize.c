@@ -36,7 +36,8 @@ bo_status bo_model_widen(bo_context *context, const bo_model_desc *d, size_t wid
     wide.heads = heads / d->width;
     wide.key_heads = widen_key_heads(d, wide.heads);
     wide.hidden = widen_hidden(d, (double)width / (double)d->width);
-    wide.attention.heads = wide.attention.key_heads = 0;
+    wide.attention.heads = wide.attention.key_heads = wide.cross_attention.key_heads = 0;
+    if (d->cross_attention.heads) wide.cross_attention.heads = wide.heads; /* what says that it is given */
     wide.mlp_features.dim = wide.mlp_features.features = 0;
     *out = wide;
     return BO_OK;
@@ -64,12 +65,20 @@ static double unit_gradients(const bo_model_desc *d)
     return ldexp(1, LOG_TOKENS + (int)nearbyint(log2((double)d->width)));
 }
 
+/* What adds to the longest residual stream. */
+static size_t count_branches(const bo_model_desc *d)
+{
+    const size_t each = d->mlp == BO_MLP_NONE ? 1 : 2;
+    const size_t decoder = d->layers * (each + bo_model_attends(d, BO_PART_CROSS)), encoder = d->encoder_layers * each;
+    return decoder > encoder ? decoder : encoder;
+}
+
 bo_status bo_model_parametrize(bo_context *context, bo_model *model)
 {
     const bo_model_desc *d = &model->desc;
     bo_rules rules = {
         .kind = d->parametrization, .base_width = d->base_width, .float8 = d->storage == BO_STORAGE_FLOAT8};
-    rules.branches = d->layers * (d->mlp == BO_MLP_NONE ? 1 : 2);
+    rules.branches = count_branches(d);
     if (rules.kind == BO_PARAMETRIZATION_UNIT) rules.gradient_scale = unit_gradients(d);
     if (rules.kind == BO_PARAMETRIZATION_MUP && d->width != d->base_width)
         BO_TRY(base_weights(context, d, &rules.base));

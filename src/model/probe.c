@@ -75,7 +75,6 @@ static bo_status probing_run(bo_context *context, const probing *p, const int32_
     const bo_model_graph *g = &p->graph;
     BO_TRY(bo_graph_write(context, g->graph, g->tokens, tokens));
     if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, p->places));
-    if (g->chosen) BO_TRY(bo_graph_write(context, g->graph, g->chosen, p->places));
     return bo_graph_run(context, g->graph, NULL);
 }
 
@@ -99,6 +98,7 @@ static bo_status probing_read(bo_context *context, probing *p, bo_activation *ou
 bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
                          bo_activation *out)
 {
+    BO_TRY(bo_model_require_language(context, model, "probe"));
     if (!tokens || !out) return bo_fail(context, BO_INVALID, "probe: the tokens or the place for sizes are NULL");
     if (count < 1 || count > model->desc.context)
         return bo_fail(context, BO_INVALID, "probe: %zu tokens, expected 1 to %zu", count, model->desc.context);

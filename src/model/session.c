@@ -33,7 +33,7 @@ void bo_session_place(const bo_session *session, char *memory, void **states)
 
 static bo_status resolve(bo_context *context, const bo_model *model, const bo_session_desc *desc, bo_session *session)
 {
-    if (!model) return bo_fail(context, BO_INVALID, "session: the model is NULL");
+    BO_TRY(bo_model_require_language(context, model, "session"));
     bo_session_desc d = desc ? *desc : (bo_session_desc){0};
     if (!d.chunk) d.chunk = 256;
     if (!d.capacity) d.capacity = model->desc.context;
@@ -46,7 +46,7 @@ static bo_status resolve(bo_context *context, const bo_model *model, const bo_se
     for (size_t size = BO_SESSION_CHUNK; size; size /= 2)
         if (size < d.chunk) session->sizes[session->size_count++] = size;
     if (bo_session_has_capacity(model) && d.capacity != model->desc.attention.capacity) {
-        BO_TRY(bo_attentions_create(context, &model->desc, d.capacity, &session->own));
+        BO_TRY(bo_attentions_create(context, &model->desc, d.capacity, 0, &session->own));
         session->attentions = session->own;
     }
     for (size_t i = 0; i < model->desc.layers; i++) session->state_bytes += padded_bytes(session, i);
@@ -78,7 +78,7 @@ bo_status bo_session_memory(bo_context *context, const bo_model *model, const bo
     if (status == BO_OK && state_bytes) *state_bytes = session.state_bytes;
     if (status == BO_OK && all_bytes)
         *all_bytes = bytes + session.desc.chunk * sizeof(int32_t) + model->desc.vocab * sizeof(float);
-    bo_attentions_destroy(session.own, model ? model->desc.layers : 0);
+    if (session.own) bo_attentions_destroy(session.own, &model->desc);
     return status;
 }
 
@@ -130,7 +130,7 @@ void bo_session_destroy(bo_session *session)
         bo_model_graph_destroy(&session->feed[i]);
         bo_model_graph_destroy(&session->score[i]);
     }
-    if (session->own) bo_attentions_destroy(session->own, session->model->desc.layers);
+    if (session->own) bo_attentions_destroy(session->own, &session->model->desc);
     bo_free(session->memory);
     bo_free(session->states);
     bo_free(session->positions);

@@ -168,7 +168,7 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
         return bo_fail(context, BO_INVALID, "%s: the state holds %llu tokens, the session has room for %zu (capacity)",
                        bo_tensors_path(file), (unsigned long long)head->tokens, session->desc.capacity);
     if (bo_session_has_capacity(model) && head->capacity != session->desc.capacity) {
-        status = bo_attentions_create(context, &model->desc, head->capacity, &theirs);
+        status = bo_attentions_create(context, &model->desc, head->capacity, 0, &theirs);
         if (status == BO_INVALID)
             status = bo_fail(context, BO_FORMAT, "%s: %s", bo_tensors_path(file), bo_context_error(context));
         made_by = theirs;
@@ -176,7 +176,7 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
     for (size_t i = 0; status == BO_OK && i < model->desc.layers; i++)
         status = made_by[i] ? read_layer(context, file, i, made_by[i], session->attentions[i], head->tokens, states[i])
                             : read_numbers(context, file, session, i, states[i]);
-    bo_attentions_destroy(theirs, model->desc.layers);
+    bo_attentions_destroy(theirs, &model->desc);
     return status;
 }
 

@@ -7,11 +7,47 @@ bool bo_stack_has_positions(const bo_model_desc *d)
     return d->positions != BO_POSITIONS_NONE;
 }
 
+bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
+{
+    bo_stack stack = {.graph = out->graph,
+                      .model = model,
+                      .root = "model",
+                      .layers = model->desc.layers,
+                      .attentions = desc->attentions ? desc->attentions : model->attentions,
+                      .mlp_maps = model->mlp_maps,
+                      .tokens = desc->tokens,
+                      .most_sequences = desc->most_sequences,
+                      .watched = desc->stream};
+    out->tokens = bo_graph_input(out->graph, "tokens", BO_ELEMENT_INT32, desc->rows, 1);
+    if (bo_stack_has_positions(&model->desc))
+        out->positions = bo_graph_input(out->graph, "positions", BO_ELEMENT_INT32, desc->rows, 1);
+    stack.positions = out->positions;
+    return stack;
+}
+
 bo_value bo_stack_norm(const bo_stack *s, const char *prefix, bo_value x)
 {
     const bo_model_desc *d = &s->model->desc;
     return bo_nn_norm(s->graph, prefix, x,
                       &(bo_norm_layer){.kind = d->norm, .width = d->width, .epsilon = d->norm_epsilon});
+}
+
+void bo_stack_loss(const bo_stack *s, const bo_value inputs[3], double scale, double smoothing, bo_model_graph *out)
+{
+    bo_value results[BO_OP_OUTPUTS] = {0};
+    bo_cross_entropy_attributes attributes = {.scale = scale, .smoothing = smoothing};
+    bo_graph_apply(s->graph, BO_OP_CROSS_ENTROPY, &attributes, 3, inputs, results);
+    out->loss = results[0];
+    out->losses = results[1];
+    bo_graph_keep(s->graph, out->loss);
+    bo_graph_keep(s->graph, out->losses);
+}
+
+void bo_stack_logits(const bo_stack *s, const bo_value inputs[2], double scale, bo_model_graph *out)
+{
+    bo_linear_attributes attributes = {.weights = 1, .scale = scale};
+    out->logits = bo_graph_one(s->graph, BO_OP_LINEAR, &attributes, 2, inputs);
+    bo_graph_keep(s->graph, out->logits);
 }
 
 static void watch(const bo_stack *s, size_t part, bo_value x)
@@ -79,6 +115,17 @@ bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, bo_attentio
                             .epsilon = d->norm_epsilon,
                             .dropout = d->dropout,
                             .layer = number};
+}
+
+bo_attention_layer bo_model_cross_layer(const bo_model_desc *d, size_t layer, bo_attention *attention)
+{
+    const bo_attention_desc *kind = &d->cross_attention;
+    bo_attention_layer desc = attention_layer(d, bo_model_place(d, BO_PART_CROSS) + layer, attention);
+    desc.positions = BO_POSITIONS_NONE;
+    desc.query_norm = bo_query_norm(kind) == BO_CHOICE_YES;
+    desc.output_norm = bo_output_norm(kind) == BO_CHOICE_YES;
+    if (kind->kind != d->attention.kind) desc.sigma = 1;
+    return desc;
 }
 
 static const char *place_of(const bo_stack *s)

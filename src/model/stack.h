@@ -24,12 +24,23 @@ struct bo_stack {
     const void *user;
 };
 
+/* A model's layers over the stream of a graph, whose inputs `tokens` and `positions` are made. */
+bo_stack bo_stack_of(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
 bool bo_stack_has_positions(const bo_model_desc *desc);
 bo_value bo_stack_norm(const bo_stack *stack, const char *prefix, bo_value x);
 /* The residual stream as it begins. */
 bo_value bo_stack_embed(const bo_stack *stack, bo_value tokens);
 /* … and as it ends, before the last norm; rows are where they were. */
 bo_value bo_stack_record(const bo_stack *stack, bo_value x);
+
+/* `prefix`.weight (rows x width): how well a vector fits each of `rows` things. */
+bo_value bo_stack_head(const bo_stack *stack, const char *prefix, size_t rows);
+/* Cross entropy of inputs x, W and targets, into out->loss and losses; x Wᵀ into out->logits. */
+void bo_stack_loss(const bo_stack *stack, const bo_value inputs[3], double scale, double smoothing,
+                   bo_model_graph *out);
+void bo_stack_logits(const bo_stack *stack, const bo_value inputs[2], double scale, bo_model_graph *out);
+/* A norm and, over the vocabulary, loss and logits as the desc wants them; makes the inputs they need. */
+void bo_model_graph_finish(const bo_stack *stack, const bo_model_graph_desc *desc, bo_model_graph *out, bo_value x);
 
 /* Streams of dropout behind those of all layers (bo_nn_dropout): of the source's embedding, and of what is pooled. */
 #define BO_STACK_SOURCE_STREAM ((uint64_t)1 << 32)

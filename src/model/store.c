@@ -5,8 +5,9 @@
 static bo_status find_storable(bo_context *context, const bo_model *model, bool *which)
 {
     bo_model_graph probe;
-    BO_TRY(
-        bo_model_graph_create(context, model, &(bo_model_graph_desc){.rows = 2, .loss = true, .logits = true}, &probe));
+    bo_model_graph_desc desc = {
+        .rows = 2, .most_sequences = 2, .examples = 1, .source_rows = 1, .loss = true, .logits = true};
+    BO_TRY(bo_model_graph_create(context, model, &desc, &probe));
     bo_graph_storable(probe.graph, which);
     bo_model_graph_destroy(&probe);
     for (size_t i = 0; i < bo_weights_count(model->weights); i++)

@@ -125,6 +125,9 @@ typedef struct bo_mlp_layer {
 /* Added to `residual`; no MLP: the residual itself. */
 bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
 
+/* Rows of u and v compared: gelu([u, v, u ∘ v, u - v] Wᵀ + b), `prefix`.weight (hidden x 4 columns) and .bias. */
+bo_value bo_nn_pair(bo_graph *graph, const char *prefix, bo_value u, bo_value v, size_t hidden);
+
 /* The γ at which two vectors of `width` independent numbers of size 1 are at distance one for this kernel, or of length one
  * where it is one of inner products: where a map of normalised x should begin. */
 double bo_nn_unit_gamma(bo_kernel kernel, size_t width);
