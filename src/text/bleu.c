@@ -1,0 +1,179 @@
+/* BLEU (Papineni, Roukos, Ward and Zhu 2002): BP exp(1/4 Σ log p_n), p_n the part of the n-grams said that the reference has,
+ * each counted as often as there at most; BP = min(1, exp(1 - r/c)). Counts are summed over the corpus first. */
+#include "bleu.h"
+#include "unicode.h"
+#include "vocabulary.h"
+
+#include <bochner/texts.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { ORDERS = 4 };
+
+/* Words of a text as numbers: equal ones are equal. */
+typedef struct bo_words {
+    int32_t *ids;
+    size_t count;
+} bo_words;
+
+/* One n-gram; places beyond n are 0. */
+typedef struct bo_gram {
+    int32_t ids[ORDERS];
+} bo_gram;
+
+/* What two texts are compared with. */
+typedef struct bo_comparison {
+    bo_buffer texts[2]; /* tokens between white space */
+    bo_spellings spellings;
+    bo_lookup lookup;
+    bo_words words[2];
+    bo_gram *grams[2];
+} bo_comparison;
+
+/* ---- words ------------------------------------------------------------------------------------------------------------ */
+
+/* White space as Unicode has it, and the four separators of ASCII. A byte that is no character is none. */
+static bool is_space(const char *text, size_t left, size_t *bytes)
+{
+    const bool space = bo_utf8_space(text, left, bytes) || (*text >= 0x1c && *text <= 0x1f);
+    if (*bytes == 0) *bytes = 1;
+    return space;
+}
+
+/* The word after `*at`, which moves behind it; 0 bytes: there is none. */
+static const char *next_word(const bo_buffer *text, size_t *at, size_t *bytes)
+{
+    size_t step;
+    while (*at < text->length && is_space(text->bytes + *at, text->length - *at, &step)) *at += step;
+    const size_t begin = *at;
+    while (*at < text->length && !is_space(text->bytes + *at, text->length - *at, &step)) *at += step;
+    *bytes = *at - begin;
+    return text->bytes + begin;
+}
+
+static size_t count_words(const bo_buffer *text)
+{
+    size_t count = 0, bytes;
+    for (size_t at = 0; next_word(text, &at, &bytes), bytes > 0;) ++count;
+    return count;
+}
+
+static void number_words(bo_comparison *comparison, int which)
+{
+    const bo_buffer *text = &comparison->texts[which];
+    bo_words *words = &comparison->words[which];
+    size_t at = 0, bytes;
+    for (const char *word; word = next_word(text, &at, &bytes), bytes > 0;) {
+        const int32_t number = (int32_t)comparison->spellings.count;
+        bo_spellings_add(&comparison->spellings, word, bytes);
+        const int32_t same = bo_lookup_add(&comparison->lookup, &comparison->spellings, number);
+        words->ids[words->count++] = same >= 0 ? same : number;
+    }
+}
+
+static bo_status find_words(bo_context *context, bo_comparison *comparison)
+{
+    size_t count[2], bytes = 0;
+    for (int i = 0; i < 2; ++i) {
+        count[i] = count_words(&comparison->texts[i]);
+        bytes += comparison->texts[i].length;
+        comparison->words[i].ids = bo_alloc_raw(context, count[i], sizeof *comparison->words[i].ids, "words");
+        comparison->grams[i] = bo_alloc_raw(context, count[i], sizeof *comparison->grams[i], "n-grams");
+        if (!comparison->words[i].ids || !comparison->grams[i]) return BO_MEMORY;
+    }
+    if (count[0] + count[1] > INT32_MAX) return bo_fail(context, BO_INVALID, "a text for BLEU has too many words");
+    BO_TRY(bo_spellings_create(context, count[0] + count[1], bytes, &comparison->spellings));
+    BO_TRY(bo_lookup_create(context, count[0] + count[1], &comparison->lookup));
+    for (int i = 0; i < 2; ++i) number_words(comparison, i);
+    return BO_OK;
+}
+
+/* ---- n-grams ---------------------------------------------------------------------------------------------------------- */
+
+static int compare_grams(const void *a, const void *b)
+{
+    const bo_gram *x = a, *y = b;
+    for (int i = 0; i < ORDERS; ++i)
+        if (x->ids[i] != y->ids[i]) return x->ids[i] < y->ids[i] ? -1 : 1;
+    return 0;
+}
+
+/* All n-grams of the words, sorted; how many. */
+static size_t sort_grams(const bo_words *words, size_t n, bo_gram *out)
+{
+    const size_t count = words->count < n ? 0 : words->count - n + 1;
+    for (size_t i = 0; i < count; ++i) {
+        out[i] = (bo_gram){{0}};
+        memcpy(out[i].ids, words->ids + i, n * sizeof *words->ids);
+    }
+    qsort(out, count, sizeof *out, compare_grams);
+    return count;
+}
+
+/* Of two sorted lists, how many items of one find a partner of their own in the other. */
+static uint64_t count_matches(const bo_gram *a, size_t a_count, const bo_gram *b, size_t b_count)
+{
+    uint64_t matches = 0;
+    for (size_t i = 0, j = 0; i < a_count && j < b_count;) {
+        const int order = compare_grams(&a[i], &b[j]);
+        matches += order == 0;
+        i += order <= 0;
+        j += order >= 0;
+    }
+    return matches;
+}
+
+static void count_all(bo_comparison *comparison, bo_bleu_counts *counts)
+{
+    for (size_t n = 1; n <= ORDERS; ++n) {
+        size_t count[2];
+        for (int i = 0; i < 2; ++i) count[i] = sort_grams(&comparison->words[i], n, comparison->grams[i]);
+        counts->matches[n - 1] += count_matches(comparison->grams[0], count[0], comparison->grams[1], count[1]);
+        counts->totals[n - 1] += count[0];
+    }
+    counts->length += comparison->words[0].count;
+    counts->reference_length += comparison->words[1].count;
+}
+
+static bo_status compare(bo_context *context, bo_comparison *comparison, const char *const texts[2],
+                         const size_t bytes[2], bool tokenize)
+{
+    for (int i = 0; i < 2; ++i) {
+        bo_buffer *text = &comparison->texts[i];
+        BO_TRY(tokenize ? bo_bleu_tokenize(context, texts[i], bytes[i], text)
+                        : bo_buffer_append(context, text, texts[i], bytes[i]));
+    }
+    return find_words(context, comparison);
+}
+
+bo_status bo_bleu_add(bo_context *context, bo_bleu_counts *counts, const char *hypothesis, size_t bytes,
+                      const char *reference, size_t reference_bytes, bool tokenize)
+{
+    bo_comparison comparison = {0};
+    bo_status status = compare(context, &comparison, (const char *const[2]){hypothesis, reference},
+                               (const size_t[2]){bytes, reference_bytes}, tokenize);
+    if (status == BO_OK) count_all(&comparison, counts);
+    for (int i = 0; i < 2; ++i) {
+        bo_buffer_free(&comparison.texts[i]);
+        bo_free(comparison.words[i].ids);
+        bo_free(comparison.grams[i]);
+    }
+    bo_spellings_free(&comparison.spellings);
+    bo_free(comparison.lookup.slots);
+    return status;
+}
+
+bo_bleu bo_bleu_of(const bo_bleu_counts *counts)
+{
+    const double c = (double)counts->length, r = (double)counts->reference_length;
+    bo_bleu bleu = {.length = counts->length, .reference_length = counts->reference_length};
+    double logs = 0;
+    for (int n = 0; n < ORDERS; ++n) {
+        const double part = counts->totals[n] ? (double)counts->matches[n] / (double)counts->totals[n] : 0;
+        bleu.precisions[n] = 100 * part;
+        logs += log(part);
+    }
+    bleu.brevity_penalty = c >= r ? 1 : c > 0 ? exp(1 - r / c) : 0;
+    bleu.score = 100 * bleu.brevity_penalty * exp(logs / ORDERS); /* exp(-inf) is 0 */
+    return bleu;
+}
