@@ -19,20 +19,6 @@ static bo_value index_input(const recording *r, const char *name, size_t rows)
     return bo_graph_input(r->out->graph, name, BO_ELEMENT_INT32, rows, 1);
 }
 
-static bo_stack stack_of(const recording *r, const char *root, bo_model_part part, size_t layers)
-{
-    size_t first = bo_model_place(&r->model->desc, part);
-    return (bo_stack){.graph = r->out->graph,
-                      .model = r->model,
-                      .root = root,
-                      .layers = layers,
-                      .attentions = r->attentions + first,
-                      .mlp_maps = r->model->mlp_maps ? r->model->mlp_maps + first : NULL,
-                      .number = first,
-                      .tokens = r->desc->tokens,
-                      .most_sequences = r->desc->most_sequences};
-}
-
 /* ---- the encoder -------------------------------------------------------------------------------------------------- */
 
 /* A summary is the last token's: it knows all of the source only where every layer reads forwards. */
@@ -46,9 +32,16 @@ static bo_value encode(const recording *r)
     const bo_model_desc *d = &r->model->desc;
     bo_model_graph *out = r->out;
     size_t rows = r->desc->source_rows;
-    bo_stack stack = stack_of(r, "model.encoder", BO_PART_ENCODER, d->encoder_layers);
-    stack.source = true;
-    stack.tokens = 0;
+    size_t first = bo_model_place(d, BO_PART_ENCODER);
+    bo_stack stack = {.graph = out->graph,
+                      .model = r->model,
+                      .root = "model.encoder",
+                      .layers = d->encoder_layers,
+                      .attentions = r->attentions + first,
+                      .mlp_maps = r->model->mlp_maps ? r->model->mlp_maps + first : NULL,
+                      .number = first,
+                      .most_sequences = r->desc->most_sequences,
+                      .source = true};
     out->source_tokens = index_input(r, "source tokens", rows);
     if (bo_stack_has_positions(d)) stack.positions = out->source_positions = index_input(r, "source positions", rows);
     if (reads_backwards(d)) stack.reversal = out->source_reversal = index_input(r, "source reversal", rows);
@@ -119,15 +112,11 @@ static void decode(const recording *r, bo_value encoded)
 {
     const bo_model_desc *d = &r->model->desc;
     bo_model_graph *out = r->out;
-    size_t rows = r->desc->rows;
     asked source = {r, encoded};
-    bo_stack stack = stack_of(r, "model", BO_PART_LAYERS, d->layers);
-    stack.watched = r->desc->stream;
-    out->tokens = index_input(r, "tokens", rows);
-    if (bo_stack_has_positions(d)) stack.positions = out->positions = index_input(r, "positions", rows);
+    bo_stack stack = bo_stack_of(r->model, r->desc, out);
     bo_value x = bo_stack_embed(&stack, out->tokens);
     if (d->cross == BO_CROSS_SUMMARY) {
-        if (!encoded) out->summary = bo_graph_input(out->graph, "summary", BO_ELEMENT_FLOAT32, rows, d->width);
+        if (!encoded) out->summary = bo_graph_input(out->graph, "summary", BO_ELEMENT_FLOAT32, r->desc->rows, d->width);
         x = add_summary(r, encoded ? summarise(r, encoded) : out->summary, x);
     } else {
         stack.between = ask;

@@ -1,0 +1,21 @@
+/* Searching for what a model would say of a source: the likeliest token after token, or the best of several hypotheses. */
+#ifndef BO_MODEL_BEAM_H
+#define BO_MODEL_BEAM_H
+
+#include "lanes.h"
+
+typedef struct bo_search {
+    size_t beam;        /* hypotheses of a source; 1: greedy */
+    double penalty;     /* α of bo_search_score; at least 0 */
+    int32_t end;        /* begins and ends a text */
+    const size_t *most; /* tokens of each source's, the end too */
+} bo_search;
+
+/* log p / ((5 + length) / 6)^α (1609.08144, equation 14 without coverage); length counts the end. */
+double bo_search_score(const bo_search *search, double log_p, size_t length);
+/* ids[i] gets what is said of source i, without the end; scores[i] (NULL: not wanted) its log p. The lanes are at least `beam`
+ * a source. Hypotheses that end leave their places in the beam (1409.3215, section 3.2). */
+bo_status bo_lanes_search(bo_context *context, bo_lanes *lanes, const bo_text_view *sources, size_t count,
+                          const bo_search *search, bo_ids *ids, double *scores);
+
+#endif

@@ -1,0 +1,344 @@
+/* Lanes: their life, a step of many at once, and lanes that take the place of others. */
+#include "lanes.h"
+#include <string.h>
+#include "../attention/internal.h"
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------- */
+
+/* Bits below the three that count. */
+static unsigned small_bits(size_t rows)
+{
+    unsigned bits = 0;
+    while (rows >> bits >= 8) bits++;
+    return bits;
+}
+
+size_t bo_lanes_size_below(size_t rows)
+{
+    unsigned bits = small_bits(rows);
+    return rows >> bits << bits;
+}
+
+size_t bo_lanes_size_above(size_t rows)
+{
+    size_t step = (size_t)1 << small_bits(rows);
+    return (rows + step - 1) / step * step;
+}
+
+size_t bo_lanes_size_number(size_t size)
+{
+    unsigned bits = small_bits(size);
+    return 4 * bits + (size >> bits) - 1;
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------------- */
+
+static size_t cross_place(const bo_lanes *lanes, size_t layer)
+{
+    return bo_model_place(&lanes->model->desc, BO_PART_CROSS) + layer;
+}
+
+static size_t lane_state_bytes(const bo_lanes *lanes, size_t layer)
+{
+    bo_mixer_layer desc = bo_model_mixer(&lanes->model->desc, layer, lanes->attentions[layer]);
+    return bo_nn_mixer_state_bytes(&desc);
+}
+
+static size_t source_state_bytes(const bo_lanes *lanes, size_t layer)
+{
+    return bo_attention_state_bytes(lanes->attentions[cross_place(lanes, layer)]);
+}
+
+static bo_status place_states(bo_context *context, const bo_lanes *lanes,
+                              size_t (*bytes_of)(const bo_lanes *lanes, size_t layer), bo_lane_blocks *out)
+{
+    size_t layers = lanes->model->desc.layers;
+    out->offsets = bo_alloc(context, layers, sizeof *out->offsets, "places of states");
+    if (!out->offsets) return BO_MEMORY;
+    for (size_t i = 0; i < layers; i++) {
+        out->offsets[i] = out->bytes;
+        out->bytes += (bytes_of(lanes, i) + 63) / 64 * 64;
+    }
+    return BO_OK;
+}
+
+bo_status bo_lane_blocks_allocate(bo_context *context, size_t count, bo_lane_blocks *blocks)
+{
+    bo_free(blocks->memory);
+    blocks->count = 0;
+    blocks->memory = bo_alloc_raw(context, count, blocks->bytes, "states of lanes");
+    if (!blocks->memory) return BO_MEMORY;
+    blocks->count = count;
+    return BO_OK;
+}
+
+static bo_status begin_lane(bo_context *context, bo_lanes *lanes, size_t lane)
+{
+    for (size_t i = 0; i < lanes->model->desc.layers; i++) {
+        char *state = lanes->blocks[lane] + lanes->lane.offsets[i];
+        if (lanes->attentions[i])
+            BO_TRY(bo_attention_state_begin(context, lanes->attentions[i], state));
+        else
+            memset(state, 0, lane_state_bytes(lanes, i));
+    }
+    lanes->tokens[lane] = 0;
+    return BO_OK;
+}
+
+bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes)
+{
+    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: they are NULL");
+    for (size_t i = 0; i < lanes->desc.count; i++) BO_TRY(begin_lane(context, lanes, i));
+    lanes->broken = false;
+    return BO_OK;
+}
+
+size_t bo_lanes_state_bytes(const bo_lanes *lanes)
+{
+    return lanes->lane.bytes + lanes->source.bytes;
+}
+
+/* ---- attentions ---------------------------------------------------------------------------------------------------- */
+
+static bool keeps_every_key(const bo_attention *attention)
+{
+    return attention && bo_is_explicit(&attention->desc) && !attention->desc.window;
+}
+
+static bo_status take_attention(bo_context *context, bo_lanes *lanes, size_t place, size_t capacity)
+{
+    bo_attention *theirs = lanes->model->attentions[place];
+    lanes->attentions[place] = theirs;
+    if (!keeps_every_key(theirs) || theirs->desc.capacity == capacity) return BO_OK;
+    bo_attention_desc desc = theirs->desc;
+    desc.capacity = capacity;
+    BO_TRY(bo_attention_create(context, &desc, &lanes->own[place]));
+    lanes->attentions[place] = lanes->own[place];
+    return BO_OK;
+}
+
+static bo_status take_attentions(bo_context *context, bo_lanes *lanes)
+{
+    const bo_model_desc *d = &lanes->model->desc;
+    size_t cross = bo_model_place(d, BO_PART_CROSS), places = bo_model_place(d, BO_PART_END);
+    lanes->own = bo_alloc(context, places, sizeof *lanes->own, "attentions of lanes");
+    lanes->attentions = bo_alloc(context, places, sizeof *lanes->attentions, "attentions of lanes");
+    if (!lanes->own || !lanes->attentions) return BO_MEMORY;
+    for (size_t i = 0; i < places; i++)
+        BO_TRY(take_attention(context, lanes, i, i < cross ? lanes->desc.capacity : lanes->desc.source));
+    return BO_OK;
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+static bo_status check(bo_context *context, const bo_model *model, const bo_lanes_desc *desc)
+{
+    if (!model || !desc) return bo_fail(context, BO_INVALID, "lanes: the %s is NULL", model ? "descriptor" : "model");
+    if (model->desc.task != BO_MODEL_LANGUAGE && model->desc.task != BO_MODEL_TRANSLATE)
+        return bo_fail(context, BO_INVALID, "lanes: a model whose task is %s has nothing to say token by token",
+                       bo_model_task_name(model->desc.task));
+    if (!desc->count || desc->count > BO_LANES_MOST)
+        return bo_fail(context, BO_INVALID, "lanes: count must be 1 to %d, found %zu", BO_LANES_MOST, desc->count);
+    return BO_OK;
+}
+
+static bo_status allocate(bo_context *context, bo_lanes *lanes)
+{
+    const bo_model_desc *d = &lanes->model->desc;
+    size_t count = lanes->desc.count;
+    BO_TRY(bo_lane_blocks_allocate(context, count, &lanes->lane));
+    lanes->blocks = bo_alloc(context, count, sizeof *lanes->blocks, "lanes");
+    lanes->next = bo_alloc(context, count, sizeof *lanes->next, "lanes");
+    lanes->tokens = bo_alloc(context, count, sizeof *lanes->tokens, "lanes");
+    lanes->sources = bo_alloc(context, count, sizeof *lanes->sources, "lanes");
+    lanes->room = bo_alloc(context, count, sizeof *lanes->room, "lanes");
+    lanes->taken = bo_alloc(context, count, sizeof *lanes->taken, "lanes");
+    lanes->table = bo_alloc(context, count, bo_model_place(d, BO_PART_ENCODER) * sizeof *lanes->table, "lanes");
+    if (!lanes->blocks || !lanes->next || !lanes->tokens || !lanes->sources || !lanes->room || !lanes->taken ||
+        !lanes->table)
+        return BO_MEMORY;
+    for (size_t i = 0; i < count; i++) lanes->blocks[i] = lanes->lane.memory + i * lanes->lane.bytes;
+    return BO_OK;
+}
+
+static bo_status build(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes *lanes)
+{
+    const bo_model_desc *d = &model->desc;
+    lanes->model = model;
+    lanes->desc = *desc;
+    if (!desc->capacity) lanes->desc.capacity = bo_model_positions(d);
+    if (!desc->source) lanes->desc.source = bo_model_positions(d);
+    BO_TRY(take_attentions(context, lanes));
+    BO_TRY(place_states(context, lanes, lane_state_bytes, &lanes->lane));
+    if (d->task == BO_MODEL_TRANSLATE && d->cross == BO_CROSS_ATTENTION)
+        BO_TRY(place_states(context, lanes, source_state_bytes, &lanes->source));
+    if (d->task == BO_MODEL_TRANSLATE && d->cross == BO_CROSS_SUMMARY) {
+        lanes->source.bytes = d->width * sizeof *lanes->summaries;
+        lanes->summaries = bo_alloc(context, desc->count, lanes->source.bytes, "summaries of sources");
+        if (!lanes->summaries) return BO_MEMORY;
+    }
+    BO_TRY(allocate(context, lanes));
+    return bo_lanes_reset(context, lanes);
+}
+
+bo_status bo_lanes_create(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "lanes: there is nowhere to put them: out is NULL");
+    *out = NULL;
+    BO_TRY(check(context, model, desc));
+    bo_lanes *lanes = bo_alloc(context, 1, sizeof *lanes, "lanes");
+    if (!lanes) return BO_MEMORY;
+    bo_status status = build(context, model, desc, lanes);
+    if (status != BO_OK) {
+        bo_lanes_destroy(lanes);
+        return status;
+    }
+    *out = lanes;
+    return BO_OK;
+}
+
+void bo_lanes_destroy(bo_lanes *lanes)
+{
+    if (!lanes) return;
+    for (size_t i = 0; i < BO_LANES_SIZES; i++) {
+        bo_model_graph_destroy(&lanes->steps[i]);
+        bo_model_graph_destroy(&lanes->reads[i]);
+    }
+    bo_attentions_destroy(lanes->own, &lanes->model->desc);
+    void *const blocks[] = {lanes->attentions,     lanes->lane.memory, lanes->lane.offsets, lanes->source.memory,
+                            lanes->source.offsets, lanes->blocks,      lanes->next,         lanes->tokens,
+                            lanes->sources,        lanes->room,        lanes->taken,        lanes->summaries,
+                            lanes->table};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
+    bo_free(lanes);
+}
+
+bo_status bo_lanes_graph(bo_context *context, const bo_lanes *lanes, bo_model_graph_desc *desc, bo_model_graph *graph)
+{
+    if (graph->graph) return BO_OK;
+    desc->attentions = lanes->attentions;
+    BO_TRY(bo_model_graph_create(context, lanes->model, desc, graph));
+    bo_status status = bo_graph_allocate(context, graph->graph);
+    if (status != BO_OK) bo_model_graph_destroy(graph);
+    return status;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------- */
+
+static bo_status check_lane(bo_context *context, const bo_lanes *lanes, size_t lane, int32_t id)
+{
+    const bo_model_desc *d = &lanes->model->desc;
+    size_t taken = (size_t)lanes->tokens[lane], most = bo_model_most_tokens(d);
+    if (id < 0 || (size_t)id >= d->vocab)
+        return bo_fail(context, BO_INVALID, "lanes: token of lane %zu should be an id below %zu, found %ld", lane,
+                       d->vocab, (long)id);
+    if (keeps_every_key(lanes->attentions[0]) && taken >= lanes->desc.capacity)
+        return bo_fail(context, BO_INVALID,
+                       "lanes: attention %s keeps every key, and lane %zu is full: %zu tokens (capacity)",
+                       bo_attention_name(d->attention.kind), lane, lanes->desc.capacity);
+    if ((most && taken >= most) || taken == INT32_MAX)
+        return bo_fail(context, BO_INVALID, "lanes: positions end at %zu, which lane %zu has reached", taken, lane);
+    return BO_OK;
+}
+
+static bo_status check_step(bo_context *context, const bo_lanes *lanes, size_t active, const int32_t *ids)
+{
+    if (!lanes) return bo_fail(context, BO_INVALID, "lanes: they are NULL");
+    if (!ids && active) return bo_fail(context, BO_INVALID, "lanes: %zu tokens, but ids is NULL", active);
+    if (active > lanes->desc.count)
+        return bo_fail(context, BO_INVALID, "lanes: %zu of %zu lanes are to step", active, lanes->desc.count);
+    if (lanes->broken)
+        return bo_fail(context, BO_INVALID, "lanes: an earlier call failed half-way: bo_lanes_reset begins anew");
+    if (lanes->source.bytes && !lanes->has_sources)
+        return bo_fail(context, BO_INVALID, "lanes: no source was read yet (bo_lanes_read)");
+    for (size_t i = 0; i < active; i++) BO_TRY(check_lane(context, lanes, i, ids[i]));
+    return BO_OK;
+}
+
+static char *source_block(const bo_lanes *lanes, size_t lane)
+{
+    return lanes->source.memory + (size_t)lanes->sources[lane] * lanes->source.bytes;
+}
+
+static void fill_table(bo_lanes *lanes, size_t first, size_t size)
+{
+    size_t layers = lanes->model->desc.layers;
+    for (size_t i = 0; i < layers; i++)
+        for (size_t s = 0; s < size; s++) {
+            lanes->table[i * size + s] = lanes->blocks[first + s] + lanes->lane.offsets[i];
+            if (lanes->source.offsets)
+                lanes->table[(layers + i) * size + s] = source_block(lanes, first + s) + lanes->source.offsets[i];
+        }
+}
+
+static bo_status run(bo_context *context, bo_lanes *lanes, size_t first, size_t size, const int32_t *ids, float *logits)
+{
+    bo_model_graph *g = &lanes->steps[bo_lanes_size_number(size)];
+    bo_model_graph_desc desc = {
+        .rows = size, .tokens = 1, .most_sequences = size, .logits = true, .chosen = size, .half = BO_HALF_TARGET};
+    BO_TRY(bo_lanes_graph(context, lanes, &desc, g));
+    fill_table(lanes, first, size);
+    BO_TRY(bo_graph_write(context, g->graph, g->tokens, ids + first));
+    if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, lanes->tokens + first));
+    for (size_t s = 0; g->summary && s < size; s++)
+        memcpy(lanes->summaries + s * lanes->model->desc.width, source_block(lanes, first + s), lanes->source.bytes);
+    if (g->summary) BO_TRY(bo_graph_write(context, g->graph, g->summary, lanes->summaries));
+    BO_TRY(bo_graph_run(context, g->graph, &(bo_pass){.states = lanes->table}));
+    for (size_t s = 0; s < size; s++) lanes->tokens[first + s]++;
+    return logits ? bo_graph_read(context, g->graph, g->logits, logits + first * lanes->model->desc.vocab) : BO_OK;
+}
+
+bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits)
+{
+    BO_TRY(check_step(context, lanes, active, ids));
+    lanes->broken = true;
+    for (size_t first = 0, size; first < active; first += size) {
+        size = bo_lanes_size_below(active - first);
+        BO_TRY(run(context, lanes, first, size, ids, logits));
+    }
+    lanes->broken = false;
+    return BO_OK;
+}
+
+/* ---- lanes that become others ---------------------------------------------------------------------------------------- */
+
+static void choose_numbers(bo_lanes *lanes, int32_t *numbers, size_t active, const size_t *from)
+{
+    for (size_t i = 0; i < active; i++) lanes->room[i] = numbers[from[i]];
+    memcpy(numbers, lanes->room, active * sizeof *numbers);
+}
+
+/* The first who takes a lane takes its block; the others copy it into blocks that nobody took, and what is left of these goes
+ * to the lanes behind. */
+static void choose_blocks(bo_lanes *lanes, size_t active, const size_t *from)
+{
+    size_t count = lanes->desc.count, vacant = 0;
+    memset(lanes->taken, 0, count * sizeof *lanes->taken);
+    for (size_t i = 0; i < active; i++) {
+        lanes->next[i] = lanes->taken[from[i]] ? NULL : lanes->blocks[from[i]];
+        lanes->taken[from[i]] = true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i < active && lanes->next[i]) continue;
+        while (lanes->taken[vacant]) vacant++;
+        lanes->next[i] = lanes->blocks[vacant++];
+        if (i < active) memcpy(lanes->next[i], lanes->blocks[from[i]], lanes->lane.bytes);
+    }
+    memcpy(lanes->blocks, lanes->next, count * sizeof *lanes->blocks);
+}
+
+bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from)
+{
+    if (!lanes || (!from && active))
+        return bo_fail(context, BO_INVALID, "lanes: %s NULL", lanes ? "from is" : "they are");
+    if (active > lanes->desc.count)
+        return bo_fail(context, BO_INVALID, "lanes: %zu of %zu lanes are to be chosen", active, lanes->desc.count);
+    for (size_t i = 0; i < active; i++)
+        if (from[i] >= lanes->desc.count)
+            return bo_fail(context, BO_INVALID, "lanes: lane %zu should become what lane %zu was; there are %zu", i,
+                           from[i], lanes->desc.count);
+    choose_numbers(lanes, lanes->tokens, active, from);
+    choose_numbers(lanes, lanes->sources, active, from);
+    choose_blocks(lanes, active, from);
+    return BO_OK;
+}

@@ -1,0 +1,107 @@
+/* Small translators of every kind, and a pack for them made by hand: sources and targets of several lengths, and filler. */
+#ifndef BO_TEST_MODEL_TRANSLATORS_H
+#define BO_TEST_MODEL_TRANSLATORS_H
+
+#include "models.h"
+
+enum { PAIRS = 3, SOURCE_ROWS = 21, TARGET_ROWS = 16, WORDS = 23, END = WORDS - 1 };
+static const size_t source_lengths[PAIRS + 1] = {7, 1, 9, 4}, target_lengths[PAIRS + 1] = {5, 6, 3, 2};
+
+/* Behind the names of kinds (kinds.h) there is room for how the source is seen: "gru summary". */
+static inline bo_model_desc translator_desc(const char *kind)
+{
+    bo_model_desc desc = test_desc(kind);
+    desc.task = BO_MODEL_TRANSLATE;
+    desc.vocab = WORDS, desc.encoder_layers = 2, desc.width = 8, desc.hidden = 12;
+    return desc;
+}
+
+typedef struct pack {
+    bo_text_pack packed;
+    int32_t room[3 * SOURCE_ROWS + 4 * TARGET_ROWS];
+    size_t lengths[2][PAIRS + 1];
+} pack;
+
+static inline void pack_stream(bo_packed_stream *stream, size_t rows, int32_t *room, size_t *lengths,
+                               const size_t *wanted)
+{
+    *stream = (bo_packed_stream){rows, room, room + rows, room + 2 * rows, lengths};
+    for (size_t s = 0, at = 0; s <= PAIRS; at += wanted[s++]) {
+        lengths[s] = wanted[s];
+        for (size_t i = 0; i < wanted[s]; i++) {
+            stream->positions[at + i] = s < PAIRS ? (int32_t)i : 0;
+            stream->reversal[at + i] = (int32_t)(at + wanted[s] - 1 - i);
+        }
+    }
+}
+
+/* Targets begin with the end and are what they are asked for a token later; sources end with it. */
+static inline void pack_make(pack *p)
+{
+    bo_rng rng = bo_rng_make(13, 1);
+    bo_text_pack *q = &p->packed;
+    *p = (pack){.packed = {.examples = PAIRS, .most = PAIRS, .sequences = PAIRS + 1, .most_sequences = PAIRS + 1}};
+    pack_stream(&q->source, SOURCE_ROWS, p->room, p->lengths[0], source_lengths);
+    pack_stream(&q->stream, TARGET_ROWS, p->room + 3 * SOURCE_ROWS, p->lengths[1], target_lengths);
+    q->targets = p->room + 3 * (SOURCE_ROWS + TARGET_ROWS);
+    for (size_t i = 0; i < SOURCE_ROWS; i++) q->source.tokens[i] = (int32_t)bo_rng_below(&rng, END);
+    for (size_t i = 0; i < TARGET_ROWS; i++) q->targets[i] = -1, q->stream.tokens[i] = 0;
+    for (size_t s = 0, at = 0, end = 0; s < PAIRS; at += target_lengths[s++]) {
+        q->source.tokens[(end += source_lengths[s]) - 1] = END;
+        for (size_t i = 0; i < target_lengths[s]; i++) {
+            q->stream.tokens[at + i] = i ? q->targets[at + i - 1] : END;
+            q->targets[at + i] = i + 1 < target_lengths[s] ? (int32_t)bo_rng_below(&rng, END) : END;
+        }
+    }
+}
+
+static inline bo_model_graph pack_graph(bo_context *context, const bo_model *model, const pack *p,
+                                        const bo_model_graph_desc *desc, bo_pass *pass)
+{
+    bo_model_graph g;
+    bo_model_graph_desc d = *desc;
+    d.rows = TARGET_ROWS, d.source_rows = SOURCE_ROWS, d.most_sequences = PAIRS + 1;
+    assert_ok(context, bo_model_graph_create(context, model, &d, &g));
+    assert_ok(context, bo_graph_allocate(context, g.graph));
+    assert_ok(context, bo_model_graph_fill(context, model, &g, &p->packed, pass));
+    return g;
+}
+
+/* Every place that draws from data sees the pack, in the order in which the graph comes to it. */
+static inline void calibrate_translator(bo_context *context, bo_model *model, const pack *p)
+{
+    size_t places = bo_model_place(&model->desc, BO_PART_END);
+    bo_calibration **seen = calloc(places, sizeof *seen);
+    bo_pass pass = {.calibrations = seen};
+    bo_model_graph g = pack_graph(context, model, p, &(bo_model_graph_desc){.loss = true}, &pass);
+    for (size_t i = 0; i < places; i++) {
+        const bo_attention_desc *desc = model->attentions[i] ? bo_attention_describe(model->attentions[i]) : NULL;
+        if (desc && (desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL))
+            assert_ok(context, bo_calibration_create(context, model->attentions[i], 0, &seen[i]));
+    }
+    assert_ok(context, bo_graph_run(context, g.graph, &pass));
+    for (size_t i = 0; i < places; i++) bo_calibration_destroy(seen[i]);
+    bo_model_graph_destroy(&g);
+    free(seen);
+}
+
+static inline bo_model *translator(bo_context *context, const bo_model_desc *desc)
+{
+    bo_model *model;
+    pack p;
+    pack_make(&p);
+    assert_ok(context, bo_model_create(context, desc, NULL, &model));
+    shake(context, model);
+    calibrate_translator(context, model, &p);
+    return model;
+}
+
+/* Source s of the pack. */
+static inline bo_text_view pack_source(const pack *p, size_t source)
+{
+    size_t at = 0;
+    for (size_t s = 0; s < source; s++) at += source_lengths[s];
+    return (bo_text_view){p->packed.source.tokens + at, source_lengths[source]};
+}
+
+#endif
