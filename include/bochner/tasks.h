@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* How texts for a model are to be opened: kind, tokenizer, labels, longest, end as its task wants them; paths and the rest are
- * the caller's. alone: without labels or targets. */
+/* How texts for a model are to be opened: kind, tokenizer, labels, longest (0 where texts of any length can be read), end as
+ * its task wants them; paths and the rest are the caller's. alone: without labels or targets. */
 BO_API void bo_model_texts(const bo_model *model, bool alone, bo_texts_desc *out);
 
 /* ---- labels ----------------------------------------------------------------------------------------------------------- */
@@ -24,6 +24,9 @@ BO_API void bo_model_texts(const bo_model *model, bool alone, bo_texts_desc *out
  * read forwards they stream through the state in constant memory, else a text is read whole. */
 BO_API bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo_texts *texts, size_t first,
                                    size_t count, float *probabilities);
+
+/* Bytes of the state that a text streams through; 0: texts are read whole. */
+BO_API size_t bo_model_state_bytes(const bo_model *model);
 
 typedef struct bo_classification {
     double loss;     /* mean nats an example */

@@ -126,6 +126,8 @@ bo_status bo_task_resolve(bo_context *context, bo_model_desc *d)
     if (d->forward && d->pooling == BO_POOLING_FIRST)
         REFUSE("pooling first with forward: the first token knows nothing of those that follow");
     if (labels(d->task)) return check_classes(context, d);
+    if (d->parametrization == BO_PARAMETRIZATION_UNIT)
+        REFUSE("parametrisation unit shares out one residual stream, and the task translate has two: standard or mup");
     if (!d->encoder_layers) d->encoder_layers = d->layers;
     if (d->encoder_layers > MOST_LAYERS)
         REFUSE("encoder_layers must be at most %d, found %zu", MOST_LAYERS, d->encoder_layers);

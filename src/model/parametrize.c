@@ -65,20 +65,12 @@ static double unit_gradients(const bo_model_desc *d)
     return ldexp(1, LOG_TOKENS + (int)nearbyint(log2((double)d->width)));
 }
 
-/* What adds to the longest residual stream. */
-static size_t count_branches(const bo_model_desc *d)
-{
-    const size_t each = d->mlp == BO_MLP_NONE ? 1 : 2;
-    const size_t decoder = d->layers * (each + bo_model_attends(d, BO_PART_CROSS)), encoder = d->encoder_layers * each;
-    return decoder > encoder ? decoder : encoder;
-}
-
 bo_status bo_model_parametrize(bo_context *context, bo_model *model)
 {
     const bo_model_desc *d = &model->desc;
     bo_rules rules = {
         .kind = d->parametrization, .base_width = d->base_width, .float8 = d->storage == BO_STORAGE_FLOAT8};
-    rules.branches = count_branches(d);
+    rules.branches = d->layers * (d->mlp == BO_MLP_NONE ? 1 : 2);
     if (rules.kind == BO_PARAMETRIZATION_UNIT) rules.gradient_scale = unit_gradients(d);
     if (rules.kind == BO_PARAMETRIZATION_MUP && d->width != d->base_width)
         BO_TRY(base_weights(context, d, &rules.base));

@@ -14,13 +14,12 @@ bool bo_session_has_capacity(const bo_model *model)
 
 size_t bo_session_layer_bytes(const bo_session *session, size_t layer)
 {
-    bo_mixer_layer desc = bo_model_mixer(&session->model->desc, layer, session->attentions[layer]);
-    return bo_nn_mixer_state_bytes(&desc);
+    return bo_layer_state_bytes(&session->model->desc, layer, session->attentions[layer]);
 }
 
 static size_t padded_bytes(const bo_session *session, size_t layer)
 {
-    return (bo_session_layer_bytes(session, layer) + 63) / 64 * 64;
+    return bo_layer_state_room(&session->model->desc, layer, session->attentions[layer]);
 }
 
 void bo_session_place(const bo_session *session, char *memory, void **states)
@@ -86,11 +85,9 @@ bo_status bo_session_memory(bo_context *context, const bo_model *model, const bo
 
 bo_status bo_session_reset(bo_context *context, bo_session *session)
 {
-    for (size_t i = 0; i < session->model->desc.layers; i++)
-        if (session->attentions[i])
-            BO_TRY(bo_attention_state_begin(context, session->attentions[i], session->states[i]));
-        else
-            memset(session->states[i], 0, bo_session_layer_bytes(session, i));
+    const bo_model_desc *d = &session->model->desc;
+    for (size_t i = 0; i < d->layers; i++)
+        BO_TRY(bo_layer_state_begin(context, d, i, session->attentions[i], session->states[i]));
     session->tokens = 0;
     session->has_logits = session->broken = false;
     return BO_OK;

@@ -1,0 +1,319 @@
+/* Labels of texts: packs of short ones, long ones by themselves or in pieces. */
+#include <math.h>
+#include <string.h>
+#include <bochner/tasks.h>
+#include "../attention/internal.h"
+#include "pieces.h"
+
+enum {
+    ROWS = 4096,
+    LEAST_ROWS = 64,
+    LEAST_TOKENS = 16,
+    BLOCK = 1024
+}; /* of a pack; of an example on average; examples */
+
+/* A graph over packs of one size. */
+typedef struct packer {
+    size_t rows, most; /* tokens and examples; no rows: it is not there yet */
+    bo_model_graph graph;
+    bo_text_pack *pack;
+} packer;
+
+/* What labels examples of one set of texts. Long examples do not fit usual packs. */
+typedef struct labeller {
+    const bo_model *model;
+    const bo_texts *texts;
+    packer usual, whole;
+    bo_pieces *pieces;   /* where long texts stream … */
+    bo_model_graph head; /* … and what labels them */
+    size_t *chosen;      /* examples of the next pack */
+    float *logits;       /* of a pack */
+    float *pooled;       /* of the texts of an example */
+    size_t done, all;    /* examples */
+} labeller;
+
+/* ---- which texts ---------------------------------------------------------------------------------------------------- */
+
+void bo_model_texts(const bo_model *model, bool alone, bo_texts_desc *out)
+{
+    const bo_model_desc *d = &model->desc;
+    const bool pairs = d->task == BO_MODEL_MATCH, translates = d->task == BO_MODEL_TRANSLATE;
+    const int32_t end = model->tokenizer ? bo_tokenizer_end(model->tokenizer) : -1;
+    *out = (bo_texts_desc){.tokenizer = model->tokenizer, .labels = d->labels, .classes = d->classes};
+    out->kind = pairs ? BO_TEXTS_LABELLED_PAIR : translates ? BO_TEXTS_PAIR : BO_TEXTS_LABELLED;
+    if (alone) out->kind = pairs ? BO_TEXTS_ALONE_PAIR : BO_TEXTS_ALONE;
+    out->longest = translates ? d->context : bo_model_most_tokens(d);
+    if (translates && model->tokenizer) out->end = (end >= 0 ? (size_t)end : bo_tokenizer_vocab(model->tokenizer)) + 1;
+}
+
+static bo_status check(bo_context *context, const bo_model *model, const bo_texts *texts)
+{
+    if (!model || !texts) return bo_fail(context, BO_INVALID, "labels: the %s NULL", model ? "texts are" : "model is");
+    const bo_model_desc *d = &model->desc;
+    if (!d->labels)
+        return bo_fail(context, BO_INVALID, "labels: the model's task is %s; it knows no labels",
+                       bo_model_task_name(d->task));
+    if (bo_texts_kind_of(texts) == BO_TEXTS_PAIR || bo_texts_sides(texts) != (d->task == BO_MODEL_MATCH ? 2u : 1u))
+        return bo_fail(context, BO_INVALID, "labels: a model whose task is %s takes %s: bo_model_texts says how",
+                       bo_model_task_name(d->task), d->task == BO_MODEL_MATCH ? "pairs of texts" : "texts alone");
+    return BO_OK;
+}
+
+static size_t tokens_of(const bo_texts *texts, size_t example)
+{
+    size_t tokens = 0;
+    for (size_t side = 0; side < bo_texts_sides(texts); side++) tokens += bo_texts_get(texts, example, side).count;
+    return tokens;
+}
+
+/* Ids and positions that the tables of the model have: texts may be of another tokenizer. */
+static bo_status check_example(bo_context *context, const labeller *l, size_t example)
+{
+    const size_t most = bo_model_most_tokens(&l->model->desc), vocab = l->model->desc.vocab;
+    for (size_t side = 0; side < bo_texts_sides(l->texts); side++) {
+        const bo_text_view text = bo_texts_get(l->texts, example, side);
+        const char *path;
+        const size_t line = bo_texts_line(l->texts, example, &path);
+        if (most && text.count > most)
+            return bo_fail(context, BO_INVALID,
+                           "%s, line %zu: a text of %zu tokens; the model has learned %zu positions", path, line,
+                           text.count, most);
+        for (size_t i = 0; i < text.count; i++)
+            if (text.ids[i] < 0 || (size_t)text.ids[i] >= vocab)
+                return bo_fail(context, BO_INVALID, "%s, line %zu: token %zu should be an id below %zu, found %ld",
+                               path, line, i, vocab, (long)text.ids[i]);
+    }
+    return BO_OK;
+}
+
+/* ---- packs ------------------------------------------------------------------------------------------------------------ */
+
+static void packer_free(packer *p)
+{
+    bo_model_graph_destroy(&p->graph);
+    bo_text_pack_destroy(p->pack);
+    *p = (packer){0};
+}
+
+static bo_status packer_make(bo_context *context, const labeller *l, size_t rows, size_t most, packer *out)
+{
+    packer_free(out);
+    BO_TRY(bo_text_pack_create(context, l->texts, (size_t[2]){rows, 0}, most, 0, &out->pack));
+    bo_model_graph_desc desc = {
+        .rows = rows, .most_sequences = out->pack->most_sequences, .examples = most, .logits = true};
+    BO_TRY(bo_model_graph_create(context, l->model, &desc, &out->graph));
+    BO_TRY(bo_graph_allocate(context, out->graph.graph));
+    out->rows = rows;
+    out->most = most;
+    return BO_OK;
+}
+
+/* Logits of examples l->chosen[0 … count - 1]. */
+static bo_status run_pack(bo_context *context, labeller *l, const packer *p, size_t count, float *out)
+{
+    bo_pass pass = {0};
+    BO_TRY(bo_text_pack_fill(context, p->pack, l->texts, l->chosen, count));
+    BO_TRY(bo_model_graph_fill(context, l->model, &p->graph, p->pack, &pass));
+    BO_TRY(bo_graph_run(context, p->graph.graph, &pass));
+    BO_TRY(bo_graph_read(context, p->graph.graph, p->graph.logits, l->logits));
+    memcpy(out, l->logits, count * l->model->desc.classes * sizeof *out);
+    return BO_OK;
+}
+
+/* ---- long examples ------------------------------------------------------------------------------------------------------ */
+
+/* A graph of about its size: one that is there may be a quarter too long. */
+static bo_status read_whole(bo_context *context, labeller *l, size_t example, float *out)
+{
+    const size_t tokens = tokens_of(l->texts, example), step = tokens / 8 + 1;
+    if (l->whole.rows < tokens || l->whole.rows - tokens > tokens / 4)
+        BO_TRY(packer_make(context, l, (tokens + step - 1) / step * step, 1, &l->whole));
+    l->chosen[0] = example;
+    return run_pack(context, l, &l->whole, 1, out);
+}
+
+static bo_status make_pieces(bo_context *context, labeller *l)
+{
+    bo_model_graph_desc desc = {.rows = 1, .examples = 1, .logits = true, .half = BO_HALF_TARGET};
+    if (l->pieces) return BO_OK;
+    if (!l->head.graph) BO_TRY(bo_model_graph_create(context, l->model, &desc, &l->head));
+    BO_TRY(bo_graph_allocate(context, l->head.graph));
+    return bo_pieces_create(context, l->model, &l->pieces);
+}
+
+static bo_status read_in_pieces(bo_context *context, labeller *l, size_t example, float *out)
+{
+    const size_t width = l->model->desc.width;
+    BO_TRY(make_pieces(context, l));
+    for (size_t side = 0; side < bo_texts_sides(l->texts); side++)
+        BO_TRY(bo_pieces_read(context, l->pieces, bo_texts_get(l->texts, example, side), l->pooled + side * width));
+    BO_TRY(bo_graph_write(context, l->head.graph, l->head.summary, l->pooled));
+    BO_TRY(bo_graph_write_sides(context, &l->head, 1));
+    BO_TRY(bo_graph_run(context, l->head.graph, NULL));
+    return bo_graph_read(context, l->head.graph, l->head.logits, out);
+}
+
+/* ---- all -------------------------------------------------------------------------------------------------------------- */
+
+static void labeller_free(labeller *l)
+{
+    packer_free(&l->usual);
+    packer_free(&l->whole);
+    bo_pieces_destroy(l->pieces);
+    bo_model_graph_destroy(&l->head);
+    bo_free(l->chosen);
+    bo_free(l->logits);
+    bo_free(l->pooled);
+}
+
+/* Packs for `count` examples from `first` on: no larger than they need. */
+static bo_status labeller_make(bo_context *context, labeller *l, size_t first, size_t count)
+{
+    static const char what[] = "labels of texts";
+    const bo_model_desc *d = &l->model->desc;
+    size_t tokens = 0, rows = LEAST_ROWS;
+    for (size_t i = 0; i < count && tokens < ROWS; i++) tokens += tokens_of(l->texts, first + i);
+    while (rows < tokens && rows < ROWS) rows *= 2;
+    const size_t most = bo_least(count, rows / LEAST_TOKENS);
+    l->chosen = bo_alloc(context, most, sizeof *l->chosen, what);
+    l->logits = bo_alloc(context, most * d->classes, sizeof *l->logits, what);
+    l->pooled = bo_alloc(context, 2 * d->width, sizeof *l->pooled, what);
+    if (!l->chosen || !l->logits || !l->pooled) return BO_MEMORY;
+    return packer_make(context, l, rows, most, &l->usual);
+}
+
+/* As many of `count` examples as go into a pack; 0: not even the first does. */
+static size_t choose(const labeller *l, size_t first, size_t count)
+{
+    size_t open = 0, filled = 0;
+    while (open < count && open < l->usual.most) {
+        filled += tokens_of(l->texts, first + open);
+        if (filled > l->usual.rows) break;
+        l->chosen[open] = first + open;
+        open++;
+    }
+    return open;
+}
+
+/* Logits of examples, in the order of the texts. */
+static bo_status label_some(bo_context *context, labeller *l, size_t first, size_t count, float *logits)
+{
+    const size_t classes = l->model->desc.classes;
+    for (size_t i = 0; i < count; i++) BO_TRY(check_example(context, l, first + i));
+    for (size_t i = 0; i < count;) {
+        const size_t together = choose(l, first + i, count - i);
+        float *out = logits + i * classes;
+        BO_TRY(bo_progress(context, "labelling", (double)l->done, (double)l->all));
+        if (together)
+            BO_TRY(run_pack(context, l, &l->usual, together, out));
+        else
+            BO_TRY((bo_pieces_fit(l->model) ? read_in_pieces : read_whole)(context, l, first + i, out));
+        i += together ? together : 1;
+        l->done += together ? together : 1;
+    }
+    return BO_OK;
+}
+
+static double log_sum(size_t classes, const float *logits)
+{
+    double top = (double)logits[0], sum = 0;
+    for (size_t i = 1; i < classes; i++) top = fmax(top, (double)logits[i]);
+    for (size_t i = 0; i < classes; i++) sum += exp((double)logits[i] - top);
+    return top + log(sum);
+}
+
+bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo_texts *texts, size_t first,
+                            size_t count, float *probabilities)
+{
+    BO_TRY(check(context, model, texts));
+    if (first > bo_texts_count(texts) || count > bo_texts_count(texts) - first)
+        return bo_fail(context, BO_INVALID, "labels: examples %zu to %zu of %zu", first, first + count,
+                       bo_texts_count(texts));
+    if (!probabilities && count) return bo_fail(context, BO_INVALID, "labels: probabilities is NULL");
+    if (!count) return BO_OK;
+    const size_t classes = model->desc.classes;
+    labeller l = {.model = model, .texts = texts, .all = count};
+    bo_status status = labeller_make(context, &l, first, count);
+    if (status == BO_OK) status = label_some(context, &l, first, count, probabilities);
+    for (size_t i = 0; i < count && status == BO_OK; i++) {
+        float *row = probabilities + i * classes;
+        const double all = log_sum(classes, row);
+        for (size_t c = 0; c < classes; c++) row[c] = (float)exp((double)row[c] - all);
+    }
+    labeller_free(&l);
+    return status;
+}
+
+/* ---- how well --------------------------------------------------------------------------------------------------------- */
+
+/* Labels are those of the model, in its order. */
+static bo_status check_labels(bo_context *context, const bo_model_desc *d, const bo_texts *texts)
+{
+    const char *const *names = bo_texts_labels(texts);
+    bool same = names && bo_texts_classes(texts) == d->classes;
+    for (size_t i = 0; same && i < d->classes; i++) same = strcmp(names[i], d->labels[i]) == 0;
+    if (same) return BO_OK;
+    return bo_fail(context, BO_INVALID, "labels: the texts %s: bo_model_texts says how to open them",
+                   names ? "have other labels than the model" : "have no labels");
+}
+
+static void count_block(const bo_texts *texts, size_t first, size_t count, const float *logits, bo_classification *out)
+{
+    const size_t classes = out->classes;
+    for (size_t i = 0; i < count; i++) {
+        const float *row = logits + i * classes;
+        const size_t label = (size_t)bo_texts_label(texts, first + i);
+        size_t said = 0;
+        for (size_t c = 1; c < classes; c++)
+            if (row[c] > row[said]) said = c;
+        out->confusion[label * classes + said]++;
+        out->accuracy += said == label;
+        out->loss += log_sum(classes, row) - (double)row[label];
+        out->tokens += tokens_of(texts, first + i);
+    }
+}
+
+static bo_status evaluate(bo_context *context, labeller *l, float *logits, bo_classification *out)
+{
+    BO_TRY(labeller_make(context, l, 0, l->all));
+    for (size_t first = 0; first < l->all; first += BLOCK) {
+        const size_t count = bo_least(l->all - first, BLOCK);
+        BO_TRY(label_some(context, l, first, count, logits));
+        count_block(l->texts, first, count, logits, out);
+    }
+    return BO_OK;
+}
+
+bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, const bo_texts *texts, uint64_t most,
+                                   bo_classification *out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "labels: there is nowhere to put them: out is NULL");
+    *out = (bo_classification){0};
+    BO_TRY(check(context, model, texts));
+    BO_TRY(check_labels(context, &model->desc, texts));
+    const double begin = bo_seconds();
+    const size_t classes = model->desc.classes, all = bo_texts_count(texts);
+    labeller l = {.model = model, .texts = texts, .all = most && most < all ? (size_t)most : all};
+    bo_classification found = {.classes = classes, .examples = l.all};
+    float *logits = bo_alloc(context, bo_least(l.all, BLOCK) * classes, sizeof *logits, "logits");
+    found.confusion = bo_alloc(context, classes * classes, sizeof *found.confusion, "a table of confusions");
+    bo_status status = logits && found.confusion ? evaluate(context, &l, logits, &found) : BO_MEMORY;
+    labeller_free(&l);
+    bo_free(logits);
+    if (status != BO_OK) {
+        bo_classification_free(&found);
+        return status;
+    }
+    found.accuracy /= (double)found.examples;
+    found.loss /= (double)found.examples;
+    found.seconds = bo_seconds() - begin;
+    *out = found;
+    return BO_OK;
+}
+
+void bo_classification_free(bo_classification *found)
+{
+    if (!found) return;
+    bo_free(found->confusion);
+    *found = (bo_classification){0};
+}
