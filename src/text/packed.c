@@ -27,7 +27,7 @@ static void free_stream(bo_packed_stream *stream)
     bo_free(stream->lengths);
 }
 
-static bo_status create(bo_context *context, const bo_texts *texts, const size_t rows[2], bo_packed *packed)
+static bo_status create(bo_context *context, const bo_texts *texts, const size_t rows[2], bo_text_pack *packed)
 {
     const bool pair = is_pair(texts);
     const size_t main_rows = pair ? rows[1] : rows[0];
@@ -39,24 +39,24 @@ static bo_status create(bo_context *context, const bo_texts *texts, const size_t
     return packed->labels && (packed->targets || !pair) ? BO_OK : BO_MEMORY;
 }
 
-bo_status bo_packed_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t most, int32_t begin,
-                           bo_packed **out)
+bo_status bo_text_pack_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t most,
+                              int32_t begin, bo_text_pack **out)
 {
     *out = NULL;
-    bo_packed *packed = bo_alloc(context, 1, sizeof *packed, "a pack");
+    bo_text_pack *packed = bo_alloc(context, 1, sizeof *packed, "a pack");
     if (!packed) return BO_MEMORY;
     packed->most = most;
     packed->begin = begin;
     bo_status status = create(context, texts, rows, packed);
-    if (status == BO_OK) status = bo_packed_fill(context, packed, texts, NULL, 0);
+    if (status == BO_OK) status = bo_text_pack_fill(context, packed, texts, NULL, 0);
     if (status == BO_OK)
         *out = packed;
     else
-        bo_packed_destroy(packed);
+        bo_text_pack_destroy(packed);
     return status;
 }
 
-void bo_packed_destroy(bo_packed *packed)
+void bo_text_pack_destroy(bo_text_pack *packed)
 {
     if (!packed) return;
     free_stream(&packed->stream);
@@ -94,7 +94,7 @@ static void add_text(bo_filling *filling, bo_text_view text)
 }
 
 /* y_1 … y_n end is what is to be said after begin y_1 … y_n. */
-static void add_target(bo_packed *packed, bo_filling *filling, bo_text_view text)
+static void add_target(bo_text_pack *packed, bo_filling *filling, bo_text_view text)
 {
     int32_t *tokens = packed->stream.tokens + filling->row;
     memcpy(packed->targets + filling->row, text.ids, text.count * sizeof *text.ids);
@@ -110,8 +110,8 @@ static void add_rest(bo_filling *filling)
     end_sequence(filling, rest, false);
 }
 
-static bo_status check_fit(bo_context *context, const bo_packed *packed, const bo_texts *texts, const size_t *examples,
-                           size_t count)
+static bo_status check_fit(bo_context *context, const bo_text_pack *packed, const bo_texts *texts,
+                           const size_t *examples, size_t count)
 {
     size_t need[2] = {0, 0};
     const bool pair = is_pair(texts);
@@ -124,8 +124,8 @@ static bo_status check_fit(bo_context *context, const bo_packed *packed, const b
                    packed->most, packed->stream.rows, packed->source.rows, count, need[0], need[1]);
 }
 
-bo_status bo_packed_fill(bo_context *context, bo_packed *packed, const bo_texts *texts, const size_t *examples,
-                         size_t count)
+bo_status bo_text_pack_fill(bo_context *context, bo_text_pack *packed, const bo_texts *texts, const size_t *examples,
+                            size_t count)
 {
     BO_TRY(check_fit(context, packed, texts, examples, count));
     bo_filling stream = {.stream = &packed->stream}, source = {.stream = &packed->source};

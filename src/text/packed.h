@@ -16,7 +16,7 @@ typedef struct bo_packed_stream {
     size_t *lengths;   /* room for most_sequences */
 } bo_packed_stream;
 
-typedef struct bo_packed {
+typedef struct bo_text_pack {
     size_t examples, most; /* in it now, and at most */
     size_t sequences;      /* examples (LABELLED_PAIR: two each) + 1 */
     size_t most_sequences;
@@ -25,14 +25,14 @@ typedef struct bo_packed {
     int32_t *targets;        /* PAIR: rows, y_1, y_2, …, end; -1 where nothing is to be said */
     int32_t *labels;         /* most; -1: none */
     int32_t begin;
-} bo_packed;
+} bo_text_pack;
 
 /* rows as in bo_packs_desc; begin: of targets. It holds no example at first. */
-bo_status bo_packed_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t most, int32_t begin,
-                           bo_packed **out);
-void bo_packed_destroy(bo_packed *packed); /* NULL is fine */
+bo_status bo_text_pack_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t most,
+                              int32_t begin, bo_text_pack **out);
+void bo_text_pack_destroy(bo_text_pack *packed); /* NULL is fine */
 /* These examples, which must fit. */
-bo_status bo_packed_fill(bo_context *context, bo_packed *packed, const bo_texts *texts, const size_t *examples,
-                         size_t count);
+bo_status bo_text_pack_fill(bo_context *context, bo_text_pack *packed, const bo_texts *texts, const size_t *examples,
+                            size_t count);
 
 #endif

@@ -271,8 +271,8 @@ static void test_packed(void **state)
         setting s = open_setting(state, kinds[k], COUNT, letter_length);
         const bool pair = kinds[k] == BO_TEXTS_PAIR;
         const size_t rows[2] = {60, pair ? 70 : 0}, sides = bo_texts_sides(s.texts), each = pair ? 1 : sides;
-        bo_packed *packed;
-        assert_ok(s.context, bo_packed_create(s.context, s.texts, rows, MOST, BEGIN, &packed));
+        bo_text_pack *packed;
+        assert_ok(s.context, bo_text_pack_create(s.context, s.texts, rows, MOST, BEGIN, &packed));
         assert_int_equal(packed->sequences, 1);
         assert_int_equal(packed->most_sequences, MOST * each + 1);
         assert_int_equal(packed->stream.rows, pair ? 70 : 60);
@@ -280,7 +280,7 @@ static void test_packed(void **state)
         for (size_t count = 0; count <= 3; count++) { /* fewer after more must leave nothing behind */
             const size_t examples[] = {5, 17, 2};
             bo_text_view views[2 * MOST], sources[MOST];
-            assert_ok(s.context, bo_packed_fill(s.context, packed, s.texts, examples, 3 - count));
+            assert_ok(s.context, bo_text_pack_fill(s.context, packed, s.texts, examples, 3 - count));
             assert_int_equal(packed->examples, 3 - count);
             assert_int_equal(packed->sequences, (3 - count) * each + 1);
             for (size_t i = 0; i < 3 - count; i++) {
@@ -299,8 +299,8 @@ static void test_packed(void **state)
             while (row < 70) assert_int_equal(packed->targets[row++], -1);
         }
         const size_t many[] = {0, 1, 2, 3, 4, 5, 6};
-        assert_fails(s.context, BO_INVALID, "cannot hold 7", bo_packed_fill(s.context, packed, s.texts, many, 7));
-        bo_packed_destroy(packed);
+        assert_fails(s.context, BO_INVALID, "cannot hold 7", bo_text_pack_fill(s.context, packed, s.texts, many, 7));
+        bo_text_pack_destroy(packed);
         close_setting(&s);
     }
 }
