@@ -5,6 +5,7 @@
 #include <bochner/base.h>
 #include <bochner/data.h>
 #include <bochner/features.h>
+#include <bochner/generators.h>
 #include <bochner/machines.h>
 #include <bochner/attention.h>
 #include <bochner/layers.h>
