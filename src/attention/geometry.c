@@ -137,8 +137,5 @@ void bo_rows_fetch(bo_rows rows, size_t first, size_t end, size_t width)
 
 bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const float *x, size_t stride)
 {
-    if (stride == width) return kernels->finite(rows * width, x);
-    for (size_t r = 0; r < rows; r++)
-        if (!kernels->finite(width, x + r * stride)) return false;
-    return true;
+    return stride == width ? kernels->finite(rows * width, x) : kernels->finite_rows(rows, width, x, stride);
 }

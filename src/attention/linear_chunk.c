@@ -131,7 +131,8 @@ static float finish_scores(const bo_linear *work, size_t row, size_t t, bool wan
 void bo_linear_scores(const bo_linear *work, size_t queries, size_t lag, float *sums)
 {
     const bo_kernels *kernels = work->kernels;
-    for (size_t first = 0; first < queries; first += BO_BAND) {
+    if (work->keys == 0 && sums) memset(sums, 0, queries * sizeof *sums);
+    for (size_t first = 0; work->keys && first < queries; first += BO_BAND) {
         size_t rows = queries - first < BO_BAND ? queries - first : BO_BAND;
         size_t width = bo_visible(first + rows - 1, lag, work->keys);
         kernels->multiply(rows, width, work->depth, work->fq + first * work->depth, work->depth, 1, work->fkt,
@@ -158,7 +159,7 @@ static void ask_sums(const bo_linear *work, size_t rows, const float *features, 
 static void add_within(const bo_linear *work, size_t first, size_t end, size_t lag, const float *v, size_t ldv,
                        float *n, size_t ldn)
 {
-    for (size_t at = first; at < end; at += BO_BAND) {
+    for (size_t at = first; work->keys && at < end; at += BO_BAND) {
         size_t rows = bo_least(BO_BAND, end - at);
         work->kernels->multiply(rows, work->value_dim, bo_visible(at + rows - 1, lag, work->keys),
                                 work->scores + at * work->chunk, work->chunk, 1, v, ldv, true, n + at * ldn, ldn);

@@ -190,6 +190,7 @@ typedef struct bo_kernels {
     void (*log_size)(size_t n, float a, const float *x, float *y);
     /* No NaN and no infinity among x. */
     bool (*finite)(size_t n, const float *x);
+    bool (*finite_rows)(size_t rows, size_t n, const float *x, size_t ldx); /* the same of short rows */
     /* A token of linear attention: S (rows x n, contiguous) = decay S + f vᵀ, and for each of `queries` queries g:
      * out_g (n floats) = Σ_i q_g[i] S_i with the new S. q_g = q + g * ldq, out_g = out + g * ldo. One pass over S. update
      * false: S is only read, decay, f and v are ignored. */

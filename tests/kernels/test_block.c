@@ -258,6 +258,11 @@ static void finite_finds_every_other_number(void **state)
             assert_false(table->finite(LONGEST, x));
             assert_false(table->finite(i + 1, x));
             assert_true(table->finite(i, x));
+            enum { WIDTH = 7, STRIDE = 9 }; /* what lies between rows does not count */
+            size_t rows = LONGEST / STRIDE;
+            bool seen = i / STRIDE < rows && i % STRIDE < WIDTH;
+            assert_int_equal(table->finite_rows(rows, WIDTH, x, STRIDE), !seen);
+            assert_int_equal(table->finite_rows(2, LONGEST / 2, x, LONGEST / 2), i >= LONGEST / 2 * 2);
             x[i] = was;
         }
     }

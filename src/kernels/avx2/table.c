@@ -41,6 +41,7 @@ const bo_kernels bo_kernels_avx2 = {
     .exp_weigh = bo_avx2_exp_weigh,
     .exp_weigh_wide = bo_avx2_exp_weigh_wide,
     .finite = bo_avx2_finite,
+    .finite_rows = bo_avx2_finite_rows,
     .state_step = bo_avx2_state_step,
     .state_step_gated = bo_avx2_state_step_gated,
     .product = bo_avx2_product,

@@ -59,6 +59,7 @@ float bo_avx512_exp_sum(size_t n, const float *x, float shift, float *y);
 float bo_avx512_exp_weigh(size_t n, const float *x, float shift, float *y);
 float bo_avx512_exp_weigh_wide(size_t n, const double *x, double shift, float *y);
 bool bo_avx512_finite(size_t n, const float *x);
+bool bo_avx512_finite_rows(size_t rows, size_t n, const float *x, size_t ldx);
 void bo_avx512_state_step(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
                           size_t queries, const float *q, size_t ldq, float *out, size_t ldo);
 void bo_avx512_state_step_gated(size_t rows, size_t n, bool update, const float *decay, const float *f, const float *v,

@@ -15,7 +15,8 @@
     .triangle_back = bo_avx512_triangle_back, .max = bo_avx512_max, .scale = bo_avx512_scale,                          \
     .dot_f32 = bo_avx512_dot_f32, .dots = bo_avx512_dots, .exp_below = bo_avx512_exp_below,                            \
     .exp_sum = bo_avx512_exp_sum, .exp_weigh = bo_avx512_exp_weigh, .finite = bo_avx512_finite,                        \
-    .state_step = bo_avx512_state_step, .state_step_gated = bo_avx512_state_step_gated, .product = bo_avx512_product,  \
+    .finite_rows = bo_avx512_finite_rows, .state_step = bo_avx512_state_step,                                          \
+    .state_step_gated = bo_avx512_state_step_gated, .product = bo_avx512_product,                                      \
     .gated_scores = bo_avx512_gated_scores, .gated_gradients = bo_avx512_gated_gradients, .rotate = bo_avx512_rotate,  \
     .adamw = bo_avx512_adamw, .sum = bo_avx512_sum, .random = bo_avx512_random, .curve = bo_avx512_curve,              \
     .curve_slope = bo_avx512_curve_slope, .round_bf16 = bo_avx512_round_bf16, .widen_bf16 = bo_avx512_widen_bf16,      \

@@ -124,6 +124,13 @@ bool bo_ref_finite(size_t n, const float *x)
     return others == 0;
 }
 
+bool bo_ref_finite_rows(size_t rows, size_t n, const float *x, size_t ldx)
+{
+    for (size_t r = 0; r < rows; r++)
+        if (!bo_ref_finite(n, x + r * ldx)) return false;
+    return true;
+}
+
 void bo_ref_state_step(size_t rows, size_t n, bool update, float decay, const float *f, const float *v, float *s,
                        size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
 {

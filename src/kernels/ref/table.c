@@ -40,6 +40,7 @@ const bo_kernels bo_kernels_ref = {
     .exp_weigh = bo_ref_exp_weigh,
     .exp_weigh_wide = bo_ref_exp_weigh_wide,
     .finite = bo_ref_finite,
+    .finite_rows = bo_ref_finite_rows,
     .state_step = bo_ref_state_step,
     .state_step_gated = bo_ref_state_step_gated,
     .product = bo_ref_product,

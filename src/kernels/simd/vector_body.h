@@ -175,17 +175,24 @@ void ISA(scale)(size_t n, float a, const float *x, float *y)
 }
 
 /* 0 x is 0 for every finite x and NaN for the others, which no later term mends. */
-bool ISA(finite)(size_t n, const float *x)
+bool ISA(finite_rows)(size_t rows, size_t n, const float *x, size_t ldx)
 {
     v zero = v_set(0.0f), first = zero, second = zero;
-    size_t i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        first = v_fma(zero, v_load(x + i), first);
-        second = v_fma(zero, v_load(x + i + LANES), second);
+    for (size_t r = 0; r < rows; r++, x += ldx) {
+        size_t i = 0;
+        for (; i + 2 * LANES <= n; i += 2 * LANES) {
+            first = v_fma(zero, v_load(x + i), first);
+            second = v_fma(zero, v_load(x + i + LANES), second);
+        }
+        for (; i + LANES <= n; i += LANES) first = v_fma(zero, v_load(x + i), first);
+        if (i < n) second = v_fma(zero, v_load_part(x + i, n - i), second);
     }
-    for (; i + LANES <= n; i += LANES) first = v_fma(zero, v_load(x + i), first);
-    if (i < n) second = v_fma(zero, v_load_part(x + i, n - i), second);
     return !v_any_beyond(v_add(first, second), 0.0f);
+}
+
+bool ISA(finite)(size_t n, const float *x)
+{
+    return ISA(finite_rows)(1, n, x, n);
 }
 
 void ISA(scale_rows)(size_t rows, size_t n, const float *a, const float *x, size_t ldx, float *y, size_t ldy)
