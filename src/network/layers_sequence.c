@@ -7,7 +7,7 @@
 #include "internal.h"
 
 #define AT(member) offsetof(bo_layer_options, member)
-enum { MOST_NUMBERS = 1 << 28 };
+enum { MOST_NUMBERS = 1 << 28, FEATURES = 64 };
 
 static size_t tokens_of(const bo_recorder *r)
 {
@@ -144,7 +144,7 @@ static const bo_layer_field attention_fields[] = {
     {.name = "kind", .kind = BO_FIELD_NAME, .offset = AT(kind), .names = preset_name},
     {.name = "heads", .kind = BO_FIELD_COUNT, .offset = AT(heads), .otherwise = 1},
     {.name = "dim", .kind = BO_FIELD_COUNT, .offset = AT(dim)},
-    {.name = "features", .kind = BO_FIELD_COUNT, .offset = AT(size), .otherwise = 64},
+    {.name = "features", .kind = BO_FIELD_COUNT, .offset = AT(size)},
     {.name = "causal", .kind = BO_FIELD_BOOL, .offset = AT(causal)},
     {.name = "positions", .kind = BO_FIELD_NAME, .offset = AT(positions), .names = rope_name},
     {.name = "dropout", .kind = BO_FIELD_REAL, .offset = AT(rate), .most = 1},
@@ -165,9 +165,18 @@ static bo_status make_heads(bo_context *context, const bo_layer *layer, const bo
                        in->channels);
     desc->heads = o->heads;
     desc->dim = o->dim ? o->dim : in->channels / o->heads;
-    if ((double)desc->heads * (double)desc->dim * (double)o->size <= MOST_NUMBERS) return BO_OK;
+    const size_t features = o->size ? o->size : FEATURES;
+    if ((double)desc->heads * (double)desc->dim * (double)features <= MOST_NUMBERS) return BO_OK;
     return bo_fail(context, BO_UNSUPPORTED, "%zu heads of %zu numbers and %zu features are too many", desc->heads,
-                   desc->dim, o->size);
+                   desc->dim, features);
+}
+
+/* Kinds that draw frequencies have as many as they are asked for; the maps of the others know their number. */
+static size_t features_of(const bo_layer_options *o, bo_attention_kind kind)
+{
+    const bool draws = kind == BO_ATTENTION_RFA || kind == BO_ATTENTION_FAVOR || kind == BO_ATTENTION_DARK ||
+                       kind == BO_ATTENTION_HYBRID;
+    return o->size || !draws ? o->size : FEATURES;
 }
 
 static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
@@ -175,7 +184,7 @@ static bo_status make_attention(bo_context *context, bo_layer *layer, const bo_s
     bo_attention_desc desc = {.causal = layer->options.causal};
     BO_TRY(make_heads(context, layer, in, &desc));
     bo_attention_preset(preset_name(layer->options.kind), &desc);
-    desc.features.features = layer->options.size;
+    desc.features.features = features_of(&layer->options, desc.kind);
     desc.features.seed = seed_of(layer, seed);
     return bo_attention_create(context, &desc, &layer->attention);
 }

@@ -109,6 +109,11 @@ static const layer_case layer_cases[] = {
      "{\"type\": \"attention\", \"kind\": \"favor\", \"heads\": 2, \"features\": 8, \"causal\": true, \"positions\": "
      "\"rope\"}, {\"type\": \"mlp\", \"kind\": \"swiglu\", \"hidden\": 6}, {\"type\": \"flatten\"}",
      24, false},
+    {"patches", IMAGE_INPUT,
+     "{\"type\": \"conv\", \"channels\": 4, \"kernel\": 2, \"stride\": 2}, {\"type\": \"positions\"}, {\"type\": "
+     "\"attention\", \"kind\": \"linear\", \"heads\": 2}, {\"type\": \"mlp\", \"kind\": \"gelu\", \"hidden\": 6}, "
+     "{\"type\": \"norm\"}, {\"type\": \"pool\", \"kind\": \"mean\", \"global\": true}",
+     32, false},
     {"random-features", ARRAY_INPUT, "{\"type\": \"random-features\", \"features\": 16}", 8, false},
     {"degree", ARRAY_INPUT, "{\"type\": \"degree\", \"degree\": 3, \"width\": 5}", 8, false},
     {"degree e", ARRAY_INPUT, "{\"type\": \"degree\", \"degree\": \"e\", \"width\": 5}", 8, false},

@@ -36,6 +36,40 @@ static void test_shapes(void **state)
     made_free(m);
 }
 
+/* Images as sequences: the maps of "linear" know how many features they have, the others are given some. */
+static void test_patches(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    made *m = made_new(context, 784, 3, false);
+    char *exact = example_text("patches-exact"), *linear = example_text("patches-linear");
+    const char *const texts[] = {exact, linear};
+    for (size_t i = 0; i < 2; i++) {
+        bo_network *network = network_new(context, texts[i], m->examples);
+        expect_layer(network, 0, "patches", "7 x 7 x 64", 64 * 16 + 64);
+        expect_layer(network, 1, "places", "7 x 7 x 64", 49 * 64);
+        assert_string_equal(bo_network_layer(network, 5).shape, "7 x 7 x 64");
+        expect_layer(network, 7, "pool.8", "64", 0);
+        expect_layer(network, 8, "linear.9", "3", 65 * 3);
+        bo_network_destroy(network);
+    }
+    free(exact);
+    free(linear);
+    for (unsigned i = 0; bo_attention_preset_name(i); i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"input\": {\"kind\": \"sequence\", \"length\": 98, \"channels\": 8}, \"layers\": [{\"type\": "
+                 "\"attention\", \"kind\": \"%s\"}, {\"type\": \"last\"}, {\"type\": \"linear\", \"width\": "
+                 "\"classes\"}], \"loss\": \"cross-entropy\"}",
+                 bo_attention_preset_name(i));
+        const bo_network_desc desc = {.model = text, .examples = m->examples};
+        bo_network *network;
+        assert_ok(context, bo_network_create(context, &desc, &network));
+        bo_network_destroy(network);
+    }
+    made_free(m);
+}
+
 /* Layers in any order of the file, by name. */
 static void test_order(void **state)
 {
@@ -325,8 +359,8 @@ static void test_starved(void **state)
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
-    const struct CMUnitTest tests[] = {IN_FOLDER(test_shapes), IN_FOLDER(test_order),   IN_FOLDER(test_answers),
-                                       IN_FOLDER(test_units),  IN_FOLDER(test_readout), IN_FOLDER(test_files),
-                                       IN_FOLDER(test_lies),   IN_FOLDER(test_starved)};
+    const struct CMUnitTest tests[] = {IN_FOLDER(test_shapes),  IN_FOLDER(test_patches), IN_FOLDER(test_order),
+                                       IN_FOLDER(test_answers), IN_FOLDER(test_units),   IN_FOLDER(test_readout),
+                                       IN_FOLDER(test_files),   IN_FOLDER(test_lies),    IN_FOLDER(test_starved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
