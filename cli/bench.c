@@ -1,6 +1,7 @@
 /* bochner bench: speed and quality as ratios to something measured in the same run. */
 #include "bench.h"
 #include "json.h"
+#include "plot.h"
 #include <bochner/bench.h>
 #include <errno.h>
 #include <math.h>
@@ -229,6 +230,14 @@ double bench_median(double *values, size_t count)
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
+int bench_can_draw(bench_run *bench, const char *command, const char *option, const char *path)
+{
+    if (!path) return CLI_DONE;
+    if (!cli_plot_known(path))
+        return cli_wrong_use(command, "--%s: expected a file ending in .svg, .png or .pdf, found '%s'", option, path);
+    return cli_can_write(bench->session, path) ? CLI_DONE : CLI_FAILED;
+}
+
 double bench_yardstick(bench_run *bench)
 {
     bo_yardstick yard;
@@ -354,9 +363,10 @@ int cli_bench(int argc, char **argv)
     if (strcmp(subject, "train") == 0) return bench_train(argc - 1, argv + 1);
     if (strcmp(subject, "layers") == 0) return bench_layers(argc - 1, argv + 1);
     if (strcmp(subject, "recall") == 0) return bench_recall(argc - 1, argv + 1);
+    if (strcmp(subject, "tasks") == 0) return bench_tasks(argc - 1, argv + 1);
     if (strcmp(subject, "--help") != 0 && strcmp(subject, "-h") != 0)
         return cli_wrong_use("bench",
-                             "expected what to measure first: machines, attention, train, layers or recall; "
+                             "expected what to measure first: machines, attention, train, layers, recall or tasks; "
                              "found %s",
                              subject);
     bench_machines(argc, argv);
@@ -367,5 +377,7 @@ int cli_bench(int argc, char **argv)
     putchar('\n');
     bench_layers(argc, argv);
     putchar('\n');
-    return bench_recall(argc, argv);
+    bench_recall(argc, argv);
+    putchar('\n');
+    return bench_tasks(argc, argv);
 }

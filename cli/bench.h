@@ -47,6 +47,9 @@ typedef struct bench_list {
 bool bench_read_list(const char *command, const char *option, const char *text, size_t least, size_t most,
                      bench_list *out);
 
+/* A picture may be written there; NULL: none is asked for. CLI_DONE, or the exit status after a message. */
+int bench_can_draw(bench_run *bench, const char *command, const char *option, const char *path);
+
 double bench_median(double *values, size_t count); /* which are put in order */
 
 /* Parses, opens a session, measures (which returns the exit status), prints the JSON where that is asked for. `options` are
@@ -57,6 +60,7 @@ int bench_attention(int argc, char **argv); /* `bochner bench attention`, after 
 int bench_train(int argc, char **argv);     /* `bochner bench train` */
 int bench_layers(int argc, char **argv);    /* `bochner bench layers` */
 int bench_recall(int argc, char **argv);    /* `bochner bench recall` */
+int bench_tasks(int argc, char **argv);     /* `bochner bench tasks` */
 
 bool bench_gemm(bench_run *bench); /* the yardstick as a figure */
 /* GFLOP/s of the yardstick now: a figure is compared with the mean of before and after, as other work on the machine comes

@@ -3,7 +3,6 @@
 #include "bench_recall.h"
 #include "curves.h"
 #include "json.h"
-#include "plot.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,15 +121,6 @@ static int plot(const recall_bench *bench)
     return status;
 }
 
-static int check_picture(cli_session *session, const char *option, const char *path)
-{
-    if (!path) return CLI_DONE;
-    if (!cli_plot_known(path))
-        return cli_wrong_use("bench recall", "--%s: expected a file ending in .svg, .png or .pdf, found '%s'", option,
-                             path);
-    return cli_can_write(session, path) ? CLI_DONE : CLI_FAILED;
-}
-
 /* ---- the command ---------------------------------------------------------------------------------------------------------- */
 
 static bool measure_kind(recall_bench *bench, const recall_kind *kind)
@@ -164,8 +154,8 @@ static int measure(bench_run *run, void *given)
     if (!bench_parts_known("bench recall", run->only, recall_kind_count(), kind_name) ||
         !bench_read_list("bench recall", "sizes", o->sizes_text, 4, 4096, &o->sizes))
         return CLI_WRONG_USE;
-    int status = check_picture(run->session, "plot", o->plot);
-    if (status == CLI_DONE) status = check_picture(run->session, "plot-distance", o->plot_distance);
+    int status = bench_can_draw(run, "bench recall", "plot", o->plot);
+    if (status == CLI_DONE) status = bench_can_draw(run, "bench recall", "plot-distance", o->plot_distance);
     if (status != CLI_DONE) return status;
     recall_bench bench = {.run = run, .options = o};
     bench.rows = cli_allocate(recall_kind_count() * o->sizes.count, sizeof *bench.rows, "rows");
