@@ -7,6 +7,7 @@
 #include "json.h"
 #include "train_lora.h"
 #include "train_network.h"
+#include "train_texts.h"
 
 /* Not given: 0 of a count, NAN of a number, -1 of a choice, NULL of a text. */
 typedef struct cli_train_options {
@@ -38,14 +39,15 @@ typedef struct cli_train_options {
     size_t calibrate_every;
     const char *out, *config, *plot;
     bool resume;
-    size_t eval_every, eval_tokens, checkpoint_every, keep, patience;
+    size_t eval_every, eval_tokens /* CLI_NOT_GIVEN: not */, checkpoint_every, keep, patience;
+    cli_train_texts texts;     /* --task and what belongs to it */
     cli_train_lora lora;       /* --lora and what it is like */
     cli_train_network network; /* --model and its data */
 } cli_train_options;
 
 enum { CLI_TRAIN_OPTIONS = 192 };
 
-/* ---- options (train_options.c, train_words.c) --------------------------------------------------------------------------- */
+/* ---- options (train_options.c, train_model_options.c, train_learning_options.c, train_words.c, train_check.c) ------------ */
 
 typedef struct cli_train_words {
     cli_train_options options;
@@ -58,6 +60,11 @@ typedef struct cli_train_words {
 cli_train_options cli_train_defaults(void);
 /* All of them, pointing into *options; how many. */
 size_t cli_train_table(cli_train_options *options, cli_option out[CLI_TRAIN_OPTIONS]);
+/* Its parts, likewise. */
+size_t cli_train_text_table(cli_train_options *options, cli_option *out);
+size_t cli_train_shape_table(cli_train_options *options, cli_option *out);
+size_t cli_train_attention_table(cli_train_options *options, cli_option *out);
+size_t cli_train_learning_table(cli_train_options *options, cli_option *out);
 /* Those of model, attention and learning alone: of commands that make models without a run of their own. */
 size_t cli_train_model_table(cli_train_options *options, cli_option *out); /* room for CLI_TRAIN_OPTIONS less a few */
 int cli_train_check_model(const cli_train_options *options);
@@ -82,6 +89,8 @@ typedef struct cli_train_job {
     bool resumed; /* the folder holds a run */
     bo_tokenizer *tokenizer;
     bo_corpus *train, *valid;
+    bo_texts *texts, *held_out_texts; /* or these, with a --task */
+    size_t longest;                   /* most tokens of one of them: the context; 0: not known yet */
     bo_model *init, *model;
     bo_network *network; /* or this, on these */
     bo_examples *examples, *held_out;
@@ -95,7 +104,7 @@ typedef struct cli_train_job {
 
 /* Text, tokenizer and model (train_model.c); false after saying why. */
 bool cli_train_open(cli_train_job *job);
-bool cli_train_open_text(cli_train_job *job); /* tokenizer and text alone */
+bool cli_train_open_text(cli_train_job *job); /* tokenizer, text and the model to begin with alone */
 /* A preset or the model to begin with, and over it what options say; the tokenizer is there. */
 bo_model_desc cli_train_describe_model(const cli_train_job *job);
 void cli_train_close(cli_train_job *job);
@@ -103,6 +112,8 @@ void cli_train_describe_run(cli_train_job *job); /* job->desc, but for what is t
 
 /* What will be done, before it is (train_report.c). False: it cannot be. */
 bool cli_train_plan(cli_train_job *job);
+void cli_train_say_model(const cli_train_job *job);
+void cli_train_say_memory(const cli_train_job *job);
 bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_report_fn */
 void cli_train_print(const cli_train_job *job);
 void cli_train_json(const cli_train_job *job);

@@ -36,8 +36,7 @@ static bo_status adapt(cli_train_job *job)
                                .data = job->train,
                                .seed = job->session->common.seed,
                                .base = job->options->init};
-    const bo_status status = bo_model_load(context, job->options->init, &job->model);
-    return status == BO_OK ? bo_model_adapt(context, job->model, &desc) : status;
+    return bo_model_adapt(context, job->model, &desc);
 }
 
 /* A run that goes on takes its adapters from its checkpoint; the trainer refuses others than it has. */

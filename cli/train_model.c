@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { TEST = 32768, TEXTS_TEST = 500000 }; /* tokens of a test unless the line says */
+
 static bool ok(cli_train_job *job, bo_status status)
 {
     if (status != BO_OK) cli_fail_status(job->session, status);
@@ -36,7 +38,18 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     if (o->init) return ok(job, bo_tokenizer_load(context, o->init, &job->tokenizer));
     if (o->vocab <= 256) return ok(job, bo_tokenizer_bytes(context, &job->tokenizer));
     const bo_tokenizer_desc desc = {.vocab = o->vocab};
+    if (o->texts.task) return cli_train_texts_tokenizer(job, paths, count, &desc);
     return ok(job, bo_tokenizer_train(context, &desc, paths, count, &job->tokenizer));
+}
+
+/* A resumed run takes its weights from its checkpoint: what it began with need not exist any more. Adapters go into the model
+ * itself, also then. */
+static bool open_init(cli_train_job *job)
+{
+    const bool adapts = job->options->lora.rank > 0;
+    const char *from = job->resumed && !adapts ? job->options->out : job->options->init;
+    if (!job->options->init) return true;
+    return ok(job, bo_model_load(job->session->context, from, adapts ? &job->model : &job->init));
 }
 
 static bool open_corpora(cli_train_job *job, const char *const *paths, size_t count)
@@ -172,6 +185,7 @@ bo_model_desc cli_train_describe_model(const cli_train_job *job)
     set_choices(o, &desc);
     set_attention(o, job->init, &desc);
     desc.seed = job->session->common.seed;
+    cli_train_texts_describe(job, &desc);
     return desc;
 }
 
@@ -187,14 +201,12 @@ static bool too_large(cli_train_job *job, const bo_model_desc *d)
     return true;
 }
 
-/* A resumed run takes its weights from its checkpoint: what it began with need not exist any more. */
 static bool open_model(cli_train_job *job)
 {
     bo_context *context = job->session->context;
     if (job->options->lora.rank) return cli_train_lora_open(job);
-    const char *from = !job->options->init ? NULL : job->resumed ? job->options->out : job->options->init;
+    const char *from = job->options->init;
     size_t taken = 0;
-    if (from && !ok(job, bo_model_load(context, from, &job->init))) return false;
     const bo_model_desc desc = cli_train_describe_model(job);
     if (too_large(job, &desc)) return false;
     if (!ok(job, bo_model_create(context, &desc, job->tokenizer, &job->model))) return false;
@@ -244,7 +256,9 @@ void cli_train_describe_run(cli_train_job *job)
         .steps = o->steps,
         .minutes = length ? o->minutes : 5,
         .eval_every = o->eval_every,
-        .eval_tokens = o->eval_tokens,
+        .eval_tokens = o->eval_tokens != CLI_NOT_GIVEN ? o->eval_tokens
+                       : o->texts.task                 ? TEXTS_TEST
+                                                       : TEST,
         .checkpoint_every = o->checkpoint_every,
         .keep = o->keep,
         .patience = o->patience,
@@ -265,7 +279,7 @@ static bool reads_twice(const cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     const bool learns = !job->resumed && !o->tokenizer && !o->init && o->vocab > 256;
-    return learns || (!o->valid && o->valid_fraction > 0);
+    return learns || (!o->valid && o->valid_fraction > 0) || o->texts.task;
 }
 
 bool cli_train_open_text(cli_train_job *job)
@@ -274,8 +288,9 @@ bool cli_train_open_text(cli_train_job *job)
     const char **paths = data_paths(job, &count);
     cli_spools spools = {.count = 0};
     const bool opened = (!reads_twice(job) || cli_spool_all(job->session, &spools, paths, count)) &&
-                        open_tokenizer(job, paths, count) && open_corpora(job, paths, count);
-    cli_spools_close(&spools); /* a corpus holds what it needs of them */
+                        open_tokenizer(job, paths, count) && open_init(job) &&
+                        (job->options->texts.task ? cli_train_texts_open : open_corpora)(job, paths, count);
+    cli_spools_close(&spools); /* a corpus, or texts, hold what they need of them */
     free(paths);
     return opened;
 }
@@ -289,6 +304,7 @@ bool cli_train_open(cli_train_job *job)
     if (job->options->network.model) return cli_train_network_open(job);
     if (!cli_train_open_text(job) || !open_model(job)) return false;
     cli_train_describe_run(job);
+    if (job->options->texts.task) cli_train_texts_run(job);
     return true;
 }
 
@@ -300,6 +316,8 @@ void cli_train_close(cli_train_job *job)
     bo_network_destroy(job->network);
     if (job->held_out != job->examples) bo_examples_destroy(job->held_out);
     bo_examples_destroy(job->examples);
+    bo_texts_close(job->held_out_texts);
+    bo_texts_close(job->texts);
     bo_corpus_close(job->valid);
     bo_corpus_close(job->train);
     bo_tokenizer_destroy(job->tokenizer);

@@ -98,7 +98,9 @@ int cli_train_plot(cli_train_job *job)
     const bool network = job->network != NULL;
     curve c = {.title = title,
                .unit = network ? "examples" : "tokens",
-               .loss = network ? bo_network_describe(job->network).loss : "nats a token"};
+               .loss = network                                     ? bo_network_describe(job->network).loss
+                       : job->texts && bo_texts_labels(job->texts) ? "nats an example"
+                                                                   : "nats a token"};
     snprintf(path, sizeof path, "%s/metrics.jsonl", job->options->out);
     if (network)
         network_title(job->network, title);

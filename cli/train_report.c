@@ -40,7 +40,7 @@ const char *cli_train_mixer_words(const bo_model_desc *d, char out[CLI_MIXER_WOR
     return out;
 }
 
-static void say_model(const cli_train_job *job)
+void cli_train_say_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
     char words[CLI_MIXER_WORDS];
@@ -76,12 +76,18 @@ static void say_run(const cli_train_job *job)
     }
     cli_say(job->session, "Plan        %s; %zu x %s tokens a step%s; %s", length, batch, cli_count(context).s,
             job->plan.micro_batch < batch ? " in parts" : "", bo_optimizer_name(r->optimizer.kind));
-    cli_say(job->session,
-            "Memory      %s: activations %s%s, weights %s, gradients %s, optimiser %s; state of a sequence %s",
+}
+
+void cli_train_say_memory(const cli_train_job *job)
+{
+    char state[96] = "";
+    if (job->plan.state_bytes)
+        snprintf(state, sizeof state, "; state of a sequence %s", cli_bytes((double)job->plan.state_bytes).s);
+    cli_say(job->session, "Memory      %s: activations %s%s, weights %s, gradients %s, optimiser %s%s",
             cli_bytes((double)job->plan.all_bytes).s, cli_bytes((double)job->plan.activation_bytes).s,
-            r->activations == BO_STORAGE_BFLOAT16 ? " (kept as bfloat16)" : "",
+            job->desc.activations == BO_STORAGE_BFLOAT16 ? " (kept as bfloat16)" : "",
             cli_bytes((double)job->plan.model_bytes).s, cli_bytes((double)job->plan.gradient_bytes).s,
-            cli_bytes((double)job->plan.optimizer_bytes).s, cli_bytes((double)job->plan.state_bytes).s);
+            cli_bytes((double)job->plan.optimizer_bytes).s, state);
 }
 
 static bool fits(cli_train_job *job)
@@ -107,9 +113,11 @@ bool cli_train_plan(cli_train_job *job)
     if (!fits(job)) return false;
     job->gemm = bo_yardstick_gemm(context, 768, 3, &yardstick) == BO_OK ? yardstick.best_gflops : NAN;
     if (job->network) return cli_train_network_plan(job), true;
+    if (job->texts) return cli_train_texts_plan(job), true;
     say_text(job);
-    say_model(job);
+    cli_train_say_model(job);
     say_run(job);
+    cli_train_say_memory(job);
     return true;
 }
 
@@ -119,6 +127,10 @@ static void loss_words(const cli_train_job *job, const bo_training_report *r, ch
 {
     if (job->network) {
         cli_train_network_loss(job, r, out);
+        return;
+    }
+    if (job->texts) {
+        cli_train_texts_loss(r, out);
         return;
     }
     int length = snprintf(out, 160, "loss %.3f", r->loss);
@@ -165,6 +177,10 @@ bool cli_train_progress(void *user, const bo_training_report *r)
 
 void cli_train_print(const cli_train_job *job)
 {
+    if (job->texts) {
+        cli_train_texts_print(job);
+        return;
+    }
     const bo_training_report *r = bo_trainer_report(job->trainer);
     printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
            cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
@@ -178,16 +194,19 @@ void cli_train_print(const cli_train_job *job)
 void cli_train_json(const cli_train_job *job)
 {
     const bo_training_report *r = bo_trainer_report(job->trainer);
+    char metric[64];
     cli_json json = {.out = stdout};
+    snprintf(metric, sizeof metric, "valid_%s", r->metric);
     cli_json_object(&json, NULL);
     cli_json_text(&json, "out", job->options->out);
+    if (job->texts) cli_train_texts_json(job, &json);
     cli_json_count(&json, "parameters", (size_t)job->plan.parameters);
     cli_json_count(&json, "trained_parameters", (size_t)job->plan.trained);
     cli_json_count(&json, "steps", r->step);
     cli_json_count(&json, "tokens", r->tokens);
     cli_json_number(&json, "loss", r->loss);
     cli_json_number(&json, "valid_loss", r->valid_loss);
-    cli_json_number(&json, "valid_bits_per_byte", r->valid_metric);
+    cli_json_number(&json, metric, r->valid_metric);
     cli_json_number(&json, "best_valid_loss", r->best_valid_loss);
     cli_json_number(&json, "seconds", r->seconds);
     cli_json_number(&json, "tokens_per_second", r->tokens_per_second);

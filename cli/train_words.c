@@ -20,10 +20,13 @@ static cli_parsed parse(int argc, char **argv, cli_train_words *words)
         "config.json, model.safetensors, tokenizer.json; bochner eval and generate take it. A run that was stopped or "
         "killed goes on with --resume to the same weights, bit for bit. With mpirun the batch is split over the ranks. "
         "With "
+        "--task it labels texts, says whether two belong together, or translates: data are tab-separated lines. With "
         "--model FILE it trains a network of the layers that the file describes on a table, images or a graph.",
         "  bochner train --data text.txt --out model --minutes 2\n"
         "  bochner train --data text.txt --out exact --attention exact --steps 400 --plot loss.svg\n"
         "  bochner train --resume --out model\n"
+        "  bochner train --task classify --data reviews.tsv --out labels --steps 400\n"
+        "  bochner train --task translate --data pairs.tsv --out translator --steps 400\n"
         "  bochner train --model net.json --data train.csv --target price --out net --steps 400\n",
         options,
         cli_train_table(o, options)};

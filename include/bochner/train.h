@@ -58,7 +58,8 @@ typedef struct bo_trainer_desc {
     bo_network *network;                    /* or a network, likewise, which learns … */
     const bo_examples *examples, *held_out; /* … these; held_out NULL: no evaluation */
     /* A model whose task is to classify, match or translate learns these; held_out_texts NULL: no evaluation. Items are packs
-     * of `pack` tokens (of a target; 0: 2048, at least the longest), so a batch is that many packs and not examples. */
+     * of `pack` tokens (of targets; 0: 2048, less of few texts, at least the longest), so a batch is that many packs and not
+     * examples. */
     const bo_texts *texts, *held_out_texts;
     size_t pack;
     double smoothing;   /* of their labels or targets, in [0, 1) */
@@ -66,12 +67,13 @@ typedef struct bo_trainer_desc {
     bool resume;        /* continue the folder's latest checkpoint; without one, start */
     bo_optimizer_desc optimizer;
     bo_schedule schedule;
-    size_t batch;               /* sequences or examples of a step over all ranks; 0: 16, of a graph 1 */
-    size_t micro_batch;         /* of them computed at a time; 0: what about 1 GiB of activations holds */
-    uint64_t steps;             /* one of the two */
-    double minutes;             /* turned into steps once, after a timed warm-up */
-    uint64_t eval_every;        /* steps; 0: a tenth of all, at least 25 */
-    uint64_t eval_tokens;       /* most of the validation tokens; 0: all. Networks look at every example */
+    size_t batch;         /* sequences, packs or examples of a step over all ranks; 0: 16, of a graph 1, of packs what
+                                 * makes 16384 tokens, to translate 4096; a sixteenth of all texts at most */
+    size_t micro_batch;   /* of them computed at a time; 0: what about 1 GiB of activations holds */
+    uint64_t steps;       /* one of the two */
+    double minutes;       /* turned into steps once, after a timed warm-up */
+    uint64_t eval_every;  /* steps; 0: a tenth of all, at least 25 */
+    uint64_t eval_tokens; /* most of the validation tokens, the first; 0: all. Networks look at every example */
     uint64_t checkpoint_every;  /* steps; 0: as eval_every */
     size_t keep;                /* checkpoints kept; 0: 2 */
     size_t patience;            /* evaluations without a better one before stopping early; 0: never */
@@ -94,7 +96,11 @@ typedef struct bo_trainer_plan {
     size_t model_bytes, gradient_bytes, optimizer_bytes, activation_bytes, all_bytes;
     size_t micro_batch;
     double operations;  /* useful ones of a step */
-    size_t state_bytes; /* of one sequence when decoding */
+    size_t state_bytes; /* of one sequence when decoding; 0: it has none */
+    /* Texts: packs of a step and of the first epoch, tokens that one of them has room for (of targets), and the part of all rows
+     * that holds some; else 0. */
+    size_t batch, items_of_epoch, item_tokens;
+    double fill;
 } bo_trainer_plan;
 BO_API bo_status bo_trainer_plan_for(bo_context *context, const bo_trainer_desc *desc, bo_trainer_plan *out);
 

@@ -1,27 +1,41 @@
-/* Frequencies drawn from data: FAVOR++, FAVOR#, optimal sampling. They are taken from the first micro-batch of a step, with
- * the weights as they are: a function of the run's settings and the step, like everything else. */
+/* Frequencies drawn from data: FAVOR++, FAVOR#, optimal sampling, in encoders, decoders and between them. They are taken from
+ * the first micro-batch of a step, with the weights as they are: a function of the run's settings and the step, like everything
+ * else. */
 #include "../attention/internal.h"
-#include "language.h"
+#include "models.h"
 
-bool bo_language_calibrates(const bo_model *model)
+static size_t places(const bo_model *model)
 {
-    const bo_attention_desc *attention = &model->desc.attention;
-    if (!model->attentions[0]) return false;
-    return attention->proposal != BO_PROPOSAL_NONE || attention->features.sampling == BO_SAMPLING_OPTIMAL;
+    return bo_model_place(&model->desc, BO_PART_END);
+}
+
+static bool draws_from_data(const bo_attention *attention)
+{
+    if (!attention) return false;
+    const bo_attention_desc *desc = bo_attention_describe(attention);
+    return desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
+}
+
+bool bo_train_model_calibrates(const bo_model *model)
+{
+    bool any = false;
+    for (size_t i = 0; i < places(model); i++) any |= draws_from_data(model->attentions[i]);
+    return any;
 }
 
 /* A run that begins with a trained model begins with its frequencies. */
-static bool wants(const bo_train_task *task, uint64_t step, size_t layer)
+static bool wants(const bo_train_task *task, uint64_t step, const bo_attention *attention)
 {
     const uint64_t every = task->desc->calibrate_every;
-    if (step == 0) return !task->desc->model->attentions[layer]->ready;
-    return every && step % every == 0;
+    if (!draws_from_data(attention)) return false;
+    return step == 0 ? !attention->ready : every && step % every == 0;
 }
 
 static bool any_wants(const bo_train_task *task, uint64_t step)
 {
+    const bo_model *model = task->desc->model;
     bool any = false;
-    for (size_t i = 0; i < task->desc->model->desc.layers; i++) any |= wants(task, step, i);
+    for (size_t i = 0; i < places(model); i++) any |= wants(task, step, model->attentions[i]);
     return any;
 }
 
@@ -29,8 +43,9 @@ static bool any_wants(const bo_train_task *task, uint64_t step)
 static bo_status create_all(bo_context *context, const bo_train_task *task, uint64_t step, bo_calibration **out)
 {
     const bo_model *model = task->desc->model;
-    for (size_t i = 0; i < model->desc.layers; i++)
-        if (wants(task, step, i)) BO_TRY(bo_calibration_create(context, model->attentions[i], 0, &out[i]));
+    for (size_t i = 0; i < places(model); i++)
+        if (wants(task, step, model->attentions[i]))
+            BO_TRY(bo_calibration_create(context, model->attentions[i], 0, &out[i]));
     return BO_OK;
 }
 
@@ -44,15 +59,15 @@ static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo
     return bo_graph_run(context, task->graph, &pass);
 }
 
-bo_status bo_language_calibrate(bo_context *context, bo_train_task *task, uint64_t step)
+bo_status bo_train_model_calibrate(bo_context *context, bo_train_task *task, uint64_t step)
 {
-    if (!bo_language_calibrates(task->desc->model) || !any_wants(task, step)) return BO_OK;
-    const size_t layers = task->desc->model->desc.layers;
-    bo_calibration **calibrations = bo_alloc(context, layers, sizeof *calibrations, "calibrations");
+    if (!any_wants(task, step)) return BO_OK;
+    const size_t count = places(task->desc->model);
+    bo_calibration **calibrations = bo_alloc(context, count, sizeof *calibrations, "calibrations");
     if (!calibrations) return BO_MEMORY;
     bo_status status = create_all(context, task, step, calibrations);
     if (status == BO_OK) status = run(context, task, step, calibrations);
-    for (size_t i = 0; i < layers; i++) bo_calibration_destroy(calibrations[i]);
+    for (size_t i = 0; i < count; i++) bo_calibration_destroy(calibrations[i]);
     bo_free(calibrations);
     return status;
 }

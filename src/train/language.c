@@ -1,8 +1,19 @@
-/* Language models as a task. */
-#include "language.h"
+/* Language modelling as a task: a model learns to predict the next token of a text. Items are windows of the model's context. */
+#include "models.h"
 
-static const char *const files[] = {"config.json", "tokenizer.json", "model.safetensors", NULL};
-static const char *const adapter_files[] = {"adapter_config.json", "tokenizer.json", "adapter_model.safetensors", NULL};
+/* Room for the batch of one run of the graph, in the host's memory. */
+typedef struct language_batch {
+    int32_t *tokens, *targets, *positions; /* micro_batch x context each */
+    size_t *lengths;                       /* of documents' runs; NULL: a run is a window */
+    size_t room;                           /* runs there is room for */
+} language_batch;
+
+/* Invariant: task.graph and task.loss are those of `graph`. */
+typedef struct language_task {
+    bo_train_task task;
+    bo_model_graph graph;
+    language_batch batch;
+} language_task;
 
 static const bo_model *model_of(const bo_train_task *task)
 {
@@ -24,11 +35,11 @@ static bo_batches_desc batches_of(const bo_train_task *task, size_t rank)
 static bo_status check(bo_context *context, const bo_train_task *task)
 {
     const bo_batches_desc batches = batches_of(task, 0);
-    const bo_adapter *adapter = model_of(task)->adapter;
-    if (adapter && adapter->aside)
-        return bo_fail(context, BO_INVALID, "training: the adapters of the model are merged");
-    if (adapter && task->desc->calibrate_every)
-        return bo_fail(context, BO_INVALID, "calibrate: an adapter has no frequencies of its own");
+    if (model_of(task)->desc.task != BO_MODEL_LANGUAGE)
+        return bo_fail(context, BO_INVALID, "training: a model whose task is to %s learns from texts with %s",
+                       bo_model_task_name(model_of(task)->desc.task),
+                       model_of(task)->desc.task == BO_MODEL_TRANSLATE ? "translations" : "labels");
+    BO_TRY(bo_train_model_check(context, task));
     return bo_batches_check(context, &batches);
 }
 
@@ -37,14 +48,10 @@ static bo_status check(bo_context *context, const bo_train_task *task)
 static double item_bytes(const bo_train_task *task)
 {
     const bo_model_desc *d = &model_of(task)->desc;
-    const double heads = (double)d->heads * (double)d->head_dim, inner = d->mlp == BO_MLP_NONE ? 0 : (double)d->hidden;
-    const double layer = 6 * (double)d->width + 8 * heads + 3 * inner;
-    const double layers = task->desc->checkpointing ? 1 + 0.1 * (double)d->layers : (double)d->layers;
-    const double bytes = task->desc->activations == BO_STORAGE_BFLOAT16 ? 2 : 4;
-    return (double)d->context * (bytes * layer * layers + 4 * 4 * (double)d->width);
+    return (double)d->context * bo_train_model_row_bytes(task, d->layers);
 }
 
-static bo_status make_batch(bo_context *context, bo_language_batch *batch, const bo_model_graph_desc *graph)
+static bo_status make_batch(bo_context *context, language_batch *batch, const bo_model_graph_desc *graph)
 {
     batch->tokens = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
     batch->targets = bo_alloc(context, graph->rows, sizeof(int32_t), "a batch");
@@ -56,7 +63,7 @@ static bo_status make_batch(bo_context *context, bo_language_batch *batch, const
 
 static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)
 {
-    bo_language_task *own = (bo_language_task *)task;
+    language_task *own = (language_task *)task;
     const size_t window = model_of(task)->desc.context;
     const bo_model_graph_desc desc = {
         .rows = micro_batch * window,
@@ -76,19 +83,19 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
 
 static void close_graph(bo_train_task *task)
 {
-    bo_language_task *own = (bo_language_task *)task;
+    language_task *own = (language_task *)task;
     bo_model_graph_destroy(&own->graph);
     bo_free(own->batch.tokens);
     bo_free(own->batch.targets);
     bo_free(own->batch.positions);
     bo_free(own->batch.lengths);
-    own->batch = (bo_language_batch){0};
+    own->batch = (language_batch){0};
 }
 
 static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_pass *pass)
 {
-    const bo_language_task *own = (const bo_language_task *)task;
-    const bo_language_batch *batch = &own->batch;
+    const language_task *own = (const language_task *)task;
+    const language_batch *batch = &own->batch;
     const bo_model_graph *graph = &own->graph;
     const bo_batches_desc batches = batches_of(task, place->rank);
     size_t runs = batch->room;
@@ -121,47 +128,12 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainer
     return BO_OK;
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------------- */
-
-static bo_status write_model(bo_context *context, const bo_train_task *task, const char *folder)
-{
-    return bo_model_write(context, model_of(task), folder);
-}
-
-static bo_status read_model(bo_context *context, bo_train_task *task, const char *folder)
-{
-    return bo_model_read(context, task->desc->model, folder);
-}
-
-static void adapter_settings(bo_json_text *text, const bo_adapter *adapter)
-{
-    bo_train_setting_number(text, "lora_rank", (double)adapter->lora.rank);
-    bo_train_setting_number(text, "lora_alpha", adapter->lora.alpha);
-    bo_train_setting_word(text, "lora_init", bo_lora_init_name(adapter->lora.init));
-    bo_train_setting_code(text, "base", adapter->digest);
-}
+/* ---- what it is --------------------------------------------------------------------------------------------------------------- */
 
 static void settings(const bo_train_task *task, bo_json_text *text)
 {
     const bo_trainer_desc *desc = task->desc;
-    const bo_model_desc *d = &desc->model->desc;
-    bo_train_setting_number(text, "layers", (double)d->layers);
-    bo_train_setting_number(text, "width", (double)d->width);
-    bo_train_setting_number(text, "heads", (double)d->heads);
-    bo_train_setting_number(text, "key_heads", (double)d->key_heads);
-    bo_train_setting_number(text, "hidden", (double)d->hidden);
-    bo_train_setting_number(text, "context", (double)d->context);
-    bo_train_setting_number(text, "vocab", (double)d->vocab);
-    bo_train_setting_word(text, "attention", bo_attention_name(d->attention.kind));
-    bo_train_setting_word(text, "gate", bo_gate_name(d->attention.gate));
-    bo_train_setting_number(text, "features", (double)d->attention.features.features);
-    bo_train_setting_word(text, "mlp", bo_mlp_name(d->mlp));
-    bo_train_setting_word(text, "norm", bo_norm_name(d->norm));
-    bo_train_setting_word(text, "positions", bo_positions_name(d->positions));
-    bo_train_setting_number(text, "dropout", d->dropout);
-    if (desc->model->adapter) adapter_settings(text, desc->model->adapter);
-    if (!bo_language_calibrates(desc->model)) /* the fingerprint knows the frequencies */
-        bo_train_setting_code(text, "model", bo_model_fingerprint(desc->model));
+    bo_train_model_settings(task, text);
     bo_train_setting_code(text, "corpus", bo_corpus_fingerprint(desc->train));
     bo_train_setting_code(text, "validation_corpus", desc->valid ? bo_corpus_fingerprint(desc->valid) : 0);
     bo_train_setting_number(text, "documents", desc->documents);
@@ -184,10 +156,10 @@ static const bo_train_methods methods = {.subject = "model",
                                          .open = open_graph,
                                          .close = close_graph,
                                          .load = load,
-                                         .prepare = bo_language_calibrate,
+                                         .prepare = bo_train_model_calibrate,
                                          .evaluate = evaluate,
-                                         .write = write_model,
-                                         .read = read_model,
+                                         .write = bo_train_model_write,
+                                         .read = bo_train_model_read,
                                          .settings = settings,
                                          .fingerprints = fingerprints,
                                          .plan = plan};
@@ -195,13 +167,13 @@ static const bo_train_methods methods = {.subject = "model",
 bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
     if (!desc->model || !desc->train) return bo_fail(context, BO_INVALID, "training needs a model and a text");
-    bo_language_task *own = bo_alloc(context, 1, sizeof *own, "a task");
+    language_task *own = bo_alloc(context, 1, sizeof *own, "a task");
     if (!own) return BO_MEMORY;
     own->task = (bo_train_task){.methods = &methods,
                                 .desc = desc,
                                 .weights = desc->model->weights,
                                 .metric = "bits_per_byte",
-                                .files = desc->model->adapter ? adapter_files : files,
+                                .files = bo_train_model_files(desc->model),
                                 .units = desc->model->desc.context,
                                 .evaluates = desc->valid != NULL};
     *out = &own->task;

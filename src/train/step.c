@@ -20,8 +20,13 @@ static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo
 {
     const size_t micro = trainer->desc.micro_batch, rank = trainer->desc.ranks ? (size_t)trainer->desc.ranks->rank : 0;
     const bo_train_place place = {.step = trainer->now.step, .rank = rank, .first = piece * micro, .count = micro};
+    bo_train_task *task = trainer->task;
     *pass = (bo_pass){.training = true, .seed = pass_seed(trainer, rank, piece)};
-    return trainer->task->methods->load(context, trainer->task, &place, pass);
+    task->weight = 1;
+    BO_TRY(task->methods->load(context, task, &place, pass));
+    bo_graph_loss_scale(task->graph,
+                        (float)(task->weight / (double)(trainer->pieces * bo_train_ranks(&trainer->desc))));
+    return BO_OK;
 }
 
 /* ---- numbers that are not finite ---------------------------------------------------------------------------------------- */
@@ -58,7 +63,7 @@ static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t 
     if (status != BO_OK) return status;
     BO_TRY(bo_graph_read(context, trainer->task->graph, trainer->task->loss, &value));
     if (!isfinite(value)) return not_finite(context, trainer, &pass, "the loss is not finite");
-    *loss += (double)value;
+    *loss += trainer->task->weight * (double)value;
     return BO_OK;
 }
 

@@ -4,7 +4,9 @@
 bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
     *out = NULL;
-    return desc->network ? bo_train_network(context, desc, out) : bo_train_language(context, desc, out);
+    return desc->network ? bo_train_network(context, desc, out)
+           : desc->texts ? bo_train_texts(context, desc, out)
+                         : bo_train_language(context, desc, out);
 }
 
 void bo_train_task_destroy(bo_train_task *task)

@@ -65,16 +65,18 @@ struct bo_train_task {
     bo_weights *weights;
     const char *metric;       /* the score's second number: "bits_per_byte", "accuracy" */
     const char *const *files; /* of a folder that loads as the subject */
-    size_t units;             /* that an item counts for: the tokens of a sequence, 1 of an example */
-    size_t batch;             /* items of a step unless the descriptor says; 0: as usual */
-    bool evaluates;           /* there is held-out data */
+    size_t units;   /* that an item counts for: the tokens of a sequence, 1 of an example; known once it is open */
+    size_t batch;   /* items of a step unless the descriptor says; 0: as usual */
+    bool evaluates; /* there is held-out data */
     bo_graph *graph;
     bo_value loss; /* 1 x 1 */
+    double weight; /* of the micro-batch that load wrote, in the step's mean; 1, unless load says: all weigh the same */
     bool *frozen;  /* what the weights' flags were before bo_train_freeze; NULL: as they are */
 };
 
 /* Tasks. `desc` must outlive the task; only pointers of it are looked at before check. */
 bo_status bo_train_language(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out);
+bo_status bo_train_texts(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out);
 bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out);
 /* The one that the descriptor names. */
 bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out);

@@ -14,7 +14,6 @@ static bo_status make_graph(bo_context *context, bo_trainer *trainer)
         trainer->exchange = bo_alloc_raw(context, BO_TRAIN_EXCHANGE, sizeof(float), "an exchange of gradients");
         if (!trainer->exchange) return BO_MEMORY;
     }
-    bo_graph_loss_scale(task->graph, (float)(1 / (double)(trainer->pieces * ranks)));
     return BO_OK;
 }
 

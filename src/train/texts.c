@@ -1,0 +1,382 @@
+/* Labels and translations as a task: items are packs of whole examples (texts.h), so that a step has a fixed number of tokens and
+ * not of examples.
+ *
+ * The packs of a step follow from (seed, step) alone. Those of a micro-batch are laid one behind the other into the rows of one
+ * graph. The loss is the mean over the examples of the step (translations: the tokens of its targets): a micro-batch weighs as
+ * many as it has. So micro-batches of another size, and other numbers of ranks, train on the same examples with the same
+ * gradients up to rounding (and to dropout, which is drawn by micro-batch). */
+#include <string.h>
+#include "models.h"
+
+/* Tokens of a pack and of a step unless the descriptor says; an epoch has some steps, of however few texts it is. */
+enum { PACK = 2048, LEAST_PACK = 64, STEP = 8 * PACK, TRANSLATION_STEP = 2 * PACK, STEPS_OF_EPOCH = 16 };
+
+/* Invariants: task.graph and task.loss are those of `graph`; packs, packed and examples are there between open and close. */
+typedef struct texts_task {
+    bo_train_task task;
+    bool translates;
+    size_t rows[2]; /* of a pack; [1] of translations alone, of their targets */
+    size_t most;    /* examples of a pack */
+    bo_packs *packs;
+    bo_text_pack *packed; /* of a micro-batch */
+    bo_model_graph graph;
+    size_t *examples;    /* of a micro-batch */
+    uint64_t weighed;    /* the step … */
+    double whole_weight; /* … that this is of */
+} texts_task;
+
+static const bo_model *model_of(const bo_train_task *task)
+{
+    return task->desc->model;
+}
+
+/* ---- packs -------------------------------------------------------------------------------------------------------------- */
+
+/* Rows that an example takes of the stream that `side` is laid into. */
+static size_t rows_of(const bo_texts *texts, bool translates, size_t example, size_t side)
+{
+    size_t rows = bo_texts_get(texts, example, side).count;
+    if (!translates && bo_texts_sides(texts) == 2) rows += bo_texts_get(texts, example, 1).count;
+    return rows;
+}
+
+static size_t most_rows(const bo_texts *texts, bool translates, size_t side)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < bo_texts_count(texts); i++) {
+        const size_t rows = rows_of(texts, translates, i, side);
+        if (rows > most) most = rows;
+    }
+    return most;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t all_tokens(const bo_texts *texts)
+{
+    return bo_texts_tokens(texts, 0) + (bo_texts_sides(texts) == 2 ? bo_texts_tokens(texts, 1) : 0);
+}
+
+/* Tokens of the stream that is trained on: of targets, or of all texts. */
+static double tokens_of(const texts_task *own)
+{
+    const bo_texts *texts = own->task.desc->texts;
+    double tokens = (double)bo_texts_tokens(texts, own->translates ? 1 : 0);
+    if (!own->translates && bo_texts_sides(texts) == 2) tokens += (double)bo_texts_tokens(texts, 1);
+    return tokens;
+}
+
+static size_t main_rows(const texts_task *own)
+{
+    return own->rows[own->translates ? 1 : 0];
+}
+
+/* Sources have as many more rows than targets as they have tokens, so that both are full at the same time. A bound on examples
+ * keeps what is there once for each of them small: half as many again as fit on the average. */
+static void size_packs(texts_task *own)
+{
+    const bo_texts *texts = own->task.desc->texts;
+    const size_t count = bo_texts_count(texts), main = own->translates ? 1 : 0;
+    const double tokens = tokens_of(own), usual = own->translates ? TRANSLATION_STEP : STEP;
+    const size_t step = (size_t)(tokens / STEPS_OF_EPOCH < usual ? tokens / STEPS_OF_EPOCH : usual);
+    size_t pack = own->task.desc->pack;
+    if (!pack) pack = step / 2 < PACK ? larger(step / 2, LEAST_PACK) : PACK;
+    own->rows[main] = larger(pack, most_rows(texts, own->translates, main));
+    if (own->translates) {
+        const double ratio = (double)bo_texts_tokens(texts, 0) / tokens;
+        const size_t sources = (size_t)((double)own->rows[1] * ratio) / 32 * 32 + 32;
+        own->rows[0] = larger(sources, most_rows(texts, true, 0));
+    }
+    const size_t bound = (size_t)(1.5 * (double)own->rows[main] * (double)count / tokens) + 8;
+    own->most = bound < count ? bound : count;
+    own->task.batch = larger(step / own->rows[main], 2);
+}
+
+/* ---- do they fit together? ------------------------------------------------------------------------------------------------ */
+
+static bo_status check_labels(bo_context *context, const bo_texts *texts, const bo_texts_desc *wanted)
+{
+    const char *const *labels = bo_texts_labels(texts);
+    if (!labels || bo_texts_classes(texts) != wanted->classes)
+        return bo_fail(context, BO_INVALID, "texts: expected the %zu classes of the model, found %zu", wanted->classes,
+                       labels ? bo_texts_classes(texts) : 0);
+    for (size_t i = 0; wanted->labels && i < wanted->classes; i++)
+        if (strcmp(labels[i], wanted->labels[i]) != 0)
+            return bo_fail(context, BO_INVALID, "texts: expected the label '%s' of the model as class %zu, found '%s'",
+                           wanted->labels[i], i, labels[i]);
+    return BO_OK;
+}
+
+static bo_status check_lengths(bo_context *context, const bo_texts *texts, size_t longest)
+{
+    for (size_t side = 0; longest && side < bo_texts_sides(texts); side++)
+        for (size_t i = 0; bo_texts_longest(texts, side) > longest && i < bo_texts_count(texts); i++) {
+            const size_t tokens = bo_texts_get(texts, i, side).count;
+            const char *path;
+            const size_t line = bo_texts_line(texts, i, &path);
+            if (tokens > longest)
+                return bo_fail(context, BO_INVALID,
+                               "%s, line %zu: expected at most %zu tokens, the model's context, found %zu", path, line,
+                               longest, tokens);
+        }
+    return BO_OK;
+}
+
+static bo_status check_texts(bo_context *context, const bo_model *model, const bo_texts *texts)
+{
+    bo_texts_desc wanted;
+    bo_model_texts(model, false, &wanted);
+    if (bo_texts_kind_of(texts) != wanted.kind)
+        return bo_fail(context, BO_INVALID, "texts: a model whose task is to %s learns from texts of kind %d, found %d",
+                       bo_model_task_name(model->desc.task), (int)wanted.kind, (int)bo_texts_kind_of(texts));
+    if (model->desc.task != BO_MODEL_TRANSLATE) BO_TRY(check_labels(context, texts, &wanted));
+    return check_lengths(context, texts, wanted.longest ? wanted.longest + (wanted.end > 0) : 0);
+}
+
+static bo_status check(bo_context *context, const bo_train_task *task)
+{
+    const texts_task *own = (const texts_task *)task;
+    const bo_trainer_desc *desc = task->desc;
+    const size_t rows = main_rows(own);
+    if (desc->model->desc.task == BO_MODEL_LANGUAGE)
+        return bo_fail(context, BO_INVALID, "training: a language model learns from a corpus, not from labelled texts");
+    if (desc->pack && desc->pack < rows)
+        return bo_fail(context, BO_INVALID, "pack: expected at least the longest example's %zu tokens, found %zu", rows,
+                       desc->pack);
+    if (!(desc->smoothing >= 0 && desc->smoothing < 1))
+        return bo_fail(context, BO_INVALID, "smoothing: expected a part of at least 0 and below 1, found %g",
+                       desc->smoothing);
+    BO_TRY(bo_train_model_check(context, task));
+    BO_TRY(check_texts(context, desc->model, desc->texts));
+    return desc->held_out_texts ? check_texts(context, desc->model, desc->held_out_texts) : BO_OK;
+}
+
+/* ---- graph and batch ---------------------------------------------------------------------------------------------------- */
+
+static double item_bytes(const bo_train_task *task)
+{
+    const texts_task *own = (const texts_task *)task;
+    const bo_model_desc *d = &model_of(task)->desc;
+    if (!own->translates) return (double)own->rows[0] * bo_train_model_row_bytes(task, d->layers);
+    return (double)own->rows[0] * bo_train_model_row_bytes(task, d->encoder_layers) +
+           (double)own->rows[1] * 1.5 * bo_train_model_row_bytes(task, d->layers);
+}
+
+static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_batch)
+{
+    const bo_trainer_desc *desc = own->task.desc;
+    const bo_packs_desc packs = {.texts = desc->texts,
+                                 .rows = {own->rows[0], own->rows[1]},
+                                 .most = own->most,
+                                 .batch = desc->batch,
+                                 .seed = desc->seed};
+    const size_t rows[2] = {micro_batch * own->rows[0], micro_batch * own->rows[1]};
+    bo_texts_desc wanted;
+    bo_model_texts(desc->model, false, &wanted);
+    BO_TRY(bo_packs_create(context, &packs, &own->packs));
+    own->examples = bo_alloc(context, micro_batch * own->most, sizeof *own->examples, "a batch");
+    if (!own->examples) return BO_MEMORY;
+    return bo_text_pack_create(context, desc->texts, rows, micro_batch * own->most, (int32_t)wanted.end - 1,
+                               &own->packed);
+}
+
+/* By which the work of a step is counted: the length near the mean that divides the rows. */
+static size_t usual_tokens(const texts_task *own)
+{
+    const bo_texts *texts = own->task.desc->texts;
+    const size_t sides = own->translates ? 1 : bo_texts_sides(texts);
+    size_t tokens = (size_t)(tokens_of(own) / (double)(bo_texts_count(texts) * sides));
+    while (tokens > 1 && main_rows(own) % tokens != 0) tokens--;
+    return larger(tokens, 1);
+}
+
+static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)
+{
+    texts_task *own = (texts_task *)task;
+    const bo_trainer_desc *desc = task->desc;
+    BO_TRY(make_batch(context, own, micro_batch));
+    const bo_model_graph_desc graph = {
+        .rows = own->packed->stream.rows,
+        .tokens = usual_tokens(own),
+        .most_sequences = own->packed->most_sequences,
+        .loss = true,
+        .gradients = true,
+        .checkpoint = desc->checkpointing,
+        .bfloat16 = desc->activations == BO_STORAGE_BFLOAT16,
+        .examples = own->packed->most,
+        .source_rows = own->packed->source.rows,
+        .smoothing = desc->smoothing,
+    };
+    BO_TRY(bo_model_graph_create(context, desc->model, &graph, &own->graph));
+    task->units = (size_t)(all_tokens(desc->texts) / bo_packs_of_epoch(own->packs)); /* on the average */
+    task->graph = own->graph.graph;
+    task->loss = own->graph.loss;
+    own->weighed = UINT64_MAX;
+    return BO_OK;
+}
+
+static void close_graph(bo_train_task *task)
+{
+    texts_task *own = (texts_task *)task;
+    bo_model_graph_destroy(&own->graph);
+    bo_text_pack_destroy(own->packed);
+    bo_packs_destroy(own->packs);
+    bo_free(own->examples);
+    own->packed = NULL;
+    own->packs = NULL;
+    own->examples = NULL;
+}
+
+/* What examples count for in the mean. */
+static double weight_of(const texts_task *own, const size_t *examples, size_t count)
+{
+    double weight = 0;
+    for (size_t i = 0; own->translates && i < count; i++)
+        weight += (double)bo_texts_get(own->task.desc->texts, examples[i], 1).count;
+    return own->translates ? weight : (double)count;
+}
+
+/* Of all the packs of a step, also those of other ranks. */
+static bo_status weigh_step(bo_context *context, texts_task *own, uint64_t step)
+{
+    if (own->weighed == step) return BO_OK;
+    own->weighed = UINT64_MAX;
+    own->whole_weight = 0;
+    for (size_t i = 0; i < own->task.desc->batch; i++) {
+        size_t count;
+        BO_TRY(bo_packs_get(context, own->packs, step, i, own->examples, &count));
+        own->whole_weight += weight_of(own, own->examples, count);
+    }
+    own->weighed = step;
+    return BO_OK;
+}
+
+static bo_status load(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_pass *pass)
+{
+    texts_task *own = (texts_task *)task;
+    const bo_trainer_desc *desc = task->desc;
+    const size_t ranks = desc->ranks ? (size_t)desc->ranks->size : 1, first = place->rank * (desc->batch / ranks);
+    size_t count = 0;
+    BO_TRY(weigh_step(context, own, place->step));
+    for (size_t i = 0; i < place->count; i++) {
+        size_t more;
+        BO_TRY(bo_packs_get(context, own->packs, place->step, first + place->first + i, own->examples + count, &more));
+        count += more;
+    }
+    const double even = own->whole_weight * (double)place->count / (double)desc->batch;
+    task->weight = weight_of(own, own->examples, count) / even;
+    BO_TRY(bo_text_pack_fill(context, own->packed, desc->texts, own->examples, count));
+    return bo_model_graph_fill(context, desc->model, &own->graph, own->packed, pass);
+}
+
+/* ---- what it is worth ---------------------------------------------------------------------------------------------------- */
+
+/* Examples of about so many tokens; 0: all. */
+static uint64_t most_examples(const bo_texts *texts, uint64_t tokens)
+{
+    if (!tokens) return 0;
+    const double most = (double)tokens / (double)all_tokens(texts) * (double)bo_texts_count(texts);
+    return most < 1 ? 1 : most < (double)bo_texts_count(texts) ? (uint64_t)most : 0;
+}
+
+static bo_status evaluate_labels(bo_context *context, const bo_trainer_desc *desc, uint64_t most,
+                                 bo_training_score *out)
+{
+    bo_classification found;
+    BO_TRY(bo_model_evaluate_labels(context, desc->model, desc->held_out_texts, most, &found));
+    out->loss = found.loss;
+    out->metric = found.accuracy;
+    out->count = found.examples;
+    bo_classification_free(&found);
+    return BO_OK;
+}
+
+static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_score *out)
+{
+    const bo_trainer_desc *desc = task->desc;
+    const uint64_t most = most_examples(desc->held_out_texts, desc->eval_tokens);
+    if (!((const texts_task *)task)->translates) return evaluate_labels(context, desc, most, out);
+    bo_translation found;
+    BO_TRY(bo_model_evaluate_translation(context, desc->model, desc->held_out_texts, most, NULL, false, false, &found));
+    out->loss = found.loss;
+    out->metric = found.perplexity;
+    out->count = found.tokens;
+    return BO_OK;
+}
+
+static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainer_plan *out)
+{
+    const texts_task *own = (const texts_task *)task;
+    const bo_lanes_desc one = {.count = 1};
+    bo_lanes *lanes = NULL;
+    if (own->translates) {
+        BO_TRY(bo_lanes_create(context, model_of(task), &one, &lanes));
+        out->state_bytes = bo_lanes_state_bytes(lanes);
+        bo_lanes_destroy(lanes);
+    }
+    out->batch = task->desc->batch;
+    out->items_of_epoch = bo_packs_of_epoch(own->packs);
+    out->item_tokens = main_rows(own);
+    out->fill = bo_packs_fill(own->packs);
+    return BO_OK;
+}
+
+/* ---- what it is ---------------------------------------------------------------------------------------------------------- */
+
+static void settings(const bo_train_task *task, bo_json_text *text)
+{
+    const bo_trainer_desc *desc = task->desc;
+    const texts_task *own = (const texts_task *)task;
+    bo_train_setting_word(text, "task", bo_model_task_name(desc->model->desc.task));
+    bo_train_model_settings(task, text);
+    bo_train_setting_code(text, "texts", bo_texts_fingerprint(desc->texts));
+    bo_train_setting_code(text, "validation_texts",
+                          desc->held_out_texts ? bo_texts_fingerprint(desc->held_out_texts) : 0);
+    bo_train_setting_number(text, "pack", (double)main_rows(own));
+    bo_train_setting_number(text, "smoothing", desc->smoothing);
+    bo_train_setting_number(text, "calibrate_every", (double)desc->calibrate_every);
+}
+
+static void fingerprints(const bo_train_task *task, uint64_t *subject, uint64_t *data)
+{
+    *subject = bo_model_fingerprint(model_of(task));
+    *data = bo_texts_fingerprint(task->desc->texts);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+
+static const bo_train_methods methods = {.subject = "model",
+                                         .data = "texts",
+                                         .unit = "tokens",
+                                         .check = check,
+                                         .item_bytes = item_bytes,
+                                         .open = open_graph,
+                                         .close = close_graph,
+                                         .load = load,
+                                         .prepare = bo_train_model_calibrate,
+                                         .evaluate = evaluate,
+                                         .write = bo_train_model_write,
+                                         .read = bo_train_model_read,
+                                         .settings = settings,
+                                         .fingerprints = fingerprints,
+                                         .plan = plan};
+
+bo_status bo_train_texts(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
+{
+    if (!desc->model || !desc->texts) return bo_fail(context, BO_INVALID, "training needs a model and texts");
+    texts_task *own = bo_alloc(context, 1, sizeof *own, "a task");
+    if (!own) return BO_MEMORY;
+    own->task = (bo_train_task){.methods = &methods,
+                                .desc = desc,
+                                .weights = desc->model->weights,
+                                .files = bo_train_model_files(desc->model),
+                                .evaluates = desc->held_out_texts != NULL};
+    own->translates = desc->model->desc.task == BO_MODEL_TRANSLATE && bo_texts_kind_of(desc->texts) == BO_TEXTS_PAIR;
+    own->task.metric = own->translates ? "perplexity" : "accuracy";
+    size_packs(own);
+    *out = &own->task;
+    return BO_OK;
+}

@@ -1,0 +1,321 @@
+/* Labelled texts and translations as a task: models of each task learn, whatever parts a batch is computed in; runs go on to the
+ * same bits; what does not fit together is refused. */
+#include "runs.h"
+
+typedef struct lines {
+    bo_texts *train, *held;
+} lines;
+
+enum { EXAMPLES = 240 };
+
+static void write_letters(FILE *file, bo_rng *rng, size_t count)
+{
+    for (size_t i = 0; i < count; i++) fputc('a' + (int)bo_rng_below(rng, 6), file);
+}
+
+/* Label 1: there is a 'z' somewhere. */
+static void write_labelled(FILE *file, bo_rng *rng)
+{
+    const bool marked = bo_rng_below(rng, 2);
+    fprintf(file, marked ? "with\t" : "without\t");
+    write_letters(file, rng, 2 + bo_rng_below(rng, 8));
+    if (marked) fputc('z', file);
+    write_letters(file, rng, bo_rng_below(rng, 8));
+    fputc('\n', file);
+}
+
+/* Both are of the same letter, or not. */
+static void write_match(FILE *file, bo_rng *rng)
+{
+    const bool same = bo_rng_below(rng, 2);
+    const int first = (int)bo_rng_below(rng, 2), second = same ? first : 1 - first;
+    fprintf(file, "%d\t", same);
+    for (size_t i = 3 + bo_rng_below(rng, 5); i > 0; i--) fputc('a' + first, file);
+    fputc('\t', file);
+    for (size_t i = 3 + bo_rng_below(rng, 5); i > 0; i--) fputc('a' + second, file);
+    fputc('\n', file);
+}
+
+/* The target is the source in capitals. */
+static void write_translation(FILE *file, bo_rng *rng)
+{
+    char word[8] = "";
+    const size_t length = 1 + bo_rng_below(rng, 5);
+    for (size_t i = 0; i < length; i++) word[i] = (char)('a' + (int)bo_rng_below(rng, 4));
+    fprintf(file, "%s\t", word);
+    for (size_t i = 0; i < length; i++) fputc(word[i] - 'a' + 'A', file);
+    fputc('\n', file);
+}
+
+static const char *write_lines(runs *r, bo_model_task task)
+{
+    static const char *const names[] = {"", "labelled.tsv", "match.tsv", "translation.tsv"};
+    void (*const writers[])(FILE *, bo_rng *) = {NULL, write_labelled, write_match, write_translation};
+    const char *path = runs_path(r, names[task]);
+    bo_rng rng = bo_rng_make(4, (uint64_t)task);
+    FILE *file = fopen(path, "w");
+    for (int i = 0; i < EXAMPLES; i++) writers[task](file, &rng);
+    fclose(file);
+    return path;
+}
+
+static bo_texts *open_lines(runs *r, bo_model_task task, const char *path, double skip, double take)
+{
+    static const bo_texts_kind kinds[] = {0, BO_TEXTS_LABELLED, BO_TEXTS_LABELLED_PAIR, BO_TEXTS_PAIR};
+    const bo_texts_desc desc = {.kind = kinds[task],
+                                .paths = &path,
+                                .path_count = 1,
+                                .tokenizer = r->tokenizer,
+                                .end = task == BO_MODEL_TRANSLATE ? 257 : 0,
+                                .skip = skip,
+                                .take = take,
+                                .seed = 9};
+    bo_texts *texts = NULL;
+    assert_ok(r->context, bo_texts_open(r->context, &desc, &texts));
+    return texts;
+}
+
+static lines make_lines(runs *r, bo_model_task task)
+{
+    const char *path = write_lines(r, task);
+    lines l = {.train = open_lines(r, task, path, 0, 0.8)};
+    l.held = open_lines(r, task, path, 0.8, 0);
+    return l;
+}
+
+static void close_lines(lines *l)
+{
+    bo_texts_close(l->train);
+    bo_texts_close(l->held);
+}
+
+static bo_model_desc model_desc(bo_model_task task, const char *kind, const lines *l)
+{
+    bo_model_desc desc = runs_desc(kind);
+    desc.task = task;
+    desc.vocab = 0;
+    desc.context = 32;
+    desc.classes = bo_texts_classes(l->train);
+    desc.labels = bo_texts_labels(l->train);
+    return desc;
+}
+
+static bo_model *make_model(runs *r, bo_model_task task, const char *kind, const lines *l)
+{
+    const bo_model_desc desc = model_desc(task, kind, l);
+    return runs_model_of(r, &desc);
+}
+
+static bo_trainer_desc describe(runs *r, bo_model *model, const lines *l, const char *name)
+{
+    bo_trainer_desc desc = runs_trainer(r, model, name);
+    desc.train = desc.valid = NULL;
+    desc.texts = l->train;
+    desc.held_out_texts = l->held;
+    desc.pack = 64;
+    desc.eval_tokens = 0;
+    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 0.01};
+    return desc;
+}
+
+/* ---- learning ------------------------------------------------------------------------------------------------------------ */
+
+static bo_training_score train(runs *r, bo_model_task task, const char *kind, uint64_t steps)
+{
+    lines l = make_lines(r, task);
+    bo_model *model = make_model(r, task, kind, &l);
+    bo_trainer_desc desc = describe(r, model, &l, NULL);
+    bo_trainer *trainer;
+    bo_training_score score;
+    desc.steps = steps;
+    desc.eval_every = steps;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    assert_ok(r->context, bo_trainer_evaluate(r->context, trainer, &score));
+    const bo_training_report *report = bo_trainer_report(trainer);
+    assert_int_equal(report->step, steps);
+    /* Tokens are those of texts: a pack of 64 is mostly full, of one stream or (translations) of two. */
+    assert_true(report->tokens > steps * 4 * 32 && report->tokens <= steps * 4 * 64 * 2);
+    assert_true(report->valid_loss == score.loss && report->valid_metric == score.metric);
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+    close_lines(&l);
+    return score;
+}
+
+/* Of 48 examples by chance 90% right: (48 choose 44) / 2^48 … < 1e-9. */
+static void labels_are_learned(void **state)
+{
+    static const char *const kinds[] = {"exact", "rfa", "rfa-gate", "gru"};
+    for (size_t i = 0; i < 4; i++) {
+        const bo_training_score score = train(*state, BO_MODEL_CLASSIFY, kinds[i], 100);
+        assert_string_equal(score.name, "accuracy");
+        assert_int_equal(score.count, EXAMPLES / 5);
+        if (!(score.metric > 0.9)) fail_msg("%s: accuracy %g, loss %g", kinds[i], score.metric, score.loss);
+    }
+}
+
+static void matches_are_learned(void **state)
+{
+    const bo_training_score score = train(*state, BO_MODEL_MATCH, "exact", 80);
+    if (!(score.metric > 0.9)) fail_msg("accuracy %g, loss %g", score.metric, score.loss);
+}
+
+/* Of the letters and the end (5 things) a perplexity below 1.6 says that most are read from the source: a model of the lengths
+ * alone has about 4. */
+static void translations_are_learned(void **state)
+{
+    static const char *const kinds[] = {"exact", "rfa", "gru"};
+    for (size_t i = 0; i < 3; i++) {
+        const bo_training_score score = train(*state, BO_MODEL_TRANSLATE, kinds[i], 200);
+        assert_string_equal(score.name, "perplexity");
+        if (!(score.metric < 1.6)) fail_msg("%s: perplexity %g", kinds[i], score.metric);
+    }
+}
+
+/* ---- the same, whatever the way -------------------------------------------------------------------------------------------- */
+
+/* The mean over all examples of a step: packs have different numbers of them, and yet parts of any size add up. */
+static void parts_add_up(void **state)
+{
+    runs *r = *state;
+    for (bo_model_task task = BO_MODEL_CLASSIFY; task <= BO_MODEL_TRANSLATE; task++) {
+        double losses[2][3];
+        lines l = make_lines(r, task);
+        for (int way = 0; way < 2; way++) {
+            bo_model *model = make_model(r, task, "exact", &l);
+            bo_trainer_desc desc = describe(r, model, &l, NULL);
+            bo_trainer *trainer;
+            desc.micro_batch = way ? 1 : 4;
+            desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_SGD, .clip = -1};
+            assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+            for (int i = 0; i < 3; i++) assert_ok(r->context, bo_trainer_step(r->context, trainer, &losses[way][i]));
+            bo_trainer_destroy(trainer);
+            bo_model_destroy(model);
+        }
+        for (int i = 0; i < 3; i++)
+            assert_close(losses[1][i], losses[0][i], 2e-5); /* some hundred roundings of 6e-8 · 5.5 */
+        close_lines(&l);
+    }
+}
+
+/* Twelve steps in one process, or stopped after the fifth and resumed, with one thread and with two. */
+static bool stop_at_five(void *user, const bo_training_report *report)
+{
+    (void)user;
+    return report->step < 5;
+}
+
+static bo_model *run_parted(runs *r, bo_model_task task, const lines *l, const char *kind, const char *name,
+                            bool parted, int threads)
+{
+    bo_context *context = test_context(threads);
+    bo_model *model = NULL;
+    for (int part = 0; part < (parted ? 2 : 1); part++) {
+        bo_trainer *trainer;
+        bo_model_destroy(model);
+        model = make_model(r, task, kind, l);
+        bo_trainer_desc desc = describe(r, model, l, parted ? name : NULL);
+        desc.resume = part == 1;
+        desc.eval_every = 5;
+        desc.smoothing = 0.1;
+        desc.calibrate_every = 3;
+        if (parted && part == 0) desc.report = stop_at_five;
+        assert_ok(context, bo_trainer_create(context, &desc, &trainer));
+        const bo_status status = bo_trainer_run(context, trainer);
+        assert_int_equal(status, parted && part == 0 ? BO_CANCELLED : BO_OK);
+        bo_trainer_destroy(trainer);
+    }
+    bo_context_destroy(context);
+    return model;
+}
+
+static void resumed_runs_and_threads_give_the_same_bits(void **state)
+{
+    runs *r = *state;
+    static const char *const kinds[] = {"", "rfa-gate", "exact", "favor++"};
+    for (bo_model_task task = BO_MODEL_CLASSIFY; task <= BO_MODEL_TRANSLATE; task++) {
+        char name[16];
+        snprintf(name, sizeof name, "run-%d", (int)task);
+        lines l = make_lines(r, task);
+        bo_model *whole = run_parted(r, task, &l, kinds[task], name, false, 1);
+        bo_model *parted = run_parted(r, task, &l, kinds[task], name, true, 2);
+        assert_true(runs_same_weights(whole, parted));
+        bo_model_destroy(whole);
+        bo_model_destroy(parted);
+        close_lines(&l);
+    }
+}
+
+/* ---- what does not fit ------------------------------------------------------------------------------------------------------- */
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    runs *r = *state;
+    lines l = make_lines(r, BO_MODEL_CLASSIFY), pairs = make_lines(r, BO_MODEL_TRANSLATE);
+    bo_model *model = make_model(r, BO_MODEL_CLASSIFY, "exact", &l), *language = runs_model(r, "exact");
+    bo_trainer_desc desc = describe(r, model, &l, NULL);
+    bo_trainer *trainer;
+    desc.texts = pairs.train;
+    assert_fails(r->context, BO_INVALID, "classify", bo_trainer_create(r->context, &desc, &trainer));
+    desc.texts = l.train;
+    desc.pack = 8;
+    assert_fails(r->context, BO_INVALID, "pack: expected at least", bo_trainer_create(r->context, &desc, &trainer));
+    desc.pack = 0;
+    desc.smoothing = 1;
+    assert_fails(r->context, BO_INVALID, "smoothing", bo_trainer_create(r->context, &desc, &trainer));
+    desc.smoothing = 0;
+    desc.model = language;
+    assert_fails(r->context, BO_INVALID, "corpus", bo_trainer_create(r->context, &desc, &trainer));
+    desc.model = model;
+    desc.texts = NULL;
+    desc.train = r->text;
+    assert_fails(r->context, BO_INVALID, "labels", bo_trainer_create(r->context, &desc, &trainer));
+    bo_model_destroy(model);
+    bo_model_destroy(language);
+    close_lines(&l);
+    close_lines(&pairs);
+}
+
+/* Another class than the model's, and a text longer than its table of positions: file and line are named. */
+static void other_texts_are_refused(void **state)
+{
+    runs *r = *state;
+    lines l = make_lines(r, BO_MODEL_CLASSIFY);
+    bo_model_desc learned = model_desc(BO_MODEL_CLASSIFY, "exact", &l);
+    learned.positions = BO_POSITIONS_LEARNED;
+    bo_model *model = runs_model_of(r, &learned);
+    bo_trainer_desc desc = describe(r, model, &l, NULL);
+    bo_trainer *trainer;
+    const char *path = runs_path(r, "other.tsv");
+    FILE *file = fopen(path, "w");
+    fputs("with\tabc\nnever\tabc\n", file);
+    fclose(file);
+    bo_texts *other = open_lines(r, BO_MODEL_CLASSIFY, path, 0, 0);
+    desc.held_out_texts = other;
+    assert_fails(r->context, BO_INVALID, "label", bo_trainer_create(r->context, &desc, &trainer));
+    bo_texts_close(other);
+    file = fopen(path, "w");
+    fputs("with\tabc\nwithout\tabcdefghijklmnopqrstuvwxyzabcdefghijklm\n", file);
+    fclose(file);
+    other = open_lines(r, BO_MODEL_CLASSIFY, path, 0, 0);
+    desc.held_out_texts = other;
+    assert_fails(r->context, BO_INVALID, "other.tsv, line 2", bo_trainer_create(r->context, &desc, &trainer));
+    bo_texts_close(other);
+    bo_model_destroy(model);
+    close_lines(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(labels_are_learned, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(matches_are_learned, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(translations_are_learned, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(parts_add_up, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(resumed_runs_and_threads_give_the_same_bits, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(other_texts_are_refused, runs_setup, runs_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
