@@ -30,6 +30,13 @@ typedef struct plain_op {
     bool smooth; /* asked for differences: steps count as what they lie along */
 } plain_op;
 
+/* Of the sequences of the stream or of the source; NULL: the pass gives none. */
+static inline const size_t *plain_lengths(const plain_op *op, bool source)
+{
+    if (!op->pass) return NULL;
+    return source ? op->pass->source_lengths : op->pass->lengths;
+}
+
 static inline double *plain_zeros(size_t count)
 {
     double *array = calloc(count ? count : 1, sizeof *array);

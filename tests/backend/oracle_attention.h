@@ -14,7 +14,9 @@ enum { PLAIN_GIVEN = 10 };
 typedef struct plain_head {
     const plain_op *op;
     const bo_attention_desc *d;
-    size_t key_head, group, first, tokens; /* first: row */
+    size_t key_head, group;
+    size_t first, tokens;   /* rows of its queries … */
+    size_t first_key, keys; /* … and of its keys: the same, or the source's */
     double *q, *k, *v, *log_gate, *beta, *out;
 } plain_head;
 
@@ -28,13 +30,19 @@ static inline const plain_tensor *plain_given(const plain_op *op, bo_attention_g
     return &op->in[at];
 }
 
-/* `width` columns of this head's rows, from column `column` on. */
+/* `width` columns of `count` rows from `first` on, from column `column` on. */
+static inline double *plain_rows(const plain_tensor *t, size_t first, size_t count, size_t column, size_t width)
+{
+    double *rows = plain_zeros(count * width);
+    for (size_t r = 0; r < count; r++)
+        for (size_t c = 0; c < width; c++) rows[r * width + c] = plain_at(t, first + r, column + c);
+    return rows;
+}
+
+/* Of what belongs to keys. */
 static inline double *plain_cut(const plain_head *h, const plain_tensor *t, size_t column, size_t width)
 {
-    double *rows = plain_zeros(h->tokens * width);
-    for (size_t r = 0; r < h->tokens; r++)
-        for (size_t c = 0; c < width; c++) rows[r * width + c] = plain_at(t, h->first + r, column + c);
-    return rows;
+    return plain_rows(t, h->first_key, h->keys, column, width);
 }
 
 /* This head's part of a parameter: one of key_heads. NULL: not given. */
@@ -49,7 +57,8 @@ static inline double *plain_queries(const plain_head *h)
     size_t dim = h->d->dim;
     double *q = plain_zeros(h->group * h->tokens * dim);
     for (size_t g = 0; g < h->group; g++) {
-        double *one = plain_cut(h, &h->op->in[0], (h->key_head * h->group + g) * dim, dim);
+        size_t column = (h->key_head * h->group + g) * dim;
+        double *one = plain_rows(&h->op->in[0], h->first, h->tokens, column, dim);
         memcpy(q + g * h->tokens * dim, one, h->tokens * dim * sizeof *q);
         free(one);
     }
@@ -64,8 +73,8 @@ static inline double *plain_gates(const plain_head *h)
     if (given) return plain_cut(h, given, h->key_head * width, width);
     if (h->d->gate != BO_GATE_FIXED) return NULL;
     const double *decay = plain_part(h, BO_GIVEN_LOG_DECAY);
-    double *gates = plain_zeros(h->tokens);
-    for (size_t i = 0; i < h->tokens; i++) gates[i] = decay ? decay[0] : log1p(-pow(2, -5 - (double)(h->key_head % 8)));
+    double *gates = plain_zeros(h->keys);
+    for (size_t i = 0; i < h->keys; i++) gates[i] = decay ? decay[0] : log1p(-pow(2, -5 - (double)(h->key_head % 8)));
     return gates;
 }
 
@@ -83,7 +92,8 @@ static inline void plain_ask_weights(const plain_head *h)
                      .features = bo_attention_features(a->attention, h->key_head),
                      .group = h->group,
                      .queries = h->tokens,
-                     .keys = h->tokens,
+                     .keys = h->keys,
+                     .asks = a->cross,
                      .noise = plain_head_noise(h)};
     o.q = h->q, o.k = h->k, o.v = h->v, o.log_gate = h->log_gate, o.out = h->out;
     o.sigma = plain_part(h, BO_GIVEN_SIGMA), o.m = plain_part(h, BO_GIVEN_M), o.mix = plain_part(h, BO_GIVEN_MIX);
@@ -94,7 +104,8 @@ static inline void plain_ask_weights(const plain_head *h)
 
 static inline void plain_ask_memory(const plain_head *h)
 {
-    memory_head m = {.desc = h->d, .group = h->group, .queries = h->tokens, .keys = h->tokens};
+    const bo_attention_attributes *a = h->op->attributes;
+    memory_head m = {.desc = h->d, .group = h->group, .queries = h->tokens, .keys = h->keys, .asks = a->cross};
     m.q = h->q, m.k = h->k, m.v = h->v, m.log_gate = h->log_gate, m.beta = h->beta, m.out = h->out;
     m.lambda = plain_part(h, BO_GIVEN_LAMBDA), m.noise = plain_head_noise(h), m.residual = h->d->tolerance;
     memory_compute(&m);
@@ -117,22 +128,20 @@ static inline void plain_ask_head(plain_head *h)
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
 }
 
+/* One sequence after the other; across streams sequence s of the one asks sequence s of the other. */
 static inline void plain_attention(plain_op *op)
 {
     const bo_attention_attributes *a = op->attributes;
     const bo_attention_desc *d = bo_attention_describe(a->attention);
     size_t rows = op->in[0].rows, tokens = a->tokens ? a->tokens : rows;
-    bool packed = op->pass && op->pass->lengths;
-    for (size_t s = 0, first = 0; packed ? s < op->pass->sequences : first < rows; s++) {
-        size_t length = packed ? op->pass->lengths[s] : tokens;
-        for (size_t head = 0; head < d->key_heads; head++)
-            plain_ask_head(&(plain_head){.op = op,
-                                         .d = d,
-                                         .key_head = head,
-                                         .group = d->heads / d->key_heads,
-                                         .first = first,
-                                         .tokens = length});
-        first += length;
+    size_t keys = a->key_tokens ? a->key_tokens : op->in[1].rows;
+    const size_t *lengths = plain_lengths(op, a->source), *sources = plain_lengths(op, a->source || a->cross);
+    for (size_t s = 0, first = 0, key = 0; lengths ? s < op->pass->sequences : first < rows; s++) {
+        plain_head head = {.op = op, .d = d, .group = d->heads / d->key_heads, .first = first, .first_key = key};
+        head.tokens = lengths ? lengths[s] : tokens;
+        head.keys = sources ? sources[s] : a->cross ? keys : tokens;
+        for (head.key_head = 0; head.key_head < d->key_heads; head.key_head++) plain_ask_head(&head);
+        first += head.tokens, key += head.keys;
     }
 }
 

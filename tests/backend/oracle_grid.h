@@ -47,11 +47,11 @@ static inline void plain_convolution(plain_op *op)
 {
     const bo_convolution_attributes *a = op->attributes;
     bo_windows w = a->windows;
-    bool lengths = op->pass && op->pass->lengths;
+    const size_t *lengths = plain_lengths(op, a->sequences.source);
     w.size[0] = plain_or_one(w.size[0]);
     for (size_t from = 0, to = 0, s = 0; from < op->in[0].rows; s++) {
         if (!a->windows.size[1])
-            w.size[1] = lengths ? op->pass->lengths[s] : a->sequences.tokens ? a->sequences.tokens : op->in[0].rows;
+            w.size[1] = lengths ? lengths[s] : a->sequences.tokens ? a->sequences.tokens : op->in[0].rows;
         if (!w.size[1]) continue;
         plain_convolve(op, &w, from, to);
         from += w.size[0] * w.size[1], to += plain_windows(&w, 0) * plain_windows(&w, 1);

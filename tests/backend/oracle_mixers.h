@@ -7,10 +7,11 @@ static inline bool plain_sequence(const plain_op *op, const bo_sequences *sequen
                                   size_t *tokens)
 {
     size_t rows = op->in[0].rows;
+    const size_t *lengths = plain_lengths(op, sequences->source);
     *tokens = sequences->tokens ? sequences->tokens : rows;
-    if (!op->pass || !op->pass->lengths) return first < rows;
+    if (!lengths) return first < rows;
     if (s >= op->pass->sequences) return false;
-    *tokens = op->pass->lengths[s];
+    *tokens = lengths[s];
     return true;
 }
 

@@ -111,7 +111,8 @@ static inline double plain_system_step(const plain_system *s, double u, double c
 static inline size_t plain_tokens(const plain_op *op, size_t s, size_t first)
 {
     const bo_ssm_attributes *a = op->attributes;
-    if (op->pass && op->pass->lengths) return op->pass->lengths[s];
+    const size_t *lengths = plain_lengths(op, a->sequences.source);
+    if (lengths) return lengths[s];
     return a->sequences.tokens ? a->sequences.tokens : op->in[0].rows - first;
 }
 

@@ -1,0 +1,157 @@
+/* Searching: greedy is a beam of one, wide beams find the best there is, narrow ones what a plain beam search finds whose every
+ * hypothesis reads everything anew; sources do not see each other. */
+#include "model/beam.h"
+#include "translators.h"
+
+enum { SMALL = 5, LAST = SMALL - 1, MOST = 4, ROOM = 1024 };
+
+/* A text that is being written: log p of all its tokens, of which `end` may be the last. */
+typedef struct text {
+    int32_t ids[MOST];
+    size_t length;
+    double log_p;
+    bool ended;
+} text;
+
+typedef struct truth {
+    bo_context *context;
+    bo_lanes *lane; /* one of a beam of one */
+    bo_text_view source;
+    const bo_search *search;
+    text best;
+    double score;
+} truth;
+
+/* log p of what may follow a text, reading everything anew. */
+static void followers(const truth *t, const text *x, double *log_p)
+{
+    float logits[SMALL];
+    int32_t begin = LAST;
+    double total = 0;
+    assert_ok(t->context, bo_lanes_read(t->context, t->lane, &t->source, 1));
+    assert_ok(t->context, bo_lanes_step(t->context, t->lane, 1, &begin, logits));
+    for (size_t i = 0; i < x->length; i++)
+        assert_ok(t->context, bo_lanes_step(t->context, t->lane, 1, &x->ids[i], logits));
+    for (size_t i = 0; i < SMALL; i++) total += exp((double)logits[i]);
+    for (size_t i = 0; i < SMALL; i++) log_p[i] = (double)logits[i] - log(total);
+}
+
+static text with(const text *x, int32_t id, double log_p)
+{
+    text y = *x;
+    y.ids[y.length++] = id;
+    y.log_p += log_p;
+    y.ended = id == LAST || y.length == MOST;
+    return y;
+}
+
+static void judge(truth *t, const text *x)
+{
+    double score = bo_search_score(t->search, x->log_p, x->length);
+    if (score > t->score) t->score = score, t->best = *x;
+}
+
+/* Every text there is. */
+static void try_all(truth *t, const text *x)
+{
+    double log_p[SMALL];
+    followers(t, x, log_p);
+    for (int32_t id = 0; id < SMALL; id++) {
+        text y = with(x, id, log_p[id]);
+        if (y.ended)
+            judge(t, &y);
+        else
+            try_all(t, &y);
+    }
+}
+
+static int likelier_first(const void *a, const void *b)
+{
+    const text *x = a, *y = b;
+    return x->log_p > y->log_p ? -1 : x->log_p < y->log_p;
+}
+
+/* The likeliest `width` at every length; those that end leave. */
+static void try_beam(truth *t)
+{
+    static text alive[ROOM], next[ROOM];
+    size_t width = t->search->beam, count = 1;
+    alive[0] = (text){0};
+    while (count && width) {
+        size_t found = 0, kept = 0;
+        for (size_t i = 0; i < count; i++) {
+            double log_p[SMALL];
+            followers(t, &alive[i], log_p);
+            for (int32_t id = 0; id < SMALL; id++) next[found++] = with(&alive[i], id, log_p[id]);
+        }
+        qsort(next, found, sizeof *next, likelier_first);
+        for (size_t i = 0, all = found < width ? found : width; i < all; i++)
+            if (next[i].ended)
+                judge(t, &next[i]), width--;
+            else
+                alive[kept++] = next[i];
+        count = kept;
+    }
+}
+
+/* What is searched for together, against `plain` for each source alone. */
+static void check(bo_context *context, const bo_model *model, size_t beam, double penalty, bool exhaustive)
+{
+    static const int32_t words[] = {1, 3, 0, LAST, 2, LAST, 0, 0, 1, 2, LAST};
+    const bo_text_view sources[] = {{words, 4}, {words + 4, 2}, {words + 6, 5}};
+    const size_t most[] = {MOST, MOST, MOST};
+    bo_search search = {.beam = beam, .penalty = penalty, .end = LAST, .most = most};
+    bo_ids ids[3] = {{0}};
+    double scores[3];
+    bo_lanes *lanes, *lane;
+    assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 3 * beam + 1}, &lanes));
+    assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lane));
+    assert_ok(context, bo_lanes_search(context, lanes, sources, 3, &search, ids, scores));
+    for (size_t s = 0; s < 3; s++) {
+        truth t = {.context = context, .lane = lane, .source = sources[s], .search = &search, .score = -INFINITY};
+        if (exhaustive)
+            try_all(&t, &(text){0});
+        else
+            try_beam(&t);
+        size_t length = t.best.length - (t.best.ids[t.best.length - 1] == LAST);
+        assert_close(scores[s], t.best.log_p, 1e-4);
+        assert_int_equal(ids[s].count, length);
+        assert_memory_equal(ids[s].items, t.best.ids, length * sizeof *t.best.ids);
+        bo_ids_free(&ids[s]);
+    }
+    bo_lanes_destroy(lanes);
+    bo_lanes_destroy(lane);
+}
+
+static void check_kind(bo_context *context, const char *kind, bo_cross cross, uint64_t seed)
+{
+    bo_model_desc desc = translator_desc(kind);
+    bo_model *model;
+    desc.vocab = SMALL, desc.cross = cross, desc.seed = seed, desc.untied = true, desc.encoder_layers = 1;
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    shake(context, model);
+    check(context, model, 1, 0, false);
+    check(context, model, 2, 0.6, false);
+    check(context, model, 3, 0, false);
+    check(context, model, 256, 0, true); /* more than there are texts */
+    check(context, model, 256, 1, true);
+    bo_model_destroy(model);
+}
+
+static void of_several_kinds(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        check_kind(context, "exact", BO_CROSS_ATTENTION, seed);
+        check_kind(context, "rfa", BO_CROSS_ATTENTION, seed);
+        check_kind(context, "gru", BO_CROSS_SUMMARY, seed);
+    }
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_several_kinds)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

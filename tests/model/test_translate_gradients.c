@@ -1,0 +1,134 @@
+/* Losses and gradients of whole translators against a float64 interpreter of the same graph: attention of several kinds within
+ * and across streams, recurrent ones with attention and with a summary alone, packed with filler; the same bits with
+ * checkpoints and for any number of threads. */
+#include "gradients.h"
+#include "translators.h"
+
+typedef struct translator_case {
+    const char *kind, *cross; /* cross NULL: as the kind, "summary": BO_CROSS_SUMMARY */
+} translator_case;
+
+static const translator_case cases[] = {
+    {"exact", NULL}, {"rfa", NULL},      {"favor", NULL},    {"exact", "delta"},   {"gla", "gla"},
+    {"gru", NULL},   {"gru", "summary"}, {"ssm", "favor"},   {"dark", NULL},       {"lstm", "rfa"},
+    {"t2r", NULL},   {"conv", "exact"},  {"rfa-gate", NULL}, {"exact", "summary"},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static bo_model_desc case_desc(size_t index)
+{
+    bo_model_desc desc = translator_desc(cases[index].kind);
+    desc.layers = 1 + index % 2, desc.encoder_layers = 2 - index % 2;
+    if (!test_same_word(cases[index].kind, "t2r")) desc.attention.features.features = 8;
+    desc.positions = (bo_positions)(index % BO_POSITIONS_COUNT);
+    desc.untied = index % 4 == 1;
+    desc.bias = index % 3 == 1;
+    if (!cases[index].cross) return desc;
+    if (test_same_word(cases[index].cross, "summary")) {
+        desc.cross = BO_CROSS_SUMMARY;
+        return desc;
+    }
+    assert_true(bo_attention_preset(cases[index].cross, &desc.cross_attention));
+    desc.cross_attention.heads = desc.heads; /* all zero would mean: as the mixer's */
+    return desc;
+}
+
+static bo_model_graph graph_of(bo_context *context, bo_model *model, const pack *p, bool checkpoint, bo_pass *pass)
+{
+    bo_model_graph_desc desc = {.loss = true, .gradients = true, .checkpoint = checkpoint, .smoothing = 0.1};
+    assert_ok(context, bo_weights_allocate(context, model->weights, true));
+    return pack_graph(context, model, p, &desc, pass);
+}
+
+static void write_inputs(interpreter *in, const bo_model_graph *g, const pack *p)
+{
+    const bo_text_pack *q = &p->packed;
+    int32_t sources[TARGET_ROWS];
+    for (size_t s = 0, row = 0, end = 0; s <= PAIRS; s++) {
+        end += source_lengths[s];
+        for (size_t i = 0; i < target_lengths[s]; i++) sources[row++] = (int32_t)end - 1;
+    }
+    interpreter_index(in, g->tokens, q->stream.tokens);
+    interpreter_index(in, g->targets, q->targets);
+    interpreter_index(in, g->positions, q->stream.positions);
+    interpreter_index(in, g->source_tokens, q->source.tokens);
+    interpreter_index(in, g->source_positions, q->source.positions);
+    interpreter_index(in, g->source_reversal, q->source.reversal);
+    interpreter_index(in, g->sources, sources);
+}
+
+static void check(bo_context *context, size_t index)
+{
+    pack p;
+    bo_pass pass = {0};
+    char name[64];
+    float loss;
+    pack_make(&p);
+    bo_model_desc desc = case_desc(index);
+    bo_model *model = translator(context, &desc);
+    bo_model_graph g = graph_of(context, model, &p, false, &pass);
+    snprintf(name, sizeof name, "%s with %s", cases[index].kind, cases[index].cross ? cases[index].cross : "its own");
+    clear_gradients(model);
+    assert_ok(context, bo_graph_run(context, g.graph, &pass));
+    assert_ok(context, bo_graph_read(context, g.graph, g.loss, &loss));
+    interpreter in = interpreter_make(context, g.graph, &pass);
+    write_inputs(&in, &g, &p);
+    double truth = interpreter_run(&in);
+    if (!(fabs((double)loss - truth) <= 1e-5 * truth)) fail_msg("%s: loss %g, expected %g", name, (double)loss, truth);
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++)
+        judge_weight(&in, name, i, bo_weights_gradients(model->weights));
+    interpreter_drop(&in);
+    bo_model_graph_destroy(&g);
+    bo_model_destroy(model);
+}
+
+static void of_several_kinds(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < CASES; i++) check(context, i);
+    bo_context_destroy(context);
+}
+
+static float *gradients_with(bo_context *context, bo_model *model, const pack *p, bool checkpoint)
+{
+    bo_pass pass = {.training = true, .seed = 5};
+    size_t bytes = bo_weights_floats(model->weights) * sizeof(float);
+    bo_model_graph g = graph_of(context, model, p, checkpoint, &pass);
+    float *found = malloc(bytes);
+    clear_gradients(model);
+    assert_ok(context, bo_graph_run(context, g.graph, &pass));
+    memcpy(found, bo_weights_gradients(model->weights), bytes);
+    bo_model_graph_destroy(&g);
+    return found;
+}
+
+static void checkpoints_and_threads_change_nothing(void **state)
+{
+    (void)state;
+    bo_context *contexts[] = {test_context(1), test_context(5)};
+    pack p;
+    pack_make(&p);
+    for (size_t i = 0; i < CASES; i++) {
+        bo_model_desc desc = case_desc(i);
+        desc.dropout = 0.2;
+        bo_model *model = translator(contexts[0], &desc);
+        size_t bytes = bo_weights_floats(model->weights) * sizeof(float);
+        float *first = gradients_with(contexts[0], model, &p, false),
+              *other = gradients_with(contexts[1], model, &p, true);
+        if (memcmp(first, other, bytes)) fail_msg("%s: gradients differ", cases[i].kind);
+        free(first);
+        free(other);
+        bo_model_destroy(model);
+    }
+    for (size_t i = 0; i < 2; i++) bo_context_destroy(contexts[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_several_kinds),
+        cmocka_unit_test(checkpoints_and_threads_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
