@@ -1,10 +1,11 @@
-/* bochner generate: text from a model. */
+/* bochner generate: text from a model, its own or a translation. */
 #include "cli.h"
 #include "json.h"
 #include "network.h"
 #include "output.h"
 #include "paths.h"
 #include "spout.h"
+#include "texts.h"
 #include "weights.h"
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ typedef struct generate_options {
     size_t tokens, top_k;
     double temperature, top_p, repetition_penalty;
     bool greedy, echo;
+    cli_translate_options translate;
     int weights; /* cli_weights_choice */
 } generate_options;
 
@@ -33,12 +35,13 @@ typedef struct generate_job {
     bo_sampler sampler;
     float *logits;
     cli_spout spout;
-    size_t made, state_bytes;
+    size_t tokens, made, state_bytes; /* tokens: most of them */
     double prompt_seconds, seconds;
     const char *reason; /* why it ended: "length", "stop", "end", or that of a full context */
 } generate_job;
 
 static const char FULL[] = "context";
+static const size_t NOT_GIVEN = (size_t)-1;
 
 static bool ok(generate_job *job, bo_status status)
 {
@@ -104,7 +107,7 @@ static bool open_reader(generate_job *job)
     bo_context *context = job->session->context;
     uint64_t before = 0;
     if (o->load && !ok(job, bo_session_peek(context, o->load, &before))) return false;
-    const bo_session_desc desc = {.capacity = (size_t)before + job->prompt.count + o->tokens};
+    const bo_session_desc desc = {.capacity = (size_t)before + job->prompt.count + job->tokens};
     size_t all = 0;
     if (!ok(job, bo_session_memory(context, job->model, &desc, &job->state_bytes, &all))) return false;
     if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
@@ -141,7 +144,7 @@ static bool make(generate_job *job)
     const double start = cli_now();
     job->sampler.drawn = bo_session_tokens(job->reader);
     if (!ok(job, bo_session_feed(context, job->reader, NULL, 0, job->logits))) return false;
-    for (bool more = true; more && job->made < o->tokens;) {
+    for (bool more = true; more && job->made < job->tokens;) {
         if (cli_interrupted()) return ok(job, BO_CANCELLED);
         size_t bytes;
         const int32_t id = bo_sampler_next(&job->sampler, job->logits, vocab);
@@ -153,7 +156,7 @@ static bool make(generate_job *job)
         more = cli_spout_add(&job->spout, piece, bytes);
         job->made++;
         if (!more) job->reason = "stop";
-        const bool read = o->save || (more && job->made < o->tokens);
+        const bool read = o->save || (more && job->made < job->tokens);
         if (read && bo_session_room(job->reader) == 0) {
             job->reason = FULL;
             break;
@@ -237,19 +240,59 @@ static bool can_keep(generate_job *job)
     return cli_can_write(job->session, path);
 }
 
-static bool run(generate_job *job, const char *folder)
+static bool open_model(generate_job *job, const char *folder)
 {
     bo_context *context = job->session->context;
     if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
     if (!ok(job, bo_sampler_check(context, &job->sampler))) return false;
     if (!ok(job, cli_weights_load(context, folder, job->options->weights, &job->model))) return false;
     job->tokenizer = bo_model_tokenizer(job->model);
-    if (!job->tokenizer) {
-        cli_fail(job->session, "%s: has no tokenizer.json, without which ids are no text", folder);
-        return false;
-    }
+    if (!job->tokenizer) cli_fail(job->session, "%s: has no tokenizer.json, without which ids are no text", folder);
+    return job->tokenizer != NULL;
+}
+
+/* The first option given that a model that translates does not have; NULL: none. */
+static const char *language_option(const generate_options *o)
+{
+    return o->echo                     ? "echo"
+           : o->stops.count            ? "stop"
+           : o->temperature > 0        ? "temperature"
+           : o->top_k                  ? "top-k"
+           : o->top_p > 0              ? "top-p"
+           : o->repetition_penalty > 0 ? "repetition-penalty"
+           : o->save                   ? "save-state"
+           : o->load                   ? "load-state"
+                                       : NULL;
+}
+
+static int translate(generate_job *job, const char *folder)
+{
+    const generate_options *o = job->options;
+    const cli_generate_use use = {.folder = folder,
+                                  .prompt = o->prompt,
+                                  .tokens = o->tokens == NOT_GIVEN ? 0 : o->tokens,
+                                  .translate = o->translate};
+    const char *foreign = language_option(o);
+    if (foreign) return cli_wrong_task_option(job->session, foreign, folder, BO_MODEL_TRANSLATE);
+    return cli_generate_translate(job->session, job->model, &use);
+}
+
+static bool continue_text(generate_job *job)
+{
+    job->tokens = job->options->tokens == NOT_GIVEN ? 256 : job->options->tokens;
     job->logits = cli_allocate(bo_model_describe(job->model)->vocab, sizeof(float), "logits");
     return read_prompt(job) && open_reader(job) && feed_prompt(job) && make(job) && finish(job);
+}
+
+static int run(generate_job *job, const char *folder)
+{
+    if (!open_model(job, folder)) return CLI_FAILED;
+    const bo_model_task task = bo_model_describe(job->model)->task;
+    const char *of_translation = cli_translate_given(&job->options->translate);
+    if (task == BO_MODEL_TRANSLATE) return translate(job, folder);
+    if (task != BO_MODEL_LANGUAGE) return cli_wrong_task(job->session, folder, task);
+    if (of_translation) return cli_wrong_task_option(job->session, of_translation, folder, task);
+    return continue_text(job) ? CLI_DONE : CLI_FAILED;
 }
 
 /* ---- the command -------------------------------------------------------------------------------------------------------------------- */
@@ -291,7 +334,8 @@ static int generate(const generate_options *o, const cli_common *common, const c
                                     .greedy = o->greedy,
                                     .seed = common->seed},
                         .spout = {.out = common->json ? NULL : stdout, .stops = &o->stops}};
-    const int status = run(&job, arguments->items[0]) ? CLI_DONE : cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    int status = run(&job, arguments->items[0]);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_session_destroy(job.reader);
     bo_model_destroy(job.model);
     bo_ids_free(&job.prompt);
@@ -304,12 +348,15 @@ static int generate(const generate_options *o, const cli_common *common, const c
 
 int cli_generate(int argc, char **argv)
 {
-    generate_options o = {.tokens = 256};
+    generate_options o = {.tokens = NOT_GIVEN, .translate = cli_translate_defaults()};
+    cli_option translate[CLI_TRANSLATE_OPTIONS];
+    cli_translate_table(&o.translate, translate);
     const cli_option options[] = {
         {CLI_SECTION, "Text", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "prompt", "TEXT|-", "what comes before; - reads it from standard input", &o.prompt, NULL, 0, 1},
         {CLI_FLAG, "echo", NULL, "print the prompt too", &o.echo, NULL, 0, 0},
-        {CLI_COUNT, "tokens", "N", "most tokens to make; 256 unless given", &o.tokens, NULL, 0, 1 << 30},
+        {CLI_COUNT, "tokens", "N", "most tokens to make; 256 unless given, of a translation twice the source's and 50",
+         &o.tokens, NULL, 0, 1 << 30},
         {CLI_LIST, "stop", "WORDS", "ends the text before these words; may be given several times", &o.stops, NULL, 0,
          0},
         {CLI_SECTION, "Choosing", NULL, NULL, NULL, NULL, 0, 0},
@@ -320,6 +367,8 @@ int cli_generate(int argc, char **argv)
         {CLI_REAL, "repetition-penalty", "X", "of tokens among the latest 64; 1 is none", &o.repetition_penalty, NULL,
          0.01, 100},
         {CLI_FLAG, "greedy", NULL, "always the likeliest", &o.greedy, NULL, 0, 0},
+        translate[0],
+        translate[1],
         {CLI_SECTION, "Model", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "weights", "HOW", "are kept in memory: fewer bytes are read for a token", &o.weights,
          cli_weights_choice, 0, 0},
@@ -331,11 +380,13 @@ int cli_generate(int argc, char **argv)
         "generate",
         "DIR [--prompt TEXT] [options]",
         "Continues a text, as it is made. DIR is the folder of a model as bochner train or Hugging Face store it. Only "
-        "the "
-        "continuation is printed. What a model with features remembers has one size, however long the text.",
+        "the continuation is printed. What a model with features remembers has one size, however long the text. A "
+        "model "
+        "that translates gives a line for each line of standard input, or for --prompt; with --json an object a line.",
         "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
         "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
-        "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n",
+        "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"
+        "  bochner generate german --beam 4 <lines.txt\n",
         options,
         CLI_COUNT_OF(options)};
     cli_common common = {0};

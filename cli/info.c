@@ -175,7 +175,7 @@ int cli_info(int argc, char **argv)
     const cli_usage usage = {"info",
                              "FILE|DIR",
                              "Describes a kernel machine or a feature map written by bochner, or the folder of a "
-                             "language model or a network.",
+                             "model of text or a network.",
                              "  bochner info price.model\n"
                              "  bochner info model\n",
                              NULL,

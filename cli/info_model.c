@@ -1,6 +1,7 @@
-/* bochner info of a folder: a language model, and how far its training has come. */
+/* bochner info of a folder: a model of text, and how far its training has come. */
 #include "info.h"
 #include "json.h"
+#include "texts.h"
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <math.h>
@@ -17,7 +18,7 @@ typedef struct model_report {
     const bo_model_desc *desc;
     const bo_model *model;
     const bo_tokenizer *tokenizer; /* NULL: none */
-    size_t state_bytes;            /* of one sequence */
+    size_t state_bytes;            /* of one sequence or hypothesis; 0: it reads without one */
     progress_of_run run;
 } model_report;
 
@@ -92,22 +93,67 @@ static void print_mlp(const bo_model_desc *d)
                bo_draw_name(f->draw));
 }
 
+/* "neg, pos", as far as there is room. */
+static void print_labels(const bo_model_desc *d)
+{
+    enum { SHOWN = 12 };
+    for (size_t i = 0; i < d->classes && i < SHOWN; i++) printf("%s%s", i ? ", " : "", d->labels[i]);
+    if (d->classes > SHOWN) printf(", … %s", d->labels[d->classes - 1]);
+}
+
+/* What a language model has not. */
+static void print_task(const bo_model_desc *d)
+{
+    const bool reads_back = d->task == BO_MODEL_TRANSLATE ? d->cross != BO_CROSS_SUMMARY : !d->forward;
+    if (d->task == BO_MODEL_LANGUAGE) return;
+    printf("%-12s%s", "Task", bo_model_task_name(d->task));
+    if (d->task == BO_MODEL_TRANSLATE) {
+        printf(": layers of the encoder %zu, of the decoder %zu; %s", d->encoder_layers, d->layers,
+               d->cross == BO_CROSS_SUMMARY ? "a summary of the source" : "cross attention");
+        if (d->cross == BO_CROSS_ATTENTION) printf(" %s", bo_attention_name(d->cross_attention.kind));
+        if (d->cross == BO_CROSS_ATTENTION && d->cross_attention.features.features)
+            printf(", %s features", cli_count(d->cross_attention.features.features).s);
+    } else {
+        printf(": %s classes (", cli_count(d->classes).s);
+        print_labels(d);
+        printf("), pooling %s", bo_pooling_name(d->pooling));
+    }
+    puts(reads_back ? "; reads in both directions" : "; reads forwards");
+}
+
+static void print_context(const model_report *r)
+{
+    printf("\n%-12s%s tokens", "Context", cli_count(r->desc->context).s);
+    if (r->state_bytes)
+        printf("; state of a %s %s",
+               r->desc->task == BO_MODEL_TRANSLATE  ? "hypothesis"
+               : r->desc->task == BO_MODEL_LANGUAGE ? "sequence of that length"
+                                                    : "text",
+               cli_bytes((double)r->state_bytes).s);
+    putchar('\n');
+}
+
+static const char *loss_unit(const bo_model_desc *d)
+{
+    return d->task == BO_MODEL_CLASSIFY ? "text" : d->task == BO_MODEL_MATCH ? "pair" : "token";
+}
+
 static void print(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
     const progress_of_run *run = &r->run;
-    printf("%s: a language model of %s parameters (%s)", r->folder, cli_count((size_t)bo_model_parameters(r->model)).s,
-           cli_bytes((double)bo_model_bytes(r->model)).s);
+    printf("%s: %s, %s parameters (%s)", r->folder, cli_task_words(d->task),
+           cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
     if (bo_model_frozen(r->model)) printf(" and %s frozen frequencies", cli_count((size_t)bo_model_frozen(r->model)).s);
     putchar('\n');
+    print_task(d);
     printf("%-12s%zu layers, width %zu, %zu heads of %zu", "Shape", d->layers, d->width, d->heads, d->head_dim);
     if (d->key_heads != d->heads) printf(", %zu of keys and values", d->key_heads);
     print_mlp(d);
     printf("; norm %s, positions %s%s\n", bo_norm_name(d->norm), bo_positions_name(d->positions),
            d->untied ? "; output of its own" : "");
     print_mixer(d);
-    printf("\n%-12s%s tokens; state of a sequence of that length %s\n", "Context", cli_count(d->context).s,
-           cli_bytes((double)r->state_bytes).s);
+    print_context(r);
     if (!r->tokenizer)
         printf("%-12snone; ids below %s\n", "Tokenizer", cli_count(d->vocab).s);
     else if (bo_tokenizer_is_bytes(r->tokenizer))
@@ -118,7 +164,7 @@ static void print(const model_report *r)
     printf("%-12sstep %s", "Training", cli_count((size_t)run->step).s);
     if (run->steps > 0) printf(" of %s", cli_count((size_t)run->steps).s);
     if (run->tokens > 0) printf(", %s tokens", cli_count((size_t)run->tokens).s);
-    if (isfinite(run->loss)) printf("; test %.4f nats a token, best %.4f", run->loss, run->best);
+    if (isfinite(run->loss)) printf("; test %.4f nats a %s, best %.4f", run->loss, loss_unit(d), run->best);
     putchar('\n');
 }
 
@@ -147,6 +193,40 @@ static void json_mlp(cli_json *json, const bo_model_desc *d)
     cli_json_text(json, "mlp_draw", map ? bo_draw_name(f->draw) : NULL);
 }
 
+static void json_task(cli_json *json, const bo_model_desc *d)
+{
+    const bool labels = d->task == BO_MODEL_CLASSIFY || d->task == BO_MODEL_MATCH;
+    cli_json_text(json, "task", bo_model_task_name(d->task));
+    if (labels) {
+        cli_json_array(json, "classes");
+        for (size_t i = 0; i < d->classes; i++) cli_json_text(json, NULL, d->labels[i]);
+        cli_json_end(json);
+        cli_json_text(json, "pooling", bo_pooling_name(d->pooling));
+        cli_json_flag(json, "forward", d->forward);
+    } else if (d->task == BO_MODEL_TRANSLATE) {
+        const bool attends = d->cross == BO_CROSS_ATTENTION;
+        cli_json_count(json, "encoder_layers", d->encoder_layers);
+        cli_json_text(json, "cross", bo_cross_name(d->cross));
+        cli_json_text(json, "cross_attention", attends ? bo_attention_name(d->cross_attention.kind) : NULL);
+        cli_json_count(json, "cross_features", attends ? d->cross_attention.features.features : 0);
+    }
+}
+
+/* Of one sequence (of a text only where all layers read forwards), or of one hypothesis and its share of the source. */
+static bo_status find_state(bo_context *context, const bo_model *model, size_t *bytes)
+{
+    const bo_model_desc *d = bo_model_describe(model);
+    bo_lanes *lanes = NULL;
+    *bytes = 0;
+    if (d->task == BO_MODEL_LANGUAGE) return bo_session_memory(context, model, NULL, bytes, NULL);
+    if (d->task != BO_MODEL_TRANSLATE) *bytes = bo_model_state_bytes(model);
+    if (d->task != BO_MODEL_TRANSLATE) return BO_OK;
+    const bo_status status = bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lanes);
+    if (status == BO_OK) *bytes = bo_lanes_state_bytes(lanes);
+    bo_lanes_destroy(lanes);
+    return status;
+}
+
 static void print_json(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
@@ -155,6 +235,7 @@ static void print_json(const model_report *r)
     cli_json_object(&json, NULL);
     cli_json_text(&json, "folder", r->folder);
     cli_json_text(&json, "holds", "model");
+    json_task(&json, d);
     cli_json_count(&json, "parameters", (size_t)bo_model_parameters(r->model));
     cli_json_count(&json, "frozen", (size_t)bo_model_frozen(r->model));
     cli_json_count(&json, "bytes", bo_model_bytes(r->model));
@@ -186,9 +267,8 @@ int cli_info_model(cli_session *session, const char *folder)
 {
     bo_model *model = NULL;
     model_report report = {.folder = folder};
-    size_t all;
     bo_status status = bo_model_load(session->context, folder, &model);
-    if (status == BO_OK) status = bo_session_memory(session->context, model, NULL, &report.state_bytes, &all);
+    if (status == BO_OK) status = find_state(session->context, model, &report.state_bytes);
     if (status == BO_OK) {
         report.model = model;
         report.desc = bo_model_describe(model);

@@ -54,7 +54,7 @@ static void before(cli_json *json, const char *key)
     if (json->array[level]) {
         if (json->some[level]) fputs(", ", json->out);
     } else {
-        bool inside_array = false;
+        bool inside_array = json->line;
         for (int i = 0; i < level; i++) inside_array |= json->array[i];
         if (inside_array)
             fputs(json->some[level] ? ", " : "", json->out);
@@ -92,7 +92,7 @@ void cli_json_array(cli_json *json, const char *key)
 void cli_json_end(cli_json *json)
 {
     int level = --json->depth;
-    bool inside_array = json->array[level];
+    bool inside_array = json->line || json->array[level];
     for (int i = 0; i < level; i++) inside_array |= json->array[i];
     if (!inside_array && json->some[level]) fprintf(json->out, "\n%*s", 2 * level, "");
     fputc(json->array[level] ? ']' : '}', json->out);

@@ -10,6 +10,7 @@ enum { CLI_JSON_DEPTH = 16 };
 
 typedef struct cli_json {
     FILE *out;
+    bool line; /* objects on one line too: JSON lines */
     int depth;
     bool some[CLI_JSON_DEPTH];  /* the level already has an item */
     bool array[CLI_JSON_DEPTH]; /* the level is an array */

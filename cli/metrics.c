@@ -13,6 +13,11 @@ const char *cli_class_label(const bo_schema *schema, size_t index, cli_word *num
     return number->s;
 }
 
+const char *cli_metrics_label(const cli_metrics *metrics, const bo_schema *schema, size_t index, cli_word *number)
+{
+    return metrics->labels ? metrics->labels[index] : cli_class_label(schema, index, number);
+}
+
 void cli_metrics_open(cli_metrics *metrics, const bo_machine_report *report)
 {
     *metrics = (cli_metrics){.classes = report->classes, .has_std = report->has_std && report->classes == 0};
@@ -159,11 +164,12 @@ static void json_targets(const cli_metrics *metrics, const bo_schema *schema, cl
     cli_json_end(json);
 }
 
-static void json_confusion(const cli_metrics *metrics, const bo_schema *schema, cli_json *json)
+void cli_metrics_json_confusion(const cli_metrics *metrics, const bo_schema *schema, cli_json *json)
 {
     cli_json_array(json, "classes");
     cli_word number;
-    for (size_t i = 0; i < metrics->classes; i++) cli_json_text(json, NULL, cli_class_label(schema, i, &number));
+    for (size_t i = 0; i < metrics->classes; i++)
+        cli_json_text(json, NULL, cli_metrics_label(metrics, schema, i, &number));
     cli_json_end(json);
     cli_json_array(json, "confusion");
     for (size_t i = 0; i < metrics->classes; i++) {
@@ -182,7 +188,7 @@ void cli_metrics_json(const cli_metrics *metrics, const bo_schema *schema, cli_j
     if (metrics->classes) {
         cli_json_number(json, "accuracy", cli_metrics_accuracy(metrics));
         cli_json_number(json, "log_loss", cli_metrics_log_loss(metrics));
-        json_confusion(metrics, schema, json);
+        cli_metrics_json_confusion(metrics, schema, json);
     } else {
         cli_json_number(json, "rmse", cli_metrics_rmse(metrics));
         cli_json_number(json, "r2", cli_metrics_r2(metrics));
@@ -223,20 +229,21 @@ static cli_word r2_words(double r2)
     return words;
 }
 
-static void print_confusion(const cli_metrics *metrics, const bo_schema *schema, FILE *out)
+void cli_metrics_print_confusion(const cli_metrics *metrics, const bo_schema *schema, FILE *out)
 {
     size_t classes = metrics->classes;
     cli_word number;
+    if (classes > TEXT_CLASSES) return;
     fprintf(out, "            predicted\n  %-10s", "true");
     for (size_t j = 0; j < classes; j++) {
         fputc(' ', out);
-        print_label(out, cli_class_label(schema, j, &number), CELL - 1, true);
+        print_label(out, cli_metrics_label(metrics, schema, j, &number), CELL - 1, true);
     }
     fputs("   found\n", out);
     for (size_t i = 0; i < classes; i++) {
         size_t total = 0;
         fputs("  ", out);
-        print_label(out, cli_class_label(schema, i, &number), 10, false);
+        print_label(out, cli_metrics_label(metrics, schema, i, &number), 10, false);
         for (size_t j = 0; j < classes; j++) {
             size_t count = metrics->confusion[i * classes + j];
             total += count;
@@ -257,7 +264,7 @@ void cli_metrics_print(const cli_metrics *metrics, const bo_schema *schema, FILE
     if (metrics->classes) {
         fprintf(out, "Test        accuracy %.2f%%, log loss %s (%s row%s)\n", 100 * cli_metrics_accuracy(metrics),
                 cli_significant(cli_metrics_log_loss(metrics), 4).s, cli_count(metrics->rows).s, plural(metrics->rows));
-        if (metrics->classes <= TEXT_CLASSES) print_confusion(metrics, schema, out);
+        cli_metrics_print_confusion(metrics, schema, out);
         return;
     }
     fprintf(out, "Test        rmse %s%s (%s row%s)\n", cli_significant(cli_metrics_rmse(metrics), 5).s,

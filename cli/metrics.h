@@ -15,6 +15,7 @@ typedef struct cli_target_sums {
 
 typedef struct cli_metrics {
     size_t rows, targets, classes;
+    const char *const *labels; /* of the classes; NULL: as the schema has them */
     bool has_std;
     cli_target_sums *sums;                 /* regression: one a target */
     size_t right, *confusion;              /* classification: classes x classes, rows are the truth */
@@ -26,6 +27,8 @@ typedef struct cli_metrics {
 /* A class as it stood in the file or, where the schema has none (a model that a program saved without one), its number:
  * `number` then holds the words. */
 const char *cli_class_label(const bo_schema *schema, size_t index, cli_word *number);
+
+const char *cli_metrics_label(const cli_metrics *metrics, const bo_schema *schema, size_t index, cli_word *number);
 
 void cli_metrics_open(cli_metrics *metrics, const bo_machine_report *report);
 void cli_metrics_close(cli_metrics *metrics);
@@ -43,6 +46,9 @@ double cli_metrics_accuracy(const cli_metrics *metrics);
 double cli_metrics_log_loss(const cli_metrics *metrics);
 
 void cli_metrics_json(const cli_metrics *metrics, const bo_schema *schema, cli_json *json); /* "test": {…} */
+void cli_metrics_json_confusion(const cli_metrics *metrics, const bo_schema *schema, cli_json *json);
+/* A table, where the classes are few. */
+void cli_metrics_print_confusion(const cli_metrics *metrics, const bo_schema *schema, FILE *out);
 void cli_metrics_print(const cli_metrics *metrics, const bo_schema *schema, FILE *out);
 
 #endif

@@ -108,11 +108,7 @@ bool cli_is_no_network(cli_session *session, const char *folder)
     return false;
 }
 
-bool cli_is_no_language_model(cli_session *session, const char *folder)
+bool cli_is_model(const char *folder)
 {
-    if (!holds(folder, "config.json") && !holds(folder, "adapter_config.json")) return true;
-    cli_fail(session,
-             "%s holds a language model (bochner eval, generate and info take it), not a network or a kernel machine",
-             folder);
-    return false;
+    return holds(folder, "config.json") || holds(folder, "adapter_config.json");
 }

@@ -30,8 +30,7 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
 bool cli_is_network(const char *folder); /* Does it hold a network? */
 /* False after saying that it does, where a language model is wanted. */
 bool cli_is_no_network(cli_session *session, const char *folder);
-/* False after saying that it holds a language model, where a table is to be predicted. */
-bool cli_is_no_language_model(cli_session *session, const char *folder);
+bool cli_is_model(const char *folder); /* … or a model of text? */
 int cli_info_network(cli_session *session, const char *folder);
 
 typedef struct cli_network_use {

@@ -205,14 +205,15 @@ static unsigned shade(unsigned full, double share)
     return color;
 }
 
-static void class_tics(FILE *pipe, const char *axis, const bo_schema *schema, size_t classes, const char *format)
+static void class_tics(FILE *pipe, const char *axis, const cli_metrics *metrics, const bo_schema *schema,
+                       const char *format)
 {
     fprintf(pipe, "set %stics %s scale 0 (", axis, format);
-    size_t step = classes <= 60 ? 1 : (classes + 29) / 30;
+    const size_t classes = metrics->classes, step = classes <= 60 ? 1 : (classes + 29) / 30;
     for (size_t i = 0; i < classes; i += step) {
         cli_word number;
         if (i) fputs(", ", pipe);
-        quoted(pipe, cli_class_label(schema, i, &number), 18);
+        quoted(pipe, cli_metrics_label(metrics, schema, i, &number), 18);
         fprintf(pipe, " %zu", i);
     }
     fputs(")\n", pipe);
@@ -257,7 +258,7 @@ static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *s
     size_t classes = metrics->classes, longest = 1;
     for (size_t i = 0; i < classes; i++) {
         cli_word number;
-        size_t length = strlen(cli_class_label(schema, i, &number));
+        size_t length = strlen(cli_metrics_label(metrics, schema, i, &number));
         if (length > longest) longest = length < 18 ? length : 18;
     }
     int cell = classes <= 12 ? 52 : classes <= 30 ? 32 : classes <= 60 ? 24 : (int)(1440 / classes + 1);
@@ -276,8 +277,8 @@ static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *s
              cli_count(metrics->rows).s);
     set_title(pipe, title, side + 2 * right);
     fprintf(pipe, "set xrange [-0.5:%g]\nset yrange [%g:-0.5]\n", (double)classes - 0.5, (double)classes - 0.5);
-    class_tics(pipe, "x", schema, classes, slanted ? "rotate by 45 right" : "");
-    class_tics(pipe, "y", schema, classes, "");
+    class_tics(pipe, "x", metrics, schema, slanted ? "rotate by 45 right" : "");
+    class_tics(pipe, "y", metrics, schema, "");
     fprintf(pipe, "set xlabel 'predicted' offset 0,%g\nset label 'true' at screen 0.018,%.5f rotate center\n",
             slanted ? -0.2 : 0.0, (bottom + side / 2.0) / (top + side + bottom));
     cells(pipe, metrics, side / (int)classes, font);

@@ -1,11 +1,11 @@
 /* bochner predict: a model applied to a table, block by block, in constant memory. */
 #include "cli.h"
-#include "json.h"
 #include "metrics.h"
 #include "network.h"
-#include "output.h"
 #include "paths.h"
 #include "plot.h"
+#include "answers.h"
+#include "texts.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ static const double SIGMAS = 1.959963984540054; /* of a normal distribution's ce
 typedef struct predict_options {
     const char *labels, *out, *plot;
     int format;
-    bool std, proba;
+    bool std, proba, labelled;
+    size_t context;
     cli_network_data network; /* of a network's examples */
     int part;
 } predict_options;
@@ -29,13 +30,10 @@ typedef struct predict_job {
     const bo_machine_report *report;
     bo_schema *schema;
     bo_stream *stream;
-    bool has_target, begun;
+    bool has_target;
     cli_metrics metrics;
-    cli_output output;
-    cli_json json;
-    size_t rows;          /* predicted */
-    size_t columns;       /* of numbers: for classes the label is apart */
-    double *class_values; /* .npy: what stands for each class */
+    cli_answers answers;
+    size_t rows; /* predicted */
     float *x;
     double *y, *mean, *std, *row;
     int *classes;
@@ -49,106 +47,55 @@ static bool failed(predict_job *job, bo_status status)
 
 /* ---- columns ------------------------------------------------------------------------------------------- */
 
-/* Name of column `index`; the label of classes is column 0. */
-static void column_name(const predict_job *job, size_t index, char *name, size_t room)
+static const char *class_name(const void *user, size_t index, char room[CLI_NAME])
 {
-    if (job->report->classes) {
-        cli_word number;
-        snprintf(name, room, "%s", index == 0 ? "prediction" : cli_class_label(job->schema, index - 1, &number));
-        return;
-    }
+    const predict_job *job = user;
+    cli_word number;
+    snprintf(room, CLI_NAME, "%s", cli_class_label(job->schema, index, &number));
+    return room;
+}
+
+/* Of regression: mean, and with --std what follows it, for each target. */
+static const char *number_name(const void *user, size_t index, char room[CLI_NAME])
+{
     static const char *const alone[] = {"mean", "std", "low95", "high95"};
     static const char *const after[] = {"", "_std", "_low95", "_high95"};
-    size_t each = job->options->std ? 4 : 1, target = index / each, part = index % each;
+    const predict_job *job = user;
+    const size_t each = job->options->std ? 4 : 1, target = index / each, part = index % each;
     const char *target_name = job->schema ? bo_schema_target(job->schema, target) : NULL;
     if (job->report->outputs == 1)
-        snprintf(name, room, "%s", each == 1 ? "prediction" : alone[part]);
+        snprintf(room, CLI_NAME, "%s", each == 1 ? "prediction" : alone[part]);
     else if (target_name)
-        snprintf(name, room, "%s%s", target_name, after[part]);
+        snprintf(room, CLI_NAME, "%s%s", target_name, after[part]);
     else
-        snprintf(name, room, "prediction%zu%s", target, after[part]);
+        snprintf(room, CLI_NAME, "prediction%zu%s", target, after[part]);
+    return room;
 }
-
-static size_t column_count(const predict_job *job)
-{
-    if (job->report->classes) return 1 + (job->options->proba ? job->report->classes : 0);
-    return job->report->outputs * (job->options->std ? 4 : 1);
-}
-
-/* In a .npy a class is the number that stood in the file or, where labels are words, its place in their
- * order. */
-static void number_classes(predict_job *job)
-{
-    size_t classes = job->report->classes;
-    job->class_values = cli_allocate(classes, sizeof(double), "class labels");
-    bool numbers = true;
-    cli_word number;
-    for (size_t i = 0; i < classes; i++) {
-        char *end;
-        const char *name = cli_class_label(job->schema, i, &number);
-        job->class_values[i] = strtod(name, &end);
-        numbers &= *name != 0 && *end == 0;
-    }
-    if (numbers) return;
-    for (size_t i = 0; i < classes; i++) job->class_values[i] = (double)i;
-    cli_say(job->session, "Labels are words: %s has their index, 0 for %s", job->options->out,
-            cli_class_label(job->schema, 0, &number));
-}
-
-/* ---- writing ------------------------------------------------------------------------------------------- */
 
 static bool open_output(predict_job *job)
 {
-    const char *out = job->options->out;
-    job->columns = column_count(job);
-    if (out && cli_ends_with(out, ".npy")) {
-        if (job->report->classes) number_classes(job);
-        return cli_output_npy(job->session, &job->output, out, job->columns, sizeof(double));
-    }
-    return cli_output_text(job->session, &job->output, out);
-}
-
-/* The header, or the start of the object: once there is a row to follow it, so that a table that cannot be read leaves
- * nothing behind. */
-static void begin_output(predict_job *job)
-{
-    if (job->begun || job->output.npy) return;
-    job->begun = true;
-    const char *out = job->options->out;
-    bool json = job->session->common.json && !out;
-    if (json) {
-        job->json = (cli_json){.out = stdout};
-        cli_json_object(&job->json, NULL);
-        cli_json_array(&job->json, "columns");
-    }
-    for (size_t i = 0; i < job->columns; i++) {
-        char name[512];
-        column_name(job, i, name, sizeof name);
-        if (json) {
-            cli_json_text(&job->json, NULL, name);
-            continue;
-        }
-        if (i) fputc(',', job->output.file);
-        cli_csv_field(job->output.file, name);
-    }
-    if (json) {
-        cli_json_end(&job->json);
-        cli_json_array(&job->json, "predictions");
-    } else {
-        fputc('\n', job->output.file);
-    }
+    const size_t classes = job->report->classes;
+    job->answers = (cli_answers){.session = job->session,
+                                 .out = job->options->out,
+                                 .classes = classes,
+                                 .label = class_name,
+                                 .numbers = classes ? (job->options->proba ? classes : 0)
+                                                    : job->report->outputs * (job->options->std ? 4 : 1),
+                                 .name = classes ? class_name : number_name,
+                                 .user = job,
+                                 .item = sizeof(double)};
+    return cli_answers_open(&job->answers);
 }
 
 /* Numbers of one row, without the label. */
-static size_t row_numbers(const predict_job *job, size_t i, double *row)
+static void row_numbers(const predict_job *job, size_t i, double *row)
 {
     const bo_machine_report *report = job->report;
-    if (report->classes) {
-        size_t count = job->options->proba ? report->classes : 0;
-        for (size_t c = 0; c < count; c++) row[c] = job->mean[i * report->classes + c];
-        return count;
-    }
     size_t count = 0;
+    if (report->classes) {
+        if (job->answers.numbers) memcpy(row, job->mean + i * report->classes, report->classes * sizeof(double));
+        return;
+    }
     for (size_t t = 0; t < report->outputs; t++) {
         double mean = job->mean[i * report->outputs + t];
         row[count++] = mean;
@@ -158,55 +105,15 @@ static size_t row_numbers(const predict_job *job, size_t i, double *row)
         row[count++] = mean - SIGMAS * std;
         row[count++] = mean + SIGMAS * std;
     }
-    return count;
-}
-
-static bool write_npy(predict_job *job, size_t rows)
-{
-    bool labels = job->report->classes > 0;
-    for (size_t i = 0; i < rows; i++) {
-        if (labels) job->row[0] = job->class_values[job->classes[i]];
-        row_numbers(job, i, job->row + labels);
-        if (!cli_output_rows(job->session, &job->output, 1, job->row)) return false;
-    }
-    return true;
-}
-
-static void write_json(predict_job *job, size_t rows)
-{
-    cli_word number;
-    for (size_t i = 0; i < rows; i++) {
-        size_t count = row_numbers(job, i, job->row);
-        if (job->columns > 1) cli_json_array(&job->json, NULL);
-        if (job->report->classes)
-            cli_json_text(&job->json, NULL, cli_class_label(job->schema, (size_t)job->classes[i], &number));
-        for (size_t c = 0; c < count; c++) cli_json_number(&job->json, NULL, job->row[c]);
-        if (job->columns > 1) cli_json_end(&job->json);
-    }
-}
-
-static void write_csv(predict_job *job, size_t rows)
-{
-    FILE *file = job->output.file;
-    cli_word number;
-    for (size_t i = 0; i < rows; i++) {
-        size_t count = row_numbers(job, i, job->row);
-        bool labels = job->report->classes > 0;
-        if (labels) cli_csv_field(file, cli_class_label(job->schema, (size_t)job->classes[i], &number));
-        for (size_t c = 0; c < count; c++) fprintf(file, "%s%.9g", c || labels ? "," : "", job->row[c]);
-        fputc('\n', file);
-    }
 }
 
 static bool write_rows(predict_job *job, size_t rows)
 {
-    begin_output(job);
-    if (job->output.npy) return write_npy(job, rows);
-    if (job->json.out)
-        write_json(job, rows);
-    else
-        write_csv(job, rows);
-    return cli_output_check(job->session, &job->output);
+    for (size_t i = 0; i < rows; i++) {
+        row_numbers(job, i, job->row);
+        if (!cli_answers_row(&job->answers, job->classes ? (size_t)job->classes[i] : 0, job->row)) return false;
+    }
+    return cli_answers_flush(&job->answers);
 }
 
 /* ---- predicting ---------------------------------------------------------------------------------------- */
@@ -240,9 +147,7 @@ static bool predict_all(predict_job *job)
         cli_progress_report(&session->progress, "predicting", (double)job->rows, 0);
     }
     cli_progress_clear(&session->progress);
-    if (failed(job, status)) return false;
-    begin_output(job);
-    return cli_output_check(session, &job->output);
+    return !failed(job, status);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------- */
@@ -331,25 +236,19 @@ static void allocate(predict_job *job)
 
 static void report_json(predict_job *job)
 {
-    if (job->json.out) {
-        cli_json_end(&job->json); /* the predictions */
-    } else {
-        job->json.out = stdout;
-        cli_json_object(&job->json, NULL);
-    }
-    cli_json_text(&job->json, "model", job->model_path);
-    cli_json_text(&job->json, "data", job->data_path);
-    cli_json_count(&job->json, "rows", job->rows);
-    cli_json_text(&job->json, "out", job->options->out);
-    if (job->has_target) cli_metrics_json(&job->metrics, job->schema, &job->json);
-    cli_json_end(&job->json);
+    cli_json *json = cli_answers_json(&job->answers);
+    cli_json_text(json, "model", job->model_path);
+    cli_json_text(json, "data", job->data_path);
+    cli_json_count(json, "rows", job->rows);
+    cli_json_text(json, "out", job->options->out);
+    if (job->has_target) cli_metrics_json(&job->metrics, job->schema, json);
+    cli_json_end(json);
 }
 
 static int run(predict_job *job)
 {
     const predict_options *options = job->options;
     if (options->out && !cli_can_write(job->session, options->out)) return CLI_FAILED;
-    if (!cli_is_no_language_model(job->session, job->model_path)) return CLI_FAILED;
     if (!open_model(job) || !open_data(job)) return CLI_FAILED;
     if (options->plot && !job->has_target)
         return cli_fail(job->session, "--plot: %s has no column to compare predictions with", job->data_path);
@@ -357,10 +256,7 @@ static int run(predict_job *job)
     if (!open_output(job)) return CLI_FAILED;
     bool ok = predict_all(job) && (!job->has_target || job->metrics.rows > 0 ||
                                    cli_fail(job->session, "%s has no rows", job->data_path) == CLI_DONE);
-    if (!ok || (options->out && !cli_output_commit(job->session, &job->output))) {
-        cli_output_abandon(&job->output);
-        return CLI_FAILED;
-    }
+    if (!ok || !cli_answers_end(&job->answers)) return CLI_FAILED;
     if (job->session->common.json)
         report_json(job);
     else if (job->has_target && !job->session->common.quiet)
@@ -368,10 +264,30 @@ static int run(predict_job *job)
     return options->plot ? cli_plot(job->session, &job->metrics, job->schema, options->plot) : CLI_DONE;
 }
 
-/* The first option given that is about kernel machines; NULL: none. */
-static const char *machine_option(const predict_options *o)
+/* The first option given that is about tables; NULL: none. */
+static const char *table_option(const predict_options *o)
 {
-    return o->std ? "std" : o->plot ? "plot" : o->labels ? "labels" : o->format ? "format" : NULL;
+    return o->std ? "std" : o->labels ? "labels" : o->format ? "format" : NULL;
+}
+
+/* … and about texts. */
+static const char *text_option(const predict_options *o)
+{
+    return o->labelled ? "labelled" : o->context ? "context" : NULL;
+}
+
+/* The folder of a network, or of a model of texts. */
+static int predict_folder(cli_session *session, const predict_options *o, const cli_network_use *use)
+{
+    const cli_texts_use texts = {.folder = use->folder,
+                                 .path = use->path,
+                                 .out = o->out,
+                                 .plot = o->plot,
+                                 .context = o->context,
+                                 .proba = o->proba,
+                                 .labelled = o->labelled,
+                                 .other = table_option(o)};
+    return cli_is_network(use->folder) ? cli_predict_network(session, use) : cli_predict_texts(session, &texts);
 }
 
 static int predict(const predict_options *options, const cli_common *common, const cli_arguments *arguments)
@@ -379,9 +295,8 @@ static int predict(const predict_options *options, const cli_common *common, con
     if (arguments->count != 2)
         return cli_wrong_use("predict", "expected MODEL and DATA, found %zu argument%s", arguments->count,
                              arguments->count == 1 ? "" : "s");
-    if (options->out && !cli_ends_with(options->out, ".npy") && !cli_ends_with(options->out, ".csv") &&
-        strncmp(options->out, "/dev/", 5) != 0)
-        return cli_wrong_use("predict", "--out: expected a name ending in .csv or .npy, found '%s'", options->out);
+    const int named = cli_answers_check_name("predict", options->out);
+    if (named != CLI_DONE) return named;
     if (options->plot && !cli_plot_known(options->plot))
         return cli_wrong_use("predict", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'",
                              options->plot);
@@ -395,12 +310,15 @@ static int predict(const predict_options *options, const cli_common *common, con
                                  .out = options->out,
                                  .part = options->part,
                                  .proba = options->proba};
-    const int checked = cli_network_use_check("predict", &use, machine_option(options));
+    const char *of_table = table_option(options), *of_text = text_option(options);
+    const int checked = cli_network_use_check("predict", &use, of_table ? of_table : options->plot ? "plot" : of_text);
     if (checked != CLI_DONE) return checked;
+    if (of_text && !cli_is_model(use.folder))
+        return cli_wrong_use("predict", "--%s is an option of models of texts, and %s holds none", of_text, use.folder);
     cli_session session;
     if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
-    if (cli_is_network(use.folder)) {
-        const int done = cli_predict_network(&session, &use);
+    if (cli_is_network(use.folder) || cli_is_model(use.folder)) {
+        const int done = predict_folder(&session, options, &use);
         cli_session_close(&session);
         return done;
     }
@@ -412,7 +330,7 @@ static int predict(const predict_options *options, const cli_common *common, con
     bo_machine_destroy(job.machine);
     bo_schema_destroy(job.schema);
     cli_metrics_close(&job.metrics);
-    free(job.class_values);
+    cli_answers_close(&job.answers);
     free(job.x);
     free(job.y);
     free(job.mean);
@@ -430,12 +348,18 @@ int cli_predict(int argc, char **argv)
         {CLI_SECTION, "Predictions", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_FLAG, "std", NULL, "regression: mean, standard deviation and the 95% interval", &o.std, NULL, 0, 0},
         {CLI_FLAG, "proba", NULL, "classification: the probability of every class", &o.proba, NULL, 0, 0},
-        {CLI_TEXT, "out", "FILE", "where to: .csv or .npy; CSV on standard output unless given", &o.out, NULL, 0, 0},
+        {CLI_TEXT, "out", "FILE", "where to: .csv, .tsv or .npy; CSV on standard output unless given", &o.out, NULL, 0,
+         0},
         {CLI_TEXT, "plot", "FILE", "predicted against true, or the confusion matrix: .svg, .png, .pdf", &o.plot, NULL,
          0, 0},
         {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "labels", "FILE", "the true values, when they are in a file of their own", &o.labels, NULL, 0, 0},
         {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
+        {CLI_SECTION, "Texts", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_FLAG, "labelled", NULL, "DATA has labels too, as in training: predictions are compared with them",
+         &o.labelled, NULL, 0, 0},
+        {CLI_COUNT, "context", "N", "tokens that are read of a text; as in training unless given", &o.context, NULL, 1,
+         0},
         {CLI_SECTION, "Networks", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "graph", "FILE", "rows are nodes, and these the edges, two columns: from, to", &o.network.graph,
          NULL, 0, 0},
@@ -451,9 +375,12 @@ int cli_predict(int argc, char **argv)
                              "files have names, by position "
                              "otherwise. If DATA also has the column that is predicted, the predictions are "
                              "compared with it and the figures "
-                             "printed on standard error. MODEL may also be the folder of a network.",
+                             "printed on standard error. MODEL may also be the folder of a network, or of a model "
+                             "that labels texts (bochner train --task classify or match): then DATA has a text a line, "
+                             "or two with a tab between them, and - reads them as they come.",
                              "  bochner predict price.model test.csv\n"
-                             "  bochner predict price.model test.csv --std --out predicted.csv\n",
+                             "  bochner predict price.model test.csv --std --out predicted.csv\n"
+                             "  bochner predict reviews lines.txt --proba\n",
                              options,
                              CLI_COUNT_OF(options)};
     cli_common common = {0};

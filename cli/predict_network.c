@@ -1,10 +1,8 @@
 /* bochner predict of a network: a row of answers for each row of a table. */
-#include "json.h"
 #include "metrics.h"
 #include "network.h"
-#include "output.h"
+#include "answers.h"
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct predict_job {
     cli_session *session;
@@ -16,30 +14,29 @@ typedef struct predict_job {
     float *answers; /* rows x outputs */
 } predict_job;
 
-static size_t columns_of(const predict_job *job)
+static const char *class_name(const void *user, size_t index, char room[CLI_NAME])
 {
-    return job->info.classes ? 1 + (job->use->proba ? job->info.classes : 0) : job->info.outputs;
+    const predict_job *job = user;
+    cli_word number;
+    snprintf(room, CLI_NAME, "%s", cli_class_label(job->info.schema, index, &number));
+    return room;
 }
 
-static const char *column_name(const predict_job *job, size_t index, char out[64])
+static const char *number_name(const void *user, size_t index, char room[CLI_NAME])
 {
+    const predict_job *job = user;
     const bo_schema *schema = job->info.schema;
-    cli_word number;
     const char *name = NULL;
-    if (job->info.classes && index > 0) {
-        snprintf(out, 64, "%.60s", cli_class_label(schema, index - 1, &number));
-        return out;
-    }
-    if (job->info.classes || job->info.outputs == 1) return "prediction";
+    if (job->info.outputs == 1) return "prediction";
     if (schema && job->info.reconstructs && job->info.outputs == bo_schema_dim(schema))
         name = bo_schema_input(schema, index);
     else if (schema && !job->info.reconstructs)
         name = bo_schema_target(schema, index);
     if (name)
-        snprintf(out, 64, "%.60s", name);
+        snprintf(room, CLI_NAME, "%s", name);
     else
-        snprintf(out, 64, "prediction%zu", index);
-    return out;
+        snprintf(room, CLI_NAME, "prediction%zu", index);
+    return room;
 }
 
 static size_t best_of(const predict_job *job, size_t row)
@@ -51,88 +48,37 @@ static size_t best_of(const predict_job *job, size_t row)
     return best;
 }
 
-/* Numbers of a row: probabilities where they are wanted, or everything that comes out. */
-static const float *numbers_of(const predict_job *job, size_t row, size_t *count)
+static bool write_rows(const predict_job *job, cli_answers *answers)
 {
-    *count = job->info.classes && !job->use->proba ? 0 : job->info.outputs;
-    return job->answers + row * job->info.outputs;
-}
-
-static void write_csv(const predict_job *job, FILE *file)
-{
-    char name[64];
-    cli_word number;
-    size_t count;
-    for (size_t i = 0; i < columns_of(job); i++) {
-        if (i) fputc(',', file);
-        cli_csv_field(file, column_name(job, i, name));
-    }
-    fputc('\n', file);
-    for (size_t i = 0; i < job->rows; i++) {
-        const float *values = numbers_of(job, i, &count);
-        if (job->info.classes) cli_csv_field(file, cli_class_label(job->info.schema, best_of(job, i), &number));
-        for (size_t c = 0; c < count; c++)
-            fprintf(file, "%s%.9g", c || job->info.classes ? "," : "", (double)values[c]);
-        fputc('\n', file);
-    }
-}
-
-static void write_json(const predict_job *job)
-{
-    cli_json json = {.out = stdout};
-    char name[64];
-    cli_word number;
-    size_t count;
-    cli_json_object(&json, NULL);
-    cli_json_array(&json, "columns");
-    for (size_t i = 0; i < columns_of(job); i++) cli_json_text(&json, NULL, column_name(job, i, name));
-    cli_json_end(&json);
-    cli_json_array(&json, "predictions");
-    for (size_t i = 0; i < job->rows; i++) {
-        const float *values = numbers_of(job, i, &count);
-        if (columns_of(job) > 1) cli_json_array(&json, NULL);
-        if (job->info.classes) cli_json_text(&json, NULL, cli_class_label(job->info.schema, best_of(job, i), &number));
-        for (size_t c = 0; c < count; c++) cli_json_number(&json, NULL, (double)values[c]);
-        if (columns_of(job) > 1) cli_json_end(&json);
-    }
-    cli_json_end(&json);
-    cli_json_count(&json, "rows", job->rows);
-    cli_json_end(&json);
-}
-
-/* A .npy has float32; a class is its number. */
-static bool write_npy(const predict_job *job, cli_output *output)
-{
-    const size_t columns = columns_of(job);
-    float *row = cli_allocate(columns, sizeof *row, "a row of answers");
-    bool written = true;
-    size_t count;
+    double *row = cli_allocate(job->info.outputs, sizeof *row, "a row of answers");
+    bool written = cli_answers_open(answers);
     for (size_t i = 0; i < job->rows && written; i++) {
-        const float *values = numbers_of(job, i, &count);
-        if (job->info.classes) row[0] = (float)best_of(job, i);
-        memcpy(row + columns - count, values, count * sizeof *row);
-        written = cli_output_rows(job->session, output, 1, row);
+        for (size_t c = 0; c < job->info.outputs; c++) row[c] = (double)job->answers[i * job->info.outputs + c];
+        written = cli_answers_row(answers, best_of(job, i), row);
     }
     free(row);
-    return written;
+    return written && cli_answers_end(answers);
 }
 
+/* Classes, with probabilities where they are wanted, or everything that comes out. */
 static bool write_all(const predict_job *job)
 {
-    const char *out = job->use->out;
-    const bool npy = out && cli_ends_with(out, ".npy");
-    cli_output output;
-    if (job->session->common.json && !out) return write_json(job), true;
-    if (npy ? !cli_output_npy(job->session, &output, out, columns_of(job), sizeof(float))
-            : !cli_output_text(job->session, &output, out))
-        return false;
-    bool written = true;
-    if (npy)
-        written = write_npy(job, &output);
-    else
-        write_csv(job, output.file);
-    written = written && cli_output_check(job->session, &output) && (!out || cli_output_commit(job->session, &output));
-    if (!written) cli_output_abandon(&output);
+    const size_t classes = job->info.classes;
+    cli_answers answers = {.session = job->session,
+                           .out = job->use->out,
+                           .classes = classes,
+                           .label = class_name,
+                           .numbers = classes && !job->use->proba ? 0 : job->info.outputs,
+                           .name = classes ? class_name : number_name,
+                           .user = job,
+                           .item = sizeof(float)};
+    const bool written = write_rows(job, &answers);
+    if (written && answers.json.out) {
+        cli_json *json = cli_answers_json(&answers);
+        cli_json_count(json, "rows", job->rows);
+        cli_json_end(json);
+    }
+    cli_answers_close(&answers);
     return written;
 }
 

@@ -1,0 +1,87 @@
+# Models of labels and translations: what is wrong is said with its line, the right command is named, nothing is half written.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+. "$BOCHNER_SOURCE/tests/cli/tasks.sh"
+moods 60 1 >moods.tsv
+twins 60 1 >twins.tsv
+numbers 60 1 >numbers.tsv
+cut -f2 numbers.tsv >text.txt
+tiny="--layers 1 --width 8 --steps 1 --pack 256 --batch 1 --attention rfa --features 8 --context 64"
+trained classify moods moods.tsv $tiny
+trained match twins twins.tsv $tiny
+trained translate deen numbers.tsv $tiny
+succeeds "$BOCHNER" train --data text.txt --out words --layers 1 --width 8 --heads 2 --context 16 --steps 1 --quiet
+
+# ---- lines
+with() { # with FILE LINE WORDS: FILE's 40 lines, one of them replaced
+    head -40 "$1" | awk -v at="$2" -v words="$3" 'NR == at { printf "%s\n", words; next } { print }'
+}
+with moods.tsv 7 "pos it is good" >tab.tsv
+with moods.tsv 7 "pos\tit is\tgood" >tabs.tsv
+with moods.tsv 7 "\tit is good" >label.tsv
+with moods.tsv 7 "pos\t" >text.tsv
+with moods.tsv 7 "fine\tit is good" >class.tsv
+with moods.tsv 7 "pos\tit is g\377d" >bytes.tsv
+for command in "eval moods --data" "predict moods --labelled --out labels.csv"; do
+    fails 1 "tab.tsv|line 7|label, tab, text" "$BOCHNER" $command tab.tsv
+    fails 1 "tabs.tsv|line 7" "$BOCHNER" $command tabs.tsv
+    fails 1 "label.tsv|line 7|empty" "$BOCHNER" $command label.tsv
+    fails 1 "text.tsv|line 7|empty" "$BOCHNER" $command text.tsv
+    fails 1 "class.tsv|line 7|fine|neg, pos" "$BOCHNER" $command class.tsv
+    fails 1 "bytes.tsv|line 7|UTF-8" "$BOCHNER" $command bytes.tsv
+    fails 1 "none.tsv" "$BOCHNER" $command none.tsv
+done
+ls | grep -q labels && complain "something was left: $(ls | grep labels)"
+cut -f2 moods.tsv >moods.txt
+with moods.txt 9 "" >empty.txt
+fails 1 "empty.txt|line 9|empty" "$BOCHNER" predict moods empty.txt
+: >nothing.txt
+fails 1 "nothing.txt" "$BOCHNER" predict moods nothing.txt
+fails 1 "standard input" "$BOCHNER" predict moods - <nothing.txt
+fails 1 "standard input|line 7|UTF-8" "$BOCHNER" predict moods - --labelled <bytes.tsv
+fails 1 "line 1|text, tab, text" "$BOCHNER" predict twins moods.txt
+with numbers.tsv 5 "eins" >pair.tsv
+fails 1 "pair.tsv|line 5|source, tab, target" "$BOCHNER" eval deen --data pair.tsv
+awk 'BEGIN { for (i = 0; i < 100; i++) printf "eins "; print "" }' >long.txt
+awk 'BEGIN { for (i = 0; i < 100; i++) printf "eins "; print "\tone" }' >long.tsv
+fails 1 "long.tsv|line 1|64" "$BOCHNER" eval deen --data long.tsv
+fails 1 "standard input|line 1|64" "$BOCHNER" generate deen <long.txt
+printf 'eins\nzwei \377\n' >odd.txt
+fails 1 "line 2|UTF-8" "$BOCHNER" generate deen <odd.txt
+
+# A text that is longer than in training is cut to be labelled, and that is said; or read whole.
+succeeds "$BOCHNER" predict moods long.txt
+grep -q "Cut .*1 text after 64 tokens" err || complain "nothing says that a text was cut: $(cat err)"
+succeeds "$BOCHNER" predict moods long.txt --context 1000
+grep -q Cut err && complain "a text was cut: $(cat err)"
+
+# ---- commands and options for other models
+fails 1 "moods holds a model that classifies texts|predict" "$BOCHNER" generate moods --prompt x
+fails 1 "twins holds a model that matches texts|predict" "$BOCHNER" generate twins
+fails 1 "deen holds a model that translates|generate" "$BOCHNER" predict deen moods.txt
+fails 1 "words holds a language model|generate" "$BOCHNER" predict words moods.txt
+fails 2 "--beam|a language model" "$BOCHNER" generate words --beam 2
+fails 2 "--tokenize|a language model" "$BOCHNER" eval words --data text.txt --tokenize 13a
+fails 2 "--temperature|translates" "$BOCHNER" generate deen --temperature 0.5
+fails 2 "--save-state|translates" "$BOCHNER" generate deen --save-state s
+fails 2 "--beam|classifies" "$BOCHNER" eval moods --data moods.tsv --beam 2
+fails 2 "--field|classifies" "$BOCHNER" eval moods --data moods.tsv --field text
+fails 2 "--plot|translates" "$BOCHNER" eval deen --data numbers.tsv --plot p.svg
+fails 2 "--std|classifies" "$BOCHNER" predict moods moods.txt --std
+fails 2 "--plot|--labelled" "$BOCHNER" predict moods moods.txt --plot p.svg
+fails 2 "--labelled|models of texts" "$BOCHNER" predict no.model moods.txt --labelled
+fails 2 "--split|networks" "$BOCHNER" predict moods moods.txt --split s
+cp moods.txt moods.csv
+fails 2 "--out|replace" "$BOCHNER" predict moods moods.csv --out moods.csv
+cp moods.tsv moods.svg
+fails 2 "--plot|replace" "$BOCHNER" eval moods --data moods.svg --plot moods.svg
+fails 2 ".svg, .png or .pdf" "$BOCHNER" eval moods --data moods.tsv --plot moods.jpeg
+fails 2 "--beam" "$BOCHNER" generate deen --beam 0
+fails 2 "--penalty" "$BOCHNER" generate deen --penalty -1
+fails 1 "nowhere" "$BOCHNER" eval nowhere --data moods.tsv
+fails 1 "no/such" "$BOCHNER" predict moods moods.txt --out no/such/labels.csv
+succeeds "$BOCHNER" predict moods moods.txt --out kept.csv
+cp kept.csv before.csv
+fails 1 "line 7" "$BOCHNER" predict moods tab.tsv --labelled --out kept.csv
+cmp -s kept.csv before.csv || complain "a file of labels was replaced by half of one"
+ls | grep -q part && complain "something was left: $(ls | grep part)"
+finish
