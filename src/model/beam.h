@@ -8,7 +8,7 @@ typedef struct bo_search {
     size_t beam;        /* hypotheses of a source; 1: greedy */
     double penalty;     /* α of bo_search_score; at least 0 */
     int32_t end;        /* begins and ends a text */
-    const size_t *most; /* tokens of each source's, the end too */
+    const size_t *most; /* tokens of each source's, at least 1: one that has so many is cut, and needs no end */
 } bo_search;
 
 /* log p / ((5 + length) / 6)^α (1609.08144, equation 14 without coverage); length counts the end. */

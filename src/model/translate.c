@@ -27,11 +27,11 @@ bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const
     return BO_OK;
 }
 
-/* Tokens of the translation of a source, the end too. */
+/* Tokens of the translation of a source. */
 static size_t most_tokens(const bo_model *model, const bo_translate_desc *desc, size_t source)
 {
     size_t wanted = desc->most ? desc->most : 2 * source + MORE, context = model->desc.context;
-    return (wanted < context ? wanted : context) + 1;
+    return wanted < context ? wanted : context;
 }
 
 /* ---- batches ---------------------------------------------------------------------------------------------------------- */
