@@ -18,6 +18,7 @@ int cli_train(int argc, char **argv);
 int cli_eval(int argc, char **argv);
 int cli_generate(int argc, char **argv);
 int cli_tokenizer(int argc, char **argv);
+int cli_data(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_lora(int argc, char **argv);
 int cli_mup(int argc, char **argv);

@@ -25,6 +25,7 @@ static const command commands[] = {
     {"generate", cli_generate, "text from a language model"},
     {"lora", cli_lora, "adapters of language models: merge them into the weights, and back"},
     {"tokenizer", cli_tokenizer, "text to numbers and back: learn, encode, decode"},
+    {"data", cli_data, "made-up lines for sequence tasks: nested operations, pairs of documents, recall"},
     {"info", cli_info, "what a file written by bochner holds"},
     {"mup", cli_mup, "does a model follow its width: activations, norms, the best rate"},
     {"bench", cli_bench, "speed and quality, as ratios measured in one run"},
