@@ -1,0 +1,92 @@
+# bochner train --task: labels, pairs and translations are learned from lines; runs go on; what is wrong with the lines is said
+# with file and line, and nothing is left behind.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+awk 'BEGIN { srand(3); for (i = 0; i < 200; i++) { good = rand() < 0.5; n = 2 + int(6 * rand()); s = ""
+    for (k = 0; k < n; k++) s = s substr("abcdef", 1 + int(6 * rand()), 1)
+    print (good ? "good" : "bad") "\t" s (good ? "x" : "y") } }' >labels.tsv
+awk 'BEGIN { srand(4); for (i = 0; i < 200; i++) { a = int(2 * rand()); b = int(2 * rand())
+    print (a == b ? "same" : "other") "\t" (a ? "aaa" : "bbbb") "\t" (b ? "aa" : "bbb") } }' >match.tsv
+awk 'BEGIN { srand(5); for (i = 0; i < 200; i++) { n = 1 + int(3 * rand()); s = ""; t = ""
+    for (k = 0; k < n; k++) { c = 1 + int(3 * rand()); s = s substr("abc", c, 1); t = t substr("ABC", c, 1) }
+    print s "\t" t } }' >translate.tsv
+small="--layers 1 --width 16 --heads 2 --features 16 --batch 2 --pack 64 --optim adamw --lr 0.02 --threads 2"
+
+# The first use: what is there is said, it learns, and the folder is a model.
+succeeds "$BOCHNER" train --task classify --data labels.tsv --out labels $small --steps 60 --eval-every 30 --json
+for words in "180 examples to learn from, 20 to test with" "Classes     bad" "the longest" "packs of 64 tokens" "% full" "Step     60/60"; do
+    grep -q -- "$words" err || complain "the notes lack '$words': $(cat err)"
+done
+expect "accuracy" "$(field out valid_accuracy)" ">" 0.9
+expect "classes" "$(field out classes)" == 2
+expect "test examples" "$(field out test_examples)" == 20
+for file in config.json model.safetensors tokenizer.json metrics.jsonl train.json best/model.safetensors; do
+    [ -s "labels/$file" ] || complain "labels/$file is missing"
+done
+grep -q '"valid_accuracy"' labels/metrics.jsonl || complain "metrics.jsonl has no accuracy: $(tail -1 labels/metrics.jsonl)"
+succeeds "$BOCHNER" train --task match --data match.tsv --out match $small --steps 60 --pooling max
+grep -q "% right" out || complain "the end says no accuracy: $(cat out)"
+grep -q "bochner predict match/best" out || complain "what to do next is not said: $(cat out)"
+succeeds "$BOCHNER" train --task translate --data translate.tsv --out translate $small --encoder-layers 2 --steps 60 --smoothing 0
+grep -q "perplexity" out || complain "the end says no perplexity: $(cat out)"
+grep -q "bochner generate translate/best" out || complain "what to do next is not said: $(cat out)"
+succeeds "$BOCHNER" train --task translate --data translate.tsv --out summary --layers 1 --width 16 --heads 2 --batch 2 --mixer gru --cross summary --steps 3 --vocab 300 --quiet
+
+# The same bits for one thread and two; a run that is asked to stop goes on to them.
+succeeds "$BOCHNER" train --task classify --data labels.tsv --out again $small --steps 60 --eval-every 30 --threads 1 --quiet
+cmp -s labels/model.safetensors again/model.safetensors || complain "another number of threads gives another model"
+succeeds "$BOCHNER" train --resume --out labels --quiet
+cmp -s labels/model.safetensors again/model.safetensors || complain "resuming a run that is done changes it"
+head -100 labels.tsv >other.tsv
+fails 1 "texts" "$BOCHNER" train --resume --out labels --data other.tsv --quiet
+fails 1 "pack|expected 64|found 80" "$BOCHNER" train --resume --out labels --pack 80 --quiet
+
+# Standard input and gzip; a file to test with; longer texts are cut and counted.
+succeeds "$BOCHNER" train --task classify --data - --out piped $small --steps 3 --quiet <labels.tsv
+succeeds "$BOCHNER" train --task classify --data labels.tsv --valid other.tsv --out valid $small --steps 3 --context 4
+grep -q "200 examples to learn from, 100 to test with" err || complain "--valid: $(cat err)"
+grep -q "were longer and are cut" err || complain "nothing is said of texts that are cut: $(cat err)"
+
+# Other weights to begin with: a language model's, and those of the same task with their classes.
+cut -f2 labels.tsv >text.txt
+succeeds "$BOCHNER" train --data text.txt --out language --layers 1 --width 16 --heads 2 --features 16 --context 16 --attention rfa --batch 2 --steps 3 --quiet
+succeeds "$BOCHNER" train --task classify --data labels.tsv --init language --out begun --batch 2 --pack 64 --steps 3
+grep -q "tensors are those of language" err || complain "--init: $(cat err)"
+succeeds "$BOCHNER" train --task classify --data labels.tsv --init labels --out further --batch 2 --pack 64 --steps 3 --quiet
+
+# What contradicts itself.
+fails 2 "--pooling|classify and match" "$BOCHNER" train --task translate --data translate.tsv --out no --pooling max
+fails 2 "--pack|--task" "$BOCHNER" train --data text.txt --out no --pack 64
+fails 2 "--cross|translate" "$BOCHNER" train --task classify --data labels.tsv --out no --cross summary
+fails 2 "--documents|--task classify" "$BOCHNER" train --task classify --data labels.tsv --out no --documents
+fails 2 "--task|did you mean classify" "$BOCHNER" train --task clasify --data labels.tsv --out no
+fails 2 "summary" "$BOCHNER" train --task translate --data translate.tsv --out no --cross summary --cross-attention exact
+
+# wrong WORDS TASK OPTIONS...: bad.tsv is refused, and nothing is left of the run.
+wrong() {
+    words=$1
+    task=$2
+    shift 2
+    fails 1 "$words" "$BOCHNER" train --task "$task" --data bad.tsv --out never $small --steps 3 "$@"
+    [ -e never ] && complain "a run that could not begin left its folder ($words)"
+}
+{ head -5 labels.tsv; echo "no tab here"; } >bad.tsv
+wrong "bad.tsv, line 6|tab" classify
+{ head -5 labels.tsv; printf '\tno label\n'; } >bad.tsv
+wrong "bad.tsv, line 6|label" classify
+{ head -5 labels.tsv; printf 'good\t\n'; } >bad.tsv
+wrong "bad.tsv, line 6|empty" classify
+{ head -5 labels.tsv; printf 'good\tab\377c\n'; } >bad.tsv
+wrong "bad.tsv, line 6|UTF-8" classify
+printf 'good\ta\ngood\tb\ngood\tc\n' >bad.tsv
+wrong "good|expected two or more" classify --valid-fraction 0
+printf 'same\ta\tb\nother\ta\n' >bad.tsv
+wrong "bad.tsv, line 2|tab" match
+printf 'a\tA\nabcdefghijkl\tB\n' >bad.tsv
+wrong "bad.tsv, line 2|at most 8|12" translate --context 8
+: >bad.tsv
+wrong "bad.tsv" classify
+fails 1 "missing.tsv" "$BOCHNER" train --task classify --data labels.tsv --valid missing.tsv --out never $small --steps 3
+{ head -5 labels.tsv; printf 'new\tabc\n'; } >unseen.tsv
+fails 1 "unseen.tsv, line 6|new" "$BOCHNER" train --task classify --data labels.tsv --valid unseen.tsv --out never $small --steps 3
+[ -e never ] && complain "a class unseen in training: the run left its folder"
+finish
