@@ -47,7 +47,8 @@ typedef struct bo_match_desc {
     size_t length;        /* bytes of a document, at most; 0: 1000 */
     size_t words;         /* of the vocabulary, 2 to 5040; 0: 500 */
     size_t topic;         /* words of a topic, 2 to 1024; 0: 30, or all where there are fewer */
-    bool same_topic;      /* harder: two sources have one topic, and only the order of the words tells them apart */
+    bool same_words;      /* harder: where there are two sources, one is the other in any order, and counts of words say
+                           * nothing either */
     double drop, replace; /* of the words, 0 to 0.9 */
     size_t shuffle;       /* words are exchanged within spans of so many; 0, 1: they are not */
     double shift; /* a source is longer than a document by this part of it, and documents begin anywhere; 0 to 4 */

@@ -109,11 +109,13 @@ static bo_status write_line(const bo_scribe *scribe, bo_draft *out)
     draw_source(scribe);
     draw_document(scribe);
     BO_TRY(write_document(scribe, '\t', &out->text));
-    if (label == 0) {
-        if (!scribe->match->desc.same_topic) draw_topic(scribe);
+    const bool same_words = scribe->match->desc.same_words;
+    if (label == 0 && !same_words) {
+        draw_topic(scribe);
         draw_source(scribe);
     }
     draw_document(scribe);
+    if (label == 0 && same_words) shuffle(scribe->rng, scribe->document, scribe->match->document);
     BO_TRY(write_document(scribe, '\n', &out->text));
     out->label = label;
     out->tokens = out->text.length - 4; /* without label, tabs and newline */
