@@ -1,0 +1,31 @@
+# The bench of tasks: every part at sizes that take no time, states that grow or do not, a picture, what is refused.
+[ -z "${SANITIZE:-}" ] || exit 77 # the yardstick is long loops over matrices
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+
+# figure NAME WHAT: value, detail or met of a figure.
+figure() {
+    tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," -v what="\"$2\": " 'index($0, name) == 1 {
+        v = substr($0, index($0, what) + length(what)); print v; exit }' | sed 's/^"//; s/[",}].*//'
+}
+
+succeeds "$BOCHNER" bench tasks --quick --json
+for kind in exact rfa favor; do expect "$kind" "$(figure "train, $kind, documents of 96 bytes" value)" '>' 0; done
+for kind in rfa favor; do expect "$kind" "$(figure "train, $kind, times faster than softmax" value)" '>' 0; done
+for batch in 1 3; do
+    for n in 16 48; do expect "$batch after $n" "$(figure "decode, $batch together after $n, times faster" value)" '>' 0; done
+    tr '{' '\n' <out | grep -q "decode, $batch together, rfa overtakes softmax after" || complain "no break-even of $batch"
+done
+expect "a cache grows with its tokens" "$(figure "decode, state of softmax at 48 / at 16" value)" '>' 1
+expect "the state of rfa does not" "$(figure "decode, state of rfa at 48 / at 16" value)" == 1
+
+succeeds "$BOCHNER" bench tasks --quick --only decode --plot steps.svg
+grep -q "softmax, 3 together" steps.svg || complain "no curve of softmax"
+grep -q "rfa, 1 together" steps.svg || complain "no curve of rfa"
+grep -q "train, " out && complain "training, though only decoding was asked for"
+
+fails 2 "no part 'training'|did you mean train" "$BOCHNER" bench tasks --only training
+fails 2 "--lengths|'96,32'" "$BOCHNER" bench tasks --lengths 96,32
+fails 2 "--batches|'0'" "$BOCHNER" bench tasks --batches 0
+fails 2 "--plot|steps.txt" "$BOCHNER" bench tasks --plot steps.txt
+fails 2 "options only|now" "$BOCHNER" bench tasks now
+succeeds "$BOCHNER" bench tasks --help
