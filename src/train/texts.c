@@ -183,9 +183,11 @@ static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_b
                                &own->packed);
 }
 
-/* By which the work of a step is counted: the length near the mean that divides the rows. */
+/* By which the work of a step is counted: the length near the mean that divides the rows. State-space layers plan for it, and
+ * what is left of the rows may be longer than any text. 0: all rows. */
 static size_t usual_tokens(const texts_task *own)
 {
+    if (model_of(&own->task)->desc.mixer == BO_MIXER_SSM) return 0;
     const bo_texts *texts = own->task.desc->texts;
     const size_t sides = own->translates ? 1 : bo_texts_sides(texts);
     size_t tokens = (size_t)(tokens_of(own) / (double)(bo_texts_count(texts) * sides));

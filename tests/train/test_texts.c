@@ -146,8 +146,8 @@ static bo_training_score train(runs *r, bo_model_task task, const char *kind, ui
 /* Of 48 examples by chance 90% right: (48 choose 44) / 2^48 … < 1e-9. */
 static void labels_are_learned(void **state)
 {
-    static const char *const kinds[] = {"exact", "rfa", "rfa-gate", "gru"};
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const kinds[] = {"exact", "rfa", "rfa-gate", "gru", "ssm"};
+    for (size_t i = 0; i < 5; i++) {
         const bo_training_score score = train(*state, BO_MODEL_CLASSIFY, kinds[i], 100);
         assert_string_equal(score.name, "accuracy");
         assert_int_equal(score.count, EXAMPLES / 5);
