@@ -1,5 +1,4 @@
 # The bench of tasks: every part at sizes that take no time, states that grow or do not, a picture, what is refused.
-[ -z "${SANITIZE:-}" ] || exit 77 # the yardstick is long loops over matrices
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 # figure NAME WHAT: value, detail or met of a figure.
