@@ -40,8 +40,7 @@ static size_t cross_place(const bo_lanes *lanes, size_t layer)
 
 static size_t lane_state_bytes(const bo_lanes *lanes, size_t layer)
 {
-    bo_mixer_layer desc = bo_model_mixer(&lanes->model->desc, layer, lanes->attentions[layer]);
-    return bo_nn_mixer_state_bytes(&desc);
+    return bo_layer_state_bytes(&lanes->model->desc, layer, lanes->attentions[layer]);
 }
 
 static size_t source_state_bytes(const bo_lanes *lanes, size_t layer)
@@ -74,13 +73,9 @@ bo_status bo_lane_blocks_allocate(bo_context *context, size_t count, bo_lane_blo
 
 static bo_status begin_lane(bo_context *context, bo_lanes *lanes, size_t lane)
 {
-    for (size_t i = 0; i < lanes->model->desc.layers; i++) {
-        char *state = lanes->blocks[lane] + lanes->lane.offsets[i];
-        if (lanes->attentions[i])
-            BO_TRY(bo_attention_state_begin(context, lanes->attentions[i], state));
-        else
-            memset(state, 0, lane_state_bytes(lanes, i));
-    }
+    for (size_t i = 0; i < lanes->model->desc.layers; i++)
+        BO_TRY(bo_layer_state_begin(context, &lanes->model->desc, i, lanes->attentions[i],
+                                    lanes->blocks[lane] + lanes->lane.offsets[i]));
     lanes->tokens[lane] = 0;
     return BO_OK;
 }

@@ -1,6 +1,7 @@
 /* Lanes: what is decoded step by step from states is what one graph of source and target says, for every kind of attention and
  * every mixer; lanes that become others; what is refused. */
 #include <bochner/tasks.h>
+#include "base/counting.h"
 #include "translators.h"
 
 /* ---- stepping equals reading at once ----------------------------------------------------------------------------------- */
@@ -38,7 +39,8 @@ static void check_steps(bo_context *context, const char *name, const bo_model *m
                 double found = (double)logits[i * WORDS + w];
                 double truth = (double)whole[(begin[of[i]] + t) * WORDS + w];
                 if (!(fabs(found - truth) <= 2e-4))
-                    fail_msg("%s: token %zu of target %zu, logit %zu: %g, expected %g", name, t, of[i], w, found, truth);
+                    fail_msg("%s: token %zu of target %zu, logit %zu: %g, expected %g", name, t, of[i], w, found,
+                             truth);
             }
         for (size_t i = 0; i < active; i++)
             if (t + 1 < target_lengths[of[i]]) from[left] = i, of[left++] = of[i];
@@ -95,11 +97,197 @@ static void of_every_cross_attention(void **state)
     bo_context_destroy(context);
 }
 
+/* ---- lanes that become others -------------------------------------------------------------------------------------------- */
+
+/* What each lane has read, so that another can be made to read the same. */
+typedef struct past {
+    size_t source, length;
+    int32_t ids[16];
+} past;
+
+static void read_again(bo_context *context, const bo_model *model, const pack *p, const past *x, float *logits)
+{
+    bo_lanes *lane;
+    bo_text_view source = pack_source(p, x->source);
+    assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lane));
+    if (model->desc.task == BO_MODEL_TRANSLATE) assert_ok(context, bo_lanes_read(context, lane, &source, 1));
+    for (size_t i = 0; i < x->length; i++) assert_ok(context, bo_lanes_step(context, lane, 1, &x->ids[i], logits));
+    bo_lanes_destroy(lane);
+}
+
+/* Permutations, doublings, fewer lanes and more of them again, in turn. */
+static void check_choices(bo_context *context, const char *name, const bo_model *model)
+{
+    enum { LANES = 6, TURNS = 8 };
+    static const struct {
+        size_t active, from[LANES];
+    } choices[] = {{6, {5, 4, 3, 2, 1, 0}}, {6, {0, 0, 0, 3, 3, 1}}, {2, {4, 2}},
+                   {5, {1, 1, 0, 0, 1}},    {3, {4, 0, 4}},          {6, {2, 0, 1, 2, 2, 0}}};
+    pack p;
+    past lanes_past[LANES] = {{0}}, next[LANES];
+    bo_text_view sources[PAIRS];
+    float logits[LANES * WORDS], truth[WORDS];
+    bo_lanes *lanes;
+    size_t active = LANES;
+    pack_make(&p);
+    for (size_t s = 0; s < PAIRS; s++) sources[s] = pack_source(&p, s);
+    assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = LANES}, &lanes));
+    if (model->desc.task == BO_MODEL_TRANSLATE) assert_ok(context, bo_lanes_read(context, lanes, sources, PAIRS));
+    for (size_t i = 0; i < LANES; i++) lanes_past[i].source = i / (LANES / PAIRS);
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        int32_t ids[LANES];
+        for (size_t i = 0; i < active; i++)
+            ids[i] = lanes_past[i].ids[lanes_past[i].length++] = (int32_t)((7 * turn + 3 * i) % WORDS);
+        assert_ok(context, bo_lanes_step(context, lanes, active, ids, logits));
+        for (size_t i = 0; i < active; i++) {
+            read_again(context, model, &p, &lanes_past[i], truth);
+            for (size_t w = 0; w < WORDS; w++)
+                if (!(fabsf(logits[i * WORDS + w] - truth[w]) <= 2e-4f))
+                    fail_msg("%s: turn %zu, lane %zu: logit %zu is %g, expected %g", name, turn, i, w,
+                             (double)logits[i * WORDS + w], (double)truth[w]);
+        }
+        size_t which = turn % (sizeof choices / sizeof *choices);
+        for (size_t i = 0; i < choices[which].active; i++) next[i] = lanes_past[choices[which].from[i]];
+        memcpy(lanes_past, next, sizeof next);
+        active = choices[which].active;
+        assert_ok(context, bo_lanes_choose(context, lanes, active, choices[which].from));
+    }
+    bo_lanes_destroy(lanes);
+}
+
+static void lanes_become_others(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"exact", "rfa-gate", "gru", "ssm"};
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < 2 * sizeof kinds / sizeof *kinds; i++) {
+        bo_model_desc desc = translator_desc(kinds[i / 2]);
+        if (i % 2) desc.task = BO_MODEL_LANGUAGE, desc.encoder_layers = 0;
+        bo_model *model;
+        assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+        shake(context, model);
+        check_choices(context, kinds[i / 2], model);
+        bo_model_destroy(model);
+    }
+    bo_context_destroy(context);
+}
+
+/* ---- sizes and memory ------------------------------------------------------------------------------------------------- */
+
+static size_t state_bytes(bo_context *context, const bo_model *model, size_t capacity, size_t source)
+{
+    bo_lanes *lanes;
+    bo_lanes_desc desc = {.count = 2, .capacity = capacity, .source = source};
+    assert_ok(context, bo_lanes_create(context, model, &desc, &lanes));
+    size_t bytes = bo_lanes_state_bytes(lanes);
+    bo_lanes_destroy(lanes);
+    return bytes;
+}
+
+/* A state of features is of one size; exact attention keeps every key, of the text and of its source. */
+static void states_stay_small(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"rfa", "favor", "gla", "gru", "exact"};
+    bo_context *context = test_context(1);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bo_model_desc desc = translator_desc(kinds[i]);
+        bo_model *model;
+        if (test_same_word(kinds[i], "gru")) assert_true(bo_attention_preset("rfa", &desc.cross_attention));
+        assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+        size_t small = state_bytes(context, model, 32, 32), long_text = state_bytes(context, model, 96, 32);
+        size_t long_source = state_bytes(context, model, 32, 96);
+        if (test_same_word(kinds[i], "exact")) {
+            const size_t keys = LAYERS * 64 * 2 * desc.width * sizeof(float); /* and values, of 64 tokens more */
+            assert_in_range(long_text - small, keys, keys + 1024);
+            assert_in_range(long_source - small, keys, keys + 1024);
+        } else {
+            assert_int_equal(long_text, small);
+            assert_int_equal(long_source, small);
+        }
+        bo_model_destroy(model);
+    }
+    bo_context_destroy(context);
+}
+
+static void steps_allocate_nothing(void **state)
+{
+    (void)state;
+    static const size_t from[] = {1, 1, 0, 2, 5, 5, 3};
+    static const int32_t ids[] = {1, 2, 3, 4, 5, 6, 7};
+    for (size_t i = 0; i < 2; i++) {
+        counting memory = {0};
+        bo_context *context = counting_context(&memory, 1);
+        bo_model_desc desc = translator_desc(i ? "gru" : "rfa-gate");
+        bo_model *model;
+        bo_lanes *lanes;
+        pack p;
+        float logits[7 * WORDS];
+        pack_make(&p);
+        desc.cross = i ? BO_CROSS_SUMMARY : BO_CROSS_ATTENTION;
+        bo_text_view sources[] = {pack_source(&p, 0), pack_source(&p, 2)};
+        assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+        assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 7}, &lanes));
+        assert_ok(context, bo_lanes_read(context, lanes, sources, 2));
+        assert_ok(context, bo_lanes_step(context, lanes, 7, ids, logits));
+        size_t before = atomic_load(&memory.calls);
+        for (size_t t = 0; t < 9; t++) {
+            assert_ok(context, bo_lanes_choose(context, lanes, 7, from));
+            assert_ok(context, bo_lanes_step(context, lanes, 7, ids, logits));
+        }
+        assert_int_equal(atomic_load(&memory.calls), before);
+        bo_lanes_destroy(lanes);
+        bo_model_destroy(model);
+        bo_context_destroy(context);
+    }
+}
+
+/* ---- bad input -------------------------------------------------------------------------------------------------------- */
+
+static void test_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_model_desc desc = translator_desc("exact");
+    bo_model *model;
+    bo_lanes *lanes;
+    pack p;
+    const int32_t good[] = {1, 2}, bad[] = {1, WORDS};
+    const size_t beyond[] = {0, 2};
+    float logits[2 * WORDS];
+    pack_make(&p);
+    bo_text_view sources[] = {pack_source(&p, 0), {good, 0}, {bad, 2}, pack_source(&p, 2)};
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_fails(context, BO_INVALID, "count must be 1", bo_lanes_create(context, model, &(bo_lanes_desc){0}, &lanes));
+    assert_fails(context, BO_INVALID, "model is NULL",
+                 bo_lanes_create(context, NULL, &(bo_lanes_desc){.count = 1}, &lanes));
+    bo_lanes_desc small = {.count = 2, .capacity = 3, .source = 8};
+    assert_ok(context, bo_lanes_create(context, model, &small, &lanes));
+    assert_fails(context, BO_INVALID, "no source was read", bo_lanes_step(context, lanes, 2, good, logits));
+    assert_fails(context, BO_INVALID, "1 to 2 sources", bo_lanes_read(context, lanes, sources, 3));
+    assert_fails(context, BO_INVALID, "source 1 should have 1 to 8 tokens, found 0",
+                 bo_lanes_read(context, lanes, sources, 2));
+    assert_fails(context, BO_INVALID, "token 1 of source 0", bo_lanes_read(context, lanes, sources + 2, 1));
+    assert_fails(context, BO_INVALID, "1 to 8 tokens, found 9", bo_lanes_read(context, lanes, sources + 3, 1));
+    assert_ok(context, bo_lanes_read(context, lanes, sources, 1));
+    assert_fails(context, BO_INVALID, "3 of 2 lanes", bo_lanes_step(context, lanes, 3, good, logits));
+    assert_fails(context, BO_INVALID, "token of lane 1", bo_lanes_step(context, lanes, 2, bad, logits));
+    assert_fails(context, BO_INVALID, "what lane 2 was", bo_lanes_choose(context, lanes, 2, beyond));
+    for (size_t i = 0; i < 3; i++) assert_ok(context, bo_lanes_step(context, lanes, 2, good, logits));
+    assert_fails(context, BO_INVALID, "lane 0 is full", bo_lanes_step(context, lanes, 2, good, logits));
+    assert_ok(context, bo_lanes_reset(context, lanes));
+    assert_ok(context, bo_lanes_step(context, lanes, 2, good, NULL));
+    bo_lanes_destroy(lanes);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_every_mixer),
-        cmocka_unit_test(of_every_cross_attention),
+        cmocka_unit_test(of_every_mixer),         cmocka_unit_test(of_every_cross_attention),
+        cmocka_unit_test(lanes_become_others),    cmocka_unit_test(states_stay_small),
+        cmocka_unit_test(steps_allocate_nothing), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
