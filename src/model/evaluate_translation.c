@@ -30,10 +30,8 @@ static bo_status open_scoring(bo_context *context, scoring *s)
     size_t rows[2] = {larger(ROWS, bo_texts_longest(s->texts, 0)), larger(ROWS, bo_texts_longest(s->texts, 1))};
     bo_packs_desc packs = {
         .texts = s->texts, .rows = {rows[0], rows[1]}, .most = EXAMPLES, .batch = 1, .in_order = true};
-    bo_texts_desc wanted;
-    bo_model_texts(s->model, false, &wanted);
     BO_TRY(bo_packs_create(context, &packs, &s->packs));
-    BO_TRY(bo_text_pack_create(context, s->texts, rows, EXAMPLES, (int32_t)wanted.end - 1, &s->packed));
+    BO_TRY(bo_text_pack_create(context, s->texts, rows, EXAMPLES, bo_translate_end(s->model), &s->packed));
     s->losses = bo_alloc(context, rows[1], sizeof *s->losses, "losses");
     if (!s->losses) return BO_MEMORY;
     bo_model_graph_desc desc = {
@@ -158,6 +156,7 @@ bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *mod
         return bo_fail(context, BO_INVALID, "translate: expected sources with their targets, found texts alone");
     uint64_t count = bo_texts_count(texts);
     out->examples = most && most < count ? most : count;
+    for (size_t i = 0; i < 2 * out->examples; i++) BO_TRY(bo_translate_check(context, model, texts, i / 2, i % 2));
     BO_TRY(find_state_bytes(context, model, resolved.beam, &out->state_bytes));
     BO_TRY(score(context, model, texts, out));
     return decode_too ? decode(context, model, texts, desc, tokenize, out) : BO_OK;

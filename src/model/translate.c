@@ -14,6 +14,7 @@ bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const
         return bo_fail(context, BO_INVALID, "translate: the %s NULL", model ? "texts are" : "model is");
     if (model->desc.task != BO_MODEL_TRANSLATE)
         return bo_fail(context, BO_INVALID, "translate: the model's task is %s", bo_model_task_name(model->desc.task));
+    if (!model->tokenizer) return bo_fail(context, BO_INVALID, "translate: the model has no tokenizer");
     *out = desc ? *desc : (bo_translate_desc){0};
     if (!out->beam) out->beam = 1;
     if (!(out->penalty <= 100))
@@ -24,6 +25,33 @@ bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const
     out->penalty = out->beam == 1 || out->penalty < 0 ? 0 : out->penalty == 0 ? 1 : out->penalty;
     if (!out->together) out->together = out->beam < TOGETHER ? TOGETHER / out->beam : 1;
     if (out->together > BO_LANES_MOST / out->beam) out->together = BO_LANES_MOST / out->beam;
+    return BO_OK;
+}
+
+int32_t bo_translate_end(const bo_model *model)
+{
+    bo_texts_desc wanted;
+    bo_model_texts(model, true, &wanted);
+    return (int32_t)wanted.end - 1;
+}
+
+bo_status bo_translate_check(bo_context *context, const bo_model *model, const bo_texts *texts, size_t example,
+                             size_t side)
+{
+    const bo_text_view text = bo_texts_get(texts, example, side);
+    const size_t vocab = model->desc.vocab, most = model->desc.context + 1;
+    const char *path;
+    const size_t line = bo_texts_line(texts, example, &path);
+    if (!text.count || text.ids[text.count - 1] != bo_translate_end(model))
+        return bo_fail(context, BO_INVALID,
+                       "%s, line %zu: the text does not end as the model's do: bo_model_texts says how", path, line);
+    if (text.count > most)
+        return bo_fail(context, BO_INVALID, "%s, line %zu: expected at most %zu tokens, the model's context, found %zu",
+                       path, line, most - 1, text.count - 1);
+    for (size_t i = 0; i < text.count; i++)
+        if (text.ids[i] < 0 || (size_t)text.ids[i] >= vocab)
+            return bo_fail(context, BO_INVALID, "%s, line %zu: expected ids below %zu, found %ld", path, line, vocab,
+                           (long)text.ids[i]);
     return BO_OK;
 }
 
@@ -111,7 +139,10 @@ static bo_status translate_some(bo_context *context, batch *b, const entry *entr
 static bo_status translate_all(bo_context *context, batch *b, const bo_texts *texts, size_t first, size_t count,
                                bo_ids *ids, double *scores)
 {
-    for (size_t i = 0; i < count; i++) b->entries[i] = (entry){i, bo_texts_get(texts, first + i, 0)};
+    for (size_t i = 0; i < count; i++) {
+        BO_TRY(bo_translate_check(context, b->model, texts, first + i, 0));
+        b->entries[i] = (entry){i, bo_texts_get(texts, first + i, 0)};
+    }
     qsort(b->entries, count, sizeof *b->entries, longer_first);
     BO_TRY(make_lanes(context, b, count));
     for (size_t done = 0, some; done < count; done += some) {
@@ -126,7 +157,6 @@ bo_status bo_model_translate(bo_context *context, const bo_model *model, const b
                              size_t count, const bo_translate_desc *desc, bo_ids *ids, double *scores)
 {
     bo_translate_desc resolved;
-    bo_texts_desc wanted;
     BO_TRY(bo_translate_resolve(context, model, texts, desc, &resolved));
     if (!ids && count)
         return bo_fail(context, BO_INVALID, "translate: there is nowhere to put translations: ids is NULL");
@@ -134,11 +164,10 @@ bo_status bo_model_translate(bo_context *context, const bo_model *model, const b
         return bo_fail(context, BO_INVALID, "translate: texts %zu to %zu of %zu", first, first + count,
                        bo_texts_count(texts));
     if (!count) return BO_OK;
-    bo_model_texts(model, true, &wanted);
     batch b = {.model = model, .desc = &resolved};
     bo_status status = allocate(context, count, &b);
     b.search =
-        (bo_search){.beam = resolved.beam, .penalty = resolved.penalty, .end = (int32_t)wanted.end - 1, .most = b.most};
+        (bo_search){.beam = resolved.beam, .penalty = resolved.penalty, .end = bo_translate_end(model), .most = b.most};
     if (status == BO_OK) status = translate_all(context, &b, texts, first, count, ids, scores);
     for (size_t i = 0; status != BO_OK && i < count; i++) bo_ids_free(&ids[i]);
     release(&b);
