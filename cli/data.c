@@ -26,9 +26,7 @@ typedef struct data_job {
 static bool write_lines(void *user, const char *lines, size_t bytes)
 {
     data_job *job = user;
-    errno = 0;
-    if (fwrite(lines, 1, bytes, job->output.file) == bytes) return true;
-    return cli_output_check(job->session, &job->output);
+    return cli_output_bytes(job->session, &job->output, bytes, lines);
 }
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------------------ */

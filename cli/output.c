@@ -98,6 +98,12 @@ bool cli_output_rows(cli_session *session, cli_output *output, size_t rows, cons
     return failed(session, output);
 }
 
+bool cli_output_bytes(cli_session *session, cli_output *output, size_t bytes, const void *data)
+{
+    errno = 0;
+    return fwrite(data, 1, bytes, output->file) == bytes ? true : failed(session, output);
+}
+
 bool cli_output_check(cli_session *session, cli_output *output)
 {
     errno = 0;

@@ -18,6 +18,7 @@ typedef struct cli_output {
 bool cli_output_text(cli_session *session, cli_output *output, const char *path);
 bool cli_output_npy(cli_session *session, cli_output *output, const char *path, size_t columns, size_t item);
 bool cli_output_rows(cli_session *session, cli_output *output, size_t rows, const void *values); /* .npy only */
+bool cli_output_bytes(cli_session *session, cli_output *output, size_t bytes, const void *data);
 bool cli_output_check(cli_session *session, cli_output *output);
 bool cli_output_commit(cli_session *session, cli_output *output);
 void cli_output_abandon(cli_output *output); /* removes what was written; fine after commit */
