@@ -54,6 +54,8 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_lora
         return bo_fail(context, BO_INVALID, "lora: there is no beginning of number %d", (int)desc->init);
     if (desc->init == BO_LORA_GRADIENT && !desc->data)
         return bo_fail(context, BO_INVALID, "lora: values from the gradient need a text");
+    if (desc->init == BO_LORA_GRADIENT)
+        BO_TRY(bo_model_require_language(context, model, "lora: the gradient of a text"));
     return BO_OK;
 }
 

@@ -1,0 +1,373 @@
+/* Models that label or translate: what their descriptors mean and refuse, their folders, what they take from a language model,
+ * and what else is done with any model. */
+#include <bochner/lora.h>
+#include "io/files.h"
+#include "labellers.h"
+#include "model/config.h"
+#include "features/fingerprint.h"
+
+/* ---- descriptors ---------------------------------------------------------------------------------------------------- */
+
+static bo_model_desc translator(const char *kind)
+{
+    bo_model_desc desc = test_desc(kind);
+    desc.task = BO_MODEL_TRANSLATE;
+    return desc;
+}
+
+typedef void (*change)(bo_model_desc *desc);
+
+static void no_classes(bo_model_desc *d)
+{
+    d->classes = 1;
+}
+static void many_classes(bo_model_desc *d)
+{
+    d->classes = 1 << 15, d->labels = NULL;
+}
+static void twice(bo_model_desc *d)
+{
+    static const char *const labels[] = {"a", "b", "a"};
+    d->labels = labels;
+}
+static void empty(bo_model_desc *d)
+{
+    static const char *const labels[] = {"a", "", "c"};
+    d->labels = labels;
+}
+static void as_language(bo_model_desc *d)
+{
+    d->task = BO_MODEL_LANGUAGE;
+}
+static void with_encoder(bo_model_desc *d)
+{
+    d->encoder_layers = 2;
+}
+static void by_mlp(bo_model_desc *d)
+{
+    d->mixer = BO_MIXER_MLP;
+}
+static void first_forward(bo_model_desc *d)
+{
+    d->forward = true, d->pooling = BO_POOLING_FIRST;
+}
+static void other_task(bo_model_desc *d)
+{
+    d->task = (bo_model_task)9;
+}
+static void other_pooling(bo_model_desc *d)
+{
+    d->pooling = (bo_pooling)9;
+}
+
+static void test_refused(void **state)
+{
+    static const struct {
+        change change;
+        const char *words;
+    } cases[] = {{no_classes, "2 to 16384 classes, found 1"},
+                 {many_classes, "found 32768"},
+                 {twice, "found 'a' twice"},
+                 {empty, "label 1 of 3 is empty"},
+                 {as_language, "belong to the tasks classify and match"},
+                 {with_encoder, "belong to the task translate"},
+                 {by_mlp, "mixer mlp has matrices"},
+                 {first_forward, "knows nothing of those that follow"},
+                 {other_task, "no task with number 9"},
+                 {other_pooling, "no pooling with number 9"}};
+    test_folder *folder = *state;
+    bo_model *model;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bo_model_desc desc = labeller_desc("rfa", BO_MODEL_CLASSIFY);
+        cases[i].change(&desc);
+        assert_fails(folder->context, BO_INVALID, cases[i].words,
+                     bo_model_create(folder->context, &desc, NULL, &model));
+    }
+    bo_model_desc desc = translator("rfa");
+    desc.parametrization = BO_PARAMETRIZATION_UNIT;
+    assert_fails(folder->context, BO_INVALID, "has two", bo_model_create(folder->context, &desc, NULL, &model));
+    desc = translator("rfa");
+    desc.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_RFA, .gate = BO_GATE_CONVEX};
+    assert_fails(folder->context, BO_INVALID, "no gate", bo_model_create(folder->context, &desc, NULL, &model));
+}
+
+/* Which way attention looks, by task. */
+static void test_directions(void **state)
+{
+    static const struct {
+        const char *kind;
+        bool causal; /* by nature */
+        bo_attention_kind cross;
+    } cases[] = {{"exact", false, BO_ATTENTION_EXACT}, {"rfa", false, BO_ATTENTION_RFA},
+                 {"rfa-gate", true, BO_ATTENTION_RFA}, {"hybrid", true, BO_ATTENTION_FAVOR},
+                 {"delta", true, BO_ATTENTION_DELTA},  {"gru", true, BO_ATTENTION_EXACT}};
+    test_folder *folder = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bo_model_desc desc = labeller_desc(cases[i].kind, BO_MODEL_CLASSIFY), forward = desc;
+        bo_model *model;
+        forward.forward = true;
+        assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+        if (bo_model_attention(model, 0))
+            assert_int_equal(bo_attention_describe(bo_model_attention(model, 0))->causal, cases[i].causal);
+        assert_int_equal(bo_model_alternates(bo_model_describe(model)), cases[i].causal);
+        bo_model_destroy(model);
+        assert_ok(folder->context, bo_model_create(folder->context, &forward, NULL, &model));
+        if (bo_model_attention(model, 0)) assert_true(bo_attention_describe(bo_model_attention(model, 0))->causal);
+        assert_false(bo_model_alternates(bo_model_describe(model)));
+        bo_model_destroy(model);
+        desc = translator(cases[i].kind);
+        assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+        const bo_model_desc *d = bo_model_describe(model);
+        const bo_attention *encoder = model->attentions[bo_model_place(d, BO_PART_ENCODER)];
+        assert_int_equal(d->cross_attention.kind, cases[i].cross);
+        assert_int_equal(d->cross_attention.gate, BO_GATE_NONE);
+        assert_int_equal(d->encoder_layers, LAYERS);
+        if (encoder) assert_int_equal(bo_attention_describe(encoder)->causal, cases[i].causal);
+        bo_model_destroy(model);
+    }
+}
+
+/* A tokenizer without an end gets one. */
+static void test_vocabulary_of_translators(void **state)
+{
+    test_folder *folder = *state;
+    bo_tokenizer *bytes;
+    bo_model *model;
+    bo_texts_desc texts;
+    bo_model_desc desc = translator("exact");
+    desc.vocab = 0;
+    assert_ok(folder->context, bo_tokenizer_bytes(folder->context, &bytes));
+    assert_ok(folder->context, bo_model_create(folder->context, &desc, bytes, &model));
+    assert_int_equal(bo_model_describe(model)->vocab, 257);
+    bo_model_texts(model, false, &texts);
+    assert_int_equal(texts.kind, BO_TEXTS_PAIR);
+    assert_int_equal(texts.end, 257);
+    assert_int_equal(texts.longest, CONTEXT);
+    bo_model_destroy(model);
+    desc.vocab = 256;
+    assert_fails(folder->context, BO_INVALID, "256 ids and an end",
+                 bo_model_create(folder->context, &desc, bytes, &model));
+    bo_tokenizer_destroy(bytes);
+}
+
+/* ---- folders -------------------------------------------------------------------------------------------------------- */
+
+static void check_trip(test_folder *folder, const bo_model_desc *desc)
+{
+    bo_context *context = folder->context;
+    bo_model *model, *read, *again;
+    char *json, *other;
+    assert_ok(context, bo_model_create(context, desc, NULL, &model));
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_model_load(context, folder->path, &read));
+    assert_true(bo_model_fingerprint(model) == bo_model_fingerprint(read));
+    assert_ok(context, bo_config_write(context, model, &json));
+    assert_ok(context, bo_config_write(context, read, &other));
+    assert_string_equal(json, other);
+    bo_free(other);
+    assert_ok(context, bo_model_create(context, bo_model_describe(read), NULL, &again));
+    assert_ok(context, bo_config_write(context, again, &other));
+    assert_string_equal(json, other);
+    for (size_t i = 0; i < desc->classes; i++)
+        assert_string_equal(bo_model_describe(again)->labels[i], bo_model_describe(model)->labels[i]);
+    bo_free(json);
+    bo_free(other);
+    bo_model_destroy(model);
+    bo_model_destroy(read);
+    bo_model_destroy(again);
+}
+
+static void test_trips(void **state)
+{
+    static const char *const odd[] = {"\"", "ähnlich\\", "\x01"};
+    const char *kind;
+    for (size_t i = 0; (kind = test_kind(i)); i++) {
+        if (test_same_word(kind, "mlp")) continue;
+        bo_model_desc desc = labeller_desc(kind, i % 2 ? BO_MODEL_CLASSIFY : BO_MODEL_MATCH), pairs = translator(kind);
+        desc.pooling = (bo_pooling)(1 + i % 3), desc.forward = i % 3 != 1;
+        desc.labels = i % 4 == 1 ? odd : i % 4 == 2 ? NULL : desc.labels;
+        check_trip(*state, &desc);
+        pairs.encoder_layers = 1, pairs.cross = (bo_cross)(i % 2);
+        if (i % 3 == 0) pairs.mlp = BO_MLP_RANDOM_FEATURES;
+        check_trip(*state, &pairs);
+        pairs.cross = BO_CROSS_ATTENTION;
+        pairs.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_EXACT, .heads = pairs.heads};
+        check_trip(*state, &pairs);
+    }
+}
+
+static void test_lies(void **state)
+{
+    static const struct {
+        const char *old, *new, *words;
+    } lies[] = {
+        {"\"task\": \"match\"", "\"task\": \"judge\"", "\"task\" should be a name"},
+        {"\"task\": \"match\"", "\"task\": \"classify\"", "match.bias"},
+        {"\"task\": \"match\"", "\"task\": \"language\"", "is none of the model"},
+        {"\"pooling\": \"mean\"", "\"pooling\": \"sum\"", "\"pooling\" should be a name"},
+        {"\"forward\": false", "\"forward\": 0", "true or false"},
+        {"\"id2label\"", "\"id2name\"", "\"id2label\" should be an object"},
+        {"\"id2label\": {", "\"id2label\": 3, \"other\": {", "\"id2label\" should be an object"},
+        {"\"id2label\": {", "\"id2label\": {}, \"other\": {", "\"id2label\" should be an object"},
+        {"\"1\": \"fair\"", "\"0\": \"fair\"", "found \"0\" twice"},
+        {"\"1\": \"fair\"", "\"3\": \"fair\"", "found \"3\""},
+        {"\"1\": \"fair\"", "\"x\": \"fair\"", "found \"x\""},
+        {"\"1\": \"fair\"", "\"-1\": \"fair\"", "found \"-1\""},
+        {"\"1\": \"fair\"", "\"1\": 7", "should be a label"},
+        {"\"1\": \"fair\"", "\"1\": \"\"", "should be a label"},
+        {"\"1\": \"fair\"", "\"1\": \"bad\"", "is not as \"id2label\" says"},
+        {"\"2\": \"good\"", "\"2\": \"good\", \"3\": \"best\"", "the 4 labels"},
+        {"\"fair\": 1", "\"fair\": 2", "\"fair\" is not as"},
+        {"\"fair\": 1", "\"faire\": 1", "\"faire\" is not as"},
+        {"\"label2id\": {", "\"label2id\": {\"bad\": 0}, \"other\": {", "the 3 labels"},
+        {"\"label2id\"", "\"labels\"", ""}, /* not needed: the model loads */
+    };
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    bo_model_desc desc = labeller_desc("rfa", BO_MODEL_MATCH);
+    bo_model *model, *read;
+    char *config, text[16384];
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_ok(context, bo_model_save(context, model, folder->path));
+    assert_ok(context, bo_config_write(context, model, &config));
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        const char *at = strstr(config, lies[i].old);
+        if (!at) fail_msg("config.json lacks %s", lies[i].old);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config), config, lies[i].new, at + strlen(lies[i].old));
+        test_text(folder, "config.json", text);
+        bo_status status = bo_model_load(context, folder->path, &read);
+        const bool fine = !*lies[i].words;
+        if (status != (fine ? BO_OK : BO_FORMAT) || (!fine && !strstr(bo_context_error(context), lies[i].words)))
+            fail_msg("%s instead of %s: %s: %s", lies[i].new, lies[i].old, bo_status_string(status),
+                     status ? bo_context_error(context) : "");
+        bo_model_destroy(read);
+    }
+    bo_free(config);
+    bo_model_destroy(model);
+}
+
+/* ---- other models ---------------------------------------------------------------------------------------------------- */
+
+static bool same_weight(bo_context *context, const bo_model *a, const bo_model *b, const char *name)
+{
+    static float first[1 << 14], second[1 << 14];
+    assert_ok(context, bo_model_get_weight(context, a, name, first));
+    assert_ok(context, bo_model_get_weight(context, b, name, second));
+    return memcmp(first, second, 64 * sizeof *first) == 0;
+}
+
+/* A language model gives embeddings and layers; what labels is new. */
+static void test_adopted(void **state)
+{
+    test_folder *folder = *state;
+    bo_model_desc language = test_desc("rfa"), desc = labeller_desc("rfa", BO_MODEL_CLASSIFY),
+                  pairs = translator("rfa");
+    bo_model *from, *model;
+    size_t taken;
+    language.seed = 99;
+    assert_ok(folder->context, bo_model_create(folder->context, &language, NULL, &from));
+    shake(folder->context, from);
+    assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+    assert_ok(folder->context, bo_model_adopt(folder->context, model, from, &taken));
+    assert_int_equal(taken, bo_model_weights(from));
+    assert_int_equal(bo_model_weights(model), taken + 1);
+    assert_true(same_weight(folder->context, model, from, "model.embed_tokens.weight"));
+    assert_true(same_weight(folder->context, model, from, "model.layers.1.mlp.up_proj.weight"));
+    assert_int_equal(bo_features_fingerprint(bo_attention_features(bo_model_attention(model, 1), 0)),
+                     bo_features_fingerprint(bo_attention_features(bo_model_attention(from, 1), 0)));
+    bo_model_destroy(model);
+    assert_ok(folder->context, bo_model_create(folder->context, &pairs, NULL, &model));
+    assert_ok(folder->context, bo_model_adopt(folder->context, model, from, &taken));
+    assert_int_equal(taken, bo_model_weights(from));
+    assert_true(same_weight(folder->context, model, from, "model.layers.1.mlp.up_proj.weight"));
+    bo_model_destroy(model);
+    bo_model_destroy(from);
+}
+
+static uint64_t fingerprint(bo_context *context, const bo_model_desc *desc)
+{
+    bo_model *model;
+    assert_ok(context, bo_model_create(context, desc, NULL, &model));
+    const uint64_t found = bo_model_fingerprint(model);
+    bo_model_destroy(model);
+    return found;
+}
+
+static void rename_label(bo_model_desc *d)
+{
+    static const char *const labels[] = {"bad", "fair", "best"};
+    d->labels = labels;
+}
+static void pool_largest(bo_model_desc *d)
+{
+    d->pooling = BO_POOLING_MAX;
+}
+static void read_forwards(bo_model_desc *d)
+{
+    d->forward = true;
+}
+
+static void test_fingerprints(void **state)
+{
+    static const change changes[] = {rename_label, pool_largest, read_forwards};
+    test_folder *folder = *state;
+    const bo_model_desc desc = labeller_desc("rfa", BO_MODEL_CLASSIFY);
+    const uint64_t plain = fingerprint(folder->context, &desc);
+    assert_true(plain == fingerprint(folder->context, &desc));
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        bo_model_desc other = desc;
+        changes[i](&other);
+        assert_true(plain != fingerprint(folder->context, &other));
+    }
+}
+
+/* Stored in fewer bits, with adapters, at another width by the rules of mup: labels are still found. */
+static void test_other_forms(void **state)
+{
+    test_folder *folder = *state;
+    bo_context *context = folder->context;
+    static const size_t lengths[] = {6, 11};
+    float before[2 * CLASSES], after[2 * CLASSES];
+    bo_tokenizer *bytes;
+    bo_model *model;
+    bo_model_desc desc = labeller_desc("rfa", BO_MODEL_MATCH), wide;
+    desc.width = 64, desc.heads = 4, desc.hidden = 64;
+    assert_ok(context, bo_tokenizer_bytes(context, &bytes));
+    bo_texts *texts = labelled_texts(context, bytes, &desc, 2, lengths);
+    model = labeller(context, &desc, bytes);
+    assert_ok(context, bo_model_classify(context, model, texts, 0, 2, before));
+    assert_ok(context, bo_model_adapt(context, model, &(bo_lora_desc){.rank = 2}));
+    assert_ok(context, bo_model_classify(context, model, texts, 0, 2, after));
+    assert_memory_equal(before, after, sizeof before); /* adapters begin as nothing */
+    bo_model_destroy(model);
+    model = labeller(context, &desc, bytes);
+    assert_ok(context, bo_model_store(context, model, BO_STORAGE_BFLOAT16));
+    assert_ok(context, bo_model_classify(context, model, texts, 0, 2, after));
+    for (size_t i = 0; i < 2 * CLASSES; i++) assert_true(fabsf(before[i] - after[i]) < 0.05f);
+    assert_true(memcmp(before, after, sizeof before) != 0);
+    bo_model_destroy(model);
+    desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 32;
+    assert_ok(context, bo_model_widen(context, &desc, 128, &wide));
+    assert_ok(context, bo_model_create(context, &wide, bytes, &model));
+    assert_ok(context, bo_model_classify(context, model, texts, 0, 2, after));
+    bo_model_destroy(model);
+    desc = translator("rfa");
+    desc.parametrization = BO_PARAMETRIZATION_MUP, desc.base_width = 8, desc.heads = 2, desc.vocab = 0;
+    desc.cross_attention = (bo_attention_desc){.kind = BO_ATTENTION_EXACT, .heads = 2};
+    assert_ok(context, bo_model_widen(context, &desc, 32, &wide));
+    assert_ok(context, bo_model_create(context, &wide, bytes, &model));
+    bo_model_destroy(model);
+    bo_texts_close(texts);
+    bo_tokenizer_destroy(bytes);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, test_setup, test_teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_refused),      TEST(test_directions),  TEST(test_vocabulary_of_translators),
+        TEST(test_trips),        TEST(test_lies),        TEST(test_adopted),
+        TEST(test_fingerprints), TEST(test_other_forms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
