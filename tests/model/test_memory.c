@@ -102,8 +102,26 @@ static void check(test_folder *folder, const char *preset, bo_mlp mlp)
     bo_model_destroy(w.model);
 }
 
+/* Of another task; sessions are not for them. */
+static void check_task(test_folder *folder, bo_model_task task)
+{
+    static const char *const labels[] = {"no", "yes"};
+    work w = {.desc = test_desc("rfa")};
+    w.desc.layers = 1, w.desc.task = task;
+    if (task != BO_MODEL_TRANSLATE) w.desc.classes = 2, w.desc.labels = labels;
+    snprintf(w.folder, sizeof w.folder, "%s", folder->path);
+    assert_ok(folder->context, bo_model_create(folder->context, &w.desc, NULL, &w.model));
+    starve("create", &w, create);
+    starve("save", &w, save);
+    starve("load", &w, load);
+    starve("store", &w, store);
+    bo_model_destroy(w.model);
+}
+
 static void test_starved(void **state)
 {
+    check_task(*state, BO_MODEL_MATCH);
+    check_task(*state, BO_MODEL_TRANSLATE);
     check(*state, "rfa-gate", BO_MLP_RELU2);
     check(*state, "exact", BO_MLP_RANDOM_FEATURES);
     check(*state, "lstm", BO_MLP_RELU2);
