@@ -51,6 +51,7 @@ static bo_status recall(data_job *job)
 {
     bo_recall_desc desc = job->options->recall;
     desc.length = job->options->length;
+    desc.words = job->options->format == 1;
     return bo_generate_recall(job->session->context, &desc, job->options->count, job->session->common.seed, write_lines,
                               job, &job->made);
 }
@@ -90,7 +91,7 @@ static const char *format_choice(int index)
     return (unsigned)index < CLI_COUNT_OF(names) ? names[index] : NULL;
 }
 
-enum { DATA_OPTIONS = 24 };
+enum { DATA_OPTIONS = 25 };
 
 /* Sections name the kinds that their options are for. */
 static void list_options(data_options *o, cli_option options[DATA_OPTIONS])
@@ -108,11 +109,13 @@ static void list_options(data_options *o, cli_option options[DATA_OPTIONS])
         {CLI_COUNT, "depth", "N", "greatest depth of a value; 10 unless given", &o->listops.depth, NULL, 2, 64},
         {CLI_COUNT, "arguments", "N", "most arguments of an operation; 10 unless given", &o->listops.arguments, NULL, 2,
          64},
+        {CLI_SECTION, "listops, recall", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "format", "NAME",
-         "bytes: a token is a byte, m M d s for MIN MAX MED SM; words: [MIN 4 [MAX 2 3 ] 1 ]", &o->format,
-         format_choice, 0, 0},
+         "tokens are bytes, m4M23]1] and k3.?k, or words, [MIN 4 [MAX 2 3 ] 1 ] and kD . k", &o->format, format_choice,
+         0, 0},
         {CLI_SECTION, "match, recall", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_COUNT, "length", "BYTES", "of a document; 1000 unless given, of recall 256", &o->length, NULL, 1, 1 << 30},
+        {CLI_COUNT, "length", "N", "bytes of a document, 1000 unless given; tokens of recall, 256 unless given",
+         &o->length, NULL, 1, 1 << 30},
         {CLI_SECTION, "match", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_COUNT, "words", "N", "of the vocabulary; 500 unless given", &o->match.words, NULL, 2, 5040},
         {CLI_COUNT, "topic", "N", "words that a source is made of; 30 unless given", &o->match.topic, NULL, 2, 1024},
@@ -132,8 +135,8 @@ static void list_options(data_options *o, cli_option options[DATA_OPTIONS])
         {CLI_COUNT, "values", "N", "values there are; 10 unless given", &o->recall.values, NULL, 2,
          BO_GENERATED_CLASSES},
         {CLI_TEXT, "distance", "K|A-B",
-         "the value asked for stands K bytes before the last one, or A to B; any pair unless given", &o->distance, NULL,
-         0, 0},
+         "the value asked for stands K tokens before the last one, or A to B; any pair unless given", &o->distance,
+         NULL, 0, 0},
     };
     memcpy(options, table, sizeof table);
 }
@@ -168,7 +171,7 @@ static int read_distance(const char *text, bo_recall_desc *recall)
     recall->nearest = recall->farthest = (size_t)strtoull(text, &end, 10);
     if (digit && *end == '-' && end[1] >= '0' && end[1] <= '9') recall->farthest = (size_t)strtoull(end + 1, &end, 10);
     if (digit && !*end && errno == 0 && recall->nearest > 0 && recall->nearest <= recall->farthest) return CLI_DONE;
-    return cli_wrong_use("data", "--distance: expected a number of bytes, or a range such as 100-2000, found '%s'",
+    return cli_wrong_use("data", "--distance: expected a number of tokens, or a range such as 100-2000, found '%s'",
                          text);
 }
 

@@ -17,7 +17,7 @@ enum { BO_GENERATED_CLASSES = 36 }; /* at most */
 
 /* What came out. */
 typedef struct bo_generated {
-    uint64_t lines, bytes, tokens;         /* tokens of the texts: bytes, or words of ListOps in words */
+    uint64_t lines, bytes, tokens;         /* tokens of the texts: bytes, or words */
     uint64_t labels[BO_GENERATED_CLASSES]; /* how often each class came, in order */
     uint64_t tried;                        /* lines drawn in all, with those that did not fit */
 } bo_generated;
@@ -56,15 +56,17 @@ typedef struct bo_match_desc {
 BO_API bo_status bo_generate_match(bo_context *context, const bo_match_desc *desc, uint64_t count, uint64_t seed,
                                    bo_write_fn write, void *user, bo_generated *made);
 
-/* Associative recall: keys with values among bytes that mean nothing (. , : ;), then ? and a key. The label is the value that
- * stood behind that key: "…ak3.;,bq8,,?ak" is 3. Keys are lower-case letters (one, two or three, as many as there must be),
- * values 0 … 9 A … Z. Zero means the default. */
+/* Associative recall: keys with values among signs that mean nothing (. , : ;), then ? and a key. The label is the value that
+ * stood behind that key: "…k3.;,q8,,?k" is 3. Keys are lower-case letters (one, two or three, as many as there must be),
+ * values 0 … 9 A … Z. A token is a byte; or a word after a blank, which is easier: a pair is one word, and values are A … Z, as
+ * " . kD ; , qI , , k" is D. Zero means the default. */
 typedef struct bo_recall_desc {
-    size_t length; /* bytes of a text; 0: 256 */
+    size_t length; /* tokens of a text; 0: 256 */
     size_t pairs;  /* in a text, with different keys; 0: 8 */
     size_t keys;   /* there are, up to 26^3; 0: 26, or as many as there are pairs */
-    size_t values; /* there are, 2 to 36; 0: 10 */
-    /* The value asked for stands this many bytes before the last one, drawn uniformly from nearest to farthest. Both 0: any
+    size_t values; /* there are, 2 to 36, of words 26; 0: 10 */
+    bool words;
+    /* The value asked for stands this many tokens before the last one, drawn uniformly from nearest to farthest. Both 0: any
      * pair may be asked for. */
     size_t nearest, farthest;
 } bo_recall_desc;

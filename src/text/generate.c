@@ -89,10 +89,11 @@ static bo_status take(bo_context *context, bo_generating *g, bo_draft *draft, bo
 
 static bo_status take_round(bo_context *context, bo_generating *g, uint64_t count, bo_generated *made)
 {
-    for (size_t i = 0; i < g->round && made->lines < count; ++i) {
+    for (size_t i = 0; i < g->round; ++i)
         if (g->statuses[i] != BO_OK)
             return bo_fail(context, g->statuses[i], "%s: a line could not be drawn: %s", g->drawing->name,
                            bo_status_string(g->statuses[i]));
+    for (size_t i = 0; i < g->round && made->lines < count; ++i) {
         BO_TRY(take(context, g, &g->drafts[i], made));
         ++made->tried;
         g->fruitless = g->drafts[i].kept ? 0 : g->fruitless + 1;

@@ -51,7 +51,7 @@ fails 2 "--json|--out" "$BOCHNER" data match --json
 fails 2 "--distance|found '7-'" "$BOCHNER" data recall --distance 7-
 fails 2 "--distance|found '9-7'" "$BOCHNER" data recall --distance 9-7
 fails 2 "--count" "$BOCHNER" data recall --count 0
-fails 1 "there are 2 to 254" "$BOCHNER" data recall --distance 1000
+fails 1 "of 256 tokens there are 2 to 254" "$BOCHNER" data recall --distance 1000
 fails 1 "no such length" "$BOCHNER" data listops --least 30 --most 31 --out new.tsv
 fails 1 "none is a new one" "$BOCHNER" data listops --count 401 --least 3 --most 6 --depth 2 --arguments 2 --out new.tsv
 [ -n "$(ls -A | grep '^new')" ] && complain "a failed command left $(ls -A | grep '^new')"

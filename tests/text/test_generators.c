@@ -381,6 +381,48 @@ static void expect_recall(bo_recall_desc desc, size_t length, size_t pairs, size
     free(p.text);
 }
 
+/* The same, each pair a word. */
+static void expect_words(bo_recall_desc desc, size_t width)
+{
+    enum { COUNT = 300 };
+    bo_generated made;
+    page p = make(recall, &desc, COUNT, 2, &made);
+    assert_int_equal(made.tokens, COUNT * desc.length);
+    char *at = p.text, *fields[2], *words[MOST_DOCUMENT];
+    while (next_line(&at, fields, 2)) {
+        assert_int_equal(fields[1][0], ' ');
+        const size_t count = split_words(fields[1], words);
+        assert_int_equal(count, desc.length);
+        const char *question = words[count - 1];
+        assert_int_equal(strlen(question), width);
+        size_t pairs = 0, asked = 0;
+        for (size_t i = 0; i + 1 < count; i++) {
+            if (strlen(words[i]) == 1) {
+                assert_non_null(strchr(".,:;", words[i][0]));
+                continue;
+            }
+            assert_int_equal(strlen(words[i]), width + 1);
+            assert_true(words[i][width] >= 'A' && words[i][width] <= 'Z');
+            pairs++;
+            if (memcmp(words[i], question, width) != 0) continue;
+            asked++;
+            assert_int_equal(words[i][width], fields[0][0]);
+            if (desc.farthest) assert_true(count - 1 - i >= desc.nearest && count - 1 - i <= desc.farthest);
+        }
+        assert_int_equal(pairs, desc.pairs);
+        assert_int_equal(asked, 1);
+    }
+    free(p.text);
+}
+
+static void test_recall_words(void **state)
+{
+    (void)state;
+    expect_words((bo_recall_desc){.words = true, .length = 64, .pairs = 8, .nearest = 20, .farthest = 30}, 1);
+    expect_words((bo_recall_desc){.words = true, .length = 101, .pairs = 100, .values = 26}, 2);
+    expect_words((bo_recall_desc){.words = true, .length = 9, .pairs = 8, .nearest = 3}, 1);
+}
+
 static void test_recall(void **state)
 {
     (void)state;
@@ -468,8 +510,10 @@ static void test_refusals(void **state)
         {{.pairs = 30, .keys = 26}, "30 pairs"},
         {{.keys = SIZE_MAX}, "to 17576"},
         {{.values = 37}, "37 values"},
-        {{.length = 17}, "expected 18 bytes"},
-        {{.length = 19, .nearest = 5}, "expected 20 bytes"},
+        {{.values = 27, .words = true}, "expected 2 to 26"},
+        {{.length = 8, .words = true}, "expected 9 tokens"},
+        {{.length = 17}, "expected 18 tokens"},
+        {{.length = 19, .nearest = 5}, "expected 20 tokens"},
         {{.nearest = 1}, "there are 2 to 254"},
         {{.nearest = 10, .farthest = 255}, "10 to 255"},
         {{.nearest = 10, .farthest = 9}, "10 to 9"},
@@ -485,8 +529,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_listops), cmocka_unit_test(test_listops_rules), cmocka_unit_test(test_match),
-        cmocka_unit_test(test_recall),  cmocka_unit_test(test_determinism),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_listops),  cmocka_unit_test(test_listops_rules), cmocka_unit_test(test_match),
+        cmocka_unit_test(test_recall),   cmocka_unit_test(test_recall_words),  cmocka_unit_test(test_determinism),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
