@@ -173,7 +173,7 @@ static bo_value turned(const bo_stack *s, bo_value x)
 bo_value bo_stack_record(const bo_stack *s, bo_value x)
 {
     for (size_t i = 0; i < s->layers; i++) {
-        char prefix[64];
+        char prefix[72];
         snprintf(prefix, sizeof prefix, "%.40s.layers.%zu", s->root, i);
         bo_graph_segment_begin(s->graph);
         if (s->reversal && i) x = turned(s, x);
