@@ -1,0 +1,93 @@
+/* Translators learn to say words backwards, to the letter: what is decoded, greedily and by beams, is right for words that were
+ * not among the examples. */
+#include <bochner/tasks.h>
+#include "runs.h"
+
+enum { WORDS = 5000, HELD = 100, LEAST = 3, MOST = 6, LETTERS = 6 };
+
+static void write_words(const char *path)
+{
+    bo_rng rng = bo_rng_make(8, 1);
+    FILE *file = fopen(path, "w");
+    for (size_t i = 0; i < WORDS; i++) {
+        char word[MOST + 1] = "";
+        size_t length = LEAST + bo_rng_below(&rng, MOST - LEAST + 1);
+        for (size_t j = 0; j < length; j++) word[j] = (char)('a' + (int)bo_rng_below(&rng, LETTERS));
+        fprintf(file, "%s\t", word);
+        for (size_t j = length; j--;) fputc(word[j], file);
+        fputc('\n', file);
+    }
+    fclose(file);
+}
+
+static bo_texts *open_words(runs *r, const bo_model *model, const char *path, double skip, double take)
+{
+    bo_texts_desc desc;
+    bo_texts *texts;
+    bo_model_texts(model, false, &desc);
+    desc.paths = &path, desc.path_count = 1, desc.skip = skip, desc.take = take, desc.seed = 2;
+    assert_ok(r->context, bo_texts_open(r->context, &desc, &texts));
+    return texts;
+}
+
+static void learn(runs *r, bo_model *model, const bo_texts *texts, uint64_t steps)
+{
+    bo_trainer_desc desc = {.model = model, .texts = texts, .pack = 256, .batch = 4, .steps = steps, .seed = 7};
+    bo_trainer *trainer;
+    assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
+    assert_ok(r->context, bo_trainer_run(r->context, trainer));
+    bo_trainer_destroy(trainer);
+}
+
+static size_t right_ones(runs *r, const bo_model *model, const bo_texts *texts, size_t beam)
+{
+    bo_ids ids[HELD] = {{0}};
+    size_t right = 0;
+    assert_int_equal(bo_texts_count(texts), HELD);
+    bo_translate_desc desc = {.beam = beam};
+    assert_ok(r->context, bo_model_translate(r->context, model, texts, 0, HELD, &desc, ids, NULL));
+    for (size_t i = 0; i < HELD; i++) {
+        bo_text_view target = bo_texts_get(texts, i, 1);
+        right += ids[i].count + 1 == target.count &&
+                 memcmp(ids[i].items, target.ids, ids[i].count * sizeof *target.ids) == 0;
+        bo_ids_free(&ids[i]);
+    }
+    return right;
+}
+
+static void check(runs *r, const char *kind, bo_cross cross, uint64_t steps, size_t least)
+{
+    bo_model_desc desc = runs_desc(kind);
+    desc.task = BO_MODEL_TRANSLATE, desc.cross = cross, desc.vocab = 0, desc.context = MOST, desc.layers = 1;
+    desc.width = 48, desc.heads = 4, desc.encoder_layers = 2;
+    if (desc.attention.kind == BO_ATTENTION_RFA) desc.attention.features.features = 64;
+    bo_model *model = runs_model_of(r, &desc);
+    char path[200];
+    snprintf(path, sizeof path, "%s", runs_path(r, "words.tsv"));
+    write_words(path);
+    const double part = 1 - (double)HELD / WORDS;
+    bo_texts *texts = open_words(r, model, path, 0, part), *held = open_words(r, model, path, part, 0);
+    learn(r, model, texts, steps);
+    for (size_t beam = 1; beam < 5; beam += 3) {
+        size_t right = right_ones(r, model, held, beam);
+        print_message("%s, %s, beam %zu: %zu of %d right\n", kind, bo_cross_name(cross), beam, right, HELD);
+        if (right < least) fail_msg("%s, %s: %zu of %d right", kind, bo_cross_name(cross), right, HELD);
+    }
+    bo_texts_close(texts);
+    bo_texts_close(held);
+    bo_model_destroy(model);
+}
+
+static void words_are_reversed(void **state)
+{
+    check(*state, "exact", BO_CROSS_ATTENTION, 120, 97);
+    check(*state, "rfa", BO_CROSS_ATTENTION, 300, 90);
+    check(*state, "gru", BO_CROSS_ATTENTION, 150, 90);
+    check(*state, "gru", BO_CROSS_SUMMARY, 300, 50); /* all of a word goes through one vector */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(words_are_reversed, runs_setup, runs_teardown)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
