@@ -12,7 +12,7 @@ int cli_wrong_task(cli_session *session, const char *folder, bo_model_task task)
 int cli_wrong_task_option(const cli_session *session, const char *option, const char *folder, bo_model_task task);
 
 /* How texts are to be opened for a model: longer ones are cut where it labels them (`context` tokens are read, 0: as in
- * training), refused where it translates. */
+ * training, or all where they stream), refused where it translates. */
 bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context);
 void cli_texts_say_cut(cli_session *session, size_t cut, const bo_texts_desc *desc); /* how many were; 0: nothing is */
 
