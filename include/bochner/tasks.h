@@ -81,13 +81,16 @@ typedef struct bo_lanes_desc {
 } bo_lanes_desc;
 BO_API bo_status bo_lanes_create(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes **out);
 BO_API void bo_lanes_destroy(bo_lanes *lanes);             /* NULL is fine */
-BO_API size_t bo_lanes_state_bytes(const bo_lanes *lanes); /* of one lane */
+/* Of one lane, with what it asks of its source (which lanes of the same source share). */
+BO_API size_t bo_lanes_state_bytes(const bo_lanes *lanes);
+/* Lanes begin anew; their sources stay. */
 BO_API bo_status bo_lanes_reset(bo_context *context, bo_lanes *lanes);
 /* TRANSLATE: source i (ids with the end) goes to lanes i n … (i + 1) n - 1, n = count / sources. Lanes begin anew. */
 BO_API bo_status bo_lanes_read(bo_context *context, bo_lanes *lanes, const bo_text_view *sources, size_t count);
 /* Lanes 0 … active - 1 take ids[i]; logits (active x vocab; NULL: not wanted) of what follows. */
 BO_API bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, float *logits);
-/* Lane i becomes what lane from[i] was, for i < active: beams, and lanes that ended making room. */
+/* Lane i becomes what lane from[i] was, for i < active: beams, and lanes that ended making room. Nothing is copied where no lane
+ * is taken twice. What was in the lanes from `active` on is gone. */
 BO_API bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from);
 
 #ifdef __cplusplus
