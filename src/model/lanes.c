@@ -134,6 +134,10 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_lane
                        bo_model_task_name(model->desc.task));
     if (!desc->count || desc->count > BO_LANES_MOST)
         return bo_fail(context, BO_INVALID, "lanes: count must be 1 to %d, found %zu", BO_LANES_MOST, desc->count);
+    if (desc->capacity > INT32_MAX || desc->source > INT32_MAX)
+        return bo_fail(context, BO_INVALID,
+                       "lanes: positions end at %ld; found room for %zu tokens and %zu of a source", (long)INT32_MAX,
+                       desc->capacity, desc->source);
     return BO_OK;
 }
 

@@ -7,10 +7,10 @@
 
 /* Graphs are made for numbers of rows with at most three significant bits, when they are first needed: any number of lanes up
  * to 64 steps in two runs at most, and few rows of an encoder are filler. */
-enum { BO_LANES_SIZES = 64, BO_LANES_MOST = 1 << 16 };
-size_t bo_lanes_size_below(size_t rows);  /* the largest that is not more */
-size_t bo_lanes_size_above(size_t rows);  /* the smallest that is not less */
-size_t bo_lanes_size_number(size_t size); /* 0, 1, … */
+enum { BO_LANES_SIZES = 120, BO_LANES_MOST = 1 << 16 }; /* sizes up to 2^31; most lanes */
+size_t bo_lanes_size_below(size_t rows);                /* the largest that is not more */
+size_t bo_lanes_size_above(size_t rows);                /* the smallest that is not less */
+size_t bo_lanes_size_number(size_t size);               /* 0, 1, … */
 
 /* States that belong together, in blocks of one size: aligned to 64 bytes, as is every state in them. */
 typedef struct bo_lane_blocks {

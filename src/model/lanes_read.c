@@ -13,10 +13,10 @@ typedef struct reading {
     size_t first, count;
     size_t rows, queries; /* of the graph's two streams */
     size_t sequences;     /* count, and the filler's */
-    size_t *lengths[2];   /* of queries and sources; room for `most` … */
-    int32_t *indices;     /* … and these for `rows` of the largest graph */
+    size_t *lengths[2];   /* of queries and sources */
+    int32_t *indices;
     void **table;
-    float *zeros; /* queries x their width */
+    float *zeros; /* of queries; room for summaries, too */
 } reading;
 
 /* Filler is cut as if it were sources: longer ones no layer need take. */
@@ -26,11 +26,17 @@ static size_t pieces(const bo_lanes *lanes, size_t filler)
     return found ? found : 1;
 }
 
-/* Rows of queries of a graph: sources have at least a row each, and at most half of the rows are filler. */
+/* Sizes of graphs are at most a quarter apart. */
+static size_t most_pieces(const bo_lanes *lanes, size_t rows)
+{
+    return pieces(lanes, rows / 4 + LEAST_ROWS);
+}
+
+/* Rows of queries of a graph: sources have at least a row each. */
 static size_t most_queries(const bo_lanes *lanes, size_t rows)
 {
     size_t sources = rows < lanes->desc.count ? rows : lanes->desc.count;
-    return sources + pieces(lanes, rows);
+    return sources + most_pieces(lanes, rows);
 }
 
 static size_t most_rows(const bo_lanes *lanes)
@@ -64,7 +70,7 @@ static void take_sources(reading *r, size_t count)
 
 /* ---- what goes into the graph ---------------------------------------------------------------------------------------- */
 
-/* Calls `set` for every row of the sources (filler is 0), and writes the result. */
+/* What `of` says of every row of the sources; filler is 0. */
 static bo_status write_rows(bo_context *context, const reading *r, const bo_model_graph *g, bo_value value,
                             int32_t (*of)(const bo_text_view *source, size_t begin, size_t place))
 {
@@ -108,7 +114,7 @@ static bo_status write_ends(bo_context *context, const reading *r, const bo_mode
 static char *block_of(const reading *r, size_t sequence)
 {
     const bo_lane_blocks *blocks = &r->lanes->source;
-    size_t spare = blocks->count - pieces(r->lanes, most_rows(r->lanes));
+    size_t spare = blocks->count - most_pieces(r->lanes, most_rows(r->lanes));
     size_t number = sequence < r->count ? r->first + sequence : spare + sequence - r->count;
     return blocks->memory + number * blocks->bytes;
 }
@@ -137,7 +143,7 @@ static bo_status fill(bo_context *context, const reading *r, const bo_model_grap
     return g->sources ? write_ends(context, r, g) : BO_OK;
 }
 
-/* Summaries come through `zeros`, which are none after that. */
+/* Summaries come through `zeros`: there are no queries then. */
 static bo_status keep_summaries(bo_context *context, const reading *r, const bo_model_graph *g)
 {
     size_t width = r->lanes->model->desc.width;
@@ -187,7 +193,7 @@ static bo_status check_sources(bo_context *context, const bo_lanes *lanes, const
 static bo_status prepare(bo_context *context, bo_lanes *lanes, size_t count, reading *r)
 {
     const bo_model_desc *d = &lanes->model->desc;
-    size_t rows = most_rows(lanes), queries = most_queries(lanes, rows), blocks = count + pieces(lanes, rows);
+    size_t rows = most_rows(lanes), queries = most_queries(lanes, rows), blocks = count + most_pieces(lanes, rows);
     size_t columns = d->heads * d->head_dim > d->width ? d->heads * d->head_dim : d->width;
     for (size_t i = 0; i < 2; i++) {
         r->lengths[i] = bo_alloc(context, queries, sizeof *r->lengths[i], "lengths of sources");

@@ -1,7 +1,7 @@
 /* Lanes: what is decoded step by step from states is what one graph of source and target says, for every kind of attention and
  * every mixer; lanes that become others; what is refused. */
-#include <bochner/tasks.h>
 #include "base/counting.h"
+#include "model/lanes.h"
 #include "translators.h"
 
 /* ---- stepping equals reading at once ----------------------------------------------------------------------------------- */
@@ -172,6 +172,71 @@ static void lanes_become_others(void **state)
     bo_context_destroy(context);
 }
 
+/* ---- many sources ------------------------------------------------------------------------------------------------------- */
+
+static void sizes_of_graphs(void **state)
+{
+    (void)state;
+    size_t numbers = 0;
+    for (size_t n = 1; n < 5000; n++) {
+        size_t below = bo_lanes_size_below(n), above = bo_lanes_size_above(n);
+        assert_true(below <= n && n <= above && 4 * (above - n) < above);
+        if (below == n) assert_true(above == n && bo_lanes_size_number(n) == numbers++);
+        if (n <= 64 && below < n) assert_int_equal(bo_lanes_size_below(n - below), n - below);
+    }
+    assert_true(bo_lanes_size_number((size_t)1 << 31) < BO_LANES_SIZES);
+}
+
+/* More tokens than one run of the encoder takes, of lengths that leave all sorts of filler. */
+static void check_many(bo_context *context, const char *kind, bo_cross cross, size_t count)
+{
+    enum { MANY = 90, LONGEST = 21 };
+    int32_t words[LONGEST * MANY], ids[MANY];
+    bo_text_view sources[MANY];
+    bo_model_desc desc = translator_desc(kind);
+    bo_model *model;
+    bo_lanes *lanes, *lane;
+    float *logits = malloc(MANY * WORDS * sizeof *logits), alone[WORDS];
+    desc.cross = cross;
+    for (size_t i = 0; i < LONGEST * MANY; i++) words[i] = (int32_t)((7 * i + i / 11) % WORDS);
+    for (size_t i = 0; i < MANY; i++)
+        sources[i] = (bo_text_view){words + LONGEST * i, 1 + 13 * i % LONGEST}, ids[i] = END;
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    shake(context, model);
+    bo_lanes_desc sizes = {.count = count, .source = LONGEST};
+    assert_ok(context, bo_lanes_create(context, model, &sizes, &lanes));
+    assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lane));
+    assert_ok(context,
+              bo_lanes_read(context, lanes, sources + MANY - count, count)); /* others before, and they are gone */
+    assert_ok(context, bo_lanes_read(context, lanes, sources, count));
+    assert_ok(context, bo_lanes_step(context, lanes, count, ids, logits));
+    for (size_t i = 0; i < count; i++) {
+        assert_ok(context, bo_lanes_read(context, lane, &sources[i], 1));
+        assert_ok(context, bo_lanes_step(context, lane, 1, ids, alone));
+        for (size_t w = 0; w < WORDS; w++)
+            if (!(fabsf(logits[i * WORDS + w] - alone[w]) <= 2e-4f))
+                fail_msg("%s: source %zu of %zu: logit %zu is %g, expected %g", kind, i, count, w,
+                         (double)logits[i * WORDS + w], (double)alone[w]);
+    }
+    bo_lanes_destroy(lanes);
+    bo_lanes_destroy(lane);
+    bo_model_destroy(model);
+    free(logits);
+}
+
+static void many_sources(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    for (size_t i = 0; i < 4; i++) {
+        static const size_t counts[] = {90, 3, 61, 17};
+        check_many(context, "exact", BO_CROSS_ATTENTION, counts[i]);
+        check_many(context, i % 2 ? "rfa" : "delta", BO_CROSS_ATTENTION, counts[i]);
+        check_many(context, "gru", BO_CROSS_SUMMARY, counts[i]);
+    }
+    bo_context_destroy(context);
+}
+
 /* ---- sizes and memory ------------------------------------------------------------------------------------------------- */
 
 static size_t state_bytes(bo_context *context, const bo_model *model, size_t capacity, size_t source)
@@ -261,6 +326,8 @@ static void test_refused(void **state)
     assert_fails(context, BO_INVALID, "count must be 1", bo_lanes_create(context, model, &(bo_lanes_desc){0}, &lanes));
     assert_fails(context, BO_INVALID, "model is NULL",
                  bo_lanes_create(context, NULL, &(bo_lanes_desc){.count = 1}, &lanes));
+    assert_fails(context, BO_INVALID, "positions end",
+                 bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1, .source = (size_t)1 << 40}, &lanes));
     bo_lanes_desc small = {.count = 2, .capacity = 3, .source = 8};
     assert_ok(context, bo_lanes_create(context, model, &small, &lanes));
     assert_fails(context, BO_INVALID, "no source was read", bo_lanes_step(context, lanes, 2, good, logits));
@@ -286,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_every_mixer),         cmocka_unit_test(of_every_cross_attention),
+        cmocka_unit_test(sizes_of_graphs),        cmocka_unit_test(many_sources),
         cmocka_unit_test(lanes_become_others),    cmocka_unit_test(states_stay_small),
         cmocka_unit_test(steps_allocate_nothing), cmocka_unit_test(test_refused),
     };
