@@ -173,14 +173,16 @@ static bo_status parse_line(bo_context *context, bo_lines *lines, const bo_colum
                             const char *where, const bo_field *line, bo_line *out)
 {
     bo_field fields[1 + BO_MOST_SIDES] = {{0}};
-    const size_t labels = columns->labelled ? 1 : 0;
+    const size_t labels = columns->labelled ? 1 : 0, wanted = labels + columns->sides;
     BO_TRY(check_bytes(context, where, line));
-    BO_TRY(split_fields(context, where, columns, line, labels + columns->sides, fields));
-    if (lines->empty && labels + columns->sides == 1 && is_blank(&fields[0])) fields[0].bytes = 0;
-    for (size_t i = 0; i < labels + columns->sides; ++i)
-        if (is_blank(&fields[i]) && !(lines->empty && labels + columns->sides == 1))
+    BO_TRY(split_fields(context, where, columns, line, wanted, fields));
+    for (size_t i = 0; i < wanted; ++i) {
+        if (!is_blank(&fields[i])) continue;
+        if (!lines->empty || wanted > 1)
             return bo_fail(context, BO_FORMAT, "%s: the %s is empty", where,
                            i < labels ? "label" : columns->names[i - labels]);
+        fields[i].bytes = 0;
+    }
     if (labels) BO_TRY(find_class(context, &lines->classes, closed, where, &fields[0], &out->label));
     for (size_t s = 0; s < columns->sides; ++s) {
         out->text[s] = fields[labels + s].text;

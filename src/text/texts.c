@@ -72,7 +72,7 @@ static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, 
         ++texts->cut;
     }
     BO_TRY(bo_ids_reserve(context, &texts->ids, count + 1));
-    memcpy(texts->ids.items + texts->ids.count, ids, count * sizeof *ids);
+    if (count > 0) memcpy(texts->ids.items + texts->ids.count, ids, count * sizeof *ids);
     texts->ids.count += count;
     if (desc->end) {
         texts->ids.items[texts->ids.count++] = (int32_t)(desc->end - 1);
