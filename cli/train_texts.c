@@ -205,8 +205,8 @@ static void describe_cross(const cli_train_options *o, bo_model_desc *d)
     cli_attention_options attention = o->attention;
     attention.kind = t->cross_attention;
     d->cross_attention = cli_attention_numbered(&attention, 0);
-    d->cross_attention.gate = BO_GATE_NONE;
-    d->cross_attention.window = 0;
+    d->cross_attention.heads = d->heads; /* all zero, as the exact kind is, would mean the kind of the mixer */
+    d->cross_attention.window = 0;       /* it is the mixer's */
     d->cross_attention.causal = false;
 }
 

@@ -40,6 +40,7 @@ static bo_value encode(const recording *r)
                       .attentions = r->attentions + first,
                       .mlp_maps = r->model->mlp_maps ? r->model->mlp_maps + first : NULL,
                       .number = first,
+                      .tokens = r->desc->source_tokens,
                       .most_sequences = r->desc->most_sequences,
                       .source = true};
     out->source_tokens = index_input(r, "source tokens", rows);
@@ -63,6 +64,7 @@ static bo_attention_layer cross_layer(const recording *r, size_t layer)
     bo_attention *attention = r->attentions[bo_model_place(d, BO_PART_CROSS) + layer];
     bo_attention_layer desc = bo_model_cross_layer(d, layer, attention);
     desc.tokens = r->desc->tokens;
+    desc.key_tokens = r->desc->source_tokens;
     desc.most_sequences = r->desc->most_sequences;
     bo_graph_scope(r->out->graph, "layer %zu cross attention", layer);
     return desc;

@@ -64,10 +64,11 @@ typedef struct bo_model_graph_desc {
     bool bfloat16;                   /* likewise */
     bo_attention *const *attentions; /* one a layer, of the same parameters; NULL: the model's */
     /* Of tasks with examples (packed.h): rows and most_sequences are of the pack's stream, these of the rest. */
-    size_t examples;    /* CLASSIFY, MATCH: most labels; SOURCE: most texts */
-    size_t source_rows; /* TRANSLATE */
-    bo_model_half half; /* TRANSLATE; SOURCE: rows are the sources, and the pass has a sequence of one row for each */
-    double smoothing;   /* of labels and targets in the loss */
+    size_t examples;      /* CLASSIFY, MATCH: most labels; SOURCE: most texts */
+    size_t source_rows;   /* TRANSLATE; … */
+    size_t source_tokens; /* … of a source where a pass gives no lengths; 0: source_rows */
+    bo_model_half half;   /* TRANSLATE; SOURCE: rows are the sources, and the pass has a sequence of one row for each */
+    double smoothing;     /* of labels and targets in the loss */
 } bo_model_graph_desc;
 
 typedef struct bo_model_graph {

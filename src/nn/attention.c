@@ -182,6 +182,7 @@ bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking,
                                           .tokens = desc->tokens,
                                           .most_sequences = desc->most_sequences,
                                           .source = desc->source,
+                                          .key_tokens = desc->key_tokens,
                                           .cross = r.x != r.keys,
                                           .ask = !r.keys};
     bo_value inputs[BO_OP_INPUTS] = {asking->q};

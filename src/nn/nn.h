@@ -64,7 +64,8 @@ typedef struct bo_attention_layer {
     double gate_first, gate_last;  /* biases of the gates of the first and the last key head, and evenly between */
     size_t layer;                  /* numbers states, calibrations and dropout */
     size_t tokens, most_sequences; /* see bo_attention_attributes … */
-    bool source;                   /* … as is this */
+    bool source;                   /* … as is this … */
+    size_t key_tokens;             /* … and, of cross attention, this */
 } bo_attention_layer;
 bo_value bo_nn_attention(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                          const bo_attention_layer *desc);

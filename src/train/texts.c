@@ -183,16 +183,17 @@ static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_b
                                &own->packed);
 }
 
-/* By which the work of a step is counted: the length near the mean that divides the rows. State-space layers plan for it, and
- * what is left of the rows may be longer than any text. 0: all rows. */
-static size_t usual_tokens(const texts_task *own)
+/* Sequences that the work of a pack is counted by: as many of one length each as divide its rows, near the mean number of
+ * texts. State-space layers plan for that length, and what is left of the rows may be longer than any text: there it is 0,
+ * which stands for one of all rows. */
+static size_t usual_sequences(const texts_task *own)
 {
     if (model_of(&own->task)->desc.mixer == BO_MIXER_SSM) return 0;
     const bo_texts *texts = own->task.desc->texts;
-    const size_t sides = own->translates ? 1 : bo_texts_sides(texts);
-    size_t tokens = (size_t)(tokens_of(own) / (double)(bo_texts_count(texts) * sides));
-    while (tokens > 1 && main_rows(own) % tokens != 0) tokens--;
-    return larger(tokens, 1);
+    const size_t texts_each = own->translates ? 1 : bo_texts_sides(texts);
+    size_t count = (size_t)((double)(main_rows(own) * bo_texts_count(texts) * texts_each) / tokens_of(own));
+    while (count > 1 && (own->rows[0] % count || own->rows[1] % count)) count--;
+    return larger(count, 1);
 }
 
 static bo_status open_graph(bo_context *context, bo_train_task *task, size_t micro_batch)
@@ -200,9 +201,11 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
     texts_task *own = (texts_task *)task;
     const bo_trainer_desc *desc = task->desc;
     BO_TRY(make_batch(context, own, micro_batch));
+    const size_t sequences = usual_sequences(own);
     const bo_model_graph_desc graph = {
         .rows = own->packed->stream.rows,
-        .tokens = usual_tokens(own),
+        .tokens = sequences ? main_rows(own) / sequences : 0,
+        .source_tokens = sequences && own->translates ? own->rows[0] / sequences : 0,
         .most_sequences = own->packed->most_sequences,
         .loss = true,
         .gradients = true,
