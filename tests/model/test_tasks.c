@@ -127,6 +127,18 @@ static void test_directions(void **state)
     }
 }
 
+/* A window looks back: not causal attention would refuse it. */
+static void test_windows_alternate(void **state)
+{
+    test_folder *folder = *state;
+    bo_model *model;
+    bo_model_desc desc = labeller_desc("exact", BO_MODEL_CLASSIFY);
+    desc.attention.window = 5;
+    assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
+    assert_true(bo_model_alternates(bo_model_describe(model)));
+    bo_model_destroy(model);
+}
+
 /* A tokenizer without an end gets one. */
 static void test_vocabulary_of_translators(void **state)
 {
