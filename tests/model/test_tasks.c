@@ -377,9 +377,15 @@ static void test_other_forms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_refused),      TEST(test_directions),  TEST(test_vocabulary_of_translators),
-        TEST(test_trips),        TEST(test_lies),        TEST(test_adopted),
-        TEST(test_fingerprints), TEST(test_other_forms),
+        TEST(test_refused),
+        TEST(test_directions),
+        TEST(test_windows_alternate),
+        TEST(test_vocabulary_of_translators),
+        TEST(test_trips),
+        TEST(test_lies),
+        TEST(test_adopted),
+        TEST(test_fingerprints),
+        TEST(test_other_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
