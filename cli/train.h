@@ -114,6 +114,7 @@ void cli_train_describe_run(cli_train_job *job); /* job->desc, but for what is t
 bool cli_train_plan(cli_train_job *job);
 void cli_train_say_model(const cli_train_job *job);
 void cli_train_say_memory(const cli_train_job *job);
+double cli_train_expected_seconds(const cli_train_job *job);          /* of so many steps */
 bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_report_fn */
 void cli_train_print(const cli_train_job *job);
 void cli_train_json(const cli_train_job *job);

@@ -55,7 +55,7 @@ void cli_train_say_model(const cli_train_job *job)
 }
 
 /* Half the rate of large products, until the first steps are measured. */
-static double expected_seconds(const cli_train_job *job)
+double cli_train_expected_seconds(const cli_train_job *job)
 {
     const double ranks = job->desc.ranks ? job->desc.ranks->size : 1;
     return (double)job->desc.steps * job->plan.operations / (0.5e9 * job->gemm * ranks);
@@ -70,7 +70,7 @@ static void say_run(const cli_train_job *job)
         const double tokens = (double)r->steps * (double)(batch * context);
         snprintf(length, sizeof length, "%s steps, %s tokens (%s times the text), roughly %s", cli_count(r->steps).s,
                  cli_count((size_t)tokens).s, cli_significant(tokens / (double)bo_corpus_tokens(job->train), 2).s,
-                 cli_seconds(expected_seconds(job)).s);
+                 cli_seconds(cli_train_expected_seconds(job)).s);
     } else if (r->minutes > 0) {
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     }

@@ -67,8 +67,9 @@ static void say_run(const cli_train_job *job)
     const double epoch = (double)p->items_of_epoch, examples = (double)bo_texts_count(job->texts) / epoch;
     char length[256] = "as many steps as it has";
     if (r->steps)
-        snprintf(length, sizeof length, "%s steps (%s times the texts)", cli_count(r->steps).s,
-                 cli_significant((double)r->steps * (double)p->batch / epoch, 2).s);
+        snprintf(length, sizeof length, "%s steps (%s times the texts), roughly %s", cli_count(r->steps).s,
+                 cli_significant((double)r->steps * (double)p->batch / epoch, 2).s,
+                 cli_seconds(cli_train_expected_seconds(job)).s);
     else if (r->minutes > 0)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     cli_say(job->session, "Plan        %s; %zu pack%s of %s tokens a step%s, %.0f%% full, about %s examples; %s",
