@@ -9,7 +9,7 @@
 
 enum { BO_MOST_SIDES = 2 };
 
-/* A line that is an example. Invariant: its texts are UTF-8 without NUL, and not blank. */
+/* A line that is an example. Invariant: its texts are UTF-8 without NUL, and not blank (but see `empty` below). */
 typedef struct bo_line {
     const char *text[BO_MOST_SIDES]; /* in its file's memory; not terminated */
     size_t bytes[BO_MOST_SIDES];

@@ -9,11 +9,10 @@
 /* One stream of rows. Invariants: lengths[0 … sequences - 1] sum up to `rows`, the last is of the rest. */
 typedef struct bo_packed_stream {
     size_t rows;
-    int32_t *tokens,
-        *positions;    /* rows; positions count from 0 in each sequence; those of the rest are all 0 (it may be
-                                  * longer than there are positions) */
-    int32_t *reversal; /* rows; row i of the same sequences read backwards is row reversal[i] */
-    size_t *lengths;   /* room for most_sequences */
+    /* Of each row. Positions count from 0 in each sequence; those of the rest are all 0, for it may be longer than there are
+     * positions. Row i of the same sequences read backwards is row reversal[i]. */
+    int32_t *tokens, *positions, *reversal;
+    size_t *lengths; /* room for most_sequences */
 } bo_packed_stream;
 
 typedef struct bo_text_pack {
