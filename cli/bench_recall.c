@@ -89,7 +89,8 @@ static void print_json(const recall_bench *bench)
 /* Capacity by bytes of the state, where there is one. */
 static int plot_capacity(const recall_bench *bench, cli_curves *curves)
 {
-    cli_drawing d = {curves, "", "bytes of the state", "pairs of which nine of ten come back", "top left", 1, false};
+    cli_drawing d = {curves, "",   "bytes of the state", "pairs of which nine of ten come back", "outside right",
+                     1,      false};
     for (size_t i = 0; i < bench->count; i++)
         if (bench->rows[i].size && bench->rows[i].result.capacity >= 1)
             cli_curves_add(curves, bench->rows[i].kind->name, (double)bench->rows[i].result.bytes,
@@ -101,7 +102,7 @@ static int plot_capacity(const recall_bench *bench, cli_curves *curves)
 /* Recall by distance, of every kind with its largest state. */
 static int plot_distances(const recall_bench *bench, cli_curves *curves)
 {
-    cli_drawing d = {curves, "", "tokens ago", "percent recalled", "below", 100, true};
+    cli_drawing d = {curves, "", "tokens ago", "percent recalled", "outside right", 100, true};
     for (size_t i = 0; i < bench->count; i++) {
         const recall_row *row = &bench->rows[i];
         if (i + 1 < bench->count && bench->rows[i + 1].kind == row->kind) continue;

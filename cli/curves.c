@@ -21,10 +21,10 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
     static const char *const colors[] = {"#1f5fa8", "#e8862e", "#4a9a4a", "#8a5fa8", "#a83f3f", "#777777",
                                          "#c9a227", "#2fa5a5", "#d46a9f", "#5b7f2b", "#303030"};
     const cli_drawing *d = what;
-    cli_picture_begin(pipe, path, output, 720, 480, 12);
+    cli_picture_begin(pipe, path, output, strstr(d->key, "outside") ? 860 : 720, 480, 12);
     fprintf(pipe,
             "set title '%s' textcolor rgb '#222222'\nset xlabel '%s'\nset ylabel '%s'\nset key %s Left reverse\n"
-            "set logscale x 2\nset format y '%%g'\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\n"
+            "set logscale x 2\nset format x '%%.0f'\nset format y '%%g'\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\n"
             "set offsets graph 0.03, graph 0.03, 0, 0\n%s\n",
             d->title, d->x_label, d->y_label, d->key, d->percent ? "set yrange [0:102]" : "set logscale y 10");
     for (size_t i = 0; i < d->curves->count; i++) {
@@ -34,8 +34,9 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
         fputs("EOD\n", pipe);
     }
     for (size_t i = 0; i < d->curves->count; i++)
-        fprintf(pipe, "%s $c%zu with linespoints pt 7 ps 0.6 lw 2 lc rgb '%s' title '%s' noenhanced", i ? "," : "plot",
-                i, colors[i % CLI_COUNT_OF(colors)], d->curves->curves[i].name);
+        fprintf(pipe, "%s $c%zu with linespoints pt 7 ps 0.6 lw 2 dt %zu lc rgb '%s' title '%s' noenhanced",
+                i ? "," : "plot", i, 1 + i / CLI_COUNT_OF(colors), colors[i % CLI_COUNT_OF(colors)],
+                d->curves->curves[i].name);
     fputs("\n", pipe);
 }
 
