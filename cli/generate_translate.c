@@ -1,6 +1,7 @@
 /* bochner generate of a model that translates: a line out for a line in, as lines come. */
 #include "texts.h"
 #include "json.h"
+#include "output.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@ typedef struct translate_job {
     cli_session *session;
     const bo_model *model;
     bo_translate_desc desc;
+    cli_output output;
     size_t lines, tokens; /* translated, and made for them */
     double seconds;
 } translate_job;
@@ -90,8 +92,7 @@ static bool take(void *user, const bo_texts *texts)
     free(ids);
     free(scores);
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
-    return cli_interrupted() ? false : (cli_fail(job->session, "standard output could not be written"), false);
+    return cli_output_check(job->session, &job->output);
 }
 
 int cli_generate_translate(cli_session *session, const bo_model *model, const cli_generate_use *use)
@@ -103,6 +104,7 @@ int cli_generate_translate(cli_session *session, const bo_model *model, const cl
     const bool lines = !use->prompt || strcmp(use->prompt, "-") == 0;
     const cli_texts_source source = {
         .path = "-", .words = lines ? NULL : use->prompt, .desc = &desc, .take = take, .user = &job};
+    if (!cli_output_text(session, &job.output, NULL)) return CLI_FAILED;
     if (!cli_texts_each(session, &source)) return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
     cli_say(session, "%s line%s, %s tokens, %s tokens/s", cli_count(job.lines).s, job.lines == 1 ? "" : "s",
             cli_count(job.tokens).s, cli_count(job.seconds > 0 ? (size_t)((double)job.tokens / job.seconds) : 0).s);
