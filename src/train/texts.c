@@ -55,18 +55,23 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Rows that have divisors, and suit the engine. */
+static size_t whole_blocks(size_t rows)
+{
+    return (rows + 31) / 32 * 32;
+}
+
 static uint64_t all_tokens(const bo_texts *texts)
 {
     return bo_texts_tokens(texts, 0) + (bo_texts_sides(texts) == 2 ? bo_texts_tokens(texts, 1) : 0);
 }
 
-/* Tokens of the stream that is trained on: of targets, or of all texts. */
+/* Tokens of the stream that is trained on: of targets, or of all texts. At least 1. */
 static double tokens_of(const texts_task *own)
 {
     const bo_texts *texts = own->task.desc->texts;
-    double tokens = (double)bo_texts_tokens(texts, own->translates ? 1 : 0);
-    if (!own->translates && bo_texts_sides(texts) == 2) tokens += (double)bo_texts_tokens(texts, 1);
-    return tokens;
+    const uint64_t tokens = own->translates ? bo_texts_tokens(texts, 1) : all_tokens(texts);
+    return tokens ? (double)tokens : 1;
 }
 
 static size_t main_rows(const texts_task *own)
@@ -82,13 +87,13 @@ static void size_packs(texts_task *own)
     const size_t count = bo_texts_count(texts), main = own->translates ? 1 : 0;
     const double tokens = tokens_of(own), usual = own->translates ? TRANSLATION_STEP : STEP;
     const size_t step = (size_t)(tokens / STEPS_OF_EPOCH < usual ? tokens / STEPS_OF_EPOCH : usual);
-    size_t pack = own->task.desc->pack;
-    if (!pack) pack = step / 2 < PACK ? larger(step / 2, LEAST_PACK) : PACK;
-    own->rows[main] = larger(pack, most_rows(texts, own->translates, main));
+    const size_t pack = own->task.desc->pack, longest = most_rows(texts, own->translates, main);
+    const size_t fitting = step / 2 < PACK ? larger(step / 2, LEAST_PACK) : PACK;
+    own->rows[main] = pack ? larger(pack, longest) : whole_blocks(larger(fitting, longest));
     if (own->translates) {
         const double ratio = (double)bo_texts_tokens(texts, 0) / tokens;
-        const size_t sources = (size_t)((double)own->rows[1] * ratio) / 32 * 32 + 32;
-        own->rows[0] = larger(sources, most_rows(texts, true, 0));
+        const size_t sources = (size_t)((double)own->rows[1] * ratio);
+        own->rows[0] = whole_blocks(larger(sources, most_rows(texts, true, 0)));
     }
     const size_t bound = (size_t)(1.5 * (double)own->rows[main] * (double)count / tokens) + 8;
     own->most = bound < count ? bound : count;
@@ -127,7 +132,7 @@ static bo_status check_lengths(bo_context *context, const bo_texts *texts, size_
 
 static bo_status check_texts(bo_context *context, const bo_model *model, const bo_texts *texts)
 {
-    bo_texts_desc wanted;
+    bo_texts_desc wanted = {0};
     bo_model_texts(model, false, &wanted);
     if (bo_texts_kind_of(texts) != wanted.kind)
         return bo_fail(context, BO_INVALID, "texts: a model whose task is to %s learns from texts of kind %d, found %d",
@@ -174,7 +179,7 @@ static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_b
                                  .batch = desc->batch,
                                  .seed = desc->seed};
     const size_t rows[2] = {micro_batch * own->rows[0], micro_batch * own->rows[1]};
-    bo_texts_desc wanted;
+    bo_texts_desc wanted = {0};
     bo_model_texts(desc->model, false, &wanted);
     BO_TRY(bo_packs_create(context, &packs, &own->packs));
     own->examples = bo_alloc(context, micro_batch * own->most, sizeof *own->examples, "a batch");
