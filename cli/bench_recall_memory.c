@@ -142,7 +142,7 @@ static void allocate(memory *m, const recall_options *o, const recall_kind *kind
     const bo_attention_desc *d = bo_attention_describe(m->attention);
     const size_t lanes = m->pairs->lanes, rows = lanes * BLOCK;
     const double log_gate = -1 / (double)o->horizon;
-    m->state = aligned_alloc(64, (bo_attention_state_bytes(m->attention) + 63) / 64 * 64);
+    m->state = cli_allocate(bo_attention_state_bytes(m->attention), 1, "a state");
     m->q = cli_allocate(rows * d->dim, sizeof *m->q, "questions");
     m->k = cli_allocate(rows * d->dim, sizeof *m->k, "keys");
     m->v = cli_allocate(rows * d->value_dim, sizeof *m->v, "values");
@@ -162,7 +162,6 @@ static bo_status open_memory(bo_context *context, const recall_options *o, const
     bo_status status = bo_attention_create(context, &desc, &out->attention);
     if (status != BO_OK) return status;
     allocate(out, o, kind, knob);
-    if (!out->state) return BO_MEMORY;
     status = calibrate(out, pairs);
     return status == BO_OK ? bo_attention_state_begin(context, out->attention, out->state) : status;
 }

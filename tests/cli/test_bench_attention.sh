@@ -113,7 +113,7 @@ fails 2 "--lengths|ascending|'512,64'" "$BOCHNER" bench attention --lengths 512,
 fails 2 "--lengths|'64,'" "$BOCHNER" bench attention --lengths 64,
 fails 2 "--features|'many'" "$BOCHNER" bench attention --features many
 fails 2 "options only|now" "$BOCHNER" bench attention now
-fails 2 "machines, attention, train or layers|nothing" "$BOCHNER" bench
+fails 2 "machines, attention, train, layers|nothing" "$BOCHNER" bench
 succeeds "$BOCHNER" bench attention --help
 PATH=$(dirname "$BOCHNER"):$PATH
 awk '/^Example/ { on = 1; next } on && /^  bochner / { print; next } on { exit }' out >examples
