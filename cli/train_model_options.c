@@ -90,7 +90,7 @@ size_t cli_train_shape_table(cli_train_options *o, cli_option *out)
         COUNT("base-width", "N", "of --mup and --unit-mup: where rates were found; 128 unless given", &o->base_width, 1,
               1 << 20),
         FLAG("float8", "simulate products of 8-bit floats: values E4M3, gradients E5M2", &o->float8),
-        REAL("dropout", "P", "0 unless given", &o->dropout, 0, 0.95),
+        REAL("dropout", "P", "0, to translate 0.1, unless given", &o->dropout, 0, 0.95),
         TEXT("init", "DIR", "begin with the weights of this model, as far as they fit; what is new is named", &o->init),
         TEXT("freeze", "NAMES", "weights that stay: beginnings of names, or patterns with *, separated by commas",
              &o->freeze),
