@@ -71,7 +71,7 @@ int bench_tasks(int argc, char **argv)
 {
     bench_run bench = {0};
     tasks_options o = {.layers = 4, .width = 128, .heads = 4, .features = 64, .bytes = 4096, .documents = 4};
-    o.lengths_text = "16,64,128,256,512,1024,2048,4096,8192,16384", o.batches_text = "1,8,64", o.repeats = 5;
+    o.lengths_text = "16,32,64,128,256,512,1024,2048,4096,8192,16384", o.batches_text = "1,8,64", o.repeats = 5;
     const cli_option options[] = {
         {CLI_SECTION, "Model", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_COUNT, "layers", "N", "4 unless given", &o.layers, NULL, 1, 1024},
@@ -82,7 +82,7 @@ int bench_tasks(int argc, char **argv)
         {CLI_TEXT, "only", "PARTS", "of train,decode; all unless given", &bench.only, NULL, 0, 0},
         {CLI_COUNT, "bytes", "N", "of a document; 4096 unless given", &o.bytes, NULL, 16, 1 << 24},
         {CLI_COUNT, "documents", "N", "of a step of training; 4 unless given", &o.documents, NULL, 1, 1 << 16},
-        {CLI_TEXT, "lengths", "LIST", "tokens read before decoding is timed; 16,64,128,256,… to 16384 unless given",
+        {CLI_TEXT, "lengths", "LIST", "tokens read before decoding is timed; 16,32,64,… to 16384 unless given",
          &o.lengths_text, NULL, 0, 0},
         {CLI_TEXT, "batches", "LIST", "sequences decoded together; 1,8,64 unless given", &o.batches_text, NULL, 0, 0},
         {CLI_COUNT, "repeats", "N", "medians over so many turns; 5 unless given", &o.repeats, NULL, 1, 99},

@@ -6,7 +6,7 @@
 #include "bench_attention.h"
 #include "bench_tasks.h"
 
-enum { KINDS = 2, TIMED = 4, MOST_REPEATS = 99, GOAL_LENGTH = 2048, GOAL_BATCH = 64 }; /* TIMED: steps of a sample */
+enum { KINDS = 2, TIMED = 8, MOST_REPEATS = 99, GOAL_LENGTH = 2048, GOAL_BATCH = 64 }; /* TIMED: steps of a sample */
 static const char *const kinds[KINDS] = {"exact", "rfa"};
 static const double GOAL = 4; /* times faster than exact */
 
@@ -19,9 +19,9 @@ typedef struct decoder {
 typedef struct table {
     tasks_bench *bench;
     size_t batch, vocab;
-    int32_t *ids;      /* batch */
-    float *logits;     /* batch x vocab */
-    size_t *beginning; /* batch: zeros */
+    int32_t *ids;  /* batch */
+    float *logits; /* batch x vocab */
+    size_t *from;  /* batch + 1: the lane that others become copies of */
 } table;
 
 static bool open_decoder(tasks_bench *bench, const char *kind, size_t lanes, size_t capacity, decoder *out)
@@ -41,7 +41,14 @@ static void close_decoder(decoder *d)
 
 /* ---- one batch ------------------------------------------------------------------------------------------------------- */
 
-/* One sequence reads `tokens`, one by one; then all lanes become copies of it. */
+/* All lanes become copies of one. */
+static bool copy_lane(table *t, decoder *d, size_t lane)
+{
+    for (size_t i = 0; i <= t->batch; i++) t->from[i] = lane;
+    return tasks_ok(t->bench, bo_lanes_choose(t->bench->context, d->lanes, t->batch + 1, t->from));
+}
+
+/* Lane 0 reads `tokens`, one by one; the last one keeps what it has become. */
 static bool read_to(table *t, decoder *d, size_t tokens)
 {
     for (size_t i = 0; i < tokens; i++) {
@@ -49,7 +56,7 @@ static bool read_to(table *t, decoder *d, size_t tokens)
         if (!tasks_ok(t->bench, bo_lanes_step(t->bench->context, d->lanes, 1, &id, NULL))) return false;
         if (cli_interrupted()) return false;
     }
-    return tasks_ok(t->bench, bo_lanes_choose(t->bench->context, d->lanes, t->batch, t->beginning));
+    return copy_lane(t, d, 0);
 }
 
 /* The most likely token of each lane follows. */
@@ -64,9 +71,10 @@ static void choose_next(table *t)
     }
 }
 
-/* Seconds of a step: a token for every lane, logits, the next one chosen. */
+/* Seconds of a step: a token for every lane, logits, the next one chosen. Lanes begin where the last one has stayed. */
 static bool time_steps(table *t, decoder *d, double *seconds)
 {
+    if (!copy_lane(t, d, t->batch)) return false;
     double start = cli_now();
     for (size_t i = 0; i < TIMED; i++) {
         if (!tasks_ok(t->bench, bo_lanes_step(t->bench->context, d->lanes, t->batch, t->ids, t->logits))) return false;
@@ -76,15 +84,15 @@ static bool time_steps(table *t, decoder *d, double *seconds)
     return true;
 }
 
-/* Medians of each, in turns. */
+/* Medians of each, in turns, after one to warm up. */
 static bool time_in_turns(table *t, decoder of[KINDS], double seconds[KINDS])
 {
-    double samples[KINDS][MOST_REPEATS];
+    double samples[KINDS][MOST_REPEATS + 1];
     size_t repeats = t->bench->options->repeats;
-    for (size_t turn = 0; turn < repeats; turn++)
+    for (size_t turn = 0; turn <= repeats; turn++)
         for (size_t k = 0; k < KINDS; k++)
-            if (!time_steps(t, &of[k], &samples[k][turn])) return false;
-    for (size_t k = 0; k < KINDS; k++) seconds[k] = bench_median(samples[k], repeats);
+            if (!time_steps(t, &of[k], &samples[k][turn]) || cli_interrupted()) return false;
+    for (size_t k = 0; k < KINDS; k++) seconds[k] = bench_median(samples[k] + 1, repeats);
     return true;
 }
 
@@ -92,10 +100,9 @@ static bool time_in_turns(table *t, decoder of[KINDS], double seconds[KINDS])
 static bool time_at(table *t, size_t tokens, double seconds[KINDS])
 {
     decoder of[KINDS] = {{0}};
-    size_t capacity = tokens + TIMED * t->bench->options->repeats;
     bool ok = true;
     for (size_t k = 0; ok && k < KINDS; k++)
-        ok = open_decoder(t->bench, kinds[k], t->batch, capacity, &of[k]) && read_to(t, &of[k], tokens);
+        ok = open_decoder(t->bench, kinds[k], t->batch + 1, tokens + TIMED, &of[k]) && read_to(t, &of[k], tokens);
     ok = ok && time_in_turns(t, of, seconds);
     for (size_t k = 0; k < KINDS; k++) close_decoder(&of[k]);
     return ok;
@@ -148,12 +155,12 @@ static bool measure_batch(tasks_bench *bench, size_t batch)
     table t = {.bench = bench, .batch = batch, .vocab = bo_tokenizer_vocab(bench->tokenizer)};
     t.ids = cli_allocate(batch, sizeof *t.ids, "tokens");
     t.logits = cli_allocate(batch * t.vocab, sizeof *t.logits, "logits");
-    t.beginning = cli_allocate(batch, sizeof *t.beginning, "lanes");
-    for (size_t i = 0; i < batch; i++) t.ids[i] = (int32_t)('a' + i % 26), t.beginning[i] = 0;
+    t.from = cli_allocate(batch + 1, sizeof *t.from, "lanes");
+    for (size_t i = 0; i < batch; i++) t.ids[i] = (int32_t)('a' + i % 26);
     bool ok = measure_lengths(&t);
     free(t.ids);
     free(t.logits);
-    free(t.beginning);
+    free(t.from);
     return ok;
 }
 
