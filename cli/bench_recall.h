@@ -57,7 +57,7 @@ typedef struct recall_kind {
     const char *name, *preset;
     recall_size size;
     recall_knob knob;
-    double tried[RECALL_TRIED]; /* ended by 0 */
+    double tried[RECALL_TRIED]; /* ended by 0, or full */
     size_t most;                /* size; 0: any */
     bo_function function;
     bool norms, plain; /* plain: the preset without its gate */

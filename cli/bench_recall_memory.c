@@ -28,8 +28,12 @@ static const recall_kind kinds[] = {
     {.name = "power", .preset = "power", .size = RECALL_ALL, .knob = RECALL_POWER, .tried = {2, 4, 8, 16}},
     {.name = "window", .preset = "exact", .size = RECALL_WINDOW, .knob = RECALL_SCALE, .tried = {16}},
     {.name = "identity", .preset = "retention", .size = RECALL_DIM, .plain = true},
-    {.name = "elu", .preset = "linear", .size = RECALL_DIM, .knob = RECALL_SCALE, .tried = {4, 16, 64, 256, 1024}},
-    {.name = "poly", .preset = "poly", .size = RECALL_DIM, .knob = RECALL_SCALE, .tried = {4, 16, 64}, .most = 64},
+    {.name = "elu",
+     .preset = "linear",
+     .size = RECALL_DIM,
+     .knob = RECALL_SCALE,
+     .tried = {16, 256, 1024, 16384, 262144}},
+    {.name = "poly", .preset = "poly", .size = RECALL_DIM, .knob = RECALL_SCALE, .tried = {4, 16, 64, 256}, .most = 64},
     {.name = "favor", .preset = "favor", .knob = RECALL_SCALE, .tried = SHARP},
     {.name = "favor-norms", .preset = "favor", .knob = RECALL_SCALE, .tried = SHARP, .norms = true},
     {.name = "favor++", .preset = "favor++", .knob = RECALL_SCALE, .tried = SHARP},
@@ -61,7 +65,7 @@ static const recall_kind kinds[] = {
      .preset = "ridge",
      .size = RECALL_DIM,
      .knob = RECALL_LAMBDA,
-     .tried = {0.01, 0.1, 1},
+     .tried = {0.001, 0.01, 0.1, 1},
      .most = 256},
 };
 
