@@ -39,9 +39,23 @@ static bo_status adapt(cli_train_job *job)
     return bo_model_adapt(context, job->model, &desc);
 }
 
+/* Adapters do not change what a model is for: what says labels would have no weights in its base. */
+static bool fits_task(cli_train_job *job)
+{
+    const bo_model_task wanted = (bo_model_task)job->options->texts.task, found = bo_model_describe(job->model)->task;
+    if (wanted == found) return true;
+    cli_fail(job->session,
+             "--lora: the task of %s is %s and stays so, found --task %s; make a model of that task first: "
+             "bochner train --task %s --init %s%s --out DIR",
+             job->options->init, bo_model_task_name(found), bo_model_task_name(wanted), bo_model_task_name(wanted),
+             job->options->init, wanted == BO_MODEL_CLASSIFY || wanted == BO_MODEL_MATCH ? " --freeze model" : "");
+    return false;
+}
+
 /* A run that goes on takes its adapters from its checkpoint; the trainer refuses others than it has. */
 bool cli_train_lora_open(cli_train_job *job)
 {
+    if (!fits_task(job)) return false;
     const bo_status status = adapt(job);
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;

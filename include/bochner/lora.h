@@ -1,5 +1,5 @@
 /* Bochner: low-rank adapters of language models (LoRA, 2106.09685). A model becomes W0 + (α / r) B A in the linear layers that
- * are named; training changes A and B alone, and a folder of theirs is small.
+ * are named; training changes A and B alone (and what says labels, which is small), and a folder of theirs is small.
  *
  *     bo_model_load(context, "base", &model);
  *     bo_model_adapt(context, model, &(bo_lora_desc){.rank = 8, .targets = "q_proj,v_proj", .base = "base"});
@@ -25,6 +25,9 @@ typedef struct bo_lora_desc {
     double alpha; /* 0: twice the rank */
     const char
         *targets; /* linear layers by the end of their names ("q_proj,v_proj") or *patterns*; NULL, "all": the hidden */
+    /* Layers that are trained themselves, by names likewise; NULL: those that say labels, which a model that was made of another
+     * has at random (score and match, of the tasks classify and match); "": none. */
+    const char *whole;
     bo_lora_init init;
     const bo_corpus *data; /* GRADIENT: of the mean loss over … */
     size_t sequences;      /* … so many windows of this; 0: 32 */
@@ -32,14 +35,15 @@ typedef struct bo_lora_desc {
     const char *base; /* the folder the model was loaded from, which the adapter's files name; NULL: none */
 } bo_lora_desc;
 
-/* Puts adapters into the model, in its memory; all else of it is frozen. No session of it may exist. */
+/* Puts adapters into the model, in its memory; all else of it but `whole` is frozen. No session of it may exist. */
 BO_API bo_status bo_model_adapt(bo_context *context, bo_model *model, const bo_lora_desc *desc);
 /* Of an adapted model: its adapters go into its weights, and out again. No session of it may exist. */
 BO_API bo_status bo_model_merge(bo_context *context, bo_model *model);
 BO_API bo_status bo_model_unmerge(bo_context *context, bo_model *model);
 
 /* Files as PEFT has them: bo_model_save of an adapted model writes adapter_config.json, which names the base, and
- * adapter_model.safetensors (an adapter that did not begin at zero as one of twice the rank, which subtracts its beginning);
+ * adapter_model.safetensors (an adapter that did not begin at zero as one of twice the rank, which subtracts its beginning;
+ * layers that are trained themselves as they are, named by "modules_to_save");
  * of a merged one, the model as usual and beside it adapter/ with the adapter and base.safetensors, the weights as they were.
  * bo_model_load of an adapter's folder loads the base and merges. */
 /* The adapted model, to go on with. */

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include "../nn/lora.h"
+#include "adapter.h"
 #include "files.h"
-#include "internal.h"
 
 enum { SEQUENCES = 32 };
 
@@ -14,22 +14,31 @@ void bo_adapter_destroy(bo_adapter *adapter)
     if (!adapter) return;
     bo_weights_destroy(adapter->aside);
     bo_free(adapter->lora.targets);
+    bo_free(adapter->lora.whole);
+    bo_free(adapter->whole);
     bo_free(adapter->base);
     bo_free(adapter);
 }
 
-static bo_status create(bo_context *context, const bo_lora_desc *desc, bo_adapter **out)
+/* What says labels is small, and where the model was made of another it is new: nobody trained it. */
+static const char *usual_whole(bo_model_task task)
+{
+    return task == BO_MODEL_CLASSIFY ? "score" : task == BO_MODEL_MATCH ? "match,score" : "";
+}
+
+static bo_status create(bo_context *context, const bo_model *model, const bo_lora_desc *desc, bo_adapter **out)
 {
     bo_adapter *adapter = *out = bo_alloc(context, 1, sizeof *adapter, "an adapter");
     if (!adapter) return BO_MEMORY;
     char *whole = desc->base ? realpath(desc->base, NULL) : NULL; /* from any folder it may be loaded */
-    const char *base = whole ? whole : desc->base;
+    const char *base = whole ? whole : desc->base, *layers = desc->whole ? desc->whole : usual_whole(model->desc.task);
     adapter->lora = (bo_lora){.rank = desc->rank, .init = desc->init};
     adapter->lora.alpha = desc->alpha != 0 ? desc->alpha : 2 * (double)desc->rank;
     adapter->lora.targets = bo_strdup(context, desc->targets ? desc->targets : "all");
+    adapter->lora.whole = bo_strdup(context, layers);
     if (base) adapter->base = bo_strdup(context, base);
     free(whole);
-    return adapter->lora.targets && (adapter->base || !base) ? BO_OK : BO_MEMORY;
+    return adapter->lora.targets && adapter->lora.whole && (adapter->base || !base) ? BO_OK : BO_MEMORY;
 }
 
 static bo_status check_storage(bo_context *context, const bo_model *model)
@@ -131,14 +140,33 @@ static bo_status make_weights(bo_context *context, bo_model *model, const bo_lor
     return status;
 }
 
+/* Layers that are trained themselves, before they are. */
+static bo_status keep_whole(bo_context *context, bo_weights *weights, float **out)
+{
+    const size_t numbers = bo_adapter_whole_numbers(weights);
+    if (!numbers) return BO_OK;
+    float *at = *out = bo_alloc_raw(context, numbers, sizeof *at, "weights of the base");
+    if (!at) return BO_MEMORY;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        const size_t count = weight->rows * weight->columns;
+        if (!bo_lora_is_whole(weights, weight)) continue;
+        BO_TRY(bo_weights_backend(weights)->read(context, at, weight->data, count * sizeof *at));
+        at += count;
+    }
+    return BO_OK;
+}
+
 bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc)
 {
     bo_weights *weights = NULL;
     bo_adapter *adapter = NULL;
-    bo_status status = create(context, desc, &adapter);
+    bo_status status = create(context, model, desc, &adapter);
     if (status == BO_OK) status = bo_model_digest(context, model, &adapter->digest);
     if (status == BO_OK) status = make_weights(context, model, &adapter->lora, &weights);
+    if (status == BO_OK) status = keep_whole(context, weights, &adapter->whole);
     if (status != BO_OK) {
+        bo_weights_destroy(weights);
         bo_adapter_destroy(adapter);
         return status;
     }

@@ -8,7 +8,7 @@
 typedef struct bo_adapter_config {
     size_t rank;
     double alpha;
-    char *targets, *base; /* base NULL: not named */
+    char *targets, *whole, *base; /* base NULL: not named; whole: none */
     bo_lora_init init;
     bool known;
     uint64_t digest; /* of the base's weights, where it is known */
@@ -23,18 +23,21 @@ void bo_adapter_config_free(bo_adapter_config *config);
 
 /* The set that has the adapters: the model's, or the one that lies aside. */
 bo_weights *bo_adapter_weights(const bo_model *model);
+/* Of the layers in it that are trained themselves. */
+size_t bo_adapter_whole_numbers(bo_weights *weights);
 /* How often the rank of training stands in the files. */
 static inline size_t bo_adapter_ranks(const bo_lora *lora)
 {
     return lora->init == BO_LORA_ZERO ? 1 : 2;
 }
 
-/* adapter_model.safetensors: the values of the adapters, which a model to be read into has already. */
+/* adapter_model.safetensors: the values of the adapters, which a model to be read into has already, and of layers that are
+ * trained themselves. */
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path);
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path);
 /* What the file knows beside its tensors; the config's rank and α become those of training. */
 bo_status bo_adapter_metadata(bo_context *context, const char *path, bo_adapter_config *config);
-/* base.safetensors: the weights of adapted layers as they were. */
+/* base.safetensors: the weights of these layers as they were. */
 bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, const char *path);
 bo_status bo_adapter_read_base(bo_context *context, bo_model *model, const char *path);
 

@@ -23,15 +23,38 @@ static size_t count_sites(bo_weights *weights)
     return count;
 }
 
+static size_t numbers(const bo_weight *weight)
+{
+    return weight ? weight->rows * weight->columns : 0;
+}
+
+static size_t count_whole(bo_weights *weights)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < bo_weights_count(weights); i++)
+        count += bo_lora_is_whole(weights, bo_weights_at(weights, i));
+    return count;
+}
+
+size_t bo_adapter_whole_numbers(bo_weights *weights)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        if (bo_lora_is_whole(weights, weight)) count += numbers(weight);
+    }
+    return count;
+}
+
 static void name_of(const bo_weight *weight, const char *letter, char out[NAME])
 {
     const size_t layer = strlen(weight->name) - strlen(".weight");
     snprintf(out, NAME, "base_model.model.%.*s.lora_%s.weight", (int)layer, weight->name, letter);
 }
 
-static size_t numbers(const bo_weight *weight)
+static void name_of_whole(const bo_weight *weight, char out[NAME])
 {
-    return weight ? weight->rows * weight->columns : 0;
+    snprintf(out, NAME, "base_model.model.%s", weight->name);
 }
 
 /* ---- one layer ---------------------------------------------------------------------------------------------------- */
@@ -81,7 +104,8 @@ typedef struct package {
 
 static bo_status make_package(bo_context *context, bo_weights *weights, package *p)
 {
-    size_t floats = 0, largest = 0, sites = count_sites(weights);
+    size_t floats = bo_adapter_whole_numbers(weights), largest = 0;
+    const size_t tensors = 2 * count_sites(weights) + count_whole(weights);
     bo_lora_site site;
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         if (!bo_lora_site_at(weights, i, &site)) continue;
@@ -89,8 +113,8 @@ static bo_status make_package(bo_context *context, bo_weights *weights, package 
         if (numbers(site.b) > largest) largest = numbers(site.b);
     }
     *p = (package){0};
-    p->tensors = bo_alloc(context, 2 * sites, sizeof *p->tensors, "an adapter");
-    p->names = bo_alloc(context, 2 * sites, sizeof *p->names, "an adapter");
+    p->tensors = bo_alloc(context, tensors, sizeof *p->tensors, "an adapter");
+    p->names = bo_alloc(context, tensors, sizeof *p->names, "an adapter");
     p->host = bo_alloc_raw(context, floats, sizeof *p->host, "an adapter");
     p->room = bo_alloc_raw(context, largest, sizeof *p->room, "an adapter");
     return p->tensors && p->names && p->host && p->room ? BO_OK : BO_MEMORY;
@@ -104,6 +128,14 @@ static void free_package(package *p)
     bo_free(p->room);
 }
 
+static bo_tensor tensor_of(const char *name, const bo_weight *weight, const float *data)
+{
+    bo_tensor tensor = {.name = name, .dtype = BO_F32, .rank = weight->rank, .data = data};
+    memcpy(tensor.shape, weight->shape, weight->rank * sizeof *weight->shape);
+    tensor.bytes = numbers(weight) * sizeof *data;
+    return tensor;
+}
+
 static float *add_tensor(package *p, const bo_weight *weight, const char *letter, size_t rows, size_t columns,
                          float *data)
 {
@@ -112,6 +144,21 @@ static float *add_tensor(package *p, const bo_weight *weight, const char *letter
     *tensor = (bo_tensor){p->names[p->count], BO_F32, 2, {rows, columns}, data, rows * columns * sizeof *data};
     p->count++;
     return data + rows * columns;
+}
+
+static bo_status add_whole(bo_context *context, package *p, bo_weights *weights, float *at)
+{
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        const size_t bytes = numbers(weight) * sizeof *at;
+        if (!bo_lora_is_whole(weights, weight)) continue;
+        BO_TRY(bo_weights_backend(weights)->read(context, at, weight->data, bytes));
+        name_of_whole(weight, p->names[p->count]);
+        p->tensors[p->count] = tensor_of(p->names[p->count], weight, at);
+        p->count++;
+        at += numbers(weight);
+    }
+    return BO_OK;
 }
 
 static bo_status fill_package(bo_context *context, bo_weights *weights, package *p)
@@ -128,7 +175,7 @@ static bo_status fill_package(bo_context *context, bo_weights *weights, package 
         BO_TRY(read_b(context, backend, &site, p->room, at));
         at = add_tensor(p, site.weight, "B", site.b->rows, rank, at);
     }
-    return BO_OK;
+    return add_whole(context, p, weights, at);
 }
 
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path)
@@ -185,13 +232,28 @@ static bo_status take_site(bo_context *context, const bo_backend *backend, const
     return write_b(context, backend, site->b0, b + rank, stride, -1, room);
 }
 
+static bo_status take_whole(bo_context *context, bo_weights *weights, const bo_tensors *file)
+{
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        const bo_tensor *tensor;
+        char name[NAME];
+        if (!bo_lora_is_whole(weights, weight)) continue;
+        name_of_whole(weight, name);
+        BO_TRY(bo_tensors_require(context, file, name, BO_F32, weight->rank, weight->shape, &tensor));
+        BO_TRY(bo_weights_backend(weights)->write(context, weight->data, tensor->data, tensor->bytes));
+    }
+    return BO_OK;
+}
+
 static bo_status take_all(bo_context *context, bo_weights *weights, const bo_tensors *file)
 {
-    const size_t sites = count_sites(weights);
+    const size_t sites = count_sites(weights), whole = count_whole(weights);
     bo_lora_site site;
-    if (bo_tensors_count(file) != 2 * sites)
-        return bo_fail(context, BO_FORMAT, "%s: expected two tensors for each of the %zu layers, found %zu",
-                       bo_tensors_path(file), sites, bo_tensors_count(file));
+    if (bo_tensors_count(file) != 2 * sites + whole)
+        return bo_fail(context, BO_FORMAT,
+                       "%s: expected two tensors for each of the %zu layers and %zu of modules_to_save, found %zu",
+                       bo_tensors_path(file), sites, whole, bo_tensors_count(file));
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         if (!bo_lora_site_at(weights, i, &site)) continue;
         float *room = bo_alloc_raw(context, numbers(site.b), sizeof *room, "an adapter");
@@ -199,7 +261,7 @@ static bo_status take_all(bo_context *context, bo_weights *weights, const bo_ten
         bo_free(room);
         if (status != BO_OK) return status;
     }
-    return BO_OK;
+    return take_whole(context, weights, file);
 }
 
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path)
@@ -239,25 +301,43 @@ bo_status bo_adapter_metadata(bo_context *context, const char *path, bo_adapter_
 
 /* ---- the base of a merged model ------------------------------------------------------------------------------------ */
 
+/* Weights that adapters are around, and those that are trained themselves as they were before. */
+static bo_status fill_base(bo_context *context, const bo_adapter *adapter, bo_weights *weights, package *p)
+{
+    const float *whole = adapter->whole;
+    float *at = p->host;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        bo_lora_site site;
+        const bo_weight *weight = bo_weights_at(weights, i);
+        const size_t count = numbers(weight);
+        if (bo_lora_site_at(weights, i, &site)) {
+            BO_TRY(bo_weights_backend(weights)->read(context, at, weight->data, count * sizeof *at));
+        } else if (bo_lora_is_whole(weights, weight)) {
+            memcpy(at, whole, count * sizeof *at);
+            whole += count;
+        } else {
+            continue;
+        }
+        p->tensors[p->count++] = tensor_of(weight->name, weight, at);
+        at += count;
+    }
+    return BO_OK;
+}
+
 bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, const char *path)
 {
     bo_weights *weights = bo_adapter_weights(model);
-    const size_t sites = count_sites(weights);
+    size_t floats = bo_adapter_whole_numbers(weights);
     bo_lora_site site;
-    size_t count = 0;
-    bo_tensor *tensors = bo_alloc(context, sites, sizeof *tensors, "weights of the base");
-    bo_status status = tensors ? BO_OK : BO_MEMORY;
-    for (size_t i = 0; status == BO_OK && i < bo_weights_count(weights); i++) {
-        if (!bo_lora_site_at(weights, i, &site)) continue;
-        const size_t bytes = numbers(site.weight) * sizeof(float);
-        void *host = bo_alloc_raw(context, numbers(site.weight), sizeof(float), "a weight of the base");
-        status = host ? bo_weights_backend(weights)->read(context, host, site.weight->data, bytes) : BO_MEMORY;
-        tensors[count++] =
-            (bo_tensor){site.weight->name, BO_F32, 2, {site.weight->rows, site.weight->columns}, host, bytes};
-    }
-    if (status == BO_OK) status = bo_tensors_write(context, path, tensors, count, NULL, 0);
-    for (size_t i = 0; i < count; i++) bo_free((void *)tensors[i].data);
-    bo_free(tensors);
+    for (size_t i = 0; i < bo_weights_count(weights); i++)
+        if (bo_lora_site_at(weights, i, &site)) floats += numbers(site.weight);
+    package p = {0};
+    p.tensors =
+        bo_alloc(context, count_sites(weights) + count_whole(weights), sizeof *p.tensors, "weights of the base");
+    p.host = bo_alloc_raw(context, floats, sizeof *p.host, "weights of the base");
+    bo_status status = p.tensors && p.host ? fill_base(context, model->adapter, weights, &p) : BO_MEMORY;
+    if (status == BO_OK) status = bo_tensors_write(context, path, p.tensors, p.count, NULL, 0);
+    free_package(&p);
     return status;
 }
 

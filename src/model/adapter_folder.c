@@ -31,6 +31,7 @@ static bo_status put_adapters(bo_context *context, const char *folder, bo_model 
     const bo_lora_desc desc = {.rank = config->rank,
                                .alpha = config->alpha,
                                .targets = config->targets,
+                               .whole = config->whole ? config->whole : "",
                                .init = config->init,
                                .base = config->base};
     const bo_status status = bo_model_put_adapters(context, model, &desc);

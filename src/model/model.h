@@ -12,6 +12,7 @@ typedef struct bo_adapter {
     bo_lora lora;
     char *base;        /* folder of the base; NULL: not known */
     uint64_t digest;   /* of the base's weights */
+    float *whole;      /* layers that are trained themselves as the base has them, weight after weight; NULL: none */
     bo_weights *aside; /* with the adapters, where they are merged into the model's; NULL: the model's have them */
 } bo_adapter;
 

@@ -32,14 +32,29 @@ static const char *next_target(const char *at, size_t *length)
     return *length ? at : NULL;
 }
 
+static bool is_among(const char *targets, const char *layer)
+{
+    size_t length = 0;
+    for (const char *at = next_target(targets, &length); at; at = next_target(at + length, &length))
+        if (fits(at, length, layer)) return true;
+    return false;
+}
+
 /* "all" are the hidden layers: neither the output nor the small matrices of gates. */
 static bool is_target(const bo_lora *lora, const char *layer, bo_weight_role role)
 {
-    size_t length = 0;
+    if (lora->whole && is_among(lora->whole, layer)) return false;
     if (strcmp(lora->targets, "all") == 0) return role == BO_WEIGHT_MATRIX;
-    for (const char *at = next_target(lora->targets, &length); at; at = next_target(at + length, &length))
-        if (fits(at, length, layer)) return true;
-    return false;
+    return is_among(lora->targets, layer);
+}
+
+bool bo_lora_is_whole(const bo_weights *weights, const bo_weight *weight)
+{
+    const char *whole = bo_weights_lora(weights)->whole, *end = strrchr(weight->name, '.');
+    bo_nn_name layer;
+    if (!whole || !end) return false;
+    snprintf(layer.text, sizeof layer.text, "%.*s", (int)(end - weight->name), weight->name);
+    return is_among(whole, layer.text);
 }
 
 static bo_weight *part(bo_weights *weights, const bo_nn_name *layer, const char *suffix)
@@ -151,7 +166,8 @@ void bo_lora_freeze(bo_weights *weights)
 {
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         bo_weight *weight = bo_weights_at(weights, i);
-        weight->frozen = !ends_with(weight->name, ".lora_A.weight") && !ends_with(weight->name, ".lora_B.weight");
+        weight->frozen = !ends_with(weight->name, ".lora_A.weight") && !ends_with(weight->name, ".lora_B.weight") &&
+                         !bo_lora_is_whole(weights, weight);
     }
 }
 

@@ -1,5 +1,5 @@
 /* Low-rank adapters (LoRA, 2106.09685): a linear layer whose name fits gets W = W0 + (α / r) (B A - B0 A0), A r x in, B
- * out x r, of which A and B are trained and all else is frozen. A0 and B0 are what A and B began with, so that the adapted
+ * out x r, of which A and B are trained; all else is frozen, but for layers that are to be trained themselves. A0 and B0 are what A and B began with, so that the adapted
  * model begins as W0 however they are chosen; where B begins at zero there are none. */
 #ifndef BO_NN_LORA_H
 #define BO_NN_LORA_H
@@ -13,6 +13,7 @@ struct bo_lora {
     double alpha;
     char *
         targets; /* last words of layers' names ("q_proj") or patterns with a star, comma-separated; "all": every hidden one */
+    char *whole; /* likewise: layers that are trained themselves, and have no adapters; NULL: none */
     bo_lora_init init;
 };
 
@@ -29,7 +30,9 @@ bo_value bo_nn_adapted(bo_graph *graph, const char *prefix, bo_weight_role role,
 
 /* Of a set in which everything is declared: is there a layer for every target, and has it room for the rank? */
 bo_status bo_lora_check(bo_context *context, bo_weights *weights);
-/* All but A and B. */
+/* Is this weight one of a layer that is trained itself? */
+bool bo_lora_is_whole(const bo_weights *weights, const bo_weight *weight);
+/* All but A and B, and layers that are trained themselves. */
 void bo_lora_freeze(bo_weights *weights);
 /* First values of A and B. GRADIENT: from the gradients of `base`, a set of the same layers; else it may be NULL. */
 bo_status bo_lora_begin(bo_context *context, bo_weights *weights, bo_weights *base, uint64_t seed);

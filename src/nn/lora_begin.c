@@ -88,8 +88,11 @@ bo_status bo_lora_begin(bo_context *context, bo_weights *weights, bo_weights *ba
 {
     const bo_backend *backend = bo_weights_backend(weights);
     const bo_lora_init init = bo_weights_lora(weights)->init;
-    for (size_t i = 0; i < bo_weights_count(weights); i++)
-        if (!bo_weights_at(weights, i)->frozen) BO_TRY(bo_weights_init_one(context, weights, i, seed));
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        const bo_weight *weight = bo_weights_at(weights, i);
+        if (!weight->frozen && !bo_lora_is_whole(weights, weight))
+            BO_TRY(bo_weights_init_one(context, weights, i, seed));
+    }
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         bo_lora_site site;
         if (!bo_lora_site_at(weights, i, &site)) continue;

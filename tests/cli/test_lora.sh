@@ -64,6 +64,22 @@ fails 1 "17|expected at most 16" $t --init base --lora 17
 fails 1 "9|expected at most 8" $t --init base --lora 9 --lora-init gradient
 fails 1 "'x_proj'" $t --init base --lora 2 --lora-targets q_proj,x_proj
 fails 1 "merged first" $t --init zero --lora 2
+# What says labels is trained along, and is the run's when it goes on; a language model is none that says them.
+printf 'good\tax\nbad\tby\ngood\tbbx\nbad\taay\n' >labels.tsv
+l="--task classify --data labels.tsv --valid-fraction 0 --quiet"
+fails 1 "task of base is language|--task classify --init base --freeze model" "$BOCHNER" train $l --init base --lora 2 --out never
+succeeds "$BOCHNER" train $l --init base --freeze model --out says --steps 2
+succeeds "$BOCHNER" train $l --init says --lora 2 --out said --steps 3
+grep -q '"modules_to_save": \["score"\]' said/adapter_config.json || complain "the head is not kept: $(cat said/adapter_config.json)"
+grep -aq '"base_model.model.score.weight"' said/adapter_model.safetensors || complain "the head is not in the adapter's file"
+succeeds "$BOCHNER" train --resume --out said --steps 3 --quiet
+succeeds "$BOCHNER" eval said --data labels.tsv --json
+succeeds "$BOCHNER" lora merge said --out said-merged
+succeeds "$BOCHNER" lora unmerge said-merged --out said-base
+cmp -s says/model.safetensors said-base/model.safetensors || complain "unmerging does not give the head back"
+cmp -s says/model.safetensors said-merged/model.safetensors && complain "merging changes nothing"
+fails 1 "task of says is classify" $t --init says --lora 2
+
 fails 2 "merge or unmerge" "$BOCHNER" lora
 fails 2 "merge" "$BOCHNER" lora marge zero --out never
 fails 2 "--out" "$BOCHNER" lora merge zero

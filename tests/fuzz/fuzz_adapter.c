@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_context *context = fuzz_context();
     bo_adapter_config config;
     if (!fuzz_ok(context, bo_adapter_config_parse(context, "fuzz", (const char *)data, size, &config))) return 0;
-    const bo_lora_desc desc = {.rank = config.rank, .alpha = config.alpha, .targets = config.targets};
+    const bo_lora_desc desc = {
+        .rank = config.rank, .alpha = config.alpha, .targets = config.targets, .whole = config.whole};
     bo_model *model = small_model(context);
     if (fuzz_ok(context, bo_model_adapt(context, model, &desc)) && !model->adapter) abort();
     bo_model_destroy(model);

@@ -1,26 +1,13 @@
 /* Adapters: the model begins as it was, gradients reach A and B alone, merging rounds once, unmerging gives the bits back,
  * files keep everything, and what does not fit is refused by name. */
+#include "adapted.h"
 #include "gradients.h"
 #include "base/counting.h"
 #include "io/files.h"
 #include <bochner/data.h>
-#include <ftw.h>
 #include <unistd.h>
 
 enum { ROWS = 2 * GRADIENT_WINDOW, RANK = 3 };
-
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
-{
-    (void)about, (void)kind;
-    return where->level ? remove(path) : 0;
-}
-
-/* With the folders in it. */
-static int teardown(void **state)
-{
-    nftw(((test_folder *)*state)->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    return test_teardown(state);
-}
 
 static bo_lora_desc lora_of(bo_lora_init init, const bo_corpus *data)
 {
@@ -55,34 +42,6 @@ static void assert_same_losses(bo_context *context, const bo_model *a, const bo_
     losses_of(context, a, first);
     losses_of(context, b, second);
     for (size_t i = 0; i < CONTEXT; i++) assert_close(first[i], second[i], 2e-5);
-}
-
-static size_t numbers_of(const bo_weight *weight)
-{
-    return weight->rows * weight->columns;
-}
-
-/* Weights that both have are the same bits. */
-static size_t count_other(const bo_model *a, const bo_model *b)
-{
-    size_t other = 0;
-    for (size_t i = 0; i < bo_weights_count(a->weights); i++) {
-        const bo_weight *w = bo_weights_at(a->weights, i), *v = bo_weights_find(b->weights, w->name);
-        if (v) other += memcmp(w->data, v->data, numbers_of(w) * sizeof(float)) != 0;
-    }
-    return other;
-}
-
-/* As training leaves it: A and B away from where they began. */
-static void move_adapters(bo_model *model)
-{
-    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
-        bo_weight *weight = bo_weights_at(model->weights, i);
-        bo_rng rng = bo_rng_make(8, i);
-        float *values = weight->data;
-        for (size_t j = 0; !weight->frozen && j < numbers_of(weight); j++)
-            values[j] += (float)(0.1 * bo_rng_normal(&rng));
-    }
 }
 
 /* ---- where it begins ------------------------------------------------------------------------------------------------ */
@@ -413,13 +372,13 @@ static void starved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(begins_as_the_base, test_setup, teardown),
-        cmocka_unit_test_setup_teardown(svd_takes_the_largest, test_setup, teardown),
-        cmocka_unit_test_setup_teardown(gradients_of_a_and_b, test_setup, teardown),
-        cmocka_unit_test_setup_teardown(merged_and_back, test_setup, teardown),
-        cmocka_unit_test_setup_teardown(files_keep_everything, test_setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_what_does_not_fit, test_setup, teardown),
-        cmocka_unit_test_setup_teardown(starved, test_setup, teardown),
+        cmocka_unit_test_setup_teardown(begins_as_the_base, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(svd_takes_the_largest, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(gradients_of_a_and_b, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(merged_and_back, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(files_keep_everything, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(refuses_what_does_not_fit, test_setup, folders_teardown),
+        cmocka_unit_test_setup_teardown(starved, test_setup, folders_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
