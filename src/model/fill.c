@@ -12,7 +12,7 @@ static void find_texts(const bo_text_pack *packed, size_t count, int32_t *first)
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         first[i] = (int32_t)at;
-        if (i + 1 < packed->sequences) at += packed->stream.lengths[i];
+        if (i < packed->texts) at += packed->stream.lengths[i];
     }
     first[count] = (int32_t)at;
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { REST = 64 }; /* tokens of a sequence of the rest, where there is room for so many */
+
 static bool is_pair(const bo_texts *texts)
 {
     return bo_texts_kind_of(texts) == BO_TEXTS_PAIR;
@@ -103,11 +105,25 @@ static void add_target(bo_text_pack *packed, bo_filling *filling, bo_text_view t
     end_sequence(filling, text.count, true);
 }
 
-static void add_rest(bo_filling *filling)
+static size_t rest_of(const bo_filling *filling)
 {
-    const size_t rest = filling->stream->rows - filling->row;
-    memset(filling->stream->tokens + filling->row, 0, rest * sizeof *filling->stream->tokens);
-    end_sequence(filling, rest, false);
+    return filling->stream->rows - filling->row;
+}
+
+static void add_rest(bo_filling *filling, size_t pieces)
+{
+    memset(filling->stream->tokens + filling->row, 0, rest_of(filling) * sizeof *filling->stream->tokens);
+    for (; pieces; --pieces) end_sequence(filling, rest_of(filling) / pieces, false);
+}
+
+/* The rest of both streams, in as many pieces. */
+static void add_rests(bo_filling *stream, bo_filling *source, size_t most)
+{
+    const size_t rests[2] = {rest_of(stream), rest_of(source)}, room = most - stream->sequences;
+    const size_t wanted = (rests[0] > rests[1] ? rests[0] : rests[1]) / REST + 1,
+                 pieces = wanted < room ? wanted : room;
+    add_rest(stream, pieces);
+    if (source->stream->rows > 0) add_rest(source, pieces);
 }
 
 static bo_status check_fit(bo_context *context, const bo_text_pack *packed, const bo_texts *texts,
@@ -142,9 +158,9 @@ bo_status bo_text_pack_fill(bo_context *context, bo_text_pack *packed, const bo_
     }
     for (size_t i = count; i < packed->most; ++i) packed->labels[i] = -1;
     for (size_t i = stream.row; packed->targets && i < packed->stream.rows; ++i) packed->targets[i] = -1;
-    add_rest(&stream);
-    if (packed->source.rows > 0) add_rest(&source);
     packed->examples = count;
+    packed->texts = stream.sequences;
+    add_rests(&stream, &source, packed->most_sequences);
     packed->sequences = stream.sequences;
     return BO_OK;
 }

@@ -1,12 +1,13 @@
 /* A pack in the host's memory, as the graphs of models read it: sequences one after the other, and behind them what is left of
- * the rows as one sequence more (perhaps of no tokens), which nobody looks at. */
+ * the rows as one sequence more (perhaps of no tokens) or several, which nobody looks at: where there is room for them they are
+ * short, because exact attention pays for their square. */
 #ifndef BO_TEXT_PACKED_H
 #define BO_TEXT_PACKED_H
 
 #include "../base/base.h"
 #include <bochner/texts.h>
 
-/* One stream of rows. Invariants: lengths[0 … sequences - 1] sum up to `rows`, the last is of the rest. */
+/* One stream of rows. Invariants: lengths[0 … sequences - 1] sum up to `rows`, those from `texts` on are of the rest. */
 typedef struct bo_packed_stream {
     size_t rows;
     /* Of each row. Positions count from 0 in each sequence; those of the rest are all 0, for it may be longer than there are
@@ -17,7 +18,8 @@ typedef struct bo_packed_stream {
 
 typedef struct bo_text_pack {
     size_t examples, most; /* in it now, and at most */
-    size_t sequences;      /* examples (LABELLED_PAIR: two each) + 1 */
+    size_t texts;          /* examples (LABELLED_PAIR: two each) */
+    size_t sequences;      /* texts, and of the rest 1 or more */
     size_t most_sequences;
     bo_packed_stream stream; /* the texts; of PAIR the targets: begin, y_1, y_2, … */
     bo_packed_stream source; /* of PAIR; else no rows */

@@ -250,12 +250,13 @@ static void test_bounds(void **state)
 /* ---- in memory ------------------------------------------------------------------------------------------------------------ */
 
 /* Tokens, positions and lengths say the same texts; reading backwards twice is reading forwards. */
-static void expect_stream(const bo_packed_stream *stream, size_t sequences, const bo_text_view *texts, int32_t begin)
+static void expect_stream(const bo_packed_stream *stream, const bo_text_pack *packed, const bo_text_view *texts,
+                          int32_t begin)
 {
     size_t row = 0;
-    for (size_t q = 0; q < sequences; q++) {
+    for (size_t q = 0; q < packed->sequences; q++) {
         const size_t first = row, length = stream->lengths[q];
-        const bool rest = q + 1 == sequences;
+        const bool rest = q >= packed->texts;
         if (!rest) assert_int_equal(length, texts[q].count);
         for (size_t i = 0; i < length; i++, row++) {
             const int32_t shifted = i == 0 ? begin : texts[rest ? 0 : q].ids[i - 1];
@@ -277,7 +278,7 @@ static void test_packed(void **state)
         const size_t rows[2] = {60, pair ? 70 : 0}, sides = bo_texts_sides(s.texts), each = pair ? 1 : sides;
         bo_text_pack *packed;
         assert_ok(s.context, bo_text_pack_create(s.context, s.texts, rows, MOST, BEGIN, &packed));
-        assert_int_equal(packed->sequences, 1);
+        assert_int_equal(packed->texts, 0);
         assert_int_equal(packed->most_sequences, MOST * each + 1);
         assert_int_equal(packed->stream.rows, pair ? 70 : 60);
         assert_int_equal(packed->source.rows, pair ? 60 : 0);
@@ -286,7 +287,8 @@ static void test_packed(void **state)
             bo_text_view views[2 * MOST], sources[MOST];
             assert_ok(s.context, bo_text_pack_fill(s.context, packed, s.texts, examples, 3 - count));
             assert_int_equal(packed->examples, 3 - count);
-            assert_int_equal(packed->sequences, (3 - count) * each + 1);
+            assert_int_equal(packed->texts, (3 - count) * each);
+            assert_true(packed->sequences > packed->texts && packed->sequences <= packed->most_sequences);
             for (size_t i = 0; i < 3 - count; i++) {
                 sources[i] = bo_texts_get(s.texts, examples[i], 0);
                 for (size_t e = 0; e < each; e++)
@@ -294,9 +296,9 @@ static void test_packed(void **state)
                 assert_int_equal(packed->labels[i], pair ? -1 : (int)(examples[i] % 3));
             }
             for (size_t i = 3 - count; i < MOST; i++) assert_int_equal(packed->labels[i], -1);
-            expect_stream(&packed->stream, packed->sequences, views, pair ? BEGIN : -1);
+            expect_stream(&packed->stream, packed, views, pair ? BEGIN : -1);
             if (!pair) continue;
-            expect_stream(&packed->source, packed->sequences, sources, -1);
+            expect_stream(&packed->source, packed, sources, -1);
             size_t row = 0;
             for (size_t i = 0; i < 3 - count; i++)
                 for (size_t t = 0; t < views[i].count; t++) assert_int_equal(packed->targets[row++], views[i].ids[t]);
@@ -309,13 +311,39 @@ static void test_packed(void **state)
     }
 }
 
+/* What is left of a pack is cut as far as it has room for more sequences, the same way in both streams. */
+static void test_rest(void **state)
+{
+    enum { COUNT = 40, MOST = 6 };
+    setting s = open_setting(state, BO_TEXTS_PAIR, COUNT, letter_length);
+    const size_t rows[2] = {300, 1000}, example = 3;
+    bo_text_pack *packed;
+    assert_ok(s.context, bo_text_pack_create(s.context, s.texts, rows, MOST, 0, &packed));
+    for (size_t count = 0; count < 2; count++) {
+        assert_ok(s.context, bo_text_pack_fill(s.context, packed, s.texts, &example, count));
+        assert_int_equal(packed->texts, count);
+        assert_int_equal(packed->sequences, MOST + 1);
+        const bo_packed_stream *const streams[] = {&packed->source, &packed->stream};
+        for (size_t i = 0; i < 2; i++) {
+            size_t sum = 0;
+            for (size_t q = 0; q < packed->sequences; q++) {
+                sum += streams[i]->lengths[q];
+                assert_true(q < count || streams[i]->lengths[q] <= rows[i] / (MOST + 1 - count) + 1);
+            }
+            assert_int_equal(sum, rows[i]);
+        }
+    }
+    bo_text_pack_destroy(packed);
+    close_setting(&s);
+}
+
 int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(test_reviews_fill), WITH_FOLDER(test_pairs_fill),    WITH_FOLDER(test_sentences_fill),
         WITH_FOLDER(test_epochs),       WITH_FOLDER(test_order_is_fair), WITH_FOLDER(test_in_order),
-        WITH_FOLDER(test_bounds),       WITH_FOLDER(test_packed),
+        WITH_FOLDER(test_bounds),       WITH_FOLDER(test_packed),        WITH_FOLDER(test_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
