@@ -134,25 +134,32 @@ static bool has_module(const char *python, const char *module)
     return strchr(python, '\'') == NULL && system(command) == 0;
 }
 
-char *bench_peer(bench_run *bench, const bench_library *library, const char *script, const char *const *arguments)
+/* A Python that has the library; NULL: none. */
+static const char *find_python(const bench_run *bench, const bench_library *library)
 {
     const char *const candidates[] = {bench->python, "python3", "/usr/bin/python3"};
-    const char *python = NULL;
-    for (size_t i = 0; i < CLI_COUNT_OF(candidates) && !python; i++)
-        if (candidates[i] && has_module(candidates[i], library->module)) python = candidates[i];
-    if (!python) {
-        cli_warn(bench->session, "no comparison with %s: it is not installed (%s)", library->name, library->package);
-        return NULL;
-    }
-    char path[1024];
+    for (size_t i = 0; i < CLI_COUNT_OF(candidates); i++)
+        if (candidates[i] && has_module(candidates[i], library->module)) return candidates[i];
+    return NULL;
+}
+
+char *bench_peer(bench_run *bench, const bench_library *library, const char *script, const char *const *arguments)
+{
+    char path[1024], *text = NULL;
     struct stat info;
+    if (bench->missed == library) return NULL;
     snprintf(path, sizeof path, "%s/%s", bench->peers, script);
-    if (stat(path, &info) != 0) {
-        cli_warn(bench->session, "no comparison with %s: there is no %s (--peers FOLDER)", library->name, path);
+    const bool there = stat(path, &info) == 0;
+    const char *python = there ? find_python(bench, library) : NULL;
+    if (!python) {
+        bench->missed = library;
+        cli_warn(bench->session,
+                 there ? "no comparison with %s: it is not installed (%s)"
+                       : "no comparison with %s: there is no %s (--peers FOLDER)",
+                 library->name, there ? library->package : path);
         return NULL;
     }
     cli_say(bench->session, "running %s %s", python, path);
-    char *text = NULL;
     if (run_peer(python, path, arguments, &text) == 0) return text;
     cli_warn(bench->session, "no comparison with %s: %s failed", library->name, path);
     free(text);
@@ -241,7 +248,7 @@ int bench_can_draw(bench_run *bench, const char *command, const char *option, co
 double bench_yardstick(bench_run *bench)
 {
     bo_yardstick yard;
-    return bo_yardstick_gemm(bench->session->context, 0, 3, &yard) == BO_OK ? yard.best_gflops : NAN;
+    return bo_yardstick_gemm(bench->session->context, bench->gemm, 3, &yard) == BO_OK ? yard.best_gflops : NAN;
 }
 
 void bench_rate_name(char *name, size_t room, const char *what, bo_precision asked)
@@ -255,7 +262,7 @@ void bench_rate_name(char *name, size_t room, const char *what, bo_precision ask
 bool bench_gemm(bench_run *bench)
 {
     bo_yardstick yard;
-    bo_status status = bo_yardstick_gemm(bench->session->context, 0, 0, &yard);
+    bo_status status = bo_yardstick_gemm(bench->session->context, bench->gemm, 0, &yard);
     if (status != BO_OK) {
         cli_fail_status(bench->session, status);
         return false;
@@ -326,6 +333,8 @@ static int bench_machines(int argc, char **argv)
          0},
         {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "only", "PARTS", "of speed,quality,stream,uci; all unless given", &bench.only, NULL, 0, 0},
+        {CLI_COUNT, "gemm", "N", "rows of the matrices of the yardstick; 2048 unless given", &bench.gemm, NULL, 1,
+         32768},
         {CLI_COUNT, "rows", "N", "of the stream; 10000000 unless given", &o.rows, NULL, 1000, 0},
         {CLI_COUNT, "features", "R", "of the speed measurement; 4096 unless given", &o.features, NULL, 2, 0},
         {CLI_CHOICE, "draw", "D", "of the speed measurement; hadamard makes the projection nearly free", &o.draw,

@@ -23,8 +23,10 @@ typedef struct bench_figure {
 
 typedef struct bench_run {
     cli_session *session;
-    const char *only, *python, *peers; /* options of every bench: parts, what runs the peers' scripts, their folder */
-    const bench_options *options;      /* NULL for attention */
+    const char *only, *python, *peers;  /* options of every bench: parts, what runs the peers' scripts, their folder */
+    const bench_options *options;       /* NULL for attention */
+    size_t gemm;                        /* rows of the yardstick's matrices; 0: as usual */
+    const struct bench_library *missed; /* a peer that is not there, as was said; NULL: none */
     bench_figure *figures;
     size_t count, room;
     bool own_json; /* the measurement has no figures and prints what it has itself */

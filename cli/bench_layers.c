@@ -148,6 +148,8 @@ int bench_layers(int argc, char **argv)
     size_t repeats = 9;
     const cli_option options[] = {
         {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_COUNT, "gemm", "N", "rows of the matrices of the yardstick; 2048 unless given", &bench.gemm, NULL, 1,
+         32768},
         {CLI_TEXT, "only", "LAYERS",
          "of linear, features-sincos, features-relu, degree-3, ssm, conv-28x28x32, conv-14x14x64, conv-tokens, "
          "conv-depthwise, pool-max, batch-norm, rnn, gru, lstm, lstm-512, graph-mean; all unless given",

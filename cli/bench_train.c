@@ -94,6 +94,8 @@ int bench_train(int argc, char **argv)
         {CLI_COUNT, "batch", "N", "sequences of a step; 2 unless given", &o.batch, NULL, 1, 1 << 16},
         {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "only", "PARTS", "of step,length,decode; all unless given", &bench.only, NULL, 0, 0},
+        {CLI_COUNT, "gemm", "N", "rows of the matrices of the yardstick; 2048 unless given", &bench.gemm, NULL, 1,
+         32768},
         {CLI_COUNT, "tokens", "N", "the context of length; 16384 unless given", &o.tokens, NULL, 32, 1 << 24},
         {CLI_TEXT, "lengths", "LIST", "tokens read before decoding is timed; 1024,16384,262144,1048576 unless given",
          &o.lengths_text, NULL, 0, 0},

@@ -3,7 +3,7 @@
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 measures() {
-    succeeds "$BOCHNER" bench train --json --repeats 1 --layers 2 --width 32 --heads 2 --context 32 --vocab 256 --peers nowhere "$@"
+    succeeds "$BOCHNER" bench train --json --gemm 256 --repeats 1 --layers 2 --width 32 --heads 2 --context 32 --vocab 256 --peers nowhere "$@"
 }
 # figure NAME WHAT: value, detail or met of a figure.
 figure() {
