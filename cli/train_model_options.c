@@ -90,7 +90,7 @@ size_t cli_train_shape_table(cli_train_options *o, cli_option *out)
         COUNT("base-width", "N", "of --mup and --unit-mup: where rates were found; 128 unless given", &o->base_width, 1,
               1 << 20),
         FLAG("float8", "simulate products of 8-bit floats: values E4M3, gradients E5M2", &o->float8),
-        REAL("dropout", "P", "0, to translate 0.1, unless given", &o->dropout, 0, 0.95),
+        REAL("dropout", "P", "0 unless given", &o->dropout, 0, 0.95),
         TEXT("init", "DIR", "begin with the weights of this model, as far as they fit; what is new is named", &o->init),
         TEXT("freeze", "NAMES", "weights that stay: beginnings of names, or patterns with *, separated by commas",
              &o->freeze),
@@ -104,7 +104,7 @@ size_t cli_train_attention_table(cli_train_options *o, cli_option *out)
     cli_attention_options *a = &o->attention;
     const cli_option options[] = {
         SECTION("Attention"),
-        CHOICE("attention", "KIND", "rfa-gate, with a --task rfa, unless given", &a->kind, cli_attention_kind_choice),
+        CHOICE("attention", "KIND", "rfa-gate, to label texts rfa, unless given", &a->kind, cli_attention_kind_choice),
         CHOICE("gate", "KIND", "in place of the kind's", &o->gate, gate_choice),
         REAL("gate-first", "X", "where the gate of the first head begins, sigmoid(X); 1 unless given", &o->gate_first,
              -30, 30),
@@ -152,8 +152,8 @@ bool cli_train_other_mixer(const cli_train_options *o)
 cli_attention_options cli_train_attention(const cli_train_options *o)
 {
     cli_attention_options attention = o->attention;
-    const char *usual =
-        o->texts.task ? "rfa" : "rfa-gate"; /* encoders read in both directions: gates forget what is behind */
+    const bool labels = o->texts.task == BO_MODEL_CLASSIFY || o->texts.task == BO_MODEL_MATCH;
+    const char *usual = labels ? "rfa" : "rfa-gate"; /* docs/results.md: what does best of the two */
     for (int i = 0; attention.kind < 0; i++)
         if (strcmp(cli_attention_kind_choice(i), usual) == 0) attention.kind = i;
     return attention;

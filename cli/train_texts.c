@@ -7,7 +7,7 @@
 /* Tokens of a text at most where neither the line nor a model says: of labelled ones, which are cut, and of translations, which
  * have all the room they need. */
 enum { LABELLED_CONTEXT = 2048, TRANSLATED_CONTEXT = 256 };
-static const double TRANSLATED_SMOOTHING = 0.1, TRANSLATED_DROPOUT = 0.1; /* pairs are few and soon known by heart */
+static const double TRANSLATED_SMOOTHING = 0.1;
 
 /* ---- options ----------------------------------------------------------------------------------------------------------------- */
 
@@ -231,9 +231,7 @@ void cli_train_texts_describe(const cli_train_job *job, bo_model_desc *d)
         d->vocab = 0; /* with an end, which the model sees to */
     if (t->pooling >= 0) d->pooling = (bo_pooling)t->pooling;
     d->forward |= t->forward;
-    if (d->task != BO_MODEL_TRANSLATE) return;
-    if (!kept && isnan(o->dropout)) d->dropout = TRANSLATED_DROPOUT;
-    describe_cross(o, d);
+    if (d->task == BO_MODEL_TRANSLATE) describe_cross(o, d);
 }
 
 void cli_train_texts_run(cli_train_job *job)
