@@ -189,8 +189,10 @@ int cli_eval(int argc, char **argv)
          "text, or JSON lines (.jsonl); of a model of labels or translations tab-separated lines, as in training; also "
          "gzipped; may be given several times",
          &o.data, NULL, 0, 0},
-        {CLI_REAL, "last", "F", "only this part of it, its end: what bochner train kept to test with is 0.1", &o.last,
-         NULL, 0, 1},
+        {CLI_REAL, "last", "F",
+         "only this part of it, its end: what bochner train kept to test with is 0.1 (of labels and translations, "
+         "whose lines are drawn: with its --seed)",
+         &o.last, NULL, 0, 1},
         {CLI_TEXT, "field", "NAME", "of JSON lines: the text's name; text unless given", &o.field, NULL, 0, 0},
         {CLI_TEXT, "separator", "WORD", "of text files: ends a document; a file is a document unless given",
          &o.separator, NULL, 0, 0},

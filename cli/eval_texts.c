@@ -167,11 +167,11 @@ int cli_eval_texts(cli_session *session, const bo_model *model, const cli_eval_t
     desc.paths = use->data->items;
     desc.path_count = use->data->count;
     desc.skip = use->last > 0 ? 1 - use->last : 0;
-    desc.take = use->examples && use->last == 0 ? 1 : 0; /* some of all: drawn, files being often sorted by class */
+    desc.take = use->examples && desc.skip == 0 ? 1 : 0; /* some of all: drawn, files being often sorted by class */
     desc.seed = session->common.seed;
     const bo_status status = bo_texts_open(session->context, &desc, &job.texts);
     if (status != BO_OK) return cli_fail_status(session, status);
-    cli_texts_say_cut(session, bo_texts_cut(job.texts), &desc);
+    cli_texts_say_cut(session, bo_texts_cut(job.texts), model, &desc);
     const int ended = translates ? evaluate_translation(&job) : evaluate_labels(&job);
     bo_texts_close(job.texts);
     return ended;

@@ -96,7 +96,7 @@ static int run(predict_job *job)
     const cli_texts_use *use = job->use;
     const size_t classes = job->desc->classes;
     const bo_texts_desc desc = cli_texts_desc(job->model, !use->labelled, use->context);
-    const cli_texts_source source = {.path = use->path, .desc = &desc, .take = take, .user = job};
+    const cli_texts_source source = {.path = use->path, .model = job->model, .desc = &desc, .take = take, .user = job};
     job->answers = (cli_answers){.session = job->session,
                                  .out = use->out,
                                  .classes = classes,

@@ -38,11 +38,13 @@ bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context)
     return desc;
 }
 
-void cli_texts_say_cut(cli_session *session, size_t cut, const bo_texts_desc *desc)
+void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc)
 {
+    const bo_model_desc *d = bo_model_describe(model);
+    const bool all = d->positions == BO_POSITIONS_LEARNED && desc->longest >= d->context;
     if (cut == 0) return;
-    cli_say(session, "Cut         %s text%s after %s tokens (--context N reads more)", cli_count(cut).s,
-            cut == 1 ? "" : "s", cli_count(desc->longest).s);
+    cli_say(session, "Cut         %s text%s after %s tokens (%s)", cli_count(cut).s, cut == 1 ? "" : "s",
+            cli_count(desc->longest).s, all ? "the model has no positions for more" : "--context N reads more");
 }
 
 /* ---- lines as they come ----------------------------------------------------------------------------------------------------- */
@@ -132,7 +134,7 @@ static bool each_line(cli_session *session, const cli_texts_source *source)
     bool ok = true;
     while (ok && !buffer.ended) ok = read_more(session, &buffer) && take_lines(session, source, &buffer);
     free(buffer.text);
-    cli_texts_say_cut(session, buffer.cut, source->desc);
+    cli_texts_say_cut(session, buffer.cut, source->model, source->desc);
     return ok;
 }
 
@@ -146,7 +148,7 @@ bool cli_texts_each(cli_session *session, const cli_texts_source *source)
     desc.memory_bytes = source->words ? strlen(source->words) : 0;
     size_t cut = 0;
     const bool taken = take_texts(session, source, &desc, &cut);
-    cli_texts_say_cut(session, cut, &desc);
+    cli_texts_say_cut(session, cut, source->model, &desc);
     return taken;
 }
 

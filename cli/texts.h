@@ -14,7 +14,8 @@ int cli_wrong_task_option(const cli_session *session, const char *option, const 
 /* How texts are to be opened for a model: longer ones are cut where it labels them (`context` tokens are read, 0: as in
  * training, or all where they stream), refused where it translates. */
 bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context);
-void cli_texts_say_cut(cli_session *session, size_t cut, const bo_texts_desc *desc); /* how many were; 0: nothing is */
+/* How many were, and whether it can be helped; 0: nothing is said. */
+void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc);
 
 /* Some of the texts at a time: all of a file, or as many lines of standard input as have come. False after an error that was
  * said: no more follow. */
@@ -22,6 +23,7 @@ typedef bool (*cli_texts_fn)(void *user, const bo_texts *texts);
 typedef struct cli_texts_source {
     const char *path;  /* "-": standard input */
     const char *words; /* or this text, as if it came from there; NULL: none */
+    const bo_model *model;
     const bo_texts_desc *desc;
     cli_texts_fn take;
     void *user;

@@ -257,12 +257,14 @@ const char *const *bo_texts_labels(const bo_texts *texts)
     return texts->labels;
 }
 
-/* FNV-1a over the kind, the labels, and the length and ids of every text. */
+/* FNV-1a over the kind, the classes, the labels, and the length and ids of every text. */
 uint64_t bo_texts_fingerprint(const bo_texts *texts)
 {
     const uint64_t prime = 1099511628211u;
     const size_t count = texts->lines.count, sides = texts->lines.sides;
     uint64_t hash = bo_rng_stream("text.texts", (uint64_t)texts->kind);
+    for (size_t i = 0; i < texts->lines.classes.count; ++i)
+        hash = (hash ^ bo_hash_bytes(texts->labels[i], strlen(texts->labels[i]))) * prime;
     for (size_t i = 0; i < count; ++i) hash = (hash ^ (uint32_t)texts->lines.items[i].label) * prime;
     for (size_t t = 0; t < count * sides; ++t) hash = (hash ^ texts->starts[t + 1]) * prime;
     for (size_t i = 0; i < texts->ids.count; ++i) hash = (hash ^ (uint32_t)texts->ids.items[i]) * prime;

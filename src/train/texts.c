@@ -322,6 +322,7 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainer
     const texts_task *own = (const texts_task *)task;
     const bo_lanes_desc one = {.count = 1};
     bo_lanes *lanes = NULL;
+    out->state_bytes = bo_model_state_bytes(model_of(task));
     if (own->translates) {
         BO_TRY(bo_lanes_create(context, model_of(task), &one, &lanes));
         out->state_bytes = bo_lanes_state_bytes(lanes);
@@ -336,15 +337,30 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainer
 
 /* ---- what it is ---------------------------------------------------------------------------------------------------------- */
 
+/* What the fingerprint of a model does not say where its frequencies follow from the data. */
+static void task_settings(const bo_model_desc *d, bo_json_text *text)
+{
+    bo_train_setting_word(text, "task", bo_model_task_name(d->task));
+    if (d->task == BO_MODEL_TRANSLATE) {
+        bo_train_setting_number(text, "encoder_layers", (double)d->encoder_layers);
+        bo_train_setting_word(text, "cross", bo_cross_name(d->cross));
+        bo_train_setting_word(text, "cross_attention", bo_attention_name(d->cross_attention.kind));
+    } else {
+        bo_train_setting_word(text, "pooling", bo_pooling_name(d->pooling));
+        bo_train_setting_number(text, "forward", d->forward);
+    }
+}
+
+/* Texts before the model, whose classes are theirs. */
 static void settings(const bo_train_task *task, bo_json_text *text)
 {
     const bo_trainer_desc *desc = task->desc;
     const texts_task *own = (const texts_task *)task;
-    bo_train_setting_word(text, "task", bo_model_task_name(desc->model->desc.task));
-    bo_train_model_settings(task, text);
+    task_settings(&desc->model->desc, text);
     bo_train_setting_code(text, "texts", bo_texts_fingerprint(desc->texts));
     bo_train_setting_code(text, "validation_texts",
                           desc->held_out_texts ? bo_texts_fingerprint(desc->held_out_texts) : 0);
+    bo_train_model_settings(task, text);
     bo_train_setting_number(text, "pack", (double)main_rows(own));
     bo_train_setting_number(text, "smoothing", desc->smoothing);
     bo_train_setting_number(text, "calibrate_every", (double)desc->calibrate_every);

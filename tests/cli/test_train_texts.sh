@@ -39,12 +39,27 @@ cmp -s labels/model.safetensors again/model.safetensors || complain "resuming a 
 head -100 labels.tsv >other.tsv
 fails 1 "texts" "$BOCHNER" train --resume --out labels --data other.tsv --quiet
 fails 1 "pack|expected 64|found 80" "$BOCHNER" train --resume --out labels --pack 80 --quiet
+fails 1 "another pooling|max" "$BOCHNER" train --resume --out labels --pooling max --quiet
+sed 's/^good/fine/' labels.tsv >renamed.tsv
+fails 1 "another texts" "$BOCHNER" train --resume --out labels --data renamed.tsv --quiet
 
 # Standard input and gzip; a file to test with; longer texts are cut and counted.
 succeeds "$BOCHNER" train --task classify --data - --out piped $small --steps 3 --quiet <labels.tsv
 succeeds "$BOCHNER" train --task classify --data labels.tsv --valid other.tsv --out valid $small --steps 3 --context 4
 grep -q "200 examples to learn from, 100 to test with" err || complain "--valid: $(cat err)"
 grep -q "were longer and are cut" err || complain "nothing is said of texts that are cut: $(cat err)"
+
+# What is cut can be read with --context, but where positions are learned.
+succeeds "$BOCHNER" eval valid --data other.tsv
+grep -q "texts after 4 tokens (--context N reads more)" err || complain "eval of texts that are cut: $(cat err)"
+succeeds "$BOCHNER" train --task classify --data labels.tsv --out learned $small --steps 3 --context 4 --positions learned --quiet
+succeeds "$BOCHNER" eval learned --data other.tsv
+grep -q "texts after 4 tokens (the model has no positions for more)" err || complain "learned positions: $(cat err)"
+
+# A model that reads forwards has a state, and says of what size.
+succeeds "$BOCHNER" train --task classify --data labels.tsv --out forward $small --steps 3 --forward --json
+expect "state_bytes of --forward" "$(field out state_bytes)" '>' 0
+grep -q "state of a sequence" err || complain "the plan does not speak of the state: $(cat err)"
 
 # Other weights to begin with: a language model's, and those of the same task with their classes.
 cut -f2 labels.tsv >text.txt
