@@ -1,27 +1,51 @@
 /* What `bochner train` says of labelled texts and translations. */
 #include "train.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CLASSES_SHOWN = 12, WORDS = 512 };
 
 /* ---- before ------------------------------------------------------------------------------------------------------------------ */
 
+/* How often each class comes; freed by the caller. */
+static size_t *count_classes(const bo_texts *texts)
+{
+    size_t *counts = cli_allocate(bo_texts_classes(texts), sizeof *counts, "classes");
+    for (size_t i = 0; i < bo_texts_count(texts); i++) counts[bo_texts_label(texts, i)]++;
+    return counts;
+}
+
 /* "neg 11,250, pos 11,250" */
-static void class_words(const bo_texts *texts, char out[WORDS])
+static void class_words(const bo_texts *texts, const size_t *counts, char out[WORDS])
 {
     const char *const *labels = bo_texts_labels(texts);
     const size_t classes = bo_texts_classes(texts);
     size_t length = 0;
     out[0] = 0;
-    for (size_t c = 0; c < classes && c < CLASSES_SHOWN && length < WORDS; c++) {
-        size_t count = 0;
-        for (size_t i = 0; i < bo_texts_count(texts); i++) count += bo_texts_label(texts, i) == (int32_t)c;
-        length +=
-            (size_t)snprintf(out + length, WORDS - length, "%s%.24s %s", c ? ", " : "", labels[c], cli_count(count).s);
-    }
+    for (size_t c = 0; c < classes && c < CLASSES_SHOWN && length < WORDS; c++)
+        length += (size_t)snprintf(out + length, WORDS - length, "%s%.24s %s", c ? ", " : "", labels[c],
+                                   cli_count(counts[c]).s);
     if (classes > CLASSES_SHOWN && length < WORDS)
         snprintf(out + length, WORDS - length, " and %s classes more", cli_count(classes - CLASSES_SHOWN).s);
+}
+
+/* Classes that only texts to test with have, or the model to begin with, cannot be learned. */
+static void say_classes(const cli_train_job *job)
+{
+    const size_t classes = bo_texts_classes(job->texts);
+    size_t *counts = count_classes(job->texts), none = 0, first = 0;
+    char words[WORDS];
+    class_words(job->texts, counts, words);
+    cli_say(job->session, "Classes     %s", words);
+    for (size_t c = classes; c-- > 0;)
+        if (counts[c] == 0) none++, first = c;
+    if (none == 1)
+        cli_warn(job->session, "no example to learn from has the class '%s'", bo_texts_labels(job->texts)[first]);
+    else if (none)
+        cli_warn(job->session, "no example to learn from has the class '%s', nor %s others of the %s",
+                 bo_texts_labels(job->texts)[first], cli_count(none - 1).s, cli_count(classes).s);
+    free(counts);
 }
 
 static uint64_t tokens_of(const bo_texts *texts)
@@ -41,8 +65,8 @@ static void say_examples(const cli_train_job *job)
     if (job->held_out_texts)
         snprintf(test, sizeof test, ", %s to test with%s", cli_count(bo_texts_count(job->held_out_texts)).s,
                  o->valid ? "" : ", drawn from it");
-    cli_say(job->session, "Texts       %s%s: %s examples to learn from%s; %s", first, more,
-            cli_count(bo_texts_count(job->texts)).s, test,
+    cli_say(job->session, "Texts       %s%s: %s example%s to learn from%s; %s", first, more,
+            cli_count(bo_texts_count(job->texts)).s, bo_texts_count(job->texts) == 1 ? "" : "s", test,
             bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
 }
 
@@ -80,12 +104,8 @@ static void say_run(const cli_train_job *job)
 
 void cli_train_texts_plan(const cli_train_job *job)
 {
-    char classes[WORDS];
     say_examples(job);
-    if (bo_texts_labels(job->texts)) {
-        class_words(job->texts, classes);
-        cli_say(job->session, "Classes     %s", classes);
-    }
+    if (bo_texts_labels(job->texts)) say_classes(job);
     say_tokens(job);
     cli_train_say_model(job);
     say_run(job);

@@ -68,6 +68,12 @@ succeeds "$BOCHNER" train --task classify --data labels.tsv --init language --ou
 grep -q "tensors are those of language" err || complain "--init: $(cat err)"
 succeeds "$BOCHNER" train --task classify --data labels.tsv --init labels --out further --batch 2 --pack 64 --steps 3 --quiet
 
+# A class of which all examples are held out.
+printf 'good\ta\nbad\tb\n' >two.tsv
+succeeds "$BOCHNER" train --task classify --data two.tsv --out two $small --steps 3 --valid-fraction 0.5 --quiet
+grep -q "no example to learn from has the class 'bad'\|no example to learn from has the class 'good'" err ||
+    complain "nothing is said of a class that cannot be learned: $(cat err)"
+
 # What contradicts itself.
 fails 2 "--pooling|classify and match" "$BOCHNER" train --task translate --data translate.tsv --out no --pooling max
 fails 2 "--pack|--task" "$BOCHNER" train --data text.txt --out no --pack 64
