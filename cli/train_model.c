@@ -49,7 +49,8 @@ static bool open_init(cli_train_job *job)
     const bool adapts = job->options->lora.rank > 0;
     const char *from = job->resumed && !adapts ? job->options->out : job->options->init;
     if (!job->options->init) return true;
-    return ok(job, bo_model_load(job->session->context, from, adapts ? &job->model : &job->init));
+    return ok(job, bo_model_load(job->session->context, from, adapts ? &job->model : &job->init)) &&
+           cli_train_texts_task(job);
 }
 
 static bool open_corpora(cli_train_job *job, const char *const *paths, size_t count)

@@ -1,5 +1,6 @@
 /* Options, texts and model of `bochner train --task classify`, match and translate. */
 #include "rows.h"
+#include "texts.h"
 #include "train.h"
 #include <math.h>
 #include <string.h>
@@ -91,6 +92,15 @@ static bool ok(cli_train_job *job, bo_status status)
 static const bo_model *given_model(const cli_train_job *job)
 {
     return job->init ? job->init : job->model;
+}
+
+bool cli_train_texts_task(const cli_train_job *job)
+{
+    const bo_model_task task = bo_model_describe(given_model(job))->task;
+    if (job->options->texts.task || task == BO_MODEL_LANGUAGE) return true;
+    cli_fail(job->session, "--init: %s holds %s; give --task %s", job->options->init, cli_task_words(task),
+             bo_model_task_name(task));
+    return false;
 }
 
 /* A model that has the same task has the classes too. */

@@ -20,6 +20,8 @@ struct cli_train_job;
 struct cli_train_options;
 /* CLI_DONE, or CLI_WRONG_USE after saying what is wrong. */
 int cli_train_texts_check(const struct cli_train_options *options);
+/* False after saying that the model to begin with has a task and the line has none. */
+bool cli_train_texts_task(const struct cli_train_job *job);
 /* A tokenizer learned from the texts, not from their labels. */
 bool cli_train_texts_tokenizer(struct cli_train_job *job, const char *const *paths, size_t count,
                                const bo_tokenizer_desc *desc);

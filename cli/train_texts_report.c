@@ -30,17 +30,21 @@ static void class_words(const bo_texts *texts, const size_t *counts, char out[WO
         snprintf(out + length, WORDS - length, " and %s classes more", cli_count(classes - CLASSES_SHOWN).s);
 }
 
-/* Classes that only texts to test with have, or the model to begin with, cannot be learned. */
+/* Classes that only texts to test with have, or the model to begin with, cannot be learned; where there are about as many as
+ * examples, what stands first is hardly a label. */
 static void say_classes(const cli_train_job *job)
 {
-    const size_t classes = bo_texts_classes(job->texts);
+    const size_t classes = bo_texts_classes(job->texts), examples = bo_texts_count(job->texts);
     size_t *counts = count_classes(job->texts), none = 0, first = 0;
     char words[WORDS];
     class_words(job->texts, counts, words);
     cli_say(job->session, "Classes     %s", words);
     for (size_t c = classes; c-- > 0;)
         if (counts[c] == 0) none++, first = c;
-    if (none == 1)
+    if (classes - none > CLASSES_SHOWN && 4 * (classes - none) > examples)
+        cli_warn(job->session, "%s classes in %s examples: are they labels, what stands before the first tab?",
+                 cli_count(classes - none).s, cli_count(examples).s);
+    else if (none == 1)
         cli_warn(job->session, "no example to learn from has the class '%s'", bo_texts_labels(job->texts)[first]);
     else if (none)
         cli_warn(job->session, "no example to learn from has the class '%s', nor %s others of the %s",

@@ -67,12 +67,17 @@ succeeds "$BOCHNER" train --data text.txt --out language --layers 1 --width 16 -
 succeeds "$BOCHNER" train --task classify --data labels.tsv --init language --out begun --batch 2 --pack 64 --steps 3
 grep -q "tensors are those of language" err || complain "--init: $(cat err)"
 succeeds "$BOCHNER" train --task classify --data labels.tsv --init labels --out further --batch 2 --pack 64 --steps 3 --quiet
+fails 1 "labels holds a model that classifies texts|give --task classify" "$BOCHNER" train --data text.txt --init labels --out no --steps 3
+fails 1 "labels holds a model that classifies texts|give --task classify" "$BOCHNER" train --data text.txt --init labels --lora 2 --out no --steps 3
 
 # A class of which all examples are held out.
 printf 'good\ta\nbad\tb\n' >two.tsv
 succeeds "$BOCHNER" train --task classify --data two.tsv --out two $small --steps 3 --valid-fraction 0.5 --quiet
 grep -q "no example to learn from has the class 'bad'\|no example to learn from has the class 'good'" err ||
     complain "nothing is said of a class that cannot be learned: $(cat err)"
+awk '{ print NR "\t" $2 }' labels.tsv >lines.tsv
+succeeds "$BOCHNER" train --task classify --data lines.tsv --out lines $small --steps 1 --quiet
+grep -q "180 classes in 180 examples: are they labels" err || complain "nothing is said of as many classes as lines: $(cat err)"
 
 # What contradicts itself.
 fails 2 "--pooling|classify and match" "$BOCHNER" train --task translate --data translate.tsv --out no --pooling max
