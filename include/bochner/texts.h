@@ -17,7 +17,7 @@ typedef enum bo_texts_kind {
     BO_TEXTS_LABELLED = 0,      /* label, tab, text */
     BO_TEXTS_LABELLED_PAIR = 1, /* label, tab, text, tab, text */
     BO_TEXTS_PAIR = 2,          /* source, tab, target */
-    BO_TEXTS_ALONE = 3,         /* a text a line: to be labelled or translated. Tabs are part of it */
+    BO_TEXTS_ALONE = 3,         /* a text a line: to be labelled or translated */
     BO_TEXTS_ALONE_PAIR = 4,    /* text, tab, text: to be labelled */
     BO_TEXTS_KIND_COUNT = 5
 } bo_texts_kind;
@@ -49,9 +49,9 @@ typedef struct bo_texts_desc {
 typedef struct bo_texts bo_texts; /* immutable, shared by threads */
 
 /* BO_FORMAT, and file and line are named: a tab that is missing or too many, an empty (or blank) label or text, bytes that are
- * not UTF-8, a NUL, a label that is none of `labels`, a text longer than `longest`. BO_INVALID: no line at all, or (labelled,
- * without `labels`) only one class. A carriage return before the end of a line is no part of it; empty lines at the end of a
- * file are none. Special tokens (<|endoftext|>) in a text are taken letter by letter. */
+ * not UTF-8, a NUL, a label that has control characters or is none of `labels`, a text longer than `longest`. BO_INVALID: no
+ * line at all, or (labelled, without `labels`) only one class. A carriage return before the end of a line is no part of it;
+ * empty lines at the end of a file are none. Special tokens (<|endoftext|>) in a text are taken letter by letter. */
 BO_API bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out);
 BO_API void bo_texts_close(bo_texts *texts); /* NULL is fine */
 /* A byte-level BPE (text.h) learned from the texts of such files, not from their labels: all of `texts` but tokenizer, longest,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../attention/internal.h"
+#include "../text/unicode.h"
 #include "internal.h"
 
 enum { MOST_CLASSES = 1 << 14, MOST_LABEL = 255, MOST_LAYERS = 1 << 12 }; /* a list of labels is read by people */
@@ -76,6 +77,8 @@ static bo_status check_classes(bo_context *context, const bo_model_desc *d)
         if (!d->labels[i] || !*d->labels[i]) REFUSE("label %zu of %zu is empty", i, d->classes);
         if (strlen(d->labels[i]) > MOST_LABEL)
             REFUSE("label %zu must have at most %d bytes, found %zu", i, MOST_LABEL, strlen(d->labels[i]));
+        if (bo_utf8_has_control(d->labels[i], strlen(d->labels[i])))
+            REFUSE("label %zu must have no control characters", i);
     }
     return d->labels ? check_distinct(context, d) : BO_OK;
 }

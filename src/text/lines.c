@@ -18,7 +18,7 @@ static const bo_columns columns_of[BO_TEXTS_KIND_COUNT] = {
     [BO_TEXTS_LABELLED] = {true, 1, "label, tab, text", {"text"}},
     [BO_TEXTS_LABELLED_PAIR] = {true, 2, "label, tab, text, tab, text", {"first text", "second text"}},
     [BO_TEXTS_PAIR] = {false, 2, "source, tab, target", {"source", "target"}},
-    [BO_TEXTS_ALONE] = {false, 1, "text", {"text"}},
+    [BO_TEXTS_ALONE] = {false, 1, "a text alone", {"text"}},
     [BO_TEXTS_ALONE_PAIR] = {false, 2, "text, tab, text", {"first text", "second text"}},
 };
 
@@ -32,15 +32,28 @@ const char *bo_side_name(bo_texts_kind kind, size_t side)
     return columns_of[kind].names[side];
 }
 
+/* One character as messages show it; how many bytes that takes. */
+static size_t show_character(const char *text, size_t bytes, size_t rest, char out[8])
+{
+    const int control = bo_utf8_control(text, rest);
+    if (control < 0) memcpy(out, text, bytes);
+    return control < 0 ? bytes : (size_t)snprintf(out, 8, control == '\t' ? "\\t" : "\\x%02x", (unsigned)control);
+}
+
 const char *bo_excerpt(const char *text, size_t bytes, char out[BO_EXCERPT])
 {
-    static const char rest[] = "…\"";
-    size_t length = 0, next;
-    const bool whole = bytes + 3 <= BO_EXCERPT;
-    const size_t room = whole ? bytes : BO_EXCERPT - 1 - sizeof rest;
-    while (length < room && (next = bo_utf8_character(text + length, bytes - length)) > 0 && length + next <= room)
-        length += next;
-    snprintf(out, BO_EXCERPT, "\"%.*s%s", (int)length, text, whole ? "\"" : rest);
+    static const char more[] = "…\"";
+    size_t length = 1, at = 0, next;
+    out[0] = '"';
+    while (at < bytes && (next = bo_utf8_character(text + at, bytes - at)) > 0) {
+        char shown[8];
+        const size_t wide = show_character(text + at, next, bytes - at, shown);
+        if (length + wide + sizeof more > BO_EXCERPT) break;
+        memcpy(out + length, shown, wide);
+        length += wide;
+        at += next;
+    }
+    strcpy(out + length, at < bytes ? more : "\"");
     return out;
 }
 
@@ -70,11 +83,14 @@ static bo_status unknown_class(bo_context *context, const bo_categories *classes
 static bo_status find_class(bo_context *context, bo_categories *classes, bool closed, const char *where,
                             const bo_field *field, int32_t *out)
 {
-    enum { MOST_BYTES = 256 };
+    enum { MOST_BYTES = 255 }; /* as a model takes */
     char label[MOST_BYTES + 1], shown[BO_EXCERPT];
     if (field->bytes > MOST_BYTES)
         return bo_fail(context, BO_FORMAT, "%s: expected a label of at most %d bytes, found %zu: %s", where, MOST_BYTES,
                        field->bytes, bo_excerpt(field->text, field->bytes, shown));
+    if (bo_utf8_has_control(field->text, field->bytes))
+        return bo_fail(context, BO_FORMAT, "%s: expected a label without control characters, found %s", where,
+                       bo_excerpt(field->text, field->bytes, shown));
     memcpy(label, field->text, field->bytes);
     label[field->bytes] = 0;
     double number = 0;
@@ -147,17 +163,13 @@ static bo_status check_bytes(bo_context *context, const char *where, const bo_fi
     return BO_OK;
 }
 
-/* The fields of a line, `wanted` of them; one alone takes tabs as they are. */
+/* The fields of a line, `wanted` of them. */
 static bo_status split_fields(bo_context *context, const char *where, const bo_columns *columns, const bo_field *line,
                               size_t wanted, bo_field *fields)
 {
     const char *at = line->text, *end = at + line->bytes;
     size_t tabs = 0;
     char shown[BO_EXCERPT];
-    if (wanted == 1) {
-        fields[0] = *line;
-        return BO_OK;
-    }
     for (const char *tab; (tab = memchr(at, '\t', (size_t)(end - at))); at = tab + 1, ++tabs)
         if (tabs < wanted) fields[tabs] = (bo_field){at, (size_t)(tab - at)};
     if (tabs + 1 == wanted) {

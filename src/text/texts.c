@@ -37,6 +37,8 @@ typedef struct bo_encoding {
     bo_batch_ids *batches; /* of this round */
     size_t round;          /* how many */
     size_t first, count;   /* text of this round, and all of them */
+    /* Texts that are refused for their length, and of them the one whose line comes first (they are taken in any order). */
+    size_t refused, longer, longer_tokens;
 } bo_encoding;
 
 static const char *text_of(const bo_texts *texts, size_t t, size_t *bytes)
@@ -53,21 +55,45 @@ static void tell_where(const bo_texts *texts, size_t t, char *out, size_t room)
     snprintf(out, room, "%s, line %zu", texts->lines.paths[line->file], line->number);
 }
 
-/* Appends the ids of text t, cut or refused where they are too many, and its end. */
+static bool comes_before(const bo_line *a, const bo_line *b)
+{
+    return a->file < b->file || (a->file == b->file && a->number < b->number);
+}
+
+static void refuse_later(bo_encoding *encoding, size_t t, size_t count)
+{
+    const bo_line *lines = encoding->texts->lines.items;
+    const size_t sides = encoding->texts->lines.sides;
+    if (encoding->refused++ && !comes_before(&lines[t / sides], &lines[encoding->longer / sides])) return;
+    encoding->longer = t;
+    encoding->longer_tokens = count;
+}
+
+static bo_status check_lengths(bo_context *context, const bo_encoding *encoding)
+{
+    const bo_texts *texts = encoding->texts;
+    char where[4200], more[64] = "";
+    if (encoding->refused == 0) return BO_OK;
+    tell_where(texts, encoding->longer, where, sizeof where);
+    if (encoding->refused > 1) snprintf(more, sizeof more, "; %zu texts are too long", encoding->refused);
+    return bo_fail(context, BO_FORMAT, "%s: expected at most %zu tokens, found a %s of %zu%s", where,
+                   encoding->desc->longest, bo_side_name(texts->kind, encoding->longer % texts->lines.sides),
+                   encoding->longer_tokens, more);
+}
+
+/* Appends the ids of text t, cut where they are too many, and its end. */
 static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, const int32_t *ids, size_t count)
 {
     bo_texts *texts = encoding->texts;
     const bo_texts_desc *desc = encoding->desc;
     const size_t side = t % texts->lines.sides;
     char where[4200];
-    if ((count == 0 && !desc->empty) || (desc->longest && count > desc->longest && !desc->cut)) {
+    if (count == 0 && !desc->empty) {
         tell_where(texts, t, where, sizeof where);
-        const char *name = bo_side_name(texts->kind, side);
-        if (count == 0) return bo_fail(context, BO_FORMAT, "%s: no token is left of the %s", where, name);
-        return bo_fail(context, BO_FORMAT, "%s: expected at most %zu tokens, found a %s of %zu", where, desc->longest,
-                       name, count);
+        return bo_fail(context, BO_FORMAT, "%s: no token is left of the %s", where, bo_side_name(texts->kind, side));
     }
     if (desc->longest && count > desc->longest) {
+        if (!desc->cut) refuse_later(encoding, t, count);
         count = desc->longest;
         ++texts->cut;
     }
@@ -164,7 +190,7 @@ static bo_status encode(bo_context *context, const bo_texts_desc *desc, bo_texts
     for (size_t i = 0; encoding.batches && i < encoding.round; ++i) bo_ids_free(&encoding.batches[i].ids);
     bo_free(encoding.batches);
     bo_encoders_free(&encoding.encoders);
-    return status;
+    return status == BO_OK ? check_lengths(context, &encoding) : status;
 }
 
 /* ---- opening -------------------------------------------------------------------------------------------------------- */

@@ -30,6 +30,20 @@ size_t bo_utf8_valid(const char *text, size_t length)
     return at;
 }
 
+int bo_utf8_control(const char *text, size_t length)
+{
+    const unsigned char first = (unsigned char)text[0], second = length > 1 ? (unsigned char)text[1] : 0;
+    if (first < 0x20 || first == 0x7f) return first;
+    return first == 0xc2 && second >= 0x80 && second < 0xa0 ? second : -1;
+}
+
+bool bo_utf8_has_control(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; ++i)
+        if (bo_utf8_control(text + i, length - i) >= 0) return true;
+    return false;
+}
+
 size_t bo_utf8_invalid(const char *text, size_t length)
 {
     size_t at = 0;

@@ -14,6 +14,9 @@ size_t bo_utf8_character(const char *text, size_t length);
 size_t bo_utf8_invalid(const char *text, size_t length);
 bool bo_utf8_space(const char *text, size_t length,
                    size_t *bytes); /* does white space begin here, of how many bytes? */
+/* The control character (C0, DEL or C1) that begins here, which a terminal would obey; -1: another one does. */
+int bo_utf8_control(const char *text, size_t length);
+bool bo_utf8_has_control(const char *text, size_t length);
 
 /* GPT-2's letters: a byte that prints in Latin-1 is its own, the others are U+0100, U+0101, … in order. */
 enum { BO_LETTER_BYTES = 2 };

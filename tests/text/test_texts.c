@@ -102,8 +102,8 @@ static void test_kinds(void **state)
     }
     bo_texts_close(texts);
 
-    texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_ALONE}, test_text(s.folder, "a.txt", "a\tb\t\nc"));
-    expect_text(texts, 0, 0, "a\tb\t");
+    texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_ALONE}, test_text(s.folder, "a.txt", "a b\nc"));
+    expect_text(texts, 0, 0, "a b");
     expect_text(texts, 1, 0, "c");
     bo_texts_close(texts);
 
@@ -309,6 +309,11 @@ static void test_refusals(void **state)
         {&pair, "\ta\n", "line 1: the source is empty", BO_FORMAT},
         {&match, "1\ta\t \n", "the second text is empty", BO_FORMAT},
         {&alone, "a\n\nb\n", "line 2: the text is empty", BO_FORMAT},
+        {&alone, "a\npos\tgood\n", "line 2: expected a text alone; found 1 tab: \"pos\\tgood\"", BO_FORMAT},
+        {&labelled, "pos\tgood\nn\x1b[31m\tbad\n",
+         "line 2: expected a label without control characters, found \"n\\x1b[31m\"", BO_FORMAT},
+        {&labelled, "n\xc2\x9b\tbad\n", "line 1: expected a label without control characters, found \"n\\x9b\"",
+         BO_FORMAT},
         {&closed, "pos\tgood\nmeh\tbad\n", "line 2: the class \"meh\" is none of the 2 that are known: neg, pos",
          BO_FORMAT},
         {&pair, "abcd\ta\na\tabcde\n", "line 2: expected at most 4 tokens, found a target of 5", BO_FORMAT},
@@ -327,6 +332,11 @@ static void test_refusals(void **state)
     bo_texts *texts;
     assert_fails(s.context, BO_FORMAT, "line 1: byte 4 of the line is NUL",
                  try_texts(&s, alone, test_write(s.folder, "z.txt", "abc\0d", 5), &texts));
+    bo_texts_desc drawn = pair; /* whatever line is taken first */
+    drawn.take = 1;
+    assert_fails(
+        s.context, BO_FORMAT, "line 2: expected at most 4 tokens, found a source of 5; 4 texts are too long",
+        try_texts(&s, drawn, test_text(s.folder, "l.tsv", "a\tb\nabcde\tb\nabcdef\tabcdefg\na\tabcdef\n"), &texts));
     assert_fails(s.context, BO_IO, "absent.tsv", try_texts(&s, labelled, test_path(s.folder, "absent.tsv"), &texts));
     assert_fails(s.context, BO_INVALID, "tokenizer", bo_texts_open(s.context, &labelled, &texts));
     assert_fails(s.context, BO_INVALID, "no file",
@@ -345,7 +355,7 @@ static void test_long_labels(void **state)
     strcpy(text + 600, "\tpos\n");
     bo_texts *texts;
     const char *path = test_text(s.folder, "t.tsv", text);
-    assert_fails(s.context, BO_FORMAT, "line 1: expected a label of at most 256 bytes, found 600: \"\xc3\xa9",
+    assert_fails(s.context, BO_FORMAT, "line 1: expected a label of at most 255 bytes, found 600: \"\xc3\xa9",
                  try_texts(&s, (bo_texts_desc){0}, path, &texts));
     assert_non_null(strstr(bo_context_error(s.context), "\xc3\xa9\xe2\x80\xa6\""));
     bo_tokenizer_destroy(s.bytes);
