@@ -23,9 +23,9 @@ typedef struct eval_job {
 static void print_rate(const eval_job *job, uint64_t examples, uint64_t tokens, double seconds)
 {
     const double rate = seconds > 0 ? (double)tokens / seconds : 0;
-    const char *what = job->desc->task == BO_MODEL_CLASSIFY ? "texts" : "pairs";
-    printf("Texts       %s %s, %s tokens in %s, %s tokens/s\n", cli_count(examples).s, what, cli_count(tokens).s,
-           cli_seconds(seconds).s, cli_count((size_t)rate).s);
+    const char *what = job->desc->task == BO_MODEL_CLASSIFY ? "text" : "pair";
+    printf("Texts       %s %s%s, %s tokens in %s, %s tokens/s\n", cli_count(examples).s, what, examples == 1 ? "" : "s",
+           cli_count(tokens).s, cli_seconds(seconds).s, cli_count((size_t)rate).s);
 }
 
 static void json_rate(cli_json *json, uint64_t examples, uint64_t tokens, double seconds)

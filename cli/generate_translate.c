@@ -102,8 +102,13 @@ int cli_generate_translate(cli_session *session, const bo_model *model, const cl
     desc.empty = true;
     job.desc.most = use->tokens;
     const bool lines = !use->prompt || strcmp(use->prompt, "-") == 0;
-    const cli_texts_source source = {
-        .path = "-", .words = lines ? NULL : use->prompt, .model = model, .desc = &desc, .take = take, .user = &job};
+    const cli_texts_source source = {.path = "-",
+                                     .words = lines ? NULL : use->prompt,
+                                     .tabs = "bochner eval takes source, tab, target",
+                                     .model = model,
+                                     .desc = &desc,
+                                     .take = take,
+                                     .user = &job};
     if (!cli_output_text(session, &job.output, NULL)) return CLI_FAILED;
     if (!cli_texts_each(session, &source)) return cli_interrupted() ? cli_interrupted_status() : CLI_FAILED;
     cli_say(session, "%s line%s, %s tokens, %s tokens/s", cli_count(job.lines).s, job.lines == 1 ? "" : "s",

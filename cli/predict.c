@@ -6,6 +6,7 @@
 #include "plot.h"
 #include "answers.h"
 #include "texts.h"
+#include "weights.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ typedef struct predict_options {
     int format;
     bool std, proba, labelled;
     size_t context;
+    int weights;              /* cli_weights_choice */
     cli_network_data network; /* of a network's examples */
     int part;
 } predict_options;
@@ -273,7 +275,7 @@ static const char *table_option(const predict_options *o)
 /* … and about texts. */
 static const char *text_option(const predict_options *o)
 {
-    return o->labelled ? "labelled" : o->context ? "context" : NULL;
+    return o->labelled ? "labelled" : o->context ? "context" : o->weights ? "weights" : NULL;
 }
 
 /* The folder of a network, or of a model of texts. */
@@ -284,6 +286,7 @@ static int predict_folder(cli_session *session, const predict_options *o, const 
                                  .out = o->out,
                                  .plot = o->plot,
                                  .context = o->context,
+                                 .weights = o->weights,
                                  .proba = o->proba,
                                  .labelled = o->labelled,
                                  .other = table_option(o)};
@@ -360,6 +363,7 @@ int cli_predict(int argc, char **argv)
          &o.labelled, NULL, 0, 0},
         {CLI_COUNT, "context", "N", "tokens that are read of a text; as in training unless given", &o.context, NULL, 1,
          0},
+        {CLI_CHOICE, "weights", "HOW", "the model's are kept in memory", &o.weights, cli_weights_choice, 0, 0},
         {CLI_SECTION, "Networks", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "graph", "FILE", "rows are nodes, and these the edges, two columns: from, to", &o.network.graph,
          NULL, 0, 0},

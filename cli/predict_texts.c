@@ -3,6 +3,7 @@
 #include "plot.h"
 #include "answers.h"
 #include "texts.h"
+#include "weights.h"
 #include <stdlib.h>
 
 enum { BLOCK = 256 }; /* texts labelled before they are written */
@@ -96,7 +97,12 @@ static int run(predict_job *job)
     const cli_texts_use *use = job->use;
     const size_t classes = job->desc->classes;
     const bo_texts_desc desc = cli_texts_desc(job->model, !use->labelled, use->context);
-    const cli_texts_source source = {.path = use->path, .model = job->model, .desc = &desc, .take = take, .user = job};
+    const cli_texts_source source = {.path = use->path,
+                                     .tabs = use->labelled ? NULL : "give --labelled where lines begin with a label",
+                                     .model = job->model,
+                                     .desc = &desc,
+                                     .take = take,
+                                     .user = job};
     job->answers = (cli_answers){.session = job->session,
                                  .out = use->out,
                                  .classes = classes,
@@ -134,8 +140,8 @@ static int check(const predict_job *job)
 int cli_predict_texts(cli_session *session, const cli_texts_use *use)
 {
     predict_job job = {.session = session, .use = use};
-    const bo_status status = bo_model_load(session->context, use->folder, &job.model);
-    if (status != BO_OK) return cli_fail_status(session, status);
+    const bo_status status = cli_weights_load(session->context, use->folder, use->weights, &job.model);
+    if (status != BO_OK) return bo_model_destroy(job.model), cli_fail_status(session, status);
     job.desc = bo_model_describe(job.model);
     int ended = check(&job);
     if (ended == CLI_DONE) ended = !use->out || cli_can_write(session, use->out) ? run(&job) : CLI_FAILED;

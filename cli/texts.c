@@ -54,6 +54,7 @@ typedef struct line_buffer {
     size_t length, capacity;
     size_t lines; /* taken from it so far … */
     size_t cut;   /* … and texts that were cut */
+    bool typed;   /* at a terminal */
     bool ended;
 } line_buffer;
 
@@ -102,11 +103,24 @@ static size_t whole_lines(const line_buffer *buffer, bool empty)
     return bytes;
 }
 
-static bool take_texts(cli_session *session, const cli_texts_source *source, const bo_texts_desc *desc, size_t *cut)
+static void say_refused(cli_session *session, const cli_texts_source *source, bo_status status)
+{
+    const char *words = bo_context_error(session->context);
+    if (status == BO_FORMAT && source->tabs && strstr(words, " tab"))
+        cli_fail(session, "%s; %s", words, source->tabs);
+    else
+        cli_fail_status(session, status);
+}
+
+static bool take_texts(cli_session *session, const cli_texts_source *source, const bo_texts_desc *desc, bool typed,
+                       size_t *cut)
 {
     bo_texts *texts = NULL;
     const bo_status status = bo_texts_open(session->context, desc, &texts);
-    if (status != BO_OK) return cli_fail_status(session, status), false;
+    if (status != BO_OK) {
+        say_refused(session, source, status);
+        return typed && status == BO_FORMAT;
+    }
     *cut += bo_texts_cut(texts);
     const bool taken = source->take(source->user, texts);
     bo_texts_close(texts);
@@ -121,7 +135,7 @@ static bool take_lines(cli_session *session, const cli_texts_source *source, lin
     desc.memory = buffer->text;
     desc.memory_bytes = bytes;
     desc.before = buffer->lines;
-    if (!take_texts(session, source, &desc, &buffer->cut)) return false;
+    if (!take_texts(session, source, &desc, buffer->typed, &buffer->cut)) return false;
     for (size_t i = 0; i < bytes; i++) buffer->lines += buffer->text[i] == '\n';
     buffer->length -= bytes;
     memmove(buffer->text, buffer->text + bytes, buffer->length);
@@ -130,8 +144,11 @@ static bool take_lines(cli_session *session, const cli_texts_source *source, lin
 
 static bool each_line(cli_session *session, const cli_texts_source *source)
 {
-    line_buffer buffer = {0};
+    static const char *const kinds[BO_TEXTS_KIND_COUNT] = {"label, tab, text", "label, tab, text, tab, text",
+                                                           "source, tab, target", "a text", "text, tab, text"};
+    line_buffer buffer = {.typed = isatty(STDIN_FILENO)};
     bool ok = true;
+    if (buffer.typed) cli_say(session, "Type        %s, and Enter; Ctrl-D ends", kinds[source->desc->kind]);
     while (ok && !buffer.ended) ok = read_more(session, &buffer) && take_lines(session, source, &buffer);
     free(buffer.text);
     cli_texts_say_cut(session, buffer.cut, source->model, source->desc);
@@ -147,7 +164,7 @@ bool cli_texts_each(cli_session *session, const cli_texts_source *source)
     desc.memory = source->words;
     desc.memory_bytes = source->words ? strlen(source->words) : 0;
     size_t cut = 0;
-    const bool taken = take_texts(session, source, &desc, &cut);
+    const bool taken = take_texts(session, source, &desc, false, &cut);
     cli_texts_say_cut(session, cut, source->model, &desc);
     return taken;
 }

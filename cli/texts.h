@@ -23,12 +23,13 @@ typedef bool (*cli_texts_fn)(void *user, const bo_texts *texts);
 typedef struct cli_texts_source {
     const char *path;  /* "-": standard input */
     const char *words; /* or this text, as if it came from there; NULL: none */
+    const char *tabs;  /* what to do where a line has other tabs than it should; NULL: nothing is said */
     const bo_model *model;
     const bo_texts_desc *desc;
     cli_texts_fn take;
     void *user;
 } cli_texts_source;
-/* False after saying what is wrong. */
+/* False after saying what is wrong: of lines that are typed at a terminal, that is said and others are asked for. */
 bool cli_texts_each(cli_session *session, const cli_texts_source *source);
 
 /* ---- what commands do with such models ------------------------------------------------------------------------------------ */
@@ -37,6 +38,7 @@ typedef struct cli_texts_use {
     const char *folder, *path;
     const char *out, *plot; /* NULL: standard output; none */
     size_t context;         /* 0: as in training */
+    int weights;            /* cli_weights_choice */
     bool proba;
     bool labelled;     /* the file has labels too */
     const char *other; /* an option given that such models do not have; NULL: none */

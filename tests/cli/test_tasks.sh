@@ -32,6 +32,8 @@ if command -v gnuplot >/dev/null; then
     succeeds "$BOCHNER" eval moods --data test.tsv --plot confusion.svg
     grep -q '>neg<' confusion.svg || complain "the picture has no classes"
 fi
+succeeds "$BOCHNER" eval moods --data test.tsv --examples 1
+grep -q "Texts  *1 text, " out || complain "one text: $(cat out)"
 succeeds "$BOCHNER" eval twins --data twins.tsv --json
 expect "accuracy of pairs" "$(field out accuracy)" ">" 0.9
 
@@ -47,6 +49,9 @@ succeeds "$BOCHNER" predict moods test.txt --proba --threads 1
 [ "$(head -1 out)" = prediction,neg,pos ] || complain "header $(head -1 out)"
 awk -F, 'NR > 1 { s = $2 + $3 - 1; if (s * s > 1e-10) bad = 1; if (($2 > $3) != ($1 == "neg")) bad = 1 } END { exit bad }' out ||
     complain "probabilities: $(head -3 out)"
+succeeds "$BOCHNER" predict moods test.txt --weights int8 --quiet
+cmp -s out labels.csv && complain "weights of eight bits change no probability"
+expect "lines and a header with int8" "$(wc -l <out)" == 101
 "$BOCHNER" predict moods - --quiet <test.txt >piped || complain "predict of a pipe"
 cmp -s piped labels.csv || complain "a pipe is labelled otherwise than a file"
 succeeds "$BOCHNER" predict moods test.tsv --labelled --json

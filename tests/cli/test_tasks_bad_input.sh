@@ -39,6 +39,11 @@ fails 1 "nothing.txt" "$BOCHNER" predict moods nothing.txt
 fails 1 "standard input" "$BOCHNER" predict moods - <nothing.txt
 fails 1 "standard input|line 7|UTF-8" "$BOCHNER" predict moods - --labelled <bytes.tsv
 fails 1 "line 1|text, tab, text" "$BOCHNER" predict twins moods.txt
+fails 1 "moods.tsv, line 1|a text alone|give --labelled" "$BOCHNER" predict moods moods.tsv --out labels.csv
+fails 1 "twins.tsv, line 1|found 2 tabs|give --labelled" "$BOCHNER" predict twins twins.tsv
+fails 1 "line 1|a text alone|eval" "$BOCHNER" generate deen <numbers.tsv
+with moods.tsv 7 "p\033[31m\tit is good" >control.tsv
+fails 1 "line 7|control characters|x1b" "$BOCHNER" eval moods --data control.tsv
 with numbers.tsv 5 "eins" >pair.tsv
 fails 1 "pair.tsv|line 5|source, tab, target" "$BOCHNER" eval deen --data pair.tsv
 awk 'BEGIN { for (i = 0; i < 100; i++) printf "eins "; print "" }' >long.txt
@@ -47,6 +52,16 @@ fails 1 "long.tsv|line 1|64" "$BOCHNER" eval deen --data long.tsv
 fails 1 "standard input|line 1|64" "$BOCHNER" generate deen <long.txt
 printf 'eins\nzwei \377\n' >odd.txt
 fails 1 "line 2|UTF-8" "$BOCHNER" generate deen <odd.txt
+sed 's/$/ and so on and on, until there is no room left for any of it in the context/' long.tsv numbers.tsv >longer.tsv
+fails 1 "longer.tsv, line 1|62 texts are too long" "$BOCHNER" eval deen --data longer.tsv --examples 20
+
+# At a terminal what to do is said, and a line that is wrong does not end it.
+if script -qec true /dev/null >out 2>err </dev/null; then
+    printf 'it is\nx\ty\nit is good\n' | script -qec "$BOCHNER predict moods -" /dev/null >out
+    grep -q "Type  *a text, and Enter; Ctrl-D ends" out || complain "nothing says how to type: $(cat out)"
+    grep -q "line 2: expected a text alone" out || complain "a typed line with a tab: $(cat out)"
+    [ "$(grep -c "0\.[0-9]" out)" -eq 2 ] || complain "a bad line ends what is typed: $(cat out)"
+fi
 
 # A text that is longer than in training is cut to be labelled, and that is said; or read whole.
 succeeds "$BOCHNER" predict moods long.txt
@@ -69,6 +84,7 @@ fails 2 "--plot|translates" "$BOCHNER" eval deen --data numbers.tsv --plot p.svg
 fails 2 "--std|classifies" "$BOCHNER" predict moods moods.txt --std
 fails 2 "--plot|--labelled" "$BOCHNER" predict moods moods.txt --plot p.svg
 fails 2 "--labelled|models of texts" "$BOCHNER" predict no.model moods.txt --labelled
+fails 2 "--weights|models of texts" "$BOCHNER" predict no.model moods.txt --weights int8
 fails 2 "--split|networks" "$BOCHNER" predict moods moods.txt --split s
 cp moods.txt moods.csv
 fails 2 "--out|replace" "$BOCHNER" predict moods moods.csv --out moods.csv
