@@ -113,21 +113,28 @@ static double least_mlp(const bo_model_desc *d)
     return d->mlp == BO_MLP_RANDOM_FEATURES ? matrix : 2 * matrix;
 }
 
+/* Of an attention's frequencies. */
+static double least_maps(const bo_attention_desc *a, size_t key_heads)
+{
+    const bo_features_desc *f = &a->features;
+    bool drawn = f->features && f->draw != BO_DRAW_HADAMARD && f->function != BO_FUNCTION_TENSORSKETCH &&
+                 f->kernel != BO_KERNEL_POLYNOMIAL;
+    return drawn ? (a->one_draw ? 1 : (double)key_heads) * (double)f->features / 2 : 0;
+}
+
 /* A configuration may claim any size in a few bytes. Before memory is spent on it, the file must be as large as the
  * largest weights that go with it (in 16 bits). */
 static bo_status check_claims(bo_context *context, const char *where, const bo_model_desc *d, const char *weights)
 {
     struct stat about;
     if (stat(weights, &about) != 0) return bo_fail(context, BO_IO, "%s: %s", weights, strerror(errno));
-    const bo_features_desc *f = &d->attention.features;
     double width = (double)d->width, heads = (double)(d->heads + d->key_heads) * (double)d->head_dim;
     double mixer = d->mixer == BO_MIXER_ATTENTION ? 2 * heads * width : width * width;
-    double layer = mixer + least_mlp(d);
-    bool drawn = f->features && f->draw != BO_DRAW_HADAMARD && f->function != BO_FUNCTION_TENSORSKETCH &&
-                 f->kernel != BO_KERNEL_POLYNOMIAL;
-    double maps = drawn ? (d->attention.one_draw ? 1 : (double)d->key_heads) * (double)f->features / 2 : 0;
     double layers = (double)d->layers + (double)d->encoder_layers;
-    double numbers = (double)d->vocab * width + layers * (layer + maps) + (double)d->classes * width;
+    double numbers = (double)d->vocab * width + (double)d->classes * width;
+    numbers += layers * (mixer + least_mlp(d) + least_maps(&d->attention, d->key_heads));
+    if (bo_model_attends(d, BO_PART_CROSS))
+        numbers += (double)d->layers * (2 * heads * width + least_maps(&d->cross_attention, d->key_heads));
     if (d->positions == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
     if (2 * numbers <= (double)about.st_size) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: promises %.0f numbers or more, but model.safetensors has %.0f bytes", where,
