@@ -74,6 +74,9 @@ static bo_status check_example(bo_context *context, const labeller *l, size_t ex
         const bo_text_view text = bo_texts_get(l->texts, example, side);
         const char *path;
         const size_t line = bo_texts_line(l->texts, example, &path);
+        if (!text.count)
+            return bo_fail(context, BO_INVALID, "%s, line %zu: the text is empty; there is nothing to label", path,
+                           line);
         if (most && text.count > most)
             return bo_fail(context, BO_INVALID,
                            "%s, line %zu: a text of %zu tokens; the model has learned %zu positions", path, line,

@@ -284,6 +284,13 @@ static void test_wrong_models_and_texts(void **state)
     assert_ok(s->context, bo_model_classify(s->context, other, longer, 0, 1, p));
     assert_fails(s->context, BO_INVALID, "line 2", bo_model_classify(s->context, other, longer, 0, 2, p));
     bo_model_destroy(other);
+    const bo_texts_desc lines = {
+        .kind = BO_TEXTS_ALONE, .tokenizer = s->tokenizer, .memory = "x\n\ny\n", .memory_bytes = 5, .empty = true};
+    bo_texts *empty;
+    assert_ok(s->context, bo_texts_open(s->context, &lines, &empty));
+    assert_fails(s->context, BO_INVALID, "line 2: the text is empty",
+                 bo_model_classify(s->context, model, empty, 0, 3, p));
+    bo_texts_close(empty);
     desc = labeller_desc("exact", BO_MODEL_CLASSIFY);
     desc.vocab = 100;
     assert_ok(s->context, bo_model_create(s->context, &desc, NULL, &other));
