@@ -134,16 +134,6 @@ static bo_status decode(bo_context *context, const bo_model *model, const bo_tex
 
 /* ---- both --------------------------------------------------------------------------------------------------------------- */
 
-/* Of a hypothesis that is as long as the context: sources are shared by a beam. */
-static bo_status find_state_bytes(bo_context *context, const bo_model *model, size_t beam, size_t *out)
-{
-    bo_lanes *lanes;
-    BO_TRY(bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lanes));
-    *out = lanes->lane.bytes + lanes->source.bytes / beam;
-    bo_lanes_destroy(lanes);
-    return BO_OK;
-}
-
 bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *model, const bo_texts *texts,
                                         uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode_too,
                                         bo_translation *out)
@@ -157,7 +147,7 @@ bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *mod
     uint64_t count = bo_texts_count(texts);
     out->examples = most && most < count ? most : count;
     for (size_t i = 0; i < 2 * out->examples; i++) BO_TRY(bo_translate_check(context, model, texts, i / 2, i % 2));
-    BO_TRY(find_state_bytes(context, model, resolved.beam, &out->state_bytes));
+    BO_TRY(bo_lanes_measure(context, model, resolved.beam, &out->state_bytes));
     BO_TRY(score(context, model, texts, out));
     return decode_too ? decode(context, model, texts, desc, tokenize, out) : BO_OK;
 }

@@ -160,7 +160,8 @@ static bo_status allocate(bo_context *context, bo_lanes *lanes)
     return BO_OK;
 }
 
-static bo_status build(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes *lanes)
+/* Attentions and the places of states, but no states. */
+static bo_status plan(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes *lanes)
 {
     const bo_model_desc *d = &model->desc;
     lanes->model = model;
@@ -169,15 +170,31 @@ static bo_status build(bo_context *context, const bo_model *model, const bo_lane
     if (!desc->source) lanes->desc.source = bo_model_positions(d);
     BO_TRY(take_attentions(context, lanes));
     BO_TRY(place_states(context, lanes, lane_state_bytes, &lanes->lane));
-    if (d->task == BO_MODEL_TRANSLATE && d->cross == BO_CROSS_ATTENTION)
-        BO_TRY(place_states(context, lanes, source_state_bytes, &lanes->source));
-    if (d->task == BO_MODEL_TRANSLATE && d->cross == BO_CROSS_SUMMARY) {
-        lanes->source.bytes = d->width * sizeof *lanes->summaries;
+    if (d->task != BO_MODEL_TRANSLATE) return BO_OK;
+    if (d->cross == BO_CROSS_ATTENTION) return place_states(context, lanes, source_state_bytes, &lanes->source);
+    lanes->source.bytes = d->width * sizeof *lanes->summaries;
+    return BO_OK;
+}
+
+static bo_status build(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes *lanes)
+{
+    BO_TRY(plan(context, model, desc, lanes));
+    if (lanes->source.bytes && !lanes->source.offsets) {
         lanes->summaries = bo_alloc(context, desc->count, lanes->source.bytes, "summaries of sources");
         if (!lanes->summaries) return BO_MEMORY;
     }
     BO_TRY(allocate(context, lanes));
     return bo_lanes_reset(context, lanes);
+}
+
+bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t beam, size_t *bytes)
+{
+    bo_lanes *lanes = bo_alloc(context, 1, sizeof *lanes, "lanes");
+    if (!lanes) return BO_MEMORY;
+    const bo_status status = plan(context, model, &(bo_lanes_desc){.count = beam}, lanes);
+    *bytes = lanes->lane.bytes + lanes->source.bytes / beam;
+    bo_lanes_destroy(lanes);
+    return status;
 }
 
 bo_status bo_lanes_create(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes **out)
