@@ -151,7 +151,7 @@ static void test_refused(void **state)
     bo_texts_desc desc = {.kind = BO_TEXTS_PAIR, .memory = lines[0], .memory_bytes = strlen(lines[0])};
     desc.tokenizer = tokenizer;
     assert_ok(context, bo_texts_open(context, &desc, &without_end));
-    desc.kind = BO_TEXTS_ALONE, desc.end = 257;
+    desc.kind = BO_TEXTS_ALONE, desc.end = 257, desc.memory_bytes = strcspn(lines[0], "\t");
     assert_ok(context, bo_texts_open(context, &desc, &alone));
 #define REFUSED(words, ...) assert_fails(context, BO_INVALID, words, bo_model_translate(context, __VA_ARGS__))
     REFUSED("task is language", language, texts, 0, 1, NULL, ids, NULL);
