@@ -121,6 +121,7 @@ bool cli_answers_row(cli_answers *answers, size_t class_index, const double *num
     if (answers->output.npy) return row_npy(answers, class_index, numbers);
     const char *label = answers->classes ? answers->label(answers->user, class_index, room) : NULL;
     begin(answers);
+    answers->session->answered += !answers->out;
     if (is_json(answers)) return row_json(answers, label, numbers), true;
     if (label) put_text(answers, label);
     for (size_t i = 0; i < answers->numbers; i++) {

@@ -49,7 +49,8 @@ typedef struct cli_session {
     cli_ranks ranks;
     bo_context *context;
     cli_progress progress;
-    bool terse; /* the library's own notes are not passed on */
+    bool terse;      /* the library's own notes are not passed on */
+    size_t answered; /* lines and rows that are with their reader, whatever comes */
 } cli_session;
 
 /* False: said why. Ctrl-C asks long work to stop; a second one ends the program at once. */

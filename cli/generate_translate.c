@@ -52,6 +52,7 @@ static bo_status print(translate_job *job, const made *one)
     const bool empty = one->source_bytes == 0;
     bo_status status = BO_OK;
     job->lines++;
+    job->session->answered++;
     if (!empty)
         status = bo_tokenizer_decode(job->session->context, bo_model_tokenizer(job->model), one->ids->items,
                                      one->ids->count, &text, &bytes);

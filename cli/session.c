@@ -170,7 +170,11 @@ int cli_fail(cli_session *session, const char *format, ...)
 int cli_fail_status(cli_session *session, bo_status status)
 {
     if (status == BO_CANCELLED) {
-        cli_fail(session, "stopped on request; nothing was written");
+        if (session->answered)
+            cli_fail(session, "stopped on request after %s answer%s", cli_count(session->answered).s,
+                     session->answered == 1 ? "" : "s");
+        else
+            cli_fail(session, "stopped on request; nothing was written");
         return CLI_INTERRUPTED;
     }
     const char *words = bo_context_error(session->context);

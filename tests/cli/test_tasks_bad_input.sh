@@ -63,6 +63,24 @@ if script -qec true /dev/null >out 2>err </dev/null; then
     [ "$(grep -c "0\.[0-9]" out)" -eq 2 ] || complain "a bad line ends what is typed: $(cat out)"
 fi
 
+# stopped COMMAND...: answers are on their way when it is asked to stop.
+stopped() {
+    : >out
+    yes 'zwei' | "$BOCHNER" "$@" >out 2>err &
+    job=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+        [ -s out ] && break
+        sleep 0.1
+    done
+    kill -INT $job
+    wait $job
+    status=$?
+    [ $status -eq 130 ] || complain "$*: exit status $status after Ctrl-C: $(cat err)"
+    grep -q "stopped on request after [0-9,]* answers" err || complain "$*: no word of what went out: $(cat err)"
+}
+stopped predict moods -
+stopped generate deen
+
 # A text that is longer than in training is cut to be labelled, and that is said; or read whole.
 succeeds "$BOCHNER" predict moods long.txt
 grep -q "Cut .*1 text after 64 tokens" err || complain "nothing says that a text was cut: $(cat err)"
