@@ -22,11 +22,12 @@ static const char *verdict(const bench_figure *figure)
 
 static void print_figure(const bench_figure *figure, FILE *out)
 {
-    char goal[48] = "";
+    char goal[48] = "", value[32] = "none";
+    if (!isinf(figure->value)) snprintf(value, sizeof value, "%.4g", figure->value);
     if (!isnan(figure->goal))
         snprintf(goal, sizeof goal, "%s %.4g%s%s", figure->at_most ? "at most" : "at least", figure->goal,
                  *figure->unit ? " " : "", figure->unit);
-    fprintf(out, "%-52s %9.4g %-7s %-19s %-4s %s\n", figure->name, figure->value, figure->unit, goal, verdict(figure),
+    fprintf(out, "%-52s %9s %-7s %-19s %-4s %s\n", figure->name, value, figure->unit, goal, verdict(figure),
             figure->detail);
     fflush(out);
 }

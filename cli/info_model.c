@@ -13,6 +13,11 @@ typedef struct progress_of_run {
     double step, steps, tokens, loss, best;
 } progress_of_run;
 
+typedef struct adapter {
+    double rank; /* NAN: there is none */
+    char base[4096];
+} adapter;
+
 typedef struct model_report {
     const char *folder;
     const bo_model_desc *desc;
@@ -20,6 +25,7 @@ typedef struct model_report {
     const bo_tokenizer *tokenizer; /* NULL: none */
     size_t state_bytes;            /* of one sequence or hypothesis; 0: it reads without one */
     progress_of_run run;
+    adapter adapter; /* merged into it as it was read */
 } model_report;
 
 /* ---- the run it comes from ------------------------------------------------------------------------------- */
@@ -30,23 +36,29 @@ static double number(const cJSON *json, const char *name)
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
-static bool read_run(const char *path, progress_of_run *out)
+/* NULL: there is none. */
+static cJSON *read_json(const char *path)
 {
     enum { MOST = 1 << 16 };
     FILE *file = fopen(path, "rb");
-    if (!file) return false;
-    char *text = cli_allocate(MOST + 1, 1, "training.json");
+    if (!file) return NULL;
+    char *text = cli_allocate(MOST + 1, 1, "a JSON file");
     text[fread(text, 1, MOST, file)] = 0;
     fclose(file);
     cJSON *json = cJSON_Parse(text);
     free(text);
+    return json;
+}
+
+static bool read_run(const char *path, progress_of_run *out)
+{
+    cJSON *json = read_json(path);
     *out = (progress_of_run){number(json, "step"), number(json, "steps"), number(json, "tokens"),
                              number(json, "valid_loss"), number(json, "best_valid_loss")};
     cJSON_Delete(json);
     return !isnan(out->step);
 }
 
-/* Of a checkpoint, or of the latest one in the folder of a run that can be read. */
 static progress_of_run find_run(const char *folder)
 {
     progress_of_run latest = {NAN, NAN, NAN, NAN, NAN}, found;
@@ -62,6 +74,19 @@ static progress_of_run find_run(const char *folder)
     }
     if (directory) closedir(directory);
     return latest;
+}
+
+/* What bo_model_load found in an adapter's folder and has merged. */
+static adapter find_adapter(const char *folder)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/adapter_config.json", folder);
+    cJSON *json = read_json(path);
+    const char *base = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "base_model_name_or_path"));
+    adapter found = {.rank = number(json, "r")};
+    snprintf(found.base, sizeof found.base, "%s", base ? base : "");
+    cJSON_Delete(json);
+    return found;
 }
 
 /* ---- in words, and as JSON -------------------------------------------------------------------------------- */
@@ -146,8 +171,10 @@ static void print(const model_report *r)
            cli_count((size_t)bo_model_parameters(r->model)).s, cli_bytes((double)bo_model_bytes(r->model)).s);
     if (bo_model_frozen(r->model)) printf(" and %s frozen frequencies", cli_count((size_t)bo_model_frozen(r->model)).s);
     putchar('\n');
+    if (!isnan(r->adapter.rank)) printf("%-12srank %.0f, on %s\n", "Adapter", r->adapter.rank, r->adapter.base);
     print_task(d);
-    printf("%-12s%zu layers, width %zu, %zu heads of %zu", "Shape", d->layers, d->width, d->heads, d->head_dim);
+    printf("%-12s%zu layer%s, width %zu, %zu heads of %zu", "Shape", d->layers, d->layers == 1 ? "" : "s", d->width,
+           d->heads, d->head_dim);
     if (d->key_heads != d->heads) printf(", %zu of keys and values", d->key_heads);
     print_mlp(d);
     printf("; norm %s, positions %s%s\n", bo_norm_name(d->norm), bo_positions_name(d->positions),
@@ -235,6 +262,10 @@ static void print_json(const model_report *r)
     cli_json_object(&json, NULL);
     cli_json_text(&json, "folder", r->folder);
     cli_json_text(&json, "holds", "model");
+    if (!isnan(r->adapter.rank)) {
+        cli_json_number(&json, "adapter_rank", r->adapter.rank);
+        cli_json_text(&json, "adapter_base", r->adapter.base);
+    }
     json_task(&json, d);
     cli_json_count(&json, "parameters", (size_t)bo_model_parameters(r->model));
     cli_json_count(&json, "frozen", (size_t)bo_model_frozen(r->model));
@@ -274,6 +305,7 @@ int cli_info_model(cli_session *session, const char *folder)
         report.desc = bo_model_describe(model);
         report.tokenizer = bo_model_tokenizer(model);
         report.run = find_run(folder);
+        report.adapter = find_adapter(folder);
         (session->common.json ? print_json : print)(&report);
     }
     bo_model_destroy(model);

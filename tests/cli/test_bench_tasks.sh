@@ -14,12 +14,14 @@ for batch in 1 3; do
     for n in 16 48; do expect "$batch after $n" "$(figure "decode, $batch together after $n, times faster" value)" '>' 0; done
     tr '{' '\n' <out | grep -q "decode, $batch together, rfa overtakes softmax after" || complain "no break-even of $batch"
 done
+grep -q '"met"' out && complain "toys are judged: $(cat out)"
 expect "a cache grows with its tokens" "$(figure "decode, state of softmax at 48 / at 16" value)" '>' 1
 expect "the state of rfa does not" "$(figure "decode, state of rfa at 48 / at 16" value)" == 1
 
 succeeds "$BOCHNER" bench tasks --quick --only decode --plot steps.svg
 grep -q "softmax, 3 together" steps.svg || complain "no curve of softmax"
 grep -q "rfa, 1 together" steps.svg || complain "no curve of rfa"
+grep -q " inf " out && complain "a length that is none: $(cat out)"
 grep -q "train, " out && complain "training, though only decoding was asked for"
 
 fails 2 "no part 'training'|did you mean train" "$BOCHNER" bench tasks --only training

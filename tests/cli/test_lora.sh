@@ -74,6 +74,8 @@ grep -q '"modules_to_save": \["score"\]' said/adapter_config.json || complain "t
 grep -aq '"base_model.model.score.weight"' said/adapter_model.safetensors || complain "the head is not in the adapter's file"
 succeeds "$BOCHNER" train --resume --out said --steps 3 --quiet
 succeeds "$BOCHNER" eval said --data labels.tsv --json
+succeeds "$BOCHNER" info said
+grep -q "Adapter  *rank 2, on .*says" out || complain "info does not speak of the adapter: $(cat out)"
 succeeds "$BOCHNER" lora merge said --out said-merged
 succeeds "$BOCHNER" lora unmerge said-merged --out said-base
 cmp -s says/model.safetensors said-base/model.safetensors || complain "unmerging does not give the head back"
