@@ -7,8 +7,8 @@ enum {
     ROWS = 4096,      /* of the data to calibrate with */
     LAW_TOKENS = 512, /* of other data, on which errors are measured */
     DRAWS = 4,        /* times --repeats: medians over so many */
-    PLOT_LEAST = 16,  /* features */
-    PLOT_MOST = 1024
+    PLOT_LEAST = 16,  /* features, … */
+    PLOT_TIMES = 4    /* … up to as many times those of the figures */
 };
 
 /* ---- data ---------------------------------------------------------------------------------------------------- */
@@ -180,10 +180,10 @@ static bool measure_trial(attention_bench *bench, const trial *t, size_t feature
     return true;
 }
 
-static bool add_curves(attention_bench *bench, const trial *t)
+static bool add_curves(attention_bench *bench, const trial *t, size_t most)
 {
     for (size_t i = 0; i < CLI_COUNT_OF(laws); i++)
-        for (size_t features = PLOT_LEAST; features <= PLOT_MOST; features *= 2) {
+        for (size_t features = PLOT_LEAST; features <= most; features *= 2) {
             errors e;
             if (!measure_law(bench, t, &laws[i], features, &e)) return false;
             cli_curves_add(&bench->laws, laws[i].name, (double)features, e.output);
@@ -195,12 +195,14 @@ bool attention_laws_part(attention_bench *bench)
 {
     static const size_t widths[] = {16, ATTENTION_DIM};
     const bench_list *features = &bench->options->features;
+    const size_t most = features->items[features->count - 1];
     bool ok = true;
     for (size_t i = 0; ok && i < CLI_COUNT_OF(datas) * CLI_COUNT_OF(widths); i++) {
         const law_data *data = &datas[i / CLI_COUNT_OF(widths)];
         trial t = open_trial(bench, data, widths[i % CLI_COUNT_OF(widths)]);
-        ok = measure_trial(bench, &t, features->items[features->count - 1]);
-        if (ok && bench->options->plot_laws && data->largest > 0 && t.dim == ATTENTION_DIM) ok = add_curves(bench, &t);
+        ok = measure_trial(bench, &t, most);
+        if (ok && bench->options->plot_laws && data->largest > 0 && t.dim == ATTENTION_DIM)
+            ok = add_curves(bench, &t, PLOT_TIMES * most);
         close_trial(&t);
     }
     return ok;
