@@ -274,6 +274,7 @@ typedef struct bo_attention_plan {
     size_t segment;           /* tokens between the states that the tape keeps */
     size_t query_tile, key_tile; /* of exact attention and windows */
     size_t tasks;             /* that may run at once: sequences x key heads */
+    size_t keys;              /* of the longest sequence */
     size_t forward_bytes, backward_bytes, tape_bytes;
     size_t level1_bytes, level2_bytes; /* caches the choice was made for */
     double operations;        /* of the forward pass by the fixed count of docs/attention.md */

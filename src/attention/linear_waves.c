@@ -28,26 +28,32 @@ static void *states_at(const bo_attention *attention, const wave_head *head, siz
     return head->states + index * attention->sums_bytes;
 }
 
-static wave_head head_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
-                           bo_carver *carver)
+/* Keys of a wave: short sequences, as those of a step, have not so many. */
+static size_t wave_keys(const bo_attention_plan *plan)
 {
-    wave_head head = {.linear = bo_linear_make(attention, in, key_head, chunk, carver)};
-    head.fk = bo_carve_floats(carver, WAVE * GROUP * chunk * head.linear.depth);
-    head.lk = bo_carve_floats(carver, WAVE * GROUP * chunk);
+    return bo_least(WAVE * GROUP, (plan->keys + plan->chunk - 1) / plan->chunk) * plan->chunk;
+}
+
+static wave_head head_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                           const bo_attention_plan *plan, bo_carver *carver)
+{
+    wave_head head = {.linear = bo_linear_make(attention, in, key_head, plan->chunk, carver)};
+    head.fk = bo_carve_floats(carver, wave_keys(plan) * head.linear.depth);
+    head.lk = bo_carve_floats(carver, wave_keys(plan));
     head.states = bo_carve(carver, WAVE, attention->sums_bytes);
     return head;
 }
 
-static size_t head_bytes(const bo_attention *attention, size_t chunk)
+static size_t head_bytes(const bo_attention *attention, const bo_attention_plan *plan)
 {
     bo_carver carver = {0};
-    head_make(attention, NULL, 0, chunk, &carver);
+    head_make(attention, NULL, 0, plan, &carver);
     return carver.bytes;
 }
 
 size_t bo_linear_waves_bytes(const bo_attention *attention, const bo_attention_plan *plan, size_t threads)
 {
-    return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan->chunk)) + threads * plan->forward_bytes;
+    return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan)) + threads * plan->forward_bytes;
 }
 
 /* The sums go in order and the steps wait for each other: 8 heads are not faster on 16 threads (measured), 4 are. */
@@ -187,7 +193,7 @@ static void begin(waves *w, char *memory, size_t each)
     for (size_t i = 0; i < call->plan.tasks; i++) {
         size_t sequence = i / key_heads, key_head = i % key_heads;
         bo_carver carver = {.at = memory + i * each};
-        w->heads[i] = head_make(call->attention, call->in, key_head, w->chunk, &carver);
+        w->heads[i] = head_make(call->attention, call->in, key_head, &call->plan, &carver);
         w->heads[i].task = bo_linear_task_make(call, sequence, key_head);
         bo_linear_begin(&w->heads[i].linear, call->initial ? call->initial[sequence] : NULL, key_head);
     }
@@ -196,7 +202,7 @@ static void begin(waves *w, char *memory, size_t each)
 bo_status bo_linear_waves(bo_context *context, bo_call *call)
 {
     const bo_attention *attention = call->attention;
-    size_t tasks = call->plan.tasks, each = head_bytes(attention, call->plan.chunk);
+    size_t tasks = call->plan.tasks, each = head_bytes(attention, &call->plan);
     waves w = {.call = call, .chunk = call->plan.chunk};
     w.heads = bo_work_take(context, call->work, tasks, sizeof *w.heads, "the heads of a forward pass");
     char *memory = bo_work_take(context, call->work, tasks, each, "waves of attention");

@@ -62,7 +62,8 @@ void bo_plan_make(const bo_attention *attention, const bo_sequence *sequences, s
     }
     *plan = (bo_attention_plan){.level1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10),
                                 .level2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10),
-                                .tasks = count * attention->desc.key_heads};
+                                .tasks = count * attention->desc.key_heads,
+                                .keys = keys};
     plan->operations = operations(attention, sequences, count);
     attention->engine->plan(attention, queries, keys, plan);
 }

@@ -307,6 +307,28 @@ static void steps_allocate_nothing(void **state)
     }
 }
 
+/* There is a graph for every number of lanes: none may have room for what only long sequences need. */
+static void graphs_stay_small(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(4);
+    const bo_model_desc desc = translator_desc("rfa");
+    const int32_t id = 1;
+    bo_model *model;
+    bo_lanes *lanes;
+    pack p;
+    pack_make(&p);
+    const bo_text_view source = pack_source(&p, 0);
+    assert_ok(context, bo_model_create(context, &desc, NULL, &model));
+    assert_ok(context, bo_lanes_create(context, model, &(bo_lanes_desc){.count = 1}, &lanes));
+    assert_ok(context, bo_lanes_read(context, lanes, &source, 1));
+    assert_ok(context, bo_lanes_step(context, lanes, 1, &id, NULL));
+    assert_in_range(bo_graph_bytes(lanes->steps[bo_lanes_size_number(1)].graph), 1, 3 << 20);
+    bo_lanes_destroy(lanes);
+    bo_model_destroy(model);
+    bo_context_destroy(context);
+}
+
 /* ---- bad input -------------------------------------------------------------------------------------------------------- */
 
 static void test_refused(void **state)
@@ -355,7 +377,8 @@ int main(void)
         cmocka_unit_test(of_every_mixer),         cmocka_unit_test(of_every_cross_attention),
         cmocka_unit_test(sizes_of_graphs),        cmocka_unit_test(many_sources),
         cmocka_unit_test(lanes_become_others),    cmocka_unit_test(states_stay_small),
-        cmocka_unit_test(steps_allocate_nothing), cmocka_unit_test(test_refused),
+        cmocka_unit_test(steps_allocate_nothing), cmocka_unit_test(graphs_stay_small),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
