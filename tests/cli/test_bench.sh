@@ -26,8 +26,7 @@ succeeds "$BOCHNER" bench machines --gemm 256 --only speed --mnist . --features 
 beside MNIST
 grep -q "^MNIST, fit rate.*ran in int8" out || complain "lambda 0.1 notices int8: $(cat out)"
 grep -q "accuracy 100.00%" out || complain "two kinds of pictures that differ in every pixel: $(cat out)"
-[ "${BOCHNER_LONG:-0}" = 1 ] || finish
-succeeds "$BOCHNER" bench machines --gemm 256 --only stream --scratch . --rows 2000 --stream-features 32 --fashion nowhere
+succeeds "$BOCHNER" bench machines --gemm 256 --only stream --scratch . --rows 20000 --stream-features 32 --fashion nowhere
 beside stream
 ls | grep -q bochner-stream && complain "left behind: $(ls)"
 finish

@@ -24,7 +24,7 @@ for command in $(cat commands); do
     [ -s err ] && complain "$command --help writes to standard error"
     awk '/^Example/ { on = 1; next } on && /^  bochner / { print; next } on { exit }' out >examples
     [ -s examples ] || complain "$command --help has no example"
-    sed -i 's/--minutes 2/--minutes 0.02/; s/--steps 400/--steps 2/; s/--rows 20000/--rows 2000 --stream-features 32 --gemm 256/
+    sed -i 's/--minutes 2/--minutes 0.02/; s/--steps 400/--steps 2/; s/--rows 20000/& --stream-features 32 --gemm 256/
         s/fit .* --stream /&--features 256 /' examples
     while read -r line; do
         sh -c "$line" >example.out 2>example.err </dev/null || complain "an example of $command fails: $line: $(cat example.err)"
