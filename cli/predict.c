@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { BLOCK = 4096 };
 static const double SIGMAS = 1.959963984540054; /* of a normal distribution's central 95% */
@@ -171,6 +172,11 @@ static bool no_model(predict_job *job)
 static bool open_model(predict_job *job)
 {
     bo_context *context = job->session->context;
+    struct stat about;
+    if (stat(job->model_path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        cli_fail(job->session, "%s holds no model: it has no config.json and no network.json", job->model_path);
+        return false;
+    }
     bo_status status = bo_machine_load(context, job->model_path, &job->machine, &job->schema);
     if (status == BO_FORMAT) return no_model(job);
     if (failed(job, status)) return false;

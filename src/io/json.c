@@ -46,6 +46,16 @@ bo_status bo_json_parse(bo_context *context, const char *where, const char *text
     return BO_OK;
 }
 
+bool bo_json_has_nul(const char *text, size_t length)
+{
+    for (size_t i = 0; i + 6 <= length; ++i) {
+        if (text[i] != '\\') continue;
+        if (memcmp(text + i, "\\u0000", 6) == 0) return true;
+        ++i; /* what it escapes, be it another one */
+    }
+    return false;
+}
+
 bool bo_json_size(const cJSON *item, size_t *out)
 {
     if (!cJSON_IsNumber(item)) return false;

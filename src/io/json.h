@@ -9,6 +9,8 @@
  * fine), nested at most `depth` deep. */
 bo_status bo_json_parse(bo_context *context, const char *where, const char *text, size_t length, int depth,
                         cJSON **out);
+/* Does a string of it have an escaped NUL? cJSON ends the string there. */
+bool bo_json_has_nul(const char *text, size_t length);
 /* A whole number in [0, 2^53]. */
 bool bo_json_size(const cJSON *item, size_t *out);
 

@@ -37,7 +37,7 @@ static const char *const acts[BO_MLP_COUNT] = {"relu2",           "gelu",     "s
 
 static const char *act_text(unsigned value)
 {
-    return acts[value];
+    return value < BO_MLP_COUNT ? acts[value] : NULL;
 }
 
 static bool act_parse(const char *text, unsigned *out)
@@ -49,7 +49,7 @@ static const char *const normalisers[BO_NORMALISER_COUNT] = {"sum", "none"};
 
 static const char *normaliser_text(unsigned value)
 {
-    return normalisers[value];
+    return value < BO_NORMALISER_COUNT ? normalisers[value] : NULL;
 }
 
 static bool normaliser_parse(const char *text, unsigned *out)
@@ -325,7 +325,9 @@ bo_status bo_config_read(bo_context *context, const char *where, const char *jso
     if (length > MOST_BYTES)
         return bo_fail(context, BO_FORMAT, "%s: %zu bytes are too many for a configuration", where, length);
     BO_TRY(bo_json_parse(context, where, json, length, DEPTH, &root));
-    bo_status status = read_any(context, where, root, out);
+    bo_status status = bo_json_has_nul(json, length)
+                           ? bo_fail(context, BO_FORMAT, "%s: has \\u0000, which no name or label has", where)
+                           : read_any(context, where, root, out);
     cJSON_Delete(root);
     if (status != BO_OK) bo_config_free(out);
     return status;

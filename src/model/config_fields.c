@@ -5,6 +5,8 @@
 #include <string.h>
 #include "config.h"
 
+enum { NAMES = 512 };
+
 /* ---- out ---------------------------------------------------------------------------------------------------------- */
 
 static void write_value(bo_json_text *text, const bo_config_field *field, const void *at)
@@ -66,15 +68,25 @@ static bool read_seed(const cJSON *item, uint64_t *out)
     return true;
 }
 
+/* "one of mean, max, first, last" */
+static const char *list_names(const bo_config_field *field, char out[NAMES])
+{
+    size_t length = (size_t)snprintf(out, NAMES, "one of ");
+    const char *name;
+    for (unsigned i = 0; (name = field->text(i)) && length + strlen(name) + 3 < NAMES; i++)
+        length += (size_t)snprintf(out + length, NAMES - length, "%s%s", i ? ", " : "", name);
+    return out;
+}
+
 /* NULL: it is fine; else what was expected. */
-static const char *read_value(const bo_config_field *field, const cJSON *item, void *at)
+static const char *read_value(const bo_config_field *field, const cJSON *item, void *at, char names[NAMES])
 {
     const char *text = cJSON_GetStringValue(item);
     double number = cJSON_IsNumber(item) ? item->valuedouble : NAN;
     unsigned value;
     switch (field->type) {
     case BO_CONFIG_SIZE:
-        return bo_json_size(item, at) ? NULL : "a whole number";
+        return bo_json_size(item, at) ? NULL : "a whole number below 2^53";
     case BO_CONFIG_REAL:
         if (!isfinite(number)) return "a number";
         *(double *)at = number;
@@ -86,7 +98,7 @@ static const char *read_value(const bo_config_field *field, const cJSON *item, v
     case BO_CONFIG_SEED:
         return read_seed(item, at) ? NULL : "a whole number as text";
     case BO_CONFIG_NAME:
-        if (!text || !field->parse(text, &value)) return "a name that this version knows";
+        if (!text || !field->parse(text, &value)) return list_names(field, names);
         *(unsigned *)at = value;
         return NULL;
     default:
@@ -127,7 +139,8 @@ bo_status bo_config_fields_read(bo_context *context, const char *where, const bo
         if (!item && fields[i].required)
             return bo_fail(context, BO_FORMAT, "%s: \"%s\" is missing", where, fields[i].name);
         if (!item) continue;
-        const char *expected = read_value(&fields[i], item, (char *)object + fields[i].offset);
+        char names[NAMES];
+        const char *expected = read_value(&fields[i], item, (char *)object + fields[i].offset, names);
         if (expected) return refuse(context, where, fields[i].name, expected, item);
     }
     if (!strict) return BO_OK;

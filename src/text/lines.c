@@ -143,13 +143,6 @@ static bo_status sort_classes(bo_context *context, bo_lines *lines)
 
 /* ---- one line ------------------------------------------------------------------------------------------------------- */
 
-static bool is_blank(const bo_field *field)
-{
-    for (size_t at = 0, bytes; at < field->bytes; at += bytes)
-        if (!bo_utf8_space(field->text + at, field->bytes - at, &bytes)) return false;
-    return true;
-}
-
 static bo_status check_bytes(bo_context *context, const char *where, const bo_field *line)
 {
     const size_t valid = bo_utf8_valid(line->text, line->bytes);
@@ -189,7 +182,7 @@ static bo_status parse_line(bo_context *context, bo_lines *lines, const bo_colum
     BO_TRY(check_bytes(context, where, line));
     BO_TRY(split_fields(context, where, columns, line, wanted, fields));
     for (size_t i = 0; i < wanted; ++i) {
-        if (!is_blank(&fields[i])) continue;
+        if (!bo_utf8_blank(fields[i].text, fields[i].bytes)) continue;
         if (!lines->empty || wanted > 1)
             return bo_fail(context, BO_FORMAT, "%s: the %s is empty", where,
                            i < labels ? "label" : columns->names[i - labels]);

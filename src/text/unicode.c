@@ -30,6 +30,13 @@ size_t bo_utf8_valid(const char *text, size_t length)
     return at;
 }
 
+bool bo_utf8_blank(const char *text, size_t length)
+{
+    for (size_t at = 0, bytes; at < length; at += bytes)
+        if (!bo_utf8_space(text + at, length - at, &bytes)) return false;
+    return true;
+}
+
 int bo_utf8_control(const char *text, size_t length)
 {
     const unsigned char first = (unsigned char)text[0], second = length > 1 ? (unsigned char)text[1] : 0;

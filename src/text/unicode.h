@@ -13,7 +13,8 @@ size_t bo_utf8_character(const char *text, size_t length);
 /* How many bytes from the first on belong to no character. */
 size_t bo_utf8_invalid(const char *text, size_t length);
 bool bo_utf8_space(const char *text, size_t length,
-                   size_t *bytes); /* does white space begin here, of how many bytes? */
+                   size_t *bytes);                   /* does white space begin here, of how many bytes? */
+bool bo_utf8_blank(const char *text, size_t length); /* nothing but white space? */
 /* The control character (C0, DEL or C1) that begins here, which a terminal would obey; -1: another one does. */
 int bo_utf8_control(const char *text, size_t length);
 bool bo_utf8_has_control(const char *text, size_t length);

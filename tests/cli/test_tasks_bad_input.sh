@@ -111,6 +111,8 @@ fails 2 "--plot|replace" "$BOCHNER" eval moods --data moods.svg --plot moods.svg
 fails 2 ".svg, .png or .pdf" "$BOCHNER" eval moods --data moods.tsv --plot moods.jpeg
 fails 2 "--beam" "$BOCHNER" generate deen --beam 0
 fails 2 "--penalty" "$BOCHNER" generate deen --penalty -1
+mkdir hollow
+fails 1 "hollow holds no model|config.json" "$BOCHNER" predict hollow moods.txt
 fails 1 "nowhere" "$BOCHNER" eval nowhere --data moods.tsv
 fails 1 "no/such" "$BOCHNER" predict moods moods.txt --out no/such/labels.csv
 succeeds "$BOCHNER" predict moods moods.txt --out kept.csv

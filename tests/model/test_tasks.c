@@ -32,7 +32,7 @@ static void twice(bo_model_desc *d)
 }
 static void empty(bo_model_desc *d)
 {
-    static const char *const labels[] = {"a", "", "c"};
+    static const char *const labels[] = {"a", " ", "c"};
     d->labels = labels;
 }
 static void coloured(bo_model_desc *d)
@@ -259,10 +259,11 @@ static void test_lies_about_sizes(void **state)
 static void test_lies(void **state)
 {
     static const lie lies[] = {
-        {"\"task\": \"match\"", "\"task\": \"judge\"", "\"task\" should be a name"},
+        {"\"task\": \"match\"", "\"task\": \"judge\"",
+         "\"task\" should be one of language, classify, match, translate, found \"judge\""},
         {"\"task\": \"match\"", "\"task\": \"classify\"", "match.bias"},
         {"\"task\": \"match\"", "\"task\": \"language\"", "is none of the model"},
-        {"\"pooling\": \"mean\"", "\"pooling\": \"sum\"", "\"pooling\" should be a name"},
+        {"\"pooling\": \"mean\"", "\"pooling\": \"sum\"", "\"pooling\" should be one of mean, "},
         {"\"forward\": false", "\"forward\": 0", "true or false"},
         {"\"id2label\"", "\"id2name\"", "\"id2label\" should be an object"},
         {"\"id2label\": {", "\"id2label\": 3, \"other\": {", "\"id2label\" should be an object"},
@@ -273,6 +274,7 @@ static void test_lies(void **state)
         {"\"1\": \"fair\"", "\"-1\": \"fair\"", "found \"-1\""},
         {"\"1\": \"fair\"", "\"1\": 7", "should be a label"},
         {"\"1\": \"fair\"", "\"1\": \"\"", "should be a label"},
+        {"\"1\": \"fair\"", "\"1\": \"fair\\u0000\"", "has \\u0000"},
         {"\"1\": \"fair\"", "\"1\": \"bad\"", "is not as \"id2label\" says"},
         {"\"2\": \"good\"", "\"2\": \"good\", \"3\": \"best\"", "the 4 labels"},
         {"\"fair\": 1", "\"fair\": 2", "\"fair\" is not as"},
