@@ -55,13 +55,19 @@ typedef struct line_buffer {
     size_t lines; /* taken from it so far … */
     size_t cut;   /* … and texts that were cut */
     bool typed;   /* at a terminal */
+    bool another; /* a line ends in what was read last */
     bool ended;
 } line_buffer;
 
 /* What there is, once there is something. */
 static bool read_more(cli_session *session, line_buffer *buffer)
 {
-    enum { PIECE = 1 << 16 };
+    enum { PIECE = 1 << 16, MOST = 1 << 28 };
+    if (buffer->length > MOST) {
+        cli_fail(session, "standard input, line %zu: more than %s, and it does not end", buffer->lines + 1,
+                 cli_bytes(MOST).s);
+        return false;
+    }
     if (buffer->capacity - buffer->length < PIECE) {
         const size_t capacity = 2 * buffer->capacity + PIECE;
         char *larger = cli_allocate(capacity, 1, "lines");
@@ -74,6 +80,7 @@ static bool read_more(cli_session *session, line_buffer *buffer)
     if (cli_interrupted()) return cli_fail_status(session, BO_CANCELLED), false;
     if (count < 0 && errno == EINTR) return true;
     if (count < 0) return cli_fail(session, "standard input: %s", strerror(errno)), false;
+    buffer->another = memchr(buffer->text + buffer->length, '\n', (size_t)count) != NULL;
     buffer->length += (size_t)count;
     buffer->ended = count == 0;
     return true;
@@ -129,6 +136,7 @@ static bool take_texts(cli_session *session, const cli_texts_source *source, con
 
 static bool take_lines(cli_session *session, const cli_texts_source *source, line_buffer *buffer)
 {
+    if (!buffer->another && !buffer->ended) return true; /* a long line is not looked through for every piece of it */
     const size_t bytes = whole_lines(buffer, source->desc->empty);
     if (bytes == 0) return true;
     bo_texts_desc desc = *source->desc;
@@ -174,7 +182,7 @@ bool cli_texts_each(cli_session *session, const cli_texts_source *source)
 size_t cli_translate_table(cli_translate_options *o, cli_option out[CLI_TRANSLATE_OPTIONS])
 {
     const cli_option options[] = {
-        {CLI_COUNT, "beam", "N", "translating: hypotheses kept; 1, greedy, unless given", &o->beam, NULL, 1, 1 << 16},
+        {CLI_COUNT, "beam", "N", "translating: hypotheses kept; 1, greedy, unless given", &o->beam, NULL, 1, 1024},
         {CLI_REAL, "penalty", "X",
          "of --beam: a hypothesis is judged by log p / ((5 + length) / 6)^X; 1 unless given, 0 is none", &o->penalty,
          NULL, 0, 100},

@@ -45,7 +45,7 @@ BO_API void bo_classification_free(bo_classification *found);
 
 /* Zero means the default. */
 typedef struct bo_translate_desc {
-    size_t beam;     /* hypotheses kept; 0: 1, greedy */
+    size_t beam;     /* hypotheses kept, at most 1024; 0: 1, greedy */
     double penalty;  /* scores are log p / ((5 + length) / 6)^penalty (1609.08144); 0: 1 where beam > 1; < 0: none */
     size_t most;     /* tokens of a translation; 0: twice the source's and 50, within the context */
     size_t together; /* sources taken at once; 0: 64 / beam, at least 1 */

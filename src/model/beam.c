@@ -173,6 +173,7 @@ static bo_status search_all(bo_context *context, searching *s, const bo_text_vie
 {
     BO_TRY(begin(context, s, sources));
     for (s->step = 0; s->active; s->step++) {
+        BO_TRY(bo_progress(context, "searching", (double)s->step, (double)s->most));
         BO_TRY(bo_lanes_choose(context, s->lanes, s->active, s->from));
         BO_TRY(bo_lanes_step(context, s->lanes, s->active, s->ids, s->logits));
         bo_parallel(context, s->active, weigh_lane, s);

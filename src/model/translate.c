@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include "beam.h"
 
-enum { TOGETHER = 64, MORE = 50 };
+/* MOST_BEAM: the work of a step grows with its square, and a stop is heard between steps. */
+enum { TOGETHER = 64, MORE = 50, MOST_BEAM = 1024 };
 
 /* ---- what is wanted --------------------------------------------------------------------------------------------------- */
 
@@ -19,8 +20,8 @@ bo_status bo_translate_resolve(bo_context *context, const bo_model *model, const
     if (!out->beam) out->beam = 1;
     if (!(out->penalty <= 100))
         return bo_fail(context, BO_INVALID, "translate: penalty should be at most 100, found %g", out->penalty);
-    if (out->beam > BO_LANES_MOST)
-        return bo_fail(context, BO_INVALID, "translate: a beam has at most %d hypotheses, found %zu", BO_LANES_MOST,
+    if (out->beam > MOST_BEAM)
+        return bo_fail(context, BO_INVALID, "translate: a beam has at most %d hypotheses, found %zu", MOST_BEAM,
                        out->beam);
     out->penalty = out->beam == 1 || out->penalty < 0 ? 0 : out->penalty == 0 ? 1 : out->penalty;
     if (!out->together) out->together = out->beam < TOGETHER ? TOGETHER / out->beam : 1;

@@ -63,11 +63,14 @@ if script -qec true /dev/null >out 2>err </dev/null; then
     [ "$(grep -c "0\.[0-9]" out)" -eq 2 ] || complain "a bad line ends what is typed: $(cat out)"
 fi
 
-# stopped COMMAND...: answers are on their way when it is asked to stop.
+# stopped COMMAND...: an answer went out when it is asked to stop.
+mkfifo lines
 stopped() {
     : >out
-    yes 'zwei' | "$BOCHNER" "$@" >out 2>err &
+    "$BOCHNER" "$@" <lines >out 2>err &
     job=$!
+    exec 3>lines
+    echo zwei >&3
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
         [ -s out ] && break
         sleep 0.1
@@ -75,8 +78,9 @@ stopped() {
     kill -INT $job
     wait $job
     status=$?
+    exec 3>&-
     [ $status -eq 130 ] || complain "$*: exit status $status after Ctrl-C: $(cat err)"
-    grep -q "stopped on request after [0-9,]* answers" err || complain "$*: no word of what went out: $(cat err)"
+    grep -q "stopped on request after 1 answer$" err || complain "$*: no word of what went out: $(cat err)"
 }
 stopped predict moods -
 stopped generate deen
@@ -110,6 +114,7 @@ cp moods.tsv moods.svg
 fails 2 "--plot|replace" "$BOCHNER" eval moods --data moods.svg --plot moods.svg
 fails 2 ".svg, .png or .pdf" "$BOCHNER" eval moods --data moods.tsv --plot moods.jpeg
 fails 2 "--beam" "$BOCHNER" generate deen --beam 0
+fails 2 "--beam|1 to 1024" "$BOCHNER" generate deen --beam 1025
 fails 2 "--penalty" "$BOCHNER" generate deen --penalty -1
 mkdir hollow
 fails 1 "hollow holds no model|config.json" "$BOCHNER" predict hollow moods.txt

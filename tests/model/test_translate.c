@@ -161,7 +161,7 @@ static void test_refused(void **state)
     REFUSED("of 5", model, texts, 4, 2, NULL, ids, NULL);
     REFUSED("line 1: the text does not end", model, without_end, 0, 1, NULL, ids, NULL);
     REFUSED("penalty should be", model, texts, 0, 1, (&(bo_translate_desc){.beam = 2, .penalty = NAN}), ids, NULL);
-    REFUSED("at most 65536", model, texts, 0, 1, (&(bo_translate_desc){.beam = 65537}), ids, NULL);
+    REFUSED("at most 1024", model, texts, 0, 1, (&(bo_translate_desc){.beam = 1025}), ids, NULL);
     assert_fails(context, BO_INVALID, "found texts alone",
                  bo_model_evaluate_translation(context, model, alone, 0, NULL, true, true, &out));
     assert_fails(context, BO_INVALID, "out is NULL",
@@ -172,6 +172,40 @@ static void test_refused(void **state)
     bo_texts_close(alone);
     bo_model_destroy(model);
     bo_model_destroy(language);
+    bo_tokenizer_destroy(tokenizer);
+    bo_context_destroy(context);
+}
+
+/* ---- asked to stop ------------------------------------------------------------------------------------------------------ */
+
+static bool until_second_step(void *user, const char *what, double done, double total)
+{
+    (void)total;
+    *(size_t *)user += 1;
+    return strcmp(what, "searching") != 0 || done < 2;
+}
+
+/* Heard between the steps of a search, of which one may be all that there is to do. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    size_t asked = 0;
+    bo_context *context;
+    bo_context_desc how = {.threads = 1, .progress = until_second_step, .user = &asked};
+    assert_int_equal(bo_context_create(&how, &context), BO_OK);
+    bo_tokenizer *tokenizer;
+    bo_texts *texts;
+    bo_ids ids[1] = {{0}};
+    assert_ok(context, bo_tokenizer_bytes(context, &tokenizer));
+    bo_model *model = bytes_model(context, "rfa", tokenizer, BO_MODEL_TRANSLATE);
+    assert_ok(context, open_lines(context, model, 0, 1, &texts));
+    bo_translate_desc desc = {.beam = 300,
+                              .most = 9}; /* more than there are tokens: the best cannot end them all at once */
+    assert_int_equal(bo_model_translate(context, model, texts, 0, 1, &desc, ids, NULL), BO_CANCELLED);
+    assert_true(asked >= 3);
+    assert_null(ids[0].items);
+    bo_texts_close(texts);
+    bo_model_destroy(model);
     bo_tokenizer_destroy(tokenizer);
     bo_context_destroy(context);
 }
@@ -217,10 +251,8 @@ static void test_starved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_together),
-        cmocka_unit_test(all_is_the_sum_of_each),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_starved),
+        cmocka_unit_test(any_number_together), cmocka_unit_test(all_is_the_sum_of_each), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_stopped),        cmocka_unit_test(test_starved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
