@@ -80,7 +80,7 @@ typedef struct bo_lanes_desc {
     size_t source;   /* TRANSLATE: most tokens of a source, likewise; 0: the context */
 } bo_lanes_desc;
 BO_API bo_status bo_lanes_create(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, bo_lanes **out);
-BO_API void bo_lanes_destroy(bo_lanes *lanes);             /* NULL is fine */
+BO_API void bo_lanes_destroy(bo_lanes *lanes); /* NULL is fine */
 /* Of one lane, with what it asks of its source (which lanes of the same source share). */
 BO_API size_t bo_lanes_state_bytes(const bo_lanes *lanes);
 /* Lanes begin anew; their sources stay. */
