@@ -118,7 +118,9 @@ double cli_train_expected_seconds(const cli_train_job *job);          /* of so m
 bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_report_fn */
 void cli_train_print(const cli_train_job *job);
 void cli_train_json(const cli_train_job *job);
-enum { CLI_MIXER_WORDS = 160 };
+enum { CLI_MIXER_WORDS = 160, CLI_TRAIN_FILES = 4096 };
+/* The first file of the data, and how many more there are. */
+const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES]);
 const char *cli_train_mixer_words(const bo_model_desc *desc, char out[CLI_MIXER_WORDS]);
 int cli_train_plot(cli_train_job *job); /* train_plot.c */
 

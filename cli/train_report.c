@@ -8,17 +8,26 @@
 
 /* ---- before ------------------------------------------------------------------------------------------------------------------ */
 
-static void say_text(const cli_train_job *job)
+const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES])
 {
     const cli_train_options *o = job->options;
     const char *first = o->data.count ? o->data.items[0] : job->words->files.items[0];
     const size_t files = o->data.count + job->words->files.count;
-    char more[64] = "", test[96] = "";
-    if (files > 1) snprintf(more, sizeof more, " and %s more", cli_count(files - 1).s);
+    if (files > 1)
+        snprintf(out, CLI_TRAIN_FILES, "%s and %s more", first, cli_count(files - 1).s);
+    else
+        snprintf(out, CLI_TRAIN_FILES, "%s", first);
+    return out;
+}
+
+static void say_text(const cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    char files[CLI_TRAIN_FILES], test[96] = "";
     if (job->valid)
         snprintf(test, sizeof test, ", %s to test with%s", cli_count(bo_corpus_tokens(job->valid)).s,
                  o->valid ? "" : ", the end of it");
-    cli_say(job->session, "Text        %s%s: %s tokens to learn from%s; %s", first, more,
+    cli_say(job->session, "Text        %s: %s tokens to learn from%s; %s", cli_train_files(job, files),
             cli_count(bo_corpus_tokens(job->train)).s, test,
             bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
 }

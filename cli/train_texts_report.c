@@ -62,14 +62,11 @@ static uint64_t tokens_of(const bo_texts *texts)
 static void say_examples(const cli_train_job *job)
 {
     const cli_train_options *o = job->options;
-    const char *first = o->data.count ? o->data.items[0] : job->words->files.items[0];
-    const size_t files = o->data.count + job->words->files.count;
-    char more[64] = "", test[96] = "";
-    if (files > 1) snprintf(more, sizeof more, " and %s more", cli_count(files - 1).s);
+    char files[CLI_TRAIN_FILES], test[96] = "";
     if (job->held_out_texts)
         snprintf(test, sizeof test, ", %s to test with%s", cli_count(bo_texts_count(job->held_out_texts)).s,
                  o->valid ? "" : ", drawn from it");
-    cli_say(job->session, "Texts       %s%s: %s example%s to learn from%s; %s", first, more,
+    cli_say(job->session, "Texts       %s: %s example%s to learn from%s; %s", cli_train_files(job, files),
             cli_count(bo_texts_count(job->texts)).s, bo_texts_count(job->texts) == 1 ? "" : "s", test,
             bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
 }
