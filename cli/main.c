@@ -28,6 +28,7 @@ static const command commands[] = {
     {"data", cli_data, "made-up lines for sequence tasks: nested operations, pairs of documents, recall"},
     {"info", cli_info, "what a file written by bochner holds"},
     {"mup", cli_mup, "does a model follow its width: activations, norms, the best rate"},
+    {"lab", cli_lab, "the theory as experiments: claims, numbers, verdicts, a report"},
     {"bench", cli_bench, "speed and quality, as ratios measured in one run"},
     {"help", help_command, "this text, or the help of a command"},
     {"version", version_command, "version of the program and the kernels it uses"},

@@ -8,6 +8,7 @@
 #include <bochner/generators.h>
 #include <bochner/machines.h>
 #include <bochner/attention.h>
+#include <bochner/lab.h>
 #include <bochner/layers.h>
 #include <bochner/lora.h>
 #include <bochner/model.h>

@@ -87,6 +87,9 @@ typedef struct bo_corpus_desc {
  * has no tokens for them (where it has, they are worth a warning in the
  * log). Documents of a tokenizer with an end token are followed by it; an empty document is none. */
 BO_API bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_corpus **out);
+/* Of ids that are there already, copied; one document. BO_INVALID: there is none, or one that the tokenizer does not have. */
+BO_API bo_status bo_corpus_of_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
+                                  bo_corpus **out);
 BO_API void bo_corpus_close(bo_corpus *corpus); /* NULL is fine */
 BO_API uint64_t bo_corpus_tokens(const bo_corpus *corpus);
 BO_API uint64_t bo_corpus_bytes(const bo_corpus *corpus); /* of the text these tokens stand for: bits per byte */

@@ -36,12 +36,12 @@ static void read_bytes(const bo_corpus *corpus, uint64_t at, size_t count, int32
 static void read_tokens(const bo_corpus *corpus, uint64_t first, size_t count, int32_t *ids)
 {
     uint64_t at = corpus->first + first;
-    if (corpus->tokenizer->bytes)
-        read_bytes(corpus, at, count, ids);
-    else if (corpus->narrow)
+    if (corpus->narrow)
         for (size_t i = 0; i < count; ++i) ids[i] = corpus->narrow[at + i];
-    else
+    else if (corpus->wide)
         for (size_t i = 0; i < count; ++i) ids[i] = (int32_t)corpus->wide[at + i];
+    else
+        read_bytes(corpus, at, count, ids);
 }
 
 /* The files of bytes that are about to be read, for others may change them. */
@@ -65,7 +65,7 @@ bo_status bo_corpus_read(bo_context *context, const bo_corpus *corpus, uint64_t 
                        (unsigned long long)first, (unsigned long long)(first + count),
                        (unsigned long long)corpus->tokens);
     if (count == 0) return BO_OK;
-    if (corpus->tokenizer->bytes) BO_TRY(check_files(context, corpus, first, count));
+    if (!corpus->narrow && !corpus->wide) BO_TRY(check_files(context, corpus, first, count));
     read_tokens(corpus, first, count, ids);
     return BO_OK;
 }
@@ -192,6 +192,47 @@ bo_status bo_corpus_open(bo_context *context, const bo_corpus_desc *desc, bo_cor
     if (!corpus) return BO_MEMORY;
     corpus->tokenizer = desc->tokenizer;
     bo_status status = open_corpus(context, desc, corpus);
+    if (status == BO_OK)
+        *out = corpus;
+    else
+        bo_corpus_close(corpus);
+    return status;
+}
+
+static bo_status copy_ids(bo_context *context, bo_corpus *corpus, const int32_t *ids, size_t count)
+{
+    const size_t vocab = bo_tokenizer_vocab(corpus->tokenizer);
+    corpus->starts = bo_alloc(context, 2, sizeof *corpus->starts, "the starts of documents");
+    if (vocab <= UINT16_MAX + 1)
+        corpus->narrow = bo_alloc_raw(context, count, sizeof *corpus->narrow, "a corpus");
+    else
+        corpus->wide = bo_alloc_raw(context, count, sizeof *corpus->wide, "a corpus");
+    if (!corpus->starts || (!corpus->narrow && !corpus->wide)) return BO_MEMORY;
+    for (size_t i = 0; i < count; ++i) {
+        if (ids[i] < 0 || (size_t)ids[i] >= vocab)
+            return bo_fail(context, BO_INVALID, "a corpus: token %zu is %d, and the tokenizer has ids 0 to %zu", i,
+                           (int)ids[i], vocab - 1);
+        if (corpus->narrow)
+            corpus->narrow[i] = (uint16_t)ids[i];
+        else
+            corpus->wide[i] = (uint32_t)ids[i];
+    }
+    corpus->document_count = 1;
+    corpus->starts[1] = corpus->tokens = count;
+    corpus->bytes = corpus->tokenizer->bytes ? count : piece_bytes(corpus, 0, 0, count);
+    return BO_OK;
+}
+
+bo_status bo_corpus_of_ids(bo_context *context, const bo_tokenizer *tokenizer, const int32_t *ids, size_t count,
+                           bo_corpus **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "a corpus has nowhere to go: out is NULL");
+    *out = NULL;
+    if (!tokenizer || !ids || count == 0) return bo_fail(context, BO_INVALID, "a corpus needs a tokenizer and ids");
+    bo_corpus *corpus = bo_alloc(context, 1, sizeof *corpus, "a corpus");
+    if (!corpus) return BO_MEMORY;
+    corpus->tokenizer = tokenizer;
+    const bo_status status = copy_ids(context, corpus, ids, count);
     if (status == BO_OK)
         *out = corpus;
     else

@@ -6,8 +6,8 @@
 #include "tokenizer.h"
 
 /* All tokens of all files are numbered; the corpus is [first, first + tokens) of them. Document d is the tokens
- * [starts[d], starts[d + 1]). With the byte tokenizer they are the bytes of documents.items[d]; else they lie in `narrow`
- * or, when ids do not fit there, in `wide`. */
+ * [starts[d], starts[d + 1]). They lie in `narrow` or, when ids do not fit there, in `wide`; files read with the byte tokenizer
+ * have neither: they are the bytes of documents.items[d]. */
 struct bo_corpus {
     const bo_tokenizer *tokenizer;
     bo_documents documents; /* the texts are kept for bytes alone */

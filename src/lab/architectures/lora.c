@@ -1,0 +1,9 @@
+/* lora: not measured yet. */
+#include "../lab.h"
+
+static bo_status measure(lab_run *run)
+{
+    return bo_fail(lab_context(run), BO_UNSUPPORTED, "lora cannot be measured yet");
+}
+
+const lab_experiment lab_lora = {{.name = "lora", .group = LAB_ARCHITECTURES}, measure};

@@ -1,0 +1,9 @@
+/* rnn: not measured yet. */
+#include "../lab.h"
+
+static bo_status measure(lab_run *run)
+{
+    return bo_fail(lab_context(run), BO_UNSUPPORTED, "rnn cannot be measured yet");
+}
+
+const lab_experiment lab_rnn = {{.name = "rnn", .group = LAB_ARCHITECTURES}, measure};

@@ -1,0 +1,9 @@
+/* ssm: not measured yet. */
+#include "../lab.h"
+
+static bo_status measure(lab_run *run)
+{
+    return bo_fail(lab_context(run), BO_UNSUPPORTED, "ssm cannot be measured yet");
+}
+
+const lab_experiment lab_ssm = {{.name = "ssm", .group = LAB_ARCHITECTURES}, measure};

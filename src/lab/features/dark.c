@@ -1,0 +1,9 @@
+/* dark: not measured yet. */
+#include "../lab.h"
+
+static bo_status measure(lab_run *run)
+{
+    return bo_fail(lab_context(run), BO_UNSUPPORTED, "dark cannot be measured yet");
+}
+
+const lab_experiment lab_dark = {{.name = "dark", .group = LAB_FEATURES}, measure};

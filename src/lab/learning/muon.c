@@ -1,0 +1,9 @@
+/* muon: not measured yet. */
+#include "../lab.h"
+
+static bo_status measure(lab_run *run)
+{
+    return bo_fail(lab_context(run), BO_UNSUPPORTED, "muon cannot be measured yet");
+}
+
+const lab_experiment lab_muon = {{.name = "muon", .group = LAB_LEARNING}, measure};

@@ -1,0 +1,9 @@
+/* noise-is-ridge: not measured yet. */
+#include "../lab.h"
+
+static bo_status measure(lab_run *run)
+{
+    return bo_fail(lab_context(run), BO_UNSUPPORTED, "noise-is-ridge cannot be measured yet");
+}
+
+const lab_experiment lab_noise_is_ridge = {{.name = "noise-is-ridge", .group = LAB_LEARNING}, measure};

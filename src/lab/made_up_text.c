@@ -1,0 +1,83 @@
+/* Text that nobody wrote: enough structure to learn, on any machine. */
+#include "language.h"
+#include <math.h>
+#include <string.h>
+
+enum { WORDS = 320, WORD = 12, KINDS = 5, SENTENCES = 8 };
+/* Kinds of words, in this order: names, nouns, verbs, adjectives, places; each has a stretch of the vocabulary. */
+static const size_t first_word[KINDS + 1] = {0, 40, 160, 240, 290, WORDS};
+enum { NAME, NOUN, VERB, ADJECTIVE, PLACE };
+
+typedef struct writer {
+    bo_rng rng;
+    char words[WORDS][WORD];
+    char *out;
+    size_t room;
+} writer;
+
+/* Consonant and vowel in turn; names begin with a capital. */
+static void invent(writer *w, size_t index)
+{
+    static const char consonants[] = "bdfgklmnprstvz", vowels[] = "aeiou";
+    const size_t syllables = 1 + index % 3 + (index > 60);
+    char *word = w->words[index];
+    for (size_t i = 0; i < syllables && i < (WORD - 2) / 2; i++) {
+        *word++ = consonants[bo_rng_below(&w->rng, sizeof consonants - 1)];
+        *word++ = vowels[bo_rng_below(&w->rng, sizeof vowels - 1)];
+    }
+    *word++ = consonants[bo_rng_below(&w->rng, sizeof consonants - 1)];
+    *word = 0;
+    if (index < first_word[1] || index >= first_word[PLACE]) w->words[index][0] += 'A' - 'a';
+}
+
+/* The rank of a word is log-uniform: Zipf's law. */
+static const char *pick(writer *w, size_t kind)
+{
+    const size_t count = first_word[kind + 1] - first_word[kind];
+    const size_t rank = (size_t)exp(bo_rng_uniform(&w->rng) * log((double)count + 1));
+    return w->words[first_word[kind] + (rank <= count ? rank : count) - 1];
+}
+
+static void put(writer *w, const char *text)
+{
+    const size_t length = strlen(text), taken = length < w->room ? length : w->room;
+    memcpy(w->out, text, taken);
+    w->out += taken;
+    w->room -= taken;
+}
+
+static void sentence(writer *w, const char *who, const char *other)
+{
+    put(w, who);
+    put(w, " ");
+    put(w, pick(w, VERB));
+    put(w, bo_rng_below(&w->rng, 3) ? " the " : " a ");
+    if (bo_rng_below(&w->rng, 2)) {
+        put(w, pick(w, ADJECTIVE));
+        put(w, " ");
+    }
+    put(w, pick(w, NOUN));
+    if (bo_rng_below(&w->rng, 3) == 0) {
+        put(w, " of ");
+        put(w, other);
+    }
+    if (bo_rng_below(&w->rng, 3) == 0) {
+        put(w, " in ");
+        put(w, pick(w, PLACE));
+    }
+    put(w, ". ");
+}
+
+void lab_made_up_text(uint64_t seed, size_t bytes, char *out)
+{
+    writer w = {.out = out, .room = bytes};
+    w.rng = bo_rng_make(1, bo_rng_stream("lab.words", 0)); /* one language, whatever is written in it */
+    for (size_t i = 0; i < WORDS; i++) invent(&w, i);
+    w.rng = bo_rng_make(seed, bo_rng_stream("lab.text", 0));
+    while (w.room) {
+        const char *a = w.words[bo_rng_below(&w.rng, first_word[1])], *b = w.words[bo_rng_below(&w.rng, first_word[1])];
+        for (size_t i = 0; i < SENTENCES && w.room; i++)
+            sentence(&w, bo_rng_below(&w.rng, 3) ? a : b, bo_rng_below(&w.rng, 2) ? a : b);
+        put(&w, "\n");
+    }
+}

@@ -1,0 +1,166 @@
+/* One seed's numbers, as the experiment gives them. */
+#include "internal.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bo_status lab_run_open(lab_job *job, size_t index, bo_context *context, lab_run *run)
+{
+    const size_t claims = job->experiment->about.claim_count;
+    run->job = job;
+    run->context = context;
+    run->index = index;
+    run->claims = bo_alloc(context, claims, sizeof *run->claims, "the numbers of claims");
+    run->claimed = bo_alloc(context, claims, sizeof *run->claimed, "the numbers of claims");
+    return run->claims && run->claimed ? BO_OK : BO_MEMORY;
+}
+
+void lab_run_close(lab_run *run)
+{
+    for (size_t i = 0; i < run->record_count; i++) {
+        bo_free(run->records[i].row);
+        bo_free(run->records[i].column);
+    }
+    for (size_t i = 0; i < run->note_count; i++) bo_free(run->notes[i]);
+    bo_free(run->records);
+    bo_free(run->notes);
+    bo_free(run->claims);
+    bo_free(run->claimed);
+}
+
+bo_status lab_run_check(lab_run *run)
+{
+    const bo_lab_experiment *about = &run->job->experiment->about;
+    if (run->status != BO_OK) return run->status;
+    for (size_t i = 0; i < about->claim_count; i++)
+        if (!run->claimed[i])
+            return bo_fail(run->context, BO_INVALID, "the claim %s got no number", about->claims[i].name);
+    return BO_OK;
+}
+
+/* ---- what the experiment asks --------------------------------------------------------------------------------------------- */
+
+bo_context *lab_context(const lab_run *run)
+{
+    return run->context;
+}
+
+uint64_t lab_seed(const lab_run *run)
+{
+    return run->job->options.seed + run->index;
+}
+
+size_t lab_index(const lab_run *run)
+{
+    return run->index;
+}
+
+bool lab_quick(const lab_run *run)
+{
+    return run->job->options.quick;
+}
+
+size_t lab_size(const lab_run *run, size_t full, size_t quick)
+{
+    return lab_quick(run) ? quick : full;
+}
+
+const bo_lab_options *lab_options(const lab_run *run)
+{
+    return &run->job->options;
+}
+
+bo_rng lab_rng(const lab_run *run, const char *purpose)
+{
+    return bo_rng_make(lab_seed(run), bo_rng_stream(purpose, 0));
+}
+
+/* ---- what it says ----------------------------------------------------------------------------------------------------------- */
+
+static void fail(lab_run *run, bo_status status)
+{
+    if (run->status == BO_OK) run->status = status;
+}
+
+void lab_claim(lab_run *run, const char *claim, double number)
+{
+    const int index = lab_find_claim(&run->job->experiment->about, claim);
+    if (index < 0 || run->claimed[index]) {
+        fail(run, bo_fail(run->context, BO_INVALID, "the claim %s %s", claim,
+                          index < 0 ? "is not described" : "got two numbers"));
+        return;
+    }
+    run->claims[index] = number;
+    run->claimed[index] = true;
+}
+
+/* Room for one more, of an array that doubles. */
+static bool grow(lab_run *run, void **items, size_t count, size_t *room, size_t size)
+{
+    if (count < *room) return true;
+    const size_t more = *room ? 2 * *room : 16;
+    void *block = bo_realloc(run->context, *items, more, size, "the numbers of an experiment");
+    if (!block) {
+        fail(run, BO_MEMORY);
+        return false;
+    }
+    *items = block;
+    *room = more;
+    return true;
+}
+
+static void record(lab_run *run, const char *table, const char *row, double x, const char *column, double value)
+{
+    const int index = lab_find_table(&run->job->experiment->about, table);
+    if (index < 0) {
+        fail(run, bo_fail(run->context, BO_INVALID, "the table %s is not described", table));
+        return;
+    }
+    if (!grow(run, (void **)&run->records, run->record_count, &run->record_room, sizeof *run->records)) return;
+    lab_record *r = &run->records[run->record_count++];
+    *r = (lab_record){.table = (size_t)index, .number = !row, .x = x, .value = value};
+    if (row) r->row = bo_strdup(run->context, row);
+    r->column = bo_strdup(run->context, column);
+    if (!r->column || (row && !r->row)) fail(run, BO_MEMORY);
+}
+
+void lab_point(lab_run *run, const char *table, const char *column, double x, double value)
+{
+    record(run, table, NULL, x, column, value);
+}
+
+void lab_cell(lab_run *run, const char *table, const char *row, const char *column, double value)
+{
+    record(run, table, row, 0, column, value);
+}
+
+void lab_note(lab_run *run, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    if (run->index > 0) return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (!grow(run, (void **)&run->notes, run->note_count, &run->note_room, sizeof *run->notes)) return;
+    run->notes[run->note_count] = bo_strdup(run->context, text);
+    if (run->notes[run->note_count])
+        run->note_count++;
+    else
+        fail(run, BO_MEMORY);
+}
+
+bo_status lab_progress(lab_run *run, double done)
+{
+    lab_job *job = run->job;
+    atomic_store(&run->done, done);
+    if (pthread_equal(pthread_self(), job->caller)) {
+        double sum = 0;
+        for (size_t i = 0; i < job->seeds; i++) sum += atomic_load(&job->runs[i].done);
+        const bo_status status = bo_progress(job->context, job->experiment->about.name, sum / (double)job->seeds, 1);
+        if (status != BO_OK) atomic_store(&job->cancelled, true);
+    }
+    if (atomic_load(&job->cancelled)) return bo_fail(run->context, BO_CANCELLED, "cancelled");
+    return BO_OK;
+}
