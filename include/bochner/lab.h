@@ -98,7 +98,8 @@ typedef struct bo_lab_options {
 typedef struct bo_lab_result bo_lab_result;
 
 /* Seeds run side by side, each on one thread, unless the experiment is timed; results do not depend on how many. A failure
- * names experiment and seed. Progress goes to the context's callback, which may cancel. */
+ * names experiment and seed; there is no result without all of them. Progress goes to the context's callback, which may
+ * cancel. */
 BO_API bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, const bo_lab_options *options,
                             bo_lab_result **out);
 BO_API void bo_lab_result_destroy(bo_lab_result *result); /* NULL is fine */
@@ -122,14 +123,15 @@ BO_API size_t bo_lab_result_count(const bo_lab_result *result, bo_lab_verdict ve
 
 typedef struct bo_lab_outcome {
     const bo_lab_claim *claim;
-    const double *values;   /* one a seed; NAN: there was none */
-    double mean, low, high; /* the interval; of one seed, and of rules without statistics: least and greatest */
+    const double *values; /* one a seed; NAN: there was none */
+    double mean, low,
+        high; /* the interval; where there is none (one seed, an EACH rule, a number missing): least, greatest */
     bo_lab_verdict verdict;
 } bo_lab_outcome;
 BO_API bo_lab_outcome bo_lab_result_claim(const bo_lab_result *result, size_t index); /* below claim_count */
 
 typedef struct bo_lab_cell {
-    double mean, deviation; /* over the seeds that have it; deviation 0 of one */
+    double mean, deviation; /* over the seeds that have it; deviation 0 of one, and where one is infinite */
     size_t count;           /* 0: the cell is empty */
 } bo_lab_cell;
 typedef struct bo_lab_grid {
@@ -145,8 +147,9 @@ BO_API bo_lab_grid bo_lab_result_table(const bo_lab_result *result, size_t index
 BO_API size_t bo_lab_result_notes(const bo_lab_result *result);
 BO_API const char *bo_lab_result_note(const bo_lab_result *result, size_t index);
 
-/* JSON with every number of every seed. Reading computes intervals and verdicts anew, by the rules of this version; a file of
- * an experiment, claim or table that this version does not have is BO_FORMAT. */
+/* JSON with every number of every seed, written beside and renamed. Reading computes intervals and verdicts anew, by the rules
+ * of this version; a file of an experiment, claim or table that this version does not have, or of a claim whose number was
+ * another one, is BO_FORMAT. */
 BO_API bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, const char *path);
 BO_API bo_status bo_lab_result_read(bo_context *context, const char *path, bo_lab_result **out);
 

@@ -58,6 +58,8 @@ void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg);
 /* A context for one task, which may allocate and fail there by itself: one thread, the same kernels and allocator, no log and
  * no progress. The task's message is passed on by whoever waits for it; freed with bo_context_destroy. */
 bo_status bo_context_branch(bo_context *context, bo_context **out);
+/* Gives a branch a callback of its own after all: called on the thread that works with it. */
+void bo_context_watch(bo_context *branch, bo_progress_fn progress, void *user);
 
 /* ---- log, progress ------------------------------------------------------------------------------------- */
 

@@ -76,6 +76,12 @@ bo_status bo_context_branch(bo_context *context, bo_context **out)
     return BO_OK;
 }
 
+void bo_context_watch(bo_context *branch, bo_progress_fn progress, void *user)
+{
+    branch->progress = progress;
+    branch->user = user;
+}
+
 void bo_context_destroy(bo_context *context)
 {
     if (!context) return;

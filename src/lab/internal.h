@@ -3,8 +3,9 @@
 #define BO_LAB_RESULT_H
 
 #include "lab.h"
-#include <pthread.h>
 #include <stdatomic.h>
+
+enum { LAB_MOST_SEEDS = 1000 };
 
 /* ---- while it runs -------------------------------------------------------------------------------------------------------- */
 
@@ -20,11 +21,10 @@ typedef struct lab_record {
 typedef struct lab_job {
     const lab_experiment *experiment;
     bo_lab_options options;
-    bo_context *context; /* the caller's … */
-    pthread_t caller;    /* … whose thread alone may report progress */
+    bo_context *context; /* the caller's, whose thread alone may report progress */
     lab_run *runs;
     size_t seeds;
-    atomic_bool cancelled;
+    atomic_bool stopped; /* cancelled, or a seed has failed: the others need not go on */
 } lab_job;
 
 struct lab_run {
@@ -41,10 +41,15 @@ struct lab_run {
     _Atomic double done;
 };
 
-bo_status lab_run_open(lab_job *job, size_t index, bo_context *context, lab_run *run);
+/* With a context of its own, unless the experiment is timed. */
+bo_status lab_run_open(lab_job *job, size_t index, lab_run *run);
 void lab_run_close(lab_run *run);
 /* BO_OK, or what recording met; a claim without a number is an error. */
 bo_status lab_run_check(lab_run *run);
+/* Of all seeds together, to the caller's callback; on the caller's thread. */
+bo_status lab_job_progress(lab_job *job);
+/* Measures every seed; afterwards each has its status. crew.c: side by side on threads, while the caller's reports. */
+bo_status lab_crew_measure(lab_job *job, void (*measure)(lab_run *run));
 
 /* ---- afterwards ------------------------------------------------------------------------------------------------------------ */
 
@@ -75,12 +80,21 @@ struct bo_lab_result {
 
 /* With room for claims and grids, all numbers NAN, no rows. */
 bo_status lab_result_create(bo_context *context, const lab_experiment *experiment, size_t seeds, bo_lab_result **out);
-/* A place in a table, which grows as rows and columns appear; `row` NULL: the row is x. BO_FORMAT: rows of both kinds. */
+/* A number into its place of a table, which grows as rows and columns appear; `row` NULL: the row is x. BO_INVALID: rows of
+ * both kinds, a row that is not finite, a second number for a place. */
 bo_status lab_result_put(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
                          const char *column, size_t seed, double value);
 bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char *note);
 /* Sorts rows that are numbers; computes means, intervals, verdicts. Once, at the end. */
 bo_status lab_result_finish(bo_context *context, bo_lab_result *result);
+
+/* A row that is a number, as text: whole ones in full, others with six digits. */
+enum { LAB_ROW_NAME = 32 };
+const char *lab_row_name(double x, char out[LAB_ROW_NAME]);
+
+/* What bo_lab_result_read reads; `where` begins the messages. */
+bo_status lab_result_parse(bo_context *context, const char *where, const char *text, size_t length,
+                           bo_lab_result **out);
 
 /* Which one it is; -1: none. */
 int lab_find_claim(const bo_lab_experiment *experiment, const char *name);

@@ -5,15 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 
-bo_status lab_run_open(lab_job *job, size_t index, bo_context *context, lab_run *run)
+/* Work of the engine that reports progress of its own stops with the rest. */
+static bool go_on(void *user, const char *what, double done, double total)
 {
-    const size_t claims = job->experiment->about.claim_count;
+    lab_job *job = user;
+    (void)what, (void)done, (void)total;
+    return !atomic_load(&job->stopped);
+}
+
+bo_status lab_run_open(lab_job *job, size_t index, lab_run *run)
+{
+    const bo_lab_experiment *about = &job->experiment->about;
     run->job = job;
-    run->context = context;
     run->index = index;
-    run->claims = bo_alloc(context, claims, sizeof *run->claims, "the numbers of claims");
-    run->claimed = bo_alloc(context, claims, sizeof *run->claimed, "the numbers of claims");
-    return run->claims && run->claimed ? BO_OK : BO_MEMORY;
+    run->claims = bo_alloc(job->context, about->claim_count, sizeof *run->claims, "the numbers of claims");
+    run->claimed = bo_alloc(job->context, about->claim_count, sizeof *run->claimed, "the numbers of claims");
+    if (!run->claims || !run->claimed) return BO_MEMORY;
+    run->context = job->context;
+    if (about->timed) return BO_OK;
+    BO_TRY(bo_context_branch(job->context, &run->context));
+    bo_context_watch(run->context, go_on, job);
+    return BO_OK;
 }
 
 void lab_run_close(lab_run *run)
@@ -27,6 +39,7 @@ void lab_run_close(lab_run *run)
     bo_free(run->notes);
     bo_free(run->claims);
     bo_free(run->claimed);
+    if (run->job && run->context != run->job->context) bo_context_destroy(run->context);
 }
 
 bo_status lab_run_check(lab_run *run)
@@ -135,14 +148,22 @@ void lab_cell(lab_run *run, const char *table, const char *row, const char *colu
     record(run, table, row, 0, column, value);
 }
 
+/* A text that was cut ends with a whole letter of UTF-8. */
+static void end_whole(char *text, size_t length)
+{
+    while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) length--;
+    text[length] = 0;
+}
+
 void lab_note(lab_run *run, const char *format, ...)
 {
-    char text[512];
+    char text[2048];
     va_list arguments;
     if (run->index > 0) return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    if (length >= (int)sizeof text) end_whole(text, sizeof text - 4);
     if (!grow(run, (void **)&run->notes, run->note_count, &run->note_room, sizeof *run->notes)) return;
     run->notes[run->note_count] = bo_strdup(run->context, text);
     if (run->notes[run->note_count])
@@ -151,16 +172,20 @@ void lab_note(lab_run *run, const char *format, ...)
         fail(run, BO_MEMORY);
 }
 
+/* ---- how far it is ---------------------------------------------------------------------------------------------------------- */
+
+bo_status lab_job_progress(lab_job *job)
+{
+    double sum = 0;
+    for (size_t i = 0; i < job->seeds; i++) sum += atomic_load(&job->runs[i].done);
+    return bo_progress(job->context, job->experiment->about.name, sum / (double)job->seeds, 1);
+}
+
 bo_status lab_progress(lab_run *run, double done)
 {
     lab_job *job = run->job;
     atomic_store(&run->done, done);
-    if (pthread_equal(pthread_self(), job->caller)) {
-        double sum = 0;
-        for (size_t i = 0; i < job->seeds; i++) sum += atomic_load(&job->runs[i].done);
-        const bo_status status = bo_progress(job->context, job->experiment->about.name, sum / (double)job->seeds, 1);
-        if (status != BO_OK) atomic_store(&job->cancelled, true);
-    }
-    if (atomic_load(&job->cancelled)) return bo_fail(run->context, BO_CANCELLED, "cancelled");
+    if (job->experiment->about.timed && lab_job_progress(job) != BO_OK) atomic_store(&job->stopped, true);
+    if (atomic_load(&job->stopped)) return bo_fail(run->context, BO_CANCELLED, "stopped");
     return BO_OK;
 }

@@ -100,18 +100,23 @@ static bool reshape(bo_context *context, lab_grid *grid, size_t rows, size_t col
     return true;
 }
 
+const char *lab_row_name(double x, char out[LAB_ROW_NAME])
+{
+    snprintf(out, LAB_ROW_NAME, x == floor(x) && fabs(x) < 1e15 ? "%.0f" : "%.6g", x);
+    return out;
+}
+
 static bo_status find_row(bo_context *context, lab_grid *grid, const char *row, double x, size_t seeds, size_t *out)
 {
-    char number[32];
+    char number[LAB_ROW_NAME];
     for (*out = 0; *out < grid->rows; ++*out)
         if (row ? strcmp(grid->row_names[*out], row) == 0 : grid->x[*out] == x) return BO_OK;
     double *xs = bo_realloc(context, grid->x, grid->rows + 1, sizeof *xs, "the rows of a table");
     if (!xs) return BO_MEMORY;
     grid->x = xs;
     xs[grid->rows] = row ? 0 : x;
-    snprintf(number, sizeof number, "%.6g", x);
     if (!reshape(context, grid, grid->rows + 1, grid->columns, seeds) ||
-        !add_name(context, &grid->row_names, grid->rows, row ? row : number))
+        !add_name(context, &grid->row_names, grid->rows, row ? row : lab_row_name(x, number)))
         return BO_MEMORY;
     grid->numbers = !row;
     grid->rows++;
@@ -129,20 +134,28 @@ static bo_status find_column(bo_context *context, lab_grid *grid, const char *co
     return BO_OK;
 }
 
+static bo_status refuse(bo_context *context, const bo_lab_result *result, size_t table, const char *what)
+{
+    return bo_fail(context, BO_INVALID, "the table %s of %s %s", result->experiment->about.tables[table].name,
+                   result->experiment->about.name, what);
+}
+
 bo_status lab_result_put(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
                          const char *column, size_t seed, double value)
 {
     lab_grid *grid = &result->grids[table];
     size_t r, c;
     if (grid->rows && grid->numbers != !row)
-        return bo_fail(context, BO_FORMAT, "the table %s of %s has rows with names and rows that are numbers",
-                       result->experiment->about.tables[table].name, result->experiment->about.name);
-    if (!row && !isfinite(x))
-        return bo_fail(context, BO_FORMAT, "the table %s of %s has a row that is not a number",
-                       result->experiment->about.tables[table].name, result->experiment->about.name);
+        return refuse(context, result, table, "has rows with names and rows that are numbers");
+    if (!row && !isfinite(x)) return refuse(context, result, table, "has a row that is not a number");
     BO_TRY(find_row(context, grid, row, x, result->seeds, &r));
     BO_TRY(find_column(context, grid, column, result->seeds, &c));
-    grid->values[(r * grid->columns + c) * result->seeds + seed] = value;
+    double *place = &grid->values[(r * grid->columns + c) * result->seeds + seed];
+    if (!isnan(*place))
+        return bo_fail(context, BO_INVALID, "the table %s of %s got two numbers for row %s, column %s",
+                       result->experiment->about.tables[table].name, result->experiment->about.name, grid->row_names[r],
+                       column);
+    *place = value;
     return BO_OK;
 }
 
@@ -155,41 +168,51 @@ bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char
 
 /* ---- judging ------------------------------------------------------------------------------------------------------------------ */
 
+static bool is_each(bo_lab_rule rule)
+{
+    return rule == BO_LAB_EACH_AT_MOST || rule == BO_LAB_EACH_AT_LEAST;
+}
+
+/* Of an interval, or of the least and the greatest. */
 static bo_lab_verdict judge(const bo_lab_claim *claim, double low, double high)
 {
+    const bool above = low >= claim->bound, below = high <= claim->bound;
     switch (claim->rule) {
     case BO_LAB_AT_LEAST:
-    case BO_LAB_EACH_AT_LEAST:
-        if (low >= claim->bound) return BO_LAB_HELD;
-        return high < claim->bound || claim->rule == BO_LAB_EACH_AT_LEAST ? BO_LAB_NOT_HELD : BO_LAB_INCONCLUSIVE;
+        return above ? BO_LAB_HELD : high < claim->bound ? BO_LAB_NOT_HELD : BO_LAB_INCONCLUSIVE;
     case BO_LAB_AT_MOST:
-    case BO_LAB_EACH_AT_MOST:
-        if (high <= claim->bound) return BO_LAB_HELD;
-        return low > claim->bound || claim->rule == BO_LAB_EACH_AT_MOST ? BO_LAB_NOT_HELD : BO_LAB_INCONCLUSIVE;
+        return below ? BO_LAB_HELD : low > claim->bound ? BO_LAB_NOT_HELD : BO_LAB_INCONCLUSIVE;
     case BO_LAB_BETWEEN:
-        if (low >= claim->bound && high <= claim->upper) return BO_LAB_HELD;
+        if (above && high <= claim->upper) return BO_LAB_HELD;
         return high < claim->bound || low > claim->upper ? BO_LAB_NOT_HELD : BO_LAB_INCONCLUSIVE;
+    case BO_LAB_EACH_AT_LEAST:
+        return above ? BO_LAB_HELD : BO_LAB_NOT_HELD;
+    case BO_LAB_EACH_AT_MOST:
+        return below ? BO_LAB_HELD : BO_LAB_NOT_HELD;
     }
     return BO_LAB_INCONCLUSIVE;
 }
 
+/* Where a number is missing nothing is held; but one counterexample is enough against a claim about every single one. An
+ * infinite number has no interval. */
 static bo_lab_outcome outcome_of(const bo_lab_claim *claim, const double *values, size_t seeds)
 {
-    bo_lab_outcome o = {.claim = claim, .values = values, .mean = lab_mean(values, seeds)};
-    const bool each = claim->rule == BO_LAB_EACH_AT_MOST || claim->rule == BO_LAB_EACH_AT_LEAST;
-    o.low = o.high = o.mean;
-    if (!isfinite(o.mean)) return o;
-    if (each || seeds < 2) {
-        for (size_t i = 0; i < seeds; i++) {
-            o.low = fmin(o.low, values[i]);
-            o.high = fmax(o.high, values[i]);
-        }
-    } else {
+    bo_lab_outcome o = {.claim = claim, .values = values, .mean = lab_mean(values, seeds), .low = NAN, .high = NAN};
+    bool missing = false;
+    for (size_t i = 0; i < seeds; i++) {
+        missing |= isnan(values[i]);
+        o.low = fmin(o.low, values[i]);
+        o.high = fmax(o.high, values[i]);
+    }
+    if (is_each(claim->rule)) {
+        if (!isnan(o.low)) o.verdict = judge(claim, o.low, o.high);
+        if (missing && o.verdict == BO_LAB_HELD) o.verdict = BO_LAB_INCONCLUSIVE;
+    } else if (seeds >= 2 && isfinite(o.mean)) {
         const double half = lab_student_99(seeds - 1) * lab_deviation(values, seeds) / sqrt((double)seeds);
         o.low = o.mean - half;
         o.high = o.mean + half;
+        o.verdict = judge(claim, o.low, o.high);
     }
-    if (each || seeds >= 2) o.verdict = judge(claim, o.low, o.high);
     return o;
 }
 
@@ -218,7 +241,7 @@ static bo_lab_cell cell_of(const double *values, size_t seeds)
         if (!isnan(values[i])) mean += values[i], count++;
     if (!count) return (bo_lab_cell){NAN, NAN, 0};
     mean /= (double)count;
-    for (size_t i = 0; i < seeds; i++)
+    for (size_t i = 0; i < seeds && isfinite(mean); i++)
         if (!isnan(values[i])) sum += (values[i] - mean) * (values[i] - mean);
     return (bo_lab_cell){mean, count > 1 ? sqrt(sum / (double)(count - 1)) : 0, count};
 }

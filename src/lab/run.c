@@ -2,9 +2,9 @@
 #include "internal.h"
 #include <string.h>
 
-enum { SEEDS = 5, QUICK_SEEDS = 3, MOST_SEEDS = 1000 };
+enum { SEEDS = 5, QUICK_SEEDS = 3 };
 
-static bo_status measure(lab_run *run)
+static bo_status measure_to_the_end(lab_run *run)
 {
     BO_TRY(lab_progress(run, 0));
     BO_TRY(run->job->experiment->measure(run));
@@ -12,39 +12,43 @@ static bo_status measure(lab_run *run)
     return lab_progress(run, 1);
 }
 
-static void measure_task(void *arg, size_t index, int worker)
+static void measure(lab_run *run)
 {
-    lab_run *run = &((lab_job *)arg)->runs[index];
-    (void)worker;
-    run->status = measure(run);
+    run->status = measure_to_the_end(run);
+    if (run->status != BO_OK) atomic_store(&run->job->stopped, true);
 }
 
-/* Every seed on a context of its own, or, where time is measured, each with all of the caller's threads. */
-static void measure_all(lab_job *job)
+/* Side by side, or, where time is measured, one after the other with all of the caller's threads. */
+static bo_status measure_all(lab_job *job)
 {
-    if (!job->experiment->about.timed) {
-        bo_parallel(job->context, job->seeds, measure_task, job);
-        return;
-    }
-    for (size_t i = 0; i < job->seeds; i++) {
-        measure_task(job, i, 0);
-        if (job->runs[i].status != BO_OK) return;
-    }
+    if (!job->experiment->about.timed) return lab_crew_measure(job, measure);
+    for (size_t i = 0; i < job->seeds; i++) measure(&job->runs[i]);
+    return BO_OK;
 }
 
 /* ---- putting together ------------------------------------------------------------------------------------------------------- */
 
-static bo_status first_failure(const lab_job *job)
+/* The first seed that failed; those that stopped for its sake, or because they were asked to, count only where none did. */
+static const lab_run *find_failure(const lab_job *job)
 {
+    const lab_run *found = NULL;
     for (size_t i = 0; i < job->seeds; i++) {
         const lab_run *run = &job->runs[i];
-        if (run->status == BO_OK) continue;
-        char message[1024] = "";
-        strncat(message, bo_context_error(run->context), sizeof message - 1);
-        return bo_fail(job->context, run->status, "%s, seed %llu: %s", job->experiment->about.name,
-                       (unsigned long long)lab_seed(run), message[0] ? message : bo_status_string(run->status));
+        if (run->status != BO_OK && run->status != BO_CANCELLED) return run;
+        if (run->status != BO_OK && !found) found = run;
     }
-    return BO_OK;
+    return found;
+}
+
+static bo_status first_failure(const lab_job *job)
+{
+    const lab_run *run = find_failure(job);
+    const char *name = job->experiment->about.name;
+    if (!run) return BO_OK;
+    if (run->status == BO_CANCELLED) return bo_fail(job->context, BO_CANCELLED, "%s was cancelled", name);
+    const char *message = bo_context_error(run->context);
+    return bo_fail(job->context, run->status, "%s, seed %llu: %s", name, (unsigned long long)lab_seed(run),
+                   *message ? message : bo_status_string(run->status));
 }
 
 static bo_status gather_run(bo_context *context, const lab_run *run, bo_lab_result *result)
@@ -88,21 +92,13 @@ static bo_status open_runs(lab_job *job)
 {
     job->runs = bo_alloc(job->context, job->seeds, sizeof *job->runs, "the seeds of an experiment");
     if (!job->runs) return BO_MEMORY;
-    for (size_t i = 0; i < job->seeds; i++) {
-        bo_context *context = job->context;
-        if (!job->experiment->about.timed) BO_TRY(bo_context_branch(job->context, &context));
-        job->runs[i].context = context;
-        BO_TRY(lab_run_open(job, i, context, &job->runs[i]));
-    }
+    for (size_t i = 0; i < job->seeds; i++) BO_TRY(lab_run_open(job, i, &job->runs[i]));
     return BO_OK;
 }
 
 static void close_runs(lab_job *job)
 {
-    for (size_t i = 0; job->runs && i < job->seeds; i++) {
-        lab_run_close(&job->runs[i]);
-        if (job->runs[i].context != job->context) bo_context_destroy(job->runs[i].context);
-    }
+    for (size_t i = 0; job->runs && i < job->seeds; i++) lab_run_close(&job->runs[i]);
     bo_free(job->runs);
 }
 
@@ -110,7 +106,7 @@ static bo_status run_job(lab_job *job, bo_lab_result *result)
 {
     BO_TRY(open_runs(job));
     const double start = bo_seconds();
-    measure_all(job);
+    BO_TRY(measure_all(job));
     BO_TRY(first_failure(job));
     return gather(job, bo_seconds() - start, result);
 }
@@ -125,9 +121,8 @@ bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, c
     if (options) job.options = *options;
     if (job.options.seed == 0) job.options.seed = 1;
     job.seeds = job.options.seeds ? job.options.seeds : job.options.quick ? QUICK_SEEDS : SEEDS;
-    if (job.seeds > MOST_SEEDS)
-        return bo_fail(context, BO_INVALID, "an experiment takes at most %d seeds, not %zu", MOST_SEEDS, job.seeds);
-    job.caller = pthread_self();
+    if (job.seeds > LAB_MOST_SEEDS)
+        return bo_fail(context, BO_INVALID, "an experiment takes at most %d seeds, not %zu", LAB_MOST_SEEDS, job.seeds);
     bo_lab_result *result;
     BO_TRY(lab_result_create(context, job.experiment, job.seeds, &result));
     const bo_status status = run_job(&job, result);

@@ -30,6 +30,8 @@ double lab_median(const double *values, size_t count)
     enum { ROOM = 4096 };
     double sorted[ROOM];
     if (count == 0 || count > ROOM) return NAN;
+    for (size_t i = 0; i < count; i++)
+        if (isnan(values[i])) return NAN;
     memcpy(sorted, values, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, compare);
     return 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]);
@@ -88,5 +90,7 @@ double lab_student_99(size_t freedom)
     const double z = 2.575829;
     if (freedom == 0) return NAN;
     if (freedom <= known) return table[freedom - 1];
-    return z + (z * z * z + z) / (4 * (double)freedom); /* the first term of Cornish and Fisher's expansion */
+    /* two terms of Cornish and Fisher's expansion */
+    const double n = (double)freedom, z3 = z * z * z, z5 = z3 * z * z;
+    return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n);
 }
