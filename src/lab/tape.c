@@ -1,0 +1,94 @@
+/* Layers on a tape of their own. */
+#include "tape.h"
+
+bo_status lab_tape_open(bo_context *context, lab_tape *out)
+{
+    *out = (lab_tape){.context = context};
+    BO_TRY(bo_weights_create(context, bo_backend_cpu(), &out->weights));
+    return bo_graph_create(context, out->weights, &out->graph);
+}
+
+void lab_tape_close(lab_tape *tape)
+{
+    bo_graph_destroy(tape->graph);
+    bo_weights_destroy(tape->weights);
+    *tape = (lab_tape){0};
+}
+
+bo_value lab_tape_leaf(lab_tape *tape, const char *name, size_t rows, size_t columns)
+{
+    return bo_graph_weight(
+        tape->graph, &(bo_weight){.name = (char *)name, .rank = 2, .shape = {rows, columns}, .role = BO_WEIGHT_VECTOR});
+}
+
+/* A linear layer whose weight is the arriving gradient: its own gradient, 1, times this weight is what it sends back. */
+static bo_value weighted_sum(lab_tape *tape, bo_value output)
+{
+    const size_t numbers = bo_graph_rows(tape->graph, output) * bo_graph_columns(tape->graph, output);
+    bo_value arriving = bo_graph_weight(tape->graph, &(bo_weight){.name = (char *)LAB_ARRIVING,
+                                                                  .rank = 2,
+                                                                  .shape = {1, numbers},
+                                                                  .init = {.law = BO_INIT_ONE},
+                                                                  .role = BO_WEIGHT_VECTOR,
+                                                                  .frozen = true});
+    bo_value row = bo_nn_reshape(tape->graph, output, numbers);
+    return bo_graph_one(tape->graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
+                        (bo_value[]){row, arriving});
+}
+
+bo_status lab_tape_plan(lab_tape *tape, bo_value output, uint64_t seed)
+{
+    tape->output = output;
+    bo_graph_keep(tape->graph, output);
+    bo_graph_desc desc = {.loss = weighted_sum(tape, output), .gradients = true};
+    BO_TRY(bo_graph_plan(tape->context, tape->graph, &desc));
+    BO_TRY(bo_weights_allocate(tape->context, tape->weights, true));
+    BO_TRY(bo_weights_init(tape->context, tape->weights, seed));
+    return bo_graph_allocate(tape->context, tape->graph);
+}
+
+static bo_status find(const lab_tape *tape, const char *name, bo_weight **out)
+{
+    *out = bo_weights_find(tape->weights, name);
+    return *out ? BO_OK : bo_fail(tape->context, BO_INVALID, "the tape has no %s", name);
+}
+
+static size_t bytes_of(const bo_weight *weight)
+{
+    return weight->rows * weight->columns * sizeof(float);
+}
+
+bo_status lab_tape_write(lab_tape *tape, const char *name, const float *numbers)
+{
+    bo_weight *weight;
+    BO_TRY(find(tape, name, &weight));
+    return bo_weights_backend(tape->weights)->write(tape->context, weight->data, numbers, bytes_of(weight));
+}
+
+bo_status lab_tape_read(lab_tape *tape, const char *name, float *numbers)
+{
+    bo_weight *weight;
+    BO_TRY(find(tape, name, &weight));
+    return bo_weights_backend(tape->weights)->read(tape->context, numbers, weight->data, bytes_of(weight));
+}
+
+bo_status lab_tape_run(lab_tape *tape, const bo_pass *pass)
+{
+    const bo_backend *backend = bo_weights_backend(tape->weights);
+    const size_t bytes = bo_weights_floats(tape->weights) * sizeof(float);
+    BO_TRY(backend->zero(tape->context, bo_weights_gradients(tape->weights), bytes));
+    return bo_graph_run(tape->context, tape->graph, pass);
+}
+
+bo_status lab_tape_output(lab_tape *tape, float *out)
+{
+    return bo_graph_read(tape->context, tape->graph, tape->output, out);
+}
+
+bo_status lab_tape_gradient(lab_tape *tape, const char *name, float *out)
+{
+    bo_weight *weight;
+    BO_TRY(find(tape, name, &weight));
+    if (!weight->gradient) return bo_fail(tape->context, BO_INVALID, "%s of the tape has no gradient", name);
+    return bo_weights_backend(tape->weights)->read(tape->context, out, weight->gradient, bytes_of(weight));
+}
