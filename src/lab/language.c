@@ -1,6 +1,7 @@
 #include "language.h"
 #include "../text/mapping.h"
 #include "../train/train.h"
+#include "reading.h"
 #include <math.h>
 #include <string.h>
 
@@ -144,46 +145,43 @@ static size_t best_of(const float *logits, size_t count)
     return best;
 }
 
-/* One window: every token but the first is guessed from those before it. */
-static bo_status window_hits(lab_run *run, bo_session *session, const int32_t *ids, size_t count, float *logits,
-                             size_t vocab, size_t *hits)
+/* Of one window every token but the first is guessed from those before it. */
+static size_t window_hits(const int32_t *ids, size_t count, const float *logits, size_t vocab)
 {
-    BO_TRY(bo_session_reset(lab_context(run), session));
-    for (size_t i = 0; i + 1 < count; i++) {
-        BO_TRY(bo_session_feed(lab_context(run), session, ids + i, 1, logits));
-        *hits += best_of(logits, vocab) == (size_t)ids[i + 1];
-    }
-    return BO_OK;
+    size_t hits = 0;
+    for (size_t i = 0; i + 1 < count; i++) hits += best_of(logits + i * vocab, vocab) == (size_t)ids[i + 1];
+    return hits;
 }
 
-static bo_status count_hits(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, int32_t *ids,
+static bo_status count_hits(lab_run *run, lab_reader *reader, const lab_text *text, size_t tokens, int32_t *ids,
                             float *logits, double *out)
 {
-    bo_session *session;
-    const bo_model_desc *desc = bo_model_describe(model);
+    const size_t vocab = bo_graph_columns(reader->graph.graph, reader->graph.logits);
     size_t hits = 0, guessed = 0;
-    BO_TRY(bo_session_create(lab_context(run), model, &(bo_session_desc){.capacity = desc->context}, &session));
-    bo_status status = BO_OK;
-    for (size_t at = 0; status == BO_OK && at + desc->context <= tokens; at += desc->context) {
-        status = bo_corpus_read(lab_context(run), text->valid, at, desc->context, ids);
-        if (status == BO_OK) status = window_hits(run, session, ids, desc->context, logits, desc->vocab, &hits);
-        guessed += desc->context - 1;
+    for (size_t at = 0; at + reader->context <= tokens; at += reader->context) {
+        BO_TRY(lab_reader_held_out(run, reader, text, at, ids));
+        BO_TRY(lab_reader_read(run, reader, ids, 0));
+        BO_TRY(lab_reader_logits(run, reader, logits));
+        hits += window_hits(ids, reader->context, logits, vocab);
+        guessed += reader->context - 1;
     }
-    bo_session_destroy(session);
     *out = guessed ? (double)hits / (double)guessed : NAN;
-    return status;
+    return BO_OK;
 }
 
 bo_status lab_accuracy(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out)
 {
     const bo_model_desc *desc = bo_model_describe(model);
     const uint64_t held_out = bo_corpus_tokens(text->valid);
-    int32_t *ids = bo_alloc(lab_context(run), desc->context, sizeof *ids, "a window");
-    float *logits = bo_alloc(lab_context(run), desc->vocab, sizeof *logits, "logits");
+    lab_reader reader;
+    BO_TRY(lab_reader_open(run, model, &(lab_reading){.logits = true}, &reader));
+    int32_t *ids = bo_alloc(lab_context(run), reader.rows, sizeof *ids, "a window");
+    float *logits = bo_alloc(lab_context(run), reader.rows * desc->vocab, sizeof *logits, "logits");
     bo_status status = ids && logits ? BO_OK : BO_MEMORY;
     if (status == BO_OK)
-        status = count_hits(run, model, text, tokens < held_out ? tokens : (size_t)held_out, ids, logits, out);
+        status = count_hits(run, &reader, text, tokens < held_out ? tokens : (size_t)held_out, ids, logits, out);
     bo_free(ids);
     bo_free(logits);
+    lab_reader_close(&reader);
     return status;
 }
