@@ -1,0 +1,43 @@
+/* Problems |y - Xw|² with a spectrum of choice, and their solutions in float64. */
+#ifndef BO_LAB_LEAST_SQUARES_H
+#define BO_LAB_LEAST_SQUARES_H
+
+#include "lab.h"
+
+typedef struct lab_least_squares_desc {
+    size_t rows, dim;
+    const double
+        *scales;  /* singular values of X, descending, as many as the smaller of rows and dim. NULL: entries of X are
+                           * N(0, 1) */
+    double noise; /* deviation of y - X truth */
+} lab_least_squares_desc;
+
+/* Invariants: x is what floats can hold, so that both precisions see the same data; X = Σ_i scales[i] u_i v_iᵀ up to that
+ * rounding, v_i the rows of `directions`, orthonormal. */
+typedef struct lab_least_squares {
+    size_t rows, dim, rank;     /* rank: the smaller of rows and dim */
+    double *x, *y;              /* rows x dim, rows */
+    double *truth;              /* dim: N(0, 1) */
+    double *scales;             /* rank */
+    double *directions;         /* rank x dim */
+    float *x_single, *y_single; /* the same for the engine */
+} lab_least_squares;
+
+bo_status lab_least_squares_open(bo_context *context, const lab_least_squares_desc *desc, bo_rng *rng,
+                                 lab_least_squares *out);
+void lab_least_squares_close(lab_least_squares *problem);
+
+/* The w that minimises |y - Xw|² + λ Σ_j penalty_j w_j²; penalty NULL: all 1. X may have any rank where λ > 0. */
+bo_status lab_ridge(bo_context *context, const lab_least_squares *problem, double lambda, const double *penalty,
+                    double *w);
+double lab_squares(const lab_least_squares *problem, const double *w); /* |y - Xw|² */
+/* `count` numbers from `first` to `last`, each the same multiple of the one before. */
+void lab_geometric(double first, double last, size_t count, double *out);
+
+/* |a - b|, |a| of float64 vectors, and of float32 against float64. */
+double lab_norm(const double *a, size_t count);
+double lab_distance(const double *a, const double *b, size_t count);
+double lab_distance_single(const float *a, const double *b, size_t count);
+double lab_dot(const double *a, const double *b, size_t count);
+
+#endif
