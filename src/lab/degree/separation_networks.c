@@ -1,0 +1,242 @@
+/* Exact separation ranks of polynomial networks with random weights, inputs split in the middle. */
+#include "../polynomial.h"
+#include "../statistics.h"
+#include "separation.h"
+#include <math.h>
+#include <stdio.h>
+
+typedef struct networks {
+    lab_run *run;
+    bo_rng rng;
+    size_t compared, different; /* ranks looked up in the count of monomials, and those that were another number */
+} networks;
+
+static size_t power(size_t base, size_t exponent)
+{
+    size_t product = 1;
+    while (exponent--) product *= base;
+    return product;
+}
+
+/* Matrices are some lines larger than the rank may be, so that a larger one would be seen. */
+static bo_status rank_of(networks *n, const lab_polynomial_desc *desc, size_t *rank)
+{
+    enum { SPARE = 8 };
+    bo_context *context = lab_context(n->run);
+    const size_t most = (size_t)lab_monomial_rank(power(desc->degree, desc->layers), desc->inputs / 2);
+    lab_polynomial *net;
+    BO_TRY(lab_polynomial_create(context, desc, &n->rng, &net));
+    const lab_function f = lab_polynomial_function(net);
+    const bo_status status = lab_exact_rank(context, &f, most + SPARE, &n->rng, rank);
+    lab_polynomial_destroy(net);
+    return status;
+}
+
+/* `half` inputs on either side, layers as wide as the input. */
+static bo_status wide_rank(networks *n, size_t degree, size_t layers, size_t half, size_t *rank)
+{
+    const lab_polynomial_desc desc = {degree, layers, 2 * half, 2 * half, 0};
+    BO_TRY(rank_of(n, &desc, rank));
+    n->compared++;
+    n->different += *rank != (size_t)lab_monomial_rank(power(degree, layers), half);
+    return lab_progress(n->run, 0.1);
+}
+
+/* ---- known ranks ---------------------------------------------------------------------------------------------------- */
+
+static bo_status known_ranks(networks *n)
+{
+    enum { HALF = 3, POWER = 4, MOST = 35 }; /* C(7, 4) monomials */
+    bo_context *context = lab_context(n->run);
+    size_t missed = 0;
+    for (size_t rank = 1; rank <= MOST; rank += 2) {
+        lab_known_rank known;
+        size_t found = 0;
+        BO_TRY(lab_known_rank_open(context, HALF, rank, POWER, &n->rng, &known));
+        const lab_function f = lab_known_rank_function(&known);
+        const bo_status status = lab_exact_rank(context, &f, MOST + 5, &n->rng, &found);
+        lab_known_rank_close(&known);
+        BO_TRY(status);
+        missed += found != rank;
+    }
+    lab_claim(n->run, "known-rank", (double)missed);
+    return BO_OK;
+}
+
+/* ---- degree --------------------------------------------------------------------------------------------------------- */
+
+static bo_status degree_of(networks *n, size_t degree, size_t layers, size_t tokens, size_t *found)
+{
+    bo_context *context = lab_context(n->run);
+    const lab_polynomial_desc desc = {degree, layers, 2, 8, tokens};
+    lab_polynomial *net;
+    BO_TRY(lab_polynomial_create(context, &desc, &n->rng, &net));
+    const lab_function f = lab_polynomial_function(net);
+    const bo_status status = lab_polynomial_degree(context, &f, power(degree, layers) + 3, &n->rng, found);
+    lab_polynomial_destroy(net);
+    return status;
+}
+
+/* Degree d^L, of layers of numbers and of tokens. */
+static bo_status degrees(networks *n)
+{
+    size_t missed = 0;
+    for (size_t degree = 2; degree <= 4; degree++)
+        for (size_t layers = 1; layers <= 3; layers++)
+            for (size_t tokens = 0; tokens <= 4; tokens += 4) {
+                size_t found;
+                BO_TRY(degree_of(n, degree, layers, tokens, &found));
+                missed += found != power(degree, layers);
+            }
+    lab_claim(n->run, "degree", (double)missed);
+    return BO_OK;
+}
+
+/* Rank by degree, whichever way the degree came about: 3 and 3 inputs. */
+static bo_status by_degree(networks *n)
+{
+    enum { HALF = 3 };
+    const size_t layers[] = {lab_size(n->run, 5, 4), lab_size(n->run, 3, 2), 2};
+    size_t same[5] = {0};
+    for (size_t degree = 2; degree <= 4; degree++)
+        for (size_t l = 1; l <= layers[degree - 2]; l++) {
+            char column[16];
+            size_t rank;
+            BO_TRY(wide_rank(n, degree, l, HALF, &rank));
+            snprintf(column, sizeof column, "d = %zu", degree);
+            lab_point(n->run, "degree", column, (double)power(degree, l), (double)rank);
+            if (degree < 4) /* 4 and 16 are powers of 2, too */
+                lab_point(n->run, "degree", "monomials", (double)power(degree, l),
+                          lab_monomial_rank(power(degree, l), HALF));
+            if (power(degree, l) == 16) same[degree] = rank;
+            if (degree == 3 && l == 2) /* six inputs, d_x = 6: what the document's d^(L d_x) says */
+                lab_claim(n->run, "document-rank", log((double)rank) / (2 * 6 * log(3)));
+        }
+    lab_claim(n->run, "proxy", fabs((double)same[2] - (double)same[4]));
+    return BO_OK;
+}
+
+/* ---- depth ---------------------------------------------------------------------------------------------------------- */
+
+/* ln rank over the last layer that is affordable, by ln d · half: 1 in the limit of great depth. */
+static bo_status above_threshold(networks *n)
+{
+    enum { HALF = 2 };
+    const size_t last[] = {lab_size(n->run, 6, 5), lab_size(n->run, 4, 3), lab_size(n->run, 3, 2)};
+    double sum = 0;
+    for (size_t degree = 2; degree <= 4; degree++) {
+        size_t before, after;
+        BO_TRY(wide_rank(n, degree, last[degree - 2] - 1, HALF, &before));
+        BO_TRY(wide_rank(n, degree, last[degree - 2], HALF, &after));
+        sum += log((double)after / (double)before) / (HALF * log((double)degree));
+    }
+    lab_claim(n->run, "above", sum / 3);
+    return BO_OK;
+}
+
+static bo_status by_depth(networks *n)
+{
+    static const struct {
+        size_t half, full, quick;
+    } columns[] = {{1, 9, 8}, {2, 6, 5}, {3, 5, 4}, {8, 3, 2}, {16, 2, 2}};
+    for (size_t c = 0; c < LAB_COUNT_OF(columns); c++)
+        for (size_t l = 1; l <= lab_size(n->run, columns[c].full, columns[c].quick); l++) {
+            char column[32];
+            size_t rank;
+            BO_TRY(wide_rank(n, 2, l, columns[c].half, &rank));
+            snprintf(column, sizeof column, "%zu + %zu inputs", columns[c].half, columns[c].half);
+            lab_point(n->run, "depth", column, (double)l, log((double)rank));
+        }
+    return BO_OK;
+}
+
+/* What a matrix of the budget buys: growth of ln rank a layer over c(d), for c = d − 1, d, d + 1. With one input on either
+ * side the rank is d^L + 1. */
+static bo_status countings(networks *n)
+{
+    const size_t last[] = {lab_size(n->run, 9, 7), lab_size(n->run, 6, 5), lab_size(n->run, 5, 4)};
+    static const char *const rows[] = {"d - 1 matrices", "d matrices", "d + 1 matrices"};
+    double growth[3];
+    size_t right = 0;
+    for (size_t i = 0; i < 3; i++) {
+        size_t before, after;
+        BO_TRY(wide_rank(n, i + 2, last[i] - 1, 1, &before));
+        BO_TRY(wide_rank(n, i + 2, last[i], 1, &after));
+        growth[i] = log((double)after / (double)before);
+    }
+    for (size_t c = 0; c < 3; c++) { /* c(d) = d − 1 + c = i + 1 + c */
+        size_t best = 0;
+        for (size_t i = 0; i < 3; i++) {
+            char column[16];
+            snprintf(column, sizeof column, "d = %zu", i + 2);
+            lab_cell(n->run, "budget", rows[c], column, growth[i] / (double)(i + 1 + c));
+            if (growth[i] / (double)(i + 1 + c) > growth[best] / (double)(best + 1 + c)) best = i;
+        }
+        right += best == c;
+    }
+    lab_claim(n->run, "countings", (double)right);
+    return BO_OK;
+}
+
+/* ---- width ---------------------------------------------------------------------------------------------------------- */
+
+/* Rank by inputs of a half, with layers as wide: exponentially where the degree exceeds them, else as a power, degree / 2. */
+static bo_status by_width(networks *n)
+{
+    static const size_t halves[] = {1, 2, 3, 4, 8, 16, 32};
+    static const struct {
+        size_t layers, most;
+    } columns[] = {{1, 32}, {2, 32}, {4, 4}};
+    const size_t widest = lab_size(n->run, 32, 16);
+    double exponents = 0;
+    for (size_t c = 0; c < LAB_COUNT_OF(columns); c++) {
+        const size_t degree = power(2, columns[c].layers);
+        double x[LAB_COUNT_OF(halves)], y[LAB_COUNT_OF(halves)];
+        size_t count = 0;
+        for (size_t i = 0; i < LAB_COUNT_OF(halves); i++) {
+            char column[24];
+            size_t rank;
+            if (halves[i] > columns[c].most || halves[i] > widest) continue;
+            BO_TRY(wide_rank(n, 2, columns[c].layers, halves[i], &rank));
+            snprintf(column, sizeof column, "degree %zu", degree);
+            lab_point(n->run, "inputs", column, (double)halves[i], (double)rank);
+            x[count] = (double)halves[i], y[count] = (double)rank;
+            count++;
+        }
+        if (degree < 8) exponents += lab_exponent(x + count - 2, y + count - 2, 2) / ((double)degree / 2);
+    }
+    lab_claim(n->run, "below", exponents / 2);
+    return BO_OK;
+}
+
+/* 3 and 3 inputs through layers that are narrower or wider. */
+static bo_status by_layer_width(networks *n)
+{
+    static const struct {
+        const char *name;
+        size_t degree, layers;
+    } columns[] = {{"d = 2, L = 3", 2, 3}, {"d = 3, L = 2", 3, 2}, {"d = 4, L = 2", 4, 2}};
+    for (size_t width = 1; width <= 6; width++)
+        for (size_t c = 0; c < LAB_COUNT_OF(columns); c++) {
+            const lab_polynomial_desc desc = {columns[c].degree, columns[c].layers, width, 6, 0};
+            size_t rank;
+            BO_TRY(rank_of(n, &desc, &rank));
+            lab_point(n->run, "layer-width", columns[c].name, (double)width, (double)rank);
+        }
+    return BO_OK;
+}
+
+bo_status lab_separation_networks(lab_run *run)
+{
+    networks n = {.run = run, .rng = lab_rng(run, "lab.separation.networks")};
+    BO_TRY(known_ranks(&n));
+    BO_TRY(degrees(&n));
+    BO_TRY(by_degree(&n));
+    BO_TRY(above_threshold(&n));
+    BO_TRY(by_depth(&n));
+    BO_TRY(countings(&n));
+    BO_TRY(by_width(&n));
+    BO_TRY(by_layer_width(&n));
+    lab_claim(run, "monomials", (double)n.different / (double)n.compared);
+    return BO_OK;
+}
