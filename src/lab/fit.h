@@ -1,0 +1,41 @@
+/* A graph of an experiment's own, trained batch by batch: from x to a prediction, and its loss against a target. */
+#ifndef BO_LAB_FIT_H
+#define BO_LAB_FIT_H
+
+#include "lab.h"
+#include "../nn/nn.h"
+#include "../optim/optim.h"
+
+typedef struct lab_fit_desc {
+    size_t rows, in, out; /* a batch, all of its size */
+    /* Records the prediction (rows x out) and declares the weights. */
+    bo_value (*record)(const void *user, bo_graph *graph, bo_value x);
+    const void *user;
+    bo_loss_kind loss;
+    bo_optimizer_desc optimizer;
+    uint64_t seed; /* of the weights; 0: the run's */
+} lab_fit_desc;
+
+typedef struct lab_fit {
+    bo_context *context;
+    bo_weights *weights;
+    bo_graph *graph;
+    bo_optimizer *optimizer;
+    bo_value x, target, prediction, loss;
+} lab_fit;
+
+bo_status lab_fit_open(lab_run *run, const lab_fit_desc *desc, lab_fit *out);
+void lab_fit_close(lab_fit *fit); /* also of one that failed to open */
+
+/* Loss and gradients of a batch; gradients of before are gone. */
+bo_status lab_fit_gradient(lab_fit *fit, const float *x, const float *target, double *loss);
+/* The same, then a step with the rate times `factor`. */
+bo_status lab_fit_step(lab_fit *fit, const float *x, const float *target, double factor, double *loss);
+bo_status lab_fit_predict(lab_fit *fit, const float *x, float *prediction); /* of one batch */
+
+/* A weight, its gradient: as many numbers as it has. NULL where there is none of that name. */
+float *lab_fit_weight(const lab_fit *fit, const char *name);
+const float *lab_fit_weight_gradient(const lab_fit *fit, const char *name);
+size_t lab_fit_weight_size(const lab_fit *fit, const char *name);
+
+#endif
