@@ -226,6 +226,82 @@ static bo_status by_layer_width(networks *n)
     return BO_OK;
 }
 
+/* ---- tokens --------------------------------------------------------------------------------------------------------- */
+
+/* Four tokens, two on either side. `settings` exceed the rank, as the second-largest matrices tell. */
+static bo_status by_tokens(networks *n)
+{
+    static const struct {
+        size_t width, degree, layers, settings;
+        bool full; /* the full run alone has it */
+    } cases[] = {{2, 2, 1, 16, false},  {2, 2, 2, 24, false}, {2, 2, 3, 48, false}, {2, 3, 1, 16, false},
+                 {2, 3, 2, 40, false},  {2, 3, 3, 300, true}, {2, 4, 1, 16, false}, {2, 4, 2, 120, false},
+                 {3, 2, 1, 16, false},  {3, 2, 2, 32, false}, {3, 2, 3, 100, true}, {3, 3, 1, 16, false},
+                 {3, 3, 2, 100, false}, {3, 4, 1, 16, false}, {3, 4, 2, 640, true}};
+    bo_context *context = lab_context(n->run);
+    size_t degree_4[2] = {0}; /* of two layers of degree 2, of one of degree 4; three columns */
+    for (size_t i = 0; i < LAB_COUNT_OF(cases); i++) {
+        const lab_polynomial_desc desc = {cases[i].degree, cases[i].layers, cases[i].width, 4 * cases[i].width, 4};
+        lab_polynomial *net;
+        size_t rank;
+        char column[24];
+        if (cases[i].full && lab_quick(n->run)) continue;
+        BO_TRY(lab_polynomial_create(context, &desc, &n->rng, &net));
+        const lab_function f = lab_polynomial_function(net);
+        const bo_status status = lab_exact_rank(context, &f, cases[i].settings, &n->rng, &rank);
+        lab_polynomial_destroy(net);
+        BO_TRY(status);
+        snprintf(column, sizeof column, "d = %zu, width %zu", desc.degree, desc.width);
+        lab_point(n->run, "tokens", column, (double)desc.layers, (double)rank);
+        if (desc.width == 3 && power(desc.degree, desc.layers) == 4) degree_4[desc.degree == 4] = rank;
+        BO_TRY(lab_progress(n->run, 0.3));
+    }
+    lab_claim(n->run, "proxy-tokens", fabs((double)degree_4[0] - (double)degree_4[1]));
+    return BO_OK;
+}
+
+/* ---- rounding ------------------------------------------------------------------------------------------------------- */
+
+static bo_status rounded_rank(networks *n, const lab_polynomial_desc *desc, size_t settings, size_t *rank)
+{
+    bo_context *context = lab_context(n->run);
+    lab_polynomial *net = NULL;
+    double *matrix = bo_alloc_raw(context, settings * (settings + 1), sizeof *matrix, "a matricization");
+    if (!matrix) return BO_MEMORY;
+    double *values = matrix + settings * settings;
+    bo_status status = lab_polynomial_create(context, desc, &n->rng, &net);
+    if (status == BO_OK) {
+        const lab_function f = lab_polynomial_function(net);
+        status = lab_matricize(context, &f, settings, &n->rng, matrix);
+    }
+    if (status == BO_OK) status = lab_singular_values(context, settings, settings, matrix, values);
+    if (status == BO_OK) *rank = lab_numerical_rank(values, settings, 0);
+    lab_polynomial_destroy(net);
+    bo_free(matrix);
+    return status;
+}
+
+/* The same networks in double: singular values above size · 2⁻⁵² of the first. */
+static bo_status rounding(networks *n)
+{
+    static const struct {
+        const char *name;
+        lab_polynomial_desc desc;
+    } cases[] = {
+        {"d = 3, L = 2", {3, 2, 6, 6, 0}}, {"d = 2, L = 4", {2, 4, 6, 6, 0}}, {"d = 4, L = 2", {4, 2, 6, 6, 0}}};
+    double least = 1;
+    for (size_t i = 0; i < LAB_COUNT_OF(cases); i++) {
+        size_t exact, rounded;
+        BO_TRY(rank_of(n, &cases[i].desc, &exact));
+        BO_TRY(rounded_rank(n, &cases[i].desc, exact + exact / 8, &rounded));
+        lab_cell(n->run, "rounding", cases[i].name, "modulo a prime", (double)exact);
+        lab_cell(n->run, "rounding", cases[i].name, "float64", (double)rounded);
+        least = fmin(least, (double)rounded / (double)exact);
+    }
+    lab_claim(n->run, "rounding", least);
+    return BO_OK;
+}
+
 bo_status lab_separation_networks(lab_run *run)
 {
     networks n = {.run = run, .rng = lab_rng(run, "lab.separation.networks")};
@@ -237,6 +313,8 @@ bo_status lab_separation_networks(lab_run *run)
     BO_TRY(countings(&n));
     BO_TRY(by_width(&n));
     BO_TRY(by_layer_width(&n));
+    BO_TRY(by_tokens(&n));
+    BO_TRY(rounding(&n));
     lab_claim(run, "monomials", (double)n.different / (double)n.compared);
     return BO_OK;
 }

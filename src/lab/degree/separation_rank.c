@@ -58,6 +58,52 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 3,
      .source = NAVON ", section 1.2, which counts d"},
+    {.name = "proxy-tokens",
+     .statement = "So does it for layers that mix tokens: two of degree 2 and one of degree 4 have the same rank.",
+     .number = "difference of the ranks",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 0,
+     .source = NAVON ", section 6.2"},
+    {.name = "rounding",
+     .statement = "Singular values in float64 count the rank right, too.",
+     .number = "least numerical rank / exact rank",
+     .rule = BO_LAB_EACH_AT_LEAST,
+     .bound = 1},
+    {.name = "term-rank",
+     .statement =
+         "A sum of monomials with random coefficients has the rank of the largest matching between its exponents in A "
+         "and in B: all of its d terms count where no two agree in either.",
+     .number = "polynomials with another rank",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 0,
+     .source = NAVON ", section 5: which polynomials of F_d have rank d?"},
+    {.name = "measure",
+     .statement = "So the share of sums of four monomials that have rank 4 is the chance that their exponents differ.",
+     .number = "measured share / that chance",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.9,
+     .upper = 1.1,
+     .source = NAVON ", section 5: what is their measure?"},
+    {.name = "epsilon-measure",
+     .statement =
+         "Almost all sums of four monomials that have rank 4 have it robustly: nothing of rank 3 is within 1% in d₂.",
+     .number = "share of them",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.9,
+     .source = NAVON ", section 5.1.2"},
+    {.name = "losses",
+     .statement =
+         "Which loss measures the distance matters by a constant only: of the function that is 1 where A = B, too.",
+     .number = "exponent of √d₂ / d₁ in the size of the grid",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.1,
+     .source = NAVON ", section 4.5"},
+    {.name = "losses-smooth",
+     .statement = "Of a polynomial of fixed degree that is so.",
+     .number = "exponent of √d₂ / d₁ in the size of the grid, its size",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.1,
+     .source = NAVON ", section 4.5"},
 };
 
 static const bo_lab_table tables[] = {
@@ -86,11 +132,36 @@ static const bo_lab_table tables[] = {
      .rows = "a layer costs",
      .values = "growth of ln rank a matrix",
      .picture = BO_LAB_BARS},
+    {.name = "tokens", .title = "Layers that mix four tokens", .rows = "layers", .values = "rank", .log_y = true},
+    {.name = "rounding",
+     .title = "Rank counted exactly and by singular values",
+     .rows = "network",
+     .values = "rank",
+     .picture = BO_LAB_BARS},
+    {.name = "measure",
+     .title = "Sums of d monomials of rank d, and of that rank up to ε",
+     .rows = "terms d",
+     .values = "share of polynomials",
+     .theory = "different exponents"},
+    {.name = "losses",
+     .title = "Distances to the truncation, by metric",
+     .rows = "points on either side",
+     .values = "ratio of distances",
+     .log_x = true,
+     .log_y = true},
+    {.name = "epsilon",
+     .title = "Rank up to ε of a network of exact rank 70",
+     .rows = "ε",
+     .values = "rank",
+     .log_x = true,
+     .log_y = true},
 };
 
 static bo_status measure(lab_run *run)
 {
-    return lab_separation_networks(run);
+    BO_TRY(lab_separation_networks(run));
+    BO_TRY(lab_separation_sums(run));
+    return lab_separation_losses(run);
 }
 
 const lab_experiment lab_separation_rank = {{.name = "separation-rank",
