@@ -1,9 +1,338 @@
-/* gd-best-rate: not measured yet. */
-#include "../lab.h"
+/* gd-best-rate: the rate with the best worst case, and whether it is best for a given start. */
+#include "../descent.h"
+#include "../least_squares.h"
+#include "../statistics.h"
+#include <math.h>
+#include <string.h>
+
+static const bo_lab_claim claims[] = {
+    {.name = "two-modes",
+     .statement = "With two modes the rate 1/(σ_max² + σ_min²) has the least worst-case contraction.",
+     .number = "largest |best rate found · (σ_max² + σ_min²) - 1| over the problems with two modes",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 0.02},
+    {.name = "more-modes",
+     .statement = "It has so with any number of modes, where the notes say: not exactly, hard to tell.",
+     .number = "the same over the problems with 16 and 64 modes",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 0.02},
+    {.name = "contraction",
+     .statement = "A step then leaves (κ - 1)/(κ + 1) of the worst error, κ = σ_max²/σ_min².",
+     .number = "largest |contraction / ((κ - 1)/(κ + 1)) - 1| over the problems",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 2e-3},
+    {.name = "given-start",
+     .statement =
+         "For most random starts another rate is at least 10% closer to the solution after 20 steps: best in the "
+         "worst case is not best.",
+     .number = "share of starts",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.5},
+    {.name = "long-run",
+     .statement =
+         "In the long run no other rate saves more than the time of a constant factor: the gain of the best one does "
+         "not grow with the steps.",
+     .number = "exponent of the median gain in the number of steps, over the last three counts",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.1},
+};
+
+static const bo_lab_table tables[] = {
+    {.name = "contraction",
+     .title = "Worst contraction of a step, κ = 10",
+     .rows = "rate · σ_max²",
+     .values = "error after / before, worst direction",
+     .theory = "largest |1 - 2ησ²|"},
+    {.name = "problems",
+     .title = "The rate with the least worst contraction, found by search",
+     .rows = "problem",
+     .values = "rate · (σ_max² + σ_min²); contraction",
+     .picture = BO_LAB_NO_PICTURE},
+    {.name = "starts",
+     .title = "Random starts, 16 modes, κ = 100: the best constant rate for each",
+     .rows = "steps",
+     .values = "share of starts; ratio",
+     .log_x = true},
+};
+
+enum { MODES = 64, STARTS = 200 };
+
+/* ---- errors under gradient descent ------------------------------------------------------------------------------------------ */
+
+/* Rows of the weight are errors w - w* of as many starts: gradient descent on |Xw|², each by itself. */
+typedef struct errors {
+    lab_least_squares problem;
+    lab_descent descent;
+    size_t starts;
+    float *rows; /* starts x dim */
+} errors;
+
+static void close_errors(errors *e)
+{
+    lab_descent_close(&e->descent);
+    lab_least_squares_close(&e->problem);
+    bo_free(e->rows);
+}
+
+static bo_status record_errors(bo_context *context, errors *e)
+{
+    const lab_least_squares *p = &e->problem;
+    e->rows = bo_alloc(context, (p->rows + p->dim) * e->starts, sizeof(float), "errors of starts");
+    if (!e->rows) return BO_MEMORY;
+    BO_TRY(lab_descent_open(context, &e->descent));
+    bo_graph *graph = e->descent.graph;
+    const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
+    const bo_value zero = bo_graph_input(graph, "zero", BO_ELEMENT_FLOAT32, p->rows, e->starts);
+    const bo_value product = lab_descent_linear(&e->descent, "w", x, e->starts, (bo_init){BO_INIT_NORMAL, 0, 1});
+    const bo_value loss = lab_descent_squares(&e->descent, product, zero);
+    BO_TRY(lab_descent_ready(&e->descent, loss, (double)(p->rows * e->starts), &lab_plain_descent, 1));
+    BO_TRY(bo_graph_write(context, graph, x, p->x_single));
+    return bo_graph_write(context, graph, zero, e->rows + e->starts * p->dim);
+}
+
+static bo_status open_errors(lab_run *run, size_t modes, double condition, size_t starts, errors *out)
+{
+    double scales[MODES];
+    bo_rng rng = lab_rng(run, "lab.gd-best-rate");
+    *out = (errors){.starts = starts};
+    lab_geometric(2, 2 / sqrt(condition), modes, scales);
+    const lab_least_squares_desc desc = {.rows = 2 * modes, .dim = modes, .scales = scales};
+    bo_status status = lab_least_squares_open(lab_context(run), &desc, &rng, &out->problem);
+    if (status == BO_OK) status = record_errors(lab_context(run), out);
+    if (status != BO_OK) close_errors(out);
+    return status;
+}
+
+static void draw_starts(lab_run *run, errors *e)
+{
+    bo_rng rng = lab_rng(run, "lab.gd-best-rate.starts");
+    for (size_t i = 0; i < e->starts * e->problem.dim; i++) e->rows[i] = (float)bo_rng_normal(&rng);
+}
+
+static double size_of(const float *numbers, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += (double)numbers[i] * (double)numbers[i];
+    return sqrt(sum);
+}
+
+/* ---- the worst case --------------------------------------------------------------------------------------------------------- */
+
+/* What a step leaves of an error in the worst direction: steps from random starts turn errors there, as power iteration does.
+ * Every 50 steps they are made of size 1 again. */
+static bo_status worst_contraction(lab_run *run, errors *e, double rate, double *out)
+{
+    enum { BLOCK = 50 };
+    const size_t count = e->starts * e->problem.dim;
+    draw_starts(run, e);
+    for (size_t block = 0; block < lab_size(run, 60, 24); block++) {
+        const double size = size_of(e->rows, count);
+        for (size_t i = 0; i < count; i++) e->rows[i] = (float)((double)e->rows[i] / size);
+        BO_TRY(lab_descent_set(&e->descent, "w", e->rows));
+        for (size_t t = 0; t < BLOCK; t++) BO_TRY(lab_descent_step(&e->descent, rate, NULL));
+        BO_TRY(lab_descent_get(&e->descent, "w", e->rows));
+        *out = pow(size_of(e->rows, count), 1.0 / BLOCK);
+    }
+    return BO_OK;
+}
+
+/* Golden section: the contraction falls and then rises with the rate. */
+static bo_status best_rate(lab_run *run, errors *e, double *rate, double *contraction)
+{
+    const double golden = 0.5 * (sqrt(5) - 1), largest = 1 / (e->problem.scales[0] * e->problem.scales[0]);
+    double low = 0.3 * largest, high = 1.1 * largest, left = high - golden * (high - low), right = low + high - left;
+    double at_left, at_right;
+    BO_TRY(worst_contraction(run, e, left, &at_left));
+    BO_TRY(worst_contraction(run, e, right, &at_right));
+    for (size_t i = 0; i < 14; i++) {
+        if (at_left < at_right) {
+            high = right, right = left, at_right = at_left;
+            left = high - golden * (high - low);
+            BO_TRY(worst_contraction(run, e, left, &at_left));
+        } else {
+            low = left, left = right, at_left = at_right;
+            right = low + golden * (high - low);
+            BO_TRY(worst_contraction(run, e, right, &at_right));
+        }
+    }
+    *rate = at_left < at_right ? left : right;
+    *contraction = fmin(at_left, at_right);
+    return BO_OK;
+}
+
+typedef struct problem {
+    const char *name;
+    size_t modes;
+    double condition;
+} problem;
+
+static const problem problems[] = {
+    {"2 modes, κ 4", 2, 4},     {"2 modes, κ 10", 2, 10},     {"2 modes, κ 100", 2, 100},
+    {"16 modes, κ 10", 16, 10}, {"16 modes, κ 100", 16, 100}, {"64 modes, κ 30", 64, 30},
+};
+
+static bo_status measure_best(lab_run *run, const problem *kind, double *rate_off, double *contraction_off)
+{
+    errors e;
+    double rate = 0, contraction = 0;
+    BO_TRY(open_errors(run, kind->modes, kind->condition, 4, &e));
+    const double first = e.problem.scales[0], last = e.problem.scales[kind->modes - 1];
+    const bo_status status = best_rate(run, &e, &rate, &contraction);
+    close_errors(&e);
+    BO_TRY(status);
+    const double scaled = rate * (first * first + last * last);
+    const double predicted = (kind->condition - 1) / (kind->condition + 1);
+    lab_cell(run, "problems", kind->name, "best rate", scaled);
+    lab_cell(run, "problems", kind->name, "contraction", contraction);
+    lab_cell(run, "problems", kind->name, "(κ - 1)/(κ + 1)", predicted);
+    *rate_off = fmax(*rate_off, fabs(scaled - 1));
+    *contraction_off = fmax(*contraction_off, fabs(contraction / predicted - 1));
+    return BO_OK;
+}
+
+static bo_status measure_problems(lab_run *run)
+{
+    double few = 0, many = 0, contraction = 0;
+    for (size_t i = 0; i < LAB_COUNT_OF(problems); i++) {
+        BO_TRY(measure_best(run, &problems[i], problems[i].modes == 2 ? &few : &many, &contraction));
+        BO_TRY(lab_progress(run, 0.1 * (double)(i + 1)));
+    }
+    lab_claim(run, "two-modes", few);
+    lab_claim(run, "more-modes", many);
+    lab_claim(run, "contraction", contraction);
+    return BO_OK;
+}
+
+/* The picture: contraction over the rate. */
+static bo_status measure_curve(lab_run *run, size_t modes, const char *column)
+{
+    errors e;
+    bo_status status = BO_OK;
+    BO_TRY(open_errors(run, modes, 10, 4, &e));
+    for (size_t i = 6; i <= 21 && status == BO_OK; i++) {
+        const double part = 0.05 * (double)i;
+        double contraction = 0;
+        status = worst_contraction(run, &e, part / 4, &contraction);
+        lab_point(run, "contraction", column, part, contraction);
+        if (modes == 2)
+            lab_point(run, "contraction", "largest |1 - 2ησ²|", part, fmax(fabs(1 - 2 * part), fabs(1 - 0.2 * part)));
+    }
+    close_errors(&e);
+    return status;
+}
+
+/* ---- given starts ------------------------------------------------------------------------------------------------------------ */
+
+enum { COUNTS = 6, RATES = 40 };
+static const size_t counts[COUNTS] = {5, 20, 80, 160, 320, 640};
+
+/* Least error over the rates, the rate that has it, and the error at the rate of the worst case, for each count and start. */
+typedef struct contest {
+    double best[COUNTS][STARTS], rate[COUNTS][STARTS], usual[COUNTS][STARTS];
+} contest;
+
+static bo_status run_rate(lab_run *run, errors *e, double rate, bool usual, size_t most, contest *c)
+{
+    const size_t dim = e->problem.dim;
+    size_t next = 0;
+    draw_starts(run, e);
+    BO_TRY(lab_descent_set(&e->descent, "w", e->rows));
+    for (size_t t = 1; t <= counts[most - 1]; t++) {
+        BO_TRY(lab_descent_step(&e->descent, rate, NULL));
+        if (t != counts[next]) continue;
+        BO_TRY(lab_descent_get(&e->descent, "w", e->rows));
+        for (size_t s = 0; s < e->starts; s++) {
+            const double error = size_of(e->rows + s * dim, dim);
+            if (usual) c->usual[next][s] = error;
+            if (error >= c->best[next][s]) continue;
+            c->best[next][s] = error;
+            c->rate[next][s] = rate;
+        }
+        next++;
+    }
+    return BO_OK;
+}
+
+/* `e`'s starts with every rate between half the threshold and the whole, and with the one of the worst case. */
+static bo_status run_contest(lab_run *run, errors *e, double usual, size_t most, contest *c)
+{
+    const double limit = 1 / (e->problem.scales[0] * e->problem.scales[0]);
+    for (size_t i = 0; i < COUNTS; i++)
+        for (size_t s = 0; s < STARTS; s++) c->best[i][s] = INFINITY;
+    BO_TRY(run_rate(run, e, usual, true, most, c));
+    for (size_t i = 0; i < RATES; i++) {
+        /* closer together near the threshold, where the long runs are decided */
+        const double rate = limit * (1 - 0.5 * pow(1e-3, (double)i / (RATES - 1)));
+        BO_TRY(run_rate(run, e, rate, false, most, c));
+        BO_TRY(lab_progress(run, 0.7 + 0.3 * (double)i / RATES));
+    }
+    return BO_OK;
+}
+
+static double share_better(const contest *c, size_t count, size_t starts)
+{
+    size_t better = 0;
+    for (size_t s = 0; s < starts; s++) better += c->best[count][s] < 0.9 * c->usual[count][s];
+    return (double)better / (double)starts;
+}
+
+static void tell_contest(lab_run *run, const contest *c, double usual, size_t most, size_t starts)
+{
+    double x[COUNTS], gains[COUNTS], ratio[STARTS];
+    for (size_t i = 0; i < most; i++) {
+        x[i] = (double)counts[i];
+        lab_point(run, "starts", "share with a rate at least 10% closer", x[i], share_better(c, i, starts));
+        for (size_t s = 0; s < starts; s++) ratio[s] = c->rate[i][s] / usual;
+        lab_point(run, "starts", "median best rate / worst-case rate", x[i], lab_median(ratio, starts));
+        for (size_t s = 0; s < starts; s++) ratio[s] = c->usual[i][s] / c->best[i][s];
+        gains[i] = lab_median(ratio, starts);
+        lab_point(run, "starts", "median gain: error / least error", x[i], gains[i]);
+    }
+    lab_claim(run, "given-start", share_better(c, 1, starts));
+    lab_claim(run, "long-run", lab_exponent(x + most - 3, gains + most - 3, 3));
+}
+
+static bo_status measure_starts(lab_run *run)
+{
+    errors e;
+    const size_t starts = lab_size(run, STARTS, 60), most = lab_size(run, COUNTS, COUNTS - 1);
+    contest *c = bo_alloc(lab_context(run), 1, sizeof *c, "a contest of rates");
+    bo_status status = c ? open_errors(run, 16, 100, starts, &e) : BO_MEMORY;
+    if (status == BO_OK) {
+        const double first = e.problem.scales[0], last = e.problem.scales[15];
+        const double usual = 1 / (first * first + last * last);
+        status = run_contest(run, &e, usual, most, c);
+        if (status == BO_OK) tell_contest(run, c, usual, most, starts);
+        close_errors(&e);
+    }
+    bo_free(c);
+    return status;
+}
 
 static bo_status measure(lab_run *run)
 {
-    return bo_fail(lab_context(run), BO_UNSUPPORTED, "gd-best-rate cannot be measured yet");
+    BO_TRY(measure_problems(run));
+    BO_TRY(measure_curve(run, 2, "2 modes"));
+    BO_TRY(measure_curve(run, 16, "16 modes"));
+    return measure_starts(run);
 }
 
-const lab_experiment lab_gd_best_rate = {{.name = "gd-best-rate", .group = LAB_LEARNING}, measure};
+const lab_experiment lab_gd_best_rate = {
+    {.name = "gd-best-rate",
+     .group = LAB_LEARNING,
+     .title = "The rate with the best worst case, for two modes and more",
+     .claim = "On |y - Xw|² the rate 1/(σ_max² + σ_min²) minimises the worst contraction of a step, which is then "
+              "(κ - 1)/(κ + 1), whatever lies between the extreme singular values.",
+     .source = "course notes, why the learning rate cannot be too large",
+     .method =
+         "Least squares with 2, 16 and 64 singular values in geometric order. The error w - w* follows gradient "
+         "descent "
+         "on |Xw|², which the engine runs from random starts; rescaled every 50 steps, errors turn to the direction "
+         "that "
+         "contracts least, and the contraction of the last of 60 blocks is the worst one. Golden section searches the "
+         "rate for which that is least. Then 200 random starts (16 modes, κ = 100) are followed with the rate of the "
+         "worst case and with 40 others between half the threshold and the whole; a start's gain is its error at the "
+         "former over the least error at any.",
+     LAB_CLAIMS(claims),
+     LAB_TABLES(tables)},
+    measure};
