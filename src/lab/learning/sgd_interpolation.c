@@ -1,9 +1,397 @@
-/* sgd-interpolation: not measured yet. */
-#include "../lab.h"
+/* sgd-interpolation: stochastic gradient descent with a constant step, where all examples can be fitted and where not. */
+#include "../descent.h"
+#include "../least_squares.h"
+#include "../statistics.h"
+#include <math.h>
+#include <string.h>
+
+static const bo_lab_claim claims[] = {
+    {.name = "geometric",
+     .statement =
+         "Where some w fits every example, stochastic gradient descent with the constant step η* = C₁/2C₂ brings the "
+         "loss to 1e-8 of the first in no more steps than the bound allows.",
+     .number = "mean loss / first loss after ln 1e-8 / ln(1 - C₁²/4C₂) steps",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-8},
+    {.name = "bound",
+     .statement = "The mean loss stays below (1 - C₁η + C₂η²)^t of the first at all times, for every step below C₁/C₂.",
+     .number = "largest mean loss / bound over times and the steps η*/2, η*, 1.5 η*, 1.9 η*",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 1},
+    {.name = "exact",
+     .statement = "The mean loss follows the recursion of the second moments of the error.",
+     .number = "mean loss / exact expectation after 100 steps with η*",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.95,
+     .upper = 1.05},
+    {.name = "fastest",
+     .statement = "η* is the step of fastest convergence (the notes' words; it minimises the bound, which is loose).",
+     .number = "rate of convergence with the best of 0.5, 1, 1.5, 1.9, 3, 5, 8 η* / rate with η*",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 1.1},
+    {.name = "stalls",
+     .statement = "Control: without a w that fits every example the loss stops falling.",
+     .number = "excess loss in the last quarter / in the quarter before, step 0.1/mean |x|²",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.8,
+     .upper = 1.25},
+    {.name = "floor",
+     .statement = "It stops at an excess proportional to the step.",
+     .number = "exponent of the excess in the step",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.9,
+     .upper = 1.1},
+};
+
+static const bo_lab_table tables[] = {
+    {.name = "loss",
+     .title = "Mean loss with a constant step, every example can be fitted",
+     .rows = "step",
+     .values = "loss / first loss",
+     .log_y = true,
+     .theory = "bound at η*"},
+    {.name = "rates",
+     .title = "How fast the loss falls, by step size",
+     .rows = "step size / η*",
+     .values = "-ln of the factor of a step",
+     .log_x = true,
+     .log_y = true,
+     .theory = "bound"},
+    {.name = "floor",
+     .title = "Where the loss stops without a solution that fits",
+     .rows = "step size · mean |x|²",
+     .values = "excess loss / least loss",
+     .log_x = true,
+     .log_y = true,
+     .theory = "exact"},
+};
+
+enum { RUNS = 256, DIM = 32, MOST = 64 };
+
+/* ---- many runs at once ------------------------------------------------------------------------------------------------------ */
+
+/* Row r of the weight is the w of run r, which sees an example of its own in every step: half the square of x·w - y. */
+typedef struct runs {
+    lab_descent descent;
+    bo_value x, y;
+    const lab_least_squares *problem;
+    bo_rng rng; /* which example */
+    float batch[RUNS * DIM], targets[RUNS], w[RUNS * DIM];
+} runs;
+
+static bo_status open_runs(lab_run *run, const lab_least_squares *p, runs *r)
+{
+    char name[] = "w", sum_name[] = "ones";
+    r->problem = p;
+    r->rng = lab_rng(run, "lab.sgd-interpolation.examples");
+    BO_TRY(lab_descent_open(lab_context(run), &r->descent));
+    bo_graph *graph = r->descent.graph;
+    r->x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, RUNS, p->dim);
+    r->y = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, RUNS, 1);
+    const bo_value w = bo_graph_weight(graph, &(bo_weight){.name = name, .rank = 2, .shape = {RUNS, p->dim}});
+    const bo_value ones = bo_graph_weight(
+        graph,
+        &(bo_weight){.name = sum_name, .rank = 2, .shape = {1, p->dim}, .init = {BO_INIT_ONE, 0, 0}, .frozen = true});
+    const bo_value products =
+        bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{1, 1}}, 2, (bo_value[]){r->x, w});
+    const bo_value dot =
+        bo_graph_one(graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){products, ones});
+    return lab_descent_ready(&r->descent, lab_descent_squares(&r->descent, dot, r->y), 0.5 * RUNS, &lab_plain_descent,
+                             1);
+}
+
+static bo_status begin(runs *r, const double *w)
+{
+    const size_t d = r->problem->dim;
+    for (size_t i = 0; i < RUNS * d; i++) r->w[i] = w ? (float)w[i % d] : 0;
+    return lab_descent_set(&r->descent, "w", r->w);
+}
+
+static bo_status step(runs *r, double rate)
+{
+    const lab_least_squares *p = r->problem;
+    for (size_t i = 0; i < RUNS; i++) {
+        const size_t row = (size_t)bo_rng_below(&r->rng, p->rows);
+        memcpy(r->batch + i * p->dim, p->x_single + row * p->dim, p->dim * sizeof(float));
+        r->targets[i] = p->y_single[row];
+    }
+    BO_TRY(bo_graph_write(r->descent.context, r->descent.graph, r->x, r->batch));
+    BO_TRY(bo_graph_write(r->descent.context, r->descent.graph, r->y, r->targets));
+    return lab_descent_step(&r->descent, rate, NULL);
+}
+
+/* |y - Xw|², the mean over the runs. */
+static bo_status mean_loss(runs *r, double *out)
+{
+    double w[DIM];
+    const size_t d = r->problem->dim;
+    BO_TRY(lab_descent_get(&r->descent, "w", r->w));
+    *out = 0;
+    for (size_t i = 0; i < RUNS; i++) {
+        for (size_t j = 0; j < d; j++) w[j] = (double)r->w[i * d + j];
+        *out += lab_squares(r->problem, w) / RUNS;
+    }
+    return BO_OK;
+}
+
+/* ---- expectations ------------------------------------------------------------------------------------------------------------ */
+
+/* S = E[e eᵀ] after one more step, e = w - w*: S - η(HS + SH) + η² mean_i (x_iᵀ S x_i + r_i²) x_i x_iᵀ, H the mean of x xᵀ and
+ * r_i what w* leaves of example i; the mean of e is taken to be 0 where r is not. */
+static void next_moments(const lab_least_squares *p, const double *left, double rate, double *s)
+{
+    const size_t d = p->dim;
+    double next[DIM * DIM], sx[DIM];
+    memcpy(next, s, d * d * sizeof *s);
+    for (size_t i = 0; i < p->rows; i++) {
+        const double *x = p->x + i * d;
+        for (size_t a = 0; a < d; a++) sx[a] = lab_dot(s + a * d, x, d);
+        const double own = rate * (lab_dot(sx, x, d) + left[i] * left[i]);
+        for (size_t a = 0; a < d; a++)
+            for (size_t b = 0; b < d; b++)
+                next[a * d + b] -= rate / (double)p->rows * (x[a] * sx[b] + sx[a] * x[b] - own * x[a] * x[b]);
+    }
+    memcpy(s, next, d * d * sizeof *s);
+}
+
+/* E |X e|² */
+static double moments_loss(const lab_least_squares *p, const double *s)
+{
+    double sum = 0;
+    for (size_t i = 0; i < p->rows; i++)
+        for (size_t a = 0; a < p->dim; a++)
+            sum += p->x[i * p->dim + a] * lab_dot(s + a * p->dim, p->x + i * p->dim, p->dim);
+    return sum;
+}
+
+/* The notes' constants for the update w - η (x·w - y) x: E[A] <= -C₁ η L, E[B] <= C₂ η² L. */
+typedef struct constants {
+    double c1, c2, best;
+} constants;
+
+static constants constants_of(const lab_least_squares *p)
+{
+    const double n = (double)p->rows, smallest = p->scales[p->rank - 1];
+    double largest = 0; /* |X x_i|² */
+    for (size_t i = 0; i < p->rows; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < p->rows; k++) {
+            const double dot = lab_dot(p->x + i * p->dim, p->x + k * p->dim, p->dim);
+            sum += dot * dot;
+        }
+        largest = fmax(largest, sum);
+    }
+    constants c = {.c1 = 2 * smallest * smallest / n, .c2 = largest / n};
+    c.best = c.c1 / (2 * c.c2);
+    return c;
+}
+
+static double bound_of(const constants *c, double rate)
+{
+    return 1 - c->c1 * rate + c->c2 * rate * rate;
+}
+
+/* ---- every example can be fitted ---------------------------------------------------------------------------------------------- */
+
+static const double factors[] = {0.5, 1, 1.5, 1.9, 3, 5, 8};
+enum { FACTORS = 7, BELOW = 4, POINTS = 15, PIECE = 100 };
+
+/* The least squares start: w = 0, so that e eᵀ = truth' truth'ᵀ, truth' the part of the truth in the span of the rows. */
+static void first_moments(const lab_least_squares *p, double *s)
+{
+    double e[DIM] = {0};
+    for (size_t k = 0; k < p->rank; k++) {
+        const double *v = p->directions + k * p->dim, part = lab_dot(v, p->truth, p->dim);
+        for (size_t j = 0; j < p->dim; j++) e[j] += part * v[j];
+    }
+    for (size_t a = 0; a < p->dim; a++)
+        for (size_t b = 0; b < p->dim; b++) s[a * p->dim + b] = e[a] * e[b];
+}
+
+/* E L after `steps` / L at the start, and the rate at which E L falls at last. */
+static double exact_loss(const lab_least_squares *p, double rate, size_t steps, double *speed)
+{
+    const double none[MOST] = {0};
+    double s[DIM * DIM], before = 0;
+    first_moments(p, s);
+    const double first = moments_loss(p, s);
+    for (size_t t = 0; t < steps; t++) {
+        before = moments_loss(p, s);
+        next_moments(p, none, rate, s);
+    }
+    if (speed) *speed = log(before / moments_loss(p, s));
+    return moments_loss(p, s) / first;
+}
+
+typedef struct course {
+    double worst; /* mean loss / bound */
+    double last;  /* mean loss / first */
+    double speed; /* -ln of the factor of a step, from 1 to 1e-6; NAN: it grows */
+    double early; /* mean loss / first after 100 steps */
+} course;
+
+/* A column of the picture unless its name is NULL: POINTS points of it. */
+static bo_status follow(lab_run *run, runs *r, const constants *c, double factor, size_t steps, const char *column,
+                        course *out)
+{
+    const double rate = factor * c->best;
+    double first, loss = 0;
+    BO_TRY(begin(r, NULL));
+    BO_TRY(mean_loss(r, &first));
+    *out = (course){0};
+    for (size_t t = 1; t <= steps; t++) {
+        BO_TRY(step(r, rate));
+        if (t % PIECE != 0 && t % 8 != 0 && t != steps) continue;
+        BO_TRY(mean_loss(r, &loss));
+        loss /= first;
+        if (!(loss < 1e3)) break;
+        if (t == 100) out->early = loss;
+        if (loss > 1e-6) out->speed = -log(loss) / (double)t;
+        if (loss > 1e-10) out->worst = fmax(out->worst, loss / pow(bound_of(c, rate), (double)t));
+        if (column && t % PIECE == 0 && t <= POINTS * PIECE)
+            lab_point(run, "loss", column, (double)t, fmax(loss, 1e-14));
+        if (t % 256 == 0) BO_TRY(lab_progress(run, 0));
+    }
+    out->last = loss;
+    if (!(loss < 1)) out->speed = NAN; /* diverges */
+    return BO_OK;
+}
+
+static bo_status measure_fit(lab_run *run, runs *r)
+{
+    const lab_least_squares *p = r->problem;
+    const constants c = constants_of(p);
+    const size_t steps = (size_t)ceil(log(1e-8) / log(bound_of(&c, c.best)));
+    double worst = 0, fastest = 0, usual = NAN;
+    for (size_t i = 0; i < FACTORS; i++) {
+        const char *column = factors[i] == 1 ? "η*" : factors[i] == 3 ? "3 η*" : factors[i] == 0.5 ? "η*/2" : NULL;
+        course found;
+        double exact;
+        BO_TRY(follow(run, r, &c, factors[i], steps, column, &found));
+        exact_loss(p, factors[i] * c.best, 600, &exact);
+        if (found.speed > 0) lab_point(run, "rates", "measured", factors[i], found.speed);
+        if (exact > 0) lab_point(run, "rates", "exact, in the long run", factors[i], exact);
+        if (i < BELOW) {
+            lab_point(run, "rates", "bound", factors[i], -log(bound_of(&c, factors[i] * c.best)));
+            worst = fmax(worst, found.worst);
+        }
+        if (factors[i] == 1) {
+            usual = found.speed;
+            lab_claim(run, "geometric", found.last);
+            lab_claim(run, "exact", found.early / exact_loss(p, c.best, 100, NULL));
+        }
+        fastest = fmax(fastest, found.speed);
+        BO_TRY(lab_progress(run, 0.7 * (double)(i + 1) / FACTORS));
+    }
+    for (size_t i = 1; i <= POINTS; i++) {
+        const double t = (double)(i * PIECE);
+        lab_point(run, "loss", "bound at η*", t, pow(bound_of(&c, c.best), t));
+    }
+    lab_claim(run, "bound", worst);
+    lab_claim(run, "fastest", fastest / usual);
+    lab_note(run, "first seed: η* = %.3g, C₁ = %.3g, C₂ = %.3g, %zu steps to 1e-8 by the bound", c.best, c.c1, c.c2,
+             steps);
+    return BO_OK;
+}
+
+/* ---- no w fits ---------------------------------------------------------------------------------------------------------------- */
+
+/* Excess of the mean loss over the least, relative to that, over two halves of the time after as much again. */
+static bo_status excess(runs *r, double rate, size_t steps, const double *solution, double out[2])
+{
+    const double least = lab_squares(r->problem, solution);
+    size_t count[2] = {0};
+    double loss;
+    out[0] = out[1] = 0;
+    BO_TRY(begin(r, solution));
+    for (size_t t = 0; t < 4 * steps; t++) {
+        BO_TRY(step(r, rate));
+        if (t < 2 * steps || t % 16) continue;
+        BO_TRY(mean_loss(r, &loss));
+        out[t >= 3 * steps] += loss / least - 1;
+        count[t >= 3 * steps]++;
+    }
+    for (size_t i = 0; i < 2; i++) out[i] /= (double)count[i];
+    return BO_OK;
+}
+
+static double exact_floor(const lab_least_squares *p, double rate, size_t steps, const double *solution)
+{
+    double s[DIM * DIM] = {0}, left[MOST];
+    for (size_t i = 0; i < p->rows; i++) left[i] = p->y[i] - lab_dot(p->x + i * p->dim, solution, p->dim);
+    for (size_t t = 0; t < steps; t++) next_moments(p, left, rate, s);
+    return moments_loss(p, s) / lab_squares(p, solution);
+}
+
+static bo_status measure_floor(lab_run *run, runs *r)
+{
+    static const double parts[] = {0.025, 0.05, 0.1, 0.2};
+    const lab_least_squares *p = r->problem;
+    double solution[DIM], floors[LAB_COUNT_OF(parts)];
+    BO_TRY(lab_ridge(lab_context(run), p, 0, NULL, solution));
+    const double size = lab_dot(p->x, p->x, p->rows * p->dim) / (double)p->rows;
+    const double slowest = p->scales[p->rank - 1] * p->scales[p->rank - 1] / (double)p->rows;
+    for (size_t i = 0; i < LAB_COUNT_OF(parts); i++) {
+        const double rate = parts[i] / size;
+        const size_t steps = (size_t)ceil(1 / (rate * slowest));
+        double found[2];
+        BO_TRY(excess(r, rate, steps, solution, found));
+        floors[i] = 0.5 * (found[0] + found[1]);
+        lab_point(run, "floor", "measured", parts[i], floors[i]);
+        lab_point(run, "floor", "exact", parts[i], exact_floor(p, rate, 4 * steps, solution));
+        if (parts[i] == 0.1) lab_claim(run, "stalls", found[1] / found[0]);
+        BO_TRY(lab_progress(run, 0.7 + 0.07 * (double)(i + 1)));
+    }
+    lab_claim(run, "floor", lab_exponent(parts, floors, LAB_COUNT_OF(parts)));
+    return BO_OK;
+}
+
+/* ---- both ---------------------------------------------------------------------------------------------------------------------- */
+
+static bo_status with_problem(lab_run *run, const lab_least_squares_desc *desc,
+                              bo_status (*measure_it)(lab_run *, runs *))
+{
+    bo_rng rng = lab_rng(run, "lab.sgd-interpolation");
+    lab_least_squares p;
+    runs *r = bo_alloc(lab_context(run), 1, sizeof *r, "runs of stochastic gradient descent");
+    if (!r) return BO_MEMORY;
+    bo_status status = lab_least_squares_open(lab_context(run), desc, &rng, &p);
+    if (status == BO_OK) status = open_runs(run, &p, r);
+    if (status == BO_OK) status = measure_it(run, r);
+    lab_descent_close(&r->descent);
+    lab_least_squares_close(&p);
+    bo_free(r);
+    return status;
+}
 
 static bo_status measure(lab_run *run)
 {
-    return bo_fail(lab_context(run), BO_UNSUPPORTED, "sgd-interpolation cannot be measured yet");
+    double wide[16], tall[8];
+    lab_geometric(1, 0.5, 16, wide);
+    lab_geometric(sqrt(16), sqrt(4), 8, tall);
+    BO_TRY(with_problem(run, &(lab_least_squares_desc){.rows = 16, .dim = DIM, .scales = wide}, measure_fit));
+    return with_problem(run, &(lab_least_squares_desc){.rows = MOST, .dim = 8, .scales = tall, .noise = 0.5},
+                        measure_floor);
 }
 
-const lab_experiment lab_sgd_interpolation = {{.name = "sgd-interpolation", .group = LAB_LEARNING}, measure};
+const lab_experiment lab_sgd_interpolation = {
+    {.name = "sgd-interpolation",
+     .group = LAB_LEARNING,
+     .title = "Stochastic gradient descent with a constant step, where everything can be fitted",
+     .claim =
+         "If some w fits all examples, one example at a time and a constant step suffice for geometric convergence: "
+         "E L_t <= (1 - C₁η + C₂η²)^t L₀, best at η* = C₁/2C₂. If none does, the loss stops at a floor proportional to "
+         "η.",
+     .source = "course notes, why stochastic gradient descent can work",
+     .method =
+         "16 examples in 32 dimensions (singular values from 1 to 0.5) and exact targets; then 64 examples in 8 "
+         "dimensions "
+         "with noise of deviation 0.5. Updates w - η (x·w - y) x with one random example a step; 256 runs at once on "
+         "the "
+         "engine, from w = 0 (with noise: from the least squares solution). C₁ = 2σ_min²/n and C₂ = max |X x_i|²/n "
+         "follow from E[A] and E[B] of the notes for this update. Expectations are computed exactly by the recursion "
+         "of "
+         "E[e eᵀ], e = w - w*.",
+     LAB_CLAIMS(claims),
+     LAB_TABLES(tables)},
+    measure};
