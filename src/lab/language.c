@@ -135,7 +135,28 @@ bo_status lab_train_new(lab_run *run, const bo_model_desc *desc, const lab_text 
     return status;
 }
 
-/* ---- what it has learned --------------------------------------------------------------------------------------------------- */
+bo_status lab_swap(lab_run *run, const bo_model_desc *desc, const bo_model *from, bo_model **out)
+{
+    bo_model_desc seeded = *desc;
+    if (!seeded.seed) seeded.seed = lab_seed(run);
+    BO_TRY(bo_model_create(lab_context(run), &seeded, bo_model_tokenizer(from), out));
+    const bo_status status = bo_model_adopt(lab_context(run), *out, from, NULL);
+    if (status != BO_OK) {
+        bo_model_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* ---- what a model has learned ---------------------------------------------------------------------------------------------- */
+
+bo_status lab_loss(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out)
+{
+    bo_evaluation score;
+    const bo_status status = bo_model_evaluate(lab_context(run), model, text->valid, 0, tokens, &score);
+    *out = status == BO_OK && isfinite(score.loss) ? score.loss : INFINITY;
+    return status == BO_NUMERIC ? BO_OK : status;
+}
 
 static size_t best_of(const float *logits, size_t count)
 {

@@ -54,6 +54,13 @@ bo_status lab_train(lab_run *run, bo_model *model, const lab_text *text, const l
  * failure; freed with bo_model_destroy. */
 bo_status lab_train_new(lab_run *run, const bo_model_desc *desc, const lab_text *text, const lab_training *training,
                         bo_model **model, lab_trained *out);
+/* A model of another description with the weights of `from` that fit it by name and shape; the rest begins as drawn. */
+bo_status lab_swap(lab_run *run, const bo_model_desc *desc, const bo_model *from, bo_model **out);
+
+/* ---- what a model has learned ---------------------------------------------------------------------------------------------- */
+
+/* Nats a token over the first `tokens` held out, as lab_trained has it for 16384; INFINITY where it is not finite. */
+bo_status lab_loss(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out);
 /* Which part of the next tokens the model ranks first, over the first `tokens` held out, in windows of its context. */
 bo_status lab_accuracy(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out);
 
