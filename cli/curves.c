@@ -18,8 +18,6 @@ void cli_curves_add(cli_curves *curves, const char *name, double x, double y)
 
 static void draw(FILE *pipe, const char *path, const char *output, const void *what)
 {
-    static const char *const colors[] = {"#1f5fa8", "#e8862e", "#4a9a4a", "#8a5fa8", "#a83f3f", "#777777",
-                                         "#c9a227", "#2fa5a5", "#d46a9f", "#5b7f2b", "#303030"};
     const cli_drawing *d = what;
     cli_picture_begin(pipe, path, output, strstr(d->key, "outside") ? 860 : 720, 480, 12);
     fprintf(pipe,
@@ -35,8 +33,7 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
     }
     for (size_t i = 0; i < d->curves->count; i++)
         fprintf(pipe, "%s $c%zu with linespoints pt 7 ps 0.6 lw 2 dt %zu lc rgb '%s' title '%s' noenhanced",
-                i ? "," : "plot", i, 1 + i / CLI_COUNT_OF(colors), colors[i % CLI_COUNT_OF(colors)],
-                d->curves->curves[i].name);
+                i ? "," : "plot", i, 1 + i / CLI_PICTURE_COLORS, cli_picture_color(i), d->curves->curves[i].name);
     fputs("\n", pipe);
 }
 

@@ -1,95 +1,157 @@
-/* bochner lab: the theory as experiments. */
-#include "cli.h"
-#include <stdio.h>
+/* bochner lab: the theory as experiments. Its options, which of the three it is asked for, and the list. */
+#include "lab.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct lab_options {
-    bool quick;
-    size_t seeds;
-    const char *text, *images, *out;
-} lab_options;
+/* ---- the list --------------------------------------------------------------------------------------------------------------- */
 
-static void print_claims(const bo_lab_result *result)
+static void list_json(void)
 {
-    const bo_lab_experiment *e = bo_lab_result_about(result).experiment;
-    for (size_t i = 0; i < e->claim_count; i++) {
-        const bo_lab_outcome o = bo_lab_result_claim(result, i);
-        printf("%-12s  %s\n              %s: %.4g [%.4g, %.4g], %s %g", bo_lab_verdict_name(o.verdict),
-               o.claim->statement, o.claim->number, o.mean, o.low, o.high, bo_lab_rule_name(o.claim->rule),
-               o.claim->bound);
-        if (o.claim->rule == BO_LAB_BETWEEN) printf(" and %g", o.claim->upper);
-        putchar('\n');
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_array(&json, "experiments");
+    for (size_t i = 0; i < bo_lab_count(); i++) {
+        const bo_lab_experiment *e = bo_lab_at(i);
+        cli_json_object(&json, NULL);
+        cli_json_text(&json, "name", e->name);
+        cli_json_text(&json, "group", e->group);
+        cli_json_text(&json, "title", e->title);
+        cli_json_text(&json, "claim", e->claim);
+        cli_json_text(&json, "source", e->source);
+        cli_json_count(&json, "claims", e->claim_count);
+        cli_json_count(&json, "tables", e->table_count);
+        cli_json_flag(&json, "timed", e->timed);
+        cli_json_end(&json);
     }
+    cli_json_end(&json);
+    cli_json_end(&json);
 }
 
-static void print_table(const bo_lab_grid *grid)
+int cli_lab_list(cli_lab_job *lab)
 {
-    printf("\n%s (%s)\n%16s", grid->table->title, grid->table->values, grid->table->rows);
-    for (size_t c = 0; c < grid->columns; c++) printf("  %18s", grid->column_names[c]);
-    for (size_t r = 0; r < grid->rows; r++) {
-        printf("\n%16s", grid->row_names[r]);
-        for (size_t c = 0; c < grid->columns; c++) {
-            const bo_lab_cell *cell = &grid->cells[r * grid->columns + c];
-            if (cell->count)
-                printf("  %9.4g ± %6.2g", cell->mean, cell->deviation);
-            else
-                printf("  %18s", "");
-        }
+    const char *group = "";
+    size_t claims = 0;
+    if (lab->session.common.json) return list_json(), CLI_DONE;
+    for (size_t i = 0; i < bo_lab_count(); i++) {
+        const bo_lab_experiment *e = bo_lab_at(i);
+        if (strcmp(group, e->group) != 0) printf("%s%s\n", i ? "\n" : "", group = e->group);
+        printf("  %-24s%2zu claim%s  %s%s\n", e->name, e->claim_count, e->claim_count == 1 ? " " : "s", e->title,
+               e->timed ? " (measures time)" : "");
+        claims += e->claim_count;
     }
-    putchar('\n');
-}
-
-static int run_one(cli_session *session, const bo_lab_experiment *experiment, const lab_options *o)
-{
-    bo_lab_result *result;
-    const bo_lab_options options = {
-        .quick = o->quick, .seeds = o->seeds, .seed = session->common.seed, .text = o->text, .images = o->images};
-    const bo_status status = bo_lab_run(session->context, experiment, &options, &result);
-    if (status != BO_OK) return cli_fail_status(session, status);
-    printf("%s: %s, %.1f s\n", experiment->name, bo_lab_verdict_name(bo_lab_result_verdict(result)),
-           bo_lab_result_about(result).seconds);
-    print_claims(result);
-    for (size_t i = 0; i < experiment->table_count; i++) {
-        const bo_lab_grid grid = bo_lab_result_table(result, i);
-        print_table(&grid);
-    }
-    for (size_t i = 0; i < bo_lab_result_notes(result); i++) printf("Note: %s\n", bo_lab_result_note(result, i));
-    bo_lab_result_destroy(result);
+    printf("\n%zu experiments, %s claims\n", bo_lab_count(), cli_count(claims).s);
     return CLI_DONE;
 }
 
-static int lab(const cli_common *common, const cli_arguments *arguments, const lab_options *o)
+/* ---- the command ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct verb {
+    const char *name;
+    int (*run)(cli_lab_job *lab);
+} verb;
+
+static const verb verbs[] = {{"list", cli_lab_list}, {"run", cli_lab_run}, {"report", cli_lab_report}};
+
+static const char *verb_name(const void *words, size_t index)
 {
-    if (arguments->count == 1 && strcmp(arguments->items[0], "list") == 0) {
-        for (size_t i = 0; i < bo_lab_count(); i++) puts(bo_lab_at(i)->name);
-        return CLI_DONE;
+    return ((const verb *)words)[index].name;
+}
+
+static const verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < CLI_COUNT_OF(verbs); i++)
+        if (strcmp(verbs[i].name, name) == 0) return &verbs[i];
+    const char *near = cli_nearest(name, CLI_COUNT_OF(verbs), verb_name, verbs);
+    cli_wrong_use("lab", "expected list, run or report, found '%s'%s%s%s", name, near ? "; did you mean " : "",
+                  near ? near : "", near ? "?" : "");
+    return NULL;
+}
+
+static const char *experiment_name(const void *words, size_t index)
+{
+    (void)words;
+    return bo_lab_at(index)->name;
+}
+
+static int check_names(const cli_lab_job *lab)
+{
+    if (lab->name_count == 0) return cli_wrong_use("lab", "run: say which, or all; bochner lab list has their names");
+    for (size_t i = 0; i < lab->name_count; i++) {
+        const char *name = lab->names[i];
+        if (bo_lab_find(name) || (strcmp(name, "all") == 0 && lab->name_count == 1)) continue;
+        if (strcmp(name, "all") == 0) return cli_wrong_use("lab", "run: all or some by name, not both");
+        const char *near = cli_nearest(name, bo_lab_count(), experiment_name, NULL);
+        return cli_wrong_use("lab", "run: there is no experiment '%s'%s%s%s", name, near ? "; did you mean " : "",
+                             near ? near : "", near ? "?" : "");
     }
-    const bo_lab_experiment *experiment = arguments->count == 2 ? bo_lab_find(arguments->items[1]) : NULL;
-    if (!experiment) return cli_wrong_use("lab", "say list, or run and the name of an experiment");
-    cli_session session;
-    if (!cli_session_open(&session, "lab", common, false)) return CLI_FAILED;
-    const int status = run_one(&session, experiment, o);
-    cli_session_close(&session);
+    return CLI_DONE;
+}
+
+static int check_use(const cli_lab_job *lab, const verb *asked)
+{
+    const cli_lab_options *o = lab->options;
+    const bool run = asked->run == cli_lab_run, report = asked->run == cli_lab_report;
+    if (!run && lab->name_count)
+        return cli_wrong_use("lab", "%s: expected options only, found '%s'", asked->name, lab->names[0]);
+    if (!run && (o->quick || o->missing || o->seeds || o->text || o->images))
+        return cli_wrong_use("lab", "--quick, --missing, --seeds, --text and --images are options of lab run");
+    if (!report && (o->page || o->markdown))
+        return cli_wrong_use("lab", "--page and --markdown are options of lab report");
+    if (!run && !report && o->out) return cli_wrong_use("lab", "--out is an option of lab run and lab report");
+    return run ? check_names(lab) : CLI_DONE;
+}
+
+static int lab_command(const cli_common *common, const cli_arguments *arguments, const cli_lab_options *o)
+{
+    if (!arguments->count) return cli_wrong_use("lab", "say list, run or report");
+    const verb *asked = find_verb(arguments->items[0]);
+    if (!asked) return CLI_WRONG_USE;
+    cli_lab_job lab = {.options = o,
+                       .folder = o->out ? o->out : "lab",
+                       .names = arguments->items + 1,
+                       .name_count = arguments->count - 1};
+    int status = check_use(&lab, asked);
+    if (status != CLI_DONE) return status;
+    if (!cli_session_open(&lab.session, "lab", common, false)) return CLI_FAILED;
+    status = asked->run(&lab);
+    cli_session_close(&lab.session);
     return status;
 }
 
 int cli_lab(int argc, char **argv)
 {
-    lab_options o = {0};
+    cli_lab_options o = {0};
     const cli_option options[] = {
+        {CLI_TEXT, "out", "DIR", "folder of results and pictures; lab unless given", &o.out, NULL, 0, 0},
+        {CLI_SECTION, "Running", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_FLAG, "quick", NULL, "smaller sizes and fewer seeds; the same code", &o.quick, NULL, 0, 0},
-        {CLI_COUNT, "seeds", "N", "5 unless given, 3 with --quick", &o.seeds, NULL, 0, 1000},
+        {CLI_COUNT, "seeds", "N", "5 unless given, 3 with --quick", &o.seeds, NULL, 1, 1000},
+        {CLI_FLAG, "missing", NULL, "only what has no such result in DIR yet", &o.missing, NULL, 0, 0},
         {CLI_TEXT, "text", "FILE", "text for language models; made-up text unless given", &o.text, NULL, 0, 0},
-        {CLI_TEXT, "images", "DIR", "images in IDX files; made-up ones unless given", &o.images, NULL, 0, 0},
-        {CLI_TEXT, "out", "DIR", "results are written there", &o.out, NULL, 0, 0},
+        {CLI_TEXT, "images", "DIR", "images in IDX files, as MNIST's; made-up ones unless given", &o.images, NULL, 0,
+         0},
+        {CLI_SECTION, "Reporting", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "page", "FILE", "the page; DIR/report.html unless given", &o.page, NULL, 0, 0},
+        {CLI_TEXT, "markdown", "FILE", "the same in short, as Markdown", &o.markdown, NULL, 0, 0},
     };
-    const cli_usage usage = {"lab",   "list|run NAME",      "The theory as experiments.", "bochner lab list",
-                             options, CLI_COUNT_OF(options)};
+    const cli_usage usage = {
+        "lab",
+        "list   or   run NAME…|all [--quick] [--out DIR]   or   report [--out DIR]",
+        "The theory as experiments. Each claim has a number that could have come out otherwise, and a verdict (held, "
+        "not "
+        "held, inconclusive) by a rule and a bound that stand in the code beforehand, over several seeds; it speaks of "
+        "this setting at these sizes. run writes every number as DIR/NAME.json and pictures as DIR/NAME-TABLE.svg, "
+        "each "
+        "as soon as it is there; report makes one page of what lies in DIR.",
+        "  bochner lab list\n"
+        "  bochner lab run scaled-dot --quick\n"
+        "  bochner lab report --page report.html\n",
+        options,
+        CLI_COUNT_OF(options)};
     cli_common common = {0};
     cli_arguments arguments = {0};
     const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
-    const int status = parsed == CLI_PARSED       ? lab(&common, &arguments, &o)
+    const int status = parsed == CLI_PARSED       ? lab_command(&common, &arguments, &o)
                        : parsed == CLI_HELP_SHOWN ? CLI_DONE
                                                   : CLI_WRONG_USE;
     free(arguments.items);

@@ -32,7 +32,6 @@ static void range(const cli_mup_panels *p, double *low, double *high)
 
 static void draw(FILE *pipe, const char *path, const char *output, const void *what)
 {
-    static const char *const colors[] = {"#1f5fa8", "#e8862e", "#4a9a4a", "#8a5fa8", "#a83f3f", "#777777", "#c9a227"};
     const cli_mup_panels *p = what;
     double low, high;
     range(p, &low, &high);
@@ -49,7 +48,7 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
         fprintf(pipe, "set title '%s' textcolor rgb '#222222'\n", p->titles[side]);
         for (size_t i = 0; i < p->count; i++)
             fprintf(pipe, "%s $s%zuc%zu with linespoints pt 7 ps 0.6 lw 2 lc rgb '%s' title '%s'", i ? "," : "plot",
-                    side, i, colors[i % CLI_COUNT_OF(colors)], p->curves[side][i].name);
+                    side, i, cli_picture_color(i), p->curves[side][i].name);
         fputs("\n", pipe);
     }
     fputs("unset multiplot\n", pipe);

@@ -24,6 +24,19 @@ static void quoted(FILE *pipe, const char *text, size_t limit)
     fputc('\'', pipe);
 }
 
+void cli_picture_quoted(FILE *pipe, const char *text)
+{
+    quoted(pipe, text, (size_t)-1);
+}
+
+const char *cli_picture_color(size_t index)
+{
+    static const char *const colors[CLI_PICTURE_COLORS] = {"#1f5fa8", "#e8862e", "#4a9a4a", "#8a5fa8",
+                                                           "#a83f3f", "#777777", "#c9a227", "#2fa5a5",
+                                                           "#d46a9f", "#5b7f2b", "#303030"};
+    return colors[index % CLI_PICTURE_COLORS];
+}
+
 /* The cairo terminals count points, 72 to the inch. */
 void cli_picture_begin(FILE *pipe, const char *path, const char *output, int width, int height, int font)
 {
@@ -45,8 +58,8 @@ void cli_picture_begin(FILE *pipe, const char *path, const char *output, int wid
     fputs("\nunset key\nset border lc rgb '#555555'\nset tics textcolor rgb '#333333' nomirror\n", pipe);
 }
 
-/* A title that fits into `room` pixels: letters are about 0.54 as wide as the font is high. */
-static void set_title(FILE *pipe, const char *title, int room)
+/* Letters are about 0.54 as wide as the font is high. */
+void cli_picture_title(FILE *pipe, const char *title, int room)
 {
     size_t letters = 0;
     for (const char *at = title; *at; at++) letters += ((unsigned char)*at & 0xc0) != 0x80;
@@ -153,7 +166,7 @@ static void scatter_title(FILE *pipe, const cli_metrics *metrics, bool banded, s
         length += snprintf(title + length, sizeof title - (size_t)length, ",  %.1f%% inside the 95%% band",
                            100 * (double)sums->covered / (double)metrics->rows);
     if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
-    set_title(pipe, title, 600);
+    cli_picture_title(pipe, title, 600);
 }
 
 static void axis_label(FILE *pipe, const char *axis, const char *name, const char *what)
@@ -275,7 +288,7 @@ static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *s
     char title[160];
     snprintf(title, sizeof title, "%.2f%% of %s rows right (blue)", 100 * cli_metrics_accuracy(metrics),
              cli_count(metrics->rows).s);
-    set_title(pipe, title, side + 2 * right);
+    cli_picture_title(pipe, title, side + 2 * right);
     fprintf(pipe, "set xrange [-0.5:%g]\nset yrange [%g:-0.5]\n", (double)classes - 0.5, (double)classes - 0.5);
     class_tics(pipe, "x", metrics, schema, slanted ? "rotate by 45 right" : "");
     class_tics(pipe, "y", metrics, schema, "");
@@ -305,7 +318,7 @@ static bool is_whole(const char *path, const char *temporary)
     return found;
 }
 
-int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what)
+cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what)
 {
     size_t room = strlen(path) + 32;
     char *temporary = cli_allocate(room, 1, "file name");
@@ -316,19 +329,30 @@ int cli_picture(cli_session *session, const char *path, const char *note, cli_dr
         draw(pipe, path, temporary, what);
         ended = pclose(pipe);
     }
-    int status = CLI_DONE;
-    if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127) {
-        cli_warn(session, "no picture %s: gnuplot is not installed", path);
-    } else if (ended != 0) {
-        status = cli_fail(session, "no picture %s: gnuplot could not draw it", path);
-    } else if (!is_whole(path, temporary) || rename(temporary, path) != 0) {
-        status = cli_fail(session, "no picture %s: it could not be written (is the disk full?)", path);
-    } else {
-        cli_say(session, "Picture     %s%s", path, note);
-    }
+    const cli_drawn drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 127                ? CLI_NO_GNUPLOT
+                            : ended != 0                                                 ? CLI_NOT_DRAWN
+                            : !is_whole(path, temporary) || rename(temporary, path) != 0 ? CLI_NOT_WRITTEN
+                                                                                         : CLI_DRAWN;
     unlink(temporary); /* gone already where it was renamed */
     free(temporary);
-    return status;
+    return drawn;
+}
+
+int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what)
+{
+    switch (cli_picture_try(path, draw, what)) {
+    case CLI_NO_GNUPLOT:
+        cli_warn(session, "no picture %s: gnuplot is not installed", path);
+        break;
+    case CLI_NOT_DRAWN:
+        return cli_fail(session, "no picture %s: gnuplot could not draw it", path);
+    case CLI_NOT_WRITTEN:
+        return cli_fail(session, "no picture %s: it could not be written (is the disk full?)", path);
+    case CLI_DRAWN:
+        cli_say(session, "Picture     %s%s", path, note);
+        break;
+    }
+    return CLI_DONE;
 }
 
 typedef struct predictions {

@@ -10,8 +10,18 @@
  * be written; that gnuplot is missing is only a warning. */
 typedef void (*cli_draw_fn)(FILE *pipe, const char *path, const char *output, const void *what);
 int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what);
+/* The same without a word about it. */
+typedef enum cli_drawn { CLI_DRAWN, CLI_NO_GNUPLOT, CLI_NOT_DRAWN, CLI_NOT_WRITTEN } cli_drawn;
+cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what);
 /* Terminal and output; `font` in pixels at 96 to the inch. */
 void cli_picture_begin(FILE *pipe, const char *path, const char *output, int width, int height, int font);
+/* A text in gnuplot's single quotes, as it is. */
+void cli_picture_quoted(FILE *pipe, const char *text);
+/* A title that fits into `room` pixels. */
+void cli_picture_title(FILE *pipe, const char *title, int room);
+/* The colours of curves, in their order; after the last comes the first. */
+const char *cli_picture_color(size_t index);
+enum { CLI_PICTURE_COLORS = 11 };
 
 /* True when the ending names a kind of picture we draw: .svg, .png, .pdf. */
 bool cli_plot_known(const char *path);

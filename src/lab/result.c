@@ -233,17 +233,24 @@ static void sort_rows(lab_grid *grid, size_t seeds)
         }
 }
 
-static bo_lab_cell cell_of(const double *values, size_t seeds)
+/* `present` has room for all of them. */
+static bo_lab_cell cell_of(const double *values, size_t seeds, double *present)
 {
-    double mean = 0, sum = 0;
     size_t count = 0;
     for (size_t i = 0; i < seeds; i++)
-        if (!isnan(values[i])) mean += values[i], count++;
-    if (!count) return (bo_lab_cell){NAN, NAN, 0};
-    mean /= (double)count;
-    for (size_t i = 0; i < seeds && isfinite(mean); i++)
-        if (!isnan(values[i])) sum += (values[i] - mean) * (values[i] - mean);
-    return (bo_lab_cell){mean, count > 1 ? sqrt(sum / (double)(count - 1)) : 0, count};
+        if (!isnan(values[i])) present[count++] = values[i];
+    const double mean = lab_mean(present, count);
+    return (bo_lab_cell){mean, isfinite(mean) ? lab_deviation(present, count) : 0, count};
+}
+
+static bo_status fill_cells(bo_context *context, lab_grid *grid, size_t seeds)
+{
+    double present[LAB_MOST_SEEDS];
+    grid->cells = bo_alloc(context, grid->rows * grid->columns, sizeof *grid->cells, "a table");
+    if (!grid->cells) return BO_MEMORY;
+    for (size_t k = 0; k < grid->rows * grid->columns; k++)
+        grid->cells[k] = cell_of(grid->values + k * seeds, seeds, present);
+    return BO_OK;
 }
 
 bo_status lab_result_finish(bo_context *context, bo_lab_result *result)
@@ -252,12 +259,8 @@ bo_status lab_result_finish(bo_context *context, bo_lab_result *result)
     for (size_t i = 0; i < about->claim_count; i++)
         result->outcomes[i] = outcome_of(&about->claims[i], result->claims + i * result->seeds, result->seeds);
     for (size_t i = 0; i < about->table_count; i++) {
-        lab_grid *grid = &result->grids[i];
-        sort_rows(grid, result->seeds);
-        grid->cells = bo_alloc(context, grid->rows * grid->columns, sizeof *grid->cells, "a table");
-        if (!grid->cells) return BO_MEMORY;
-        for (size_t k = 0; k < grid->rows * grid->columns; k++)
-            grid->cells[k] = cell_of(grid->values + k * result->seeds, result->seeds);
+        sort_rows(&result->grids[i], result->seeds);
+        BO_TRY(fill_cells(context, &result->grids[i], result->seeds));
     }
     return BO_OK;
 }

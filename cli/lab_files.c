@@ -1,0 +1,66 @@
+/* The folder of results. */
+#include "lab.h"
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *cli_lab_file(const cli_lab_job *lab, const bo_lab_experiment *experiment, const bo_lab_table *table)
+{
+    const size_t room = strlen(lab->folder) + strlen(experiment->name) + (table ? strlen(table->name) : 0) + 16;
+    char *path = cli_allocate(room, 1, "file name");
+    snprintf(path, room, "%s/%s%s%s%s", lab->folder, experiment->name, table ? "-" : "", table ? table->name : "",
+             table ? ".svg" : ".json");
+    return path;
+}
+
+static void read_one(cli_lab_job *lab, size_t index, cli_lab_results *out)
+{
+    char *path = cli_lab_file(lab, bo_lab_at(index), NULL);
+    if (access(path, F_OK) == 0) {
+        if (bo_lab_result_read(lab->session.context, path, &out->items[index]) == BO_OK) {
+            out->count++;
+            for (int v = 0; v < 3; v++) out->verdicts[v] += bo_lab_result_count(out->items[index], (bo_lab_verdict)v);
+        } else {
+            out->unreadable++;
+            cli_warn(&lab->session, "left out: %s", bo_context_error(lab->session.context));
+        }
+    }
+    free(path);
+}
+
+static bool is_ours(const char *file)
+{
+    const size_t length = strlen(file);
+    for (size_t i = 0; i < bo_lab_count(); i++) {
+        const char *name = bo_lab_at(i)->name;
+        if (length == strlen(name) + 5 && strncmp(file, name, strlen(name)) == 0) return true;
+    }
+    return false;
+}
+
+/* Files that look like results but have no experiment's name. */
+static void name_strangers(cli_lab_job *lab)
+{
+    DIR *folder = opendir(lab->folder);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        const size_t length = strlen(entry->d_name);
+        if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0 && !is_ours(entry->d_name))
+            cli_say(&lab->session, "Left out    %s/%s: no experiment has this name", lab->folder, entry->d_name);
+    }
+    if (folder) closedir(folder);
+}
+
+void cli_lab_read(cli_lab_job *lab, cli_lab_results *out)
+{
+    *out = (cli_lab_results){.items = cli_allocate(bo_lab_count(), sizeof *out->items, "results")};
+    for (size_t i = 0; i < bo_lab_count(); i++) read_one(lab, i, out);
+    name_strangers(lab);
+}
+
+void cli_lab_forget(cli_lab_results *results)
+{
+    for (size_t i = 0; results->items && i < bo_lab_count(); i++) bo_lab_result_destroy(results->items[i]);
+    free(results->items);
+    *results = (cli_lab_results){0};
+}

@@ -1,0 +1,238 @@
+/* bochner lab run: experiments one after the other, each result kept as soon as it is there. */
+#include "lab.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct batch {
+    cli_lab_job *lab;
+    const bo_lab_experiment **chosen;
+    size_t count;
+    size_t skipped, kept, failed;
+    size_t verdicts[3]; /* claims by bo_lab_verdict */
+    bool undrawn;       /* gnuplot is missing: said once */
+    cli_json json;
+} batch;
+
+/* ---- before the work --------------------------------------------------------------------------------------------------------- */
+
+/* The folder and those above it. */
+static bool make_folder(cli_lab_job *lab)
+{
+    struct stat info;
+    char path[4096];
+    if (strlen(lab->folder) >= sizeof path) return cli_fail(&lab->session, "--out: the name is too long"), false;
+    strcpy(path, lab->folder);
+    for (char *at = path + 1; *at; at++) {
+        if (*at != '/') continue;
+        *at = 0;
+        mkdir(path, 0777);
+        *at = '/';
+    }
+    errno = 0;
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+        cli_fail(&lab->session, "cannot make the folder %s: %s", path, strerror(errno));
+        return false;
+    }
+    errno = 0;
+    const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    if (folder && access(path, W_OK | X_OK) == 0) return true;
+    cli_fail(&lab->session, "cannot write results into %s: %s", path, folder ? strerror(errno) : "it is no folder");
+    return false;
+}
+
+/* What experiments will read, now and not after an hour. */
+static bool check_inputs(cli_lab_job *lab)
+{
+    enum { LEAST_TEXT = 4096 };
+    const char *text = lab->options->text, *images = lab->options->images;
+    struct stat info;
+    if (text) {
+        if (stat(text, &info) != 0 || access(text, R_OK) != 0)
+            return cli_fail(&lab->session, "--text %s: %s", text, strerror(errno)), false;
+        if (!S_ISREG(info.st_mode)) return cli_fail(&lab->session, "--text %s: it is no file", text), false;
+        if (info.st_size < LEAST_TEXT)
+            return cli_fail(&lab->session, "--text %s: it has %lld bytes, experiments need %d at least", text,
+                            (long long)info.st_size, LEAST_TEXT),
+                   false;
+    }
+    if (images) {
+        if (stat(images, &info) != 0) return cli_fail(&lab->session, "--images %s: %s", images, strerror(errno)), false;
+        if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "--images %s: it is no folder", images), false;
+    }
+    return true;
+}
+
+/* The name alone: what a result keeps of a path. */
+static const char *base_of(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Is there a result of the same sizes, seeds and data? One that cannot be read does not count. */
+static bool is_there(cli_lab_job *lab, const bo_lab_experiment *experiment)
+{
+    const cli_lab_options *o = lab->options;
+    char *path = cli_lab_file(lab, experiment, NULL);
+    bo_lab_result *result = NULL;
+    bool same = access(path, F_OK) == 0 && bo_lab_result_read(lab->session.context, path, &result) == BO_OK;
+    if (same) {
+        const bo_lab_about about = bo_lab_result_about(result);
+        const uint64_t seed = lab->session.common.seed ? lab->session.common.seed : 1;
+        same = about.quick == o->quick &&
+               about.seeds == (o->seeds   ? o->seeds
+                               : o->quick ? 3
+                                          : 5) &&
+               about.seed == seed && same_name(about.text, base_of(o->text)) &&
+               same_name(about.images, base_of(o->images));
+    }
+    bo_lab_result_destroy(result);
+    free(path);
+    return same;
+}
+
+static void choose(batch *b)
+{
+    cli_lab_job *lab = b->lab;
+    const bool all = lab->name_count == 1 && strcmp(lab->names[0], "all") == 0;
+    b->chosen = cli_allocate(bo_lab_count(), sizeof *b->chosen, "experiments");
+    for (size_t i = 0; i < bo_lab_count(); i++) { /* in their own order, each once */
+        const bo_lab_experiment *experiment = bo_lab_at(i);
+        bool wanted = all;
+        for (size_t k = 0; k < lab->name_count && !wanted; k++) wanted = bo_lab_find(lab->names[k]) == experiment;
+        if (!wanted) continue;
+        if (lab->options->missing && is_there(lab, experiment))
+            b->skipped++;
+        else
+            b->chosen[b->count++] = experiment;
+    }
+}
+
+static void say_plan(const batch *b)
+{
+    cli_session *session = &b->lab->session;
+    const cli_lab_options *o = b->lab->options;
+    size_t claims = 0;
+    for (size_t i = 0; i < b->count; i++) claims += b->chosen[i]->claim_count;
+    if (b->skipped) cli_say(session, "Left out    %zu whose results are in %s already", b->skipped, b->lab->folder);
+    if (!b->count) return;
+    cli_say(session, "Experiments %zu, %s claim%s, %s, %zu seeds each", b->count, cli_count(claims).s,
+            claims == 1 ? "" : "s", o->quick ? "quick (smaller sizes)" : "in full",
+            o->seeds ? o->seeds : (size_t)(o->quick ? 3 : 5));
+    cli_say(session, "Data        text: %s; images: %s", o->text ? o->text : "made up",
+            o->images ? o->images : "made up");
+    cli_say(session, "Results     %s/NAME.json, pictures %s/NAME-TABLE.svg", b->lab->folder, b->lab->folder);
+    cli_say(session, "Verdicts    speak of this setting at these sizes\n");
+}
+
+/* ---- the work ------------------------------------------------------------------------------------------------------------------ */
+
+static void keep(batch *b, const bo_lab_result *result)
+{
+    cli_lab_job *lab = b->lab;
+    const bo_lab_experiment *experiment = bo_lab_result_about(result).experiment;
+    char *path = cli_lab_file(lab, experiment, NULL);
+    if (bo_lab_result_write(lab->session.context, result, path) != BO_OK) {
+        b->failed++;
+        cli_fail(&lab->session, "%s", bo_context_error(lab->session.context));
+    } else {
+        size_t undrawn = 0;
+        b->kept++;
+        if (!b->undrawn && !cli_lab_draw(lab, result, &undrawn)) {
+            b->undrawn = true;
+            cli_warn(&lab->session, "no pictures: gnuplot is not installed; every number is in %s", path);
+        }
+        b->failed += undrawn > 0;
+    }
+    free(path);
+}
+
+static void count_claims(batch *b, const bo_lab_result *result)
+{
+    for (int v = 0; v < 3; v++) b->verdicts[v] += bo_lab_result_count(result, (bo_lab_verdict)v);
+}
+
+/* BO_CANCELLED ends the batch; any other failure only this experiment. */
+static bo_status run_one(batch *b, size_t index)
+{
+    cli_session *session = &b->lab->session;
+    const cli_lab_options *o = b->lab->options;
+    const bo_lab_options options = {
+        .quick = o->quick, .seeds = o->seeds, .seed = session->common.seed, .text = o->text, .images = o->images};
+    const bo_lab_experiment *experiment = b->chosen[index];
+    bo_lab_result *result;
+    session->progress.only = experiment->name;
+    snprintf(session->progress.note, sizeof session->progress.note, "%zu of %zu", index + 1, b->count);
+    const bo_status status = bo_lab_run(session->context, experiment, &options, &result);
+    session->progress.note[0] = 0;
+    cli_progress_clear(&session->progress);
+    if (status == BO_CANCELLED) return status;
+    if (status != BO_OK) {
+        b->failed++;
+        cli_fail(session, "%s", bo_context_error(session->context));
+        return status;
+    }
+    if (session->common.json)
+        cli_lab_result_json(&b->json, result);
+    else
+        cli_lab_print(result);
+    keep(b, result);
+    count_claims(b, result);
+    bo_lab_result_destroy(result);
+    return BO_OK;
+}
+
+static void begin_json(batch *b)
+{
+    b->json = (cli_json){.out = stdout};
+    if (!b->lab->session.common.json) return;
+    cli_json_object(&b->json, NULL);
+    cli_json_array(&b->json, "experiments");
+}
+
+static void sum_up(batch *b)
+{
+    if (b->lab->session.common.json) {
+        cli_json_end(&b->json);
+        cli_json_count(&b->json, "held", b->verdicts[BO_LAB_HELD]);
+        cli_json_count(&b->json, "not_held", b->verdicts[BO_LAB_NOT_HELD]);
+        cli_json_count(&b->json, "inconclusive", b->verdicts[BO_LAB_INCONCLUSIVE]);
+        cli_json_count(&b->json, "failed", b->failed);
+        cli_json_count(&b->json, "skipped", b->skipped);
+        cli_json_end(&b->json);
+    } else if (b->kept > 1) {
+        printf("Claims of %zu experiments: %zu held, %zu did not, %zu are inconclusive\n", b->kept,
+               b->verdicts[BO_LAB_HELD], b->verdicts[BO_LAB_NOT_HELD], b->verdicts[BO_LAB_INCONCLUSIVE]);
+    }
+}
+
+int cli_lab_run(cli_lab_job *lab)
+{
+    batch b = {.lab = lab};
+    if (!check_inputs(lab) || !make_folder(lab)) return CLI_FAILED;
+    choose(&b);
+    say_plan(&b);
+    begin_json(&b);
+    bo_status status = BO_OK;
+    for (size_t i = 0; i < b.count && status != BO_CANCELLED; i++)
+        status = cli_interrupted() ? BO_CANCELLED : run_one(&b, i);
+    sum_up(&b);
+    free(b.chosen);
+    if (status == BO_CANCELLED) {
+        cli_fail(&lab->session, "stopped on request; %zu of %zu results are in %s", b.kept, b.count, lab->folder);
+        return CLI_INTERRUPTED;
+    }
+    if (b.failed && b.count > 1)
+        cli_fail(&lab->session, "%zu of %zu experiments failed; the results of the others are in %s", b.failed, b.count,
+                 lab->folder);
+    return b.failed ? CLI_FAILED : CLI_DONE;
+}
