@@ -60,11 +60,13 @@ static bo_status draw_spectrum(bo_context *context, const double *scales, bo_rng
                      p->dim);
 }
 
-static bo_status draw_entries(bo_context *context, bo_rng *rng, lab_least_squares *p, double *left)
+/* Entries as they are given or drawn, their spectrum found. */
+static bo_status fill_entries(bo_context *context, const float *x, bo_rng *rng, lab_least_squares *p, double *left)
 {
     double *copy = bo_alloc_raw(context, p->rows * p->dim, sizeof *copy, "a least squares problem");
     if (!copy) return BO_MEMORY;
-    draw(rng, p->rows * p->dim, p->x);
+    if (!x) draw(rng, p->rows * p->dim, p->x);
+    for (size_t i = 0; x && i < p->rows * p->dim; i++) p->x[i] = (double)x[i];
     memcpy(copy, p->x, p->rows * p->dim * sizeof *copy);
     const bo_status status = bo_svd(context, p->rows, p->dim, copy, left, p->scales, p->directions);
     bo_free(copy);
@@ -93,8 +95,8 @@ static bo_status fill(bo_context *context, const lab_least_squares_desc *desc, b
 {
     double *left = bo_alloc_raw(context, p->rank * p->rows, sizeof *left, "a least squares problem");
     if (!left) return BO_MEMORY;
-    const bo_status status =
-        desc->scales ? draw_spectrum(context, desc->scales, rng, p, left) : draw_entries(context, rng, p, left);
+    const bo_status status = desc->scales ? draw_spectrum(context, desc->scales, rng, p, left)
+                                          : fill_entries(context, desc->x, rng, p, left);
     bo_free(left);
     BO_TRY(status);
     round_x(p);

@@ -7,9 +7,10 @@
 typedef struct lab_least_squares_desc {
     size_t rows, dim;
     const double
-        *scales;  /* singular values of X, descending, as many as the smaller of rows and dim. NULL: entries of X are
+        *scales;    /* singular values of X, descending, as many as the smaller of rows and dim. NULL: entries of X are
                            * N(0, 1) */
-    double noise; /* deviation of y - X truth */
+    const float *x; /* rows x dim: X itself; NULL: drawn */
+    double noise;   /* deviation of y - X truth */
 } lab_least_squares_desc;
 
 /* Invariants: x is what floats can hold, so that both precisions see the same data; X = Σ_i scales[i] u_i v_iᵀ up to that

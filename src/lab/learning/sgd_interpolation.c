@@ -1,9 +1,7 @@
 /* sgd-interpolation: stochastic gradient descent with a constant step, where all examples can be fitted and where not. */
-#include "../descent.h"
-#include "../least_squares.h"
 #include "../statistics.h"
+#include "../stochastic.h"
 #include <math.h>
-#include <string.h>
 
 static const bo_lab_claim claims[] = {
     {.name = "geometric",
@@ -68,101 +66,7 @@ static const bo_lab_table tables[] = {
 
 enum { RUNS = 256, DIM = 32, MOST = 64 };
 
-/* ---- many runs at once ------------------------------------------------------------------------------------------------------ */
-
-/* Row r of the weight is the w of run r, which sees an example of its own in every step: half the square of x·w - y. */
-typedef struct runs {
-    lab_descent descent;
-    bo_value x, y;
-    const lab_least_squares *problem;
-    bo_rng rng; /* which example */
-    float batch[RUNS * DIM], targets[RUNS], w[RUNS * DIM];
-} runs;
-
-static bo_status open_runs(lab_run *run, const lab_least_squares *p, runs *r)
-{
-    char name[] = "w", sum_name[] = "ones";
-    r->problem = p;
-    r->rng = lab_rng(run, "lab.sgd-interpolation.examples");
-    BO_TRY(lab_descent_open(lab_context(run), &r->descent));
-    bo_graph *graph = r->descent.graph;
-    r->x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, RUNS, p->dim);
-    r->y = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, RUNS, 1);
-    const bo_value w = bo_graph_weight(graph, &(bo_weight){.name = name, .rank = 2, .shape = {RUNS, p->dim}});
-    const bo_value ones = bo_graph_weight(
-        graph,
-        &(bo_weight){.name = sum_name, .rank = 2, .shape = {1, p->dim}, .init = {BO_INIT_ONE, 0, 0}, .frozen = true});
-    const bo_value products =
-        bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{1, 1}}, 2, (bo_value[]){r->x, w});
-    const bo_value dot =
-        bo_graph_one(graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){products, ones});
-    return lab_descent_ready(&r->descent, lab_descent_squares(&r->descent, dot, r->y), 0.5 * RUNS, &lab_plain_descent,
-                             1);
-}
-
-static bo_status begin(runs *r, const double *w)
-{
-    const size_t d = r->problem->dim;
-    for (size_t i = 0; i < RUNS * d; i++) r->w[i] = w ? (float)w[i % d] : 0;
-    return lab_descent_set(&r->descent, "w", r->w);
-}
-
-static bo_status step(runs *r, double rate)
-{
-    const lab_least_squares *p = r->problem;
-    for (size_t i = 0; i < RUNS; i++) {
-        const size_t row = (size_t)bo_rng_below(&r->rng, p->rows);
-        memcpy(r->batch + i * p->dim, p->x_single + row * p->dim, p->dim * sizeof(float));
-        r->targets[i] = p->y_single[row];
-    }
-    BO_TRY(bo_graph_write(r->descent.context, r->descent.graph, r->x, r->batch));
-    BO_TRY(bo_graph_write(r->descent.context, r->descent.graph, r->y, r->targets));
-    return lab_descent_step(&r->descent, rate, NULL);
-}
-
-/* |y - Xw|², the mean over the runs. */
-static bo_status mean_loss(runs *r, double *out)
-{
-    double w[DIM];
-    const size_t d = r->problem->dim;
-    BO_TRY(lab_descent_get(&r->descent, "w", r->w));
-    *out = 0;
-    for (size_t i = 0; i < RUNS; i++) {
-        for (size_t j = 0; j < d; j++) w[j] = (double)r->w[i * d + j];
-        *out += lab_squares(r->problem, w) / RUNS;
-    }
-    return BO_OK;
-}
-
-/* ---- expectations ------------------------------------------------------------------------------------------------------------ */
-
-/* S = E[e eᵀ] after one more step, e = w - w*: S - η(HS + SH) + η² mean_i (x_iᵀ S x_i + r_i²) x_i x_iᵀ, H the mean of x xᵀ and
- * r_i what w* leaves of example i; the mean of e is taken to be 0 where r is not. */
-static void next_moments(const lab_least_squares *p, const double *left, double rate, double *s)
-{
-    const size_t d = p->dim;
-    double next[DIM * DIM], sx[DIM];
-    memcpy(next, s, d * d * sizeof *s);
-    for (size_t i = 0; i < p->rows; i++) {
-        const double *x = p->x + i * d;
-        for (size_t a = 0; a < d; a++) sx[a] = lab_dot(s + a * d, x, d);
-        const double own = rate * (lab_dot(sx, x, d) + left[i] * left[i]);
-        for (size_t a = 0; a < d; a++)
-            for (size_t b = 0; b < d; b++)
-                next[a * d + b] -= rate / (double)p->rows * (x[a] * sx[b] + sx[a] * x[b] - own * x[a] * x[b]);
-    }
-    memcpy(s, next, d * d * sizeof *s);
-}
-
-/* E |X e|² */
-static double moments_loss(const lab_least_squares *p, const double *s)
-{
-    double sum = 0;
-    for (size_t i = 0; i < p->rows; i++)
-        for (size_t a = 0; a < p->dim; a++)
-            sum += p->x[i * p->dim + a] * lab_dot(s + a * p->dim, p->x + i * p->dim, p->dim);
-    return sum;
-}
+/* ---- constants --------------------------------------------------------------------------------------------------------------- */
 
 /* The notes' constants for the update w - η (x·w - y) x: E[A] <= -C₁ η L, E[B] <= C₂ η² L. */
 typedef struct constants {
@@ -211,16 +115,15 @@ static void first_moments(const lab_least_squares *p, double *s)
 /* E L after `steps` / L at the start, and the rate at which E L falls at last. */
 static double exact_loss(const lab_least_squares *p, double rate, size_t steps, double *speed)
 {
-    const double none[MOST] = {0};
     double s[DIM * DIM], before = 0;
     first_moments(p, s);
-    const double first = moments_loss(p, s);
+    const double first = lab_moments_loss(p, s);
     for (size_t t = 0; t < steps; t++) {
-        before = moments_loss(p, s);
-        next_moments(p, none, rate, s);
+        before = lab_moments_loss(p, s);
+        lab_moments_next(p, NULL, 1, rate, s);
     }
-    if (speed) *speed = log(before / moments_loss(p, s));
-    return moments_loss(p, s) / first;
+    if (speed) *speed = log(before / lab_moments_loss(p, s));
+    return lab_moments_loss(p, s) / first;
 }
 
 typedef struct course {
@@ -231,18 +134,18 @@ typedef struct course {
 } course;
 
 /* A column of the picture unless its name is NULL: POINTS points of it. */
-static bo_status follow(lab_run *run, runs *r, const constants *c, double factor, size_t steps, const char *column,
-                        course *out)
+static bo_status follow(lab_run *run, lab_stochastic *r, const constants *c, double factor, size_t steps,
+                        const char *column, course *out)
 {
     const double rate = factor * c->best;
     double first, loss = 0;
-    BO_TRY(begin(r, NULL));
-    BO_TRY(mean_loss(r, &first));
+    BO_TRY(lab_stochastic_begin(r, NULL));
+    BO_TRY(lab_stochastic_loss(r, &first));
     *out = (course){0};
     for (size_t t = 1; t <= steps; t++) {
-        BO_TRY(step(r, rate));
+        BO_TRY(lab_stochastic_step(r, rate));
         if (t % PIECE != 0 && t % 8 != 0 && t != steps) continue;
-        BO_TRY(mean_loss(r, &loss));
+        BO_TRY(lab_stochastic_loss(r, &loss));
         loss /= first;
         if (!(loss < 1e3)) break;
         if (t == 100) out->early = loss;
@@ -257,7 +160,7 @@ static bo_status follow(lab_run *run, runs *r, const constants *c, double factor
     return BO_OK;
 }
 
-static bo_status measure_fit(lab_run *run, runs *r)
+static bo_status measure_fit(lab_run *run, lab_stochastic *r)
 {
     const lab_least_squares *p = r->problem;
     const constants c = constants_of(p);
@@ -297,17 +200,17 @@ static bo_status measure_fit(lab_run *run, runs *r)
 /* ---- no w fits ---------------------------------------------------------------------------------------------------------------- */
 
 /* Excess of the mean loss over the least, relative to that, over two halves of the time after as much again. */
-static bo_status excess(runs *r, double rate, size_t steps, const double *solution, double out[2])
+static bo_status excess(lab_stochastic *r, double rate, size_t steps, const double *solution, double out[2])
 {
     const double least = lab_squares(r->problem, solution);
     size_t count[2] = {0};
     double loss;
     out[0] = out[1] = 0;
-    BO_TRY(begin(r, solution));
+    BO_TRY(lab_stochastic_begin(r, solution));
     for (size_t t = 0; t < 4 * steps; t++) {
-        BO_TRY(step(r, rate));
+        BO_TRY(lab_stochastic_step(r, rate));
         if (t < 2 * steps || t % 16) continue;
-        BO_TRY(mean_loss(r, &loss));
+        BO_TRY(lab_stochastic_loss(r, &loss));
         out[t >= 3 * steps] += loss / least - 1;
         count[t >= 3 * steps]++;
     }
@@ -319,11 +222,11 @@ static double exact_floor(const lab_least_squares *p, double rate, size_t steps,
 {
     double s[DIM * DIM] = {0}, left[MOST];
     for (size_t i = 0; i < p->rows; i++) left[i] = p->y[i] - lab_dot(p->x + i * p->dim, solution, p->dim);
-    for (size_t t = 0; t < steps; t++) next_moments(p, left, rate, s);
-    return moments_loss(p, s) / lab_squares(p, solution);
+    for (size_t t = 0; t < steps; t++) lab_moments_next(p, left, 1, rate, s);
+    return lab_moments_loss(p, s) / lab_squares(p, solution);
 }
 
-static bo_status measure_floor(lab_run *run, runs *r)
+static bo_status measure_floor(lab_run *run, lab_stochastic *r)
 {
     static const double parts[] = {0.025, 0.05, 0.1, 0.2};
     const lab_least_squares *p = r->problem;
@@ -349,18 +252,17 @@ static bo_status measure_floor(lab_run *run, runs *r)
 /* ---- both ---------------------------------------------------------------------------------------------------------------------- */
 
 static bo_status with_problem(lab_run *run, const lab_least_squares_desc *desc,
-                              bo_status (*measure_it)(lab_run *, runs *))
+                              bo_status (*measure_it)(lab_run *, lab_stochastic *))
 {
     bo_rng rng = lab_rng(run, "lab.sgd-interpolation");
     lab_least_squares p;
-    runs *r = bo_alloc(lab_context(run), 1, sizeof *r, "runs of stochastic gradient descent");
-    if (!r) return BO_MEMORY;
-    bo_status status = lab_least_squares_open(lab_context(run), desc, &rng, &p);
-    if (status == BO_OK) status = open_runs(run, &p, r);
-    if (status == BO_OK) status = measure_it(run, r);
-    lab_descent_close(&r->descent);
+    lab_stochastic r = {0};
+    BO_TRY(lab_least_squares_open(lab_context(run), desc, &rng, &p));
+    bo_status status =
+        lab_stochastic_open(lab_context(run), &p, RUNS, 1, lab_rng(run, "lab.sgd-interpolation.examples"), &r);
+    if (status == BO_OK) status = measure_it(run, &r);
+    lab_stochastic_close(&r);
     lab_least_squares_close(&p);
-    bo_free(r);
     return status;
 }
 
