@@ -104,6 +104,34 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1,
      .source = NAVON ", section 4.5"},
+    {.name = "cut",
+     .statement = "Attention with r features and no denominator has rank r + 1 at most across a cut of the sequence.",
+     .number = "largest rank / (r + 1), r = 2 to 32",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1,
+     .source = "one coordinate of the state Σ φ(k) v has r numbers"},
+    {.name = "cut-softmax",
+     .statement = "Softmax attention is not bound so: on the same sequences its rank is twice what 8 features allow.",
+     .number = "rank of softmax / 9",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 2},
+    {.name = "trained-softmax",
+     .statement =
+         "Of language models trained alike, that with softmax lets prefix and suffix interact in more ways than that "
+         "with 4 features.",
+     .number = "effective rank of a logit, softmax / 4 features",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 1.1},
+    {.name = "trained-features",
+     .statement = "So do 64 features.",
+     .number = "effective rank of a logit, 64 / 4 features",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 1.1},
+    {.name = "training",
+     .statement = "Training raises the effective rank of a softmax model across the cut.",
+     .number = "effective rank of a logit, trained / as drawn",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 1},
 };
 
 static const bo_lab_table tables[] = {
@@ -155,13 +183,26 @@ static const bo_lab_table tables[] = {
      .values = "rank",
      .log_x = true,
      .log_y = true},
+    {.name = "cut",
+     .title = "Rank across a cut of the sequence, up to 10⁻⁵",
+     .rows = "features",
+     .values = "rank",
+     .log_x = true,
+     .log_y = true,
+     .theory = "features + 1"},
+    {.name = "trained",
+     .title = "Interaction of 24 bytes with the 8 that follow, in language models",
+     .rows = "attention",
+     .values = "effective rank",
+     .picture = BO_LAB_BARS},
 };
 
 static bo_status measure(lab_run *run)
 {
     BO_TRY(lab_separation_networks(run));
     BO_TRY(lab_separation_sums(run));
-    return lab_separation_losses(run);
+    BO_TRY(lab_separation_losses(run));
+    return lab_separation_attention(run);
 }
 
 const lab_experiment lab_separation_rank = {{.name = "separation-rank",
