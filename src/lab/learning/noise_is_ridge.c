@@ -1,9 +1,435 @@
-/* noise-is-ridge: not measured yet. */
-#include "../lab.h"
+/* noise-is-ridge: noise on the inputs while training is a ridge penalty, and bounds the step. */
+#include "../descent.h"
+#include "../least_squares.h"
+#include "../statistics.h"
+#include "../stochastic.h"
+#include <bochner/features.h>
+#include <bochner/machines.h>
+#include <math.h>
+#include <string.h>
+
+static const bo_lab_claim claims[] = {
+    {.name = "ridge",
+     .statement = "Training with noise N(0, σ²) on the inputs ends, averaged, at the ridge solution with λ = nσ².",
+     .number = "largest distance from it / distance of it from least squares without noise",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.05},
+    {.name = "factor-n",
+     .statement = "The λ whose ridge solution is nearest is nσ², not σ².",
+     .number = "nearest λ / nσ², σ = 0.5",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.9,
+     .upper = 1.1},
+    {.name = "machine",
+     .statement = "A kernel machine told of the noise solves for that λ.",
+     .number = "largest difference of its predictions from the ridge solution's / their root mean square",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-4},
+    {.name = "fourier",
+     .statement = "Noise on x before Fourier features shrinks feature ω by exp(-σ²|ω|²/2).",
+     .number = "slope of ln(mean feature / feature) in -σ²|ω|²/2",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.97,
+     .upper = 1.03},
+    {.name = "step-notes",
+     .statement = "For w - η (w x̃ - y) x̃ with x̃ = x + noise the mean is stable only below η = 1/(x² + σ²), as the "
+                  "notes have it.",
+     .number = "largest stable η · (x² + σ²)",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 1.05},
+    {.name = "step",
+     .statement = "It is stable up to η = 2/(x² + σ²): |1 - η(x² + σ²)| < 1.",
+     .number = "largest stable η · (x² + σ²)/2",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.97,
+     .upper = 1.03},
+    {.name = "minibatch",
+     .statement =
+         "With batches of b examples the error shrinks on average for every η below 2b/(β + (b - 1)λ₁), β the largest "
+         "|z|², λ₁ the largest eigenvalue of the mean of z zᵀ.",
+     .number = "largest mean |error|² after / before 20 steps at 0.95 of that η, over the batches",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 1,
+     .source = "derived: E[(I - ηH_b)²] <= I where η(β/b + (1 - 1/b)λ₁) <= 2"},
+};
+
+static const bo_lab_table tables[] = {
+    {.name = "shrinkage",
+     .title = "Trained with noise, and ridge",
+     .rows = "σ",
+     .values = "|w| / |w without noise|",
+     .log_x = true,
+     .theory = "ridge, λ = nσ²"},
+    {.name = "steps",
+     .title = "One weight, x = 1, σ = 0.3: what 5 steps leave of the error",
+     .rows = "η · (x² + σ²)",
+     .values = "after / before",
+     .log_y = true,
+     .theory = "|1 - η(x² + σ²)|⁵"},
+    {.name = "batches",
+     .title = "Largest step at which the error shrinks on average, by batch",
+     .rows = "b",
+     .values = "η",
+     .log_x = true,
+     .log_y = true,
+     .theory = "exact"},
+};
+
+/* ---- noise and ridge ---------------------------------------------------------------------------------------------------------- */
+
+enum { ROWS = 64, DIM = 8 };
+
+/* The mean of w over the second half of `steps` steps with fresh noise in each. The step is a fifth of the largest. */
+static bo_status train_with_noise(bo_context *context, const lab_least_squares *p, double sigma, size_t steps,
+                                  uint64_t seed, double *mean)
+{
+    lab_descent d;
+    float w[DIM];
+    BO_TRY(lab_descent_open(context, &d));
+    const bo_value x = bo_graph_input(d.graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
+    const bo_value y = bo_graph_input(d.graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
+    const bo_noise_attributes noise = {.kind = BO_NOISE_NORMAL, .amount = sigma};
+    const bo_value noisy = bo_graph_one(d.graph, BO_OP_NOISE, &noise, 1, &x);
+    const bo_value loss =
+        lab_descent_squares(&d, lab_descent_linear(&d, "w", noisy, 1, (bo_init){BO_INIT_ZERO, 0, 0}), y);
+    const double rate = 0.2 / (p->scales[0] * p->scales[0] + (double)p->rows * sigma * sigma);
+    bo_status status = lab_descent_ready(&d, loss, (double)p->rows, &lab_plain_descent, seed);
+    if (status == BO_OK) status = bo_graph_write(context, d.graph, x, p->x_single);
+    if (status == BO_OK) status = bo_graph_write(context, d.graph, y, p->y_single);
+    memset(mean, 0, p->dim * sizeof *mean);
+    for (size_t t = 0; t < steps && status == BO_OK; t++) {
+        status = lab_descent_step(&d, rate, NULL);
+        if (t < steps / 2 || status != BO_OK) continue;
+        status = lab_descent_get(&d, "w", w);
+        for (size_t j = 0; j < p->dim; j++) mean[j] += (double)w[j] / (double)(steps - steps / 2);
+    }
+    lab_descent_close(&d);
+    return status;
+}
+
+/* The λ whose ridge solution is nearest to w, of 161 between 1/100 and 100 of `around`. */
+static bo_status nearest_ridge(bo_context *context, const lab_least_squares *p, const double *w, double around,
+                               double *out)
+{
+    double least = INFINITY, candidates[161], ridge[DIM];
+    lab_geometric(around / 100, around * 100, 161, candidates);
+    for (size_t i = 0; i < 161; i++) {
+        BO_TRY(lab_ridge(context, p, candidates[i], NULL, ridge));
+        const double distance = lab_distance(w, ridge, p->dim);
+        if (distance >= least) continue;
+        least = distance;
+        *out = candidates[i];
+    }
+    return BO_OK;
+}
+
+static bo_status measure_ridge(lab_run *run, const lab_least_squares *p)
+{
+    static const double sigmas[] = {0.125, 0.25, 0.5, 1, 2};
+    double plain[DIM], ridge[DIM], trained[DIM], worst = 0;
+    BO_TRY(lab_ridge(lab_context(run), p, 0, NULL, plain));
+    for (size_t i = 0; i < LAB_COUNT_OF(sigmas); i++) {
+        const double lambda = (double)p->rows * sigmas[i] * sigmas[i];
+        BO_TRY(lab_ridge(lab_context(run), p, lambda, NULL, ridge));
+        BO_TRY(train_with_noise(lab_context(run), p, sigmas[i], lab_size(run, 40000, 8000), lab_seed(run), trained));
+        lab_point(run, "shrinkage", "trained", sigmas[i], lab_norm(trained, p->dim) / lab_norm(plain, p->dim));
+        lab_point(run, "shrinkage", "ridge, λ = nσ²", sigmas[i], lab_norm(ridge, p->dim) / lab_norm(plain, p->dim));
+        worst = fmax(worst, lab_distance(trained, ridge, p->dim) / lab_distance(ridge, plain, p->dim));
+        if (sigmas[i] == 0.5) {
+            double nearest = NAN;
+            BO_TRY(nearest_ridge(lab_context(run), p, trained, lambda, &nearest));
+            lab_claim(run, "factor-n", nearest / lambda);
+        }
+        BO_TRY(lab_progress(run, 0.1 * (double)(i + 1)));
+    }
+    lab_claim(run, "ridge", worst);
+    return BO_OK;
+}
+
+/* Predictions of a linear machine with noise on its features against those of the closed form. */
+static bo_status measure_machine(lab_run *run, const lab_least_squares *p)
+{
+    const double sigma = 0.5, own = 1e-3;
+    double ridge[DIM], predicted[ROWS], square = 0, worst = 0;
+    bo_machine *machine;
+    const bo_machine_desc desc = {.task = BO_TASK_REGRESSION,
+                                  .solver = BO_SOLVER_PRIMAL,
+                                  .scaling = BO_SCALING_NONE,
+                                  .features = {.kernel = BO_KERNEL_LINEAR, .gamma = 1, .features = DIM},
+                                  .lambda = own,
+                                  .no_intercept = true,
+                                  .noise = sigma,
+                                  .precision = BO_PRECISION_FLOAT64};
+    const bo_samples samples = {.rows = p->rows, .dim = p->dim, .targets = 1, .x = p->x_single, .y = p->y};
+    BO_TRY(bo_machine_fit(lab_context(run), &desc, &samples, &machine));
+    const bo_status status =
+        bo_machine_predict(lab_context(run), machine, p->rows, p->x_single, p->dim, predicted, NULL);
+    bo_machine_destroy(machine);
+    BO_TRY(status);
+    BO_TRY(lab_ridge(lab_context(run), p, own + (double)p->rows * sigma * sigma, NULL, ridge));
+    for (size_t r = 0; r < p->rows; r++) {
+        const double expected = lab_dot(p->x + r * p->dim, ridge, p->dim);
+        square += expected * expected / (double)p->rows;
+        worst = fmax(worst, fabs(predicted[r] - expected));
+    }
+    lab_claim(run, "machine", worst / sqrt(square));
+    return BO_OK;
+}
+
+static bo_status measure_least_squares(lab_run *run)
+{
+    bo_rng rng = lab_rng(run, "lab.noise-is-ridge");
+    lab_least_squares p;
+    double scales[DIM];
+    lab_geometric(12, 4, DIM, scales);
+    const lab_least_squares_desc desc = {.rows = ROWS, .dim = DIM, .scales = scales, .noise = 0.5};
+    BO_TRY(lab_least_squares_open(lab_context(run), &desc, &rng, &p));
+    bo_status status = measure_ridge(run, &p);
+    if (status == BO_OK) status = measure_machine(run, &p);
+    lab_least_squares_close(&p);
+    return status;
+}
+
+/* ---- Fourier features ----------------------------------------------------------------------------------------------------------- */
+
+enum { INPUTS = 4, FEATURES = 16, FREQUENCIES = FEATURES / 2, DRAWS = 1000, POINTS = 24 };
+
+/* Σ over points of φ(x + noise) φ(x) and of φ(x)², sines and cosines of a frequency together. */
+static bo_status shrunk(bo_context *context, const bo_features *phi, bo_rng *rng, double sigma, size_t repeats,
+                        double *ratio)
+{
+    float x[INPUTS], noisy[DRAWS * INPUTS], clean[FEATURES], z[DRAWS * FEATURES];
+    double product[FREQUENCIES] = {0}, square[FREQUENCIES] = {0};
+    for (size_t point = 0; point < repeats; point++) {
+        for (size_t j = 0; j < INPUTS; j++) x[j] = (float)bo_rng_normal(rng);
+        for (size_t i = 0; i < DRAWS * INPUTS; i++) noisy[i] = x[i % INPUTS] + (float)(sigma * bo_rng_normal(rng));
+        BO_TRY(bo_features_apply(context, phi, 1, x, INPUTS, clean, FEATURES));
+        BO_TRY(bo_features_apply(context, phi, DRAWS, noisy, INPUTS, z, FEATURES));
+        for (size_t k = 0; k < FEATURES; k++) {
+            double mean = 0;
+            for (size_t i = 0; i < DRAWS; i++) mean += (double)z[i * FEATURES + k] / DRAWS;
+            product[k % FREQUENCIES] += mean * (double)clean[k];
+            square[k % FREQUENCIES] += (double)clean[k] * (double)clean[k];
+        }
+    }
+    for (size_t k = 0; k < FREQUENCIES; k++) ratio[k] = product[k] / square[k];
+    return BO_OK;
+}
+
+static bo_status measure_fourier(lab_run *run)
+{
+    const double sigma = 0.4;
+    float w[FREQUENCIES * INPUTS];
+    double ratio[FREQUENCIES], expected[FREQUENCIES];
+    bo_features *phi;
+    bo_rng rng = lab_rng(run, "lab.noise-is-ridge.fourier");
+    const bo_features_desc desc = {.kernel = BO_KERNEL_RBF,
+                                   .function = BO_FUNCTION_SINCOS,
+                                   .draw = BO_DRAW_IID,
+                                   .dim = INPUTS,
+                                   .features = FEATURES,
+                                   .gamma = 0.5,
+                                   .seed = lab_seed(run)};
+    BO_TRY(bo_features_create(lab_context(run), &desc, &phi));
+    bo_status status = bo_features_get_frequencies(lab_context(run), phi, w);
+    if (status == BO_OK) status = shrunk(lab_context(run), phi, &rng, sigma, lab_size(run, 200, POINTS), ratio);
+    bo_features_destroy(phi);
+    BO_TRY(status);
+    for (size_t k = 0; k < FREQUENCIES; k++) {
+        expected[k] = 0;
+        for (size_t j = 0; j < INPUTS; j++) {
+            const double component = (double)w[k * INPUTS + j];
+            expected[k] -= 0.5 * sigma * sigma * component * component;
+        }
+        ratio[k] = log(ratio[k]);
+    }
+    lab_claim(run, "fourier", lab_slope(expected, ratio, FREQUENCIES));
+    return BO_OK;
+}
+
+/* ---- one weight ------------------------------------------------------------------------------------------------------------------ */
+
+enum { RUNS = 65536, STEPS = 5 };
+
+typedef struct scalar {
+    lab_descent descent;
+    uint64_t seed;
+    float w[RUNS];
+} scalar;
+
+/* Every run sees x = 1 with noise of its own and the target 1. */
+static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
+{
+    char name[] = "w";
+    s->seed = lab_seed(run) << 32;
+    BO_TRY(lab_descent_open(lab_context(run), &s->descent));
+    bo_graph *graph = s->descent.graph;
+    const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, RUNS, 1);
+    const bo_value y = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, RUNS, 1);
+    const bo_value w = bo_graph_weight(graph, &(bo_weight){.name = name, .rank = 2, .shape = {RUNS, 1}});
+    const bo_noise_attributes noise = {.kind = BO_NOISE_NORMAL, .amount = sigma};
+    const bo_value noisy = bo_graph_one(graph, BO_OP_NOISE, &noise, 1, &x);
+    const bo_value product =
+        bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{1, 1}}, 2, (bo_value[]){noisy, w});
+    BO_TRY(lab_descent_ready(&s->descent, lab_descent_squares(&s->descent, product, y), 0.5 * RUNS, &lab_plain_descent,
+                             1));
+    for (size_t i = 0; i < RUNS; i++) s->w[i] = 1;
+    BO_TRY(bo_graph_write(lab_context(run), graph, x, s->w));
+    return bo_graph_write(lab_context(run), graph, y, s->w);
+}
+
+/* |mean error| and mean square error after STEPS steps, as parts of those at the start, 20 away from the fixed point of the
+ * mean. The same noise for every rate. */
+static bo_status leave(scalar *s, double rate, double fixed, double *mean, double *square)
+{
+    const double start = 20;
+    for (size_t i = 0; i < RUNS; i++) s->w[i] = (float)(fixed + start);
+    s->descent.pass.seed = s->seed;
+    BO_TRY(lab_descent_set(&s->descent, "w", s->w));
+    for (size_t t = 0; t < STEPS; t++) BO_TRY(lab_descent_step(&s->descent, rate, NULL));
+    BO_TRY(lab_descent_get(&s->descent, "w", s->w));
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < RUNS; i++) {
+        const double error = ((double)s->w[i] - fixed) / start;
+        sum += error / RUNS;
+        squares += error * error / RUNS;
+    }
+    *mean = fabs(sum);
+    *square = squares;
+    return BO_OK;
+}
+
+/* The rate at which what is left becomes 1, times x² + σ². */
+static bo_status bisect(scalar *s, double power, double fixed, bool square, double *out)
+{
+    double low = 1, high = 3;
+    for (size_t i = 0; i < 12; i++) {
+        const double middle = 0.5 * (low + high);
+        double left, squares;
+        BO_TRY(leave(s, middle / power, fixed, &left, &squares));
+        *((square ? squares : left) < 1 ? &low : &high) = middle;
+    }
+    *out = 0.5 * (low + high);
+    return BO_OK;
+}
+
+static bo_status measure_scalar(lab_run *run, scalar *s, double sigma)
+{
+    const double power = 1 + sigma * sigma, fixed = 1 / power, fourth = 1 + 6 * sigma * sigma + 3 * pow(sigma, 4);
+    double mean_limit, square_limit;
+    BO_TRY(bisect(s, power, fixed, false, &mean_limit));
+    BO_TRY(bisect(s, power, fixed, true, &square_limit));
+    lab_claim(run, "step-notes", mean_limit);
+    lab_claim(run, "step", mean_limit / 2);
+    lab_note(
+        run,
+        "the mean square is stable only up to η (x² + σ²) = %.3f here (predicted: 2 (x² + σ²)²/(x⁴ + 6x²σ² + 3σ⁴) = "
+        "%.3f), before the mean is not any more",
+        square_limit, 2 * power * power / fourth);
+    for (size_t i = 1; i <= 9; i++) {
+        const double scaled = 0.25 * (double)i;
+        double left, squares;
+        BO_TRY(leave(s, scaled / power, fixed, &left, &squares));
+        lab_point(run, "steps", "|mean|", scaled, left);
+        lab_point(run, "steps", "root of the mean square", scaled, sqrt(squares));
+        if (fabs(1 - scaled) > 1e-9) lab_point(run, "steps", "|1 - η(x² + σ²)|⁵", scaled, pow(fabs(1 - scaled), STEPS));
+    }
+    return lab_progress(run, 0.7);
+}
+
+static bo_status measure_one_weight(lab_run *run)
+{
+    const double sigma = 0.3;
+    scalar *s = bo_alloc(lab_context(run), 1, sizeof *s, "runs of one weight");
+    if (!s) return BO_MEMORY;
+    bo_status status = open_scalar(run, sigma, s);
+    if (status == BO_OK) status = measure_scalar(run, s, sigma);
+    lab_descent_close(&s->descent);
+    bo_free(s);
+    return status;
+}
+
+/* ---- batches ---------------------------------------------------------------------------------------------------------------------- */
+
+/* The step at which E|e|² neither grows nor shrinks in the long run. */
+static double exact_limit(const lab_least_squares *p, size_t batch, double bound)
+{
+    double low = 0.5 * bound, high = 8 * bound;
+    for (size_t i = 0; i < 12; i++) {
+        const double middle = sqrt(low * high);
+        *(lab_moments_growth(p, batch, middle, 60) < 1 ? &low : &high) = middle;
+    }
+    return sqrt(low * high);
+}
+
+static bo_status measure_batch(lab_run *run, const lab_least_squares *p, size_t batch, double *worst)
+{
+    const double b = (double)batch, top = p->scales[0] * p->scales[0] / (double)p->rows;
+    const double beta = lab_dot(p->x, p->x, p->dim); /* all rows have the same norm */
+    const double bound = 2 * b / (beta + (b - 1) * top);
+    lab_stochastic s;
+    double before = lab_dot(p->truth, p->truth, p->dim), after = 0;
+    BO_TRY(lab_stochastic_open(lab_context(run), p, 256, batch, lab_rng(run, "lab.noise-is-ridge.batches"), &s));
+    bo_status status = lab_stochastic_begin(&s, NULL);
+    for (size_t t = 0; t < 20 && status == BO_OK; t++) status = lab_stochastic_step(&s, 0.95 * bound);
+    if (status == BO_OK) status = lab_stochastic_error(&s, p->truth, &after);
+    lab_stochastic_close(&s);
+    BO_TRY(status);
+    *worst = fmax(*worst, after / before);
+    lab_point(run, "batches", "2b/(β + (b - 1)λ₁)", b, bound);
+    lab_point(run, "batches", "exact", b, exact_limit(p, batch, bound));
+    return lab_progress(run, 0.9);
+}
+
+/* 16 Fourier features of 64 points; targets that a w fits exactly. */
+static bo_status measure_batches(lab_run *run)
+{
+    float x[ROWS * INPUTS], z[ROWS * FEATURES];
+    bo_rng rng = lab_rng(run, "lab.noise-is-ridge.points");
+    bo_features *phi;
+    lab_least_squares p;
+    double worst = 0;
+    const bo_features_desc desc = {
+        .kernel = BO_KERNEL_RBF, .dim = INPUTS, .features = FEATURES, .gamma = 0.2, .seed = lab_seed(run)};
+    for (size_t i = 0; i < ROWS * INPUTS; i++) x[i] = (float)bo_rng_normal(&rng);
+    BO_TRY(bo_features_create(lab_context(run), &desc, &phi));
+    bo_status status = bo_features_apply(lab_context(run), phi, ROWS, x, INPUTS, z, FEATURES);
+    bo_features_destroy(phi);
+    BO_TRY(status);
+    BO_TRY(lab_least_squares_open(lab_context(run), &(lab_least_squares_desc){.rows = ROWS, .dim = FEATURES, .x = z},
+                                  &rng, &p));
+    for (size_t batch = 1; batch <= 64 && status == BO_OK; batch *= 2) status = measure_batch(run, &p, batch, &worst);
+    lab_least_squares_close(&p);
+    lab_claim(run, "minibatch", worst);
+    return status;
+}
 
 static bo_status measure(lab_run *run)
 {
-    return bo_fail(lab_context(run), BO_UNSUPPORTED, "noise-is-ridge cannot be measured yet");
+    BO_TRY(measure_least_squares(run));
+    BO_TRY(measure_fourier(run));
+    BO_TRY(measure_one_weight(run));
+    return measure_batches(run);
 }
 
-const lab_experiment lab_noise_is_ridge = {{.name = "noise-is-ridge", .group = LAB_LEARNING}, measure};
+const lab_experiment lab_noise_is_ridge = {
+    {.name = "noise-is-ridge",
+     .group = LAB_LEARNING,
+     .title = "Noise on the inputs is a ridge penalty, and bounds the step",
+     .claim = "Noise of variance σ² on the inputs of least squares with n examples is, in expectation, the penalty "
+              "nσ²|w|². The "
+              "mean of w is stable for steps below 2/(x² + σ²).",
+     .source = "course notes, relationship between noise and regularisation",
+     .method =
+         "64 examples with 8 inputs (singular values 12 to 4, noise 0.5 on y). The engine's gradient descent sees the "
+         "inputs with fresh noise in each of 40000 steps, σ = 0.125 to 2; the mean of the second half of the path is "
+         "compared with closed-form ridge. A linear kernel machine with noise 0.5 is compared too. Fourier features: "
+         "16, "
+         "of 200 points in 4 dimensions, σ = 0.4, 1000 draws each. The step: one weight, x = 1, σ = 0.3, 65536 runs of "
+         "5 "
+         "steps on the engine; the largest stable step is bisected. Batches: 16 Fourier features of 64 points (all of "
+         "norm "
+         "1), targets that can be fitted, 256 runs; the exact limit is that of the recursion of E[e eᵀ].",
+     LAB_CLAIMS(claims),
+     LAB_TABLES(tables)},
+    measure};
