@@ -23,6 +23,7 @@ int cli_info(int argc, char **argv);
 int cli_lora(int argc, char **argv);
 int cli_mup(int argc, char **argv);
 int cli_lab(int argc, char **argv);
+int cli_plan(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 
 /* ---- progress ------------------------------------------------------------------------------------------ */

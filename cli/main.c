@@ -27,6 +27,7 @@ static const command commands[] = {
     {"tokenizer", cli_tokenizer, "text to numbers and back: learn, encode, decode"},
     {"data", cli_data, "made-up lines for sequence tasks: nested operations, pairs of documents, recall"},
     {"info", cli_info, "what a file written by bochner holds"},
+    {"plan", cli_plan, "the model to train in a given time, with this many tokens or parameters"},
     {"mup", cli_mup, "does a model follow its width: activations, norms, the best rate"},
     {"lab", cli_lab, "the theory as experiments: claims, numbers, verdicts, a report"},
     {"bench", cli_bench, "speed and quality, as ratios measured in one run"},

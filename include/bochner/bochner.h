@@ -14,6 +14,7 @@
 #include <bochner/model.h>
 #include <bochner/network.h>
 #include <bochner/optim.h>
+#include <bochner/plan.h>
 #include <bochner/recall.h>
 #include <bochner/tasks.h>
 #include <bochner/text.h>

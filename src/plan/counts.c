@@ -1,0 +1,169 @@
+/* What a step of training moves and computes, by the shape of the model. */
+#include "plan.h"
+#include <math.h>
+
+static const size_t MOST = (size_t)1 << 30; /* products of a few such numbers stay finite */
+
+static bo_status check(bo_context *context, const char *what, size_t value)
+{
+    if (value >= 1 && value <= MOST) return BO_OK;
+    return bo_fail(context, BO_INVALID, "a plan's %s: expected 1 to %zu, found %zu", what, MOST, value);
+}
+
+/* The library's own copy of a name of an attention, which lives as long as the program; NULL: there is none. */
+static const char *lasting_name(const char *name)
+{
+    const char *found = NULL;
+    for (size_t i = 0; (found = bo_attention_preset_name(i)) && !bo_same_name(found, name);) i++;
+    return found;
+}
+
+static bo_status check_sizes(bo_context *context, const bo_plan_shape *s)
+{
+    BO_TRY(check(context, "layers", s->layers));
+    BO_TRY(check(context, "width", s->width));
+    BO_TRY(check(context, "heads", s->heads));
+    BO_TRY(check(context, "context", s->context));
+    BO_TRY(check(context, "batch", s->batch));
+    BO_TRY(check(context, "vocabulary", s->vocab));
+    BO_TRY(check(context, "features", s->features));
+    if (s->width % s->heads == 0) return BO_OK;
+    return bo_fail(context, BO_INVALID, "a plan's heads: expected a divisor of the width %zu, found %zu", s->width,
+                   s->heads);
+}
+
+bo_status bo_plan_resolve(bo_context *context, const bo_plan_shape *shape, bo_plan_shape *out)
+{
+    *out = *shape;
+    if (!out->vocab) out->vocab = BO_PLAN_VOCAB;
+    if (!out->features) out->features = BO_PLAN_FEATURES;
+    out->attention = lasting_name(shape->attention ? shape->attention : BO_PLAN_ATTENTION_NAME);
+    if (!out->attention) return bo_fail(context, BO_INVALID, "a plan's attention: there is no '%s'", shape->attention);
+    if ((unsigned)out->optimizer >= BO_OPTIMIZER_COUNT)
+        return bo_fail(context, BO_INVALID, "a plan's optimiser: there is no number %d", (int)out->optimizer);
+    return check_sizes(context, out);
+}
+
+bo_status bo_plan_describe(bo_context *context, const bo_plan_shape *shape, bo_model_desc *model,
+                           bo_trainer_desc *training)
+{
+    bo_plan_shape s;
+    BO_TRY(bo_plan_resolve(context, shape, &s));
+    *model =
+        (bo_model_desc){.layers = s.layers, .width = s.width, .heads = s.heads, .context = s.context, .vocab = s.vocab};
+    bo_attention_preset(s.attention, &model->attention);
+    model->attention.features.features = s.features;
+    *training = (bo_trainer_desc){.batch = s.batch, .optimizer = {.kind = s.optimizer}};
+    return BO_OK;
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------------- */
+
+/* Keys that a query sees one by one, on average. */
+static double seen(const bo_attention_desc *d, double tokens)
+{
+    const double window = (double)d->window;
+    if (d->window && window < tokens) return (window * tokens - window * (window - 1) / 2) / tokens;
+    return (tokens + 1) / 2;
+}
+
+/* Scores are written and read once for each key that is seen; features likewise, and the state once a chunk. */
+static double head_copies(const bo_attention *attention, const bo_attention_plan *plan, double tokens)
+{
+    const bo_attention_desc *d = bo_attention_describe(attention);
+    const bo_features *map = bo_attention_features(attention, 0);
+    const double dim = (double)d->dim, features = map ? (double)bo_features_describe(map)->features : dim;
+    const double chunk = plan->chunk ? (double)plan->chunk : 64;
+    const bool scores =
+        d->kind == BO_ATTENTION_EXACT || d->kind == BO_ATTENTION_POWER || d->kind == BO_ATTENTION_HYBRID;
+    const bool state = d->kind != BO_ATTENTION_EXACT && d->kind != BO_ATTENTION_POWER;
+    const double solve = d->kind == BO_ATTENTION_RIDGE ? 2 * dim * dim : 0; /* its factor, token by token */
+    return tokens *
+           ((scores ? 2 * seen(d, tokens) : 0) + solve + (state ? 2 * features + 2 * features * (dim + 1) / chunk : 0));
+}
+
+bo_status bo_plan_head_of(bo_context *context, const bo_plan_shape *s, bo_plan_head *out)
+{
+    bo_attention_desc desc = {.heads = 1, .dim = s->width / s->heads, .causal = true};
+    bo_attention *attention;
+    bo_attention_plan plan;
+    bo_attention_preset(s->attention, &desc);
+    desc.features.features = s->features;
+    BO_TRY(bo_attention_create(context, &desc, &attention));
+    const bo_attention_shape one = {.sequences = 1, .tokens = s->context};
+    const bo_status status = bo_attention_plan_for(context, attention, &one, &plan);
+    if (status == BO_OK) *out = (bo_plan_head){plan.operations, head_copies(attention, &plan, (double)s->context)};
+    bo_attention_destroy(attention);
+    return status;
+}
+
+/* ---- the optimiser ------------------------------------------------------------------------------------------------------- */
+
+enum { ITERATIONS = 5 }; /* Muon's */
+
+/* One matrix, r <= c, by Muon: momentum and update, and five times A = XXᵀ and A² (half of each, being symmetric) and BX. */
+static void add_muon(double r, double c, double count, bo_plan_counts *out)
+{
+    out->operations += count * ITERATIONS * (r * r * c + r * r * r + 2 * r * r * c);
+    out->copies += count * (7 * r * c + ITERATIONS * (4 * r * c + 5 * r * r));
+}
+
+static void add_update(const bo_plan_shape *s, bo_plan_counts *out)
+{
+    const double d = (double)s->width, layers = (double)s->layers, matrices = (4 + 2 * BO_PLAN_MLP) * layers * d * d;
+    const double adamw = s->optimizer == BO_OPTIMIZER_MUON ? out->parameters - matrices : out->parameters;
+    out->copies += out->parameters + 7 * adamw; /* the norm of the gradient; g, w and two moments */
+    if (s->optimizer != BO_OPTIMIZER_MUON) return;
+    add_muon(d, d, 4 * layers, out);
+    add_muon(d, BO_PLAN_MLP * d, 2 * layers, out);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------------------------------------- */
+
+/* What the kinds have beside projections: gates, norms of queries and keys, maps, to within a percent of the whole. */
+static double count_parameters(const bo_plan_shape *s)
+{
+    const double d = (double)s->width, layers = (double)s->layers, heads = (double)s->heads;
+    return (double)s->vocab * d + layers * ((4 + 2 * BO_PLAN_MLP) * d * d + 3 * d + heads * (d + 1)) + d;
+}
+
+/* Forward. Products: four projections (in and out 2Td each), q, k and v in and out of attention (4Td), the MLP's two. Then
+ * two norms, rope of q and k, the function of the MLP. */
+static double layer_copies(double tokens, double d)
+{
+    const double products = tokens * d * (4 * 2 + 4 + 2 * (BO_PLAN_MLP + 1)) + (4 + 2 * BO_PLAN_MLP) * d * d;
+    const double functions = tokens * d * 2 * (2 + 2 + BO_PLAN_MLP);
+    return products + functions;
+}
+
+/* Backward is twice forward, in products and in attention: 3 times in all. */
+bo_plan_counts bo_plan_count_with(const bo_plan_shape *s, const bo_plan_head *head)
+{
+    const double d = (double)s->width, layers = (double)s->layers, vocab = (double)s->vocab;
+    const double tokens = (double)s->batch * (double)s->context, heads = layers * (double)s->heads * (double)s->batch;
+    const double ends = 2 * tokens * d + vocab * d + tokens * vocab; /* embedding and logits */
+    bo_plan_counts counts = {.parameters = count_parameters(s), .tokens = tokens, .layers = layers};
+    counts.operations = 3 * 2 * tokens * ((4 + 2 * BO_PLAN_MLP) * layers * d * d + vocab * d);
+    counts.attention = 3 * heads * head->operations;
+    counts.copies = 3 * (layers * layer_copies(tokens, d) + heads * head->copies + ends);
+    add_update(s, &counts);
+    return counts;
+}
+
+bo_status bo_plan_count(bo_context *context, const bo_plan_shape *shape, bo_plan_counts *out)
+{
+    bo_plan_shape s;
+    bo_plan_head head;
+    BO_TRY(bo_plan_resolve(context, shape, &s));
+    BO_TRY(bo_plan_head_of(context, &s, &head));
+    *out = bo_plan_count_with(&s, &head);
+    return BO_OK;
+}
+
+void bo_plan_terms_of(const bo_plan_counts *counts, double terms[BO_PLAN_TERMS])
+{
+    terms[BO_PLAN_LAYERS] = counts->layers;
+    terms[BO_PLAN_COPIES] = counts->copies;
+    terms[BO_PLAN_OPERATIONS] = counts->operations;
+    terms[BO_PLAN_ATTENTION] = counts->attention;
+}

@@ -1,0 +1,189 @@
+/* What was measured, as JSON: shapes and seconds. Costs are fitted anew by whoever reads it. */
+#include "plan.h"
+#include "../io/json.h"
+#include "../io/output.h"
+#include "../text/mapping.h"
+#include <math.h>
+#include <string.h>
+
+enum { DEPTH = 4, MOST_BYTES = 1 << 20, MOST_DIM = 256, MOST_FEATURES = 1024 };
+
+/* ---- writing ----------------------------------------------------------------------------------------------------------------- */
+
+static void write_count(bo_json_text *text, const char *name, size_t value)
+{
+    bo_json_string(text, name);
+    bo_json_raw(text, ": ");
+    bo_json_whole(text, value);
+    bo_json_raw(text, ", ");
+}
+
+static void write_timing(bo_json_text *text, const bo_plan_timing *timing)
+{
+    const bo_plan_shape *s = &timing->shape;
+    bo_json_raw(text, "{");
+    write_count(text, "layers", s->layers);
+    write_count(text, "width", s->width);
+    write_count(text, "heads", s->heads);
+    write_count(text, "features", s->features);
+    write_count(text, "context", s->context);
+    write_count(text, "batch", s->batch);
+    write_count(text, "vocab", s->vocab);
+    bo_json_raw(text, "\"seconds\": ");
+    bo_json_number(text, timing->seconds);
+    bo_json_raw(text, ", \"spread\": ");
+    bo_json_number(text, timing->spread);
+    bo_json_raw(text, "}");
+}
+
+static void write_all(bo_json_text *text, const bo_plan_machine *machine)
+{
+    const bo_plan_shape *first = &machine->timings[0].shape;
+    bo_json_raw(text, "{\n  \"format\": \"bochner calibration 1\",\n  \"attention\": ");
+    bo_json_string(text, first->attention);
+    bo_json_raw(text, ",\n  \"optimizer\": ");
+    bo_json_string(text, bo_optimizer_name(first->optimizer));
+    bo_json_raw(text, ",\n  \"isa\": ");
+    bo_json_string(text, machine->isa);
+    bo_json_raw(text, ",\n  \"threads\": ");
+    bo_json_whole(text, (uint64_t)machine->threads);
+    bo_json_raw(text, ",\n  \"timings\": [");
+    for (size_t i = 0; i < machine->count; i++) {
+        bo_json_raw(text, i ? ",\n    " : "\n    ");
+        write_timing(text, &machine->timings[i]);
+    }
+    bo_json_raw(text, "\n  ]\n}\n");
+}
+
+static bo_status put(bo_context *context, const char *path, const bo_json_text *text)
+{
+    bo_output *output;
+    BO_TRY(bo_output_open(context, path, &output));
+    bo_status status = bo_output_write(context, output, text->bytes, text->length);
+    if (status == BO_OK) return bo_output_commit(context, output);
+    bo_output_abandon(output);
+    return status;
+}
+
+bo_status bo_plan_machine_write(bo_context *context, const bo_plan_machine *machine, const char *path)
+{
+    bo_json_text text = {.context = context};
+    write_all(&text, machine);
+    const bo_status status = text.failed ? BO_MEMORY : put(context, path, &text);
+    bo_free(text.bytes);
+    return status;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------------------- */
+
+/* What is read, for messages. */
+typedef struct calibration_file {
+    bo_context *context;
+    const char *path;
+} calibration_file;
+
+static bo_status read_count(const calibration_file *file, const cJSON *object, const char *name, size_t *out)
+{
+    if (bo_json_size(cJSON_GetObjectItemCaseSensitive(object, name), out) && *out >= 1) return BO_OK;
+    return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a whole number of at least 1", file->path, name);
+}
+
+static bo_status read_number(const calibration_file *file, const cJSON *object, const char *name, double *out)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (cJSON_IsNumber(item) && isfinite(item->valuedouble) && item->valuedouble >= 0) {
+        *out = item->valuedouble;
+        return BO_OK;
+    }
+    return bo_fail(file->context, BO_FORMAT, "%s: %s: expected a number of at least 0", file->path, name);
+}
+
+static bo_status read_word(const calibration_file *file, const cJSON *object, const char *name, const char **out)
+{
+    *out = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    return *out ? BO_OK : bo_fail(file->context, BO_FORMAT, "%s: %s: expected a word", file->path, name);
+}
+
+static bo_status read_timing(const calibration_file *file, const cJSON *object, bo_plan_timing *out)
+{
+    bo_plan_shape *s = &out->shape;
+    BO_TRY(read_count(file, object, "layers", &s->layers));
+    BO_TRY(read_count(file, object, "width", &s->width));
+    BO_TRY(read_count(file, object, "heads", &s->heads));
+    BO_TRY(read_count(file, object, "features", &s->features));
+    BO_TRY(read_count(file, object, "context", &s->context));
+    BO_TRY(read_count(file, object, "batch", &s->batch));
+    BO_TRY(read_count(file, object, "vocab", &s->vocab));
+    if (s->width / s->heads > MOST_DIM || s->features > MOST_FEATURES) /* whose maps would be made to be counted */
+        return bo_fail(file->context, BO_FORMAT,
+                       "%s: a shape of %zu features and heads of %zu: expected at most %d and %d", file->path,
+                       s->features, s->width / s->heads, MOST_FEATURES, MOST_DIM);
+    BO_TRY(read_number(file, object, "seconds", &out->seconds));
+    return read_number(file, object, "spread", &out->spread);
+}
+
+static bo_status read_timings(const calibration_file *file, const cJSON *root, bo_plan_timing *out, size_t *count)
+{
+    const char *attention, *optimizer;
+    bo_optimizer_kind kind;
+    BO_TRY(read_word(file, root, "attention", &attention));
+    BO_TRY(read_word(file, root, "optimizer", &optimizer));
+    if (!bo_optimizer_parse(optimizer, &kind))
+        return bo_fail(file->context, BO_FORMAT, "%s: there is no optimiser '%s'", file->path, optimizer);
+    const cJSON *item, *list = cJSON_GetObjectItemCaseSensitive(root, "timings");
+    *count = 0;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (*count == BO_PLAN_SHAPES)
+            return bo_fail(file->context, BO_FORMAT, "%s: timings: expected at most %d", file->path, BO_PLAN_SHAPES);
+        out[*count] = (bo_plan_timing){.shape = {.attention = attention, .optimizer = kind}};
+        BO_TRY(read_timing(file, item, &out[(*count)++]));
+    }
+    return BO_OK;
+}
+
+static bo_status read_machine(const calibration_file *file, const cJSON *root, bo_plan_machine *out)
+{
+    bo_plan_timing timings[BO_PLAN_SHAPES];
+    const char *format, *isa;
+    size_t count, threads;
+    BO_TRY(read_word(file, root, "format", &format));
+    if (strcmp(format, "bochner calibration 1") != 0)
+        return bo_fail(file->context, BO_FORMAT, "%s: expected a calibration, found '%s'", file->path, format);
+    BO_TRY(read_timings(file, root, timings, &count));
+    BO_TRY(read_word(file, root, "isa", &isa));
+    BO_TRY(read_count(file, root, "threads", &threads));
+    if (threads > 1 << 16) return bo_fail(file->context, BO_FORMAT, "%s: %zu threads", file->path, threads);
+    const bo_status status = bo_plan_fit(file->context, timings, count, 0, out);
+    if (status == BO_INVALID || status == BO_NUMERIC) {
+        char why[512] = "";
+        strncat(why, bo_context_error(file->context), sizeof why - 1);
+        return bo_fail(file->context, BO_FORMAT, "%s: %s", file->path, why);
+    }
+    BO_TRY(status);
+    out->threads = (int)threads;
+    out->isa[0] = 0;
+    strncat(out->isa, isa, sizeof out->isa - 1);
+    return BO_OK;
+}
+
+bo_status bo_plan_machine_parse(bo_context *context, const char *path, const char *text, size_t length,
+                                bo_plan_machine *out)
+{
+    const calibration_file file = {context, path};
+    cJSON *root;
+    if (length > MOST_BYTES) return bo_fail(context, BO_FORMAT, "%s: too long for a calibration", path);
+    BO_TRY(bo_json_parse(context, path, text, length, DEPTH, &root));
+    const bo_status status = read_machine(&file, root, out);
+    cJSON_Delete(root);
+    return status;
+}
+
+bo_status bo_plan_machine_read(bo_context *context, const char *path, bo_plan_machine *out)
+{
+    bo_mapping file;
+    BO_TRY(bo_mapping_read(context, path, &file));
+    const bo_status status = bo_plan_machine_parse(context, path, file.data, file.size, out);
+    bo_mapping_close(&file);
+    return status;
+}

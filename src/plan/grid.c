@@ -1,0 +1,197 @@
+/* The shapes to choose from, and what a budget makes of each. */
+#include "plan.h"
+#include <math.h>
+
+enum { LEAST_WIDTH = 32, MOST_WIDTH = 4096, LEAST_LAYERS = 2, MOST_LAYERS = 64, LEAST_STEPS = 100 };
+/* Between these widths a layer loss is a matter of parameters alone; outside it was seen to be worse (docs/plan.md). */
+static const double NARROWEST = 16, WIDEST = 128;
+static const double LEAST_STEP_TOKENS = 512, MOST_STEP_TOKENS = 65536;
+static const double OVERHEAD = 0.06; /* of --minutes: tests and checkpoints */
+
+/* ---- the grid ------------------------------------------------------------------------------------------------------------- */
+
+/* As the presets have them: heads of 32, and of 64 where the model is wide. */
+static size_t head_dim(size_t width)
+{
+    return width <= 256 || width % 64 != 0 ? 32 : 64;
+}
+
+static size_t next_width(size_t width)
+{
+    return width + (width < 256 ? 32 : width < 1024 ? 64 : 256);
+}
+
+static bo_status add(bo_plan_search *search, const bo_plan_candidate *item)
+{
+    if (search->count == search->room) {
+        const size_t room = search->room ? 2 * search->room : 1024;
+        bo_plan_candidate *items =
+            bo_realloc(search->context, search->items, room, sizeof *items, "the shapes to choose from");
+        if (!items) return BO_MEMORY;
+        search->items = items;
+        search->room = room;
+    }
+    search->items[search->count++] = *item;
+    return BO_OK;
+}
+
+static bo_status add_batches(bo_plan_search *search, bo_plan_shape shape, const bo_plan_head *head)
+{
+    const double context = (double)shape.context;
+    for (shape.batch = 1; (double)shape.batch * context <= fmax(MOST_STEP_TOKENS, context); shape.batch *= 2) {
+        if ((double)shape.batch * context < LEAST_STEP_TOKENS) continue;
+        bo_plan_candidate item = {.shape = shape, .counts = bo_plan_count_with(&shape, head)};
+        item.step = bo_plan_step_of(search->machine, &item.counts);
+        BO_TRY(add(search, &item));
+    }
+    return BO_OK;
+}
+
+static bo_status fill_grid(bo_plan_search *search)
+{
+    const bo_plan_shape *measured = &search->machine->timings[0].shape;
+    for (size_t width = LEAST_WIDTH; width <= MOST_WIDTH; width = next_width(width)) {
+        bo_plan_shape shape = {.layers = 1,
+                               .width = width,
+                               .heads = width / head_dim(width),
+                               .context = search->budget.context,
+                               .batch = 1,
+                               .features = search->budget.features,
+                               .attention = measured->attention,
+                               .optimizer = measured->optimizer};
+        bo_plan_head head;
+        BO_TRY(bo_plan_resolve(search->context, &shape, &shape));
+        BO_TRY(bo_plan_head_of(search->context, &shape, &head));
+        for (shape.layers = LEAST_LAYERS; shape.layers <= MOST_LAYERS; shape.layers += 1 + shape.layers / 8) {
+            const double aspect = (double)width / (double)shape.layers;
+            if (aspect >= NARROWEST && aspect <= WIDEST) BO_TRY(add_batches(search, shape, &head));
+        }
+    }
+    return BO_OK;
+}
+
+/* ---- predictions ------------------------------------------------------------------------------------------------------------ */
+
+static double seconds_of_budget(const bo_plan_budget *budget)
+{
+    return 60 * budget->minutes * (1 - OVERHEAD);
+}
+
+/* Whole steps, and the loss after them; fewer than some steps are no training. */
+static void spend(const bo_plan_search *search, bo_plan_candidate *item, double tokens)
+{
+    const double steps = floor(tokens / item->counts.tokens);
+    item->tokens = steps * item->counts.tokens;
+    item->worth = steps < LEAST_STEPS ? INFINITY
+                                      : bo_plan_law_at(&search->losses->law, item->counts.parameters, item->tokens,
+                                                       item->counts.tokens);
+}
+
+static void spend_seconds(const bo_plan_search *search, bo_plan_candidate *item, double seconds)
+{
+    spend(search, item, seconds / item->step.value * item->counts.tokens);
+}
+
+static bool right_size(const bo_plan_search *search, const bo_plan_candidate *item)
+{
+    const double wanted = search->budget.parameters;
+    return !(wanted > 0) || fabs(item->counts.parameters / wanted - 1) <= 0.1;
+}
+
+static double best_loss(bo_plan_search *search, double seconds)
+{
+    double best = INFINITY;
+    for (size_t i = 0; i < search->count; i++) {
+        bo_plan_candidate item = search->items[i];
+        spend_seconds(search, &item, seconds);
+        best = fmin(best, item.worth);
+    }
+    return best;
+}
+
+/* How far the best of the right size is behind the best of any size, in so many seconds. */
+static double gap_at(bo_plan_search *search, double seconds)
+{
+    double own = INFINITY;
+    for (size_t i = 0; i < search->count; i++) {
+        bo_plan_candidate item = search->items[i];
+        if (!right_size(search, &item)) continue;
+        spend_seconds(search, &item, seconds);
+        own = fmin(own, item.worth);
+    }
+    return own - best_loss(search, seconds);
+}
+
+/* A number of parameters alone: the time in which no other number does better. */
+static double seconds_for_size(bo_plan_search *search)
+{
+    double best = INFINITY, found = NAN;
+    for (double seconds = 1; seconds < 1e8; seconds *= 1.3) {
+        const double gap = gap_at(search, seconds);
+        if (gap < best) best = gap, found = seconds;
+    }
+    return found;
+}
+
+/* A number of tokens alone: the less a model is behind the best of its time, the better. */
+static void spend_tokens(bo_plan_search *search)
+{
+    enum { TIMES = 64 };
+    double best[TIMES];
+    const double first = 0.1, ratio = 1.4;
+    for (size_t i = 0; i < TIMES; i++) best[i] = best_loss(search, first * pow(ratio, (double)i));
+    for (size_t i = 0; i < search->count; i++) {
+        bo_plan_candidate *item = &search->items[i];
+        spend(search, item, search->budget.tokens);
+        const double seconds = item->tokens / item->counts.tokens * item->step.value;
+        const double place = log(fmax(seconds, first) / first) / log(ratio);
+        const size_t low = place < TIMES - 1 ? (size_t)place : TIMES - 2;
+        const double part = place - (double)low;
+        if (isfinite(item->worth)) item->worth -= (1 - part) * best[low] + part * best[low + 1];
+    }
+}
+
+/* Fills tokens and loss (or what it is chosen by) of every candidate. */
+static void spend_budget(bo_plan_search *search)
+{
+    const bo_plan_budget *b = &search->budget;
+    if (b->tokens > 0) {
+        spend_tokens(search);
+    } else {
+        const double seconds = b->minutes > 0 ? seconds_of_budget(b) : seconds_for_size(search);
+        for (size_t i = 0; i < search->count; i++) spend_seconds(search, &search->items[i], seconds);
+    }
+    for (size_t i = 0; i < search->count; i++)
+        if (!right_size(search, &search->items[i])) search->items[i].worth = INFINITY;
+}
+
+bo_status bo_plan_grid(bo_plan_search *search)
+{
+    BO_TRY(fill_grid(search));
+    spend_budget(search);
+    return BO_OK;
+}
+
+/* ---- nothing fits ------------------------------------------------------------------------------------------------------------ */
+
+bo_status bo_plan_refuse(const bo_plan_search *search)
+{
+    const bo_plan_budget *b = &search->budget;
+    double least = INFINITY, most = 0, seconds = INFINITY, tokens = INFINITY;
+    for (size_t i = 0; i < search->count; i++) {
+        const bo_plan_candidate *item = &search->items[i];
+        least = fmin(least, item->counts.parameters);
+        most = fmax(most, item->counts.parameters);
+        if (!right_size(search, item)) continue;
+        seconds = fmin(seconds, LEAST_STEPS * item->step.value);
+        tokens = fmin(tokens, LEAST_STEPS * item->counts.tokens);
+    }
+    if (isinf(tokens))
+        return bo_fail(search->context, BO_INVALID, "no model has about %.4g parameters: expected %.3g to %.3g",
+                       b->parameters, ceil(least / 1.1), most / 0.9);
+    if (b->tokens > 0)
+        return bo_fail(search->context, BO_INVALID, "%.4g tokens are too few for %d steps: expected at least %.4g",
+                       b->tokens, LEAST_STEPS, tokens);
+    return bo_fail(search->context, BO_INVALID, "%.4g minutes are too few for %d steps: expected at least %.3g",
+                   b->minutes, LEAST_STEPS, seconds / 60 / (1 - OVERHEAD));
+}

@@ -1,0 +1,157 @@
+/* The loss law, fitted: powers and batch by search, the three factors by least squares for each. */
+#include "plan.h"
+#include <math.h>
+#include <string.h>
+
+enum { LEAST_RUNS = 8, FREE = 3 };
+
+/* What is searched: logarithms of both powers and of the batch. */
+typedef struct law_point {
+    double at[FREE];
+} law_point;
+
+/* size_power, data_power, batch: where laws of text have been found, and far around it. */
+static const double lowest[FREE] = {0.05, 0.05, 16}, highest[FREE] = {1.5, 1.5, 1e7};
+
+typedef struct law_search {
+    const bo_plan_run *runs;
+    size_t count, skip; /* skip: a run that is left out; count: none is */
+    bool batches;       /* runs differ in theirs */
+} law_search;
+
+/* ---- one guess ------------------------------------------------------------------------------------------------------------- */
+
+static double effective(double tokens, double batch, double critical)
+{
+    return isinf(critical) ? tokens : tokens / (1 + batch / critical);
+}
+
+double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, double batch)
+{
+    return law->floor + law->size * pow(parameters, -law->size_power) +
+           law->data * pow(effective(tokens, batch, law->batch), -law->data_power);
+}
+
+/* The best factors for these powers, and Σ (fitted / measured - 1)²; INFINITY: there are none. */
+static double try_point(const law_search *search, const law_point *point, bo_plan_law *law)
+{
+    enum { FLOOR, SIZE, DATA };
+    double rows[BO_PLAN_RUNS][BO_PLAN_TERMS] = {{0}}, ones[BO_PLAN_RUNS], factor[BO_PLAN_TERMS], sum = 0;
+    size_t n = 0;
+    *law = (bo_plan_law){.size_power = exp(point->at[0]),
+                         .data_power = exp(point->at[1]),
+                         .batch = search->batches ? exp(point->at[2]) : INFINITY};
+    for (size_t i = 0; i < search->count; i++) {
+        const bo_plan_run *run = &search->runs[i];
+        if (i == search->skip) continue;
+        rows[n][FLOOR] = 1 / run->loss;
+        rows[n][SIZE] = pow(run->parameters, -law->size_power) / run->loss;
+        rows[n][DATA] = pow(effective(run->tokens, run->batch, law->batch), -law->data_power) / run->loss;
+        ones[n++] = 1;
+    }
+    if (!bo_plan_least_squares(n, (const double(*)[BO_PLAN_TERMS])rows, ones, 7, factor)) return INFINITY;
+    law->floor = factor[FLOOR], law->size = factor[SIZE], law->data = factor[DATA];
+    for (size_t r = 0; r < n; r++) {
+        const double e = factor[FLOOR] * rows[r][FLOOR] + factor[SIZE] * rows[r][SIZE] + factor[DATA] * rows[r][DATA];
+        sum += (e - 1) * (e - 1);
+    }
+    return sum;
+}
+
+/* ---- the search ------------------------------------------------------------------------------------------------------------- */
+
+static void keep_within(law_point *point)
+{
+    for (size_t i = 0; i < FREE; i++) point->at[i] = fmin(fmax(point->at[i], log(lowest[i])), log(highest[i]));
+}
+
+/* One of the 26 neighbours on a grid of this step: -1, 0 or 1 of it each way. */
+static law_point neighbour(const law_point *from, double step, size_t number)
+{
+    law_point to = *from;
+    for (size_t i = 0; i < FREE; i++, number /= 3) to.at[i] += step * ((double)(number % 3) - 1);
+    keep_within(&to);
+    return to;
+}
+
+/* To the best neighbour while one is better, then by half the step. */
+static double descend(const law_search *search, double step, law_point *point, bo_plan_law *law)
+{
+    double best = try_point(search, point, law);
+    while (step > 1e-4) {
+        law_point next = *point;
+        for (size_t n = 0; n < 27; n++) {
+            bo_plan_law tried;
+            const law_point near = neighbour(point, step, n);
+            const double left = try_point(search, &near, &tried);
+            if (left < best) best = left, next = near, *law = tried;
+        }
+        if (memcmp(&next, point, sizeof next) == 0)
+            step /= 2;
+        else
+            *point = next;
+    }
+    return best;
+}
+
+/* From a few starts, for there may be several valleys. */
+static double find(const law_search *search, law_point *point, bo_plan_law *law)
+{
+    double best = INFINITY;
+    for (size_t start = 0; start < 8; start++) {
+        bo_plan_law tried;
+        law_point from = {{log(start & 1 ? 0.6 : 0.25), log(start & 2 ? 0.6 : 0.25), log(start & 4 ? 3e4 : 2e3)}};
+        const double left = descend(search, 0.2, &from, &tried);
+        if (left < best) best = left, *point = from, *law = tried;
+    }
+    return best;
+}
+
+/* ---- laws --------------------------------------------------------------------------------------------------------------------- */
+
+static bo_status check(bo_context *context, const bo_plan_run *runs, size_t count)
+{
+    if (!runs || count < LEAST_RUNS || count > BO_PLAN_RUNS)
+        return bo_fail(context, BO_INVALID, "a loss law takes %d to %d runs, not %zu", LEAST_RUNS, BO_PLAN_RUNS, count);
+    for (size_t i = 0; i < count; i++) {
+        const double numbers[] = {runs[i].parameters, runs[i].tokens, runs[i].batch, runs[i].loss};
+        for (size_t k = 0; k < 4; k++)
+            if (!(numbers[k] > 0 && isfinite(numbers[k])))
+                return bo_fail(context, BO_INVALID, "run %zu of a loss law: expected positive numbers, found %g", i,
+                               numbers[k]);
+    }
+    return BO_OK;
+}
+
+bo_status bo_plan_losses_fit(bo_context *context, const bo_plan_run *runs, size_t count, bo_plan_losses *out)
+{
+    BO_TRY(check(context, runs, count));
+    law_search search = {.runs = runs, .count = count, .skip = count};
+    for (size_t i = 1; i < count; i++) search.batches |= runs[i].batch != runs[0].batch;
+    law_point point;
+    *out = (bo_plan_losses){.count = count};
+    const double squares = find(&search, &point, &out->law);
+    if (!isfinite(squares)) return bo_fail(context, BO_NUMERIC, "%zu runs do not determine a loss law", count);
+    const double freedom = (double)count - (search.batches ? 6 : 5);
+    out->error = sqrt(squares / freedom);
+    for (search.skip = 0; search.skip < count; search.skip++) {
+        law_point near = point;
+        descend(&search, 0.05, &near, &out->without[search.skip]);
+    }
+    return BO_OK;
+}
+
+/* Two deviations each way: of the residuals, and of the law itself by the jackknife. */
+bo_plan_range bo_plan_loss(const bo_plan_losses *losses, double parameters, double tokens, double batch)
+{
+    const double value = bo_plan_law_at(&losses->law, parameters, tokens, batch), n = (double)losses->count;
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < losses->count; i++)
+        mean += bo_plan_law_at(&losses->without[i], parameters, tokens, batch) / n;
+    for (size_t i = 0; i < losses->count; i++) {
+        const double e = bo_plan_law_at(&losses->without[i], parameters, tokens, batch) - mean;
+        squares += e * e;
+    }
+    const double own = losses->error * value, deviation = sqrt(own * own + squares * (n - 1) / n);
+    return (bo_plan_range){value, value - 2 * deviation, value + 2 * deviation};
+}

@@ -1,0 +1,180 @@
+/* A plan: the best shapes of the grid that fit into memory. */
+#include "plan.h"
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { CONTEXT = 256, TRIES = 32 };
+
+/* ---- memory -------------------------------------------------------------------------------------------------------------------- */
+
+/* What training takes with so many sequences at a time (0: the trainer's choice), from the trainer itself. */
+static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, size_t micro_batch,
+                               bo_trainer_plan *out)
+{
+    bo_tokenizer *tokenizer = NULL;
+    bo_corpus *corpus = NULL;
+    bo_model *model = NULL;
+    bo_model_desc desc;
+    bo_trainer_desc training;
+    BO_TRY(bo_plan_describe(context, shape, &desc, &training));
+    bo_status status = bo_tokenizer_bytes(context, &tokenizer);
+    if (status == BO_OK) status = bo_plan_noise(context, tokenizer, 4 * shape->context, &corpus);
+    if (status == BO_OK) status = bo_model_create(context, &desc, tokenizer, &model);
+    training.model = model;
+    training.train = corpus;
+    training.steps = 1;
+    training.micro_batch = micro_batch;
+    if (status == BO_OK) status = bo_trainer_plan_for(context, &training, out);
+    bo_model_destroy(model);
+    bo_corpus_close(corpus);
+    bo_tokenizer_destroy(tokenizer);
+    return status;
+}
+
+/* About what training takes at least: weights, gradients and a vector of the optimiser, activations of one sequence. */
+static double least_bytes(const bo_plan_candidate *item)
+{
+    const double row = (double)item->shape.width * (26 * (double)item->shape.layers + 4);
+    return sizeof(float) * (3 * item->counts.parameters + (double)item->shape.context * row);
+}
+
+/* The most sequences at a time that fit, halving from the trainer's choice; out->all_bytes is more than the budget where none
+ * do. */
+static bo_status fit_memory(const bo_plan_search *search, const bo_plan_candidate *item, bo_trainer_plan *out)
+{
+    size_t micro = 0;
+    do {
+        BO_TRY(bo_progress(search->context, "planning", 0, 0));
+        BO_TRY(plan_training(search->context, &item->shape, micro, out));
+        micro = out->micro_batch / 2;
+    } while (out->all_bytes > search->budget.memory && micro > 0);
+    return BO_OK;
+}
+
+/* ---- choosing ------------------------------------------------------------------------------------------------------------------- */
+
+static int by_worth(const void *a, const void *b)
+{
+    const bo_plan_candidate *x = a, *y = b;
+    if (x->worth != y->worth) return x->worth < y->worth ? -1 : 1;
+    if (x->step.value != y->step.value) return x->step.value < y->step.value ? -1 : 1;
+    return (x->shape.batch > y->shape.batch) - (x->shape.batch < y->shape.batch);
+}
+
+static bo_plan_range times(bo_plan_range range, double factor)
+{
+    return (bo_plan_range){range.value * factor, range.low * factor, range.high * factor};
+}
+
+static bo_plan_choice choice_of(const bo_plan_search *search, const bo_plan_candidate *item,
+                                const bo_trainer_plan *training)
+{
+    const double steps = item->tokens / item->counts.tokens;
+    return (bo_plan_choice){
+        .shape = item->shape,
+        .parameters = (double)training->parameters,
+        .tokens = item->tokens,
+        .steps = (uint64_t)steps,
+        .micro_batch = training->micro_batch,
+        .memory = training->all_bytes,
+        .step = item->step,
+        .minutes = times(item->step, steps / 60),
+        .loss = bo_plan_loss(search->losses, item->counts.parameters, item->tokens, item->counts.tokens),
+    };
+}
+
+static bool far_apart(double a, double b, double factor)
+{
+    return a >= factor * b || b >= factor * a;
+}
+
+/* Does it differ from what was chosen enough to be shown beside it? */
+static bool differs(const bo_plan *plan, const bo_plan_candidate *item)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        const bo_plan_choice *c = &plan->choices[i];
+        const bo_plan_shape *s = &c->shape;
+        if (!far_apart(item->counts.parameters, c->parameters, 1.8) &&
+            !far_apart((double)item->shape.layers, (double)s->layers, 1.8) &&
+            !far_apart((double)item->shape.batch, (double)s->batch, 2))
+            return false;
+    }
+    return true;
+}
+
+/* The smallest candidate as it is, with one sequence at a time. */
+static bo_status refuse_memory(const bo_plan_search *search)
+{
+    const bo_plan_candidate *least = NULL;
+    bo_trainer_plan training;
+    for (size_t i = 0; i < search->count; i++) {
+        const bo_plan_candidate *item = &search->items[i];
+        if (isfinite(item->worth) && (!least || least_bytes(item) < least_bytes(least))) least = item;
+    }
+    if (!least) return bo_plan_refuse(search);
+    BO_TRY(plan_training(search->context, &least->shape, 1, &training));
+    return bo_fail(search->context, BO_INVALID, "no model fits into %.4g MB of memory: expected at least %.4g MB",
+                   (double)search->budget.memory / 1e6, ceil((double)training.all_bytes / 1e5) / 10);
+}
+
+/* Items in the order of their worth; those that do not fit are passed over. */
+static bo_status choose(const bo_plan_search *search, bo_plan *out)
+{
+    const double slack = 0.7; /* of the estimate */
+    for (size_t i = 0, tried = 0; i < search->count && out->count < BO_PLAN_CHOICES && tried < TRIES; i++) {
+        const bo_plan_candidate *item = &search->items[i];
+        bo_trainer_plan training;
+        if (isinf(item->worth)) break;
+        if (slack * least_bytes(item) > (double)search->budget.memory || !differs(out, item)) continue;
+        BO_TRY(fit_memory(search, item, &training));
+        tried++;
+        if (training.all_bytes <= search->budget.memory)
+            out->choices[out->count++] = choice_of(search, item, &training);
+    }
+    return out->count ? BO_OK : refuse_memory(search);
+}
+
+/* ---- a plan ---------------------------------------------------------------------------------------------------------------------- */
+
+static bo_status check_number(bo_context *context, const char *what, double value)
+{
+    if (value >= 0 && value <= 1e15) return BO_OK;
+    return bo_fail(context, BO_INVALID, "a budget's %s: expected a number of at most 1e15, found %g", what, value);
+}
+
+static bo_status resolve(bo_context *context, const bo_plan_budget *budget, bo_plan_budget *out)
+{
+    *out = *budget;
+    BO_TRY(check_number(context, "parameters", budget->parameters));
+    BO_TRY(check_number(context, "minutes", budget->minutes));
+    BO_TRY(check_number(context, "tokens", budget->tokens));
+    if (budget->minutes > 0 && budget->tokens > 0)
+        return bo_fail(context, BO_INVALID, "a budget: expected minutes or tokens, found both");
+    if (!(budget->minutes > 0 || budget->tokens > 0 || budget->parameters > 0))
+        return bo_fail(context, BO_INVALID, "a budget: expected parameters, minutes or tokens, found none");
+    if (!out->context) out->context = CONTEXT;
+    if (out->context > 1 << 20)
+        return bo_fail(context, BO_INVALID, "a budget's context: expected at most %d, found %zu", 1 << 20,
+                       out->context);
+    if (!out->memory) out->memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / 4 * 3;
+    return BO_OK;
+}
+
+bo_status bo_plan_propose(bo_context *context, const bo_plan_machine *machine, const bo_plan_losses *losses,
+                          const bo_plan_budget *budget, bo_plan *out)
+{
+    bo_plan_losses usual;
+    bo_plan_search search = {.context = context, .machine = machine, .losses = losses ? losses : &usual};
+    *out = (bo_plan){0};
+    BO_TRY(resolve(context, budget, &search.budget));
+    if (!machine->count) return bo_fail(context, BO_INVALID, "a plan needs a machine that was measured");
+    if (!losses) BO_TRY(bo_plan_losses_usual(context, &usual));
+    bo_status status = bo_plan_grid(&search);
+    if (status == BO_OK) {
+        qsort(search.items, search.count, sizeof *search.items, by_worth);
+        status = choose(&search, out);
+    }
+    bo_free(search.items);
+    return status;
+}

@@ -1,0 +1,149 @@
+/* Steps of training, timed: models of many shapes take turns. */
+#include "plan.h"
+#include "../base/rng.h"
+#include <stdlib.h>
+#include <time.h>
+
+enum { ROUNDS = 3, MOST_ROUNDS = 99, TOKENS = 1 << 16, BYTES = 256 };
+static const double SECONDS = 30, SAMPLE = 0.03; /* seconds of a turn, more or less */
+
+/* A model in training. */
+typedef struct plan_runner {
+    bo_model *model;
+    bo_trainer *trainer;
+    size_t steps; /* of a turn */
+    double samples[MOST_ROUNDS];
+} plan_runner;
+
+typedef struct plan_stage {
+    bo_tokenizer *tokenizer;
+    bo_corpus *corpus;
+    plan_runner *runners;
+    size_t count;
+} plan_stage;
+
+/* ---- the clock ---------------------------------------------------------------------------------------------------------------- */
+
+/* Alone on its thread a step is timed by what the thread runs, whatever else the machine does; on several by the wall. */
+static double now(const bo_context *context)
+{
+    struct timespec time;
+    if (bo_context_threads(context) > 1 || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return bo_seconds();
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------------------- */
+
+bo_status bo_plan_noise(bo_context *context, const bo_tokenizer *tokenizer, size_t tokens, bo_corpus **out)
+{
+    int32_t *ids = bo_alloc_raw(context, tokens, sizeof *ids, "made-up tokens");
+    if (!ids) return BO_MEMORY;
+    bo_rng rng = bo_rng_make(1, bo_rng_stream("plan.tokens", 0));
+    for (size_t i = 0; i < tokens; i++) ids[i] = (int32_t)bo_rng_below(&rng, BYTES);
+    const bo_status status = bo_corpus_of_ids(context, tokenizer, ids, tokens, out);
+    bo_free(ids);
+    return status;
+}
+
+static bo_status open_corpus(bo_context *context, const bo_plan_timing *timings, size_t count, plan_stage *out)
+{
+    size_t tokens = TOKENS;
+    for (size_t i = 0; i < count; i++)
+        tokens = timings[i].shape.context > tokens / 4 ? 4 * timings[i].shape.context : tokens;
+    BO_TRY(bo_tokenizer_bytes(context, &out->tokenizer));
+    return bo_plan_noise(context, out->tokenizer, tokens, &out->corpus);
+}
+
+static bo_status open_runner(bo_context *context, const plan_stage *stage, const bo_plan_shape *shape, plan_runner *out)
+{
+    bo_model_desc model;
+    bo_trainer_desc training;
+    BO_TRY(bo_plan_describe(context, shape, &model, &training));
+    BO_TRY(bo_model_create(context, &model, stage->tokenizer, &out->model));
+    training.model = out->model;
+    training.train = stage->corpus;
+    training.steps = 1000000;
+    BO_TRY(bo_trainer_create(context, &training, &out->trainer));
+    double loss;
+    BO_TRY(bo_trainer_step(context, out->trainer, &loss)); /* memory is touched */
+    const double start = now(context);
+    BO_TRY(bo_trainer_step(context, out->trainer, &loss));
+    const double seconds = now(context) - start;
+    out->steps = seconds < SAMPLE ? (size_t)(SAMPLE / (seconds > 1e-6 ? seconds : 1e-6)) + 1 : 1;
+    return BO_OK;
+}
+
+static void close_stage(plan_stage *stage)
+{
+    for (size_t i = 0; stage->runners && i < stage->count; i++) {
+        bo_trainer_destroy(stage->runners[i].trainer);
+        bo_model_destroy(stage->runners[i].model);
+    }
+    bo_free(stage->runners);
+    bo_corpus_close(stage->corpus);
+    bo_tokenizer_destroy(stage->tokenizer);
+}
+
+/* ---- timing ------------------------------------------------------------------------------------------------------------------- */
+
+/* Seconds a step; where a turn is of several, one more before them brings the caches back. */
+static bo_status take_turn(bo_context *context, plan_runner *runner, double *seconds)
+{
+    double loss;
+    if (runner->steps > 1) BO_TRY(bo_trainer_step(context, runner->trainer, &loss));
+    const double start = now(context);
+    for (size_t i = 0; i < runner->steps; i++) BO_TRY(bo_trainer_step(context, runner->trainer, &loss));
+    *seconds = (now(context) - start) / (double)runner->steps;
+    return BO_OK;
+}
+
+static bo_status take_rounds(bo_context *context, plan_stage *stage, double seconds, size_t *rounds)
+{
+    const double start = bo_seconds();
+    for (*rounds = 0; *rounds < MOST_ROUNDS; ++*rounds) {
+        const double spent = bo_seconds() - start, round = *rounds ? spent / (double)*rounds : 0;
+        if (*rounds >= ROUNDS && spent + round > seconds) break;
+        for (size_t i = 0; i < stage->count; i++) {
+            const double part = spent / seconds > (double)*rounds / ROUNDS ? (double)*rounds / ROUNDS : spent / seconds;
+            BO_TRY(bo_progress(context, "timing steps", part < 1 ? part : 1, 1));
+            BO_TRY(take_turn(context, &stage->runners[i], &stage->runners[i].samples[*rounds]));
+        }
+    }
+    return bo_progress(context, "timing steps", 1, 1);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarise(plan_runner *runner, size_t rounds, bo_plan_timing *out)
+{
+    double *s = runner->samples;
+    qsort(s, rounds, sizeof *s, ascending);
+    out->seconds = (s[rounds / 2] + s[(rounds - 1) / 2]) / 2;
+    out->spread = (s[(3 * (rounds - 1) + 2) / 4] - s[(rounds - 1) / 4]) / (2 * out->seconds);
+}
+
+static bo_status time_all(bo_context *context, double seconds, bo_plan_timing *timings, plan_stage *stage)
+{
+    size_t rounds;
+    BO_TRY(open_corpus(context, timings, stage->count, stage));
+    stage->runners = bo_alloc(context, stage->count, sizeof *stage->runners, "models to be timed");
+    if (!stage->runners) return BO_MEMORY;
+    for (size_t i = 0; i < stage->count; i++)
+        BO_TRY(open_runner(context, stage, &timings[i].shape, &stage->runners[i]));
+    BO_TRY(take_rounds(context, stage, seconds > 0 ? seconds : SECONDS, &rounds));
+    for (size_t i = 0; i < stage->count; i++) summarise(&stage->runners[i], rounds, &timings[i]);
+    return BO_OK;
+}
+
+bo_status bo_plan_time(bo_context *context, double seconds, bo_plan_timing *timings, size_t count)
+{
+    plan_stage stage = {.count = count};
+    if (count == 0 || !timings) return bo_fail(context, BO_INVALID, "no shapes to be timed");
+    const bo_status status = time_all(context, seconds, timings, &stage);
+    close_stage(&stage);
+    return status;
+}
