@@ -1,12 +1,11 @@
 /* noise-is-ridge: noise on the inputs while training is a ridge penalty, and bounds the step. */
 #include "../descent.h"
-#include "../least_squares.h"
+#include "../perturbed.h"
 #include "../statistics.h"
 #include "../stochastic.h"
 #include <bochner/features.h>
 #include <bochner/machines.h>
 #include <math.h>
-#include <string.h>
 
 static const bo_lab_claim claims[] = {
     {.name = "ridge",
@@ -79,32 +78,14 @@ static const bo_lab_table tables[] = {
 
 enum { ROWS = 64, DIM = 8 };
 
-/* The mean of w over the second half of `steps` steps with fresh noise in each. The step is a fifth of the largest. */
+/* The mean of w over the path, with noise on the inputs. */
 static bo_status train_with_noise(bo_context *context, const lab_least_squares *p, double sigma, size_t steps,
                                   uint64_t seed, double *mean)
 {
-    lab_descent d;
-    float w[DIM];
-    BO_TRY(lab_descent_open(context, &d));
-    const bo_value x = bo_graph_input(d.graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
-    const bo_value y = bo_graph_input(d.graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
     const bo_noise_attributes noise = {.kind = BO_NOISE_NORMAL, .amount = sigma};
-    const bo_value noisy = bo_graph_one(d.graph, BO_OP_NOISE, &noise, 1, &x);
-    const bo_value loss =
-        lab_descent_squares(&d, lab_descent_linear(&d, "w", noisy, 1, (bo_init){BO_INIT_ZERO, 0, 0}), y);
-    const double rate = 0.2 / (p->scales[0] * p->scales[0] + (double)p->rows * sigma * sigma);
-    bo_status status = lab_descent_ready(&d, loss, (double)p->rows, &lab_plain_descent, seed);
-    if (status == BO_OK) status = bo_graph_write(context, d.graph, x, p->x_single);
-    if (status == BO_OK) status = bo_graph_write(context, d.graph, y, p->y_single);
-    memset(mean, 0, p->dim * sizeof *mean);
-    for (size_t t = 0; t < steps && status == BO_OK; t++) {
-        status = lab_descent_step(&d, rate, NULL);
-        if (t < steps / 2 || status != BO_OK) continue;
-        status = lab_descent_get(&d, "w", w);
-        for (size_t j = 0; j < p->dim; j++) mean[j] += (double)w[j] / (double)(steps - steps / 2);
-    }
-    lab_descent_close(&d);
-    return status;
+    const lab_perturbation perturbation = {lab_perturb_noise, &noise,
+                                           p->scales[0] * p->scales[0] + (double)p->rows * sigma * sigma};
+    return lab_perturbed_mean(context, p, &perturbation, steps, seed, mean);
 }
 
 /* The λ whose ridge solution is nearest to w, of 161 between 1/100 and 100 of `around`. */

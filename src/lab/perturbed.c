@@ -1,0 +1,74 @@
+/* Least squares trained with inputs that change at random. */
+#include "perturbed.h"
+#include <string.h>
+
+bo_value lab_perturb_noise(bo_graph *graph, bo_value x, const void *attributes)
+{
+    return bo_graph_one(graph, BO_OP_NOISE, attributes, 1, &x);
+}
+
+bo_value lab_perturb_dropout(bo_graph *graph, bo_value x, const void *attributes)
+{
+    return bo_graph_one(graph, BO_OP_DROPOUT, attributes, 1, &x);
+}
+
+static bo_status open_perturbed(bo_context *context, const lab_least_squares *p, const lab_perturbation *perturbation,
+                                uint64_t seed, lab_descent *d)
+{
+    BO_TRY(lab_descent_open(context, d));
+    const bo_value x = bo_graph_input(d->graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
+    const bo_value y = bo_graph_input(d->graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
+    const bo_value seen = perturbation->record(d->graph, x, perturbation->user);
+    const bo_value prediction = lab_descent_linear(d, "w", seen, 1, (bo_init){BO_INIT_ZERO, 0, 0});
+    bo_status status =
+        lab_descent_ready(d, lab_descent_squares(d, prediction, y), (double)p->rows, &lab_plain_descent, seed);
+    if (status == BO_OK) status = bo_graph_write(context, d->graph, x, p->x_single);
+    if (status == BO_OK) status = bo_graph_write(context, d->graph, y, p->y_single);
+    if (status != BO_OK) lab_descent_close(d);
+    return status;
+}
+
+/* Adds w, divided by `count`, to the mean. `w` is room. */
+static bo_status add_weights(const lab_descent *d, size_t dim, double count, float *w, double *mean)
+{
+    BO_TRY(lab_descent_get(d, "w", w));
+    for (size_t j = 0; j < dim; j++) mean[j] += (double)w[j] / count;
+    return BO_OK;
+}
+
+bo_status lab_perturbed_mean(bo_context *context, const lab_least_squares *p, const lab_perturbation *perturbation,
+                             size_t steps, uint64_t seed, double *mean)
+{
+    lab_descent d;
+    float *w = bo_alloc(context, p->dim, sizeof *w, "weights");
+    if (!w) return BO_MEMORY;
+    bo_status status = open_perturbed(context, p, perturbation, seed, &d);
+    memset(mean, 0, p->dim * sizeof *mean);
+    for (size_t t = 0; t < steps && status == BO_OK; t++) {
+        status = lab_descent_step(&d, 0.2 / perturbation->power, NULL);
+        if (status == BO_OK && t >= steps / 2) status = add_weights(&d, p->dim, (double)(steps - steps / 2), w, mean);
+    }
+    lab_descent_close(&d);
+    bo_free(w);
+    return status;
+}
+
+bo_status lab_perturbed_loss(bo_context *context, const lab_least_squares *p, const lab_perturbation *perturbation,
+                             const double *w, size_t draws, uint64_t seed, double *loss)
+{
+    lab_descent d;
+    float *single = bo_alloc(context, p->dim, sizeof *single, "weights");
+    if (!single) return BO_MEMORY;
+    for (size_t j = 0; j < p->dim; j++) single[j] = (float)w[j];
+    bo_status status = open_perturbed(context, p, perturbation, seed, &d);
+    if (status == BO_OK) status = lab_descent_set(&d, "w", single);
+    *loss = 0;
+    for (size_t i = 0; i < draws && status == BO_OK; i++) {
+        double one = 0;
+        status = lab_descent_gradients(&d, &one);
+        *loss += one * (double)p->rows / (double)draws;
+    }
+    lab_descent_close(&d);
+    bo_free(single);
+    return status;
+}
