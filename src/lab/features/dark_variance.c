@@ -1,0 +1,277 @@
+#include "dark_variance.h"
+#include "../statistics.h"
+#include <bochner/attention.h>
+#include <math.h>
+#include <stdio.h>
+
+/* ---- closed forms ---------------------------------------------------------------------------------------------------------- */
+
+double lab_dark_log_isotropic(size_t dim, const double *lambda)
+{
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++) {
+        if (6 * lambda[i] >= 1) return INFINITY;
+        sum -= 0.5 * (log1p(2 * lambda[i]) + log1p(-6 * lambda[i]));
+    }
+    return sum;
+}
+
+double lab_dark_log_optimal(size_t dim, const double *lambda)
+{
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++) {
+        if (2 * lambda[i] >= 1) return INFINITY;
+        sum -= log1p(-2 * lambda[i]);
+    }
+    return sum;
+}
+
+double lab_dark_log_kernel(size_t dim, const double *lambda)
+{
+    double sum = 0;
+    for (size_t i = 0; i < dim; i++) sum -= 0.5 * log1p(-4 * lambda[i] * lambda[i]);
+    return sum;
+}
+
+/* ---- measured ---------------------------------------------------------------------------------------------------------------- */
+
+enum { MOST_DIM = 8, ROWS = 256, FREQUENCIES = 4096, SEEN = 8192 };
+
+typedef enum sampling { ISOTROPIC, OPTIMAL, WHITENED, SAMPLINGS } sampling;
+static const char *const sampling_names[SAMPLINGS] = {"isotropic", "Σ*", "whitened"};
+
+/* Features of one law, and data to try them on. */
+typedef struct trial {
+    lab_run *run;
+    size_t dim, frequencies;
+    const double *lambda;
+    bo_rng rng;
+    bo_attention *attention;
+    float m[MOST_DIM * MOST_DIM]; /* M of a whitened kernel, else the identity */
+    float *seen;                  /* 2 x SEEN x dim: q and k the law is made for */
+    float *x, *z;                 /* ROWS x dim, ROWS x frequencies */
+    double *square;               /* frequencies: their second moments */
+} trial;
+
+static void trial_close(trial *t)
+{
+    bo_attention_destroy(t->attention);
+    bo_free(t->seen);
+    bo_free(t->x);
+    bo_free(t->z);
+    bo_free(t->square);
+}
+
+/* Rows of N(0, diag λ), taken through M. */
+static void draw_rows(trial *t, size_t rows, bool mapped, float *out)
+{
+    for (size_t r = 0; r < rows; r++) {
+        double x[MOST_DIM];
+        for (size_t c = 0; c < t->dim; c++) x[c] = sqrt(t->lambda[c]) * bo_rng_normal(&t->rng);
+        for (size_t i = 0; i < t->dim; i++) {
+            double y = x[i];
+            if (mapped) {
+                y = 0;
+                for (size_t c = 0; c < t->dim; c++) y += (double)t->m[i * t->dim + c] * x[c];
+            }
+            out[r * t->dim + i] = (float)y;
+        }
+    }
+}
+
+static bo_status make_law(trial *t, sampling law)
+{
+    bo_context *context = lab_context(t->run);
+    const bo_attention_shape shape = {.sequences = 1, .tokens = SEEN};
+    const float *q = t->seen, *k = t->seen + SEEN * t->dim;
+    draw_rows(t, 2 * SEEN, false, t->seen);
+    for (size_t i = 0; i < t->dim; i++) t->m[i * t->dim + i] = 1;
+    if (law == OPTIMAL) return bo_dark_propose(context, t->attention, &shape, q, k, NULL);
+    return law == WHITENED ? bo_dark_whiten(context, t->attention, &shape, q, k, 0, t->m) : BO_OK;
+}
+
+static bo_status trial_open(lab_run *run, sampling law, size_t dim, const double *lambda, size_t frequencies, trial *t)
+{
+    bo_context *context = lab_context(run);
+    *t = (trial){.run = run, .dim = dim, .lambda = lambda, .frequencies = frequencies, .rng = lab_rng(run, "lab.dark")};
+    const bo_attention_desc desc = {.kind = BO_ATTENTION_DARK,
+                                    .heads = 1,
+                                    .dim = dim,
+                                    .scale = 1,
+                                    .features = {.features = frequencies, .draw = BO_DRAW_IID, .seed = lab_seed(run)}};
+    t->seen = bo_alloc(context, 2 * SEEN * dim, sizeof *t->seen, "queries and keys");
+    t->x = bo_alloc(context, ROWS * dim, sizeof *t->x, "queries and keys");
+    t->z = bo_alloc(context, ROWS * frequencies, sizeof *t->z, "features");
+    t->square = bo_alloc(context, frequencies, sizeof *t->square, "features");
+    if (!t->seen || !t->x || !t->z || !t->square) return BO_MEMORY;
+    BO_TRY(bo_attention_create(context, &desc, &t->attention));
+    return make_law(t, law);
+}
+
+static bo_status features_of_rows(trial *t)
+{
+    draw_rows(t, ROWS, true, t->x);
+    return bo_features_apply(lab_context(t->run), bo_attention_features(t->attention, 0), ROWS, t->x, t->dim, t->z,
+                             t->frequencies);
+}
+
+/* New frequencies: for each an unbiased estimate, over ROWS² independent pairs, of its E[estimate²]. */
+static bo_status next_squares(trial *t, uint64_t draw)
+{
+    BO_TRY(bo_attention_redraw(lab_context(t->run), t->attention, draw + 1));
+    for (size_t i = 0; i < t->frequencies; i++) t->square[i] = 1;
+    for (size_t side = 0; side < 2; side++) {
+        BO_TRY(features_of_rows(t));
+        for (size_t i = 0; i < t->frequencies; i++) {
+            double sum = 0;
+            for (size_t r = 0; r < ROWS; r++) {
+                const double feature = t->z[r * t->frequencies + i];
+                sum += feature * feature;
+            }
+            t->square[i] *= sum / ROWS * (double)t->frequencies;
+        }
+    }
+    return BO_OK;
+}
+
+/* ---- by anisotropy ---------------------------------------------------------------------------------------------------------- */
+
+static const double trace =
+    0.22; /* the largest λ is then 0.1 at a condition of 64, and the second moment well measured */
+
+/* A geometric spectrum of this condition number and trace. */
+static void spectrum(double condition, double *lambda)
+{
+    double sum = 0;
+    for (size_t i = 0; i < MOST_DIM; i++) sum += lambda[i] = pow(condition, -(double)i / (MOST_DIM - 1));
+    for (size_t i = 0; i < MOST_DIM; i++) lambda[i] *= trace / sum;
+}
+
+static bo_status mean_square(lab_run *run, sampling law, const double *lambda, double *out)
+{
+    trial t;
+    const size_t draws = lab_size(run, 128, 8);
+    double sum = 0;
+    bo_status status = trial_open(run, law, MOST_DIM, lambda, FREQUENCIES, &t);
+    for (size_t i = 0; status == BO_OK && i < draws; i++) {
+        status = next_squares(&t, i);
+        if (status == BO_OK) sum += lab_mean(t.square, FREQUENCIES);
+    }
+    trial_close(&t);
+    *out = sum / (double)draws;
+    return status;
+}
+
+/* Variance of one frequency's estimate over E[k²], measured and by the closed form. A whitened kernel sees isotropic data. */
+static bo_status relative_variance(lab_run *run, sampling law, double condition, double *measured, double *closed)
+{
+    double lambda[MOST_DIM], flat[MOST_DIM], square;
+    spectrum(condition, lambda);
+    spectrum(1, flat);
+    const double *seen = law == WHITENED ? flat : lambda;
+    const double kernel = lab_dark_log_kernel(MOST_DIM, seen);
+    BO_TRY(mean_square(run, law, lambda, &square));
+    *measured = square / exp(kernel) - 1;
+    *closed = expm1((law == OPTIMAL ? lab_dark_log_optimal : lab_dark_log_isotropic)(MOST_DIM, seen) - kernel);
+    return BO_OK;
+}
+
+bo_status lab_dark_variance(lab_run *run)
+{
+    enum { CONDITIONS = 4 };
+    static const double conditions[CONDITIONS] = {1, 4, 16, 64};
+    double measured[SAMPLINGS][CONDITIONS], worst = 0;
+    for (size_t c = 0; c < CONDITIONS; c++)
+        for (size_t law = 0; law < SAMPLINGS; law++) {
+            double closed;
+            char column[64];
+            BO_TRY(relative_variance(run, (sampling)law, conditions[c], &measured[law][c], &closed));
+            lab_point(run, "variance", sampling_names[law], conditions[c], measured[law][c]);
+            snprintf(column, sizeof column, "%s, closed form", sampling_names[law]);
+            if (law != WHITENED) lab_point(run, "variance", column, conditions[c], closed);
+            worst = fmax(worst, fabs(log(measured[law][c] / closed)));
+            BO_TRY(lab_progress(run, 0.1 * (double)(c + 1) / CONDITIONS));
+        }
+    lab_claim(run, "closed-forms", worst);
+    lab_claim(run, "gain", measured[ISOTROPIC][CONDITIONS - 1] / measured[OPTIMAL][CONDITIONS - 1]);
+    lab_claim(run, "whitened", measured[WHITENED][CONDITIONS - 1] / measured[WHITENED][0]);
+    return BO_OK;
+}
+
+/* ---- thresholds --------------------------------------------------------------------------------------------------------------- */
+
+enum { LEAST_LOG = 6, MOST_LOG = 14, LOGS = MOST_LOG - LEAST_LOG + 1, MOST_BLOCKS = 4096 };
+
+/* The tail index α of estimate² = exp(2w(q + k) - q² - k² - r w²), q, k ~ N(0, λ) and w ~ N(0, v), r of the importance weight:
+ * in u = w/√v and s = (q + k)/√(2λ) a quadratic form, whose largest eigenvalue μ gives α = 1/2μ. Sample means of what has no
+ * mean grow as n^(1/α - 1). */
+static double predicted_growth(sampling law, double lambda)
+{
+    const double least = 0.05; /* precision, below which the engine does not go */
+    const double precision = law == OPTIMAL ? fmax(least, 1 - 4 * lambda / (1 + 2 * lambda)) : 1;
+    const double a = -(1 - precision) / precision, b = -lambda, c = sqrt(2 * lambda / precision);
+    const double largest = (a + b + sqrt((a - b) * (a - b) + 4 * c * c)) / 2;
+    return fmax(0, 2 * largest - 1);
+}
+
+/* The exponent with which the median of block means grows with the size of blocks. */
+static double growth(size_t count, size_t most_log, const double *squares, double *means)
+{
+    double sizes[LOGS], typical[LOGS];
+    for (size_t log_size = LEAST_LOG; log_size <= most_log; log_size++) {
+        const size_t size = (size_t)1 << log_size, blocks = count / size < MOST_BLOCKS ? count / size : MOST_BLOCKS;
+        for (size_t b = 0; b < blocks; b++) means[b] = lab_mean(squares + b * size, size);
+        sizes[log_size - LEAST_LOG] = (double)size;
+        typical[log_size - LEAST_LOG] = lab_median(means, blocks);
+    }
+    return lab_exponent(sizes, typical, most_log - LEAST_LOG + 1);
+}
+
+/* estimate² of ROWS frequencies, each with a query and a key of its own. */
+static bo_status next_singles(trial *t, uint64_t draw, double *squares)
+{
+    BO_TRY(bo_attention_redraw(lab_context(t->run), t->attention, draw + 1));
+    for (size_t i = 0; i < ROWS; i++) squares[i] = 1;
+    for (size_t side = 0; side < 2; side++) {
+        BO_TRY(features_of_rows(t));
+        for (size_t i = 0; i < ROWS; i++) squares[i] *= (double)ROWS * t->z[i * ROWS + i] * t->z[i * ROWS + i];
+    }
+    return BO_OK;
+}
+
+static bo_status measure_growth(lab_run *run, sampling law, double lambda, double *out)
+{
+    trial t;
+    const size_t count = lab_size(run, 1 << 19, 3 << 14);
+    double *squares = bo_alloc(lab_context(run), count + MOST_BLOCKS, sizeof *squares, "second moments");
+    bo_status status = trial_open(run, law, 1, &lambda, ROWS, &t);
+    if (!squares) status = BO_MEMORY;
+    for (size_t i = 0; status == BO_OK && i < count; i += ROWS) status = next_singles(&t, i / ROWS, squares + i);
+    if (status == BO_OK) *out = growth(count, lab_size(run, MOST_LOG, 12), squares, squares + count);
+    trial_close(&t);
+    bo_free(squares);
+    return status;
+}
+
+bo_status lab_dark_thresholds(lab_run *run)
+{
+    static const double below_sixth = 0.1, between = 0.4, past_half = 0.7;
+    static const double lambdas[] = {0.05, below_sixth, 0.2, 0.3, between, 0.5, 0.6, past_half};
+    double found[2][LAB_COUNT_OF(lambdas)], claimed[2][2] = {{NAN, NAN}, {NAN, NAN}};
+    for (size_t i = 0; i < LAB_COUNT_OF(lambdas); i++) {
+        for (size_t law = 0; law <= OPTIMAL; law++) {
+            char column[64];
+            snprintf(column, sizeof column, "%s, predicted", sampling_names[law]);
+            BO_TRY(measure_growth(run, (sampling)law, lambdas[i], &found[law][i]));
+            lab_point(run, "threshold", sampling_names[law], lambdas[i], found[law][i]);
+            lab_point(run, "threshold", column, lambdas[i], predicted_growth((sampling)law, lambdas[i]));
+        }
+        if (lambdas[i] == below_sixth) claimed[ISOTROPIC][0] = found[ISOTROPIC][i];
+        if (lambdas[i] == between) claimed[ISOTROPIC][1] = found[ISOTROPIC][i], claimed[OPTIMAL][0] = found[OPTIMAL][i];
+        if (lambdas[i] == past_half) claimed[OPTIMAL][1] = found[OPTIMAL][i];
+        BO_TRY(lab_progress(run, 0.1 + 0.1 * (double)(i + 1) / (double)LAB_COUNT_OF(lambdas)));
+    }
+    lab_claim(run, "sixth", claimed[ISOTROPIC][1] - claimed[ISOTROPIC][0]);
+    lab_claim(run, "half", claimed[OPTIMAL][1] - claimed[OPTIMAL][0]);
+    return BO_OK;
+}
