@@ -238,7 +238,7 @@ static bo_status ask(memory *m, size_t first, size_t last, size_t most, double *
         bo_attention_forward(m->context, m->attention, &shape, &in, (const void *[]){m->state}, NULL, m->out, NULL);
     size_t right = 0;
     for (size_t i = 0; status == BO_OK && i < p->lanes * count; i++)
-        right += bo_recall_nearest(p, m->out + i * p->width) ==
+        right += bo_recall_nearest(m->context, p, m->out + i * p->width) ==
                  bo_recall_code(p, i / count, first + i % count * (last - first) / count);
     *fraction = (double)right / (double)(p->lanes * count);
     return status;

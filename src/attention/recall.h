@@ -21,6 +21,7 @@ void bo_recall_pairs_close(bo_recall_pairs *pairs);
 void bo_recall_key(const bo_recall_pairs *pairs, size_t lane, size_t token, float *out);
 void bo_recall_question(const bo_recall_pairs *pairs, size_t lane, size_t token, float *out);
 size_t bo_recall_code(const bo_recall_pairs *pairs, size_t lane, size_t token);
-size_t bo_recall_nearest(const bo_recall_pairs *pairs, const float *value); /* of the codes */
+/* Of the codes. */
+size_t bo_recall_nearest(const bo_context *context, const bo_recall_pairs *pairs, const float *value);
 
 #endif

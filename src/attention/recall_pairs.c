@@ -1,5 +1,6 @@
 /* Pairs of keys and values out of a counter: any of them can be had again at any time. */
 #include "recall.h"
+#include "../kernels/kernels.h"
 #include <math.h>
 
 /* A well mixed 64-bit number of (seed, index): splitmix64. */
@@ -71,14 +72,13 @@ size_t bo_recall_code(const bo_recall_pairs *pairs, size_t lane, size_t token)
     return (size_t)(stream(pairs, CODES, lane, token) % pairs->codes);
 }
 
-size_t bo_recall_nearest(const bo_recall_pairs *pairs, const float *value)
+size_t bo_recall_nearest(const bo_context *context, const bo_recall_pairs *pairs, const float *value)
 {
+    const bo_kernels *kernels = bo_context_kernels(context);
     size_t best = 0;
     float most = -INFINITY;
     for (size_t c = 0; c < pairs->codes; c++) {
-        const float *code = pairs->book + c * pairs->width;
-        float dot = 0;
-        for (size_t i = 0; i < pairs->width; i++) dot += code[i] * value[i];
+        const float dot = kernels->dot(pairs->width, pairs->book + c * pairs->width, value);
         if (dot > most) most = dot, best = c;
     }
     return best;
