@@ -130,8 +130,8 @@ static bo_status train(lab_scene *s, const lab_text *text, bo_optimizer_kind kin
                                    .to = to};
     lab_trained trained;
     BO_TRY(lab_train(s->run, s->model, text, &training, &trained));
-    lab_note(s->run, "%s ends at a loss of %.2f; guessing is %.2f, and what no round before tells about %.2f.",
-             kind == BO_OPTIMIZER_MUON ? "Muon" : "AdamW", trained.loss, log(ALPHABET), 0.27 * log(ALPHABET));
+    lab_note(s->run, "%s ends at a loss of %.2f nats a token; guessing is %.2f.",
+             kind == BO_OPTIMIZER_MUON ? "Muon" : "AdamW", trained.loss, log(ALPHABET));
     return BO_OK;
 }
 
@@ -212,7 +212,7 @@ const lab_experiment lab_circuits = {
          "course notes, interpretability; A Mathematical Framework for Transformer Circuits (Elhage and others, 2021)",
      .method =
          "A transformer of two layers of attention alone (width 64, four heads of 16, RoPE, softmax) learns sequences "
-         "of 64 tokens in which random rounds of 8 to 16 tokens, of an alphabet of 16, are repeated four times: 1200 "
+         "of 64 tokens in which random rounds of 8 to 16 tokens, of an alphabet of 16, are repeated four times: 2400 "
          "steps "
          "of 16 sequences by Muon, and again by AdamW for its singular values. Identities: each head alone is the "
          "model "
