@@ -44,7 +44,7 @@ bo_status lab_descent_ready(lab_descent *descent, bo_value loss, double scale, c
 {
     bo_context *context = descent->context;
     descent->loss = loss;
-    descent->pass.seed = seed;
+    descent->pass.seed = bo_rng_bits(&(bo_rng){.seed = seed}); /* steps count on: those of other seeds are far away */
     BO_TRY(bo_graph_plan(context, descent->graph, &(bo_graph_desc){.loss = loss, .gradients = true}));
     BO_TRY(bo_weights_allocate(context, descent->weights, true));
     BO_TRY(bo_weights_init(context, descent->weights, seed));
