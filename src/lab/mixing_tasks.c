@@ -1,0 +1,157 @@
+#include "mixing_tasks.h"
+#include "polynomial.h"
+#include <math.h>
+#include <string.h>
+
+/* ---- permutations of three things --------------------------------------------------------------------------------------- */
+
+static const int images[LAB_PERMUTATIONS][3] = {{0, 1, 2}, {1, 2, 0}, {2, 0, 1}, {0, 2, 1}, {2, 1, 0}, {1, 0, 2}};
+
+int lab_permutation_of(int p, int i)
+{
+    return images[p][i];
+}
+
+int lab_permutations_compose(int a, int b)
+{
+    for (int c = 0; c < LAB_PERMUTATIONS; c++)
+        if (images[c][0] == images[a][images[b][0]] && images[c][1] == images[a][images[b][1]]) return c;
+    return 0; /* not reached: permutations are closed */
+}
+
+/* ---- rows of numbers ---------------------------------------------------------------------------------------------------- */
+
+enum { HALF = 6, RANK = 40, POWER = 3 };
+
+static bo_status polynomial_rows(lab_run *run, bo_rng *rng, size_t rows, float *x, double *y)
+{
+    lab_known_rank known;
+    double row[2 * HALF];
+    BO_TRY(lab_known_rank_open(lab_context(run), HALF, RANK, POWER, rng, &known));
+    const lab_function f = lab_known_rank_function(&known);
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t i = 0; i < 2 * HALF; i++) {
+            x[r * 2 * HALF + i] = (float)(2 * bo_rng_uniform(rng) - 1);
+            row[i] = (double)x[r * 2 * HALF + i];
+        }
+        y[r] = f.real(f.user, row);
+    }
+    lab_known_rank_close(&known);
+    return BO_OK;
+}
+
+static void parity_rows(bo_rng *rng, size_t places, size_t rows, float *x, double *y)
+{
+    for (size_t r = 0; r < rows; r++) {
+        uint64_t odd = 0;
+        for (size_t i = 0; i < places; i++) {
+            const uint64_t bit = bo_rng_below(rng, 2);
+            x[r * places + i] = bit ? -1.0F : 1.0F;
+            odd ^= bit;
+        }
+        y[r] = (double)odd;
+    }
+}
+
+static void permutation_rows(bo_rng *rng, size_t places, size_t rows, float *x, double *y)
+{
+    memset(x, 0, rows * places * LAB_PERMUTATIONS * sizeof *x);
+    for (size_t r = 0; r < rows; r++) {
+        int product = 0;
+        for (size_t i = 0; i < places; i++) {
+            const int p = (int)bo_rng_below(rng, LAB_PERMUTATIONS);
+            x[(r * places + i) * LAB_PERMUTATIONS + (size_t)p] = 1;
+            product = lab_permutations_compose(product, p);
+        }
+        y[r] = product;
+    }
+}
+
+static size_t default_places(lab_mixing kind, size_t places)
+{
+    return places ? places : kind == LAB_MIXING_PARITY ? 8 : 4;
+}
+
+static bo_status fill_rows(lab_run *run, lab_mixing kind, size_t places, bo_examples *arrays, lab_mixing_rows *out)
+{
+    bo_rng rng = lab_rng(run, "lab.mixing.rows");
+    out->x = bo_alloc_raw(lab_context(run), arrays->rows * arrays->dim, sizeof *out->x, "examples");
+    out->y = bo_alloc_raw(lab_context(run), arrays->rows, sizeof *out->y, "targets");
+    if (!out->x || !out->y) return BO_MEMORY;
+    if (kind == LAB_MIXING_POLYNOMIAL) BO_TRY(polynomial_rows(run, &rng, arrays->rows, out->x, out->y));
+    if (kind == LAB_MIXING_PARITY) parity_rows(&rng, places, arrays->rows, out->x, out->y);
+    if (kind == LAB_MIXING_PERMUTATIONS) permutation_rows(&rng, places, arrays->rows, out->x, out->y);
+    arrays->x = out->x;
+    arrays->y = out->y;
+    BO_TRY(bo_examples_create(lab_context(run), arrays, &out->examples));
+    return bo_examples_split(lab_context(run), out->examples, 0.2, 0, lab_seed(run));
+}
+
+bo_status lab_mixing_rows_open(lab_run *run, lab_mixing kind, size_t places, size_t rows, lab_mixing_rows *out)
+{
+    places = default_places(kind, places);
+    bo_examples arrays = {.rows = rows, .targets = 1};
+    arrays.dim = kind == LAB_MIXING_POLYNOMIAL ? 2 * HALF
+                 : kind == LAB_MIXING_PARITY   ? places
+                                               : places * LAB_PERMUTATIONS;
+    arrays.classes = kind == LAB_MIXING_POLYNOMIAL ? 0 : kind == LAB_MIXING_PARITY ? 2 : LAB_PERMUTATIONS;
+    *out = (lab_mixing_rows){0};
+    const bo_status status = fill_rows(run, kind, places, &arrays, out);
+    if (status != BO_OK) lab_mixing_rows_close(out);
+    return status;
+}
+
+void lab_mixing_rows_close(lab_mixing_rows *rows)
+{
+    bo_examples_destroy(rows->examples);
+    bo_free(rows->x);
+    bo_free(rows->y);
+    *rows = (lab_mixing_rows){0};
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------------- */
+
+static void parity_block(bo_rng *rng, size_t places, int32_t *out)
+{
+    uint64_t odd = 0;
+    for (size_t i = 0; i < places; i++) {
+        const uint64_t bit = bo_rng_below(rng, 2);
+        out[i] = bit ? '1' : '0';
+        odd ^= bit;
+    }
+    out[places] = odd ? 'O' : 'E';
+}
+
+static void permutation_block(bo_rng *rng, size_t places, int32_t *out)
+{
+    int product = 0;
+    for (size_t i = 0; i < places; i++) {
+        const int p = (int)bo_rng_below(rng, LAB_PERMUTATIONS);
+        out[i] = 'a' + p;
+        product = lab_permutations_compose(product, p);
+    }
+    out[places] = 'A' + product;
+}
+
+bo_status lab_mixing_text(lab_run *run, lab_mixing kind, size_t places, size_t blocks, lab_text *out)
+{
+    bo_rng rng = lab_rng(run, "lab.mixing.text");
+    places = default_places(kind, places);
+    const size_t length = places + 1, held_out = blocks / 5;
+    *out = (lab_text){0};
+    if (kind == LAB_MIXING_POLYNOMIAL)
+        return bo_fail(lab_context(run), BO_INVALID, "a polynomial of numbers is no task of tokens");
+    int32_t *ids = bo_alloc_raw(lab_context(run), (blocks + held_out) * length, sizeof *ids, "tokens");
+    if (!ids) return BO_MEMORY;
+    for (size_t b = 0; b < blocks + held_out; b++)
+        (kind == LAB_MIXING_PARITY ? parity_block : permutation_block)(&rng, places, ids + b * length);
+    const bo_status status = lab_text_of(run, ids, blocks * length, ids + blocks * length, held_out * length, out);
+    bo_free(ids);
+    return status;
+}
+
+double lab_mixing_answer(lab_mixing kind, size_t places, double loss)
+{
+    places = default_places(kind, places);
+    return (double)(places + 1) * loss - (double)places * log(kind == LAB_MIXING_PARITY ? 2 : LAB_PERMUTATIONS);
+}
