@@ -29,24 +29,23 @@ static const bo_lab_claim claims[] = {
      .bound = 1e-4},
     {.name = "constants",
      .statement =
-         "Taking mean and deviation for constants leaves in two of n directions: for gradients that know nothing "
-         "of x it errs by √(2/n), and in a batch of two nothing else is there.",
+         "Taking mean and deviation for constants leaves in two of n directions: for gradients that know nothing of x "
+         "it errs by √(2/n), and in a batch of two nothing else is there.",
      .number = "exponent of the error, |γ dy/σ - dx| / |γ dy/σ|, in the batch n",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.6,
      .upper = -0.4},
     {.name = "scale",
      .statement =
-         "Weights before it have no scale: with c w in place of w the gradient is 1/c of it, and always orthogonal "
-         "to w.",
+         "Weights before it have no scale: with c w in place of w the gradient is 1/c of it, and always orthogonal to "
+         "w.",
      .number = "largest of |cosine(w, dw)| and |c |dw(c w)| / |dw(w)| - 1|, c = 1/16 to 16",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4,
      .source = "Ioffe, Szegedy: Batch normalization, 1502.03167, section 3.3"},
     {.name = "train-test",
      .statement =
-         "What training computes by the batch and evaluation by what was kept differ as the inverse root of the "
-         "batch.",
+         "What training computes by the batch and evaluation by what was kept differ as the inverse root of the batch.",
      .number = "exponent of the root mean square difference in the batch, 8 to 512",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.6,
@@ -379,10 +378,10 @@ const lab_experiment lab_batchnorm = {
      .method =
          "x of 32 columns, normal with mean 3 and deviation 2, goes through the engine's batch normalisation in "
          "training; independent normal numbers arrive as gradients (batch 64; ε = 10⁻¹², γ = 1.5 unless said "
-         "otherwise). The gradient of x is held against closed forms in float64: the whole one, the notes' (which "
-         "have no deviation in y = γ (x - mean) + β), and one that takes mean and deviation for constants, at "
-         "batches of 2 to 512. For evaluation, mean and variance are kept with a momentum of 0.1 over 200 batches. "
-         "Weights before it: a linear layer of 24 inputs, scaled.",
+         "otherwise). The gradient of x is held against closed forms in float64: the whole one, the notes' (which have "
+         "no deviation in y = γ (x - mean) + β), and one that takes mean and deviation for constants, at batches of 2 "
+         "to 512. For evaluation, mean and variance are kept with a momentum of 0.1 over 200 batches. Weights before "
+         "it: a linear layer of 24 inputs, scaled.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

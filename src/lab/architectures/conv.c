@@ -28,8 +28,8 @@ static const bo_lab_claim claims[] = {
      .source = "Luo, Li, Urtasun, Zemel: Understanding the effective receptive field, 1701.04128"},
     {.name = "independent",
      .statement =
-         "With inputs and arriving gradients that are independent, of mean zero, the gradient of a kernel over "
-         "m x m places has deviation m σ_x σ_y: it grows as the image's side.",
+         "With inputs and arriving gradients that are independent, of mean zero, the gradient of a kernel over m x m "
+         "places has deviation m σ_x σ_y: it grows as the image's side.",
      .number = "exponent of the deviation in m",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
@@ -42,8 +42,8 @@ static const bo_lab_claim claims[] = {
      .upper = 1.03},
     {.name = "aligned",
      .statement =
-         "Control: gradients that know their inputs add up. Of the loss |y|²/2, whose gradient at the output is "
-         "the output, the kernel's grows as m², the number of places.",
+         "Control: gradients that know their inputs add up. Of the loss |y|²/2, whose gradient at the output is the "
+         "output, the kernel's grows as m², the number of places.",
      .number = "exponent of the root mean square in m",
      .rule = BO_LAB_BETWEEN,
      .bound = 1.9,
@@ -51,8 +51,7 @@ static const bo_lab_claim claims[] = {
      .source = "Bochner"},
     {.name = "pooling",
      .statement =
-         "Max pooling sends the whole gradient of a window to its one largest place, mean pooling 1/K² of it to "
-         "each.",
+         "Max pooling sends the whole gradient of a window to its one largest place, mean pooling 1/K² of it to each.",
      .number = "largest difference from that, gradients of size 1",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-6},
@@ -449,16 +448,16 @@ const lab_experiment lab_conv = {
      .title = "Convolutions: sizes, sight, gradients of what is shared",
      .claim =
          "Sizes and receptive fields of convolutions follow from kernel, stride and padding. A kernel that m x m "
-         "places share has a gradient that grows as m where inputs and gradients are independent of each other, and "
-         "as m² where they are not.",
+         "places share has a gradient that grows as m where inputs and gradients are independent of each other, and as "
+         "m² where they are not.",
      .source = "course notes, feature dimensions of a CNN; weights and gradients in a CNN",
      .method =
-         "Layers of every kernel up to 5, stride up to 4, padding up to 2 and one or two groups are made on images "
-         "of 11 x 8 x 4 (the engine has no dilation). In stacks of layers with tanh between them a gradient is sent "
-         "into one output and read at all inputs of a 48 x 48 image. For the width of that gradient 1 to 32 linear "
-         "layers of 16 channels with kernels of 3 are drawn 40 times; theory of independent weights gives √(2 L / 3). "
-         "One 3 x 3 kernel sees images of normal numbers, from 10 x 10 to 130 x 130; the gradient at the output is "
-         "normal and independent, or the output itself. The notes say Θ(n), which is the first of the two.",
+         "Layers of every kernel up to 5, stride up to 4, padding up to 2 and one or two groups are made on images of "
+         "11 x 8 x 4 (the engine has no dilation). In stacks of layers with tanh between them a gradient is sent into "
+         "one output and read at all inputs of a 48 x 48 image. For the width of that gradient 1 to 32 linear layers "
+         "of 16 channels with kernels of 3 are drawn 40 times; theory of independent weights gives √(2 L / 3). One 3 x "
+         "3 kernel sees images of normal numbers, from 10 x 10 to 130 x 130; the gradient at the output is normal and "
+         "independent, or the output itself. The notes say Θ(n), which is the first of the two.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};
