@@ -1,9 +1,344 @@
-/* rff-mlp: not measured yet. */
-#include "../lab.h"
+/* rff-mlp: are token-wise MLPs over-parametrised in transformers? Widths swept, against random features with a trained readout. */
+#include "../language.h"
+#include "../statistics.h"
+#include <math.h>
+#include <stdio.h>
+
+static const bo_lab_claim claims[] = {
+    {.name = "shrink",
+     .statement = "The usual hidden size, 4 widths, is at least twice as large as it needs to be.",
+     .number = "smallest hidden / width whose loss is within 0.02 nats of 4 widths'",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 2},
+    {.name = "frozen",
+     .statement = "A first layer of frozen random frequencies does as well as a trained one of the same size.",
+     .number = "loss of random features - loss of the MLP, both with hidden = 4 width, nats a token",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.02},
+    {.name = "equal",
+     .statement = "With as many trained parameters, random features predict at least as well.",
+     .number = "loss of random features with hidden = 4 width - loss of an MLP with 2 width, nats a token",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0},
+    {.name = "batch",
+     .statement = "Random features lose less when batches are small.",
+     .number =
+         "rise of the loss from batches of 16 windows to one, of random features less that of the MLP, nats a token",
+     .rule = BO_LAB_AT_MOST,
+     .bound = -0.02},
+    {.name = "function",
+     .statement = "For a complex function they need far fewer trained parameters: with as many they halve the error.",
+     .number = "error of random features / error of an MLP with as many trained parameters",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.5},
+    {.name = "function-batch",
+     .statement = "This is so at a batch of one example too.",
+     .number = "error of random features / error of an MLP with as many trained parameters, at batches of 1",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.5},
+};
+
+static const bo_lab_table tables[] = {
+    {.name = "width",
+     .title = "Loss of a language model by the hidden size of its MLPs",
+     .rows = "hidden / width",
+     .values = "held-out loss, nats a token",
+     .log_x = true},
+    {.name = "batch",
+     .title = "Loss after as many tokens by batch",
+     .rows = "windows in a batch",
+     .values = "held-out loss, nats a token",
+     .log_x = true},
+    {.name = "function",
+     .title = "Error on a function of high frequency by trained parameters",
+     .rows = "trained parameters",
+     .values = "root mean square error / deviation of the function",
+     .log_x = true,
+     .log_y = true},
+    {.name = "function-batch",
+     .title = "Error on it after as many examples by batch",
+     .rows = "examples in a batch",
+     .values = "root mean square error / deviation of the function",
+     .log_x = true,
+     .log_y = true},
+};
+
+/* ---- in a transformer ---------------------------------------------------------------------------------------------------------- */
+
+enum { WIDTH = 64, PLAIN = 0, FEATURES = 1, KINDS = 2, LARGEST = 4 };
+static const char *const names[KINDS] = {"MLP", "random features"};
+static const bo_mlp mlps[KINDS] = {BO_MLP_GELU, BO_MLP_RANDOM_FEATURES};
+
+static bo_status train(lab_run *run, const lab_text *text, size_t kind, double ratio, const lab_training *training,
+                       double *loss)
+{
+    bo_model *model;
+    lab_trained trained;
+    const bo_model_desc desc = {
+        .layers = 2, .width = WIDTH, .heads = 4, .context = 64, .mlp = mlps[kind], .hidden = (size_t)(ratio * WIDTH)};
+    BO_TRY(lab_train_new(run, &desc, text, training, &model, &trained));
+    bo_model_destroy(model);
+    *loss = trained.loss;
+    return BO_OK;
+}
+
+/* Where the loss, between the ratios a line over their logarithms, comes down to `wanted`. */
+static double smallest_ratio(size_t count, const double *ratios, const double *losses, double wanted)
+{
+    size_t i = count - 1;
+    while (i > 0 && losses[i - 1] <= wanted) i--;
+    if (i == 0) return ratios[0];
+    const double part = (losses[i - 1] - wanted) / (losses[i - 1] - losses[i]);
+    return ratios[i - 1] * pow(ratios[i] / ratios[i - 1], part);
+}
+
+static bo_status measure_widths(lab_run *run, const lab_text *text)
+{
+    enum { RATIOS = 6 };
+    const size_t step = lab_size(run, 1, 2);
+    double ratios[RATIOS], losses[KINDS][RATIOS], half = NAN;
+    size_t count = 0;
+    for (size_t i = 1; i < RATIOS; i += step, count++) {
+        ratios[count] = ldexp(0.125, (int)i);
+        for (size_t kind = 0; kind < KINDS; kind++) {
+            const double done = 0.5 * (double)(i * KINDS + kind) / (RATIOS * KINDS);
+            const lab_training training = {.batch = lab_size(run, 16, 8),
+                                           .steps = lab_size(run, 400, 50),
+                                           .from = done,
+                                           .to = done + 0.5 / (RATIOS * KINDS)};
+            BO_TRY(train(run, text, kind, ratios[count], &training, &losses[kind][count]));
+            lab_point(run, "width", names[kind], ratios[count], losses[kind][count]);
+        }
+    }
+    const lab_training training = {.batch = lab_size(run, 16, 8), .steps = lab_size(run, 400, 50)};
+    if (lab_quick(run)) /* left out above */
+        BO_TRY(train(run, text, PLAIN, 2, &training, &half));
+    else
+        half = losses[PLAIN][count - 2];
+    lab_claim(run, "shrink", smallest_ratio(count, ratios, losses[PLAIN], losses[PLAIN][count - 1] + 0.02));
+    lab_claim(run, "frozen", losses[FEATURES][count - 1] - losses[PLAIN][count - 1]);
+    lab_claim(run, "equal", losses[FEATURES][count - 1] - half);
+    return BO_OK;
+}
+
+/* The better of two rates of AdamW, for every batch anew. */
+static bo_status best_of_rates(lab_run *run, const lab_text *text, size_t kind, size_t batch, double done, double *loss)
+{
+    static const double rates[] = {1e-3, 4e-3};
+    *loss = INFINITY;
+    for (size_t i = 0; i < LAB_COUNT_OF(rates); i++) {
+        double found;
+        const lab_training training = {.optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = rates[i]},
+                                       .batch = batch,
+                                       .steps = lab_size(run, 1600, 240) / batch,
+                                       .from = done,
+                                       .to = done + 0.03};
+        BO_TRY(train(run, text, kind, LARGEST, &training, &found));
+        *loss = fmin(*loss, found);
+    }
+    return BO_OK;
+}
+
+static bo_status measure_batches(lab_run *run, const lab_text *text)
+{
+    enum { BATCHES = 3 };
+    static const size_t batches[BATCHES] = {1, 4, 16};
+    double losses[KINDS][BATCHES];
+    for (size_t i = 0; i < BATCHES; i++)
+        for (size_t kind = 0; kind < KINDS; kind++) {
+            const double done = 0.5 + 0.3 * (double)(i * KINDS + kind) / (BATCHES * KINDS);
+            BO_TRY(best_of_rates(run, text, kind, batches[i], done, &losses[kind][i]));
+            lab_point(run, "batch", names[kind], (double)batches[i], losses[kind][i]);
+        }
+    lab_claim(run, "batch",
+              losses[FEATURES][0] - losses[FEATURES][BATCHES - 1] - (losses[PLAIN][0] - losses[PLAIN][BATCHES - 1]));
+    return BO_OK;
+}
+
+/* ---- on a function ------------------------------------------------------------------------------------------------------------ */
+
+enum { DIM = 2, WAVES = 8, TAUGHT = 1024, ASKED = 1024, HIDDEN = 64, SWEEP_BATCH = 16 };
+
+typedef struct function_data {
+    float x[(TAUGHT + ASKED) * DIM];
+    double y[TAUGHT + ASKED];
+    bo_examples *taught, *asked;
+    double deviation; /* of what is asked */
+} function_data;
+
+/* A sum of plane waves with about four periods along the square [-1, 1]², which polynomials of low degree say nothing about. */
+static void draw_function(lab_run *run, function_data *f)
+{
+    bo_rng rng = lab_rng(run, "lab.rff-mlp");
+    double waves[WAVES][DIM], phases[WAVES];
+    const double frequency = 12, turn = 6.283185307179586;
+    for (size_t w = 0; w < WAVES; w++) {
+        const double angle = turn * bo_rng_uniform(&rng);
+        waves[w][0] = frequency * cos(angle);
+        waves[w][1] = frequency * sin(angle);
+        phases[w] = turn * bo_rng_uniform(&rng);
+    }
+    for (size_t i = 0; i < TAUGHT + ASKED; i++) {
+        f->y[i] = 0;
+        for (size_t c = 0; c < DIM; c++) f->x[i * DIM + c] = (float)(2 * bo_rng_uniform(&rng) - 1);
+        for (size_t w = 0; w < WAVES; w++)
+            f->y[i] += sin(waves[w][0] * f->x[i * DIM] + waves[w][1] * f->x[i * DIM + 1] + phases[w]);
+    }
+    f->deviation = lab_deviation(f->y + TAUGHT, ASKED);
+}
+
+static bo_status make_examples(lab_run *run, function_data *f)
+{
+    bo_context *context = lab_context(run);
+    draw_function(run, f);
+    const bo_examples taught = {.rows = TAUGHT, .dim = DIM, .targets = 1, .x = f->x, .y = f->y};
+    const bo_examples asked = {.rows = ASKED, .dim = DIM, .targets = 1, .x = f->x + TAUGHT * DIM, .y = f->y + TAUGHT};
+    BO_TRY(bo_examples_create(context, &taught, &f->taught));
+    return bo_examples_create(context, &asked, &f->asked);
+}
+
+/* One try: MLPs differ in the rate, random features in the width of their kernel. */
+typedef struct attempt {
+    size_t hidden;
+    bool features;
+    double rate, gamma;
+    size_t batch;
+} attempt;
+
+static void describe(const attempt *a, char *json, size_t room)
+{
+    if (a->features)
+        snprintf(json, room,
+                 "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"random-features\", \"features\": %zu, "
+                 "\"gamma\": %g}, {\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
+                 a->hidden, a->gamma);
+    else
+        snprintf(json, room,
+                 "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": %zu}, {\"type\": "
+                 "\"gelu\"}, {\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
+                 a->hidden);
+}
+
+static bo_status fit(lab_run *run, const function_data *f, const attempt *a, bo_network *network)
+{
+    bo_trainer *trainer;
+    bo_status status = BO_OK;
+    const bo_trainer_desc desc = {.network = network,
+                                  .examples = f->taught,
+                                  .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = a->rate},
+                                  .batch = a->batch,
+                                  .steps = lab_size(run, 64, 8) * TAUGHT / a->batch,
+                                  .seed = lab_seed(run)};
+    BO_TRY(bo_trainer_create(lab_context(run), &desc, &trainer));
+    for (uint64_t i = 0; status == BO_OK && i < desc.steps; i++) {
+        double loss;
+        status = bo_trainer_step(lab_context(run), trainer, &loss);
+        if (status == BO_OK && i % 256 == 0) status = lab_progress(run, 0.9);
+    }
+    bo_trainer_destroy(trainer);
+    return status;
+}
+
+static bo_status try_once(lab_run *run, const function_data *f, const attempt *a, double *error)
+{
+    char json[512];
+    bo_network *network;
+    bo_network_evaluation score;
+    describe(a, json, sizeof json);
+    BO_TRY(bo_network_create(
+        lab_context(run), &(bo_network_desc){.model = json, .examples = f->taught, .seed = lab_seed(run)}, &network));
+    bo_status status = fit(run, f, a, network);
+    if (status == BO_OK) status = bo_network_evaluate(lab_context(run), network, f->asked, BO_PART_ALL, &score);
+    bo_network_destroy(network);
+    *error = status == BO_OK && isfinite(score.rmse) ? score.rmse / f->deviation : INFINITY;
+    return status == BO_NUMERIC ? BO_OK : status;
+}
+
+/* The best of three tries each: an MLP of `hidden` trains 4 hidden + 1 numbers, random features one for each, and two. */
+static bo_status best_error(lab_run *run, const function_data *f, size_t kind, size_t trained, size_t batch,
+                            double *error)
+{
+    enum { TRIES = 3 };
+    static const double rates[TRIES] = {1e-3, 4e-3, 1.6e-2}, gammas[TRIES] = {1, 4, 16};
+    *error = INFINITY;
+    for (size_t i = 0; i < TRIES; i++) {
+        double found;
+        const attempt a = {.hidden = kind == FEATURES ? trained : trained / 4,
+                           .features = kind == FEATURES,
+                           .rate = kind == FEATURES ? 4e-3 : rates[i],
+                           .gamma = gammas[i],
+                           .batch = batch};
+        BO_TRY(try_once(run, f, &a, &found));
+        *error = fmin(*error, found);
+    }
+    return BO_OK;
+}
+
+static bo_status sweep_function(lab_run *run, const function_data *f)
+{
+    for (size_t trained = HIDDEN; trained <= 16 * HIDDEN; trained *= lab_size(run, 2, 4)) {
+        double errors[KINDS];
+        for (size_t kind = 0; kind < KINDS; kind++) {
+            BO_TRY(best_error(run, f, kind, trained, SWEEP_BATCH, &errors[kind]));
+            lab_point(run, "function", names[kind], (double)trained, errors[kind]);
+        }
+        if (trained == 4 * HIDDEN) lab_claim(run, "function", errors[FEATURES] / errors[PLAIN]);
+    }
+    for (size_t batch = 1; batch <= 64; batch *= lab_size(run, 4, 8)) {
+        double errors[KINDS];
+        for (size_t kind = 0; kind < KINDS; kind++) {
+            BO_TRY(best_error(run, f, kind, 4 * HIDDEN, batch, &errors[kind]));
+            lab_point(run, "function-batch", names[kind], (double)batch, errors[kind]);
+        }
+        if (batch == 1) lab_claim(run, "function-batch", errors[FEATURES] / errors[PLAIN]);
+    }
+    return BO_OK;
+}
+
+static bo_status measure_function(lab_run *run)
+{
+    function_data *f = bo_alloc(lab_context(run), 1, sizeof *f, "a function");
+    if (!f) return BO_MEMORY;
+    bo_status status = make_examples(run, f);
+    if (status == BO_OK) status = sweep_function(run, f);
+    bo_examples_destroy(f->taught);
+    bo_examples_destroy(f->asked);
+    bo_free(f);
+    return status;
+}
 
 static bo_status measure(lab_run *run)
 {
-    return bo_fail(lab_context(run), BO_UNSUPPORTED, "rff-mlp cannot be measured yet");
+    lab_text text;
+    BO_TRY(lab_text_open(run, 0, &text));
+    bo_status status = measure_widths(run, &text);
+    if (status == BO_OK) status = measure_batches(run, &text);
+    lab_text_close(&text);
+    return status == BO_OK ? measure_function(run) : status;
 }
 
-const lab_experiment lab_rff_mlp = {{.name = "rff-mlp", .group = LAB_FEATURES}, measure};
+const lab_experiment lab_rff_mlp = {
+    {.name = "rff-mlp",
+     .group = LAB_FEATURES,
+     .title = "Are token-wise MLPs over-parametrised in transformers?",
+     .claim = "An MLP is a feature map with a readout. Random Fourier features in its place, frequencies frozen, train "
+              "with far "
+              "smaller batches and need dramatically fewer parameters for complex functions; so MLPs are larger than "
+              "they need "
+              "to be.",
+     .source = "Are Token-wise MLPs over-parameterized in Transformers? (draft on random Fourier features)",
+     .method =
+         "Models of bytes with 2 layers, width 64, 4 heads and windows of 64 tokens are trained for 400 steps of 16 "
+         "windows, with "
+         "GELU MLPs and with random Fourier features (of a Gaussian kernel; its width and the readout are learned) of "
+         "hidden "
+         "sizes from a quarter of the width to four widths. Batches: hidden = 4 width, 1600 windows in batches of 1, 4 "
+         "and 16, "
+         "AdamW at the better of two rates for each. The function is a sum of 8 plane waves of frequency 12 on the "
+         "square "
+         "[-1, 1]², learned from 1024 examples seen 64 times with AdamW, by one hidden layer of GELUs (best of three "
+         "rates) and "
+         "by random features (best of three kernel widths) with as many trained parameters; error on 1024 others.",
+     LAB_CLAIMS(claims),
+     LAB_TABLES(tables)},
+    measure};
