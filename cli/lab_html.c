@@ -34,14 +34,12 @@ void cli_html_text(FILE *out, const char *text)
 static void put_number(FILE *out, double value)
 {
     const cli_word word = cli_lab_number(value);
-    const char *e = strchr(word.s, 'e');
-    if (!e) {
-        for (const char *c = word.s; *c; c++) fputs(*c == '-' ? "−" : (char[]){*c, 0}, out);
-        return;
-    }
-    const int power = atoi(e + 1);
-    fprintf(out, "%s%.*s×10<sup>%s%d</sup>", word.s[0] == '-' ? "−" : "", (int)(e - word.s) - (word.s[0] == '-'),
-            word.s + (word.s[0] == '-'), power < 0 ? "−" : "", abs(power));
+    const bool negative = word.s[0] == '-';
+    const char *digits = word.s + negative, *e = strchr(digits, 'e');
+    const int length = e ? (int)(e - digits) : (int)strlen(digits), power = e ? atoi(e + 1) : 0;
+    fprintf(out, "<span class=\"nb\">%s%.*s", negative ? "−" : "", length, digits);
+    if (e) fprintf(out, "×10<sup>%s%d</sup>", power < 0 ? "−" : "", abs(power));
+    fputs("</span>", out);
 }
 
 static const char *class_of(bo_lab_verdict verdict)
@@ -69,9 +67,9 @@ static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
     put_element(out, "<tr><td>", o->claim->statement, "");
     put_element(out, "<span class=\"what\">Number: ", o->claim->number, "</span>");
     if (o->claim->source) put_element(out, "<span class=\"what\">From: ", o->claim->source, "</span>");
-    fputs("</td><td class=\"num\" data-label=\"Mean\">", out);
+    fputs("</td><td data-label=\"Mean\">", out);
     put_number(out, o->mean);
-    fprintf(out, "</td><td class=\"num\" data-label=\"%s\">", cli_lab_interval_kind(o, seeds).s);
+    fprintf(out, "</td><td data-label=\"%s\">", cli_lab_interval_kind(o, seeds).s);
     if (isnan(o->low)) {
         fputs("–", out);
     } else {
@@ -80,7 +78,8 @@ static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
         put_number(out, o->high);
     }
     cli_lab_strip(out, o, seeds);
-    fprintf(out, "</td><td class=\"num\" data-label=\"Claimed\">%s ", bo_lab_rule_name(o->claim->rule));
+    if (cli_lab_is_each(o->claim->rule) && seeds > 1) fputs("<span class=\"what wide\">least, greatest</span>", out);
+    fprintf(out, "</td><td data-label=\"Claimed\">%s ", bo_lab_rule_name(o->claim->rule));
     put_number(out, o->claim->bound);
     if (o->claim->rule == BO_LAB_BETWEEN) {
         fputs(" and ", out);
@@ -97,7 +96,7 @@ static void put_claims(FILE *out, const bo_lab_result *result)
     fprintf(out,
             "<div class=\"scroll\"><table class=\"claims\"><thead><tr><th>Claim</th><th>Mean</th><th>%s</th>"
             "<th>Claimed</th><th>Verdict</th></tr></thead><tbody>\n",
-            about.seeds > 1 ? "99% interval; of “each” least and greatest" : "Of one seed");
+            about.seeds > 1 ? "99% interval" : "Of one seed");
     for (size_t i = 0; i < about.experiment->claim_count; i++) {
         const bo_lab_outcome outcome = bo_lab_result_claim(result, i);
         put_claim(out, &outcome, about.seeds);

@@ -249,28 +249,40 @@ static void draw_style(FILE *pipe, const picture *p, size_t c)
         fprintf(pipe, "using 1:2 with linespoints pt %d ps 0.6 lw 2 lc rgb '%s'", shape, color);
 }
 
+static const char *draw_deviations(FILE *pipe, const picture *p, size_t c, const char *before)
+{
+    fprintf(pipe, "%s $c%zu using 1:3:(0):($4-$3) with vectors heads size graph 0.006,90 lw 1 lc rgb '%s' notitle",
+            before, c,
+            p->bars           ? "#333333"
+            : is_theory(p, c) ? "#555555"
+                              : color_of(p, c));
+    return ",";
+}
+
+/* Deviations first, so that they lie under the points; of bars last. */
 static void draw_columns(FILE *pipe, const picture *p)
 {
-    bool some = false;
+    const char *before = "plot";
+    for (size_t c = 0; c < p->grid.columns && !p->bars; c++)
+        if (has_deviations(p, c)) before = draw_deviations(pipe, p, c, before);
     for (size_t c = 0; c < p->grid.columns; c++) {
         const char *name = p->grid.column_names[c];
         char title[160];
         if (!has_data(p, c)) continue;
         snprintf(title, sizeof title, "%.140s%s", name, is_theory(p, c) && !strstr(name, "heory") ? " (theory)" : "");
-        fprintf(pipe, "%s $c%zu ", some ? "," : "plot", c);
+        fprintf(pipe, "%s $c%zu ", before, c);
         draw_style(pipe, p, c);
         fputs(" title ", pipe);
         cli_picture_quoted(pipe, title);
         fputs(" noenhanced", pipe);
-        if (has_deviations(p, c))
-            fprintf(pipe, ", $c%zu using 1:2:3:4 with yerrorbars pt -1 ps 0 lw 1.2 lc rgb '%s' notitle", c,
-                    p->bars ? "#444444" : color_of(p, c));
-        some = true;
+        before = ",";
     }
+    for (size_t c = 0; c < p->grid.columns && p->bars; c++)
+        if (has_deviations(p, c)) before = draw_deviations(pipe, p, c, before);
     fputs("\n", pipe);
 }
 
-/* Rows of names below the picture take room of their own. */
+/* Rows of names above the picture take room of their own. */
 static int key_rows(const picture *p)
 {
     size_t longest = 1;
@@ -281,19 +293,32 @@ static int key_rows(const picture *p)
     return (int)((p->grid.columns + columns - 1) / columns);
 }
 
+/* One column needs no name beside the title; of more, names stand between the title and the picture. */
+static void set_title(FILE *pipe, const picture *p)
+{
+    if (p->grid.columns == 1) {
+        fputs("unset key\n", pipe);
+        cli_picture_title(pipe, p->grid.table->title, PLOT_WIDTH);
+        return;
+    }
+    fputs("set key title ", pipe);
+    cli_picture_quoted(pipe, p->grid.table->title);
+    fputs(" noenhanced center font ',14'\n", pipe);
+}
+
 static void draw(FILE *pipe, const char *path, const char *output, const void *what)
 {
     const picture *p = what;
     const bo_lab_table *t = p->grid.table;
     cli_picture_begin(pipe, path, output, WIDTH, HEIGHT + 18 * (key_rows(p) - 1), 12);
-    cli_picture_title(pipe, t->title, PLOT_WIDTH);
     fputs("set xlabel ", pipe);
     cli_picture_quoted(pipe, t->rows);
     fputs("\nset ylabel ", pipe);
     cli_picture_quoted(pipe, t->values);
-    fputs("\nset key bmargin center horizontal Left reverse samplen 2.5 width 1\n"
-          "set grid ytics lc rgb '#e6e6e6' lt 1 lw 0.6\nset bars 0.6\n",
+    fputs("\nset key tmargin center horizontal Left reverse samplen 2.5 width 1\n"
+          "set grid ytics lc rgb '#e6e6e6' lt 1 lw 0.6\n",
           pipe);
+    set_title(pipe, p);
     if (p->names)
         name_rows(pipe, p);
     else if (p->log_x)

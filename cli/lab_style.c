@@ -50,7 +50,7 @@ const char cli_lab_style[] =
     "22px;white-space:nowrap}.numbers th:first-child,.numbers td:first-child{padding-left:0}\n"
     ".numbers "
     ".word{text-align:left}.dev{color:var(--soft);font-size:12.5px}.theory{color:var(--soft);font-style:italic}\n"
-    ".what{display:block;color:var(--soft);font-size:13.5px;margin-top:2px}.num{white-space:nowrap}\n"
+    ".claims td:first-child{width:42%}.claims td:nth-child(3){min-width:164px}.nb{white-space:nowrap}.what{display:block;color:var(--soft);font-size:13.5px;margin-top:2px}.num{white-space:nowrap}\n"
     ".strip{display:block;margin-top:4px;border-radius:4px;background:var(--open-bg);max-width:100%}.strip "
     ".side{fill:var(--shade)}.strip .bound{stroke:var(--accent);stroke-width:1.5;fill:none;stroke-dasharray:3 2}\n"
     ".strip .interval{stroke:var(--ink);stroke-width:1.6}.strip .mean{stroke:var(--ink);stroke-width:2}.strip "
@@ -74,5 +74,5 @@ const char cli_lab_style[] =
     ".claims thead{display:none}.claims tr{display:block;border-bottom:1px solid var(--line);padding:8px 0}.claims "
     "td{display:block;border:0;padding:3px 0}.claims td[data-label]:before{content:attr(data-label) ': "
     "';color:var(--soft)}\n"
-    ".claims tr:last-child{border-bottom:0}.summary .wide{display:none}.tile{flex-basis:40%}}\n"
+    ".claims tr:last-child{border-bottom:0}.wide{display:none!important}.tile{flex-basis:40%}}\n"
     "@media print{article{break-inside:avoid-page;border:0;padding:0}body{background:#fff}}\n";

@@ -48,6 +48,9 @@ void lab_run_close(lab_run *run);
 bo_status lab_run_check(lab_run *run);
 /* Of all seeds together, to the caller's callback; on the caller's thread. */
 bo_status lab_job_progress(lab_job *job);
+/* bo_lab_run of any experiment, also of one that is not in the registry. */
+bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, const bo_lab_options *options,
+                        bo_lab_result **out);
 /* Measures every seed; afterwards each has its status. crew.c: side by side on threads, while the caller's reports. */
 bo_status lab_crew_measure(lab_job *job, void (*measure)(lab_run *run));
 

@@ -21,6 +21,7 @@ bo_status lab_run_open(lab_job *job, size_t index, lab_run *run)
     run->claims = bo_alloc(job->context, about->claim_count, sizeof *run->claims, "the numbers of claims");
     run->claimed = bo_alloc(job->context, about->claim_count, sizeof *run->claimed, "the numbers of claims");
     if (!run->claims || !run->claimed) return BO_MEMORY;
+    for (size_t i = 0; i < about->claim_count; i++) run->claims[i] = NAN;
     run->context = job->context;
     if (about->timed) return BO_OK;
     BO_TRY(bo_context_branch(job->context, &run->context));

@@ -22,7 +22,11 @@ static void measure(lab_run *run)
 static bo_status measure_all(lab_job *job)
 {
     if (!job->experiment->about.timed) return lab_crew_measure(job, measure);
-    for (size_t i = 0; i < job->seeds; i++) measure(&job->runs[i]);
+    for (size_t i = 0; i < job->seeds; i++)
+        if (atomic_load(&job->stopped)) /* and the context keeps the words of the one that failed */
+            job->runs[i].status = BO_CANCELLED;
+        else
+            measure(&job->runs[i]);
     return BO_OK;
 }
 
@@ -111,13 +115,10 @@ static bo_status run_job(lab_job *job, bo_lab_result *result)
     return gather(job, bo_seconds() - start, result);
 }
 
-bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, const bo_lab_options *options,
-                     bo_lab_result **out)
+bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, const bo_lab_options *options,
+                        bo_lab_result **out)
 {
-    if (!out) return bo_fail(context, BO_INVALID, "a result has nowhere to go: out is NULL");
-    *out = NULL;
-    lab_job job = {.experiment = experiment ? lab_find(experiment->name) : NULL, .context = context};
-    if (!job.experiment) return bo_fail(context, BO_INVALID, "there is no such experiment");
+    lab_job job = {.experiment = experiment, .context = context};
     if (options) job.options = *options;
     if (job.options.seed == 0) job.options.seed = 1;
     job.seeds = job.options.seeds ? job.options.seeds : job.options.quick ? QUICK_SEEDS : SEEDS;
@@ -132,4 +133,14 @@ bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, c
     else
         bo_lab_result_destroy(result);
     return status;
+}
+
+bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, const bo_lab_options *options,
+                     bo_lab_result **out)
+{
+    if (!out) return bo_fail(context, BO_INVALID, "a result has nowhere to go: out is NULL");
+    *out = NULL;
+    const lab_experiment *found = experiment ? lab_find(experiment->name) : NULL;
+    if (!found) return bo_fail(context, BO_INVALID, "there is no such experiment");
+    return lab_run_seeds(context, found, options, out);
 }

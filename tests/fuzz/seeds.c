@@ -1,6 +1,6 @@
 /* Seeds of the targets that load our own files, made by the library as it is: they are never of an older format.
  *
- *     fuzz_seeds FOLDER        writes FOLDER/features/… and FOLDER/machine/… */
+ *     fuzz_seeds FOLDER        writes FOLDER/features/…, FOLDER/machine/… and FOLDER/lab/… */
 #include <bochner/bochner.h>
 #include <math.h>
 #include <stdio.h>
@@ -105,6 +105,15 @@ static void write_machines(seeds *s)
     bo_schema_destroy(schema);
 }
 
+static void write_results(seeds *s)
+{
+    bo_lab_result *result;
+    const bo_lab_options options = {.quick = true, .seeds = 2};
+    require(s, bo_lab_run(s->context, bo_lab_find("scaled-dot"), &options, &result));
+    require(s, bo_lab_result_write(s->context, result, place(s, "lab", "scaled-dot.json")));
+    bo_lab_result_destroy(result);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -122,6 +131,7 @@ int main(int argc, char **argv)
     }
     write_maps(&s);
     write_machines(&s);
+    write_results(&s);
     bo_context_destroy(s.context);
     return 0;
 }
