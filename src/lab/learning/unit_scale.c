@@ -1,9 +1,428 @@
-/* unit-scale: not measured yet. */
-#include "../lab.h"
+/* unit-scale: numbers of size 1 in weights, activations and gradients, and what that buys in 8 bits. */
+#include "../fit.h"
+#include "../heads.h"
+#include "../language.h"
+#include "../statistics.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const bo_lab_claim claims[] = {
+    {.name = "float8",
+     .statement = "Under unit scale training with products in 8 bits costs next to nothing.",
+     .number = "held-out loss in 8 bits less that in 32 (nats a byte), each at its best rate",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.03},
+    {.name = "float8-standard",
+     .statement = "In the standard parametrisation, with nothing rescaled, it costs much.",
+     .number = "held-out loss in 8 bits less that in 32 (nats a byte), each at its best rate",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.1},
+    {.name = "sizes",
+     .statement = "Weights, activations and gradients of activations begin within E4M3's normal numbers, near 1.",
+     .number = "largest |log2 of the size| of any of them under unit scale; 6 is the least normal number",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 6},
+    {.name = "forward",
+     .statement = "With W ~ N(0, 1), y = W x / √(fan in) has the size of x.",
+     .number = "exponent of the size of y in the fan in",
+     .rule = BO_LAB_BETWEEN,
+     .bound = -0.1,
+     .upper = 0.1},
+    {.name = "forward-notes",
+     .statement = "So it has with the notes' multiplier √(fan in) (which is the wrong way up).",
+     .number = "exponent of the size of y in the fan in",
+     .rule = BO_LAB_BETWEEN,
+     .bound = -0.1,
+     .upper = 0.1,
+     .source = "course notes, μP at unit scale: c = √(d in)"},
+    {.name = "sign",
+     .statement = "Steps by signs change y by at most its size, at any width, if their rate is 1/√(fan in).",
+     .number = "largest size of Δy, over fan ins, for the input the step was made for",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1},
+    {.name = "sign-notes",
+     .statement = "So they do with the notes' rate √(fan in) (which is the wrong way up).",
+     .number = "largest size of Δy, over fan ins, for the input the step was made for",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1,
+     .source = "course notes, μP at unit scale: α = √(d in)"},
+    {.name = "muon",
+     .statement = "Muon's steps do with the rate √(fan out), whatever the shape: |ΔW| ∝ √(fan out / fan in) with the "
+                  "1/√(fan in) "
+                  "in front.",
+     .number = "largest |exponent| of the size of Δy, in the fan in and in the fan out",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.1},
+};
+
+static const bo_lab_table tables[] = {
+    {.name = "losses",
+     .title = "Loss on held-out text, at the best rate",
+     .rows = "parametrisation",
+     .values = "nats a byte",
+     .picture = BO_LAB_BARS},
+    {.name = "sizes",
+     .title = "Sizes before the first step",
+     .rows = "what",
+     .values = "root mean square; gradients as they are rounded",
+     .picture = BO_LAB_NO_PICTURE},
+    {.name = "steps",
+     .title = "Size of Δy after one step, over the rate, by fan in (fan out 64)",
+     .rows = "fan in",
+     .values = "size of Δy / rate",
+     .log_x = true,
+     .log_y = true,
+     .theory = "√(2/π) √(fan in)"},
+    {.name = "muon",
+     .title = "Size of Δy after one step of Muon at the rate √(fan out)",
+     .rows = "fan in or fan out",
+     .values = "size of Δy",
+     .log_x = true},
+};
+
+/* ---- losses ------------------------------------------------------------------------------------------------------------- */
+
+enum { LAYERS = 2, WIDTH = 64, CONTEXT = 64 };
+enum { SIDES = 2, STANDARD = 0, UNIT = 1, KINDS = 2 };
+static const bo_parametrization sides[SIDES] = {BO_PARAMETRIZATION_STANDARD, BO_PARAMETRIZATION_UNIT};
+static const char *const side_names[SIDES] = {"standard", "unit scale"};
+static const bo_storage kinds[KINDS] = {BO_STORAGE_FLOAT32, BO_STORAGE_FLOAT8};
+static const char *const kind_names[KINDS] = {"32 bits", "8 bits"};
+
+static bo_model_desc shape(lab_run *run, size_t side, bo_storage storage)
+{
+    return (bo_model_desc){.layers = LAYERS,
+                           .width = WIDTH,
+                           .heads = 4,
+                           .context = CONTEXT,
+                           .mlp = BO_MLP_GELU,
+                           .untied = true,
+                           .parametrization = sides[side],
+                           .base_width = WIDTH,
+                           .storage = storage,
+                           .seed = lab_seed(run)};
+}
+
+static size_t batch_of(lab_run *run)
+{
+    return lab_size(run, 32, 16);
+}
+
+/* The best of the rates. */
+static bo_status train(lab_run *run, const lab_text *text, size_t side, size_t kind, double *best)
+{
+    const bo_model_desc desc = shape(run, side, kinds[kind]);
+    const size_t rates = lab_size(run, 3, 1);
+    *best = log(256);
+    for (size_t i = 0; i < rates; i++) {
+        const double part = 0.95 / (double)(SIDES * KINDS * rates);
+        const double from = part * (double)((side * KINDS + kind) * rates + i);
+        const lab_training training = {
+            .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = rates > 1 ? ldexp(1, (int)i - 8) : 0x1p-7},
+            .batch = batch_of(run),
+            .steps = lab_size(run, 100, 40),
+            .eval_tokens = lab_size(run, 16384, 4096),
+            .from = from,
+            .to = from + part};
+        bo_model *model;
+        lab_trained trained;
+        BO_TRY(lab_train_new(run, &desc, text, &training, &model, &trained));
+        bo_model_destroy(model);
+        *best = fmin(*best, trained.loss);
+    }
+    return BO_OK;
+}
+
+static bo_status measure_losses(lab_run *run, const lab_text *text)
+{
+    double losses[SIDES][KINDS];
+    for (size_t side = 0; side < SIDES; side++)
+        for (size_t kind = 0; kind < KINDS; kind++) {
+            BO_TRY(train(run, text, side, kind, &losses[side][kind]));
+            lab_cell(run, "losses", side_names[side], kind_names[kind], losses[side][kind]);
+        }
+    lab_claim(run, "float8", losses[UNIT][1] - losses[UNIT][0]);
+    lab_claim(run, "float8-standard", losses[STANDARD][1] - losses[STANDARD][0]);
+    return BO_OK;
+}
+
+/* ---- sizes --------------------------------------------------------------------------------------------------------------- */
+
+static double root_mean_square(size_t count, const float *x)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += (double)x[i] * (double)x[i];
+    return sqrt(sum / (double)count);
+}
+
+/* Notes the size of one thing, and how far the sizes of unit scale are from 1. */
+typedef struct sizing {
+    lab_run *run;
+    bo_model *model;
+    size_t side;
+    double furthest; /* largest |log2 size| */
+} sizing;
+
+static void note_size(sizing *z, const char *what, double size)
+{
+    lab_cell(z->run, "sizes", what, side_names[z->side], size);
+    z->furthest = fmax(z->furthest, fabs(log2(size)));
+}
+
+enum { SEQUENCES = 8, TOKENS = CONTEXT, LAYER_NAMES = 4 };
+static const char *const layer_names[LAYER_NAMES] = {"self_attn.q_proj", "self_attn.o_proj", "mlp.up_proj",
+                                                     "mlp.down_proj"};
+
+static const bo_weight *weight_of(const sizing *z, size_t index, const char *suffix)
+{
+    char name[96];
+    snprintf(name, sizeof name, "model.layers.%d.%s.%s", LAYERS - 1, layer_names[index], suffix);
+    return bo_weights_find(z->model->weights, name);
+}
+
+/* Only the last token has a target, so that in the last layer nothing but its row has a gradient (v apart), and that of a bias is
+ * that of what its layer makes; as large as if it were one of the tokens of a batch of training. */
+static bo_status run_gradients(sizing *z, const bo_model_graph *g, const int32_t *ids)
+{
+    bo_context *context = lab_context(z->run);
+    bo_weights *weights = z->model->weights;
+    int32_t places[TOKENS], targets[TOKENS];
+    for (size_t i = 0; i < TOKENS; i++) places[i] = (int32_t)i, targets[i] = i + 1 < TOKENS ? -1 : ids[TOKENS];
+    BO_TRY(bo_weights_backend(weights)->zero(context, bo_weights_gradients(weights),
+                                             bo_weights_floats(weights) * sizeof(float)));
+    BO_TRY(bo_graph_write(context, g->graph, g->tokens, ids));
+    BO_TRY(bo_graph_write(context, g->graph, g->targets, targets));
+    BO_TRY(bo_graph_write(context, g->graph, g->positions, places));
+    bo_graph_loss_scale(g->graph, 1 / (float)(CONTEXT * batch_of(z->run)));
+    return bo_graph_run(context, g->graph, &(bo_pass){.training = true});
+}
+
+static bo_status sum_gradients(sizing *z, const bo_model_graph *g, const int32_t *ids)
+{
+    double squares[LAYER_NAMES] = {0};
+    char what[96];
+    BO_TRY(bo_weights_allocate(lab_context(z->run), z->model->weights, true));
+    BO_TRY(bo_graph_allocate(lab_context(z->run), g->graph));
+    for (size_t s = 0; s < SEQUENCES; s++) {
+        BO_TRY(run_gradients(z, g, ids + s * TOKENS));
+        for (size_t i = 0; i < LAYER_NAMES; i++) {
+            const bo_weight *bias = weight_of(z, i, "bias");
+            squares[i] += pow(root_mean_square(bias->rows * bias->columns, bias->gradient), 2) / SEQUENCES;
+        }
+    }
+    for (size_t i = 0; i < LAYER_NAMES; i++) {
+        const bo_weight *weight = weight_of(z, i, "weight");
+        const char *last = strrchr(layer_names[i], '.') + 1;
+        snprintf(what, sizeof what, "weights of %s", last);
+        note_size(z, what, root_mean_square(weight->rows * weight->columns, weight->data));
+        snprintf(what, sizeof what, "gradient of what %s makes", last);
+        note_size(z, what, sqrt(squares[i]));
+    }
+    return BO_OK;
+}
+
+static bo_status note_gradients(sizing *z, const int32_t *ids)
+{
+    bo_model_graph graph;
+    const bo_model_graph_desc desc = {.rows = TOKENS, .loss = true, .gradients = true};
+    BO_TRY(bo_model_graph_create(lab_context(z->run), z->model, &desc, &graph));
+    const bo_status status = sum_gradients(z, &graph, ids);
+    bo_model_graph_destroy(&graph);
+    return status;
+}
+
+static bo_status note_stream(sizing *z, const int32_t *ids)
+{
+    enum { PARTS = 1 + 2 * LAYERS, NUMBERS = CONTEXT * WIDTH };
+    static const char *const names[PARTS] = {"embedding", "after attention 0", "after MLP 0", "after attention 1",
+                                             "after MLP 1"};
+    float *stream = bo_alloc(lab_context(z->run), PARTS * NUMBERS, sizeof *stream, "a residual stream");
+    if (!stream) return BO_MEMORY;
+    const bo_status status = lab_stream(lab_context(z->run), z->model, ids, CONTEXT, stream);
+    for (size_t i = 0; status == BO_OK && i < PARTS; i++)
+        note_size(z, names[i], root_mean_square(NUMBERS, stream + i * NUMBERS));
+    bo_free(stream);
+    return status;
+}
+
+static bo_status measure_sizes(lab_run *run, const lab_text *text)
+{
+    int32_t ids[SEQUENCES * TOKENS + 1];
+    BO_TRY(bo_corpus_read(lab_context(run), text->train, 0, LAB_COUNT_OF(ids), ids));
+    for (size_t side = 0; side < SIDES; side++) {
+        sizing z = {.run = run, .side = side};
+        bo_model_desc desc = shape(run, side, BO_STORAGE_FLOAT32);
+        desc.bias = true;
+        BO_TRY(bo_model_create(lab_context(run), &desc, text->tokenizer, &z.model));
+        bo_status status = note_stream(&z, ids);
+        if (status == BO_OK) status = note_gradients(&z, ids);
+        bo_model_destroy(z.model);
+        BO_TRY(status);
+        if (side == UNIT) lab_claim(run, "sizes", z.furthest);
+    }
+    return BO_OK;
+}
+
+/* ---- one step of one layer ----------------------------------------------------------------------------------------------- */
+
+typedef struct step {
+    size_t in, out, rows;
+    double factor; /* in front of W */
+    bo_optimizer_desc optimizer;
+} step;
+
+typedef struct moved {
+    double y;          /* size before the step */
+    double own, other; /* size of the change: for the inputs of the step, for others */
+} moved;
+
+static bo_value record(const void *user, bo_graph *graph, bo_value x)
+{
+    const step *s = user;
+    char name[] = "W";
+    const bo_weight w = {.name = name, .rank = 2, .shape = {s->out, s->in}, .init = {.law = BO_INIT_NORMAL, .b = 1}};
+    const bo_linear_attributes attributes = {.weights = 1, .scale = s->factor};
+    return bo_graph_one(graph, BO_OP_LINEAR, &attributes, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
+}
+
+static void draw(bo_rng *rng, size_t rows, size_t columns, float *out)
+{
+    for (size_t i = 0; i < rows * columns; i++) out[i] = (float)bo_rng_normal(rng);
+    for (size_t r = 0; r < rows; r++) {
+        const double size = root_mean_square(columns, out + r * columns);
+        for (size_t c = 0; c < columns; c++) out[r * columns + c] = (float)((double)out[r * columns + c] / size);
+    }
+}
+
+/* Room: x, x of others, target, y and y of others before, y after. */
+static bo_status take_step(const step *s, lab_fit *fit, bo_rng *rng, float *room, moved *out)
+{
+    const size_t in = s->rows * s->in, made = s->rows * s->out;
+    float *x = room, *other = x + in, *target = other + in, *y = target + made, *y_other = y + made,
+          *after = y_other + made;
+    double loss;
+    draw(rng, s->rows, s->in, x);
+    draw(rng, s->rows, s->in, other);
+    draw(rng, s->rows, s->out, target);
+    BO_TRY(lab_fit_predict(fit, x, y));
+    BO_TRY(lab_fit_predict(fit, other, y_other));
+    out->y = root_mean_square(made, y);
+    BO_TRY(lab_fit_step(fit, x, target, 1, &loss));
+    BO_TRY(lab_fit_predict(fit, x, after));
+    for (size_t i = 0; i < made; i++) after[i] -= y[i];
+    out->own = root_mean_square(made, after);
+    BO_TRY(lab_fit_predict(fit, other, after));
+    for (size_t i = 0; i < made; i++) after[i] -= y_other[i];
+    out->other = root_mean_square(made, after);
+    return BO_OK;
+}
+
+static bo_status measure_step(lab_run *run, const step *s, moved *out)
+{
+    lab_fit fit;
+    bo_rng rng = lab_rng(run, "lab.unit-scale.step");
+    const lab_fit_desc desc = {
+        .rows = s->rows, .in = s->in, .out = s->out, .record = record, .user = s, .optimizer = s->optimizer};
+    float *room = bo_alloc(lab_context(run), s->rows * (2 * s->in + 4 * s->out), sizeof *room, "a step");
+    if (!room) return BO_MEMORY;
+    bo_status status = lab_fit_open(run, &desc, &fit);
+    if (status == BO_OK) {
+        status = take_step(s, &fit, &rng, room, out);
+        lab_fit_close(&fit);
+    }
+    bo_free(room);
+    return status;
+}
+
+enum { SHAPES = 7, FIRST = 16, SIDE = 64, BATCH = 64 };
+static const bo_optimizer_desc by_sign = {.kind = BO_OPTIMIZER_SIGN, .rate = 1, .momentum = -1, .clip = -1};
+
+static bo_status measure_signs(lab_run *run)
+{
+    double ins[SHAPES], sizes[SHAPES], notes_sizes[SHAPES], most = 0, notes_most = 0;
+    for (size_t i = 0; i < SHAPES; i++) {
+        const size_t in = (size_t)FIRST << i;
+        const double root = ins[i] = sqrt((double)in);
+        step s = {.in = in, .out = SIDE, .rows = 1, .factor = 1 / root, .optimizer = by_sign};
+        moved one, many, notes;
+        BO_TRY(measure_step(run, &s, &one));
+        s.rows = BATCH;
+        BO_TRY(measure_step(run, &s, &many));
+        s.factor = root;
+        BO_TRY(measure_step(run, &s, &notes));
+        sizes[i] = many.y;
+        notes_sizes[i] = notes.y;
+        most = fmax(most, one.own / root);
+        notes_most = fmax(notes_most, one.own * root);
+        lab_point(run, "steps", "signs, one example, itself", (double)in, one.own);
+        lab_point(run, "steps", "signs, one example, another", (double)in, one.other);
+        lab_point(run, "steps", "signs, 64 examples, themselves", (double)in, many.own);
+        lab_point(run, "steps", "√(2/π) √(fan in)", (double)in, sqrt(2 / acos(-1)) * root);
+        ins[i] = (double)in;
+    }
+    lab_claim(run, "forward", lab_exponent(ins, sizes, SHAPES));
+    lab_claim(run, "forward-notes", lab_exponent(ins, notes_sizes, SHAPES));
+    lab_claim(run, "sign", most);
+    lab_claim(run, "sign-notes", notes_most);
+    return BO_OK;
+}
+
+/* Rate √(fan out), and 1/√(fan in) before W: one side of the shape grows, the other stays. */
+static bo_status measure_muon(lab_run *run)
+{
+    double lengths[SHAPES], by_in[SHAPES], by_out[SHAPES];
+    for (size_t i = 0; i < SHAPES; i++) {
+        const size_t length = (size_t)FIRST << i;
+        lengths[i] = (double)length;
+        step s = {.rows = 1, .optimizer = {.kind = BO_OPTIMIZER_MUON, .factor = BO_MUON_FACTOR_NONE, .clip = -1}};
+        moved tall, wide;
+        s.in = length, s.out = SIDE;
+        s.factor = 1 / sqrt((double)s.in), s.optimizer.rate = sqrt((double)s.out);
+        BO_TRY(measure_step(run, &s, &wide));
+        s.in = SIDE, s.out = length;
+        s.factor = 1 / sqrt((double)s.in), s.optimizer.rate = sqrt((double)s.out);
+        BO_TRY(measure_step(run, &s, &tall));
+        by_in[i] = wide.own;
+        by_out[i] = tall.own;
+        lab_point(run, "muon", "fan in grows, fan out 64", lengths[i], wide.own);
+        lab_point(run, "muon", "fan out grows, fan in 64", lengths[i], tall.own);
+    }
+    lab_claim(run, "muon",
+              fmax(fabs(lab_exponent(lengths, by_in, SHAPES)), fabs(lab_exponent(lengths, by_out, SHAPES))));
+    return BO_OK;
+}
 
 static bo_status measure(lab_run *run)
 {
-    return bo_fail(lab_context(run), BO_UNSUPPORTED, "unit-scale cannot be measured yet");
+    lab_text text;
+    BO_TRY(measure_signs(run));
+    BO_TRY(measure_muon(run));
+    BO_TRY(lab_text_open(run, (size_t)1 << 18, &text));
+    bo_status status = measure_sizes(run, &text);
+    if (status == BO_OK) status = measure_losses(run, &text);
+    lab_text_close(&text);
+    return status;
 }
 
-const lab_experiment lab_unit_scale = {{.name = "unit-scale", .group = LAB_LEARNING}, measure};
+const lab_experiment lab_unit_scale = {
+    {.name = "unit-scale",
+     .group = LAB_LEARNING,
+     .title = "Numbers of size 1, for 8-bit floats",
+     .claim = "With weights of deviation 1 and a constant in front of each, weights, activations and gradients begin "
+              "near 1, so "
+              "that 8-bit floats hold them as they are; the constants also fix the steps of signs and of Muon.",
+     .source = "u-μP (2407.17465); course notes, μP at unit scale",
+     .method =
+         "Transformers of two layers of width 64 learn a text by AdamW for 100 steps of 32 windows of 64 bytes, at the "
+         "best of the rates 2⁻⁸, 2⁻⁷, 2⁻⁶; in 8 bits x and W are rounded to E4M3 and gradients to E5M2 in every linear "
+         "layer of the blocks, without any rescaling. Sizes are root mean squares before the first step, of gradients "
+         "as "
+         "the batch of training has them. Steps: one layer y = c W x with W ~ N(0, 1) and c = 1/√(fan in), inputs of "
+         "size "
+         "1 and random targets, fan in 16 to 1024; the change of y after one step of signs or of Muon, for the example "
+         "of "
+         "the step, for another, and for a batch of 64.",
+     LAB_CLAIMS(claims),
+     LAB_TABLES(tables)},
+    measure};
