@@ -1,11 +1,11 @@
 /* rfa: random feature attention (2103.02143): its gate, its unit norms, its price when decoding, and what a swap does. */
 #include "../../model/model.h"
 #include "../../nn/nn.h"
+#include "../clock.h"
 #include "../language.h"
 #include "../statistics.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 static const bo_lab_claim claims[] = {
     {.name = "gate",
@@ -281,21 +281,14 @@ static bo_status decoder_make(lab_run *run, const char *preset, size_t tokens, d
     return d->state && d->x ? decoder_read(run, d, tokens) : BO_MEMORY;
 }
 
-static double thread_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static bo_status time_steps(lab_run *run, decoder *d, double *seconds)
 {
     float out[ROW];
     const bo_attention_inputs in = {.q = d->x, .k = d->x, .v = d->x};
-    const double start = thread_seconds();
+    const double start = lab_thread_seconds();
     for (size_t i = 0; i < STEPS; i++)
         BO_TRY(bo_attention_step(lab_context(run), d->attention, 1, &in, &d->state, out));
-    *seconds = (thread_seconds() - start) / STEPS;
+    *seconds = (lab_thread_seconds() - start) / STEPS;
     return BO_OK;
 }
 
