@@ -1,0 +1,61 @@
+# Shared by the scripts beside it: experiments of a group, one quick seed each.
+. "$BOCHNER_SOURCE/tests/cli/common.sh"
+
+# Claims that may come without a number in a quick run, as experiment/claim.
+may_lack=""
+# Claims about every single seed that are known to be false, as they stand in what they are quoted from.
+refuted="batchnorm/mean-only separation-rank/document-rank separation-rank/proxy-tokens separation-rank/rounding
+    unit-scale/sign-notes"
+
+# group NAME PART PARTS: the names of every PARTS-th experiment of a group, from the PART-th on.
+group() {
+    "$BOCHNER" lab list --json | sed 's/{"name"/\n&/g' | grep -F "\"group\": \"$1\"" |
+        sed 's/^{"name": "\([^"]*\)".*/\1/' | awk -v part="$2" -v parts="$3" '(NR - part) % parts == 0'
+}
+
+is_among() {
+    word=$1
+    shift
+    for other in "$@"; do [ "$other" = "$word" ] && return 0; done
+    return 1
+}
+
+# check_claims NAME: of the JSON in out, every claim has a number, and what must hold in each seed holds.
+check_claims() {
+    sed 's/{"name"/\n&/g' out | grep '"rule"' >claims
+    [ -s claims ] || complain "$1: no claims"
+    while IFS= read -r line; do
+        claim=$(printf '%s\n' "$line" | sed 's/^{"name": "\([^"]*\)".*/\1/')
+        case $line in
+        *'"values": [null'*)
+            is_among "$1/$claim" $may_lack || complain "$1: the claim $claim has no number" ;;
+        *'"rule": "each '*)
+            expected=held
+            is_among "$1/$claim" $refuted && expected="not held"
+            case $line in *"\"verdict\": \"$expected\""*) ;; *) complain "$1: $claim is not $expected: $line" ;; esac ;;
+        esac
+    done <claims
+}
+
+check_tables() {
+    sed 's/{"name"/\n&/g' out | grep '"columns"' >tables
+    grep -e '"rows": 0,' -e '"columns": 0}' tables >empty && complain "$1: an empty table: $(cat empty)"
+    [ -s "lab/$1.json" ] || complain "$1: no file"
+}
+
+# experiments GROUP PART PARTS
+experiments() {
+    group "$1" "$2" "$3" >names
+    [ -s names ] || complain "no experiments of the group $1"
+    for name in $(cat names); do
+        "$BOCHNER" lab run "$name" --quick --seeds 1 --json --threads 1 >out 2>err
+        status=$?
+        if [ $status -ne 0 ]; then
+            grep -q 'cannot be measured yet' err && { echo "$name is still to be written"; continue; }
+            complain "$name: exit status $status: $(tail -3 err)"
+            continue
+        fi
+        check_claims "$name"
+        check_tables "$name"
+    done
+}

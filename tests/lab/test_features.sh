@@ -1,0 +1,4 @@
+# Every experiment with random features and attention, one quick seed.
+. "$BOCHNER_SOURCE/tests/lab/experiments.sh"
+experiments "Random features and attention" 1 1
+finish
