@@ -18,7 +18,7 @@ static const size_t *size_at(const lab_run *run, size_t index)
 /* Tokens of the shortest run; others are 2, 4 and 8 times as long. */
 static double shortest(const lab_run *run)
 {
-    return (double)lab_size(run, 81920, 6144);
+    return (double)lab_size(run, 81920, 4096);
 }
 
 static bo_plan_shape shape_of(const lab_run *run, size_t layers, size_t width)
