@@ -211,7 +211,7 @@ static bo_status measure_swaps(lab_run *run, const lab_text *text, const trained
 {
     static const char table[] = "trained-and-tested";
     double in = NAN, out, draw;
-    for (size_t features = 32; features <= lab_size(run, 4096, 512); features *= 4) {
+    for (size_t features = 32; features <= lab_size(run, 8192, 512); features *= 4) {
         double loss;
         BO_TRY(swap_in(run, text, t->models[SOFTMAX], features, &loss));
         lab_point(run, "swap", "random features", (double)features, loss);

@@ -26,14 +26,19 @@ static const bo_lab_claim claims[] = {
          "rise of the loss from batches of 16 windows to one, of random features less that of the MLP, nats a token",
      .rule = BO_LAB_AT_MOST,
      .bound = -0.02},
+    {.name = "smooth",
+     .statement = "Control: a smooth function (frequency 1.5) the MLPs do learn.",
+     .number = "root mean square error / deviation of the function, of the better MLP",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.2},
     {.name = "function",
      .statement = "For a complex function they need far fewer trained parameters: with as many they halve the error.",
-     .number = "error of random features / error of an MLP with as many trained parameters",
+     .number = "error of random features / error of the better MLP with as many trained parameters",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
     {.name = "function-batch",
      .statement = "This is so at a batch of one example too.",
-     .number = "error of random features / error of an MLP with as many trained parameters, at batches of 1",
+     .number = "error of random features / error of the better MLP with as many trained parameters, at batches of 1",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
 };
@@ -52,6 +57,12 @@ static const bo_lab_table tables[] = {
     {.name = "function",
      .title = "Error on a function of high frequency by trained parameters",
      .rows = "trained parameters",
+     .values = "root mean square error / deviation of the function",
+     .log_x = true,
+     .log_y = true},
+    {.name = "frequency",
+     .title = "Error by the frequency of the function, 256 trained parameters",
+     .rows = "frequency",
      .values = "root mean square error / deviation of the function",
      .log_x = true,
      .log_y = true},
@@ -121,16 +132,16 @@ static bo_status measure_widths(lab_run *run, const lab_text *text)
     return BO_OK;
 }
 
-/* The better of two rates of AdamW, for every batch anew. */
+/* The best of three rates of AdamW, for every batch anew. */
 static bo_status best_of_rates(lab_run *run, const lab_text *text, size_t kind, size_t batch, double done, double *loss)
 {
-    static const double rates[] = {1e-3, 4e-3};
+    static const double rates[] = {1e-3, 3e-3, 1e-2};
     *loss = INFINITY;
     for (size_t i = 0; i < LAB_COUNT_OF(rates); i++) {
         double found;
         const lab_training training = {.optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = rates[i]},
                                        .batch = batch,
-                                       .steps = lab_size(run, 1600, 240) / batch,
+                                       .steps = lab_size(run, 1600, 160) / batch,
                                        .from = done,
                                        .to = done + 0.03};
         BO_TRY(train(run, text, kind, LARGEST, &training, &found));
@@ -157,7 +168,8 @@ static bo_status measure_batches(lab_run *run, const lab_text *text)
 
 /* ---- on a function ------------------------------------------------------------------------------------------------------------ */
 
-enum { DIM = 2, WAVES = 8, TAUGHT = 1024, ASKED = 1024, HIDDEN = 64, SWEEP_BATCH = 16 };
+enum { DIM = 2, WAVES = 8, TAUGHT = 1024, ASKED = 1024, TRAINED = 256, BATCH = 16, DEEP = KINDS, FORMS = 3 };
+static const char *const forms[FORMS] = {"MLP", "random features", "MLP of two layers"};
 
 typedef struct function_data {
     float x[(TAUGHT + ASKED) * DIM];
@@ -166,12 +178,12 @@ typedef struct function_data {
     double deviation; /* of what is asked */
 } function_data;
 
-/* A sum of plane waves with about four periods along the square [-1, 1]², which polynomials of low degree say nothing about. */
-static void draw_function(lab_run *run, function_data *f)
+/* A sum of plane waves on the square [-1, 1]²: of frequency 12 they have about four periods along it. */
+static void draw_function(lab_run *run, double frequency, function_data *f)
 {
+    const double turn = 6.283185307179586;
     bo_rng rng = lab_rng(run, "lab.rff-mlp");
     double waves[WAVES][DIM], phases[WAVES];
-    const double frequency = 12, turn = 6.283185307179586;
     for (size_t w = 0; w < WAVES; w++) {
         const double angle = turn * bo_rng_uniform(&rng);
         waves[w][0] = frequency * cos(angle);
@@ -187,10 +199,10 @@ static void draw_function(lab_run *run, function_data *f)
     f->deviation = lab_deviation(f->y + TAUGHT, ASKED);
 }
 
-static bo_status make_examples(lab_run *run, function_data *f)
+static bo_status make_examples(lab_run *run, double frequency, function_data *f)
 {
     bo_context *context = lab_context(run);
-    draw_function(run, f);
+    draw_function(run, frequency, f);
     const bo_examples taught = {.rows = TAUGHT, .dim = DIM, .targets = 1, .x = f->x, .y = f->y};
     const bo_examples asked = {.rows = ASKED, .dim = DIM, .targets = 1, .x = f->x + TAUGHT * DIM, .y = f->y + TAUGHT};
     BO_TRY(bo_examples_create(context, &taught, &f->taught));
@@ -199,24 +211,26 @@ static bo_status make_examples(lab_run *run, function_data *f)
 
 /* One try: MLPs differ in the rate, random features in the width of their kernel. */
 typedef struct attempt {
-    size_t hidden;
-    bool features;
+    size_t form, trained, batch;
     double rate, gamma;
-    size_t batch;
 } attempt;
 
+/* An MLP of h hidden units trains 4h + 1 numbers, of two layers of h each h² + 5h + 1; random features one for each, and two. */
 static void describe(const attempt *a, char *json, size_t room)
 {
-    if (a->features)
-        snprintf(json, room,
-                 "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"random-features\", \"features\": %zu, "
-                 "\"gamma\": %g}, {\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
-                 a->hidden, a->gamma);
+    static const char begin[] = "{\"input\": {\"kind\": \"array\"}, \"layers\": [",
+                      end[] = "{\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}";
+    const size_t h = a->form == DEEP ? (size_t)(sqrt((double)a->trained + 5.25) - 2.5) : a->trained / 4;
+    if (a->form == FEATURES)
+        snprintf(json, room, "%s{\"type\": \"random-features\", \"features\": %zu, \"gamma\": %g}, %s", begin,
+                 a->trained, a->gamma, end);
+    else if (a->form == PLAIN)
+        snprintf(json, room, "%s{\"type\": \"linear\", \"width\": %zu}, {\"type\": \"gelu\"}, %s", begin, h, end);
     else
         snprintf(json, room,
-                 "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": %zu}, {\"type\": "
-                 "\"gelu\"}, {\"type\": \"linear\", \"width\": \"targets\"}], \"loss\": \"mse\"}",
-                 a->hidden);
+                 "%s{\"type\": \"linear\", \"width\": %zu}, {\"type\": \"gelu\"}, {\"type\": \"linear\", \"width\": "
+                 "%zu}, {\"type\": \"gelu\"}, %s",
+                 begin, h, h, end);
 }
 
 static bo_status fit(lab_run *run, const function_data *f, const attempt *a, bo_network *network)
@@ -227,7 +241,7 @@ static bo_status fit(lab_run *run, const function_data *f, const attempt *a, bo_
                                   .examples = f->taught,
                                   .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = a->rate},
                                   .batch = a->batch,
-                                  .steps = lab_size(run, 64, 8) * TAUGHT / a->batch,
+                                  .steps = lab_size(run, 64, 6) * TAUGHT / a->batch,
                                   .seed = lab_seed(run)};
     BO_TRY(bo_trainer_create(lab_context(run), &desc, &trainer));
     for (uint64_t i = 0; status == BO_OK && i < desc.steps; i++) {
@@ -245,8 +259,8 @@ static bo_status try_once(lab_run *run, const function_data *f, const attempt *a
     bo_network *network;
     bo_network_evaluation score;
     describe(a, json, sizeof json);
-    BO_TRY(bo_network_create(
-        lab_context(run), &(bo_network_desc){.model = json, .examples = f->taught, .seed = lab_seed(run)}, &network));
+    const bo_network_desc desc = {.model = json, .examples = f->taught, .seed = lab_seed(run)};
+    BO_TRY(bo_network_create(lab_context(run), &desc, &network));
     bo_status status = fit(run, f, a, network);
     if (status == BO_OK) status = bo_network_evaluate(lab_context(run), network, f->asked, BO_PART_ALL, &score);
     bo_network_destroy(network);
@@ -254,57 +268,75 @@ static bo_status try_once(lab_run *run, const function_data *f, const attempt *a
     return status == BO_NUMERIC ? BO_OK : status;
 }
 
-/* The best of three tries each: an MLP of `hidden` trains 4 hidden + 1 numbers, random features one for each, and two. */
-static bo_status best_error(lab_run *run, const function_data *f, size_t kind, size_t trained, size_t batch,
-                            double *error)
+/* errors: of each form the best of three tries; the last one is of the better MLP. */
+static bo_status best_errors(lab_run *run, const function_data *f, size_t trained, size_t batch,
+                             double errors[FORMS + 1])
 {
     enum { TRIES = 3 };
     static const double rates[TRIES] = {1e-3, 4e-3, 1.6e-2}, gammas[TRIES] = {1, 4, 16};
-    *error = INFINITY;
-    for (size_t i = 0; i < TRIES; i++) {
-        double found;
-        const attempt a = {.hidden = kind == FEATURES ? trained : trained / 4,
-                           .features = kind == FEATURES,
-                           .rate = kind == FEATURES ? 4e-3 : rates[i],
-                           .gamma = gammas[i],
-                           .batch = batch};
-        BO_TRY(try_once(run, f, &a, &found));
-        *error = fmin(*error, found);
+    for (size_t form = 0; form < FORMS; form++) {
+        errors[form] = INFINITY;
+        for (size_t i = 0; i < TRIES; i++) {
+            double found;
+            const attempt a = {.form = form,
+                               .trained = trained,
+                               .batch = batch,
+                               .rate = form == FEATURES ? rates[1] : rates[i],
+                               .gamma = gammas[i]};
+            BO_TRY(try_once(run, f, &a, &found));
+            errors[form] = fmin(errors[form], found);
+        }
     }
+    errors[FORMS] = fmin(errors[PLAIN], errors[DEEP]);
     return BO_OK;
 }
 
-static bo_status sweep_function(lab_run *run, const function_data *f)
+static void put_errors(lab_run *run, const char *table, double x, const double errors[FORMS + 1])
 {
-    for (size_t trained = HIDDEN; trained <= 16 * HIDDEN; trained *= lab_size(run, 2, 4)) {
-        double errors[KINDS];
-        for (size_t kind = 0; kind < KINDS; kind++) {
-            BO_TRY(best_error(run, f, kind, trained, SWEEP_BATCH, &errors[kind]));
-            lab_point(run, "function", names[kind], (double)trained, errors[kind]);
-        }
-        if (trained == 4 * HIDDEN) lab_claim(run, "function", errors[FEATURES] / errors[PLAIN]);
+    for (size_t form = 0; form < FORMS; form++) lab_point(run, table, forms[form], x, errors[form]);
+}
+
+/* By trained parameters and by batch, at the high frequency. */
+static bo_status sweep_sizes(lab_run *run, const function_data *f)
+{
+    double errors[FORMS + 1];
+    for (size_t trained = TRAINED / 4; trained <= 4 * TRAINED; trained *= lab_size(run, 2, 4)) {
+        BO_TRY(best_errors(run, f, trained, BATCH, errors));
+        put_errors(run, "function", (double)trained, errors);
+        if (trained == TRAINED) lab_claim(run, "function", errors[FEATURES] / errors[FORMS]);
     }
     for (size_t batch = 1; batch <= 64; batch *= lab_size(run, 4, 8)) {
-        double errors[KINDS];
-        for (size_t kind = 0; kind < KINDS; kind++) {
-            BO_TRY(best_error(run, f, kind, 4 * HIDDEN, batch, &errors[kind]));
-            lab_point(run, "function-batch", names[kind], (double)batch, errors[kind]);
-        }
-        if (batch == 1) lab_claim(run, "function-batch", errors[FEATURES] / errors[PLAIN]);
+        BO_TRY(best_errors(run, f, TRAINED, batch, errors));
+        put_errors(run, "function-batch", (double)batch, errors);
+        if (batch == 1) lab_claim(run, "function-batch", errors[FEATURES] / errors[FORMS]);
     }
     return BO_OK;
 }
 
-static bo_status measure_function(lab_run *run)
+/* One function by size and batch, or one point of the table of frequencies. */
+static bo_status measure_function(lab_run *run, double frequency, bool sizes)
 {
+    double errors[FORMS + 1];
     function_data *f = bo_alloc(lab_context(run), 1, sizeof *f, "a function");
     if (!f) return BO_MEMORY;
-    bo_status status = make_examples(run, f);
-    if (status == BO_OK) status = sweep_function(run, f);
+    bo_status status = make_examples(run, frequency, f);
+    if (status == BO_OK) status = sizes ? sweep_sizes(run, f) : best_errors(run, f, TRAINED, BATCH, errors);
+    if (status == BO_OK && !sizes) {
+        put_errors(run, "frequency", frequency, errors);
+        if (frequency < 2) lab_claim(run, "smooth", errors[FORMS]);
+    }
     bo_examples_destroy(f->taught);
     bo_examples_destroy(f->asked);
     bo_free(f);
     return status;
+}
+
+static bo_status measure_functions(lab_run *run)
+{
+    const double highest = 12;
+    for (double frequency = 1.5; frequency <= highest; frequency *= lab_quick(run) ? 8 : 2)
+        BO_TRY(measure_function(run, frequency, false));
+    return measure_function(run, highest, true);
 }
 
 static bo_status measure(lab_run *run)
@@ -314,7 +346,7 @@ static bo_status measure(lab_run *run)
     bo_status status = measure_widths(run, &text);
     if (status == BO_OK) status = measure_batches(run, &text);
     lab_text_close(&text);
-    return status == BO_OK ? measure_function(run) : status;
+    return status == BO_OK ? measure_functions(run) : status;
 }
 
 const lab_experiment lab_rff_mlp = {
@@ -334,11 +366,12 @@ const lab_experiment lab_rff_mlp = {
          "hidden "
          "sizes from a quarter of the width to four widths. Batches: hidden = 4 width, 1600 windows in batches of 1, 4 "
          "and 16, "
-         "AdamW at the better of two rates for each. The function is a sum of 8 plane waves of frequency 12 on the "
-         "square "
-         "[-1, 1]², learned from 1024 examples seen 64 times with AdamW, by one hidden layer of GELUs (best of three "
-         "rates) and "
-         "by random features (best of three kernel widths) with as many trained parameters; error on 1024 others.",
+         "AdamW at the best of three rates for each. The functions are sums of 8 plane waves on the square "
+         "[-1, 1]², of frequency 12 (about four periods along it) unless said, learned from 1024 examples seen 64 "
+         "times with "
+         "AdamW, by one and by two hidden layers of GELUs (best of three rates) and by random features (best of three "
+         "kernel "
+         "widths) with as many trained parameters, 16 examples a batch unless said; error on 1024 others.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};
