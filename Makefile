@@ -23,10 +23,11 @@ MINUTES     ?= 1.6
 TEXT        ?=
 STEPS       ?= 400
 SEEDS       ?= 1
+LAB_FLAGS   ?= --quick
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all configure test test-long run results fashion install sanitize tsan bench format clean help
+.PHONY: all configure test test-long run results lab fashion install sanitize tsan bench format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## set up, configure, build: build/bochner, build/libbochner.a, build/libbochner.so
@@ -55,6 +56,11 @@ results: ## the table of the README: softmax, RFA-Gate, FAVOR+, DARK with the sa
 	@scripts/setup run
 	@$(MAKE) all LOG_LEVEL=WARNING
 	@scripts/results $(BUILD) "$(TEXT)" "$(STEPS)" "$(SEEDS)"
+
+lab: ## the theory as experiments, quickly, on English text: verdicts and a page of them; LAB_FLAGS= for the full sizes
+	@scripts/setup run
+	@$(MAKE) all LOG_LEVEL=WARNING
+	@scripts/lab $(BUILD) "$(LAB_FLAGS)"
 
 fashion: ## fit Fashion-MNIST with default settings: accuracy, time, confusion plot, statement of accuracy
 	@scripts/setup fashion

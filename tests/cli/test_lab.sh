@@ -8,6 +8,10 @@ grep -q '^Architectures$' out && grep -q '^  scaled-dot  *[0-9]* claim' out || c
 succeeds "$BOCHNER" lab list --json
 [ "$(grep -o '"name": ' out | wc -l)" -ge 38 ] || complain "the list as JSON: $(head -c 300 out)"
 
+# Every one has its line in the documentation.
+sed 's/{"name"/\n&/g' out | sed -n 's/^{"name": "\([^"]*\)".*/\1/p' >names
+while read -r name; do grep -q "^| \`$name\` |" "$BOCHNER_SOURCE/docs/lab.md" || complain "docs/lab.md does not have $name"; done <names
+
 # ---- a run ---------------------------------------------------------------------------------------------------
 succeeds "$BOCHNER" lab run scaled-dot --quick --out results/first
 grep -q '^scaled-dot: ' out && grep -q '99% interval' out || complain "the run says: $(cat out)"

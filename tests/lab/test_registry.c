@@ -21,7 +21,7 @@ static bool is_word(const char *text)
 
 static void check_claims(const bo_lab_experiment *e)
 {
-    REQUIRE(e->claim_count >= 1 && e->claim_count <= 12, "%s has %zu claims", e->name, e->claim_count);
+    REQUIRE(e->claim_count >= 1 && e->claim_count <= 24, "%s has %zu claims", e->name, e->claim_count);
     for (size_t i = 0; i < e->claim_count; i++) {
         const bo_lab_claim *c = &e->claims[i];
         REQUIRE(is_word(c->name), "a claim of %s has a strange name", e->name);
