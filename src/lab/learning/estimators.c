@@ -322,7 +322,7 @@ static bo_status measure_step(lab_run *run)
     enum { DIM = 16 };
     moments m[DIM];
     samples s;
-    bo_status status = open_samples(run, row_count(run), DIM, &s);
+    bo_status status = open_samples(run, 4 * row_count(run), DIM, &s);
     for (size_t i = 0; i < DIM; i++) m[i] = moments_of(STEP, 1, s.theta[i]);
     if (status == BO_OK) status = draw(&s, STEP, 2000);
     if (status == BO_OK) {
