@@ -356,8 +356,8 @@ const lab_experiment lab_estimators = {
          "library's tape; 12,000 samples; variances of a single sample's estimate, mean over coordinates; "
          "exponents over "
          "d = 4 to 256. Steep: sigmoid(c x) in one dimension, 48,000 samples. A jump: the number of coordinates "
-         "above 0, "
-         "d = 16. Exact gradients and variances by quadrature. The baseline is the mean of the other samples.",
+         "above 0, d = 16, as many samples. Exact gradients and variances by quadrature. The baseline is the mean of "
+         "the other samples.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};
