@@ -8,8 +8,7 @@
 static const bo_lab_claim claims[] = {
     {.name = "exact",
      .statement = "φ(x)·φ(y) is (1 + x·y)ᵖ with C(d + p, p) features, and 1 + s + s²/2 with 1 + d + d(d + 1)/2: "
-                  "exactly, for any x "
-                  "and y.",
+                  "exactly, for any x and y.",
      .number = "largest |φ(x)·φ(y) - k| / |φ(x)||φ(y)|, float64; 1 where the number of features is another",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-13},
@@ -39,8 +38,7 @@ static const bo_lab_claim claims[] = {
      .source = "Pham and Pagh 2013; the variance is derived in src/features/functions/tensorsketch.c"},
     {.name = "dimensions",
      .statement = "That error does not depend on d at given norms, whereas exact features grow as dᵖ: where they "
-                  "become many, the "
-                  "sketch pays.",
+                  "become many, the sketch pays.",
      .number = "root mean square error of 256 features of degree 4, d = 64 / d = 8",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
@@ -408,17 +406,13 @@ const lab_experiment lab_poly_kernel = {
     {.name = "poly-kernel",
      .group = LAB_ARCHITECTURES,
      .title = "Polynomial kernels: exact features, their memory, their sketches",
-     .claim = "A polynomial kernel is the inner product of its monomials, so attention with it has an exact state of "
-              "fixed size, which "
-              "grows as dᵖ. Sketches need less, at an error that does not know d.",
+     .claim = "A polynomial kernel is the inner product of its monomials, so attention with it has an exact state "
+              "of fixed size, which grows as dᵖ. Sketches need less, at an error that does not know d.",
      .source = "Based, 2402.18668; PolySketchFormer, 2310.01655; course notes, polynomial features",
-     .method = "Exactness: all pairs of 48 normal rows of 16 columns, degrees 2 to 4 and the Taylor map, against the "
-               "kernel in float64. "
-               "Attention: 128 tokens, heads of 8 dimensions, unit queries and keys, degrees 2 and 4 and Taylor, "
-               "against all pairs in "
-               "float64. Memory: bytes of the library's states. Sketches: all pairs of 48 unit rows, mean over 120 "
-               "draws; 36 to 528 "
-               "features.",
+     .method = "Exactness: all pairs of 48 normal rows of 16 columns, degrees 2 to 4 and the Taylor map, against "
+               "the kernel in float64. Attention: 128 tokens, heads of 8 dimensions, unit queries and keys, degrees "
+               "2 and 4 and Taylor, against all pairs in float64. Memory: bytes of the library's states. Sketches: "
+               "all pairs of 48 unit rows, mean over 800 draws; 36 to 528 features.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -17,8 +17,8 @@ static const bo_lab_claim claims[] = {
      .bound = 1e-9},
     {.name = "engine",
      .statement =
-         "So does the library's ridge attention, token by token: without decay by rotations of a factor of H + Λ, with "
-         "decay by conjugate gradients with Λ fixed.",
+         "So does the library's ridge attention, token by token: without decay by rotations of a factor of H + Λ, "
+         "with decay by conjugate gradients with Λ fixed.",
      .number = "largest |difference| / |refit| of the outputs, float32, with and without decay",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4,
@@ -448,19 +448,15 @@ const lab_experiment lab_ridge_attention = {
     {.name = "ridge-attention",
      .group = LAB_ARCHITECTURES,
      .title = "Attention as ridge regression, refitted at every token",
-     .claim = "Ridge regression of the values on the keys so far can be kept up to date in O(d²) a token, exactly as "
-              "long as nothing "
-              "decays. With decay and a fixed Λ a rank-1 update solves another problem.",
+     .claim = "Ridge regression of the values on the keys so far can be kept up to date in O(d²) a token, exactly "
+              "as long as nothing decays. With decay and a fixed Λ a rank-1 update solves another problem.",
      .source = "Sherman and Morrison 1950; MesaNet, 2506.05233",
      .method =
-         "Keys and queries are directions of an uneven normal law in 24 dimensions, values (16) a linear function of "
-         "the key "
-         "plus noise, λ = 1/4. After each token outputs are compared with those of a refit in float64: the factor of H "
-         "+ Λ "
-         "made anew. 131,072 tokens without decay, 1,024 with g = 0.98; root mean square over up to 64 tokens before "
-         "each "
-         "power of 2. Ways: rank-1 updates of (H + Λ)⁻¹ in float64 and in float32, and the library's ridge attention "
-         "step by step. Times are of one thread, medians of five batches.",
+         "Keys and queries are directions of an uneven normal law in 24 dimensions, values (16) a linear function "
+         "of the key plus noise, λ = 1/4. After each token outputs are compared with those of a refit in float64: "
+         "the factor of H + Λ made anew. 131,072 tokens without decay, 1,024 with g = 0.98; root mean square over "
+         "up to 64 tokens before each power of 2. Ways: rank-1 updates of (H + Λ)⁻¹ in float64 and in float32, and "
+         "the library's ridge attention step by step. Times are of one thread, medians of five batches.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

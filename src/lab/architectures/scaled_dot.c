@@ -42,9 +42,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
     {.name = "correlated",
-     .statement = "Control: the law is one of independent entries. With a correlation of 1/2 the variance is d(1 + (d "
-                  "- 1)/4), and √d "
-                  "is not enough.",
+     .statement = "Control: the law is one of independent entries. With a correlation of 1/2 the variance is d(1 + "
+                  "(d - 1)/4), and √d is not enough.",
      .number = "exponent of the variance in d, entries of correlation 1/2",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
@@ -236,9 +235,8 @@ static bo_status measure_saturation(lab_run *run, room *r, float *identity, doub
     lab_claim(run, "scaled-entropy", scaled.entropy / entropy_16);
     lab_claim(run, "gradient", plain.median / scaled.median);
     lab_claim(run, "mean-gradient", plain.root_mean_square / scaled.root_mean_square);
-    lab_note(run, "Uniform weights have small derivatives too, |diag(a) - aaᵀ| being about √(Σ a²): what saturates is "
-                  "most queries, "
-                  "while the few that waver between two keys have large ones.");
+    lab_note(run, "Uniform weights have small derivatives too, |diag(a) - aaᵀ| being about √(Σ a²): what saturates "
+                  "is most queries, while the few that waver between two keys have large ones.");
     return BO_OK;
 }
 
@@ -263,16 +261,12 @@ const lab_experiment lab_scaled_dot = {
      .group = LAB_ARCHITECTURES,
      .title = "Inner products of queries and keys grow as √d",
      .claim = "q·k of vectors with independent entries of variance 1 has variance d, so that softmax saturates as d "
-              "grows; divided by "
-              "√d it does not.",
+              "grows; divided by √d it does not.",
      .source = "Vaswani et al., Attention Is All You Need, 1706.03762; course notes, lecture on attention",
-     .method = "Normal queries and keys, d = 4 to 1024. Variances: all pairs of 1,024 queries and 1,024 keys. Softmax: "
-               "the library's "
-               "exact attention of 1,024 queries over 128 keys, with scale 1 and with 1/√d, its weights read off "
-               "through values "
-               "that are unit vectors; entropy and the Frobenius norm of the derivative of weights by logits. "
-               "Controls: entries "
-               "with correlation 1/2, entries of deviation 2.",
+     .method = "Normal queries and keys, d = 4 to 1024. Variances: all pairs of 1,024 queries and 1,024 keys. "
+               "Softmax: the library's exact attention of 1,024 queries over 128 keys, with scale 1 and with 1/√d, "
+               "its weights read off through values that are unit vectors; entropy and the Frobenius norm of the "
+               "derivative of weights by logits. Controls: entries with correlation 1/2, entries of deviation 2.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

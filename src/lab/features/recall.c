@@ -6,18 +6,16 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "law",
-     .statement = "A sum Σ k vᵀ holds a number of pairs in proportion to the dimensions of the keys, the number that a "
-                  "signal of 1 "
-                  "against crosstalk of variance n/d predicts.",
+     .statement = "A sum Σ k vᵀ holds a number of pairs in proportion to the dimensions of the keys, the number "
+                  "that a signal of 1 against crosstalk of variance n/d predicts.",
      .number = "pairs held / predicted, plain sum, mean over sizes",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.85,
      .upper = 1.15,
      .source = "signal and crosstalk of a linear associative memory (Kohonen 1972)"},
     {.name = "linear",
-     .statement = "With sines and cosines of unit keys, pairs held grow as the number of features: features of mean 0 "
-                  "are as good "
-                  "as dimensions.",
+     .statement = "With sines and cosines of unit keys, pairs held grow as the number of features: features of mean "
+                  "0 are as good as dimensions.",
      .number = "exponent of the pairs held in the number of features",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.85,
@@ -245,17 +243,16 @@ const lab_experiment lab_recall = {
      .title = "What a state of fixed size remembers",
      .claim =
          "Attention by features keeps a state of fixed size, so it forgets. How many pairs it holds grows in "
-         "proportion to the "
-         "features, if they have mean 0 and keys have one length; corrections (delta rule, ridge) do better than sums.",
+         "proportion to the features, if they have mean 0 and keys have one length; corrections (delta rule, ridge) "
+         "do better than sums.",
      .source = "RFA, 2103.02143; Based, 2402.18668, for recall against the size of the state",
      .method =
-         "Pairs of a random key and one of 256 random values of 64 dimensions are written a token each; then keys are "
-         "asked for "
-         "with noise of a tenth of their length, and a pair counts as recalled where its value is the nearest of the "
-         "256. Pairs held: the length of a sequence up to which nine of ten come back, of sequences up to 2,048 pairs, "
-         "8 sequences with a draw of features each, 32 to 256 features (or dimensions of the keys). Nothing is "
-         "trained; what a memory cannot be without (sharpness, β, λ) is the best of up to five, chosen on other pairs. "
-         "Overfull: 2,048 pairs in 64 features or dimensions.",
+         "Pairs of a random key and one of 256 random values of 64 dimensions are written a token each; then keys "
+         "are asked for with noise of a tenth of their length, and a pair counts as recalled where its value is the "
+         "nearest of the 256. Pairs held: the length of a sequence up to which nine of ten come back, of sequences "
+         "up to 2,048 pairs, 8 sequences with a draw of features each, 32 to 256 features (or dimensions of the "
+         "keys). Nothing is trained; what a memory cannot be without (sharpness, β, λ) is the best of up to five, "
+         "chosen on other pairs. Overfull: 2,048 pairs in 64 features or dimensions.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -22,9 +22,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 2},
     {.name = "candidates",
-     .statement = "Choosing among 8 candidates for each feature kept, as the library does, takes most of the way: what "
-                  "is left is "
-                  "the candidates' own error, an eighth of that as drawn.",
+     .statement = "Choosing among 8 candidates for each feature kept, as the library does, takes most of the way: "
+                  "what is left is the candidates' own error, an eighth of that as drawn.",
      .number = "(error - predicted optimum) / (error as drawn by formula - predicted optimum), positive features",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.2,
@@ -36,8 +35,8 @@ static const bo_lab_claim claims[] = {
      .bound = 0.8,
      .source = "Yu et al., Orthogonal Random Features, 1610.09072"},
     {.name = "neighbours",
-     .statement = "Nearest neighbours by inner products of positive features are found more often when these are drawn "
-                  "optimally.",
+     .statement = "Nearest neighbours by inner products of positive features are found more often when these are "
+                  "drawn optimally.",
      .number = "share of the 10 nearest found, optimal - as drawn, mean over R",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
@@ -409,11 +408,9 @@ static bo_status measure_recall(bench *b)
         gain += (optimal[LAB_POSITIVE] - drawn) / RECALL_LENGTHS;
         apart += spread(optimal, REPRESENTATIONS, NULL) / RECALL_LENGTHS;
     }
-    lab_note(
-        b->run,
-        "Drawn optimally, positive and bounded positive features are the same features: one law is the other's, "
-        "reweighted. Equal mean squared errors need not be equally spread: positive features err where the kernel is "
-        "large, which is where neighbours are.");
+    lab_note(b->run, "Drawn optimally, positive and bounded positive features are the same features: one law is "
+                     "the other's, reweighted. Equal mean squared errors need not be equally spread: positive "
+                     "features err where the kernel is large, which is where neighbours are.");
     lab_claim(b->run, "neighbours", gain);
     lab_claim(b->run, "neighbours-equal", apart);
     return BO_OK;
@@ -435,20 +432,18 @@ const lab_experiment lab_rf_equivalence = {
     {.name = "rf-equivalence",
      .group = LAB_FEATURES,
      .title = "All random features are equivalent when drawn optimally",
-     .claim = "Whatever random features a kernel is written in, there is one best law to draw them from, and under it "
-              "they all have "
-              "the same error, which depends on kernel and data alone. Only coupled features can do better.",
+     .claim = "Whatever random features a kernel is written in, there is one best law to draw them from, and under "
+              "it they all have the same error, which depends on kernel and data alone. Only coupled features can "
+              "do better.",
      .source = "Sernau, Bonacina and Saurous, All Random Features Representations are Equivalent, 2406.18802",
-     .method =
-         "The kernel exp(x·y) on 96 rows of 8 columns (an uneven normal law, norms uniform in [0.6, 1.2]); mean "
-         "squared error "
-         "over all pairs of rows, mean over 400 draws. Five representations by features that stand alone: cosines with "
-         "a "
-         "random phase, cosines or sines by a coin, positive exponentials, bounded positive exponentials; each as "
-         "drawn "
-         "and from the optimal density, which is sampled exactly. The optimum is computed from the kernel matrix. The "
-         "library's own resampling (8 candidates for each feature kept) and coupled features are measured at R = 128. "
-         "Neighbours: 256 rows of norm 1.5, of which each seeks its 10 nearest by φ(x)·φ(y); mean over 10 draws.",
+     .method = "The kernel exp(x·y) on 96 rows of 8 columns (an uneven normal law, norms uniform in [0.6, 1.2]); "
+               "mean squared error over all pairs of rows, mean over 400 draws. Five representations by features "
+               "that stand alone: cosines with a random phase, cosines or sines by a coin, positive exponentials, "
+               "bounded positive exponentials, products of random signs; each as drawn and from the optimal "
+               "density, which is sampled exactly. The optimum is computed from the kernel matrix. The library's "
+               "own resampling (8 candidates for each feature kept) and coupled features are measured at R = 128. "
+               "Neighbours: 256 rows of norm 1.5, of which each seeks its 10 nearest by φ(x)·φ(y); mean over 10 "
+               "draws.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

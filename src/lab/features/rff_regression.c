@@ -48,8 +48,8 @@ static const bo_lab_claim claims[] = {
      .source = "Yu et al., Orthogonal Random Features, 1610.09072"},
     {.name = "bandwidth",
      .statement =
-         "Features do not make good for a wrong bandwidth: with γ 64 times too small or too large, the error is above "
-         "the best even with four features a row.",
+         "Features do not make good for a wrong bandwidth: with γ 64 times too small or too large, the error is "
+         "above the best even with four features a row.",
      .number = "test error at the better end of the range of γ / at its best",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
@@ -424,18 +424,15 @@ const lab_experiment lab_rff_regression = {
     {.name = "rff-regression",
      .group = LAB_FEATURES,
      .title = "Ridge regression on random Fourier features",
-     .claim = "R random features in place of an n x n kernel matrix: the kernel's error falls as 1/R, the regression "
-              "approaches "
-              "exact kernel ridge, and either form of the linear system gives the same answer.",
+     .claim = "R random features in place of an n x n kernel matrix: the kernel's error falls as 1/R, the "
+              "regression approaches exact kernel ridge, and either form of the linear system gives the same answer.",
      .source = "Rahimi and Recht, Random Features for Large-Scale Kernel Machines, 2007",
      .method =
-         "1024 rows of 5 independent normal inputs; the target is a random sum of 40 Gaussian bumps (γ = 0.1, variance "
-         "1) "
-         "plus noise of deviation 0.2; errors are taken against the sum itself on 1024 other rows. The Gaussian kernel "
-         "with the bumps' own γ and λ = 0.1, fixed beforehand, unless one of them is swept. Kernel errors: all pairs "
-         "of "
-         "100 rows, mean over 100 draws for each R. Distances to exact kernel ridge (n x n, float64): mean over 4 "
-         "draws. Exponents are least-squares slopes of logarithms.",
+         "1024 rows of 5 independent normal inputs; the target is a random sum of 40 Gaussian bumps (γ = 0.1, "
+         "variance 1) plus noise of deviation 0.2; errors are taken against the sum itself on 1024 other rows. The "
+         "Gaussian kernel with the bumps' own γ and λ = 0.1, fixed beforehand, unless one of them is swept. Kernel "
+         "errors: all pairs of 100 rows, mean over 100 draws for each R. Distances to exact kernel ridge (n x n, "
+         "float64): mean over 4 draws. Exponents are least-squares slopes of logarithms.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -344,20 +344,17 @@ const lab_experiment lab_estimators = {
     {.name = "estimators",
      .group = LAB_LEARNING,
      .title = "Score-function and reparametrised gradients",
-     .claim = "Both estimate the gradient of an expectation without bias. The score function pays for the dimension, "
-              "the pathwise "
-              "estimator for steepness, and where f jumps the pathwise one is wrong.",
+     .claim = "Both estimate the gradient of an expectation without bias. The score function pays for the "
+              "dimension, the pathwise estimator for steepness, and where f jumps the pathwise one is wrong.",
      .source =
-         "Williams 1992 (REINFORCE); Kingma and Welling, 1312.6114; Mohamed et al., Monte Carlo Gradient Estimation in "
-         "Machine Learning, 1906.10652",
+         "Williams 1992 (REINFORCE); Kingma and Welling, 1312.6114; Mohamed et al., Monte Carlo Gradient Estimation "
+         "in Machine Learning, 1906.10652",
      .method =
-         "x ~ N(θ, I/4), θ alternately 1/2 and -1/2. Smooth: f the sum of softplus over d = 1 to 256 coordinates, its "
-         "gradient by the "
-         "library's tape; 12,000 samples; variances of a single sample's estimate, mean over coordinates; "
-         "exponents over "
-         "d = 4 to 256. Steep: sigmoid(c x) in one dimension, 48,000 samples. A jump: the number of coordinates "
-         "above 0, d = 16, as many samples. Exact gradients and variances by quadrature. The baseline is the mean of "
-         "the other samples.",
+         "x ~ N(θ, I/4), θ alternately 1/2 and -1/2. Smooth: f the sum of softplus over d = 1 to 256 coordinates, "
+         "its gradient by the library's tape; 12,000 samples; variances of a single sample's estimate, mean over "
+         "coordinates; exponents over d = 4 to 256. Steep: sigmoid(c x) in one dimension, 48,000 samples. A jump: "
+         "the number of coordinates above 0, d = 16, as many samples. Exact gradients and variances by quadrature. "
+         "The baseline is the mean of the other samples.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};
