@@ -57,6 +57,13 @@ static const bo_lab_table tables[] = {
      .values = "milliseconds",
      .log_x = true,
      .log_y = true},
+    {.name = "shorter",
+     .title = "Time of an update, longer side 1024, by the shorter side",
+     .rows = "shorter side",
+     .values = "milliseconds",
+     .log_x = true,
+     .log_y = true,
+     .theory = "5 (3r²c + r³) operations at the speed of the largest"},
     {.name = "values",
      .title = "Largest |s - 1| of the singular values by iterations",
      .rows = "iterations",
@@ -139,6 +146,25 @@ static bo_status time_long(bo_context *context, buffers *b, double *out)
     return BO_OK;
 }
 
+/* Of r x c the Gram matrix takes r²c, its square r³ (both symmetric: half of their products), the last product 2r²c. */
+static bo_status measure_shorter(lab_run *run, buffers *b)
+{
+    static const double sides[] = {32, 64, 128, 256};
+    enum { SIDES = LAB_COUNT_OF(sides) };
+    const char *predicted = "5 (3r²c + r³) operations at the speed of the largest";
+    double seconds[SIDES];
+    for (size_t i = 0; i < SIDES; i++) {
+        BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, (size_t)sides[i], TALL, b, &seconds[i]));
+        lab_point(run, "shorter", "measured", sides[i], 1e3 * seconds[i]);
+    }
+    const double last = sides[SIDES - 1], speed = (3 * last * last * TALL + last * last * last) / seconds[SIDES - 1];
+    for (size_t i = 0; i < SIDES; i++) {
+        const double r = sides[i];
+        lab_point(run, "shorter", predicted, r, 1e3 * (3 * r * r * TALL + r * r * r) / speed);
+    }
+    return BO_OK;
+}
+
 static bo_status measure_time(lab_run *run, buffers *b)
 {
     static const size_t sides[] = {64, 128, 256, 512, 1024, 2048, 4096};
@@ -158,7 +184,7 @@ static bo_status measure_time(lab_run *run, buffers *b)
     BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_CUBIC, TALL, SHORT, b, &update));
     BO_TRY(time_long(lab_context(run), b, &naive));
     lab_claim(run, "transposed-first", naive / update);
-    return BO_OK;
+    return measure_shorter(run, b);
 }
 
 static bo_status measure_costs(lab_run *run)

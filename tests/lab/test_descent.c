@@ -1,0 +1,262 @@
+/* Graphs that learn step by step, many runs of stochastic gradient descent and inputs that change at random: by known answers,
+ * and with every allocation failing once. */
+#include "testing.h"
+#include "lab/descent.h"
+#include "lab/perturbed.h"
+#include "lab/stochastic.h"
+
+/* ---- descent -------------------------------------------------------------------------------------------------------------- */
+
+/* x·w with two examples, |y - Xw|². */
+static bo_status open_two(bo_context *context, lab_descent *d, bo_value *noisy, double noise, uint64_t seed)
+{
+    static const float x[4] = {1, 2, 3, -1}, y[2] = {1, 2};
+    BO_TRY(lab_descent_open(context, d));
+    const bo_value in = bo_graph_input(d->graph, "x", BO_ELEMENT_FLOAT32, 2, 2);
+    const bo_value target = bo_graph_input(d->graph, "y", BO_ELEMENT_FLOAT32, 2, 1);
+    *noisy = bo_graph_one(d->graph, BO_OP_NOISE, &(bo_noise_attributes){.amount = noise}, 1, &in);
+    bo_graph_keep(d->graph, *noisy);
+    const bo_value out = lab_descent_linear(d, "w", *noisy, 1, (bo_init){BO_INIT_ONE, 0, 0});
+    bo_status status =
+        lab_descent_ready(d, lab_descent_squares(d, out, target), 2, &lab_plain_descent, seed); /* mean of two */
+    if (status == BO_OK) status = bo_graph_write(context, d->graph, in, x);
+    if (status == BO_OK) status = bo_graph_write(context, d->graph, target, y);
+    if (status != BO_OK) lab_descent_close(d);
+    return status;
+}
+
+static void test_step(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    lab_descent d;
+    bo_value seen;
+    float w[2];
+    double loss;
+    assert_ok(context, open_two(context, &d, &seen, 0, 1));
+    assert_ok(context, lab_descent_gradients(&d, &loss));
+    assert_close(loss, 2, 1e-6); /* residuals 3 - 1 and 2 - 2: (4 + 0) / 2 */
+    assert_ok(context, lab_descent_gradient(&d, "w", w));
+    assert_close((double)w[0], 4, 1e-6); /* 2 · 2 · (1, 2) */
+    assert_close((double)w[1], 8, 1e-6);
+    assert_ok(context, lab_descent_step(&d, 0.125, NULL));
+    assert_ok(context, lab_descent_get(&d, "w", w));
+    assert_close((double)w[0], 0.5, 1e-6);
+    assert_close((double)w[1], 0, 1e-6);
+    assert_ok(context, lab_descent_set(&d, "w", (const float[]){7, 8}));
+    assert_ok(context, lab_descent_get(&d, "w", w));
+    assert_true(w[0] == 7 && w[1] == 8);
+    assert_fails(context, BO_INVALID, "no weight v", lab_descent_get(&d, "v", w));
+    lab_descent_close(&d);
+    lab_descent_close(&d); /* of nothing */
+    bo_context_destroy(context);
+}
+
+/* Every step has noise of its own, another seed other noise, the same seed the same. */
+static void test_seeds(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    float seen[4][4];
+    for (size_t i = 0; i < 3; i++) {
+        lab_descent d;
+        bo_value value;
+        assert_ok(context, open_two(context, &d, &value, 1, i == 2 ? 2 : 1));
+        assert_ok(context, lab_descent_gradients(&d, NULL));
+        assert_ok(context, bo_graph_read(context, d.graph, value, seen[i]));
+        assert_ok(context, lab_descent_gradients(&d, NULL));
+        assert_ok(context, bo_graph_read(context, d.graph, value, seen[3]));
+        assert_memory_not_equal(seen[i], seen[3], sizeof seen[3]);
+        if (i == 0) { /* the second step of seed 1 is not the first of seed 2 */
+            lab_descent other;
+            float first[4];
+            assert_ok(context, open_two(context, &other, &value, 1, 2));
+            assert_ok(context, lab_descent_gradients(&other, NULL));
+            assert_ok(context, bo_graph_read(context, other.graph, value, first));
+            assert_memory_not_equal(first, seen[3], sizeof first);
+            lab_descent_close(&other);
+        }
+        lab_descent_close(&d);
+    }
+    assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
+    assert_memory_not_equal(seen[0], seen[2], sizeof seen[0]);
+    bo_context_destroy(context);
+}
+
+/* ---- stochastic ------------------------------------------------------------------------------------------------------------ */
+
+static lab_least_squares two_numbers(bo_context *context)
+{
+    static const float x[2] = {1, 3};
+    bo_rng rng = bo_rng_make(1, 1);
+    lab_least_squares p;
+    assert_ok(context,
+              lab_least_squares_open(context, &(lab_least_squares_desc){.rows = 2, .dim = 1, .x = x}, &rng, &p));
+    return p;
+}
+
+/* One weight, examples 1 and 3: with b = 2 the mean of x² is 1, 5 or 9 with probabilities 1/4, 1/2, 1/4. */
+static void test_moments(void **state)
+{
+    (void)state;
+    const double rate = 0.1;
+    bo_context *context = test_context(1);
+    lab_least_squares p = two_numbers(context);
+    double s = 2;
+    lab_moments_next(&p, NULL, 1, rate, &s);
+    assert_close(s, 2 * 0.5 * (0.9 * 0.9 + 0.1 * 0.1), 1e-12);
+    s = 1;
+    lab_moments_next(&p, NULL, 2, rate, &s);
+    assert_close(s, 0.25 * 0.9 * 0.9 + 0.5 * 0.5 * 0.5 + 0.25 * 0.1 * 0.1, 1e-12);
+    assert_close(lab_moments_growth(&p, 2, rate, 3), s, 1e-12);
+    s = 0; /* what is left adds η² mean(r² x²) */
+    lab_moments_next(&p, (const double[]){3, -1}, 1, rate, &s);
+    assert_close(s, 0.01 * 0.5 * (9 * 1 + 1 * 9), 1e-12);
+    s = 2;
+    assert_close(lab_moments_loss(&p, &s), 20, 1e-12);
+    lab_least_squares_close(&p);
+    bo_context_destroy(context);
+}
+
+/* Runs on the engine have that second moment. */
+static void test_runs(void **state)
+{
+    (void)state;
+    enum { RUNS = 20000 };
+    bo_context *context = test_context(1);
+    lab_least_squares p = two_numbers(context);
+    for (size_t batch = 1; batch <= 2; batch++) {
+        lab_stochastic r;
+        double s = p.truth[0] * p.truth[0], loss, error;
+        assert_ok(context, lab_stochastic_open(context, &p, RUNS, batch, bo_rng_make(5, 6), &r));
+        assert_ok(context, lab_stochastic_begin(&r, NULL));
+        assert_ok(context, lab_stochastic_loss(&r, &loss));
+        assert_close(loss, lab_moments_loss(&p, &s), 1e-5 * loss);
+        for (size_t t = 0; t < 2; t++) {
+            assert_ok(context, lab_stochastic_step(&r, 0.1));
+            lab_moments_next(&p, NULL, batch, 0.1, &s);
+        }
+        assert_ok(context, lab_stochastic_error(&r, p.truth, &error));
+        assert_close(error / s, 1, 0.05);
+        assert_ok(context, lab_stochastic_begin(&r, p.truth));
+        assert_ok(context, lab_stochastic_error(&r, p.truth, &error));
+        assert_close(error, 0, 1e-12);
+        lab_stochastic_close(&r);
+    }
+    lab_least_squares wide = {.rows = 1, .dim = LAB_STOCHASTIC_DIM + 1};
+    lab_stochastic r;
+    assert_fails(context, BO_INVALID, "at most", lab_stochastic_open(context, &wide, 1, 1, bo_rng_make(1, 1), &r));
+    lab_least_squares_close(&p);
+    bo_context_destroy(context);
+}
+
+/* ---- perturbed ---------------------------------------------------------------------------------------------------------------- */
+
+static void test_perturbed(void **state)
+{
+    (void)state;
+    enum { ROWS = 16, DIM = 3 };
+    static const double scales[DIM] = {4, 3, 2};
+    bo_context *context = test_context(1);
+    bo_rng rng = bo_rng_make(7, 8);
+    lab_least_squares p;
+    double w[DIM], exact[DIM], loss;
+    assert_ok(context, lab_least_squares_open(
+                           context, &(lab_least_squares_desc){.rows = ROWS, .dim = DIM, .scales = scales, .noise = 1},
+                           &rng, &p));
+    const bo_noise_attributes none = {.amount = 0}, some = {.amount = 0.5};
+    const lab_perturbation calm = {lab_perturb_noise, &none, 16}, noisy = {lab_perturb_noise, &some, 16 + ROWS * 0.25};
+    assert_ok(context, lab_perturbed_mean(context, &p, &calm, 1000, 1, w));
+    assert_ok(context, lab_ridge(context, &p, 0, NULL, exact));
+    assert_close(lab_distance(w, exact, DIM), 0, 1e-5);
+    assert_ok(context, lab_perturbed_loss(context, &p, &calm, w, 1, 1, &loss));
+    assert_close(loss, lab_squares(&p, w), 1e-5 * loss);
+    assert_ok(context, lab_perturbed_loss(context, &p, &noisy, w, 4000, 1, &loss));
+    assert_close(loss / (lab_squares(&p, w) + ROWS * 0.25 * lab_dot(w, w, DIM)), 1, 0.03);
+    const bo_dropout_attributes half = {.rate = 0.5};
+    const lab_perturbation dropped = {lab_perturb_dropout, &half, 32};
+    double penalty = 0; /* q/(1 - q) = 1 */
+    for (size_t i = 0; i < ROWS * DIM; i++) penalty += p.x[i] * p.x[i] * w[i % DIM] * w[i % DIM];
+    assert_ok(context, lab_perturbed_loss(context, &p, &dropped, w, 4000, 1, &loss));
+    assert_close(loss / (lab_squares(&p, w) + penalty), 1, 0.03);
+    lab_least_squares_close(&p);
+    bo_context_destroy(context);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct purse {
+    long allowed, held; /* allocations still granted; blocks not yet returned */
+} purse;
+
+static void *allocate(void *user, size_t bytes)
+{
+    purse *p = user;
+    if (p->allowed == 0) return NULL;
+    void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (block) p->allowed--, p->held++;
+    return block;
+}
+
+static void release(void *user, void *block)
+{
+    purse *p = user;
+    if (block) p->held--;
+    free(block);
+}
+
+static bo_status everything(bo_context *context)
+{
+    static const double scales[2] = {2, 1};
+    bo_rng rng = bo_rng_make(1, 1);
+    lab_least_squares p;
+    lab_stochastic runs;
+    double w[2];
+    const bo_noise_attributes some = {.amount = 0.5};
+    const lab_perturbation noisy = {lab_perturb_noise, &some, 8};
+    BO_TRY(lab_least_squares_open(context, &(lab_least_squares_desc){.rows = 4, .dim = 2, .scales = scales}, &rng, &p));
+    bo_status status = lab_ridge(context, &p, 1, NULL, w);
+    if (status == BO_OK) status = lab_stochastic_open(context, &p, 3, 2, rng, &runs);
+    if (status == BO_OK) {
+        status = lab_stochastic_step(&runs, 0.1);
+        lab_stochastic_close(&runs);
+    }
+    if (status == BO_OK) status = lab_perturbed_mean(context, &p, &noisy, 2, 1, w);
+    if (status == BO_OK) status = lab_perturbed_loss(context, &p, &noisy, w, 2, 1, &w[0]);
+    lab_least_squares_close(&p);
+    return status;
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    purse money = {.allowed = 1000000};
+    bo_context *context;
+    assert_int_equal(
+        bo_context_create(
+            &(bo_context_desc){.threads = 1, .allocator = {.allocate = allocate, .release = release, .user = &money}},
+            &context),
+        BO_OK);
+    assert_ok(context, everything(context));
+    const long before = money.held;
+    bo_status status = BO_MEMORY;
+    for (long allowed = 0; status == BO_MEMORY; allowed++) {
+        money.allowed = allowed;
+        status = everything(context);
+        assert_true(status == BO_OK || status == BO_MEMORY);
+        assert_int_equal(money.held, before);
+        assert_true(allowed < 2000);
+    }
+    money.allowed = 1000000;
+    bo_context_destroy(context);
+    assert_int_equal(money.held, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_step), cmocka_unit_test(test_seeds),     cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_runs), cmocka_unit_test(test_perturbed), cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
