@@ -237,10 +237,10 @@ static const bo_layer_field mixer_fields[] = {
 static bo_status make_mixer(bo_context *context, bo_layer *layer, const bo_shape *in, uint64_t seed)
 {
     const bo_mixer kind = (bo_mixer)layer->options.kind;
-    bo_attention_desc desc = {.causal = true};
+    bo_attention_desc desc;
     if (!bo_nn_mixer_attends(kind)) return BO_OK;
-    BO_TRY(make_heads(context, layer, in, &desc));
     bo_nn_mixer_attention(kind, &desc);
+    BO_TRY(make_heads(context, layer, in, &desc));
     desc.features.seed = seed_of(layer, seed);
     return bo_attention_create(context, &desc, &layer->attention);
 }
