@@ -3,37 +3,79 @@
 
 #define NAVON "Attention is optimal building block (Navon 2021)"
 
+#define WINNERS(family, nets, measure, tasks)                                                                          \
+    {.name = family "-2",                                                                                              \
+     .statement = "Where a layer is said to cost d - 1 matrices, " nets " of degree 2 are best.",                      \
+     .number = "ln (least " measure " of d = 3, 4 / that of d = 2)" tasks,                                             \
+     .rule = BO_LAB_AT_LEAST,                                                                                          \
+     .bound = 0,                                                                                                       \
+     .source = NAVON ", equation 2: its layer has d - 1"},                                                             \
+        {.name = family "-3",                                                                                          \
+         .statement = "Where it costs d matrices, those of degree 3 are best.",                                        \
+         .number = "ln (least " measure " of d = 2, 4 / that of d = 3)" tasks,                                         \
+         .rule = BO_LAB_AT_LEAST,                                                                                      \
+         .bound = 0,                                                                                                   \
+         .source = NAVON ", conclusion 1.1"},                                                                          \
+    {                                                                                                                  \
+        .name = family "-4", .statement = "Where it costs d + 1, those of degree 4 are best.",                         \
+        .number = "ln (least " measure " of d = 2, 3 / that of d = 4)" tasks, .rule = BO_LAB_AT_LEAST, .bound = 0,     \
+        .source = "ln d / (d + 1), as attention has four matrices for degree 3"                                        \
+    }
+#define FURTHER(family, tasks)                                                                                         \
+    {.name = family "-e",                                                                                              \
+     .statement = "At a cost of d, degree e is better than any whole number.",                                         \
+     .number = "ln (least error of d = 2, 3, 4 / error of d = e)" tasks,                                               \
+     .rule = BO_LAB_AT_LEAST,                                                                                          \
+     .bound = 0,                                                                                                       \
+     .source = NAVON ", conclusion 1.1"},                                                                              \
+        {.name = family "-heads",                                                                                      \
+         .statement = "Four heads are better than one: degree 3.",                                                     \
+         .number = "ln (error of one head / error of four)" tasks,                                                     \
+         .rule = BO_LAB_AT_LEAST,                                                                                      \
+         .bound = 0,                                                                                                   \
+         .source = NAVON ", section 3.2.2"},                                                                           \
+    {                                                                                                                  \
+        .name = family "-speed", .statement = "At a cost of d, degree 3 learns fastest.",                              \
+        .number = "ln (fewest steps of d = 2, 4 / steps of d = 3)" tasks, .rule = BO_LAB_AT_LEAST, .bound = 0,         \
+        .source = NAVON ", section 3.2.3"                                                                              \
+    }
+
 static const bo_lab_claim claims[] = {
-    {.name = "arrays-2",
-     .statement = "Where a layer is said to cost d - 1 matrices, networks of degree 2 learn best.",
-     .number = "ln (least error of d = 3, 4 / error of d = 2), mean over three tasks",
-     .rule = BO_LAB_AT_LEAST,
-     .bound = 0,
-     .source = NAVON ", equation 2: the matrices that its layer has"},
-    {.name = "arrays-3",
-     .statement = "Where it costs d matrices, degree 3 does.",
-     .number = "ln (least error of d = 2, 4 / error of d = 3), mean over three tasks",
-     .rule = BO_LAB_AT_LEAST,
-     .bound = 0,
-     .source = NAVON ", conclusion 1.1"},
-    {.name = "arrays-4",
-     .statement = "Where it costs d + 1, degree 4 does.",
-     .number = "ln (least error of d = 2, 3 / error of d = 4), mean over three tasks",
-     .rule = BO_LAB_AT_LEAST,
-     .bound = 0,
-     .source = "attention has four matrices for degree 3"},
-    {.name = "e",
-     .statement = "At a cost of d, degree e is better than any whole number.",
-     .number = "ln (least error of d = 2, 3, 4 / error of d = e), mean over three tasks",
-     .rule = BO_LAB_AT_LEAST,
-     .bound = 0,
-     .source = NAVON ", conclusion 1.1"},
-    {.name = "heads",
-     .statement = "Heads of four columns, each normalised by itself, help degree 3.",
-     .number = "ln (error of one head / error of four), mean over three tasks",
-     .rule = BO_LAB_AT_LEAST,
-     .bound = 0,
-     .source = NAVON ", section 3.2.2"},
+    WINNERS("arrays", "networks on numbers", "error", ", mean over four tasks"),
+    FURTHER("arrays", ", mean over four tasks"),
+    WINNERS("tokens", "layers that mix tokens", "error", ", mean over three tasks"),
+    FURTHER("tokens", ", mean over three tasks"),
+    WINNERS("text", "language models", "loss", ""),
+    {.name = "activation-free",
+     .statement = "A transformer without softmax and without activation functions loses little: at most 5% on text.",
+     .number = "loss of degree 3 and degree 2 / loss of softmax and relu²",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 1.05,
+     .source = NAVON ", section 1.1; 2110.04541"},
+    {.name = "mlp-free",
+     .statement = "With softmax kept, an MLP of degree 2 without activation function loses at most 2%.",
+     .number = "loss of softmax and degree 2 / loss of softmax and relu²",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 1.02},
+    {.name = "mixer-identity",
+     .statement = "The token-mixing MLP is a polynomial of degree 2.",
+     .number = "variance that the best polynomial of degree 2 leaves, inputs of size 1",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 1e-6,
+     .source = NAVON ", task 4: degrees explain the MLP-Mixer (2105.01601)"},
+    {.name = "mixer-nearly",
+     .statement = "It is nearly one: a polynomial of degree 2 explains nine tenths of it.",
+     .number = "variance that the best polynomial of degree 2 leaves, inputs of size 1",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.1,
+     .source = NAVON ", task 4"},
+    {.name = "mixers-text",
+     .statement = "On text the token-mixing MLP and the mixer of degree 2 are within 5% of each other.",
+     .number = "loss of the MLP along tokens / loss of the mixer of degree 2",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.95,
+     .upper = 1.05,
+     .source = NAVON ", task 4"},
 };
 
 static const bo_lab_table tables[] = {
@@ -42,16 +84,49 @@ static const bo_lab_table tables[] = {
      .rows = "task, cost of a layer",
      .values = "error / error of guessing",
      .picture = BO_LAB_BARS},
-    {.name = "speed",
+    {.name = "arrays-speed",
      .title = "Networks on numbers: steps until the loss is half of that of guessing",
      .rows = "task, cost of a layer",
      .values = "steps",
+     .picture = BO_LAB_NO_PICTURE},
+    {.name = "tokens",
+     .title = "Layers that mix tokens: error held out, by task and by what a layer costs",
+     .rows = "task, cost of a layer",
+     .values = "error / error of guessing",
      .picture = BO_LAB_BARS},
+    {.name = "tokens-speed",
+     .title = "Layers that mix tokens: steps until the loss is half of that of guessing",
+     .rows = "task, cost of a layer",
+     .values = "steps",
+     .picture = BO_LAB_NO_PICTURE},
+    {.name = "text",
+     .title = "Language models of layers of degree d",
+     .rows = "a layer costs",
+     .values = "nats a byte",
+     .picture = BO_LAB_BARS},
+    {.name = "text-speed",
+     .title = "Language models of layers of degree d: steps until the loss is below 2 nats a byte",
+     .rows = "a layer costs",
+     .values = "steps",
+     .picture = BO_LAB_NO_PICTURE},
+    {.name = "activations",
+     .title = "With and without activation functions: text, three layers",
+     .rows = "mixer, MLP",
+     .values = "nats a byte",
+     .picture = BO_LAB_BARS},
+    {.name = "mixing",
+     .title = "Polynomials fitted to a layer that mixes three tokens",
+     .rows = "size of the input",
+     .values = "variance left",
+     .log_x = true,
+     .log_y = true},
 };
 
 static bo_status measure(lab_run *run)
 {
-    return lab_degree_arrays(run);
+    BO_TRY(lab_degree_networks(run));
+    BO_TRY(lab_degree_text(run));
+    return lab_degree_mixing(run);
 }
 
 const lab_experiment lab_degree = {{.name = "degree",
