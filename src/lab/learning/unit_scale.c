@@ -113,7 +113,7 @@ static size_t batch_of(lab_run *run)
 static bo_status train(lab_run *run, const lab_text *text, size_t side, size_t kind, double *best)
 {
     const bo_model_desc desc = shape(run, side, kinds[kind]);
-    const size_t rates = lab_size(run, 3, 1);
+    const size_t rates = lab_size(run, 4, 1);
     *best = log(256);
     for (size_t i = 0; i < rates; i++) {
         const double part = 0.95 / (double)(SIDES * KINDS * rates);
@@ -415,7 +415,7 @@ const lab_experiment lab_unit_scale = {
      .source = "u-μP (2407.17465); course notes, μP at unit scale",
      .method =
          "Transformers of two layers of width 64 learn a text by AdamW for 100 steps of 32 windows of 64 bytes, at the "
-         "best of the rates 2⁻⁸, 2⁻⁷, 2⁻⁶; in 8 bits x and W are rounded to E4M3 and gradients to E5M2 in every linear "
+         "best of the rates 2⁻⁸, 2⁻⁷, 2⁻⁶, 2⁻⁵; in 8 bits x and W are rounded to E4M3 and gradients to E5M2 in every linear "
          "layer of the blocks, without any rescaling. Sizes are root mean squares before the first step, of gradients "
          "as "
          "the batch of training has them. Steps: one layer y = c W x with W ~ N(0, 1) and c = 1/√(fan in), inputs of "

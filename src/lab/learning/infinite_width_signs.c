@@ -1,0 +1,189 @@
+/* infinite-width: steps by signs on frozen features, and which of them training picks. */
+#include "infinite_width.h"
+#include "../statistics.h"
+#include "../stopping.h"
+#include <math.h>
+
+/* ---- directions --------------------------------------------------------------------------------------------------------- */
+
+/* A step by signs moves weight p by -sign Σ_i c_i φ_p(x_i), and so the function at x by the mean over p of
+ * φ_p(x) sign Σ_i c_i φ_p(x_i), times a rate. */
+enum { DIM = 20, GIVEN = 16, ASKED = 32, ALL = GIVEN + ASKED, SIZES = 5 };
+
+typedef struct field {
+    double x[ALL][DIM], c[GIVEN];
+    double moved[ASKED]; /* sums over the features so far */
+    size_t features;
+} field;
+
+static void draw_field(field *f, bo_rng *rng)
+{
+    for (size_t r = 0; r < ALL; r++)
+        for (size_t i = 0; i < DIM; i++) f->x[r][i] = bo_rng_normal(rng);
+    for (size_t r = 0; r < GIVEN; r++) f->c[r] = bo_rng_normal(rng);
+}
+
+static void add_feature(field *f, const double phi[ALL])
+{
+    double pull = 0;
+    for (size_t r = 0; r < GIVEN; r++) pull += f->c[r] * phi[r];
+    const double sign = pull > 0 ? 1 : pull < 0 ? -1 : 0;
+    for (size_t r = 0; r < ASKED; r++) f->moved[r] += sign * phi[GIVEN + r];
+    f->features++;
+}
+
+static void add_gaussian(field *f, bo_rng *rng)
+{
+    double w[DIM], phi[ALL];
+    for (size_t i = 0; i < DIM; i++) w[i] = bo_rng_normal(rng);
+    for (size_t r = 0; r < ALL; r++) {
+        phi[r] = 0;
+        for (size_t i = 0; i < DIM; i++) phi[r] += w[i] * f->x[r][i];
+    }
+    add_feature(f, phi);
+}
+
+/* All features of one hidden unit: its activation, and its weight's gradients. */
+static void add_unit(field *f, bo_rng *rng)
+{
+    double w[DIM], dots[ALL], phi[ALL];
+    const double a = bo_rng_normal(rng);
+    for (size_t i = 0; i < DIM; i++) w[i] = bo_rng_normal(rng);
+    for (size_t r = 0; r < ALL; r++) {
+        dots[r] = 0;
+        for (size_t i = 0; i < DIM; i++) dots[r] += w[i] * f->x[r][i];
+        phi[r] = fmax(0, dots[r]);
+    }
+    add_feature(f, phi);
+    for (size_t i = 0; i < DIM; i++) {
+        for (size_t r = 0; r < ALL; r++) phi[r] = dots[r] > 0 ? a * f->x[r][i] : 0;
+        add_feature(f, phi);
+    }
+}
+
+/* K(x, X) c of inner products, or of the tangent kernel; returns cᵀKc. */
+static double kernel_direction(const field *f, bool tangent, double out[ASKED])
+{
+    const double pi = acos(-1);
+    double quadratic = 0;
+    for (size_t r = 0; r < ALL; r++) {
+        double sum = 0;
+        for (size_t k = 0; k < GIVEN; k++) {
+            double dot = 0, rr = 0, kk = 0;
+            for (size_t i = 0; i < DIM; i++) {
+                dot += f->x[r][i] * f->x[k][i];
+                rr += f->x[r][i] * f->x[r][i];
+                kk += f->x[k][i] * f->x[k][i];
+            }
+            const double size = sqrt(rr * kk), cosine = fmax(-1, fmin(1, dot / size)), angle = acos(cosine);
+            const double value = tangent ? size * (sin(angle) + 2 * (pi - angle) * cosine) / (2 * pi) : dot;
+            sum += value * f->c[k];
+        }
+        if (r < GIVEN)
+            quadratic += f->c[r] * sum;
+        else
+            out[r - GIVEN] = sum;
+    }
+    return quadratic;
+}
+
+/* |moved - scale direction| / |scale direction|; scale 0: the best one, which leaves the sine of the angle over its cosine;
+ * there the sine is returned. */
+static double difference(const field *f, const double direction[ASKED], double scale)
+{
+    double mm = 0, dd = 0, md = 0;
+    for (size_t r = 0; r < ASKED; r++) {
+        const double moved = f->moved[r] / (double)f->features;
+        mm += moved * moved;
+        dd += direction[r] * direction[r];
+        md += moved * direction[r];
+    }
+    if (scale == 0) return sqrt(fmax(0, 1 - md * md / (mm * dd)));
+    return sqrt(fmax(0, mm - 2 * scale * md + scale * scale * dd) / (scale * scale * dd));
+}
+
+bo_status lab_infinite_width_signs(lab_run *run)
+{
+    bo_rng rng = lab_rng(run, "lab.infinite-width.signs");
+    field gaussian = {0}, tangent;
+    double toward[ASKED], toward_tangent[ASKED], counts[SIZES], differences[SIZES], sine = NAN;
+    draw_field(&gaussian, &rng);
+    tangent = gaussian;
+    const double quadratic = kernel_direction(&gaussian, false, toward);
+    kernel_direction(&tangent, true, toward_tangent);
+    for (size_t i = 0; i < SIZES; i++) {
+        const size_t count = (size_t)256 << (2 * i);
+        while (gaussian.features < count) add_gaussian(&gaussian, &rng);
+        while (tangent.features < count) add_unit(&tangent, &rng);
+        counts[i] = (double)count;
+        differences[i] = difference(&gaussian, toward, sqrt(2 / acos(-1) / quadratic));
+        sine = difference(&tangent, toward_tangent, 0);
+        lab_point(run, "signs", "Gaussian features", counts[i], differences[i]);
+        lab_point(run, "signs", "tangent features (sine of the angle)", counts[i], sine);
+    }
+    lab_claim(run, "gaussian", lab_exponent(counts, differences, SIZES));
+    lab_claim(run, "tangent-signs", sine);
+    return BO_OK;
+}
+
+/* ---- selection ---------------------------------------------------------------------------------------------------------- */
+
+enum { FEATURES = 1024, RELEVANT = 8, EXAMPLES = 200, ROWS = 4 * EXAMPLES };
+
+static void draw_examples(lab_run *run, lab_examples *e)
+{
+    bo_rng rng = lab_rng(run, "lab.infinite-width.selection");
+    for (size_t r = 0; r < ROWS; r++) {
+        double sum = 0;
+        for (size_t i = 0; i < FEATURES; i++) {
+            e->x[r * FEATURES + i] = (float)bo_rng_normal(&rng);
+            if (i < RELEVANT) sum += (double)e->x[r * FEATURES + i];
+        }
+        e->y[r] = (float)(sum / sqrt(RELEVANT));
+    }
+}
+
+static bo_status select(lab_run *run, const lab_examples *e, double shares[3])
+{
+    static const struct {
+        const char *name;
+        bo_optimizer_kind kind;
+        double rate;
+    } ways[3] = {{"gradient descent", BO_OPTIMIZER_SGD, 1e-3},
+                 {"Adam", BO_OPTIMIZER_ADAMW, 1e-4},
+                 {"signs", BO_OPTIMIZER_SIGN, 1e-4}};
+    for (size_t i = 0; i < 3; i++) {
+        const lab_stopping desc = {.examples = e,
+                                   .inputs = e->x,
+                                   .width = FEATURES,
+                                   .record = lab_record_linear,
+                                   .kind = ways[i].kind,
+                                   .rate = ways[i].rate,
+                                   .rates = 4,
+                                   .steps = lab_size(run, 400, 100),
+                                   .relevant = RELEVANT};
+        lab_stopped out;
+        BO_TRY(lab_stop(run, &desc, &out));
+        lab_cell(run, "selection", ways[i].name, "test error", out.test);
+        lab_cell(run, "selection", ways[i].name, "squared weights on the relevant", out.share);
+        shares[i] = out.share;
+    }
+    return BO_OK;
+}
+
+bo_status lab_infinite_width_selection(lab_run *run)
+{
+    lab_examples e = {.dim = FEATURES, .train = EXAMPLES, .valid = EXAMPLES, .test = ROWS - 2 * EXAMPLES};
+    double shares[3];
+    e.x = bo_alloc(lab_context(run), ROWS * FEATURES, sizeof *e.x, "features");
+    e.y = bo_alloc(lab_context(run), ROWS, sizeof *e.y, "targets");
+    bo_status status = e.x && e.y ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) {
+        draw_examples(run, &e);
+        status = select(run, &e, shares);
+    }
+    bo_free(e.x);
+    bo_free(e.y);
+    if (status == BO_OK) lab_claim(run, "selection", shares[1] / shares[0]);
+    return status;
+}
