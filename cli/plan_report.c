@@ -24,23 +24,6 @@ static void print_word(FILE *out, const char *word)
     fputc('\'', out);
 }
 
-/* Has the attention a number of features to choose? */
-static bool takes_features(const char *attention)
-{
-    bo_attention_desc desc = {0};
-    bo_attention_preset(attention, &desc);
-    switch (desc.kind) {
-    case BO_ATTENTION_LINEAR:
-    case BO_ATTENTION_RFA:
-    case BO_ATTENTION_FAVOR:
-    case BO_ATTENTION_DARK:
-    case BO_ATTENTION_HYBRID:
-        return desc.features.kernel != BO_KERNEL_TAYLOR && desc.features.kernel != BO_KERNEL_ELU;
-    default:
-        return false;
-    }
-}
-
 static void print_command(FILE *out, const cli_plan_job *job)
 {
     const cli_plan_options *o = job->options;
@@ -52,7 +35,7 @@ static void print_command(FILE *out, const cli_plan_job *job)
     print_word(out, o->out ? o->out : "model");
     fprintf(out, " --layers %zu --width %zu --heads %zu --context %zu --attention %s", s->layers, s->width, s->heads,
             s->context, s->attention);
-    if (takes_features(s->attention)) fprintf(out, " --features %zu", s->features);
+    if (s->features) fprintf(out, " --features %zu", s->features);
     fprintf(out, " --batch %zu", s->batch);
     if (c->micro_batch < s->batch) fprintf(out, " --micro-batch %zu", c->micro_batch);
     if (o->minutes > 0)

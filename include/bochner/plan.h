@@ -23,7 +23,7 @@ extern "C" {
 /* Zero means the default, except layers, width, heads, context and batch. */
 typedef struct bo_plan_shape {
     size_t layers, width, heads, context, batch;
-    size_t features;       /* 0: 128, where the attention does not fix it */
+    size_t features;       /* 0: 128, or what the attention itself has */
     size_t vocab;          /* 0: 256, bytes */
     const char *attention; /* a name of bo_attention_preset; NULL: "rfa-gate" */
     bo_optimizer_kind optimizer;
@@ -138,10 +138,10 @@ BO_API bo_plan_range bo_plan_loss(const bo_plan_losses *losses, double parameter
  * model is chosen for the least loss; with parameters or tokens alone the other follows: the pair that no other beats in the
  * same time. */
 typedef struct bo_plan_budget {
-    double parameters; /* within a tenth */
+    double parameters; /* within a tenth, or the nearest there are */
     double minutes, tokens;
     size_t context;  /* 0: 256 */
-    size_t features; /* 0: 128 */
+    size_t features; /* 0: 128, or what the attention itself has */
     size_t memory;   /* bytes; 0: three quarters of what the machine has */
 } bo_plan_budget;
 

@@ -1,5 +1,6 @@
 /* What a step of training moves and computes, by the shape of the model. */
 #include "plan.h"
+#include "../model/internal.h"
 #include <math.h>
 
 static const size_t MOST = (size_t)1 << 30; /* products of a few such numbers stay finite */
@@ -26,22 +27,35 @@ static bo_status check_sizes(bo_context *context, const bo_plan_shape *s)
     BO_TRY(check(context, "context", s->context));
     BO_TRY(check(context, "batch", s->batch));
     BO_TRY(check(context, "vocabulary", s->vocab));
-    BO_TRY(check(context, "features", s->features));
+    if (s->features) BO_TRY(check(context, "features", s->features));
     if (s->width % s->heads == 0) return BO_OK;
     return bo_fail(context, BO_INVALID, "a plan's heads: expected a divisor of the width %zu, found %zu", s->width,
                    s->heads);
+}
+
+static bo_model_desc model_of(const bo_plan_shape *s)
+{
+    bo_model_desc model = {
+        .layers = s->layers, .width = s->width, .heads = s->heads, .context = s->context, .vocab = s->vocab};
+    bo_attention_preset(s->attention, &model.attention);
+    model.attention.features.features = s->features;
+    return model;
 }
 
 bo_status bo_plan_resolve(bo_context *context, const bo_plan_shape *shape, bo_plan_shape *out)
 {
     *out = *shape;
     if (!out->vocab) out->vocab = BO_PLAN_VOCAB;
-    if (!out->features) out->features = BO_PLAN_FEATURES;
     out->attention = lasting_name(shape->attention ? shape->attention : BO_PLAN_ATTENTION_NAME);
     if (!out->attention) return bo_fail(context, BO_INVALID, "a plan's attention: there is no '%s'", shape->attention);
     if ((unsigned)out->optimizer >= BO_OPTIMIZER_COUNT)
         return bo_fail(context, BO_INVALID, "a plan's optimiser: there is no number %d", (int)out->optimizer);
-    return check_sizes(context, out);
+    BO_TRY(check_sizes(context, out));
+    const bo_model_desc model = model_of(out);
+    bo_model_desc resolved;
+    BO_TRY(bo_model_resolve(context, &model, NULL, &resolved));
+    out->features = resolved.attention.features.features;
+    return BO_OK;
 }
 
 bo_status bo_plan_describe(bo_context *context, const bo_plan_shape *shape, bo_model_desc *model,
@@ -49,10 +63,7 @@ bo_status bo_plan_describe(bo_context *context, const bo_plan_shape *shape, bo_m
 {
     bo_plan_shape s;
     BO_TRY(bo_plan_resolve(context, shape, &s));
-    *model =
-        (bo_model_desc){.layers = s.layers, .width = s.width, .heads = s.heads, .context = s.context, .vocab = s.vocab};
-    bo_attention_preset(s.attention, &model->attention);
-    model->attention.features.features = s.features;
+    *model = model_of(&s);
     *training = (bo_trainer_desc){.batch = s.batch, .optimizer = {.kind = s.optimizer}};
     return BO_OK;
 }
@@ -82,16 +93,20 @@ static double head_copies(const bo_attention *attention, const bo_attention_plan
            ((scores ? 2 * seen(d, tokens) : 0) + solve + (state ? 2 * features + 2 * features * (dim + 1) / chunk : 0));
 }
 
+/* By the attention of a model of one such head. */
 bo_status bo_plan_head_of(bo_context *context, const bo_plan_shape *s, bo_plan_head *out)
 {
-    bo_attention_desc desc = {.heads = 1, .dim = s->width / s->heads, .causal = true};
+    bo_plan_shape one = *s;
+    one.width = s->width / s->heads;
+    one.heads = one.layers = 1;
+    const bo_model_desc model = model_of(&one);
+    bo_model_desc resolved;
     bo_attention *attention;
     bo_attention_plan plan;
-    bo_attention_preset(s->attention, &desc);
-    desc.features.features = s->features;
-    BO_TRY(bo_attention_create(context, &desc, &attention));
-    const bo_attention_shape one = {.sequences = 1, .tokens = s->context};
-    const bo_status status = bo_attention_plan_for(context, attention, &one, &plan);
+    BO_TRY(bo_model_resolve(context, &model, NULL, &resolved));
+    BO_TRY(bo_attention_create(context, &resolved.attention, &attention));
+    const bo_attention_shape sequence = {.sequences = 1, .tokens = s->context};
+    const bo_status status = bo_attention_plan_for(context, attention, &sequence, &plan);
     if (status == BO_OK) *out = (bo_plan_head){plan.operations, head_copies(attention, &plan, (double)s->context)};
     bo_attention_destroy(attention);
     return status;

@@ -110,7 +110,9 @@ static bo_status read_timing(const calibration_file *file, const cJSON *object, 
     BO_TRY(read_count(file, object, "layers", &s->layers));
     BO_TRY(read_count(file, object, "width", &s->width));
     BO_TRY(read_count(file, object, "heads", &s->heads));
-    BO_TRY(read_count(file, object, "features", &s->features));
+    const cJSON *features = cJSON_GetObjectItemCaseSensitive(object, "features");
+    if (!bo_json_size(features, &s->features)) /* 0: what the attention itself has */
+        return bo_fail(file->context, BO_FORMAT, "%s: features: expected a whole number", file->path);
     BO_TRY(read_count(file, object, "context", &s->context));
     BO_TRY(read_count(file, object, "batch", &s->batch));
     BO_TRY(read_count(file, object, "vocab", &s->vocab));

@@ -10,15 +10,17 @@ static const double OVERHEAD = 0.06; /* of --minutes: tests and checkpoints */
 
 /* ---- the grid ------------------------------------------------------------------------------------------------------------- */
 
-/* As the presets have them: heads of 32, and of 64 where the model is wide. */
+/* As the presets have them: heads of 32, and of 64 where the model is wide; in between of 24 on. */
 static size_t head_dim(size_t width)
 {
-    return width <= 256 || width % 64 != 0 ? 32 : 64;
+    size_t dim = width > 256 && width % 64 == 0 ? 64 : width % 32 == 0 ? 32 : 24;
+    while (width % dim != 0) dim += 2;
+    return dim;
 }
 
 static size_t next_width(size_t width)
 {
-    return width + (width < 256 ? 32 : width < 1024 ? 64 : 256);
+    return width + (width < 192 ? 16 : width < 512 ? 32 : width < 1024 ? 64 : 256);
 }
 
 static bo_status add(bo_plan_search *search, const bo_plan_candidate *item)
@@ -92,10 +94,23 @@ static void spend_seconds(const bo_plan_search *search, bo_plan_candidate *item,
     spend(search, item, seconds / item->step.value * item->counts.tokens);
 }
 
-static bool right_size(const bo_plan_search *search, const bo_plan_candidate *item)
+static double off_size(const bo_plan_search *search, const bo_plan_candidate *item)
 {
     const double wanted = search->budget.parameters;
-    return !(wanted > 0) || fabs(item->counts.parameters / wanted - 1) <= 0.1;
+    return wanted > 0 ? fabs(log(item->counts.parameters / wanted)) : 0;
+}
+
+static bool right_size(const bo_plan_search *search, const bo_plan_candidate *item)
+{
+    return off_size(search, item) <= search->tolerance;
+}
+
+/* A tenth, or as near as the grid comes, but no other order of magnitude. */
+static void set_tolerance(bo_plan_search *search)
+{
+    double nearest = INFINITY;
+    for (size_t i = 0; i < search->count; i++) nearest = fmin(nearest, off_size(search, &search->items[i]));
+    search->tolerance = nearest < log(1.5) ? fmax(1.001 * nearest, log(1.1)) : 0;
 }
 
 static double best_loss(bo_plan_search *search, double seconds)
@@ -133,21 +148,22 @@ static double seconds_for_size(bo_plan_search *search)
     return found;
 }
 
-/* A number of tokens alone: the less a model is behind the best of its time, the better. */
+/* Tokens: how far the loss is behind the best that the same time buys. */
 static void spend_tokens(bo_plan_search *search)
 {
     enum { TIMES = 64 };
-    double best[TIMES];
     const double first = 0.1, ratio = 1.4;
+    double best[TIMES];
     for (size_t i = 0; i < TIMES; i++) best[i] = best_loss(search, first * pow(ratio, (double)i));
     for (size_t i = 0; i < search->count; i++) {
         bo_plan_candidate *item = &search->items[i];
         spend(search, item, search->budget.tokens);
+        if (isinf(item->worth)) continue;
         const double seconds = item->tokens / item->counts.tokens * item->step.value;
-        const double place = log(fmax(seconds, first) / first) / log(ratio);
-        const size_t low = place < TIMES - 1 ? (size_t)place : TIMES - 2;
-        const double part = place - (double)low;
-        if (isfinite(item->worth)) item->worth -= (1 - part) * best[low] + part * best[low + 1];
+        const double place = fmin(log(fmax(seconds, first) / first) / log(ratio), TIMES - 1.001);
+        const size_t low = (size_t)place;
+        const double part = place - (double)low, then = (1 - part) * best[low] + part * best[low + 1];
+        item->worth = isfinite(then) ? item->worth - then : 0; /* nothing else is done in so short a time */
     }
 }
 
@@ -168,6 +184,7 @@ static void spend_budget(bo_plan_search *search)
 bo_status bo_plan_grid(bo_plan_search *search)
 {
     BO_TRY(fill_grid(search));
+    set_tolerance(search);
     spend_budget(search);
     return BO_OK;
 }
@@ -188,7 +205,7 @@ bo_status bo_plan_refuse(const bo_plan_search *search)
     }
     if (isinf(tokens))
         return bo_fail(search->context, BO_INVALID, "no model has about %.4g parameters: expected %.3g to %.3g",
-                       b->parameters, ceil(least / 1.1), most / 0.9);
+                       b->parameters, least, most);
     if (b->tokens > 0)
         return bo_fail(search->context, BO_INVALID, "%.4g tokens are too few for %d steps: expected at least %.4g",
                        b->tokens, LEAST_STEPS, tokens);

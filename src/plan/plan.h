@@ -5,7 +5,7 @@
 #include "../base/base.h"
 #include <bochner/plan.h>
 
-enum { BO_PLAN_MLP = 4, BO_PLAN_VOCAB = 256, BO_PLAN_FEATURES = 128 };
+enum { BO_PLAN_MLP = 4, BO_PLAN_VOCAB = 256 };
 #define BO_PLAN_ATTENTION_NAME "rfa-gate"
 
 /* Defaults filled in, the attention's name the library's own; BO_INVALID: which number makes no sense, or no such attention. */
@@ -43,6 +43,7 @@ typedef struct bo_plan_search {
     const bo_plan_machine *machine;
     const bo_plan_losses *losses;
     bo_plan_budget budget; /* without zeros that mean a default */
+    double tolerance;      /* of the logarithm of parameters, where they are given */
     bo_plan_candidate *items;
     size_t count, room;
 } bo_plan_search;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { CONTEXT = 256, TRIES = 32 };
+enum { CONTEXT = 256, TRIES = 64 };
 
 /* ---- memory -------------------------------------------------------------------------------------------------------------------- */
 
@@ -32,23 +32,23 @@ static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, 
     return status;
 }
 
-/* About what training takes at least: weights, gradients and a vector of the optimiser, activations of one sequence. */
-static double least_bytes(const bo_plan_candidate *item)
+/* Weights, gradients and a vector of the optimiser: less it never is, and models beyond that are not made to be planned. */
+static double weight_bytes(const bo_plan_candidate *item)
 {
-    const double row = (double)item->shape.width * (26 * (double)item->shape.layers + 4);
-    return sizeof(float) * (3 * item->counts.parameters + (double)item->shape.context * row);
+    return 3 * sizeof(float) * item->counts.parameters;
 }
 
-/* The most sequences at a time that fit, halving from the trainer's choice; out->all_bytes is more than the budget where none
- * do. */
+/* With as many sequences at a time as fit: the trainer's choice, or that halved; out->all_bytes is more than the budget where
+ * not even one does. */
 static bo_status fit_memory(const bo_plan_search *search, const bo_plan_candidate *item, bo_trainer_plan *out)
 {
-    size_t micro = 0;
-    do {
-        BO_TRY(bo_progress(search->context, "planning", 0, 0));
-        BO_TRY(plan_training(search->context, &item->shape, micro, out));
-        micro = out->micro_batch / 2;
-    } while (out->all_bytes > search->budget.memory && micro > 0);
+    bo_trainer_plan least;
+    BO_TRY(bo_progress(search->context, "planning", 0, 0));
+    BO_TRY(plan_training(search->context, &item->shape, 0, out));
+    if (out->all_bytes <= search->budget.memory) return BO_OK;
+    BO_TRY(plan_training(search->context, &item->shape, 1, &least));
+    while (out->all_bytes > search->budget.memory && out->micro_batch > 1 && least.all_bytes <= search->budget.memory)
+        BO_TRY(plan_training(search->context, &item->shape, out->micro_batch / 2, out));
     return BO_OK;
 }
 
@@ -110,7 +110,7 @@ static bo_status refuse_memory(const bo_plan_search *search)
     bo_trainer_plan training;
     for (size_t i = 0; i < search->count; i++) {
         const bo_plan_candidate *item = &search->items[i];
-        if (isfinite(item->worth) && (!least || least_bytes(item) < least_bytes(least))) least = item;
+        if (isfinite(item->worth) && (!least || weight_bytes(item) < weight_bytes(least))) least = item;
     }
     if (!least) return bo_plan_refuse(search);
     BO_TRY(plan_training(search->context, &least->shape, 1, &training));
@@ -118,19 +118,35 @@ static bo_status refuse_memory(const bo_plan_search *search)
                    (double)search->budget.memory / 1e6, ceil((double)training.all_bytes / 1e5) / 10);
 }
 
+/* Shapes that do not fit: nor do any with as many layers and as much width. */
+typedef struct plan_misfits {
+    size_t layers[TRIES], width[TRIES], count;
+} plan_misfits;
+
+static bool beyond(const plan_misfits *misfits, const bo_plan_candidate *item)
+{
+    for (size_t i = 0; i < misfits->count; i++)
+        if (item->shape.layers >= misfits->layers[i] && item->shape.width >= misfits->width[i]) return true;
+    return false;
+}
+
 /* Items in the order of their worth; those that do not fit are passed over. */
 static bo_status choose(const bo_plan_search *search, bo_plan *out)
 {
-    const double slack = 0.7; /* of the estimate */
-    for (size_t i = 0, tried = 0; i < search->count && out->count < BO_PLAN_CHOICES && tried < TRIES; i++) {
+    plan_misfits misfits = {.count = 0};
+    for (size_t i = 0; i < search->count && out->count < BO_PLAN_CHOICES && misfits.count < TRIES; i++) {
         const bo_plan_candidate *item = &search->items[i];
         bo_trainer_plan training;
         if (isinf(item->worth)) break;
-        if (slack * least_bytes(item) > (double)search->budget.memory || !differs(out, item)) continue;
+        if (weight_bytes(item) > (double)search->budget.memory || beyond(&misfits, item) || !differs(out, item))
+            continue;
         BO_TRY(fit_memory(search, item, &training));
-        tried++;
-        if (training.all_bytes <= search->budget.memory)
+        if (training.all_bytes <= search->budget.memory) {
             out->choices[out->count++] = choice_of(search, item, &training);
+        } else {
+            misfits.layers[misfits.count] = item->shape.layers;
+            misfits.width[misfits.count++] = item->shape.width;
+        }
     }
     return out->count ? BO_OK : refuse_memory(search);
 }

@@ -1,0 +1,73 @@
+/* Calibrations as files: written and read they are the same, and what makes no sense is refused. */
+#include "made_up.h"
+#include <unistd.h>
+
+static const char *const path = "plan_test_machine.json";
+
+static void a_machine_comes_back(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    static const char *const names[] = {"rfa-gate", "exact", "taylor"};
+    for (size_t i = 0; i < 3; i++) {
+        bo_plan_timing timings[MADE_UP];
+        bo_plan_machine machine, again;
+        made_up_timings(context, names[i], timings);
+        assert_ok(context, bo_plan_fit(context, timings, MADE_UP, 0, &machine));
+        assert_ok(context, bo_plan_machine_write(context, &machine, path));
+        assert_ok(context, bo_plan_machine_read(context, path, &again));
+        for (size_t t = 0; t < BO_PLAN_TERMS; t++) assert_close(again.cost[t] / machine.cost[t], 1, 1e-9);
+        assert_true(again.count == machine.count && again.threads == machine.threads);
+        assert_string_equal(again.isa, machine.isa);
+        assert_string_equal(again.timings[3].shape.attention, names[i]);
+        assert_true(again.timings[3].shape.features == machine.timings[3].shape.features);
+    }
+    unlink(path);
+    bo_context_destroy(context);
+}
+
+/* The text of a calibration with one word in place of another. */
+static void refused_with(bo_context *context, const char *words, const char *old, const char *new)
+{
+    bo_plan_machine machine = made_up_machine(context);
+    assert_ok(context, bo_plan_machine_write(context, &machine, path));
+    FILE *file = fopen(path, "r");
+    static char text[1 << 16], other[1 << 16];
+    const size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = 0;
+    char *at = strstr(text, old);
+    assert_non_null(at);
+    snprintf(other, sizeof other, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    assert_fails(context, BO_FORMAT, words, bo_plan_machine_parse(context, path, other, strlen(other), &machine));
+    unlink(path);
+}
+
+static void broken_files_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_plan_machine machine;
+    assert_fails(context, BO_IO, "nowhere.json", bo_plan_machine_read(context, "nowhere.json", &machine));
+    assert_fails(context, BO_FORMAT, "", bo_plan_machine_parse(context, path, "{", 1, &machine));
+    assert_fails(context, BO_FORMAT, "format", bo_plan_machine_parse(context, path, "{}", 2, &machine));
+    refused_with(context, "found 'other'", "bochner calibration 1", "other");
+    refused_with(context, "no 'nothing'", "rfa-gate", "nothing");
+    refused_with(context, "no optimiser 'hope'", "\"muon\"", "\"hope\"");
+    refused_with(context, "threads", "\"threads\": 1", "\"threads\": 0");
+    refused_with(context, "layers", "\"layers\": 1", "\"layers\": 1.5");
+    refused_with(context, "width", "\"width\": 64", "\"breadth\": 64");
+    refused_with(context, "seconds", "\"seconds\": ", "\"seconds\": -");
+    refused_with(context, "at most", "\"width\": 64", "\"width\": 6400000");
+    refused_with(context, "features", "\"features\": 128", "\"features\": 128000000");
+    refused_with(context, "heads", "\"heads\": 2", "\"heads\": 3");
+    refused_with(context, "timings", "\"timings\"", "\"timing\"");
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_machine_comes_back),
+                                       cmocka_unit_test(broken_files_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

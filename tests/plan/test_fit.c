@@ -1,0 +1,130 @@
+/* Costs from timings: least squares with known answers, machines that are known. */
+#include "made_up.h"
+
+enum { ROWS = 6 };
+
+static double left(const double (*a)[BO_PLAN_TERMS], const double *y, const double *x)
+{
+    double sum = 0;
+    for (size_t r = 0; r < ROWS; r++) {
+        double e = -y[r];
+        for (size_t t = 0; t < BO_PLAN_TERMS; t++) e += a[r][t] * x[t];
+        sum += e * e;
+    }
+    return sum;
+}
+
+/* Exact where the answer is not negative; else no small change that stays non-negative is better (the conditions of Karush,
+ * Kuhn and Tucker, the problem being convex). */
+static void least_squares_are_least(void **state)
+{
+    (void)state;
+    bo_rng rng = bo_rng_make(3, 1);
+    for (size_t trial = 0; trial < 50; trial++) {
+        double a[ROWS][BO_PLAN_TERMS], y[ROWS], x[BO_PLAN_TERMS], truth[BO_PLAN_TERMS];
+        for (size_t t = 0; t < BO_PLAN_TERMS; t++) truth[t] = trial % 2 ? bo_rng_normal(&rng) : bo_rng_uniform(&rng);
+        for (size_t r = 0; r < ROWS; r++) {
+            y[r] = 0;
+            for (size_t t = 0; t < BO_PLAN_TERMS; t++) y[r] += (a[r][t] = bo_rng_uniform(&rng)) * truth[t];
+        }
+        if (!bo_plan_least_squares(ROWS, (const double(*)[BO_PLAN_TERMS])a, y, 15, x)) {
+            assert_true(trial % 2); /* no set of terms is positive: zero is best */
+            continue;
+        }
+        const double best = left((const double(*)[BO_PLAN_TERMS])a, y, x);
+        if (trial % 2 == 0) assert_true(best < 1e-16);
+        for (size_t t = 0; t < BO_PLAN_TERMS; t++) {
+            assert_true(x[t] >= 0);
+            for (int sign = -1; sign <= 1; sign += 2) {
+                double other[BO_PLAN_TERMS];
+                memcpy(other, x, sizeof x);
+                other[t] = fmax(0, other[t] + sign * 1e-3);
+                assert_true(left((const double(*)[BO_PLAN_TERMS])a, y, other) >= best - 1e-12);
+            }
+        }
+    }
+}
+
+static void terms_may_be_left_out(void **state)
+{
+    (void)state;
+    const double a[ROWS][BO_PLAN_TERMS] = {{1, 1, 0, 0}, {1, 2, 0, 0}, {1, 3, 0, 0},
+                                           {1, 4, 0, 0}, {1, 5, 0, 0}, {1, 6, 0, 0}};
+    const double y[ROWS] = {3, 5, 7, 9, 11, 13};
+    double x[BO_PLAN_TERMS];
+    assert_true(bo_plan_least_squares(ROWS, a, y, 3, x));
+    assert_close(x[0], 1, 1e-9);
+    assert_close(x[1], 2, 1e-9);
+    assert_true(bo_plan_least_squares(ROWS, a, y, 1, x));
+    assert_close(x[0], 8, 1e-9);
+    assert_true(x[1] == 0);
+    assert_false(bo_plan_least_squares(ROWS, a, y, 12, x)); /* columns of zeros */
+    assert_false(bo_plan_least_squares(ROWS, a, y, 0, x));
+}
+
+static void a_known_machine_is_found(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const bo_plan_machine machine = made_up_machine(context);
+    for (size_t t = 0; t < BO_PLAN_TERMS; t++) assert_close(machine.cost[t] / made_up_cost[t], 1, 1e-6);
+    assert_true(machine.error < 1e-6 && machine.count == MADE_UP);
+    const bo_plan_shape other = made_up_shape(3, 192, 512, 4);
+    bo_plan_range step;
+    assert_ok(context, bo_plan_step(context, &machine, &other, &step));
+    assert_close(step.value / made_up_seconds(context, &other), 1, 1e-6);
+    assert_true(step.low <= step.value && step.value <= step.high);
+    bo_context_destroy(context);
+}
+
+/* A tenth of noise leaves predictions of the middle within some of it, and the error of left out shapes says so. */
+static void noise_is_told(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_plan_timing timings[MADE_UP];
+    bo_plan_machine machine;
+    made_up_timings(context, NULL, timings);
+    for (size_t i = 0; i < MADE_UP; i++) timings[i].seconds *= i % 2 ? 1.1 : 0.9;
+    assert_ok(context, bo_plan_fit(context, timings, MADE_UP, 0, &machine));
+    const bo_plan_shape other = made_up_shape(3, 128, 256, 4);
+    bo_plan_range step;
+    assert_ok(context, bo_plan_step(context, &machine, &other, &step));
+    const double truth = made_up_seconds(context, &other);
+    assert_true(machine.error > 0.05 && machine.error < 1);
+    assert_true(step.low < truth && truth < step.high);
+    bo_context_destroy(context);
+}
+
+static void wrong_timings_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_plan_timing timings[MADE_UP];
+    bo_plan_machine machine;
+    made_up_timings(context, NULL, timings);
+    assert_fails(context, BO_INVALID, "expected 5 to", bo_plan_fit(context, timings, 4, 0, &machine));
+    assert_fails(context, BO_INVALID, "found 99", bo_plan_fit(context, timings, 99, 0, &machine));
+    timings[3].seconds = 0;
+    assert_fails(context, BO_INVALID, "timing 3", bo_plan_fit(context, timings, MADE_UP, 0, &machine));
+    made_up_timings(context, NULL, timings);
+    timings[2].shape.attention = "exact";
+    assert_fails(context, BO_INVALID, "timing 2", bo_plan_fit(context, timings, MADE_UP, 0, &machine));
+    machine = made_up_machine(context);
+    bo_plan_shape other = made_up_shape(2, 64, 64, 1);
+    bo_plan_range step;
+    other.attention = "exact";
+    assert_fails(context, BO_INVALID, "measured with rfa-gate", bo_plan_step(context, &machine, &other, &step));
+    assert_fails(context, BO_INVALID, "no shapes", bo_plan_time(context, 1, timings, 0));
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(least_squares_are_least),   cmocka_unit_test(terms_may_be_left_out),
+        cmocka_unit_test(a_known_machine_is_found),  cmocka_unit_test(noise_is_told),
+        cmocka_unit_test(wrong_timings_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

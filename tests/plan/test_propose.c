@@ -1,0 +1,121 @@
+/* Plans on a machine that is known: the budget is kept, more of it is better, too little is refused with the least that does. */
+#include "made_up.h"
+
+static bo_plan propose(bo_context *context, const bo_plan_machine *machine, bo_plan_budget budget)
+{
+    bo_plan plan;
+    assert_ok(context, bo_plan_propose(context, machine, NULL, &budget, &plan));
+    assert_true(plan.count >= 1 && plan.count <= BO_PLAN_CHOICES);
+    for (size_t i = 0; i < plan.count; i++) {
+        const bo_plan_choice *c = &plan.choices[i];
+        assert_true(c->shape.layers >= 2 && c->shape.width % c->shape.heads == 0 && c->steps >= 100);
+        assert_true(c->shape.batch % c->micro_batch == 0 && c->memory > 0);
+        assert_close(c->tokens, (double)(c->steps * c->shape.batch * c->shape.context), 1);
+        assert_close(c->minutes.value / (c->step.value * (double)c->steps / 60), 1, 1e-9);
+        assert_true(c->loss.low < c->loss.value && c->loss.value < c->loss.high);
+        if (budget.memory) assert_true(c->memory <= budget.memory);
+        if (budget.minutes > 0) assert_true(c->minutes.value <= budget.minutes);
+        if (budget.tokens > 0) assert_true(c->tokens <= budget.tokens);
+        if (budget.parameters > 0) assert_close(c->parameters / budget.parameters, 1, 0.11);
+        assert_true(c->shape.context == (budget.context ? budget.context : 256));
+    }
+    return plan;
+}
+
+static void minutes_are_kept(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const bo_plan_machine machine = made_up_machine(context);
+    const bo_plan one = propose(context, &machine, (bo_plan_budget){.minutes = 1});
+    const bo_plan ten = propose(context, &machine, (bo_plan_budget){.minutes = 10, .context = 128});
+    assert_true(one.choices[0].minutes.value > 0.85);
+    assert_true(ten.choices[0].loss.value < one.choices[0].loss.value);
+    assert_true(ten.choices[0].parameters >= one.choices[0].parameters);
+    for (size_t i = 1; i < one.count; i++) assert_true(one.choices[i].loss.value >= one.choices[0].loss.value);
+    bo_context_destroy(context);
+}
+
+static void parameters_and_tokens_are_kept(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const bo_plan_machine machine = made_up_machine(context);
+    propose(context, &machine, (bo_plan_budget){.parameters = 3e5});
+    propose(context, &machine, (bo_plan_budget){.parameters = 3e5, .minutes = 2});
+    propose(context, &machine, (bo_plan_budget){.parameters = 3e5, .tokens = 1e6});
+    const bo_plan few = propose(context, &machine, (bo_plan_budget){.tokens = 5e5});
+    const bo_plan many = propose(context, &machine, (bo_plan_budget){.tokens = 5e6});
+    assert_true(many.choices[0].parameters > few.choices[0].parameters);
+    bo_context_destroy(context);
+}
+
+static void memory_is_kept(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const bo_plan_machine machine = made_up_machine(context);
+    const bo_plan free_one = propose(context, &machine, (bo_plan_budget){.minutes = 3});
+    const size_t half = free_one.choices[0].memory / 2;
+    const bo_plan tight = propose(context, &machine, (bo_plan_budget){.minutes = 3, .memory = half});
+    assert_true(tight.choices[0].loss.value >= free_one.choices[0].loss.value);
+    bo_context_destroy(context);
+}
+
+/* What a message gives as the least is enough. */
+static double least_of(const char *message)
+{
+    const char *at = strstr(message, "at least ");
+    if (!at) fail_msg("'%s' has no least", message);
+    return atof(at + strlen("at least "));
+}
+
+static void too_little_is_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const bo_plan_machine machine = made_up_machine(context);
+    bo_plan plan;
+    bo_plan_budget budget = {.minutes = 1e-4};
+    assert_fails(context, BO_INVALID, "at least", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    propose(context, &machine, (bo_plan_budget){.minutes = 1.02 * least_of(bo_context_error(context))});
+    budget = (bo_plan_budget){.tokens = 100};
+    assert_fails(context, BO_INVALID, "at least", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    propose(context, &machine, (bo_plan_budget){.tokens = 1.02 * least_of(bo_context_error(context))});
+    budget = (bo_plan_budget){.minutes = 1, .memory = 1 << 20};
+    assert_fails(context, BO_INVALID, "at least", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    propose(context, &machine,
+            (bo_plan_budget){.minutes = 1, .memory = (size_t)(1e6 * least_of(bo_context_error(context))) + 100000});
+    budget = (bo_plan_budget){.parameters = 10};
+    assert_fails(context, BO_INVALID, "about 10 parameters", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    bo_context_destroy(context);
+}
+
+static void nonsense_is_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const bo_plan_machine machine = made_up_machine(context), none = {.count = 0};
+    bo_plan plan;
+    bo_plan_budget budget = {0};
+    assert_fails(context, BO_INVALID, "found none", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    budget = (bo_plan_budget){.minutes = 1, .tokens = 1e6};
+    assert_fails(context, BO_INVALID, "both", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    budget = (bo_plan_budget){.minutes = NAN};
+    assert_fails(context, BO_INVALID, "minutes", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    budget = (bo_plan_budget){.minutes = 1, .context = (size_t)1 << 40};
+    assert_fails(context, BO_INVALID, "context", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    budget = (bo_plan_budget){.minutes = 1};
+    assert_fails(context, BO_INVALID, "measured", bo_plan_propose(context, &none, NULL, &budget, &plan));
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(minutes_are_kept),    cmocka_unit_test(parameters_and_tokens_are_kept),
+        cmocka_unit_test(memory_is_kept),      cmocka_unit_test(too_little_is_refused),
+        cmocka_unit_test(nonsense_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
