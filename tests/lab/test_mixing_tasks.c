@@ -1,0 +1,95 @@
+/* What the tasks say is right: permutations form a group, targets are what they are said to be. */
+#include "testing.h"
+#include "lab/internal.h"
+#include "lab/mixing_tasks.h"
+
+static void test_permutations(void **state)
+{
+    (void)state;
+    for (int a = 0; a < LAB_PERMUTATIONS; a++)
+        for (int b = 0; b < LAB_PERMUTATIONS; b++) {
+            const int c = lab_permutations_compose(a, b);
+            for (int i = 0; i < 3; i++)
+                assert_int_equal(lab_permutation_of(c, i), lab_permutation_of(a, lab_permutation_of(b, i)));
+        }
+    for (int a = 0; a < LAB_PERMUTATIONS; a++) assert_int_equal(lab_permutations_compose(0, a), a);
+}
+
+typedef struct place {
+    lab_job job;
+    lab_run run;
+} place;
+
+static lab_run *make_run(place *p, bo_context *context)
+{
+    *p = (place){.job = {.options = {.seed = 5}, .context = context}};
+    p->run = (lab_run){.job = &p->job, .context = context};
+    return &p->run;
+}
+
+static void test_parity(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    place p;
+    lab_mixing_rows rows;
+    assert_ok(context, lab_mixing_rows_open(make_run(&p, context), LAB_MIXING_PARITY, 5, 200, &rows));
+    assert_int_equal(rows.examples->dim, 5);
+    assert_int_equal(rows.examples->classes, 2);
+    assert_int_equal(bo_examples_count(rows.examples, BO_PART_VALID), 40);
+    size_t odd = 0;
+    for (size_t r = 0; r < 200; r++) {
+        float product = 1;
+        for (size_t i = 0; i < 5; i++) product *= rows.x[r * 5 + i];
+        assert_close(rows.y[r], product < 0, 0);
+        odd += product < 0;
+    }
+    assert_in_range(odd, 60, 140); /* 100 expected, deviation 7 */
+    lab_mixing_rows_close(&rows);
+    bo_context_destroy(context);
+}
+
+/* Where the ones stand says which permutations they are, the last applied first. */
+static void test_products(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    place p;
+    lab_mixing_rows rows;
+    assert_ok(context, lab_mixing_rows_open(make_run(&p, context), LAB_MIXING_PERMUTATIONS, 3, 100, &rows));
+    assert_int_equal(rows.examples->dim, 18);
+    for (size_t r = 0; r < 100; r++)
+        for (int thing = 0; thing < 3; thing++) {
+            int at = thing;
+            for (size_t i = 3; i-- > 0;) {
+                const float *ones = rows.x + (r * 3 + i) * LAB_PERMUTATIONS;
+                int which = 0;
+                while (ones[which] == 0) which++;
+                at = lab_permutation_of(which, at);
+            }
+            assert_int_equal(lab_permutation_of((int)rows.y[r], thing), at);
+        }
+    lab_mixing_rows_close(&rows);
+    bo_context_destroy(context);
+}
+
+static void test_polynomial(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    place p;
+    lab_mixing_rows rows;
+    assert_ok(context, lab_mixing_rows_open(make_run(&p, context), LAB_MIXING_POLYNOMIAL, 0, 300, &rows));
+    assert_int_equal(rows.examples->dim, 12);
+    assert_int_equal(rows.examples->classes, 0);
+    for (size_t i = 0; i < 300 * 12; i++) assert_true(fabsf(rows.x[i]) <= 1);
+    lab_mixing_rows_close(&rows);
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_permutations), cmocka_unit_test(test_parity),
+                                       cmocka_unit_test(test_products), cmocka_unit_test(test_polynomial)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
