@@ -1,27 +1,22 @@
-/* A graph of an experiment's own, trained batch by batch: from x to a prediction, and its loss against a target. */
+/* A graph from x to a prediction, recorded by an experiment and trained batch by batch: descent.h with an input, a target and a
+ * loss between. */
 #ifndef BO_LAB_FIT_H
 #define BO_LAB_FIT_H
 
-#include "lab.h"
-#include "../nn/nn.h"
-#include "../optim/optim.h"
+#include "descent.h"
 
 typedef struct lab_fit_desc {
     size_t rows, in, out; /* a batch, all of its size */
     /* Records the prediction (rows x out) and declares the weights. */
     bo_value (*record)(const void *user, bo_graph *graph, bo_value x);
     const void *user;
-    bo_loss_kind loss;
     bo_optimizer_desc optimizer;
     uint64_t seed; /* of the weights; 0: the run's */
 } lab_fit_desc;
 
 typedef struct lab_fit {
-    bo_context *context;
-    bo_weights *weights;
-    bo_graph *graph;
-    bo_optimizer *optimizer;
-    bo_value x, target, prediction, loss;
+    lab_descent descent;
+    bo_value x, target, prediction;
 } lab_fit;
 
 bo_status lab_fit_open(lab_run *run, const lab_fit_desc *desc, lab_fit *out);

@@ -1,4 +1,5 @@
 #include "heads.h"
+#include "reading.h"
 #include "../math/linalg.h"
 #include <lapacke.h>
 #include <math.h>
@@ -134,32 +135,15 @@ bo_status lab_head_attention(bo_context *context, const lab_head *h, size_t toke
 
 /* ---- the stream -------------------------------------------------------------------------------------------------------- */
 
-static bo_status run_stream(bo_context *context, const bo_model_graph *g, const bo_value *values, size_t parts,
-                            const int32_t *tokens, const int32_t *places, size_t numbers, float *out)
+bo_status lab_stream(lab_run *run, const bo_model *model, const int32_t *ids, float *out)
 {
-    BO_TRY(bo_graph_allocate(context, g->graph));
-    BO_TRY(bo_graph_write(context, g->graph, g->tokens, tokens));
-    if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, places));
-    BO_TRY(bo_graph_run(context, g->graph, NULL));
-    for (size_t i = 0; i < parts; i++) BO_TRY(bo_graph_read(context, g->graph, values[i], out + i * numbers));
-    return BO_OK;
-}
-
-bo_status lab_stream(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count, float *out)
-{
-    const bo_model_desc *d = bo_model_describe(model);
-    const size_t parts = 1 + 2 * d->layers;
-    bo_value *values = bo_alloc(context, parts, sizeof *values, "a residual stream");
-    int32_t *places = bo_alloc(context, count, sizeof *places, "positions");
-    bo_model_graph graph = {0};
-    bo_status status = values && places ? BO_OK : BO_MEMORY;
-    for (size_t i = 0; status == BO_OK && i < count; i++) places[i] = (int32_t)i;
-    const bo_model_graph_desc desc = {.rows = count, .logits = true, .chosen = count, .stream = values};
-    if (status == BO_OK) status = bo_model_graph_create(context, model, &desc, &graph);
-    if (status == BO_OK) status = run_stream(context, &graph, values, parts, tokens, places, count * d->width, out);
-    bo_model_graph_destroy(&graph);
-    bo_free(values);
-    bo_free(places);
+    lab_reader reader;
+    bo_status status = lab_reader_open(run, model, &(lab_reading){.stream = true}, &reader);
+    const size_t numbers = reader.rows * bo_model_describe(model)->width;
+    if (status == BO_OK) status = lab_reader_read(run, &reader, ids, 0);
+    for (size_t i = 0; status == BO_OK && i < reader.parts; i++)
+        status = lab_reader_part(run, &reader, i, out + i * numbers);
+    lab_reader_close(&reader);
     return status;
 }
 

@@ -24,9 +24,9 @@ bo_status lab_head_attention(bo_context *context, const lab_head *head, size_t t
 bo_status lab_head_ov(bo_context *context, const lab_head *head, double *out);
 bo_status lab_head_qk(bo_context *context, const lab_head *head, double *out);
 
-/* The residual stream over a sequence: 1 + 2 layers times tokens x width; the embedding first, then what each layer's
+/* The residual stream over one window: 1 + 2 layers times context x width; the embedding first, then what each layer's
  * attention and its MLP leave. */
-bo_status lab_stream(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count, float *out);
+bo_status lab_stream(lab_run *run, const bo_model *model, const int32_t *ids, float *out);
 /* Rows over their root mean square. */
 void lab_normalise(size_t rows, size_t width, double epsilon, const float *x, double *out);
 

@@ -45,7 +45,7 @@ typedef struct looked {
 
 static bo_status look_once(lab_scene *s, looked *out)
 {
-    BO_TRY(lab_stream(s->context, s->model, s->tokens, TOKENS, s->stream));
+    BO_TRY(lab_stream(s->run, s->model, s->tokens, s->stream));
     for (size_t layer = 0; layer < LAYERS; layer++) {
         lab_normalise(TOKENS, WIDTH, bo_model_describe(s->model)->norm_epsilon, s->stream + 2 * layer * STREAM, s->x);
         for (size_t h = 0; h < HEADS; h++) {

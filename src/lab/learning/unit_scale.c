@@ -239,7 +239,7 @@ static bo_status note_stream(sizing *z, const int32_t *ids)
                                              "after MLP 1"};
     float *stream = bo_alloc(lab_context(z->run), PARTS * NUMBERS, sizeof *stream, "a residual stream");
     if (!stream) return BO_MEMORY;
-    const bo_status status = lab_stream(lab_context(z->run), z->model, ids, CONTEXT, stream);
+    const bo_status status = lab_stream(z->run, z->model, ids, stream);
     for (size_t i = 0; status == BO_OK && i < PARTS; i++)
         note_size(z, names[i], root_mean_square(NUMBERS, stream + i * NUMBERS));
     bo_free(stream);
@@ -415,7 +415,8 @@ const lab_experiment lab_unit_scale = {
      .source = "u-μP (2407.17465); course notes, μP at unit scale",
      .method =
          "Transformers of two layers of width 64 learn a text by AdamW for 100 steps of 32 windows of 64 bytes, at the "
-         "best of the rates 2⁻⁸, 2⁻⁷, 2⁻⁶, 2⁻⁵; in 8 bits x and W are rounded to E4M3 and gradients to E5M2 in every linear "
+         "best of the rates 2⁻⁸, 2⁻⁷, 2⁻⁶, 2⁻⁵; in 8 bits x and W are rounded to E4M3 and gradients to E5M2 in every "
+         "linear "
          "layer of the blocks, without any rescaling. Sizes are root mean squares before the first step, of gradients "
          "as "
          "the batch of training has them. Steps: one layer y = c W x with W ~ N(0, 1) and c = 1/√(fan in), inputs of "
