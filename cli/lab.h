@@ -36,6 +36,7 @@ cli_word cli_lab_interval(const bo_lab_outcome *outcome);
 /* What those two numbers are: "99% interval", "least and greatest of 3 seeds". */
 cli_word cli_lab_interval_kind(const bo_lab_outcome *outcome, size_t seeds);
 bool cli_lab_is_each(bo_lab_rule rule);
+size_t cli_lab_seeds(bool quick, size_t asked); /* what a run takes; `asked` 0: its default */
 /* "bochner lab run scaled-dot --quick" */
 void cli_lab_command(FILE *out, const bo_lab_about *about);
 /* "5 seeds from 1, 12 s on 2 threads (avx2 kernels), Bochner 0.8.0, text of bible.txt" */

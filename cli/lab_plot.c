@@ -119,14 +119,15 @@ static void name_rows(FILE *pipe, const picture *p)
         if (length > longest) longest = length;
     }
     const bool aslant = (double)(longest + 2) * 6.6 > PLOT_WIDTH / (double)p->grid.rows;
-    fprintf(pipe, "set xtics %sscale 0 noenhanced (", aslant ? "rotate by -24 left " : "");
+    fprintf(pipe, "set xtics %sscale 0 noenhanced (", aslant ? "rotate by 24 right " : "");
     for (size_t r = 0; r < p->grid.rows; r++) {
         if (r) fputs(", ", pipe);
         cli_picture_quoted(pipe, p->grid.row_names[r]);
         fprintf(pipe, " %zu", r);
     }
     fputs(")\n", pipe);
-    if (aslant) fprintf(pipe, "set rmargin %zu\n", longest / 2 + 3);
+    const size_t room = p->grid.rows ? letters(p->grid.row_names[0]) : 0; /* the first reaches beyond the axis */
+    if (aslant) fprintf(pipe, "set lmargin %zu\n", room < 12 ? 10 : room * 3 / 4 + 1);
     fprintf(pipe, "set xrange [-0.6:%g]\n", (double)p->grid.rows - 0.4);
 }
 
@@ -282,28 +283,37 @@ static void draw_columns(FILE *pipe, const picture *p)
     fputs("\n", pipe);
 }
 
-/* Rows of names above the picture take room of their own. */
-static int key_rows(const picture *p)
+/* How many names fit beside each other above the picture. */
+static size_t key_columns(const picture *p)
 {
     size_t longest = 1;
-    for (size_t c = 0; c < p->grid.columns; c++)
-        if (letters(p->grid.column_names[c]) > longest) longest = letters(p->grid.column_names[c]);
-    const size_t fit = (size_t)(PLOT_WIDTH / (7.0 * (double)longest + 50));
-    const size_t columns = fit < 1 ? 1 : fit > p->grid.columns ? p->grid.columns : fit;
-    return (int)((p->grid.columns + columns - 1) / columns);
+    for (size_t c = 0; c < p->grid.columns; c++) {
+        const size_t length = letters(p->grid.column_names[c]) + (is_theory(p, c) ? 9 : 0);
+        if (length > longest) longest = length;
+    }
+    const size_t fit = (size_t)(PLOT_WIDTH / (7.4 * (double)longest + 50));
+    return fit < 1 ? 1 : fit > p->grid.columns ? p->grid.columns : fit;
+}
+
+/* Rows of names take room of their own. */
+static int key_rows(const picture *p)
+{
+    return (int)((p->grid.columns + key_columns(p) - 1) / key_columns(p));
 }
 
 /* One column needs no name beside the title; of more, names stand between the title and the picture. */
 static void set_title(FILE *pipe, const picture *p)
 {
+    const char *title = p->grid.table->title;
     if (p->grid.columns == 1) {
         fputs("unset key\n", pipe);
-        cli_picture_title(pipe, p->grid.table->title, PLOT_WIDTH);
+        cli_picture_title(pipe, title, PLOT_WIDTH);
         return;
     }
-    fputs("set key title ", pipe);
-    cli_picture_quoted(pipe, p->grid.table->title);
-    fputs(" noenhanced center font ',14'\n", pipe);
+    fprintf(pipe, "set key tmargin center horizontal Left reverse samplen 2.5 width 1 maxcols %zu title ",
+            key_columns(p));
+    cli_picture_quoted(pipe, title);
+    fprintf(pipe, " noenhanced center font ',%d'\n", cli_picture_title_font(title, PLOT_WIDTH));
 }
 
 static void draw(FILE *pipe, const char *path, const char *output, const void *what)
@@ -315,9 +325,7 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
     cli_picture_quoted(pipe, t->rows);
     fputs("\nset ylabel ", pipe);
     cli_picture_quoted(pipe, t->values);
-    fputs("\nset key tmargin center horizontal Left reverse samplen 2.5 width 1\n"
-          "set grid ytics lc rgb '#e6e6e6' lt 1 lw 0.6\n",
-          pipe);
+    fputs("\nset grid ytics lc rgb '#e6e6e6' lt 1 lw 0.6\n", pipe);
     set_title(pipe, p);
     if (p->names)
         name_rows(pipe, p);

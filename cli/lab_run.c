@@ -126,8 +126,7 @@ static void say_plan(const batch *b)
     if (b->skipped) cli_say(session, "Left out    %zu whose results are in %s already", b->skipped, b->lab->folder);
     if (!b->count) return;
     cli_say(session, "Experiments %zu, %s claim%s, %s, %zu seeds each", b->count, cli_count(claims).s,
-            claims == 1 ? "" : "s", o->quick ? "quick (smaller sizes)" : "in full",
-            o->seeds ? o->seeds : (size_t)(o->quick ? 3 : 5));
+            claims == 1 ? "" : "s", o->quick ? "quick (smaller sizes)" : "in full", cli_lab_seeds(o->quick, o->seeds));
     cli_say(session, "Data        text: %s; images: %s", o->text ? o->text : "made up",
             o->images ? o->images : "made up");
     cli_say(session, "Results     %s/NAME.json, pictures %s/NAME-TABLE.svg", b->lab->folder, b->lab->folder);

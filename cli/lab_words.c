@@ -26,9 +26,9 @@ cli_word cli_lab_bound(const bo_lab_claim *claim)
 {
     cli_word word;
     int length =
-        snprintf(word.s, sizeof word.s, "%s %s", bo_lab_rule_name(claim->rule), cli_lab_number(claim->bound).s);
+        snprintf(word.s, sizeof word.s, "%s %.12s", bo_lab_rule_name(claim->rule), cli_lab_number(claim->bound).s);
     if (claim->rule == BO_LAB_BETWEEN)
-        snprintf(word.s + length, sizeof word.s - (size_t)length, " and %s", cli_lab_number(claim->upper).s);
+        snprintf(word.s + length, sizeof word.s - (size_t)length, " and %.12s", cli_lab_number(claim->upper).s);
     return word;
 }
 
@@ -36,7 +36,7 @@ cli_word cli_lab_interval(const bo_lab_outcome *outcome)
 {
     cli_word word;
     if (isnan(outcome->low)) return (cli_word){"–"};
-    snprintf(word.s, sizeof word.s, "%s to %s", cli_lab_number(outcome->low).s, cli_lab_number(outcome->high).s);
+    snprintf(word.s, sizeof word.s, "%.20s to %.20s", cli_lab_number(outcome->low).s, cli_lab_number(outcome->high).s);
     return word;
 }
 
@@ -48,14 +48,33 @@ cli_word cli_lab_interval_kind(const bo_lab_outcome *outcome, size_t seeds)
     return word;
 }
 
+size_t cli_lab_seeds(bool quick, size_t asked)
+{
+    return asked ? asked : quick ? BO_LAB_QUICK_SEEDS : BO_LAB_SEEDS;
+}
+
+/* A word of a command line, quoted where a shell would take it apart. */
+static void put_word(FILE *out, const char *before, const char *word)
+{
+    const bool plain = !word[strcspn(word, " \t\n'\"\\$`&|;<>()*?[]{}~#!")];
+    fputs(before, out);
+    if (plain) {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word; word++) fputs(*word == '\'' ? "'\\''" : (char[]){*word, 0}, out);
+    fputc('\'', out);
+}
+
 void cli_lab_command(FILE *out, const bo_lab_about *about)
 {
     fprintf(out, "bochner lab run %s", about->experiment->name);
     if (about->quick) fputs(" --quick", out);
-    if (about->seeds != (about->quick ? 3 : 5)) fprintf(out, " --seeds %zu", about->seeds);
+    if (about->seeds != cli_lab_seeds(about->quick, 0)) fprintf(out, " --seeds %zu", about->seeds);
     if (about->seed != 1) fprintf(out, " --seed %llu", (unsigned long long)about->seed);
-    if (about->text) fprintf(out, " --text %s", about->text);
-    if (about->images) fprintf(out, " --images %s", about->images);
+    if (about->text) put_word(out, " --text ", about->text);
+    if (about->images) put_word(out, " --images ", about->images);
     if (about->experiment->timed) fprintf(out, " --threads %d", about->threads);
 }
 

@@ -59,14 +59,19 @@ void cli_picture_begin(FILE *pipe, const char *path, const char *output, int wid
 }
 
 /* Letters are about 0.54 as wide as the font is high. */
-void cli_picture_title(FILE *pipe, const char *title, int room)
+int cli_picture_title_font(const char *title, int room)
 {
     size_t letters = 0;
     for (const char *at = title; *at; at++) letters += ((unsigned char)*at & 0xc0) != 0x80;
-    int font = (int)(room / (0.54 * (double)(letters ? letters : 1)));
+    const int font = (int)(room / (0.54 * (double)(letters ? letters : 1)));
+    return font > 14 ? 14 : font < 7 ? 7 : font;
+}
+
+void cli_picture_title(FILE *pipe, const char *title, int room)
+{
     fputs("set title ", pipe);
     quoted(pipe, title, (size_t)-1);
-    fprintf(pipe, " font ',%d' textcolor rgb '#222222'\n", font > 14 ? 14 : font < 7 ? 7 : font);
+    fprintf(pipe, " font ',%d' textcolor rgb '#222222'\n", cli_picture_title_font(title, room));
 }
 
 /* ---- predicted against true ---------------------------------------------------------------------------- */

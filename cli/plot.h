@@ -17,8 +17,9 @@ cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what);
 void cli_picture_begin(FILE *pipe, const char *path, const char *output, int width, int height, int font);
 /* A text in gnuplot's single quotes, as it is. */
 void cli_picture_quoted(FILE *pipe, const char *text);
-/* A title that fits into `room` pixels. */
+/* A title that fits into `room` pixels, and the size of its letters. */
 void cli_picture_title(FILE *pipe, const char *title, int room);
+int cli_picture_title_font(const char *title, int room);
 /* The colours of curves, in their order; after the last comes the first. */
 const char *cli_picture_color(size_t index);
 enum { CLI_PICTURE_COLORS = 11 };

@@ -86,10 +86,12 @@ BO_API const bo_lab_experiment *bo_lab_find(const char *name); /* NULL: there is
 
 /* ---- running ---------------------------------------------------------------------------------------------------------- */
 
+enum { BO_LAB_SEEDS = 5, BO_LAB_QUICK_SEEDS = 3 };
+
 /* Zero means the default in every field. */
 typedef struct bo_lab_options {
     bool quick;         /* smaller sizes and fewer seeds; the same code */
-    size_t seeds;       /* 0: 5, quick 3 */
+    size_t seeds;       /* 0: BO_LAB_SEEDS, quick BO_LAB_QUICK_SEEDS */
     uint64_t seed;      /* of the first; the others follow. 0: 1 */
     const char *text;   /* a text file for experiments with language models; NULL: made-up text */
     const char *images; /* a folder with images in IDX files, as those of MNIST; NULL: made-up images */

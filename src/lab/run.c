@@ -2,8 +2,6 @@
 #include "internal.h"
 #include <string.h>
 
-enum { SEEDS = 5, QUICK_SEEDS = 3 };
-
 static bo_status measure_to_the_end(lab_run *run)
 {
     BO_TRY(lab_progress(run, 0));
@@ -121,7 +119,7 @@ bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, c
     lab_job job = {.experiment = experiment, .context = context};
     if (options) job.options = *options;
     if (job.options.seed == 0) job.options.seed = 1;
-    job.seeds = job.options.seeds ? job.options.seeds : job.options.quick ? QUICK_SEEDS : SEEDS;
+    job.seeds = job.options.seeds ? job.options.seeds : job.options.quick ? BO_LAB_QUICK_SEEDS : BO_LAB_SEEDS;
     if (job.seeds > LAB_MOST_SEEDS)
         return bo_fail(context, BO_INVALID, "an experiment takes at most %d seeds, not %zu", LAB_MOST_SEEDS, job.seeds);
     bo_lab_result *result;
