@@ -154,6 +154,15 @@ double lab_effective_rank(const double *values, size_t count)
     return sum > 0 ? exp(entropy) : 0;
 }
 
+size_t lab_rank_within(const double *values, size_t count, double epsilon)
+{
+    double sum = 0, left = 0;
+    size_t rank = count;
+    for (size_t i = 0; i < count; i++) sum += values[i] * values[i];
+    while (rank > 0 && (left += values[rank - 1] * values[rank - 1]) <= epsilon * epsilon * sum) rank--;
+    return rank;
+}
+
 /* ---- distances ------------------------------------------------------------------------------------------------------ */
 
 lab_sizes lab_matrix_sizes(const double *matrix, size_t count)

@@ -33,6 +33,9 @@ size_t lab_numerical_rank(const double *values, size_t count, double tolerance);
 /* exp(entropy of σ² / Σσ²): how many directions carry the matrix. */
 double lab_effective_rank(const double *values, size_t count);
 
+/* The least rank within ε in d₂: what is left out has at most ε of the matrix's size, √Σσ². */
+size_t lab_rank_within(const double *values, size_t count, double epsilon);
+
 /* The sizes of a matrix's entries: mean |·|, √ mean |·|², largest |·|. Each is at most the next. */
 typedef struct lab_sizes {
     double mean, square, largest;

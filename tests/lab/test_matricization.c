@@ -122,6 +122,8 @@ static void test_distances(void **state)
     assert_int_equal(ranks.square, 12);
     assert_int_equal(ranks.largest, N);
     assert_true(ranks.mean < ranks.square);
+    assert_int_equal(lab_rank_within(values, N, 0.5), 12);
+    assert_int_equal(lab_rank_within(values, N, 0), N);
     bo_context_destroy(context);
 }
 

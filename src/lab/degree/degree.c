@@ -3,6 +3,24 @@
 
 #define NAVON "Attention is optimal building block (Navon 2021)"
 
+#define CLAIM                                                                                                          \
+    "L layers of degree d are a polynomial of degree d^L. With L c(d) matrices to spend, ln d / c(d) is largest at "   \
+    "d = 2, 3 or 4 as a layer is said to cost c = d - 1, d or d + 1 of them, among all numbers at e for c = d: "       \
+    "networks of that degree should learn best what needs mixing."
+
+#define METHOD                                                                                                         \
+    "Networks of one width and L = (12, 6, 4), (12, 8, 6), (10, 8, 6) layers of degree 2, 3, 4 for the three costs; "  \
+    "half as many where layers mix tokens. On numbers: width 16, layers x + W norm(P_d(x)), P_d(x) a product of d "    \
+    "factors W x, degree e with a factor softplus(W x)^(e - 2); tasks are a polynomial of degree 6 and separation "    \
+    "rank 40 in 12 inputs, parity of 12 and of 13 signs, the product of 5 permutations of three things; 20,000 rows, " \
+    "1,500 steps of 64 by AdamW, the better of two rates. On sequences: layers (X W)(T X W), (X W X)X W (linear "      \
+    "attention), that times X W, or weights |q k|^p for degree e, causal, normalised, no MLP; 1,000 steps. Error is "  \
+    "that of rows held out over that of guessing, below 1% counts as 1%. Text: width 32, windows of 64 bytes, 500 "    \
+    "steps of 8 by Muon, nats a byte held out. Activation functions: three layers of the same width and as many "      \
+    "weights in the MLPs. The token-mixing MLP: polynomials are fitted to one output of a layer with random weights "  \
+    "over three tokens of four normal numbers, 6,000 sequences to fit and 6,000 to judge. A winner is claimed where "  \
+    "the others' least error is larger: ln of the ratio above 0."
+
 #define WINNERS(family, nets, measure, tasks)                                                                          \
     {.name = family "-2",                                                                                              \
      .statement = "Where a layer is said to cost d - 1 matrices, " nets " of degree 2 are best.",                      \
@@ -21,30 +39,21 @@
         .number = "ln (least " measure " of d = 2, 3 / that of d = 4)" tasks, .rule = BO_LAB_AT_LEAST, .bound = 0,     \
         .source = "ln d / (d + 1), as attention has four matrices for degree 3"                                        \
     }
-#define FURTHER(family, tasks)                                                                                         \
-    {.name = family "-e",                                                                                              \
-     .statement = "At a cost of d, degree e is better than any whole number.",                                         \
-     .number = "ln (least error of d = 2, 3, 4 / error of d = e)" tasks,                                               \
-     .rule = BO_LAB_AT_LEAST,                                                                                          \
-     .bound = 0,                                                                                                       \
-     .source = NAVON ", conclusion 1.1"},                                                                              \
-        {.name = family "-heads",                                                                                      \
-         .statement = "Four heads are better than one: degree 3.",                                                     \
-         .number = "ln (error of one head / error of four)" tasks,                                                     \
-         .rule = BO_LAB_AT_LEAST,                                                                                      \
-         .bound = 0,                                                                                                   \
-         .source = NAVON ", section 3.2.2"},                                                                           \
-    {                                                                                                                  \
-        .name = family "-speed", .statement = "At a cost of d, degree 3 learns fastest.",                              \
-        .number = "ln (fewest steps of d = 2, 4 / steps of d = 3)" tasks, .rule = BO_LAB_AT_LEAST, .bound = 0,         \
-        .source = NAVON ", section 3.2.3"                                                                              \
-    }
-
 static const bo_lab_claim claims[] = {
     WINNERS("arrays", "networks on numbers", "error", ", mean over four tasks"),
-    FURTHER("arrays", ", mean over four tasks"),
+    {.name = "arrays-e",
+     .statement = "Where it costs d, degree e is better than any whole number.",
+     .number = "ln (least error of d = 2, 3, 4 / error of d = e), mean over four tasks",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0,
+     .source = NAVON ", conclusion 1.1"},
+    {.name = "arrays-speed",
+     .statement = "Where it costs d, degree 3 learns fastest.",
+     .number = "ln (fewest steps of d = 2, 4 / steps of d = 3), mean over four tasks",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0,
+     .source = NAVON ", section 3.2.3"},
     WINNERS("tokens", "layers that mix tokens", "error", ", mean over three tasks"),
-    FURTHER("tokens", ", mean over three tasks"),
     WINNERS("text", "language models", "loss", ""),
     {.name = "activation-free",
      .statement = "A transformer without softmax and without activation functions loses little: at most 5% on text.",
@@ -69,6 +78,11 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1,
      .source = NAVON ", task 4"},
+    {.name = "mixer-small",
+     .statement = "Of small inputs, where gelu and silu are halves of x, nothing else is left.",
+     .number = "variance that the best polynomial of degree 2 leaves, inputs of size 0.1",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.02},
     {.name = "mixers-text",
      .statement = "On text the token-mixing MLP and the mixer of degree 2 are within 5% of each other.",
      .number = "loss of the MLP along tokens / loss of the mixer of degree 2",
@@ -132,9 +146,9 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_degree = {{.name = "degree",
                                     .group = LAB_DEGREE,
                                     .title = "Which degree should a layer have?",
-                                    .claim = "",
+                                    .claim = CLAIM,
                                     .source = NAVON,
-                                    .method = "",
+                                    .method = METHOD,
                                     LAB_CLAIMS(claims),
                                     LAB_TABLES(tables)},
                                    measure};

@@ -8,7 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOKENS = 3, WIDTH = 4, INPUTS = TOKENS * WIDTH, SEQUENCES = 2048, MOST_MONOMIALS = 455 }; /* C(15, 3) */
+enum { TOKENS = 3, WIDTH = 4, INPUTS = TOKENS * WIDTH, MOST_MONOMIALS = 455 }; /* C(15, 3) */
+
+/* Sequences of normal numbers, a layer's answers to them, monomials. */
+typedef struct data {
+    lab_run *run;
+    size_t sequences;
+    float *x, *scaled, *room; /* sequences x INPUTS */
+    float *z;                 /* sequences x MOST_MONOMIALS */
+    double *y;                /* sequences */
+} data;
 
 /* ---- the layer ---------------------------------------------------------------------------------------------------------- */
 
@@ -28,23 +37,23 @@ static bo_status draw_weights(lab_tape *tape, bo_rng *rng, bo_mixer kind)
     return fill(tape, rng, "mixer.second", TOKENS * TOKENS, along);
 }
 
-/* The first number of the last token of every sequence; x: sequences x INPUTS. */
-static bo_status run_layer(lab_run *run, bo_mixer kind, bo_rng *rng, const float *x, float *room, double *y)
+/* y: the first number of the last token of every sequence. */
+static bo_status run_layer(data *d, bo_mixer kind, bo_rng *rng)
 {
     const bo_mixer_layer layer = {
-        .kind = kind, .width = WIDTH, .heads = 1, .context = TOKENS, .tokens = TOKENS, .most_sequences = SEQUENCES};
+        .kind = kind, .width = WIDTH, .heads = 1, .context = TOKENS, .tokens = TOKENS, .most_sequences = d->sequences};
     lab_tape tape;
-    bo_status status = lab_tape_open(lab_context(run), &tape);
+    bo_status status = lab_tape_open(lab_context(d->run), &tape);
     if (status == BO_OK) {
-        const bo_value in = lab_tape_leaf(&tape, "x", SEQUENCES * TOKENS, WIDTH);
-        const bo_value zero = lab_tape_leaf(&tape, "zero", SEQUENCES * TOKENS, WIDTH);
-        status = lab_tape_plan(&tape, bo_nn_mixer(tape.graph, "mixer", in, zero, 0, &layer), lab_seed(run));
+        const bo_value in = lab_tape_leaf(&tape, "x", d->sequences * TOKENS, WIDTH);
+        const bo_value zero = lab_tape_leaf(&tape, "zero", d->sequences * TOKENS, WIDTH);
+        status = lab_tape_plan(&tape, bo_nn_mixer(tape.graph, "mixer", in, zero, 0, &layer), lab_seed(d->run));
     }
     if (status == BO_OK) status = draw_weights(&tape, rng, kind);
-    if (status == BO_OK) status = lab_tape_write(&tape, "x", x);
+    if (status == BO_OK) status = lab_tape_write(&tape, "x", d->scaled);
     if (status == BO_OK) status = lab_tape_run(&tape, &(bo_pass){0});
-    if (status == BO_OK) status = lab_tape_output(&tape, room);
-    for (size_t s = 0; status == BO_OK && s < SEQUENCES; s++) y[s] = (double)room[(s + 1) * INPUTS - WIDTH];
+    if (status == BO_OK) status = lab_tape_output(&tape, d->room);
+    for (size_t s = 0; status == BO_OK && s < d->sequences; s++) d->y[s] = (double)d->room[(s + 1) * INPUTS - WIDTH];
     lab_tape_close(&tape);
     return status;
 }
@@ -67,22 +76,23 @@ static size_t monomials(const float *x, size_t degree, float *out)
 }
 
 /* What share of the variance of y, in the second half of the sequences, the best polynomial of the first leaves. */
-static bo_status unexplained(lab_run *run, const float *x, const double *y, size_t degree, float *z, double *out)
+static bo_status unexplained(data *d, size_t degree, double *out)
 {
-    enum { HALF = SEQUENCES / 2 };
-    float targets[HALF], w[MOST_MONOMIALS];
+    const size_t half = d->sequences / 2;
+    float w[MOST_MONOMIALS], *targets = d->room; /* the answers in there are in y */
     double mean = 0, size = 0, left = 0, variance = 0;
     size_t count = 0;
-    for (size_t s = 0; s < SEQUENCES; s++) count = monomials(x + s * INPUTS, degree, z + s * count);
-    for (size_t s = 0; s < SEQUENCES; s++) mean += y[s] / SEQUENCES, size += y[s] * y[s] / SEQUENCES;
-    for (size_t s = 0; s < HALF; s++) targets[s] = (float)(y[s] / sqrt(size));
-    const bo_readout fit = {HALF, count, 1, z, targets, 1e-7 * HALF};
-    BO_TRY(bo_ridge_readout(lab_context(run), &fit, w));
-    for (size_t s = HALF; s < SEQUENCES; s++) {
+    for (size_t s = 0; s < d->sequences; s++) count = monomials(d->x + s * INPUTS, degree, d->z + s * count);
+    for (size_t s = 0; s < half; s++) mean += d->y[s] / (double)half, size += d->y[s] * d->y[s] / (double)half;
+    size = sqrt(size);
+    for (size_t s = 0; s < half; s++) targets[s] = (float)(d->y[s] / size);
+    const bo_readout fit = {half, count, 1, d->z, targets, 1e-7 * (double)half};
+    BO_TRY(bo_ridge_readout(lab_context(d->run), &fit, w));
+    for (size_t s = half; s < d->sequences; s++) {
         double guess = 0;
-        for (size_t i = 0; i < count; i++) guess += (double)w[i] * (double)z[s * count + i];
-        left += pow(y[s] - guess * sqrt(size), 2);
-        variance += pow(y[s] - mean, 2);
+        for (size_t i = 0; i < count; i++) guess += (double)w[i] * (double)d->z[s * count + i];
+        left += pow(d->y[s] - guess * size, 2);
+        variance += pow(d->y[s] - mean, 2);
     }
     *out = left / variance;
     return BO_OK;
@@ -90,13 +100,7 @@ static bo_status unexplained(lab_run *run, const float *x, const double *y, size
 
 /* ---- sizes of the input --------------------------------------------------------------------------------------------------- */
 
-typedef struct buffers {
-    float x[SEQUENCES * INPUTS], scaled[SEQUENCES * INPUTS], room[SEQUENCES * INPUTS];
-    float z[SEQUENCES * MOST_MONOMIALS];
-    double y[SEQUENCES];
-} buffers;
-
-static bo_status at_size(lab_run *run, buffers *b, double size)
+static bo_status at_size(data *d, double size)
 {
     static const struct {
         const char *column;
@@ -107,30 +111,47 @@ static bo_status at_size(lab_run *run, buffers *b, double size)
                 {"MLP along tokens, degree 3", BO_MIXER_MLP, 3},
                 {"degree-2 mixer, degree 2", BO_MIXER_DEGREE_2, 2}};
     double left[LAB_COUNT_OF(fits)];
-    for (size_t i = 0; i < SEQUENCES * INPUTS; i++) b->scaled[i] = (float)size * b->x[i];
+    for (size_t i = 0; i < d->sequences * INPUTS; i++) d->scaled[i] = (float)size * d->x[i];
     for (size_t i = 0; i < LAB_COUNT_OF(fits); i++) {
-        bo_rng rng = lab_rng(run, "lab.degree.mixing-weights");
-        if (i == 0 || fits[i].kind != fits[i - 1].kind)
-            BO_TRY(run_layer(run, fits[i].kind, &rng, b->scaled, b->room, b->y));
-        BO_TRY(unexplained(run, b->x, b->y, fits[i].degree, b->z, &left[i]));
-        lab_point(run, "mixing", fits[i].column, size, left[i]);
+        bo_rng rng = lab_rng(d->run, "lab.degree.mixing-weights");
+        if (i == 0 || fits[i].kind != fits[i - 1].kind) BO_TRY(run_layer(d, fits[i].kind, &rng));
+        BO_TRY(unexplained(d, fits[i].degree, &left[i]));
+        lab_point(d->run, "mixing", fits[i].column, size, left[i]);
+        BO_TRY(lab_progress(d->run, 0.99));
     }
+    if (size == 0.1) lab_claim(d->run, "mixer-small", left[1]);
     if (size == 1) {
-        lab_claim(run, "mixer-identity", left[1]);
-        lab_claim(run, "mixer-nearly", left[1]);
+        lab_claim(d->run, "mixer-identity", left[1]);
+        lab_claim(d->run, "mixer-nearly", left[1]);
     }
-    return lab_progress(run, 0.99);
+    return BO_OK;
+}
+
+static bo_status open_data(data *d, bo_rng *rng)
+{
+    bo_context *context = lab_context(d->run);
+    const size_t numbers = d->sequences * INPUTS;
+    d->x = bo_alloc_raw(context, numbers, sizeof *d->x, "sequences");
+    d->scaled = bo_alloc_raw(context, numbers, sizeof *d->scaled, "sequences");
+    d->room = bo_alloc_raw(context, numbers, sizeof *d->room, "answers");
+    d->z = bo_alloc_raw(context, d->sequences * MOST_MONOMIALS, sizeof *d->z, "monomials");
+    d->y = bo_alloc_raw(context, d->sequences, sizeof *d->y, "answers");
+    if (!d->x || !d->scaled || !d->room || !d->z || !d->y) return BO_MEMORY;
+    for (size_t i = 0; i < numbers; i++) d->x[i] = (float)bo_rng_normal(rng);
+    return BO_OK;
 }
 
 bo_status lab_degree_mixing(lab_run *run)
 {
     static const double sizes[] = {0.1, 0.3, 1, 3};
     bo_rng rng = lab_rng(run, "lab.degree.mixing");
-    buffers *b = bo_alloc_raw(lab_context(run), 1, sizeof *b, "sequences and their monomials");
-    if (!b) return BO_MEMORY;
-    for (size_t i = 0; i < SEQUENCES * INPUTS; i++) b->x[i] = (float)bo_rng_normal(&rng);
-    bo_status status = BO_OK;
-    for (size_t i = 0; status == BO_OK && i < LAB_COUNT_OF(sizes); i++) status = at_size(run, b, sizes[i]);
-    bo_free(b);
+    data d = {.run = run, .sequences = lab_size(run, 12000, 2000)};
+    bo_status status = open_data(&d, &rng);
+    for (size_t i = 0; status == BO_OK && i < LAB_COUNT_OF(sizes); i++) status = at_size(&d, sizes[i]);
+    bo_free(d.x);
+    bo_free(d.scaled);
+    bo_free(d.room);
+    bo_free(d.z);
+    bo_free(d.y);
     return status;
 }

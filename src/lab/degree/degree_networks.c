@@ -35,10 +35,10 @@ typedef struct family {
     bool tokens;
     lab_degree_budget budget;
     uint64_t steps;
-    const char *errors, *speeds;         /* tables */
-    const char *claims[LAB_COUNTINGS];   /* of the predicted winners */
-    const char *between, *heads, *speed; /* further claims */
-    double from, to;                     /* of progress */
+    const char *errors, *speeds;       /* tables */
+    const char *claims[LAB_COUNTINGS]; /* of the predicted winners */
+    const char *between, *speed;       /* of degree e, of degree 3 learning fastest; NULL: nothing is claimed */
+    double from, to;                   /* of progress */
 } family;
 
 typedef struct task {
@@ -197,7 +197,7 @@ static void put_all(const task *t, const lab_degree_errors *errors)
 }
 
 typedef struct margins {
-    double winners[LAB_COUNTINGS], between, heads, speed;
+    double winners[LAB_COUNTINGS], between, speed;
 } margins;
 
 /* By the counting of d matrices a layer: degree e, with the layers nearest to the budget; and degree 3 with heads of 4
@@ -205,16 +205,14 @@ typedef struct margins {
 static bo_status variants(task *t, const lab_degree_errors *errors, margins *sums)
 {
     const lab_degree_budget budget = t->family->budget;
-    const size_t layers = lab_degree_layers(budget, 1, 1);
     double error, steps, best = INFINITY;
     BO_TRY(train_network(t, "e", lab_degree_between(budget), &error, &steps));
     put(t, 1, "d = e", error, steps);
     for (size_t i = 0; i < LAB_INTEGERS; i++) best = fmin(best, errors->error[i][lab_degree_layers(budget, 1, i)]);
     sums->between += log(best / error);
     t->heads = 4;
-    BO_TRY(train_network(t, "3", layers, &error, &steps));
+    BO_TRY(train_network(t, "3", lab_degree_layers(budget, 1, 1), &error, &steps));
     put(t, 1, "d = 3, 4 heads", error, steps);
-    sums->heads += log(errors->error[1][layers] / error);
     return BO_OK;
 }
 
@@ -244,9 +242,8 @@ static bo_status measure_family(lab_run *run, const family *f)
         BO_TRY(status);
     }
     for (size_t c = 0; c < LAB_COUNTINGS; c++) lab_claim(run, f->claims[c], sums.winners[c] / count);
-    lab_claim(run, f->between, sums.between / count);
-    lab_claim(run, f->heads, sums.heads / count);
-    lab_claim(run, f->speed, sums.speed / count);
+    if (f->between) lab_claim(run, f->between, sums.between / count);
+    if (f->speed) lab_claim(run, f->speed, sums.speed / count);
     return BO_OK;
 }
 
@@ -260,7 +257,6 @@ bo_status lab_degree_networks(lab_run *run)
                          .speeds = "arrays-speed",
                          .claims = {"arrays-2", "arrays-3", "arrays-4"},
                          .between = "arrays-e",
-                         .heads = "arrays-heads",
                          .speed = "arrays-speed",
                          .to = 0.3};
     const family sequences = {.tasks = token_tasks,
@@ -271,9 +267,6 @@ bo_status lab_degree_networks(lab_run *run)
                               .errors = "tokens",
                               .speeds = "tokens-speed",
                               .claims = {"tokens-2", "tokens-3", "tokens-4"},
-                              .between = "tokens-e",
-                              .heads = "tokens-heads",
-                              .speed = "tokens-speed",
                               .from = 0.3,
                               .to = 0.6};
     BO_TRY(measure_family(run, &rows));

@@ -128,20 +128,27 @@ static void centre(size_t n, double *matrix)
     for (size_t i = 0; i < n * n; i++) matrix[i] += mean - rows[i / n] - columns[i % n];
 }
 
-/* The effective rank of a logit's interaction between prefix and suffix, the mean over some logits. */
-static bo_status effective_rank(cuts *c, const bo_model *model, double *out)
+/* Of a logit's interaction between prefix and suffix, means over some logits. */
+typedef struct ranks {
+    double effective, within; /* a hundredth of its size in d₂ */
+} ranks;
+
+static bo_status ranks_of(cuts *c, const bo_model *model, ranks *out)
 {
     const size_t n = c->settings;
     lab_reader reader;
     bo_status status = lab_reader_open(c->run, model, &(lab_reading){.windows = BATCH, .logits = true}, &reader);
     for (size_t first = 0; status == BO_OK && first < n * n; first += BATCH) status = read_batch(c, &reader, first);
     lab_reader_close(&reader);
-    *out = 0;
+    *out = (ranks){0};
     for (size_t l = 0; status == BO_OK && l < LOGITS; l++) {
         double values[MOST];
         centre(n, c->matrix + l * n * n);
         status = lab_singular_values(lab_context(c->run), n, n, c->matrix + l * n * n, values);
-        *out += lab_effective_rank(values, n) / LOGITS;
+        if (status == BO_OK) {
+            out->effective += lab_effective_rank(values, n) / LOGITS;
+            out->within += (double)lab_rank_within(values, n, 0.01) / LOGITS;
+        }
     }
     return status;
 }
@@ -178,18 +185,18 @@ static bo_status draw_outputs(lab_run *run, bo_model *model, bo_rng *rng)
     return BO_OK;
 }
 
-static bo_status drawn_rank(cuts *c, const bo_model_desc *desc, double *out)
+static bo_status ranks_drawn(cuts *c, const bo_model_desc *desc, ranks *out)
 {
     bo_rng rng = lab_rng(c->run, "lab.separation.outputs");
     bo_model *model;
     BO_TRY(bo_model_create(lab_context(c->run), desc, c->text.tokenizer, &model));
     bo_status status = draw_outputs(c->run, model, &rng);
-    if (status == BO_OK) status = effective_rank(c, model, out);
+    if (status == BO_OK) status = ranks_of(c, model, out);
     bo_model_destroy(model);
     return status;
 }
 
-static bo_status train_kind(cuts *c, const kind *k, double from, double to, double *before, double *after)
+static bo_status train_kind(cuts *c, const kind *k, double from, double to, ranks *before, ranks *after)
 {
     bo_model *model;
     lab_trained trained;
@@ -200,28 +207,30 @@ static bo_status train_kind(cuts *c, const kind *k, double from, double to, doub
         desc.mixer = BO_MIXER_DEGREE_3;
     desc.attention.features.features = k->features;
     const lab_training training = {.batch = 32, .steps = lab_size(c->run, 1000, 50), .from = from, .to = to};
-    BO_TRY(drawn_rank(c, &desc, before));
+    BO_TRY(ranks_drawn(c, &desc, before));
     BO_TRY(lab_train_new(c->run, &desc, &c->text, &training, &model, &trained));
-    const bo_status status = effective_rank(c, model, after);
+    const bo_status status = ranks_of(c, model, after);
     bo_model_destroy(model);
     if (status != BO_OK) return status;
-    lab_cell(c->run, "trained", k->name, "as drawn", *before);
-    lab_cell(c->run, "trained", k->name, "trained", *after);
+    lab_cell(c->run, "trained", k->name, "as drawn", before->effective);
+    lab_cell(c->run, "trained", k->name, "trained", after->effective);
+    lab_cell(c->run, "trained", k->name, "as drawn, up to 1%", before->within);
+    lab_cell(c->run, "trained", k->name, "trained, up to 1%", after->within);
     lab_cell(c->run, "trained", k->name, "loss, nats a byte", trained.loss);
     return BO_OK;
 }
 
 static bo_status train_all(cuts *c)
 {
-    double before[LAB_COUNT_OF(kinds)], after[LAB_COUNT_OF(kinds)];
+    ranks before[LAB_COUNT_OF(kinds)], after[LAB_COUNT_OF(kinds)];
     for (size_t i = 0; i < LAB_COUNT_OF(kinds); i++) {
         const double from = 0.7 + 0.3 * (double)i / LAB_COUNT_OF(kinds);
         if (kinds[i].full && lab_quick(c->run)) continue;
         BO_TRY(train_kind(c, &kinds[i], from, from + 0.3 / LAB_COUNT_OF(kinds), &before[i], &after[i]));
     }
-    lab_claim(c->run, "trained-softmax", after[0] / after[1]);
-    lab_claim(c->run, "trained-features", after[3] / after[1]);
-    lab_claim(c->run, "training", after[0] / before[0]);
+    lab_claim(c->run, "trained-softmax", after[0].effective / after[1].effective);
+    lab_claim(c->run, "trained-features", after[3].effective / after[1].effective);
+    lab_claim(c->run, "training", after[0].effective / before[0].effective);
     return BO_OK;
 }
 
