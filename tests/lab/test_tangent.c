@@ -1,0 +1,153 @@
+/* Tangent features and their kernel, gradient flow and early stopping, by cases of known answer. */
+#include "made.h"
+#include "base/counting.h"
+#include "lab/stopping.h"
+
+enum { DIM = 4, TRAIN = 24, VALID = 24, TEST = 48, ROWS = TRAIN + VALID + TEST };
+
+typedef struct data {
+    lab_examples examples;
+    float x[ROWS * DIM], y[ROWS];
+} data;
+
+/* Rows of length √DIM; y of the first two inputs alone. */
+static void draw(data *d)
+{
+    bo_rng rng = bo_rng_make(1, bo_rng_stream("test.tangent", 0));
+    for (size_t r = 0; r < ROWS; r++) {
+        double square = 0;
+        for (size_t i = 0; i < DIM; i++) {
+            d->x[r * DIM + i] = (float)bo_rng_normal(&rng);
+            square += (double)d->x[r * DIM + i] * (double)d->x[r * DIM + i];
+        }
+        for (size_t i = 0; i < DIM; i++) d->x[r * DIM + i] *= (float)sqrt(DIM / square);
+        d->y[r] = 2 * d->x[r * DIM] - d->x[r * DIM + 1];
+    }
+    d->examples = (lab_examples){DIM, TRAIN, VALID, TEST, d->x, d->y};
+}
+
+static void test_error(void **state)
+{
+    (void)state;
+    data d;
+    draw(&d);
+    float predicted[VALID] = {0};
+    assert_close(lab_examples_error(&d.examples, TRAIN, VALID, predicted), 1, 1e-12);
+    assert_close(lab_examples_error(&d.examples, TRAIN, VALID, d.y + TRAIN), 0, 0);
+}
+
+/* A unit's share of an inner product has a deviation below √E relu⁴ + √E a⁴ [·]: √1.5 + √1.5 for rows of this length; five of
+ * those over √m. */
+static void test_kernel(void **state)
+{
+    (void)state;
+    enum { UNITS = 16384, FEW = 6 };
+    bo_context *context = test_context(1);
+    data d;
+    draw(&d);
+    lab_examples few = d.examples;
+    few.train = FEW, few.valid = few.test = 0;
+    const size_t features = lab_tangent_features(DIM, UNITS);
+    float *phi = calloc(FEW * features, sizeof *phi);
+    double kernel[FEW * FEW], sampled[FEW * FEW];
+    bo_rng rng = bo_rng_make(2, bo_rng_stream("test.tangent", 1));
+    assert_int_equal(features, UNITS * (DIM + 1));
+    assert_ok(context, lab_tangent_map(context, &few, UNITS, &rng, phi));
+    assert_ok(context, lab_feature_kernel(context, FEW, features, phi, sampled));
+    lab_tangent_kernel(&few, kernel);
+    for (size_t i = 0; i < FEW * FEW; i++) assert_close(sampled[i], kernel[i], 5 * 2 * sqrt(1.5) / sqrt(UNITS));
+    for (size_t i = 0; i < FEW; i++) assert_close(kernel[i * FEW + i], 1, 1e-6); /* |x|²/dim (π + π) / 2π */
+    free(phi);
+    bo_context_destroy(context);
+}
+
+/* The kernel of inner products on a linear target: given time there is no error left; after a step there is. */
+static void test_flow(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    data d;
+    static double kernel[ROWS * ROWS];
+    lab_flow_result late, soon;
+    draw(&d);
+    assert_ok(context, lab_feature_kernel(context, ROWS, DIM, d.x, kernel));
+    assert_ok(context, lab_kernel_flow(context, &d.examples, kernel, INFINITY, &late));
+    assert_ok(context, lab_kernel_flow(context, &d.examples, kernel, 1, &soon));
+    assert_true(late.test < 1e-8 && late.valid < 1e-8);
+    assert_true(soon.test > 0.05 && soon.test < 1);
+    bo_context_destroy(context);
+}
+
+/* ---- training ------------------------------------------------------------------------------------------------------------ */
+
+static lab_stopped seen; /* by the latest measurement */
+
+static bo_status measure(lab_run *run)
+{
+    data d;
+    draw(&d);
+    const lab_stopping desc = {.examples = &d.examples,
+                               .inputs = d.x,
+                               .width = DIM,
+                               .record = lab_record_linear,
+                               .kind = BO_OPTIMIZER_SGD,
+                               .rate = 0.01,
+                               .rates = 3, /* the last diverges */
+                               .steps = 200,
+                               .relevant = 2};
+    lab_claim(run, "mean", 0);
+    lab_claim(run, "each", 0);
+    lab_stopping wild = desc;
+    wild.rate = 3, wild.rates = 1;
+    BO_TRY(lab_stop(run, &wild, &seen));
+    if (isfinite(seen.test) && seen.test < 1) return bo_fail(lab_context(run), BO_INVALID, "it did not diverge");
+    return lab_stop(run, &desc, &seen);
+}
+
+static bo_status run_made(bo_context *context)
+{
+    lab_experiment experiment = made_experiment(measure);
+    experiment.about.timed = true; /* on this thread */
+    bo_lab_result *result;
+    BO_TRY(lab_run_seeds(context, &experiment, &(bo_lab_options){.seeds = 1}, &result));
+    bo_lab_result_destroy(result);
+    return BO_OK;
+}
+
+static void test_stopping(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    assert_ok(context, run_made(context));
+    assert_true(seen.test < 1e-6 && seen.valid < 1e-6);
+    assert_close(seen.share, 1, 1e-6);
+    bo_context_destroy(context);
+}
+
+typedef struct setting {
+    counting counted;
+    bo_context *context;
+} setting;
+
+static bo_status work(void *what)
+{
+    return run_made(((setting *)what)->context);
+}
+
+static void test_memory(void **state)
+{
+    setting s = {0};
+    (void)state;
+    s.context = counting_context(&s.counted, 1);
+    counting_inject(&(injection){&s.counted, s.context, work, &s, 60, 5, NULL});
+    bo_context_destroy(s.context);
+    assert_int_equal(s.counted.live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_error), cmocka_unit_test(test_kernel),
+                                       cmocka_unit_test(test_flow), cmocka_unit_test(test_stopping),
+                                       cmocka_unit_test(test_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
