@@ -21,7 +21,7 @@ void lab_descent_close(lab_descent *descent)
     *descent = (lab_descent){0};
 }
 
-/* ---- recording ------------------------------------------------------------------------------------------------------------ */
+/* ---- recording --------------------------------------------------------------------------------------------------- */
 
 bo_value lab_descent_linear(lab_descent *descent, const char *name, bo_value x, size_t out, bo_init init)
 {
@@ -53,7 +53,7 @@ bo_status lab_descent_ready(lab_descent *descent, bo_value loss, double scale, c
     return bo_optimizer_create(context, optimizer, descent->weights, &descent->optimizer);
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 bo_status lab_descent_gradients(lab_descent *descent, double *loss)
 {
@@ -77,7 +77,7 @@ bo_status lab_descent_step(lab_descent *descent, double factor, double *loss)
     return bo_optimizer_step(descent->context, descent->optimizer, factor, &norm);
 }
 
-/* ---- weights ---------------------------------------------------------------------------------------------------------------- */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 static bo_status find(const lab_descent *descent, const char *name, bo_weight **out)
 {

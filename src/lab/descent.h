@@ -1,4 +1,4 @@
-/* A graph that learns by an optimiser, step by step: what bo_trainer does, for graphs that an experiment records itself.
+/* A graph that learns by an optimiser, step by step: what bo_trainer does, for graphs that experiments record.
  *
  *     lab_descent descent;
  *     lab_descent_open(context, &descent);

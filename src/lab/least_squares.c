@@ -4,7 +4,7 @@
 #include <string.h>
 #include "../math/linalg.h"
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 double lab_dot(const double *a, const double *b, size_t count)
 {
@@ -38,7 +38,7 @@ void lab_geometric(double first, double last, size_t count, double *out)
         out[i] = count > 1 ? first * pow(last / first, (double)i / (double)(count - 1)) : first;
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------------------------- */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
 
 static void draw(bo_rng *rng, size_t count, double *out)
 {
@@ -132,7 +132,7 @@ void lab_least_squares_close(lab_least_squares *problem)
     *problem = (lab_least_squares){0};
 }
 
-/* ---- solutions -------------------------------------------------------------------------------------------------------------- */
+/* ---- solutions --------------------------------------------------------------------------------------------------- */
 
 double lab_squares(const lab_least_squares *p, const double *w)
 {

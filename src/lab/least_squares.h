@@ -13,8 +13,8 @@ typedef struct lab_least_squares_desc {
     double noise;   /* deviation of y - X truth */
 } lab_least_squares_desc;
 
-/* Invariants: x is what floats can hold, so that both precisions see the same data; X = Σ_i scales[i] u_i v_iᵀ up to that
- * rounding, v_i the rows of `directions`, orthonormal. */
+/* Invariants: x is what floats can hold, so that both precisions see the same data; X = Σ_i scales[i] u_i v_iᵀ up to
+ * that rounding, v_i the rows of `directions`, orthonormal. */
 typedef struct lab_least_squares {
     size_t rows, dim, rank;     /* rank: the smaller of rows and dim */
     double *x, *y;              /* rows x dim, rows */

@@ -12,19 +12,19 @@ bo_value lab_perturb_dropout(bo_graph *graph, bo_value x, const void *attributes
     return bo_graph_one(graph, BO_OP_DROPOUT, attributes, 1, &x);
 }
 
-static bo_status open_perturbed(bo_context *context, const lab_least_squares *p, const lab_perturbation *perturbation,
-                                uint64_t seed, lab_descent *d)
+bo_status lab_perturbed_open(bo_context *context, const lab_least_squares *p, const lab_perturbation *perturbation,
+                             double scale, const bo_optimizer_desc *optimizer, uint64_t seed, lab_descent *out)
 {
-    BO_TRY(lab_descent_open(context, d));
-    const bo_value x = bo_graph_input(d->graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
-    const bo_value y = bo_graph_input(d->graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
-    const bo_value seen = perturbation->record(d->graph, x, perturbation->user);
-    const bo_value prediction = lab_descent_linear(d, "w", seen, 1, (bo_init){BO_INIT_ZERO, 0, 0});
-    bo_status status =
-        lab_descent_ready(d, lab_descent_squares(d, prediction, y), (double)p->rows, &lab_plain_descent, seed);
-    if (status == BO_OK) status = bo_graph_write(context, d->graph, x, p->x_single);
-    if (status == BO_OK) status = bo_graph_write(context, d->graph, y, p->y_single);
-    if (status != BO_OK) lab_descent_close(d);
+    BO_TRY(lab_descent_open(context, out));
+    const bo_value x = bo_graph_input(out->graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
+    const bo_value y = bo_graph_input(out->graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
+    const bo_value seen = perturbation ? perturbation->record(out->graph, x, perturbation->user) : x;
+    const bo_value prediction = lab_descent_linear(out, "w", seen, 1, (bo_init){BO_INIT_ZERO, 0, 0});
+    const bo_value loss = lab_descent_squares(out, prediction, y);
+    bo_status status = lab_descent_ready(out, loss, scale * (double)p->rows, optimizer, seed);
+    if (status == BO_OK) status = bo_graph_write(context, out->graph, x, p->x_single);
+    if (status == BO_OK) status = bo_graph_write(context, out->graph, y, p->y_single);
+    if (status != BO_OK) lab_descent_close(out);
     return status;
 }
 
@@ -42,7 +42,7 @@ bo_status lab_perturbed_mean(bo_context *context, const lab_least_squares *p, co
     lab_descent d;
     float *w = bo_alloc(context, p->dim, sizeof *w, "weights");
     if (!w) return BO_MEMORY;
-    bo_status status = open_perturbed(context, p, perturbation, seed, &d);
+    bo_status status = lab_perturbed_open(context, p, perturbation, 1, &lab_plain_descent, seed, &d);
     memset(mean, 0, p->dim * sizeof *mean);
     for (size_t t = 0; t < steps && status == BO_OK; t++) {
         status = lab_descent_step(&d, 0.2 / perturbation->power, NULL);
@@ -60,7 +60,7 @@ bo_status lab_perturbed_loss(bo_context *context, const lab_least_squares *p, co
     float *single = bo_alloc(context, p->dim, sizeof *single, "weights");
     if (!single) return BO_MEMORY;
     for (size_t j = 0; j < p->dim; j++) single[j] = (float)w[j];
-    bo_status status = open_perturbed(context, p, perturbation, seed, &d);
+    bo_status status = lab_perturbed_open(context, p, perturbation, 1, &lab_plain_descent, seed, &d);
     if (status == BO_OK) status = lab_descent_set(&d, "w", single);
     *loss = 0;
     for (size_t i = 0; i < draws && status == BO_OK; i++) {

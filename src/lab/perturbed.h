@@ -18,8 +18,12 @@ typedef struct lab_perturbation {
 bo_value lab_perturb_noise(bo_graph *graph, bo_value x, const void *attributes);   /* bo_noise_attributes */
 bo_value lab_perturb_dropout(bo_graph *graph, bo_value x, const void *attributes); /* bo_dropout_attributes */
 
-/* Gradient descent on |y - X̃w|² with all examples, from w = 0; *mean: of w over the second half of the steps. As X̃ is drawn
- * anew in each, independently of w, that mean tends to the minimum of the expected loss. */
+/* The graph of |y - X̃w|², weight "w" (1 x dim) at 0, gradients of `scale` times it. perturbation NULL: X as it is. */
+bo_status lab_perturbed_open(bo_context *context, const lab_least_squares *problem,
+                             const lab_perturbation *perturbation, double scale, const bo_optimizer_desc *optimizer,
+                             uint64_t seed, lab_descent *out);
+/* Gradient descent on |y - X̃w|² with all examples, from w = 0; *mean: of w over the second half of the steps. As X̃ is
+ * drawn anew in each, independently of w, that mean tends to the minimum of the expected loss. */
 bo_status lab_perturbed_mean(bo_context *context, const lab_least_squares *problem,
                              const lab_perturbation *perturbation, size_t steps, uint64_t seed, double *mean);
 /* The mean loss |y - X̃w|² at a fixed w over `draws`. */

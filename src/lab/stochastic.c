@@ -2,7 +2,7 @@
 #include "stochastic.h"
 #include <string.h>
 
-/* ---- on the engine ------------------------------------------------------------------------------------------------------------ */
+/* ---- on the engine ----------------------------------------------------------------------------------------------- */
 
 static bo_status record(lab_stochastic *s)
 {
@@ -100,7 +100,7 @@ bo_status lab_stochastic_error(lab_stochastic *s, const double *centre, double *
     return BO_OK;
 }
 
-/* ---- in expectation ------------------------------------------------------------------------------------------------------------- */
+/* ---- in expectation ---------------------------------------------------------------------------------------------- */
 
 void lab_moments_next(const lab_least_squares *p, const double *left, size_t batch, double rate, double *s)
 {

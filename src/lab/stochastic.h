@@ -1,4 +1,4 @@
-/* Stochastic gradient descent on least squares: many independent runs at once on the engine, and what they do on average, exactly.
+/* Stochastic gradient descent on least squares: many independent runs at once on the engine, and exact expectations.
  *
  * A step takes b examples with replacement: w - (η/b) Σ (x_i·w - y_i) x_i, the gradient of half the mean square. */
 #ifndef BO_LAB_STOCHASTIC_H
@@ -28,8 +28,8 @@ bo_status lab_stochastic_loss(lab_stochastic *s, double *out);
 bo_status lab_stochastic_error(lab_stochastic *s, const double *centre, double *out);
 
 /* S = E[e eᵀ] (dim x dim) after one more step, e = w - w*:
- * S - η(HS + SH) + (η²/b) mean_i (x_iᵀ S x_i + r_i²) x_i x_iᵀ + η² (1 - 1/b) HSH, H the mean of x xᵀ, r_i what w* leaves of
- * example i (NULL: nothing). Where r is not 0 the mean of e must be. */
+ * S - η(HS + SH) + (η²/b) mean_i (x_iᵀ S x_i + r_i²) x_i x_iᵀ + η² (1 - 1/b) HSH, H the mean of x xᵀ, r_i = left[i]
+ * what w* leaves of example i (NULL: nothing). Where r is not 0 the mean of e must be. */
 void lab_moments_next(const lab_least_squares *problem, const double *left, size_t batch, double rate, double *s);
 double lab_moments_loss(const lab_least_squares *problem, const double *s); /* E |Xe|² */
 /* What a step leaves of E|e|² in the long run. */

@@ -1,11 +1,12 @@
-/* Graphs that learn step by step, many runs of stochastic gradient descent and inputs that change at random: by known answers,
- * and with every allocation failing once. */
+/* Graphs that learn step by step, many runs of stochastic gradient descent, inputs that change at random, linear machines:
+ * by known answers, and with every allocation failing once. */
 #include "testing.h"
 #include "lab/descent.h"
+#include "lab/linear_machine.h"
 #include "lab/perturbed.h"
 #include "lab/stochastic.h"
 
-/* ---- descent -------------------------------------------------------------------------------------------------------------- */
+/* ---- descent ----------------------------------------------------------------------------------------------------- */
 
 /* x·w with two examples, |y - Xw|². */
 static bo_status open_two(bo_context *context, lab_descent *d, bo_value *noisy, double noise, uint64_t seed)
@@ -83,7 +84,7 @@ static void test_seeds(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- stochastic ------------------------------------------------------------------------------------------------------------ */
+/* ---- stochastic -------------------------------------------------------------------------------------------------- */
 
 static lab_least_squares two_numbers(bo_context *context)
 {
@@ -150,7 +151,7 @@ static void test_runs(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- perturbed ---------------------------------------------------------------------------------------------------------------- */
+/* ---- perturbed --------------------------------------------------------------------------------------------------- */
 
 static void test_perturbed(void **state)
 {
@@ -183,7 +184,27 @@ static void test_perturbed(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------- */
+/* One weight, examples 1 and 3: w = Σxy / (Σx² + λ). */
+static void test_machine(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    lab_least_squares p = two_numbers(context);
+    const lab_linear_machine machine = {.lambda = 1, .noise = 0.5}; /* n σ² = 0.5 */
+    const double w = 10 * p.truth[0] / (10 + 1 + 0.5);
+    double predicted, gap;
+    assert_ok(context, lab_machine_predict(context, &p, &machine, 1, (const float[]){2}, &predicted));
+    assert_close(predicted, 2 * w, 1e-6);
+    assert_ok(context, lab_machine_gap(context, &p, &machine, 2, (const float[]){2, 2}, &w, &gap));
+    assert_close(gap, 0, 1e-6);
+    const double off = 0.5 * w;
+    assert_ok(context, lab_machine_gap(context, &p, &machine, 1, (const float[]){2}, &off, &gap));
+    assert_close(gap, 1, 1e-6);
+    lab_least_squares_close(&p);
+    bo_context_destroy(context);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 typedef struct purse {
     long allowed, held; /* allocations still granted; blocks not yet returned */
@@ -223,6 +244,8 @@ static bo_status everything(bo_context *context)
     }
     if (status == BO_OK) status = lab_perturbed_mean(context, &p, &noisy, 2, 1, w);
     if (status == BO_OK) status = lab_perturbed_loss(context, &p, &noisy, w, 2, 1, &w[0]);
+    if (status == BO_OK)
+        status = lab_machine_gap(context, &p, &(lab_linear_machine){.lambda = 1}, 4, p.x_single, p.truth, &w[0]);
     lab_least_squares_close(&p);
     return status;
 }
@@ -255,8 +278,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step), cmocka_unit_test(test_seeds),     cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_runs), cmocka_unit_test(test_perturbed), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_step),   cmocka_unit_test(test_seeds),     cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_runs),   cmocka_unit_test(test_perturbed), cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "transpose",
-     .statement = "The encoder is then the decoder's transpose.",
-     .number = "|W₁ - W₂ᵀ| / |W₂|",
+     .statement = "With weight decay the encoder is the decoder's transpose.",
+     .number = "|W₁ - W₂ᵀ| / |W₂|, λ = 0.03",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01},
     {.name = "values",
@@ -41,7 +41,7 @@ static const bo_lab_claim claims[] = {
      .bound = 0.95,
      .source = "Kunin et al. 2019, arXiv 1901.08168"},
     {.name = "units",
-     .statement = "Its units are: every column of the decoder is a principal direction (W₂ = U_k, as the notes' "
+     .statement = "With weight decay every column of the decoder is a principal direction (W₂ = U_k, as the notes' "
                   "solution has it).",
      .number = "mean over the columns of the largest |cosine| with a principal direction, λ = 0.1",
      .rule = BO_LAB_AT_LEAST,
@@ -64,7 +64,7 @@ static const bo_lab_table tables[] = {
 enum { DIM = 20, UNITS = 4, COUNT = 100, WEIGHTS = DIM * UNITS };
 static const double variances[UNITS] = {4, 2.5, 1.6, 1}; /* of the first directions; the others: 0.3 down to 0.03 */
 
-/* ---- training ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
 typedef struct autoencoder {
     double first[WEIGHTS];  /* W₁: UNITS x DIM */
@@ -108,7 +108,7 @@ static bo_status train(lab_run *run, const lab_least_squares *data, double lambd
     return status;
 }
 
-/* ---- what was learned ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what was learned -------------------------------------------------------------------------------------------- */
 
 typedef struct found {
     double sine;           /* of the largest angle to the principal subspace */

@@ -14,7 +14,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01},
     {.name = "nothing-else",
-     .statement = "It does nothing else: principal directions do not mix.",
+     .statement = "That W does nothing else: principal directions do not mix.",
      .number = "largest |uᵢᵀWuⱼ|, i ≠ j",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01},
@@ -24,7 +24,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 0.03},
     {.name = "purifies",
-     .statement = "It purifies: new inputs with that noise come out closer to what they were without.",
+     .statement = "It purifies: new inputs with noise come out closer to what they were without.",
      .number = "|W(x + noise) - x|² / |noise|², λ = n s²",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.7},
@@ -118,7 +118,7 @@ static bo_status in_directions(bo_context *context, const lab_least_squares *dat
     return bo_gemm64(context, false, true, DIM, DIM, DIM, 1, half, DIM, data->directions, DIM, 0, out, DIM);
 }
 
-/* ---- what is kept ------------------------------------------------------------------------------------------------------------------- */
+/* ---- what is kept ------------------------------------------------------------------------------------------------ */
 
 typedef struct found {
     double kept[DIM], predicted[DIM], off, mixed; /* off: largest difference; mixed: largest off the diagonal */
@@ -178,7 +178,7 @@ static bo_status measure_noise(lab_run *run)
     return status;
 }
 
-/* ---- how well it purifies -------------------------------------------------------------------------------------------------------------- */
+/* ---- how well it purifies ---------------------------------------------------------------------------------------- */
 
 /* New inputs with the data's covariance: Σ_i σᵢ/√n gᵢ uᵢ, g Gaussian. */
 static void draw_test(bo_rng *rng, const lab_least_squares *data, double *x)

@@ -1,8 +1,8 @@
 /* dropout-and-batchnorm: what dropout has in common with batch normalisation, and how they get in each other's way. */
+#include "../linear_machine.h"
 #include "../perturbed.h"
 #include "../statistics.h"
 #include "../../nn/nn.h"
-#include <bochner/machines.h>
 #include <math.h>
 #include <string.h>
 
@@ -18,8 +18,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-3},
     {.name = "ridge-sees-scale",
-     .statement = "Control: plain ridge does.",
-     .number = "the same for ridge with λ = n",
+     .statement = "Control: plain ridge sees the scale of the columns.",
+     .number = "change of the predictions when the columns are multiplied by 1/8 to 8 / their root mean square, λ = n",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "is-batchnorm",
@@ -43,8 +43,8 @@ static const bo_lab_claim claims[] = {
      .bound = 1.02,
      .source = "Li et al. 2018, arXiv 1801.05134"},
     {.name = "order",
-     .statement = "Control: with dropout behind batch normalisation they change nothing.",
-     .number = "the same with dropout last",
+     .statement = "Control: with dropout behind batch normalisation, statistics taken again change nothing.",
+     .number = "test error with kept statistics / with those taken again, dropout last",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.99,
      .upper = 1.01},
@@ -70,7 +70,7 @@ static const bo_lab_table tables[] = {
 
 enum { ROWS = 64, DIM = 8 };
 
-/* ---- least squares ---------------------------------------------------------------------------------------------------------------- */
+/* ---- least squares ----------------------------------------------------------------------------------------------- */
 
 /* Columns of different scales that share a part; all are centred, as y is. */
 static bo_status open_problem(lab_run *run, lab_least_squares *out)
@@ -159,25 +159,13 @@ static bo_status measure_ridge(lab_run *run, const lab_least_squares *p, const l
     return BO_OK;
 }
 
-/* ---- scales ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- scales ------------------------------------------------------------------------------------------------------ */
 
 /* A linear machine's predictions of the rows it has learned from. */
-static bo_status predict(lab_run *run, const float *x, const double *y, double lambda, double dropout, double *out)
+static bo_status predict(lab_run *run, const lab_least_squares *p, double lambda, double dropout, double *out)
 {
-    bo_machine *machine;
-    const bo_machine_desc desc = {.task = BO_TASK_REGRESSION,
-                                  .solver = BO_SOLVER_PRIMAL,
-                                  .scaling = BO_SCALING_NONE,
-                                  .features = {.kernel = BO_KERNEL_LINEAR, .gamma = 1, .features = DIM},
-                                  .lambda = lambda,
-                                  .no_intercept = true,
-                                  .dropout = dropout,
-                                  .precision = BO_PRECISION_FLOAT64};
-    const bo_samples samples = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y};
-    BO_TRY(bo_machine_fit(lab_context(run), &desc, &samples, &machine));
-    const bo_status status = bo_machine_predict(lab_context(run), machine, ROWS, x, DIM, out, NULL);
-    bo_machine_destroy(machine);
-    return status;
+    const lab_linear_machine machine = {.lambda = lambda, .dropout = dropout};
+    return lab_machine_predict(lab_context(run), p, &machine, p->rows, p->x_single, out);
 }
 
 static bo_status measure_scales(lab_run *run, const lab_least_squares *p)
@@ -187,11 +175,13 @@ static bo_status measure_scales(lab_run *run, const lab_least_squares *p)
     const double small = 1e-6; /* machines want some λ */
     lab_geometric(8, 1.0 / 8, DIM, factors);
     for (size_t i = 0; i < ROWS * DIM; i++) scaled[i] = (float)(p->x[i] * factors[i % DIM]);
-    BO_TRY(predict(run, p->x_single, p->y, small, 0.5, before));
-    BO_TRY(predict(run, scaled, p->y, small, 0.5, after));
+    lab_least_squares other = *p; /* the same targets */
+    other.x_single = scaled;
+    BO_TRY(predict(run, p, small, 0.5, before));
+    BO_TRY(predict(run, &other, small, 0.5, after));
     lab_claim(run, "scale-free", lab_distance(before, after, ROWS) / lab_norm(before, ROWS));
-    BO_TRY(predict(run, p->x_single, p->y, ROWS, 0, before));
-    BO_TRY(predict(run, scaled, p->y, ROWS, 0, after));
+    BO_TRY(predict(run, p, ROWS, 0, before));
+    BO_TRY(predict(run, &other, ROWS, 0, after));
     lab_claim(run, "ridge-sees-scale", lab_distance(before, after, ROWS) / lab_norm(before, ROWS));
     return BO_OK;
 }
@@ -200,8 +190,8 @@ static bo_status measure_scales(lab_run *run, const lab_least_squares *p)
 static bo_status measure_sameness(lab_run *run, const lab_least_squares *p, const lab_least_squares *z)
 {
     double plain[ROWS], dropped[ROWS], normalised[ROWS], w[DIM];
-    BO_TRY(predict(run, p->x_single, p->y, 1e-6, 0, plain));
-    BO_TRY(predict(run, p->x_single, p->y, 1e-6, 0.5, dropped));
+    BO_TRY(predict(run, p, 1e-6, 0, plain));
+    BO_TRY(predict(run, p, 1e-6, 0.5, dropped));
     BO_TRY(train(run, p, z, 0, w));
     for (size_t r = 0; r < ROWS; r++) normalised[r] = lab_dot(z->x + r * DIM, w, DIM);
     lab_claim(run, "is-batchnorm", lab_distance(normalised, dropped, ROWS) / lab_distance(plain, dropped, ROWS));
@@ -221,7 +211,7 @@ static bo_status measure_least_squares(lab_run *run)
     return status;
 }
 
-/* ---- the variance that is kept ------------------------------------------------------------------------------------------------------ */
+/* ---- the variance that is kept ----------------------------------------------------------------------------------- */
 
 enum { BATCH = 512, CHANNELS = 16 };
 
@@ -261,7 +251,7 @@ static bo_status measure_shift(lab_run *run, double centre, const char *column)
     return lab_progress(run, 0.6);
 }
 
-/* ---- a network ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a network --------------------------------------------------------------------------------------------------- */
 
 enum { TRAIN = 256, TEST = 1024, WIDTH = 64 };
 
@@ -316,7 +306,7 @@ static bo_status evaluate(lab_descent *d, size_t rows, const float *x, const flo
     return status;
 }
 
-/* Test errors with the statistics that training kept, and with those of 200 passes over the training examples without dropout. */
+/* Test errors with the statistics that training kept, and with those of 200 passes without dropout. */
 static bo_status test_both(lab_descent *d, const examples *e, bool last, double *kept, double *again)
 {
     double unused;

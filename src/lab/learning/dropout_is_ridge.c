@@ -1,6 +1,6 @@
 /* dropout-is-ridge: dropout on the inputs of least squares is a ridge penalty on the norms of the columns. */
+#include "../linear_machine.h"
 #include "../perturbed.h"
-#include <bochner/machines.h>
 #include <math.h>
 
 static const bo_lab_claim claims[] = {
@@ -94,7 +94,7 @@ static bo_status train_with_dropout(lab_run *run, const lab_least_squares *p, do
     return lab_perturbed_mean(lab_context(run), p, &perturbation, lab_size(run, 60000, 15000), lab_seed(run), mean);
 }
 
-/* ---- the loss, and where training ends ------------------------------------------------------------------------------------------ */
+/* ---- the loss, and where training ends --------------------------------------------------------------------------- */
 
 static bo_status measure_loss(lab_run *run, const lab_least_squares *p, const double *norms)
 {
@@ -161,31 +161,12 @@ static bo_status measure_ridge(lab_run *run, const lab_least_squares *p, const d
 
 static bo_status measure_machine(lab_run *run, const lab_least_squares *p, const double *norms)
 {
-    const double q = 0.5, own = 1e-6;
-    double penalty[DIM], ridge[DIM], predicted[ROWS], square = 0, worst = 0;
-    bo_machine *machine;
-    const bo_machine_desc desc = {.task = BO_TASK_REGRESSION,
-                                  .solver = BO_SOLVER_PRIMAL,
-                                  .scaling = BO_SCALING_NONE,
-                                  .features = {.kernel = BO_KERNEL_LINEAR, .gamma = 1, .features = DIM},
-                                  .lambda = own,
-                                  .no_intercept = true,
-                                  .dropout = q,
-                                  .precision = BO_PRECISION_FLOAT64};
-    const bo_samples samples = {.rows = p->rows, .dim = p->dim, .targets = 1, .x = p->x_single, .y = p->y};
-    BO_TRY(bo_machine_fit(lab_context(run), &desc, &samples, &machine));
-    const bo_status status =
-        bo_machine_predict(lab_context(run), machine, p->rows, p->x_single, p->dim, predicted, NULL);
-    bo_machine_destroy(machine);
-    BO_TRY(status);
-    for (size_t j = 0; j < p->dim; j++) penalty[j] = own + q / (1 - q) * norms[j];
+    const lab_linear_machine machine = {.lambda = 1e-6, .dropout = 0.5}; /* q/(1 - q) = 1 */
+    double penalty[DIM], ridge[DIM], gap;
+    for (size_t j = 0; j < p->dim; j++) penalty[j] = machine.lambda + norms[j];
     BO_TRY(lab_ridge(lab_context(run), p, 1, penalty, ridge));
-    for (size_t r = 0; r < p->rows; r++) {
-        const double expected = lab_dot(p->x + r * p->dim, ridge, p->dim);
-        square += expected * expected / (double)p->rows;
-        worst = fmax(worst, fabs(predicted[r] - expected));
-    }
-    lab_claim(run, "machine", worst / sqrt(square));
+    BO_TRY(lab_machine_gap(lab_context(run), p, &machine, p->rows, p->x_single, ridge, &gap));
+    lab_claim(run, "machine", gap);
     return BO_OK;
 }
 
@@ -204,7 +185,7 @@ static bo_status measure_gaussian(lab_run *run)
     return status;
 }
 
-/* ---- orthogonal columns ----------------------------------------------------------------------------------------------------------- */
+/* ---- orthogonal columns ------------------------------------------------------------------------------------------ */
 
 enum { COLUMNS = 5 };
 

@@ -12,12 +12,13 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.02},
     {.name = "more-modes",
-     .statement = "It has so with any number of modes, where the notes say: not exactly, hard to tell.",
-     .number = "the same over the problems with 16 and 64 modes",
+     .statement = "With any number of modes the rate 1/(σ_max² + σ_min²) has the least worst-case contraction, where "
+                  "the notes say: not exactly, hard to tell.",
+     .number = "largest |best rate found · (σ_max² + σ_min²) - 1| over the problems with 16 and 64 modes",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.02},
     {.name = "contraction",
-     .statement = "A step then leaves (κ - 1)/(κ + 1) of the worst error, κ = σ_max²/σ_min².",
+     .statement = "With that rate a step leaves (κ - 1)/(κ + 1) of the worst error, κ = σ_max²/σ_min².",
      .number = "largest |contraction / ((κ - 1)/(κ + 1)) - 1| over the problems",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 2e-3},
@@ -57,7 +58,7 @@ static const bo_lab_table tables[] = {
 
 enum { MODES = 64, STARTS = 200 };
 
-/* ---- errors under gradient descent ------------------------------------------------------------------------------------------ */
+/* ---- errors under gradient descent ------------------------------------------------------------------------------- */
 
 /* Rows of the weight are errors w - w* of as many starts: gradient descent on |Xw|², each by itself. */
 typedef struct errors {
@@ -116,10 +117,10 @@ static double size_of(const float *numbers, size_t count)
     return sqrt(sum);
 }
 
-/* ---- the worst case --------------------------------------------------------------------------------------------------------- */
+/* ---- the worst case ---------------------------------------------------------------------------------------------- */
 
-/* What a step leaves of an error in the worst direction: steps from random starts turn errors there, as power iteration does.
- * Every 50 steps they are made of size 1 again. */
+/* What a step leaves of an error in the worst direction: steps from random starts turn errors there, as power iteration
+ * does. Every 50 steps they are made of size 1 again. */
 static bo_status worst_contraction(lab_run *run, errors *e, double rate, double *out)
 {
     enum { BLOCK = 50 };
@@ -221,12 +222,12 @@ static bo_status measure_curve(lab_run *run, size_t modes, const char *column)
     return status;
 }
 
-/* ---- given starts ------------------------------------------------------------------------------------------------------------ */
+/* ---- given starts ------------------------------------------------------------------------------------------------ */
 
 enum { COUNTS = 6, RATES = 40 };
 static const size_t counts[COUNTS] = {5, 20, 80, 160, 320, 640};
 
-/* Least error over the rates, the rate that has it, and the error at the rate of the worst case, for each count and start. */
+/* For each count and start: the least error over the rates, the rate that has it, the error at the worst-case rate. */
 typedef struct contest {
     double best[COUNTS][STARTS], rate[COUNTS][STARTS], usual[COUNTS][STARTS];
 } contest;

@@ -1,6 +1,5 @@
 /* gd-stability: the largest rate at which gradient descent converges. */
-#include "../descent.h"
-#include "../least_squares.h"
+#include "../perturbed.h"
 #include "../statistics.h"
 #include <math.h>
 
@@ -62,24 +61,9 @@ static const bo_lab_table tables[] = {
      .values = "η λ_max / 2 (1: the edge)"},
 };
 
-/* ---- least squares -------------------------------------------------------------------------------------------------------- */
+/* ---- least squares ----------------------------------------------------------------------------------------------- */
 
 enum { MODES = 16 };
-
-/* w of a problem as a row of weights, the loss as |y - Xw|². */
-static bo_status open_descent(bo_context *context, const lab_least_squares *p, lab_descent *out)
-{
-    BO_TRY(lab_descent_open(context, out));
-    const bo_value x = bo_graph_input(out->graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
-    const bo_value y = bo_graph_input(out->graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
-    const bo_value prediction = lab_descent_linear(out, "w", x, 1, (bo_init){BO_INIT_ZERO, 0, 0});
-    const bo_value loss = lab_descent_squares(out, prediction, y);
-    bo_status status = lab_descent_ready(out, loss, (double)p->rows, &lab_plain_descent, 1);
-    if (status == BO_OK) status = bo_graph_write(context, out->graph, x, p->x_single);
-    if (status == BO_OK) status = bo_graph_write(context, out->graph, y, p->y_single);
-    if (status != BO_OK) lab_descent_close(out);
-    return status;
-}
 
 static bo_status restart(lab_descent *descent, size_t dim)
 {
@@ -164,7 +148,7 @@ static bo_status measure_threshold(lab_run *run, const problem *kind, bo_rng *rn
     lab_descent descent = {0};
     double rate = NAN;
     BO_TRY(open_problem(run, kind, rng, &p));
-    bo_status status = open_descent(lab_context(run), &p, &descent);
+    bo_status status = lab_perturbed_open(lab_context(run), &p, NULL, 1, &lab_plain_descent, 1, &descent);
     if (status == BO_OK) status = threshold(&descent, &p, lab_size(run, 2000, 600), &rate);
     if (status == BO_OK) {
         const double scaled = rate * p.scales[0] * p.scales[0];
@@ -177,7 +161,7 @@ static bo_status measure_threshold(lab_run *run, const problem *kind, bo_rng *rn
     return status;
 }
 
-/* ---- one mode, step by step ------------------------------------------------------------------------------------------------- */
+/* ---- one mode, step by step -------------------------------------------------------------------------------------- */
 
 /* Error along the first direction after each of `steps` steps from zero. */
 static bo_status follow(lab_descent *descent, const lab_least_squares *p, double rate, size_t steps, double *error)
@@ -243,7 +227,7 @@ static bo_status measure_modes(lab_run *run, bo_rng *rng)
     lab_descent descent = {0};
     followed found = {.restless = 1};
     BO_TRY(open_problem(run, &(problem){"", 32, 16, 100, 0}, rng, &p));
-    bo_status status = open_descent(lab_context(run), &p, &descent);
+    bo_status status = lab_perturbed_open(lab_context(run), &p, NULL, 1, &lab_plain_descent, 1, &descent);
     if (status == BO_OK) status = measure_mode(run, &descent, &p, &found);
     if (status == BO_OK) {
         lab_claim(run, "no-oscillation", found.calm);
@@ -255,7 +239,7 @@ static bo_status measure_modes(lab_run *run, bo_rng *rng)
     return status;
 }
 
-/* ---- a network ---------------------------------------------------------------------------------------------------------------- */
+/* ---- a network --------------------------------------------------------------------------------------------------- */
 
 #define EDGE_PART 0.8
 enum { IN = 8, HIDDEN = 32, EXAMPLES = 64, NUMBERS = HIDDEN * IN + HIDDEN };

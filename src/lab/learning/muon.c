@@ -1,4 +1,4 @@
-/* muon: what orthogonalising costs, where its iterations end, what the size of the gradient does, and whether it learns faster. */
+/* muon: what orthogonalising costs, where its iterations end, what gradients' size does; whether it learns faster. */
 #include "../descent.h"
 #include "../language.h"
 #include "../least_squares.h"
@@ -11,13 +11,14 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "longer-side",
-     .statement = "The time of an update is proportional to the longer side of a matrix …",
+     .statement = "The time of an update is proportional to the longer side of a matrix.",
      .number = "exponent of the time in the longer side, 512 to 4096, shorter side 64",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.2},
     {.name = "transposed-first",
-     .statement = "… as products are made on the smaller side: ½W(3I - WᵀW) in place of ½(3I - WWᵀ)W for a tall W.",
+     .statement = "Products on the smaller side, ½W(3I - WᵀW) in place of ½(3I - WWᵀ)W for a tall W, save what the "
+                  "longer side has more.",
      .number = "time of the larger side's products / time of the update, 1024 x 64, 5 cubic iterations",
      .rule = BO_LAB_AT_LEAST,
      .bound = 8},
@@ -27,19 +28,21 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
     {.name = "quintic",
-     .statement = "Muon's quintic iteration brings them into [0.68, 1.16] in five.",
+     .statement =
+         "Muon's quintic iteration brings singular values from 0.005 of |G| on into [0.68, 1.16] in five steps.",
      .number = "how far the farthest lies outside",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
     {.name = "quintic-ends",
-     .statement = "It ends at UVᵀ, as the notes' P^n(Σ) = I: with more iterations singular values go to 1.",
+     .statement = "The quintic iteration ends at UVᵀ, as the notes have it of P^n: with more iterations singular "
+                  "values go to 1.",
      .number = "largest |s - 1| after 25 iterations",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.01},
     {.name = "scale",
      .statement = "The size of the gradients does not matter to Muon: multiplied by 0.01, 100 or 10000 they give the "
                   "same steps.",
-     .number = "largest change of the weights after 5 steps / their size (SGD's changes are in the notes)",
+     .number = "largest change of the weights after 5 steps / their size",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
     {.name = "faster",
@@ -76,7 +79,7 @@ static const bo_lab_table tables[] = {
      .log_x = true},
 };
 
-/* ---- time --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static double cpu_seconds(void)
 {
@@ -196,7 +199,7 @@ static bo_status measure_costs(lab_run *run)
     return status;
 }
 
-/* ---- singular values ------------------------------------------------------------------------------------------------------------------ */
+/* ---- singular values --------------------------------------------------------------------------------------------- */
 
 enum { ROWS = 16, COLUMNS = 32, MOST = 25 };
 
@@ -246,7 +249,7 @@ static bo_status measure_values(lab_run *run)
     return status;
 }
 
-/* ---- the size of gradients -------------------------------------------------------------------------------------------------------------- */
+/* ---- the size of gradients --------------------------------------------------------------------------------------- */
 
 /* Weights after 5 steps with Gaussian gradients of this size. */
 static bo_status walk(lab_run *run, bo_optimizer_kind kind, double size, float *out)
@@ -310,7 +313,7 @@ static bo_status measure_scale(lab_run *run)
     return BO_OK;
 }
 
-/* ---- training --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
 enum { RATES = 4 };
 static const double multiples[RATES] = {0.3, 1, 3, 10};

@@ -1,10 +1,9 @@
 /* noise-is-ridge: noise on the inputs while training is a ridge penalty, and bounds the step. */
-#include "../descent.h"
+#include "../linear_machine.h"
 #include "../perturbed.h"
 #include "../statistics.h"
 #include "../stochastic.h"
 #include <bochner/features.h>
-#include <bochner/machines.h>
 #include <math.h>
 
 static const bo_lab_claim claims[] = {
@@ -37,7 +36,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 1.05},
     {.name = "step",
-     .statement = "It is stable up to η = 2/(x² + σ²): |1 - η(x² + σ²)| < 1.",
+     .statement = "The mean is stable up to η = 2/(x² + σ²), where |1 - η(x² + σ²)| = 1.",
      .number = "largest stable η · (x² + σ²)/2",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.97,
@@ -74,7 +73,7 @@ static const bo_lab_table tables[] = {
      .theory = "exact"},
 };
 
-/* ---- noise and ridge ---------------------------------------------------------------------------------------------------------- */
+/* ---- noise and ridge --------------------------------------------------------------------------------------------- */
 
 enum { ROWS = 64, DIM = 8 };
 
@@ -127,33 +126,14 @@ static bo_status measure_ridge(lab_run *run, const lab_least_squares *p)
     return BO_OK;
 }
 
-/* Predictions of a linear machine with noise on its features against those of the closed form. */
+/* A linear machine with noise on its features against the closed form. */
 static bo_status measure_machine(lab_run *run, const lab_least_squares *p)
 {
-    const double sigma = 0.5, own = 1e-3;
-    double ridge[DIM], predicted[ROWS], square = 0, worst = 0;
-    bo_machine *machine;
-    const bo_machine_desc desc = {.task = BO_TASK_REGRESSION,
-                                  .solver = BO_SOLVER_PRIMAL,
-                                  .scaling = BO_SCALING_NONE,
-                                  .features = {.kernel = BO_KERNEL_LINEAR, .gamma = 1, .features = DIM},
-                                  .lambda = own,
-                                  .no_intercept = true,
-                                  .noise = sigma,
-                                  .precision = BO_PRECISION_FLOAT64};
-    const bo_samples samples = {.rows = p->rows, .dim = p->dim, .targets = 1, .x = p->x_single, .y = p->y};
-    BO_TRY(bo_machine_fit(lab_context(run), &desc, &samples, &machine));
-    const bo_status status =
-        bo_machine_predict(lab_context(run), machine, p->rows, p->x_single, p->dim, predicted, NULL);
-    bo_machine_destroy(machine);
-    BO_TRY(status);
-    BO_TRY(lab_ridge(lab_context(run), p, own + (double)p->rows * sigma * sigma, NULL, ridge));
-    for (size_t r = 0; r < p->rows; r++) {
-        const double expected = lab_dot(p->x + r * p->dim, ridge, p->dim);
-        square += expected * expected / (double)p->rows;
-        worst = fmax(worst, fabs(predicted[r] - expected));
-    }
-    lab_claim(run, "machine", worst / sqrt(square));
+    const lab_linear_machine machine = {.lambda = 1e-3, .noise = 0.5};
+    double ridge[DIM], gap;
+    BO_TRY(lab_ridge(lab_context(run), p, machine.lambda + ROWS * machine.noise * machine.noise, NULL, ridge));
+    BO_TRY(lab_machine_gap(lab_context(run), p, &machine, p->rows, p->x_single, ridge, &gap));
+    lab_claim(run, "machine", gap);
     return BO_OK;
 }
 
@@ -171,7 +151,7 @@ static bo_status measure_least_squares(lab_run *run)
     return status;
 }
 
-/* ---- Fourier features ----------------------------------------------------------------------------------------------------------- */
+/* ---- Fourier features -------------------------------------------------------------------------------------------- */
 
 enum { INPUTS = 4, FEATURES = 16, FREQUENCIES = FEATURES / 2, DRAWS = 1000, POINTS = 24 };
 
@@ -228,7 +208,7 @@ static bo_status measure_fourier(lab_run *run)
     return BO_OK;
 }
 
-/* ---- one weight ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one weight -------------------------------------------------------------------------------------------------- */
 
 enum { RUNS = 65536, STEPS = 5 };
 
@@ -259,8 +239,8 @@ static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
     return bo_graph_write(lab_context(run), graph, y, s->w);
 }
 
-/* |mean error| and mean square error after STEPS steps, as parts of those at the start, 20 away from the fixed point of the
- * mean. The same noise for every rate. */
+/* |mean error| and mean square error after STEPS steps, as parts of those at the start, 20 away from the fixed point
+ * of the mean. The same noise for every rate. */
 static bo_status leave(scalar *s, double rate, double fixed, double *mean, double *square)
 {
     const double start = 20;
@@ -330,7 +310,7 @@ static bo_status measure_one_weight(lab_run *run)
     return status;
 }
 
-/* ---- batches ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
 
 /* The step at which E|e|² neither grows nor shrinks in the long run. */
 static double exact_limit(const lab_least_squares *p, size_t batch, double bound)

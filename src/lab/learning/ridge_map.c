@@ -1,9 +1,8 @@
 /* ridge-map: ridge regression is what a Gaussian prior makes most likely, and what it expects. */
-#include "../descent.h"
-#include "../least_squares.h"
+#include "../linear_machine.h"
+#include "../perturbed.h"
 #include "../statistics.h"
 #include "../../math/linalg.h"
-#include <bochner/machines.h>
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +13,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
     {.name = "map",
-     .statement = "Going up the posterior density by the engine's gradients and weight decay ends there too.",
+     .statement = "The most likely w, found by going up the posterior density by gradients and weight decay, is the "
+                  "conditional mean.",
      .number = "distance from the conditional mean / its size",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
@@ -30,18 +30,18 @@ static const bo_lab_claim claims[] = {
      .bound = 0.8,
      .upper = 1.25},
     {.name = "any-prior",
-     .statement = "It is for other priors of variance τ² as well: ridge is the best linear estimate.",
+     .statement = "The best λ is σ²/τ² for other priors of variance τ² as well: ridge is the best linear estimate.",
      .number = "best λ / (σ²/τ²), mean of a Laplace and a two-point prior",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.25},
     {.name = "not-the-mean",
-     .statement = "Control: for those ridge is not the conditional mean, which is better.",
+     .statement = "Control: under another prior ridge is not the conditional mean, which is better.",
      .number = "error of ridge / error of the conditional mean, two-point prior, σ = τ",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "map-not-mean",
-     .statement = "Control: nor is the most likely w the conditional mean then.",
+     .statement = "Control: under another prior the most likely w is not the conditional mean, which is better.",
      .number = "error of the most likely w / error of the conditional mean, Laplace prior, σ = τ",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.02},
@@ -77,7 +77,7 @@ static double draw_weight(bo_rng *rng, prior kind)
     return bo_rng_normal(rng);
 }
 
-/* ---- the same estimate in three ways ------------------------------------------------------------------------------------------ */
+/* ---- the same estimate in three ways ----------------------------------------------------------------------------- */
 
 /* Σ_wy Σ_yy⁻¹ y with Σ_wy = τ²Xᵀ and Σ_yy = τ²XXᵀ + σ²I. */
 static bo_status conditional_mean(bo_context *context, const lab_least_squares *p, double *w)
@@ -93,32 +93,16 @@ static bo_status conditional_mean(bo_context *context, const lab_least_squares *
     return bo_gemm64(context, true, false, p->dim, 1, n, tau * tau, p->x, p->dim, solved, 1, 0, w, 1);
 }
 
+/* The machine's predictions of new points. */
 static bo_status measure_machine(lab_run *run, const lab_least_squares *p, const double *mean)
 {
     float x[TEST * DIM];
-    double predicted[TEST], square = 0, worst = 0;
     bo_rng rng = lab_rng(run, "lab.ridge-map.test");
-    bo_machine *machine;
-    const bo_machine_desc desc = {.task = BO_TASK_REGRESSION,
-                                  .solver = BO_SOLVER_PRIMAL,
-                                  .scaling = BO_SCALING_NONE,
-                                  .features = {.kernel = BO_KERNEL_LINEAR, .gamma = 1, .features = DIM},
-                                  .lambda = sigma * sigma / (tau * tau),
-                                  .no_intercept = true,
-                                  .precision = BO_PRECISION_FLOAT64};
-    const bo_samples samples = {.rows = p->rows, .dim = p->dim, .targets = 1, .x = p->x_single, .y = p->y};
+    double gap;
     for (size_t i = 0; i < TEST * DIM; i++) x[i] = (float)bo_rng_normal(&rng);
-    BO_TRY(bo_machine_fit(lab_context(run), &desc, &samples, &machine));
-    const bo_status status = bo_machine_predict(lab_context(run), machine, TEST, x, DIM, predicted, NULL);
-    bo_machine_destroy(machine);
-    BO_TRY(status);
-    for (size_t r = 0; r < TEST; r++) {
-        double expected = 0;
-        for (size_t j = 0; j < DIM; j++) expected += (double)x[r * DIM + j] * mean[j];
-        square += expected * expected / TEST;
-        worst = fmax(worst, fabs(predicted[r] - expected));
-    }
-    lab_claim(run, "conditional-mean", worst / sqrt(square));
+    const lab_linear_machine machine = {.lambda = sigma * sigma / (tau * tau)};
+    BO_TRY(lab_machine_gap(lab_context(run), p, &machine, TEST, x, mean, &gap));
+    lab_claim(run, "conditional-mean", gap);
     return BO_OK;
 }
 
@@ -130,13 +114,7 @@ static bo_status measure_map(lab_run *run, const lab_least_squares *p, const dou
     bo_optimizer_desc descent = lab_plain_descent;
     descent.decay = 1 / (tau * tau);
     const double rate = 1 / (p->scales[0] * p->scales[0] / (sigma * sigma) + descent.decay);
-    BO_TRY(lab_descent_open(lab_context(run), &d));
-    const bo_value x = bo_graph_input(d.graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
-    const bo_value y = bo_graph_input(d.graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
-    const bo_value loss = lab_descent_squares(&d, lab_descent_linear(&d, "w", x, 1, (bo_init){BO_INIT_ZERO, 0, 0}), y);
-    bo_status status = lab_descent_ready(&d, loss, (double)p->rows / (2 * sigma * sigma), &descent, 1);
-    if (status == BO_OK) status = bo_graph_write(d.context, d.graph, x, p->x_single);
-    if (status == BO_OK) status = bo_graph_write(d.context, d.graph, y, p->y_single);
+    bo_status status = lab_perturbed_open(lab_context(run), p, NULL, 1 / (2 * sigma * sigma), &descent, 1, &d);
     for (size_t t = 0; t < 1000 && status == BO_OK; t++) status = lab_descent_step(&d, rate, NULL);
     if (status == BO_OK) status = lab_descent_get(&d, "w", w);
     lab_descent_close(&d);
@@ -190,7 +168,7 @@ static bo_status measure_samples(lab_run *run)
     return status;
 }
 
-/* ---- the best λ ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the best λ -------------------------------------------------------------------------------------------------- */
 
 enum { LAMBDAS = 33 };
 
@@ -276,7 +254,7 @@ static bo_status measure_lambda(lab_run *run)
     return status;
 }
 
-/* ---- other priors ----------------------------------------------------------------------------------------------------------------- */
+/* ---- other priors ------------------------------------------------------------------------------------------------ */
 
 /* E[w | y] for one weight of variance 1 and noise 1; Laplace: by quadrature. */
 static double mean_given(prior kind, double y)

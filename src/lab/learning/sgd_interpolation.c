@@ -1,4 +1,4 @@
-/* sgd-interpolation: stochastic gradient descent with a constant step, where all examples can be fitted and where not. */
+/* sgd-interpolation: stochastic gradient descent with a constant step, where all can be fitted and where not. */
 #include "../statistics.h"
 #include "../stochastic.h"
 #include <math.h>
@@ -34,7 +34,7 @@ static const bo_lab_claim claims[] = {
      .bound = 0.8,
      .upper = 1.25},
     {.name = "floor",
-     .statement = "It stops at an excess proportional to the step.",
+     .statement = "Without a w that fits every example the loss stops at an excess proportional to the step.",
      .number = "exponent of the excess in the step",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
@@ -66,7 +66,7 @@ static const bo_lab_table tables[] = {
 
 enum { RUNS = 256, DIM = 32, MOST = 64 };
 
-/* ---- constants --------------------------------------------------------------------------------------------------------------- */
+/* ---- constants --------------------------------------------------------------------------------------------------- */
 
 /* The notes' constants for the update w - η (x·w - y) x: E[A] <= -C₁ η L, E[B] <= C₂ η² L. */
 typedef struct constants {
@@ -95,12 +95,12 @@ static double bound_of(const constants *c, double rate)
     return 1 - c->c1 * rate + c->c2 * rate * rate;
 }
 
-/* ---- every example can be fitted ---------------------------------------------------------------------------------------------- */
+/* ---- every example can be fitted --------------------------------------------------------------------------------- */
 
 static const double factors[] = {0.5, 1, 1.5, 1.9, 3, 5, 8};
 enum { FACTORS = 7, BELOW = 4, POINTS = 15, PIECE = 100 };
 
-/* The least squares start: w = 0, so that e eᵀ = truth' truth'ᵀ, truth' the part of the truth in the span of the rows. */
+/* w = 0 at the start, so that e eᵀ = truth' truth'ᵀ, truth' the part of the truth in the span of the rows. */
 static void first_moments(const lab_least_squares *p, double *s)
 {
     double e[DIM] = {0};
@@ -197,7 +197,7 @@ static bo_status measure_fit(lab_run *run, lab_stochastic *r)
     return BO_OK;
 }
 
-/* ---- no w fits ---------------------------------------------------------------------------------------------------------------- */
+/* ---- no w fits --------------------------------------------------------------------------------------------------- */
 
 /* Excess of the mean loss over the least, relative to that, over two halves of the time after as much again. */
 static bo_status excess(lab_stochastic *r, double rate, size_t steps, const double *solution, double out[2])
@@ -249,7 +249,7 @@ static bo_status measure_floor(lab_run *run, lab_stochastic *r)
     return BO_OK;
 }
 
-/* ---- both ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- both -------------------------------------------------------------------------------------------------------- */
 
 static bo_status with_problem(lab_run *run, const lab_least_squares_desc *desc,
                               bo_status (*measure_it)(lab_run *, lab_stochastic *))

@@ -30,18 +30,19 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
     {.name = "linf-rotated",
-     .statement = "Control: with the axes rotated it does not.",
-     .number = "the same, inputs rotated",
+     .statement =
+         "Control: where the steep direction is no axis, ℓ∞ descent does not need fewer steps than ℓ2 descent.",
+     .number = "steps of ℓ2 / steps of ℓ∞, inputs rotated",
      .rule = BO_LAB_AT_MOST,
      .bound = 1},
     {.name = "spectral-rotated",
-     .statement = "Spectral descent does, axes or not, where errors have full rank.",
+     .statement = "Where errors have full rank, spectral descent needs fewer steps than ℓ2 descent, along axes or not.",
      .number = "steps of ℓ2 / steps of spectral descent, inputs rotated",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
     {.name = "spectral-rank-one",
-     .statement = "Control: with an error of rank one, where the two norms of the gradient agree, it does not.",
-     .number = "the same, error of rank one",
+     .statement = "Control: with an error of rank one, where nuclear and ℓ2 norm of the gradient agree, it does not.",
+     .number = "steps of ℓ2 / steps of spectral descent, error of rank one",
      .rule = BO_LAB_AT_MOST,
      .bound = 1.1},
 };
@@ -77,7 +78,7 @@ static const bo_optimizer_desc optimizers[NORMS] = {
      .iterations = 30},
 };
 
-/* ---- norms -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- norms ------------------------------------------------------------------------------------------------------- */
 
 /* Largest and sum of the singular values. */
 static bo_status singular_values(bo_context *context, const double *a, double *most, double *sum)
@@ -115,7 +116,7 @@ static bo_status decrease(bo_context *context, norm kind, const double *g, const
     return BO_OK;
 }
 
-/* ---- one step --------------------------------------------------------------------------------------------------------------------- */
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 /* What the optimiser does to a weight of zeros with the gradient g; Muon's step times the nuclear norm. */
 static bo_status engine_step(bo_context *context, const bo_optimizer_desc *desc, const double *g, double *step)
@@ -210,7 +211,7 @@ static bo_status measure_steps(lab_run *run)
     return lab_progress(run, 0.2);
 }
 
-/* ---- whole descents ------------------------------------------------------------------------------------------------------------------ */
+/* ---- whole descents ---------------------------------------------------------------------------------------------- */
 
 typedef enum problem { AXES, ROTATED, RANK_ONE, ROUND, PROBLEMS } problem;
 static const char *const problem_names[PROBLEMS] = {"steep axis", "steep direction", "steep direction, rank one",
@@ -310,7 +311,7 @@ static bo_status best_steps(lab_run *run, problem what, norm kind, double *out)
     return status;
 }
 
-/* ---- rank one, in float64 ------------------------------------------------------------------------------------------------------------ */
+/* ---- rank one, in float64 ---------------------------------------------------------------------------------------- */
 
 /* G = W XᵀX; returns the loss |X Wᵀ|². */
 static double exact_gradient(const float *x, const double *w, double *g)
@@ -327,7 +328,7 @@ static double exact_gradient(const float *x, const double *w, double *g)
     return loss;
 }
 
-/* Steps of spectral descent from a start of rank one with the singular directions above `least` of the largest value alone. */
+/* Steps of spectral descent from rank one with only the singular directions above `least` of the largest value. */
 static bo_status count_exact(lab_run *run, double alpha, double least, size_t most, size_t *out)
 {
     setting s;
