@@ -91,7 +91,7 @@ bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char
 /* Sorts rows that are numbers; computes means, intervals, verdicts. Once, at the end. */
 bo_status lab_result_finish(bo_context *context, bo_lab_result *result);
 
-/* A row that is a number, as text: whole ones in full, others with six digits. */
+/* A row that is a number, as text: whole ones in full, others with four digits. */
 enum { LAB_ROW_NAME = 32 };
 const char *lab_row_name(double x, char out[LAB_ROW_NAME]);
 

@@ -102,7 +102,7 @@ static bool reshape(bo_context *context, lab_grid *grid, size_t rows, size_t col
 
 const char *lab_row_name(double x, char out[LAB_ROW_NAME])
 {
-    snprintf(out, LAB_ROW_NAME, x == floor(x) && fabs(x) < 1e15 ? "%.0f" : "%.6g", x);
+    snprintf(out, LAB_ROW_NAME, x == floor(x) && fabs(x) < 1e15 ? "%.0f" : "%.4g", x);
     return out;
 }
 

@@ -118,9 +118,9 @@ fails 1 "--images none|No such file" "$BOCHNER" lab run gnn --quick --images non
 fails 1 "--images text.txt|no folder" "$BOCHNER" lab run gnn --quick --images text.txt
 
 # ---- Ctrl-C loses nothing that was done ------------------------------------------------------------------------------
-"$BOCHNER" lab run gnn rope --out stopped >out 2>err &
+"$BOCHNER" lab run gnn rope --quick --seeds 8 --out stopped >out 2>err &
 pid=$!
-for _ in $(seq 200); do
+for _ in $(seq 600); do
     [ -s stopped/gnn.json ] && break
     sleep 0.1
 done
