@@ -61,7 +61,8 @@ bo_status lab_swap(lab_run *run, const bo_model_desc *desc, const bo_model *from
 
 /* Nats a token over the first `tokens` held out, as lab_trained has it for 16384; INFINITY where it is not finite. */
 bo_status lab_loss(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out);
-/* Which part of the next tokens the model ranks first, over the first `tokens` held out, in windows of its context. */
+/* Which part of the next tokens the model ranks first, over the first `tokens` held out, in windows of its context; 0
+ * of a model whose numbers are not finite. */
 bo_status lab_accuracy(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out);
 
 #endif
