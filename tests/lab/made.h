@@ -5,6 +5,13 @@
 #include "testing.h"
 #include "lab/internal.h"
 
+/* Within a measurement, which runs on a thread of its own, where assertions cannot stop the test. */
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            return bo_fail(lab_context(run), BO_INVALID, "line %d does not hold: %s", __LINE__, #condition);          \
+    } while (0)
+
 static const bo_lab_claim made_claims[] = {
     {.name = "mean", .statement = "A mean.", .number = "a number", .rule = BO_LAB_BETWEEN, .bound = -1, .upper = 1},
     {.name = "each", .statement = "Each.", .number = "another", .rule = BO_LAB_EACH_AT_MOST, .bound = 2},
