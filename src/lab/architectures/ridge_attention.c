@@ -1,9 +1,8 @@
 /* ridge-attention: a memory that is refitted at every token. o_t = G_tᵀ (H_t + Λ)⁻¹ q_t, H_t = g H_{t-1} + k_t k_tᵀ,
  * G_t = g G_{t-1} + k_t v_tᵀ. */
 #include "../../math/linalg.h"
-#include "../clock.h"
-#include "../kernels.h"
 #include "../statistics.h"
+#include "ridge_time.h"
 #include <bochner/attention.h>
 #include <float.h>
 #include <math.h>
@@ -25,13 +24,13 @@ static const bo_lab_claim claims[] = {
      .source = "recursive least squares by QR; MesaNet, 2506.05233"},
     {.name = "square",
      .statement = "A token costs O(d²), with as many dimensions in a value as in a key.",
-     .number = "exponent of the time of a step in d, d = 64 to 512",
+     .number = "exponent of the time of a step in d, d = 32 to 256",
      .rule = BO_LAB_BETWEEN,
      .bound = 1.4,
      .upper = 2.4},
     {.name = "length",
      .statement = "The cost of a token does not grow with the length.",
-     .number = "time of the last steps / of the first, d = 64",
+     .number = "time of a step after 20,000 tokens / after one, d = 64",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
      .upper = 1.25},
@@ -77,7 +76,7 @@ static const bo_lab_table tables[] = {
     {.name = "time",
      .title = "Time of a token",
      .rows = "d, of keys and values",
-     .values = "microseconds, median",
+     .values = "microseconds",
      .log_x = true,
      .log_y = true},
 };
@@ -335,113 +334,13 @@ static bo_status measure_decay(lab_run *run, double *engine)
     return BO_OK;
 }
 
-/* ---- time --------------------------------------------------------------------------------------------------------------------- */
-
-enum { LARGEST = 512, BATCHES = 5 };
-
-typedef struct timing {
-    lab_run *run;
-    size_t dim;
-    float *rows; /* q, k, v and out of a token */
-    double *h, *x;
-} timing;
-
-/* Seconds of a step: the median over batches of `steps`. */
-static bo_status time_steps(timing *t, bo_attention *attention, void *state, size_t steps, double *seconds)
-{
-    bo_rng rng = lab_rng(t->run, "lab.ridge-attention.time");
-    double each[BATCHES];
-    const bo_attention_inputs in = {.q = t->rows, .k = t->rows + t->dim, .v = t->rows + 2 * t->dim};
-    for (size_t b = 0; b < BATCHES; b++) {
-        each[b] = 0;
-        for (size_t i = 0; i < steps; i++) {
-            lab_fill_normal(&rng, 1 / sqrt((double)t->dim), 3 * t->dim, t->rows);
-            const double start = lab_thread_seconds();
-            BO_TRY(bo_attention_step(lab_context(t->run), attention, 1, &in, &state, t->rows + 3 * t->dim));
-            each[b] += (lab_thread_seconds() - start) / (double)steps;
-        }
-    }
-    *seconds = lab_median(each, BATCHES);
-    return lab_progress(t->run, 0.8);
-}
-
-static bo_status time_refit(timing *t, double *seconds)
-{
-    bo_context *context = lab_context(t->run);
-    const size_t d = t->dim;
-    double each[BATCHES];
-    for (size_t b = 0; b < BATCHES; b++) {
-        for (size_t i = 0; i < d; i++)
-            for (size_t j = 0; j < d; j++) t->h[i * d + j] = (i == j ? 2 : 0) + 1 / (1 + fabs((double)i - (double)j));
-        const double start = lab_thread_seconds();
-        for (size_t i = 0; i < d; i++) t->x[i] = 1;
-        BO_TRY(bo_cholesky(context, d, t->h, d, NULL));
-        BO_TRY(bo_solve_lower(context, d, 1, t->h, d, t->x, 1));
-        BO_TRY(bo_solve_lower_t(context, d, 1, t->h, d, t->x, 1));
-        each[b] = lab_thread_seconds() - start;
-    }
-    *seconds = lab_median(each, BATCHES);
-    return BO_OK;
-}
-
-/* first, last: of the first steps of a sequence, and after `between` more. */
-static bo_status time_size(timing *t, size_t between, double *first, double *last)
-{
-    bo_context *context = lab_context(t->run);
-    const bo_attention_desc desc = {.kind = BO_ATTENTION_RIDGE, .heads = 1, .dim = t->dim, .causal = true};
-    const size_t steps = lab_size(t->run, 40, 8);
-    bo_attention *attention;
-    double ignored;
-    BO_TRY(bo_attention_create(context, &desc, &attention));
-    void *state = bo_alloc(context, bo_attention_state_bytes(attention), 1, "a state");
-    bo_status status = state ? bo_attention_state_begin(context, attention, state) : BO_MEMORY;
-    if (status == BO_OK) status = time_steps(t, attention, state, 1, &ignored); /* caches, and the first factor */
-    if (status == BO_OK) status = time_steps(t, attention, state, steps, first);
-    if (status == BO_OK && between) status = time_steps(t, attention, state, between / BATCHES, &ignored);
-    if (status == BO_OK && between) status = time_steps(t, attention, state, steps, last);
-    bo_attention_destroy(attention);
-    bo_free(state);
-    return status;
-}
-
-static bo_status time_all(timing *t)
-{
-    enum { STEPS = 4 };
-    double dims[STEPS], step_time[STEPS], refit = 0, last = 0;
-    for (size_t i = 0; i < STEPS; i++) {
-        t->dim = (size_t)64 << i;
-        dims[i] = (double)t->dim;
-        BO_TRY(time_size(t, i == 0 ? lab_size(t->run, 20000, 2000) : 0, &step_time[i], &last));
-        if (i == 0) lab_claim(t->run, "length", last / step_time[0]);
-        BO_TRY(time_refit(t, &refit));
-        lab_point(t->run, "time", "a step of the library", dims[i], 1e6 * step_time[i]);
-        lab_point(t->run, "time", "a refit", dims[i], 1e6 * refit);
-    }
-    lab_claim(t->run, "square", lab_exponent(dims, step_time, STEPS));
-    return BO_OK;
-}
-
-static bo_status measure_time(lab_run *run)
-{
-    bo_context *context = lab_context(run);
-    timing t = {.run = run};
-    t.rows = bo_alloc(context, 4 * LARGEST, sizeof *t.rows, "a token");
-    t.h = bo_alloc(context, LARGEST * LARGEST, sizeof *t.h, "a matrix");
-    t.x = bo_alloc(context, LARGEST, sizeof *t.x, "a solution");
-    bo_status status = t.rows && t.h && t.x ? time_all(&t) : BO_MEMORY;
-    bo_free(t.rows);
-    bo_free(t.h);
-    bo_free(t.x);
-    return status;
-}
-
 static bo_status measure(lab_run *run)
 {
     double engine; /* its largest error */
     BO_TRY(measure_plain(run, &engine));
     BO_TRY(measure_decay(run, &engine));
     lab_claim(run, "engine", engine);
-    return measure_time(run);
+    return lab_ridge_time(run);
 }
 
 const lab_experiment lab_ridge_attention = {
@@ -456,7 +355,7 @@ const lab_experiment lab_ridge_attention = {
          "of the key plus noise, λ = 1/4. After each token outputs are compared with those of a refit in float64: "
          "the factor of H + Λ made anew. 131,072 tokens without decay, 1,024 with g = 0.98; root mean square over "
          "up to 64 tokens before each power of 2. Ways: rank-1 updates of (H + Λ)⁻¹ in float64 and in float32, and "
-         "the library's ridge attention step by step. Times are of one thread, medians of five batches.",
+         "the library's ridge attention step by step. Times are of one thread, the least of nine batches.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};
