@@ -224,8 +224,8 @@ static bo_status measure_curve(lab_run *run, size_t modes, const char *column)
 
 /* ---- given starts ------------------------------------------------------------------------------------------------ */
 
-enum { COUNTS = 6, RATES = 40 };
-static const size_t counts[COUNTS] = {5, 20, 80, 160, 320, 640};
+enum { COUNTS = 7, RATES = 40, BELOW = 34 };
+static const size_t counts[COUNTS] = {5, 20, 80, 320, 640, 1280, 2560};
 
 /* For each count and start: the least error over the rates, the rate that has it, the error at the worst-case rate. */
 typedef struct contest {
@@ -254,7 +254,13 @@ static bo_status run_rate(lab_run *run, errors *e, double rate, bool usual, size
     return BO_OK;
 }
 
-/* `e`'s starts with every rate between half the threshold and the whole, and with the one of the worst case. */
+/* Rates from half the usual one up to it and on to the threshold, closer together near it, where long runs are decided. */
+static double rate_at(size_t i, double usual, double limit)
+{
+    if (i < BELOW) return usual * (1 - 0.5 * pow(2e-4, (double)i / (BELOW - 1)));
+    return usual + (limit - usual) * pow(0.5, (double)(i - BELOW));
+}
+
 static bo_status run_contest(lab_run *run, errors *e, double usual, size_t most, contest *c)
 {
     const double limit = 1 / (e->problem.scales[0] * e->problem.scales[0]);
@@ -262,9 +268,7 @@ static bo_status run_contest(lab_run *run, errors *e, double usual, size_t most,
         for (size_t s = 0; s < STARTS; s++) c->best[i][s] = INFINITY;
     BO_TRY(run_rate(run, e, usual, true, most, c));
     for (size_t i = 0; i < RATES; i++) {
-        /* closer together near the threshold, where the long runs are decided */
-        const double rate = limit * (1 - 0.5 * pow(1e-3, (double)i / (RATES - 1)));
-        BO_TRY(run_rate(run, e, rate, false, most, c));
+        BO_TRY(run_rate(run, e, rate_at(i, usual, limit), false, most, c));
         BO_TRY(lab_progress(run, 0.7 + 0.3 * (double)i / RATES));
     }
     return BO_OK;
@@ -296,7 +300,7 @@ static void tell_contest(lab_run *run, const contest *c, double usual, size_t mo
 static bo_status measure_starts(lab_run *run)
 {
     errors e;
-    const size_t starts = lab_size(run, STARTS, 60), most = lab_size(run, COUNTS, COUNTS - 1);
+    const size_t starts = lab_size(run, STARTS, 60), most = lab_size(run, COUNTS, COUNTS - 2);
     contest *c = bo_alloc(lab_context(run), 1, sizeof *c, "a contest of rates");
     bo_status status = c ? open_errors(run, 16, 100, starts, &e) : BO_MEMORY;
     if (status == BO_OK) {
@@ -332,7 +336,7 @@ const lab_experiment lab_gd_best_rate = {
          "that "
          "contracts least, and the contraction of the last of 60 blocks is the worst one. Golden section searches the "
          "rate for which that is least. Then 200 random starts (16 modes, κ = 100) are followed with the rate of the "
-         "worst case and with 40 others between half the threshold and the whole; a start's gain is its error at the "
+         "worst case and with 40 others between half of it and the threshold; a start's gain is its error at the "
          "former over the least error at any.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
