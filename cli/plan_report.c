@@ -50,8 +50,8 @@ static void say_machine(const cli_plan_job *job)
 {
     const bo_plan_machine *m = &job->machine;
     const bo_plan_shape *first = &m->timings[0].shape;
-    printf("Machine     %s, %d threads: steps of %zu models with %s and %s, %s\n", m->isa, m->threads, m->count,
-           first->attention, bo_optimizer_name(first->optimizer),
+    printf("Machine     %s, %d thread%s: steps of %zu models with %s and %s, %s\n", m->isa, m->threads,
+           m->threads == 1 ? "" : "s", m->count, first->attention, bo_optimizer_name(first->optimizer),
            job->measured ? "timed now" : job->options->calibration);
     printf("            a layer %.3g ms, a number copied %.3g ns, an operation %.3g ps, one of attention %.3g ps\n",
            1e3 * m->cost[BO_PLAN_LAYERS], 1e9 * m->cost[BO_PLAN_COPIES], 1e12 * m->cost[BO_PLAN_OPERATIONS],
@@ -84,8 +84,7 @@ static void say_choices(const bo_plan *plan)
                c->shape.heads, c->shape.batch, cli_count((size_t)c->parameters).s, step, c->tokens, minutes, loss,
                cli_bytes((double)c->memory).s);
     }
-    printf(
-        "\n* least loss for the budget. Loss: nats a byte of English text, none of it twice; ±: 19 times in 20.\n\n");
+    printf("\n* best for the budget. Loss: nats a byte of English text, none of it twice; ±: 19 times in 20.\n\n");
 }
 
 void cli_plan_print(const cli_plan_job *job)

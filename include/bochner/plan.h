@@ -111,8 +111,9 @@ typedef struct bo_plan_run {
     double parameters, tokens, batch, loss;
 } bo_plan_run;
 
-/* L = floor + size N^-size_power + data (D / (1 + b / batch))^-data_power for N parameters, D tokens, b of them a step: the
- * law of 2203.15556, with tokens that count for less in large batches (1812.06162). */
+/* L = floor + size N^-size_power + data (D / (1 + (b / batch)²))^-data_power for N parameters, D tokens, b of them a step: the
+ * law of 2203.15556, where tokens count for less in batches beyond a critical one (as in 1812.06162; the square is what runs
+ * here showed). */
 typedef struct bo_plan_law {
     double floor, size, size_power, data, data_power, batch;
 } bo_plan_law;

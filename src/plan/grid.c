@@ -3,7 +3,8 @@
 #include <math.h>
 
 enum { LEAST_WIDTH = 32, MOST_WIDTH = 4096, LEAST_LAYERS = 2, MOST_LAYERS = 64, LEAST_STEPS = 100 };
-/* Between these widths a layer loss is a matter of parameters alone; outside it was seen to be worse (docs/plan.md). */
+/* Columns a layer, between which the loss is taken to be a matter of parameters alone; narrower ones were seen to be worse (the
+ * experiment time-law). */
 static const double NARROWEST = 16, WIDEST = 128;
 static const double LEAST_STEP_TOKENS = 512, MOST_STEP_TOKENS = 65536;
 static const double OVERHEAD = 0.06; /* of --minutes: tests and checkpoints */

@@ -23,7 +23,8 @@ typedef struct law_search {
 
 static double effective(double tokens, double batch, double critical)
 {
-    return isinf(critical) ? tokens : tokens / (1 + batch / critical);
+    const double ratio = batch / critical; /* 0 where that is INFINITY */
+    return tokens / (1 + ratio * ratio);
 }
 
 double bo_plan_law_at(const bo_plan_law *law, double parameters, double tokens, double batch)
