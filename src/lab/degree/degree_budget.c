@@ -1,7 +1,7 @@
 #include "degree.h"
 #include <math.h>
 
-const char *const lab_degree_countings[LAB_COUNTINGS] = {"d - 1 matrices", "d matrices", "d + 1 matrices"};
+const char *const lab_degree_countings[LAB_COUNTINGS] = {"c = d - 1", "c = d", "c = d + 1"};
 const char *const lab_degree_names[LAB_INTEGERS + 1] = {"2", "3", "4", "e"};
 
 static const size_t layers_of[2][LAB_COUNTINGS][LAB_INTEGERS] = {{{6, 3, 2}, {6, 4, 3}, {5, 4, 3}},
