@@ -128,7 +128,7 @@ static bo_status score(task *t, bo_network *network, bo_trainer *trainer, uint64
         *reached = (double)steps;
         return BO_OK;
     }
-    *error = fmax(found.loss / guessing, solved);
+    if (status == BO_OK) *error = fmax(found.loss / guessing, solved);
     return status;
 }
 
