@@ -1,5 +1,5 @@
-/* A graph from x to a prediction, recorded by an experiment and trained batch by batch: descent.h with an input, a target and a
- * loss between. */
+/* A graph from x to a prediction, recorded by an experiment and trained batch by batch: descent.h with an input, a target
+ * and a loss between. */
 #ifndef BO_LAB_FIT_H
 #define BO_LAB_FIT_H
 

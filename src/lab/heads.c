@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- weights ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 static bo_status read_weight(bo_context *context, const bo_model *model, size_t layer, const char *name, float *out)
 {
@@ -84,7 +84,7 @@ bo_status lab_head_qk(bo_context *context, const lab_head *h, double *out)
                      h->width);
 }
 
-/* ---- where it looks ---------------------------------------------------------------------------------------------------- */
+/* ---- where it looks ---------------------------------------------------------------------------------------------- */
 
 /* Rotary positions (2104.09864): numbers i and i + dim / 2 of row p turn by p base^(-2i / dim). */
 static void turn(const lab_head *h, size_t tokens, double *x)
@@ -133,7 +133,7 @@ bo_status lab_head_attention(bo_context *context, const lab_head *h, size_t toke
     return status;
 }
 
-/* ---- the stream -------------------------------------------------------------------------------------------------------- */
+/* ---- the stream -------------------------------------------------------------------------------------------------- */
 
 bo_status lab_stream(lab_run *run, const bo_model *model, const int32_t *ids, float *out)
 {
@@ -157,7 +157,7 @@ void lab_normalise(size_t rows, size_t width, double epsilon, const float *x, do
     }
 }
 
-/* ---- eigenvalues ------------------------------------------------------------------------------------------------------- */
+/* ---- eigenvalues ------------------------------------------------------------------------------------------------- */
 
 /* By columns it is the transpose, which has the same ones. */
 bo_status lab_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary)

@@ -1,12 +1,12 @@
-/* The heads of a language model with exact attention, looked at one by one: their weights in double, where they look, and the
- * residual stream they read and write. For models with RMSNorm or none of q and k, and RoPE (halves) or no positions. */
+/* The heads of a language model with exact attention, looked at one by one: their weights in double, where they look, and
+ * the residual stream they read and write. For models with RMSNorm, none of q and k, and RoPE (halves) or no positions. */
 #ifndef BO_LAB_HEADS_H
 #define BO_LAB_HEADS_H
 
 #include "../model/model.h"
 #include "lab.h"
 
-/* One head of one layer. It reads x, a row of the stream over its root mean square; the gain of the norm is within q, k, v. */
+/* One head of one layer. It reads rows of the stream over their root mean square; the norm's gain is within q, k, v. */
 typedef struct lab_head {
     size_t width, dim;
     double scale;      /* of q·k */

@@ -13,7 +13,7 @@ double lab_examples_error(const lab_examples *e, size_t first, size_t count, con
     return error / size;
 }
 
-/* ---- features ---------------------------------------------------------------------------------------------------------- */
+/* ---- features ---------------------------------------------------------------------------------------------------- */
 
 size_t lab_tangent_features(size_t dim, size_t m)
 {
@@ -47,7 +47,7 @@ bo_status lab_tangent_map(bo_context *context, const lab_examples *e, size_t m, 
     return BO_OK;
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 /* With θ the angle of x and x' (arc-cosine kernels of order 1 and 0): |x| |x'| / dim times
  * (sin θ + (π - θ) cos θ) / 2π + cos θ (π - θ) / 2π. */
@@ -83,7 +83,7 @@ bo_status lab_feature_kernel(bo_context *context, size_t rows, size_t features, 
     return status;
 }
 
-/* ---- gradient flow ------------------------------------------------------------------------------------------------------- */
+/* ---- gradient flow ----------------------------------------------------------------------------------------------- */
 
 /* The training part's kernel is Σ λ v vᵀ; after the time t the coefficients are Σ (1 - e^(-λt)) / λ (v·y) v. */
 typedef struct flow {

@@ -1,5 +1,5 @@
-/* Networks of one hidden layer, f(x) = Σ_j a_j relu(w_j·x / √dim) / √m, at their beginning: the features their gradient is made
- * of, their limit for m → ∞, and gradient flow on any kernel. */
+/* Networks of one hidden layer, f(x) = Σ_j a_j relu(w_j·x / √dim) / √m, at their beginning: the features their gradient
+ * is made of, their limit for m → ∞, and gradient flow on any kernel. */
 #ifndef BO_LAB_TANGENT_H
 #define BO_LAB_TANGENT_H
 
@@ -17,7 +17,7 @@ static inline size_t lab_examples_rows(const lab_examples *e)
 /* Mean square error of predictions of the `count` rows from `first` on, over the mean square of y there. */
 double lab_examples_error(const lab_examples *e, size_t first, size_t count, const float *predicted);
 
-/* Gradients of f with respect to its m (1 + dim) parameters, w ~ N(0, I), a ~ N(0, 1): rows x m (1 + dim). Of a: the first m. */
+/* Gradients of f in its m (1 + dim) parameters, w ~ N(0, I), a ~ N(0, 1): rows x m (1 + dim). Of a: the first m. */
 size_t lab_tangent_features(size_t dim, size_t m);
 bo_status lab_tangent_map(bo_context *context, const lab_examples *e, size_t m, bo_rng *rng, float *features);
 /* Their inner products for m → ∞ (the neural tangent kernel, 1806.07572): rows x rows. */
@@ -25,8 +25,8 @@ void lab_tangent_kernel(const lab_examples *e, double *kernel);
 /* Inner products of given features: rows x rows. */
 bo_status lab_feature_kernel(bo_context *context, size_t rows, size_t features, const float *phi, double *kernel);
 
-/* What gradient flow from zero on a kernel (rows x rows) reaches, stopped where the validation part says, or, if that is earlier,
- * after `steps` steps of the rate 1 / λ of the first mode (INFINITY: never). */
+/* What gradient flow from zero on a kernel (rows x rows) reaches, stopped where the validation part says, or, if that is
+ * earlier, after `steps` steps of the rate 1 / λ of the first mode (INFINITY: never). */
 typedef struct lab_flow_result {
     double valid, test; /* errors as above */
 } lab_flow_result;

@@ -36,8 +36,8 @@ static void test_error(void **state)
     assert_close(lab_examples_error(&d.examples, TRAIN, VALID, d.y + TRAIN), 0, 0);
 }
 
-/* A unit's share of an inner product has a deviation below √E relu⁴ + √E a⁴ [·]: √1.5 + √1.5 for rows of this length; five of
- * those over √m. */
+/* A unit's share of an inner product has a deviation below √E relu⁴ + √E a⁴ [·]: √1.5 + √1.5 for rows of this length;
+ * five of those over √m. */
 static void test_kernel(void **state)
 {
     (void)state;
@@ -78,7 +78,7 @@ static void test_flow(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- training ------------------------------------------------------------------------------------------------------------ */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
 static lab_stopped seen; /* by the latest measurement */
 

@@ -79,7 +79,7 @@ static const bo_model_desc shape = {.layers = LAYERS,
                                     .query_norm = BO_CHOICE_NO,
                                     .untied = true};
 
-/* ---- learning to repeat -------------------------------------------------------------------------------------------------- */
+/* ---- learning to repeat ------------------------------------------------------------------------------------------ */
 
 /* Rounds of 8 to 16 tokens by chance, four times each. */
 static void write_rounds(bo_rng *rng, size_t count, int32_t *out)
@@ -153,7 +153,7 @@ static void record_curves(lab_run *run, const lab_circuit_scores *scores, const 
     for (size_t i = 0; i < OFFSETS; i++) lab_point(run, "offsets", model, (double)i, scores->offsets[i]);
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 /* A second model, by AdamW, for its singular values; not in quick runs. */
 static bo_status measure_adam(lab_scene *s, const lab_text *text)

@@ -29,7 +29,7 @@ static bo_status split_layer(lab_scene *s, size_t layer)
     return status;
 }
 
-/* ---- identities ------------------------------------------------------------------------------------------------------------ */
+/* ---- identities -------------------------------------------------------------------------------------------------- */
 
 typedef struct identities {
     double sum, formula;   /* largest differences, of the largest number */

@@ -13,7 +13,7 @@ static void draw_tokens(lab_scene *s, bo_rng *rng)
     for (size_t i = 0; i < TOKENS; i++) s->tokens[i] = FIRST_TOKEN + (int32_t)order[i % ALPHABET];
 }
 
-/* ---- where they look ------------------------------------------------------------------------------------------------------ */
+/* ---- where they look --------------------------------------------------------------------------------------------- */
 
 static double to_previous(const double *weights)
 {
@@ -62,9 +62,9 @@ static bo_status look_once(lab_scene *s, looked *out)
     return BO_OK;
 }
 
-/* ---- what they copy --------------------------------------------------------------------------------------------------------- */
+/* ---- what they copy ---------------------------------------------------------------------------------------------- */
 
-/* Rows of the tokens in use, of the embedding (as the first norm gives them) or of the output projection with its gain. */
+/* Rows of the tokens in use: of the embedding, as the first norm gives them, or of the output with its gain. */
 static bo_status token_rows(lab_scene *s, const char *name, const char *gain_name, double *out)
 {
     float gain[WIDTH];
@@ -97,7 +97,7 @@ static bo_status copying(lab_scene *s, const lab_head *head, const double *embed
     return BO_OK;
 }
 
-/* ---- singular values ------------------------------------------------------------------------------------------------------- */
+/* ---- singular values --------------------------------------------------------------------------------------------- */
 
 static bo_status add_spectrum(lab_scene *s, lab_circuit_scores *out)
 {

@@ -74,7 +74,7 @@ static const bo_lab_table tables[] = {
      .picture = BO_LAB_NO_PICTURE},
 };
 
-/* ---- a language model ------------------------------------------------------------------------------------------------------ */
+/* ---- a language model -------------------------------------------------------------------------------------------- */
 
 enum { RANK = 4, MOST_LOGITS = 256 };
 
@@ -216,7 +216,7 @@ static bo_status merge(adapting *a, bo_model *model, double *out)
     return BO_OK;
 }
 
-/* Trained at each of the rates: the best of both numbers. *merged: how far merging changed the last one; may be NULL. */
+/* At each of the rates: the best of both numbers. *merged: how far merging changed the last one; may be NULL. */
 static bo_status best(adapting *a, size_t rank, bo_lora_init init, outcome *out, double *merged)
 {
     const size_t count = lab_size(a->run, 4, 2);

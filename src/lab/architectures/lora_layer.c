@@ -41,8 +41,8 @@ static bo_value record(const void *user, bo_graph *graph, bo_value x)
     return bo_graph_one(graph, BO_OP_ADD, NULL, 2, (bo_value[]){base, outer});
 }
 
-/* Inputs x with Σ x xᵀ = SIZE I, so that the loss is |B A - D|² / SIZE in Frobenius' norm; D = Uᵀ V has TRUE_RANK singular
- * values of 1. */
+/* Inputs x with Σ x xᵀ = SIZE I, so that the loss is |B A - D|² / SIZE in Frobenius' norm; D = Uᵀ V has TRUE_RANK
+ * singular values of 1. */
 typedef struct lesson {
     lab_run *run;
     float x[SIZE * SIZE], before[SIZE * SIZE], target[SIZE * SIZE]; /* x, W0 x, (W0 + D) x */

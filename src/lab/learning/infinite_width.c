@@ -77,7 +77,7 @@ static const bo_lab_table tables[] = {
      .picture = BO_LAB_BARS},
 };
 
-/* ---- tasks -------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
 enum { TASKS = 3, INPUTS = 20, PART = 300, HIDDEN = 128, MOST_WIDTHS = 4 };
 static const char *const task_names[TASKS] = {"parity of 2 of 20", "|u·x|, one direction of 20", "teacher of 64 units"};
@@ -116,7 +116,7 @@ static void draw_task(lab_run *run, size_t task, lab_examples *e)
     for (size_t r = 0; r < rows; r++) e->y[r] = (float)(((double)e->y[r] - sum) / sqrt(squares));
 }
 
-/* ---- models ------------------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 typedef struct network {
     bool frozen; /* its hidden layer */
@@ -168,7 +168,7 @@ static bo_status train_network(lab_run *run, const lab_examples *e, bool frozen,
     return BO_OK;
 }
 
-/* ---- one task ----------------------------------------------------------------------------------------------------------- */
+/* ---- one task ---------------------------------------------------------------------------------------------------- */
 
 typedef enum kind { KERNEL, KERNEL_STEPS, MOST, LINEARISED, FROZEN, NETWORK_SGD, NETWORK, MODELS } kind;
 static const char *const model_names[MODELS] = {"tangent kernel",
@@ -245,7 +245,7 @@ static bo_status measure_task(bench *b, size_t task, results *out)
     return BO_OK;
 }
 
-/* ---- all of them --------------------------------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 /* exp of the mean over tasks of log a/b. */
 static double mean_ratio(const results *r, kind a, kind b)

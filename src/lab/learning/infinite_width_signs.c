@@ -4,7 +4,7 @@
 #include "../stopping.h"
 #include <math.h>
 
-/* ---- directions --------------------------------------------------------------------------------------------------------- */
+/* ---- directions -------------------------------------------------------------------------------------------------- */
 
 /* A step by signs moves weight p by -sign Σ_i c_i φ_p(x_i), and so the function at x by the mean over p of
  * φ_p(x) sign Σ_i c_i φ_p(x_i), times a rate. */
@@ -87,8 +87,7 @@ static double kernel_direction(const field *f, bool tangent, double out[ASKED])
     return quadratic;
 }
 
-/* |moved - scale direction| / |scale direction|; scale 0: the best one, which leaves the sine of the angle over its cosine;
- * there the sine is returned. */
+/* |moved - scale direction| / |scale direction|; scale 0: the sine of the angle between them. */
 static double difference(const field *f, const double direction[ASKED], double scale)
 {
     double mm = 0, dd = 0, md = 0;
@@ -126,7 +125,7 @@ bo_status lab_infinite_width_signs(lab_run *run)
     return BO_OK;
 }
 
-/* ---- selection ---------------------------------------------------------------------------------------------------------- */
+/* ---- selection --------------------------------------------------------------------------------------------------- */
 
 enum { FEATURES = 1024, RELEVANT = 8, EXAMPLES = 200, ROWS = 4 * EXAMPLES };
 

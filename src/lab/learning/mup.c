@@ -98,7 +98,7 @@ static bo_model_desc shape(size_t width, size_t side)
                            .base_width = LEAST_WIDTH};
 }
 
-/* ---- transfer ------------------------------------------------------------------------------------------------------------- */
+/* ---- transfer ---------------------------------------------------------------------------------------------------- */
 
 static bo_status train(sweep *s, size_t side, size_t width, double rate, double *loss)
 {
@@ -175,7 +175,7 @@ static bo_status measure_transfer(sweep *s)
     return BO_OK;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static double largest(double so_far, double slope)
 {

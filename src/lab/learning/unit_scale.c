@@ -81,7 +81,7 @@ static const bo_lab_table tables[] = {
      .log_x = true},
 };
 
-/* ---- losses ------------------------------------------------------------------------------------------------------------- */
+/* ---- losses ------------------------------------------------------------------------------------------------------ */
 
 enum { LAYERS = 2, WIDTH = 64, CONTEXT = 64 };
 enum { SIDES = 2, STANDARD = 0, UNIT = 1, KINDS = 2 };
@@ -147,7 +147,7 @@ static bo_status measure_losses(lab_run *run, const lab_text *text)
     return BO_OK;
 }
 
-/* ---- sizes --------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static double root_mean_square(size_t count, const float *x)
 {
@@ -181,8 +181,8 @@ static const bo_weight *weight_of(const sizing *z, size_t index, const char *suf
     return bo_weights_find(z->model->weights, name);
 }
 
-/* Only the last token has a target, so that in the last layer nothing but its row has a gradient (v apart), and that of a bias is
- * that of what its layer makes; as large as if it were one of the tokens of a batch of training. */
+/* Only the last token has a target, so that in the last layer nothing but its row has a gradient (v apart), and that of
+ * a bias is that of what its layer makes; as large as if it were one of the tokens of a batch of training. */
 static bo_status run_gradients(sizing *z, const bo_model_graph *g, const int32_t *ids)
 {
     bo_context *context = lab_context(z->run);
@@ -264,7 +264,7 @@ static bo_status measure_sizes(lab_run *run, const lab_text *text)
     return BO_OK;
 }
 
-/* ---- one step of one layer ----------------------------------------------------------------------------------------------- */
+/* ---- one step of one layer --------------------------------------------------------------------------------------- */
 
 typedef struct step {
     size_t in, out, rows;
