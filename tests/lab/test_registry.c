@@ -37,7 +37,7 @@ static void check_claims(const bo_lab_experiment *e)
 
 static void check_tables(const bo_lab_experiment *e)
 {
-    REQUIRE(e->table_count >= 1 && e->table_count <= 8, "%s has %zu tables", e->name, e->table_count);
+    REQUIRE(e->table_count >= 1 && e->table_count <= 16, "%s has %zu tables", e->name, e->table_count);
     for (size_t i = 0; i < e->table_count; i++) {
         const bo_lab_table *t = &e->tables[i];
         REQUIRE(is_word(t->name), "a table of %s has a strange name", e->name);
@@ -57,10 +57,6 @@ static void test_descriptions(void **state)
         const bo_lab_experiment *e = bo_lab_at(i);
         REQUIRE(is_word(e->name), "experiment %zu has a strange name", i);
         REQUIRE(bo_lab_find(e->name) == e, "%s is there twice", e->name);
-        if (!e->title) { /* TODO: one that is still to be written */
-            print_message("%s is not described yet\n", e->name);
-            continue;
-        }
         REQUIRE(is_text(e->group) && is_text(e->title) && is_text(e->claim) && is_text(e->source) && is_text(e->method),
                 "%s: group, title, claim, source or method is missing", e->name);
         REQUIRE(lab_at(i)->measure, "%s measures nothing", e->name);
