@@ -123,7 +123,7 @@ static bo_status learn(lab_run *run, const lab_text *text)
 {
     bo_model *model;
     lab_trained trained;
-    BO_TRY(lab_train_new(run, &tiny, text, &(lab_training){.steps = 100, .batch = 4, .eval_tokens = SCORED}, &model,
+    BO_TRY(lab_train_new(run, &tiny, text, &(lab_training){.steps = 300, .batch = 8, .eval_tokens = SCORED}, &model,
                          &trained));
     seen.before = trained.loss;
     const bo_status status = examine(run, model, text);
@@ -143,7 +143,7 @@ static void test_learning(void **state)
     (void)state;
     run_made(context, measure_learning);
     assert_close(seen.windows, seen.single, 2.0 / 496);
-    assert_true(seen.windows > 0.1); /* a space alone is every sixth byte */
+    assert_true(seen.windows > 0.25); /* a space alone is every sixth byte */
     assert_close(seen.read, seen.scored, 1e-4);
     assert_close(seen.before, seen.after, 1e-12);
     assert_close(seen.swapped, seen.after, 1e-12);
