@@ -163,7 +163,7 @@ static bo_status train_network(task *t, const char *degree, size_t layers, doubl
         return bo_fail(lab_context(t->run), BO_INVALID, "a description of %zu layers is too long", layers);
     *error = *reached = INFINITY;
     for (size_t r = 0; r < RATES; r++) {
-        double e, s;
+        double e = INFINITY, s = INFINITY;
         BO_TRY(train_once(t, model.text, rates[r], &e, &s));
         *error = fmin(*error, e);
         *reached = fmin(*reached, s);
