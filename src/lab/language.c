@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- text --------------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 bo_status lab_text_of(lab_run *run, const int32_t *train, size_t train_count, const int32_t *valid, size_t valid_count,
                       lab_text *out)
@@ -64,7 +64,7 @@ bo_status lab_text_open(lab_run *run, size_t bytes, lab_text *out)
     return status;
 }
 
-/* ---- training ------------------------------------------------------------------------------------------------------------ */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
 static bo_status take_steps(lab_run *run, bo_trainer *trainer, const lab_training *training, lab_trained *out)
 {
@@ -148,7 +148,7 @@ bo_status lab_swap(lab_run *run, const bo_model_desc *desc, const bo_model *from
     return status;
 }
 
-/* ---- what a model has learned ---------------------------------------------------------------------------------------------- */
+/* ---- what a model has learned ------------------------------------------------------------------------------------ */
 
 bo_status lab_loss(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out)
 {

@@ -5,7 +5,7 @@
 #include "lab.h"
 #include <bochner/train.h>
 
-/* ---- text --------------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* Bytes: the file of --text, or made-up text; the last tenth is held out. */
 typedef struct lab_text {
@@ -20,11 +20,11 @@ bo_status lab_text_of(lab_run *run, const int32_t *train, size_t train_count, co
                       lab_text *out);
 void lab_text_close(lab_text *text);
 
-/* Paragraphs of sentences of invented words: parts of speech, Zipf's law, two names that a paragraph introduces and keeps.
- * Bytes are all there is to learn from: spelling, order of words, whom the paragraph is about. */
+/* Paragraphs of sentences of invented words: parts of speech, Zipf's law, two names that a paragraph introduces and
+ * keeps. Bytes are all there is to learn from: spelling, order of words, whom the paragraph is about. */
 void lab_made_up_text(uint64_t seed, size_t bytes, char *out);
 
-/* ---- training ------------------------------------------------------------------------------------------------------------ */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
 /* Zero means the default of bo_trainer_desc, but there is no folder and evaluation is at the end alone. */
 typedef struct lab_training {
@@ -50,14 +50,14 @@ typedef struct lab_trained {
 
 bo_status lab_train(lab_run *run, bo_model *model, const lab_text *text, const lab_training *training,
                     lab_trained *out);
-/* Makes a model of the description, with the run's seed unless it has one, and trains it. *model NULL afterwards only on
- * failure; freed with bo_model_destroy. */
+/* Makes a model of the description, with the run's seed unless it has one, and trains it. *model NULL afterwards only
+ * on failure; freed with bo_model_destroy. */
 bo_status lab_train_new(lab_run *run, const bo_model_desc *desc, const lab_text *text, const lab_training *training,
                         bo_model **model, lab_trained *out);
 /* A model of another description with the weights of `from` that fit it by name and shape; the rest begins as drawn. */
 bo_status lab_swap(lab_run *run, const bo_model_desc *desc, const bo_model *from, bo_model **out);
 
-/* ---- what a model has learned ---------------------------------------------------------------------------------------------- */
+/* ---- what a model has learned ------------------------------------------------------------------------------------ */
 
 /* Nats a token over the first `tokens` held out, as lab_trained has it for 16384; INFINITY where it is not finite. */
 bo_status lab_loss(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out);

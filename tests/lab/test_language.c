@@ -40,7 +40,7 @@ static void run_made(bo_context *context, bo_status (*measure)(lab_run *run))
     bo_lab_result_destroy(result);
 }
 
-/* ---- what a model has learned --------------------------------------------------------------------------------------------- */
+/* ---- what a model has learned ------------------------------------------------------------------------------------ */
 
 static size_t first_of(const float *logits, size_t count)
 {
@@ -151,7 +151,7 @@ static void test_learning(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- training --------------------------------------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
 static void watch(void *user, uint64_t step, double loss)
 {
@@ -196,7 +196,7 @@ static void test_training(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- text --------------------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void test_made_up_text(void **state)
 {
@@ -235,7 +235,7 @@ static void test_short_text(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- out of memory ------------------------------------------------------------------------------------------------------------- */
+/* ---- out of memory ----------------------------------------------------------------------------------------------- */
 
 typedef struct setting {
     counting counted;
@@ -281,10 +281,10 @@ static void test_memory(void **state)
     assert_int_equal(s.counted.live, 0);
 }
 
-/* ---- closed forms --------------------------------------------------------------------------------------------------------------- */
+/* ---- closed forms ------------------------------------------------------------------------------------------------ */
 
-/* E[estimate²] over w ~ N(0, v) by the trapezoidal rule: the mean over q and k for a given w is A(w)², A = E exp(2wq - q²) =
- * exp(2w²λ / (1 + 2λ)) / √(1 + 2λ), and the weight is (N(0, 1) / N(0, v))². */
+/* E[estimate²] over w ~ N(0, v) by the trapezoidal rule: the mean over q and k for a given w is A(w)², A = E exp(2wq -
+ * q²) = exp(2w²λ / (1 + 2λ)) / √(1 + 2λ), and the weight is (N(0, 1) / N(0, v))². */
 static double by_quadrature(double lambda, double v)
 {
     const double step = 1e-3, reach = 60;

@@ -1,4 +1,5 @@
-/* rope: rotary positions (2104.09864) speak of distances alone; and do causal models know positions without being told? */
+/* rope: rotary positions (2104.09864) speak of distances alone; and do causal models know positions without being told?
+ * */
 #include "../../math/linalg.h"
 #include "../../nn/nn.h"
 #include "../reading.h"
@@ -68,7 +69,7 @@ static const bo_lab_table tables[] = {
      .picture = BO_LAB_NO_PICTURE},
 };
 
-/* ---- inner products -------------------------------------------------------------------------------------------------------- */
+/* ---- inner products ---------------------------------------------------------------------------------------------- */
 
 enum { DIM = 64, PLACES = 64, SHIFTS = 5, MOST_SHIFT = 4000 };
 
@@ -179,7 +180,7 @@ static bo_status measure_scores(lab_run *run, bool rope, double *change, double 
     return status;
 }
 
-/* ---- where a token is ------------------------------------------------------------------------------------------------------ */
+/* ---- where a token is -------------------------------------------------------------------------------------------- */
 
 enum { WINDOWS = 96 }; /* for the regression, and as many to test it */
 
@@ -302,7 +303,7 @@ static bo_status find_both_ways(lab_run *run, const bo_model *model, const lab_t
     return status;
 }
 
-/* ---- shifted ------------------------------------------------------------------------------------------------------------------- */
+/* ---- shifted ----------------------------------------------------------------------------------------------------- */
 
 typedef struct shifting {
     float *here, *there;
@@ -350,7 +351,7 @@ static bo_status shift_model(lab_run *run, const bo_model *model, const lab_text
     return status;
 }
 
-/* ---- the models ------------------------------------------------------------------------------------------------------------ */
+/* ---- the models -------------------------------------------------------------------------------------------------- */
 
 enum { KINDS = 4 };
 static const bo_positions kinds[KINDS] = {BO_POSITIONS_NONE, BO_POSITIONS_ROPE, BO_POSITIONS_LEARNED,

@@ -87,13 +87,14 @@ static const bo_lab_table tables[] = {
      .log_x = true},
 };
 
-/* ---- models ------------------------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 enum { SOFTMAX, FAVOR, LEARNED, DARK, PROPOSAL, KINDS };
 static const char *const names[KINDS] = {"softmax", "FAVOR+", "learned features", "DARK", "FAVOR+ from N(0, Σ*)"};
 static const char *const presets[KINDS] = {"exact", "favor", "hedgehog", "dark", "favor"};
 
-/* q and k are not normalised, as in the models of the paper: after training they are as large and as anisotropic as they please. */
+/* q and k are not normalised, as in the models of the paper: after training they are as large and as anisotropic as
+ * they please. */
 static bo_model_desc model_of(size_t kind)
 {
     bo_model_desc desc = {.layers = 2, .width = 64, .heads = 4, .context = 64, .query_norm = BO_CHOICE_NO};
@@ -176,7 +177,7 @@ static bo_status measure_accuracy(lab_run *run, const lab_text *text)
     return BO_OK;
 }
 
-/* ---- stability --------------------------------------------------------------------------------------------------------------- */
+/* ---- stability --------------------------------------------------------------------------------------------------- */
 
 enum { RATES = 13, RECENT = 15, MOST_STEPS = 256 };
 static const double least_rate = 1.0 / 256, spike = 0.5; /* nats above the median of the steps before */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- closed forms ---------------------------------------------------------------------------------------------------------- */
+/* ---- closed forms ------------------------------------------------------------------------------------------------ */
 
 double lab_dark_log_isotropic(size_t dim, const double *lambda)
 {
@@ -33,7 +33,7 @@ double lab_dark_log_kernel(size_t dim, const double *lambda)
     return sum;
 }
 
-/* ---- measured ---------------------------------------------------------------------------------------------------------------- */
+/* ---- measured ---------------------------------------------------------------------------------------------------- */
 
 enum { MOST_DIM = 8, ROWS = 256, FREQUENCIES = 4096, SEEN = 8192 };
 
@@ -134,7 +134,7 @@ static bo_status next_squares(trial *t, uint64_t draw)
     return BO_OK;
 }
 
-/* ---- by anisotropy ---------------------------------------------------------------------------------------------------------- */
+/* ---- by anisotropy ----------------------------------------------------------------------------------------------- */
 
 static const double trace =
     0.22; /* the largest λ is then 0.1 at a condition of 64, and the second moment well measured */
@@ -162,7 +162,8 @@ static bo_status mean_square(lab_run *run, sampling law, const double *lambda, d
     return status;
 }
 
-/* Variance of one frequency's estimate over E[k²], measured and by the closed form. A whitened kernel sees isotropic data. */
+/* Variance of one frequency's estimate over E[k²], measured and by the closed form. A whitened kernel sees isotropic
+ * data. */
 static bo_status relative_variance(lab_run *run, sampling law, double condition, double *measured, double *closed)
 {
     double lambda[MOST_DIM], flat[MOST_DIM], square;
@@ -198,13 +199,13 @@ bo_status lab_dark_variance(lab_run *run)
     return BO_OK;
 }
 
-/* ---- thresholds --------------------------------------------------------------------------------------------------------------- */
+/* ---- thresholds -------------------------------------------------------------------------------------------------- */
 
 enum { LEAST_LOG = 6, MOST_LOG = 14, LOGS = MOST_LOG - LEAST_LOG + 1, MOST_BLOCKS = 4096 };
 
-/* The tail index α of estimate² = exp(2w(q + k) - q² - k² - r w²), q, k ~ N(0, λ) and w ~ N(0, v), r of the importance weight:
- * in u = w/√v and s = (q + k)/√(2λ) a quadratic form, whose largest eigenvalue μ gives α = 1/2μ. Sample means of what has no
- * mean grow as n^(1/α - 1). */
+/* The tail index α of estimate² = exp(2w(q + k) - q² - k² - r w²), q, k ~ N(0, λ) and w ~ N(0, v), r of the importance
+ * weight: in u = w/√v and s = (q + k)/√(2λ) a quadratic form, whose largest eigenvalue μ gives α = 1/2μ. Sample means
+ * of what has no mean grow as n^(1/α - 1). */
 static double predicted_growth(sampling law, double lambda)
 {
     const double least = 0.05; /* precision, below which the engine does not go */

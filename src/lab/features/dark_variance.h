@@ -4,8 +4,8 @@
 
 #include "../lab.h"
 
-/* Of one frequency's estimate of exp(q·k), q, k ~ N(0, Λ) with eigenvalues λ: logarithms of E[estimate²], INFINITY where it is
- * infinite, and of E[exp(q·k)²] (2603.04127; with I - 4Λ(I + 2Λ)⁻¹ for the precision of the best law). */
+/* Of one frequency's estimate of exp(q·k), q, k ~ N(0, Λ) with eigenvalues λ: logarithms of E[estimate²], INFINITY
+ * where it is infinite, and of E[exp(q·k)²] (2603.04127; with I - 4Λ(I + 2Λ)⁻¹ for the precision of the best law). */
 double lab_dark_log_isotropic(size_t dim, const double *lambda); /* -½ Σ log(1 + 2λ)(1 - 6λ): finite below 1/6 */
 double lab_dark_log_optimal(size_t dim, const double *lambda);   /* -Σ log(1 - 2λ): finite below 1/2 */
 double lab_dark_log_kernel(size_t dim, const double *lambda);    /* -½ Σ log(1 - 4λ²) */

@@ -1,4 +1,5 @@
-/* rfa: random feature attention (2103.02143): its gate, its unit norms, its price when decoding, and what a swap does. */
+/* rfa: random feature attention (2103.02143): its gate, its unit norms, its price when decoding, and what a swap does.
+ * */
 #include "../../model/model.h"
 #include "../../nn/nn.h"
 #include "../clock.h"
@@ -70,14 +71,15 @@ static const bo_lab_table tables[] = {
      .log_y = true},
 };
 
-/* ---- models ---------------------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 enum { SOFTMAX, GATE, PLAIN, GATE_RAW, PLAIN_RAW, VARIANTS };
 static const char *const names[VARIANTS] = {"softmax", "rfa-gate", "rfa", "rfa-gate, raw q and k", "rfa, raw q and k"};
 
 enum { WIDTH = 64, HEADS = 4, DIM = WIDTH / HEADS, FEATURES = 128, LAYERS = 2 };
 
-/* Raw q and k begin with |q|² near d: exp(-|q - k|² / 2d) is then RFA's own temperature, σ = 1, and only the norms are free. */
+/* Raw q and k begin with |q|² near d: exp(-|q - k|² / 2d) is then RFA's own temperature, σ = 1, and only the norms are
+ * free. */
 static bo_model_desc model_of(size_t variant)
 {
     bo_model_desc desc = {.layers = LAYERS, .width = WIDTH, .heads = HEADS, .context = 128};
@@ -124,7 +126,7 @@ static bo_status train_all(lab_run *run, const lab_text *text, trained_models *t
     return BO_OK;
 }
 
-/* ---- swaps ------------------------------------------------------------------------------------------------------------------ */
+/* ---- swaps ------------------------------------------------------------------------------------------------------- */
 
 static bo_nn_name weight_of(size_t layer, const char *suffix)
 {
@@ -240,7 +242,7 @@ static bo_status measure_models(lab_run *run, const lab_text *text)
     return status;
 }
 
-/* ---- decoding ---------------------------------------------------------------------------------------------------------------- */
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 enum { DECODE_HEADS = 8, DECODE_DIM = 64, ROW = DECODE_HEADS * DECODE_DIM, REPEATS = 9, STEPS = 4, CLAIMED = 2048 };
 

@@ -1,4 +1,5 @@
-/* rff-mlp: are token-wise MLPs over-parametrised in transformers? Widths swept, against random features with a trained readout. */
+/* rff-mlp: are token-wise MLPs over-parametrised in transformers? Widths swept, against random features with a trained
+ * readout. */
 #include "../language.h"
 #include "../statistics.h"
 #include <math.h>
@@ -74,7 +75,7 @@ static const bo_lab_table tables[] = {
      .log_y = true},
 };
 
-/* ---- in a transformer ---------------------------------------------------------------------------------------------------------- */
+/* ---- in a transformer -------------------------------------------------------------------------------------------- */
 
 enum { WIDTH = 64, PLAIN = 0, FEATURES = 1, KINDS = 2, LARGEST = 4 };
 static const char *const names[KINDS] = {"MLP", "random features"};
@@ -166,7 +167,7 @@ static bo_status measure_batches(lab_run *run, const lab_text *text)
     return BO_OK;
 }
 
-/* ---- on a function ------------------------------------------------------------------------------------------------------------ */
+/* ---- on a function ----------------------------------------------------------------------------------------------- */
 
 enum { DIM = 2, WAVES = 8, TAUGHT = 1024, ASKED = 1024, TRAINED = 256, BATCH = 16, DEEP = KINDS, FORMS = 3 };
 static const char *const forms[FORMS] = {"MLP", "random features", "MLP of two layers"};
@@ -215,7 +216,8 @@ typedef struct attempt {
     double rate, gamma;
 } attempt;
 
-/* An MLP of h hidden units trains 4h + 1 numbers, of two layers of h each h² + 5h + 1; random features one for each, and two. */
+/* An MLP of h hidden units trains 4h + 1 numbers, of two layers of h each h² + 5h + 1; random features one for each,
+ * and two. */
 static void describe(const attempt *a, char *json, size_t room)
 {
     static const char begin[] = "{\"input\": {\"kind\": \"array\"}, \"layers\": [",
