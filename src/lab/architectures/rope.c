@@ -1,5 +1,4 @@
-/* rope: rotary positions (2104.09864) speak of distances alone; and do causal models know positions without being told?
- * */
+/* rope: rotary positions (2104.09864) speak of distances alone; do causal models know positions without being told? */
 #include "../../math/linalg.h"
 #include "../../nn/nn.h"
 #include "../reading.h"

@@ -1,5 +1,4 @@
-/* rfa: random feature attention (2103.02143): its gate, its unit norms, its price when decoding, and what a swap does.
- * */
+/* rfa: random feature attention (2103.02143): its gate, its unit norms, its price when decoding, what a swap does. */
 #include "../../model/model.h"
 #include "../../nn/nn.h"
 #include "../clock.h"
