@@ -52,7 +52,8 @@ typedef struct bo_plan_timing {
 } bo_plan_timing;
 
 /* Steps of all shapes in turns, so that what else the machine does meets all alike: `seconds` in all (0: 30), at least three
- * rounds. Fills in seconds and spread. Models learn made-up tokens, and all of them are in memory at once. */
+ * rounds. Fills in seconds and spread. Models learn made-up tokens, and all of them are in memory at once. A context of one thread
+ * is timed by what the thread is given, so that a busy machine does not matter. */
 BO_API bo_status bo_plan_time(bo_context *context, double seconds, bo_plan_timing *timings, size_t count);
 
 /* Step seconds are Σ cost · count over these terms; bits of a set of them are 1 << term. */

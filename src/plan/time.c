@@ -97,6 +97,13 @@ static bo_status take_turn(bo_context *context, plan_runner *runner, double *sec
     return BO_OK;
 }
 
+/* What is done of the seconds, or of the rounds that are taken in any case: the less. */
+static double part_done(const plan_stage *stage, double spent, double seconds, size_t turns)
+{
+    const double time = spent / seconds, least = (double)turns / (double)(ROUNDS * stage->count);
+    return time < least ? time : least < 1 ? least : 1;
+}
+
 static bo_status take_rounds(bo_context *context, plan_stage *stage, double seconds, size_t *rounds)
 {
     const double start = bo_seconds();
@@ -104,8 +111,8 @@ static bo_status take_rounds(bo_context *context, plan_stage *stage, double seco
         const double spent = bo_seconds() - start, round = *rounds ? spent / (double)*rounds : 0;
         if (*rounds >= ROUNDS && spent + round > seconds) break;
         for (size_t i = 0; i < stage->count; i++) {
-            const double part = spent / seconds > (double)*rounds / ROUNDS ? (double)*rounds / ROUNDS : spent / seconds;
-            BO_TRY(bo_progress(context, "timing steps", part < 1 ? part : 1, 1));
+            const double part = part_done(stage, bo_seconds() - start, seconds, *rounds * stage->count + i);
+            BO_TRY(bo_progress(context, "timing steps", part, 1));
             BO_TRY(take_turn(context, &stage->runners[i], &stage->runners[i].samples[*rounds]));
         }
     }

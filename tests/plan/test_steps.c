@@ -6,7 +6,6 @@ static void steps_take_what_was_predicted(void **state)
     (void)state;
     bo_context *context = test_context(1);
     assert_steps_are_predicted(context, "rfa-gate");
-    assert_steps_are_predicted(context, "exact");
     bo_context_destroy(context);
 }
 
