@@ -1,10 +1,10 @@
 /* Graphs that learn step by step, many runs of stochastic gradient descent, inputs that change at random, linear machines:
  * by known answers, and with every allocation failing once. */
 #include "testing.h"
-#include "lab/descent.h"
-#include "lab/linear_machine.h"
-#include "lab/perturbed.h"
-#include "lab/stochastic.h"
+#include "lab/tools/descent.h"
+#include "lab/tools/linear_machine.h"
+#include "lab/tools/perturbed.h"
+#include "lab/tools/stochastic.h"
 
 /* ---- descent ----------------------------------------------------------------------------------------------------- */
 

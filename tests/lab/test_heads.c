@@ -1,8 +1,8 @@
 /* Heads of a model looked at one by one, by cases of known answer. */
 #include "made.h"
 #include "base/counting.h"
-#include "lab/heads.h"
-#include "lab/language.h"
+#include "lab/tools/heads.h"
+#include "lab/tools/language.h"
 
 enum { WIDTH = 8, HEADS = 2, DIM = 4, TOKENS = 6 };
 

@@ -1,8 +1,8 @@
 /* Images and autoencoders of experiments: made-up ones, those of files, what readouts find, with every allocation failing once. */
 #include "made.h"
 #include "base/counting.h"
-#include "lab/autoencoder.h"
-#include "lab/images.h"
+#include "lab/architectures/autoencoder.h"
+#include "lab/architectures/images.h"
 #include <sys/stat.h>
 #include <unistd.h>
 

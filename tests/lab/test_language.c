@@ -2,7 +2,7 @@
 #include "made.h"
 #include "base/counting.h"
 #include "lab/features/dark_variance.h"
-#include "lab/reading.h"
+#include "lab/tools/reading.h"
 #include <unistd.h>
 
 enum { CONTEXT = 32, WINDOWS = 4, SCORED = 512 };

@@ -2,9 +2,9 @@
  * allocation failing once. */
 #include "made.h"
 #include "base/counting.h"
-#include "lab/nets.h"
-#include "lab/powers.h"
-#include "lab/systems.h"
+#include "lab/architectures/nets.h"
+#include "lab/architectures/powers.h"
+#include "lab/architectures/systems.h"
 
 /* ---- tape --------------------------------------------------------------------------------------------------------- */
 

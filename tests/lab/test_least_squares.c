@@ -1,6 +1,6 @@
 /* Least squares problems have the spectrum they were asked for, and their solutions solve them. */
 #include "testing.h"
-#include "lab/least_squares.h"
+#include "lab/tools/least_squares.h"
 
 enum { ROWS = 12, DIM = 5 };
 static const double scales[DIM] = {4, 3, 2, 1, 0.5};

@@ -1,6 +1,6 @@
 /* Ranks of functions whose separation rank is known, by hand or by a count of monomials. */
 #include "testing.h"
-#include "lab/polynomial.h"
+#include "lab/tools/polynomial.h"
 
 static bo_rng make_rng(uint64_t number)
 {

@@ -1,7 +1,7 @@
 /* What the tasks say is right: permutations form a group, targets are what they are said to be. */
 #include "testing.h"
 #include "lab/internal.h"
-#include "lab/mixing_tasks.h"
+#include "lab/degree/mixing_tasks.h"
 
 static void test_permutations(void **state)
 {

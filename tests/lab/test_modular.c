@@ -1,6 +1,6 @@
 /* Arithmetic and ranks modulo 2³¹ − 1, against what is known. */
 #include "testing.h"
-#include "lab/modular.h"
+#include "lab/tools/modular.h"
 
 static void test_arithmetic(void **state)
 {

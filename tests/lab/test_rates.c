@@ -1,6 +1,6 @@
 /* Sweeps of learning rates, by losses whose least is known. */
 #include "testing.h"
-#include "lab/rates.h"
+#include "lab/learning/rates.h"
 
 /* A parabola over log2 of the rate, least at `least`. */
 static lab_rates parabola(double least)

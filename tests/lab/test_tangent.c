@@ -1,7 +1,7 @@
 /* Tangent features and their kernel, gradient flow and early stopping, by cases of known answer. */
 #include "made.h"
 #include "base/counting.h"
-#include "lab/stopping.h"
+#include "lab/learning/stopping.h"
 
 enum { DIM = 4, TRAIN = 24, VALID = 24, TEST = 48, ROWS = TRAIN + VALID + TEST };
 

@@ -1,7 +1,7 @@
 /* autoencoder-downstream: what a lower reconstruction error says about what a representation is good for. */
 #include <math.h>
-#include "../autoencoder.h"
-#include "../images.h"
+#include "autoencoder.h"
+#include "images.h"
 #include "../statistics.h"
 
 static const bo_lab_claim claims[] = {

@@ -1,7 +1,7 @@
 /* batchnorm: what batch normalisation does to gradients, to the weights before it, and at test time. */
 #include <math.h>
 #include "../statistics.h"
-#include "../tape.h"
+#include "../tools/tape.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "formula",

@@ -1,6 +1,6 @@
 /* circuits: heads as independent parts of a transformer, and what they do in one that has learned to repeat. */
 #include "circuits.h"
-#include "../language.h"
+#include "../tools/language.h"
 #include <math.h>
 #include <stdio.h>
 

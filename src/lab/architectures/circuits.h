@@ -2,7 +2,7 @@
 #ifndef BO_LAB_CIRCUITS_H
 #define BO_LAB_CIRCUITS_H
 
-#include "../heads.h"
+#include "../tools/heads.h"
 
 enum {
     LAYERS = 2,

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "../statistics.h"
-#include "../tape.h"
+#include "../tools/tape.h"
 #include <bochner/network.h>
 
 static const bo_lab_claim claims[] = {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "../../math/linalg.h"
-#include "../nets.h"
+#include "nets.h"
 #include "../statistics.h"
 
 static const bo_lab_claim claims[] = {

@@ -1,6 +1,6 @@
 /* lora: where adapters may begin, what rank they need, what they cost. */
 #include "lora.h"
-#include "../language.h"
+#include "../tools/language.h"
 #include <bochner/lora.h>
 #include <ctype.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* lora: one layer that is to change by a matrix of known rank. */
 #include "lora.h"
-#include "../fit.h"
+#include "../tools/fit.h"
 #include "../../math/linalg.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* pca-autoencoder: what a linear autoencoder learns, with and without weight decay. */
-#include "../descent.h"
-#include "../least_squares.h"
+#include "../tools/descent.h"
+#include "../tools/least_squares.h"
 #include "../statistics.h"
 #include "../../math/linalg.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 /* poly-kernel: polynomial kernels as inner products of finitely many features, exactly. */
-#include "../kernels.h"
+#include "../tools/kernels.h"
 #include "../statistics.h"
 #include <bochner/attention.h>
 #include <math.h>

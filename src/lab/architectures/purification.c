@@ -1,6 +1,6 @@
 /* purification: a linear map that reproduces its input under a penalty shrinks each principal direction. */
-#include "../descent.h"
-#include "../least_squares.h"
+#include "../tools/descent.h"
+#include "../tools/least_squares.h"
 #include "../statistics.h"
 #include "../../math/linalg.h"
 #include <math.h>

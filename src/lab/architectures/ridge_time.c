@@ -1,8 +1,8 @@
 /* The time of a token of ridge attention, by dimension and by length, and that of a refit. */
 #include "ridge_time.h"
 #include "../../math/linalg.h"
-#include "../clock.h"
-#include "../kernels.h"
+#include "../tools/clock.h"
+#include "../tools/kernels.h"
 #include "../statistics.h"
 #include <bochner/attention.h>
 #include <math.h>

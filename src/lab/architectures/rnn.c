@@ -3,7 +3,7 @@
 #include <string.h>
 #include "../../math/linalg.h"
 #include "../statistics.h"
-#include "../tape.h"
+#include "../tools/tape.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "radius",

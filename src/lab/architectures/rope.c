@@ -1,7 +1,7 @@
 /* rope: rotary positions (2104.09864) speak of distances alone; do causal models know positions without being told? */
 #include "../../math/linalg.h"
 #include "../../nn/nn.h"
-#include "../reading.h"
+#include "../tools/reading.h"
 #include "../statistics.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* scaled-dot: why attention divides by √d. */
 #include "../../math/linalg.h"
-#include "../kernels.h"
+#include "../tools/kernels.h"
 #include "../statistics.h"
 #include <bochner/attention.h>
 #include <math.h>

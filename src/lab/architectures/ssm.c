@@ -3,11 +3,11 @@
 #include <math.h>
 #include "../../math/linalg.h"
 #include "../../nn/internal.h"
-#include "../clock.h"
-#include "../least_squares.h"
-#include "../powers.h"
+#include "../tools/clock.h"
+#include "../tools/least_squares.h"
+#include "powers.h"
 #include "../statistics.h"
-#include "../systems.h"
+#include "systems.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "forms",

@@ -2,7 +2,7 @@
  * gate is a silu: with both taken as linear it is (T X V) ∘ (X G), the form of the degree-2 mixer. Here polynomials are
  * fitted to what one output of such a layer, with random weights, says about all inputs of a short sequence. */
 #include "../../math/linalg.h"
-#include "../tape.h"
+#include "../tools/tape.h"
 #include "degree.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Networks T_d on tasks that need mixing. On rows of numbers: a linear layer into WIDTH columns, L layers
  * x + W norm(P_d(rms(x))), a linear layer out. On sequences of tokens: the same with layers that mix tokens by a polynomial of
  * degree d, and the last token's answer. */
-#include "../mixing_tasks.h"
+#include "mixing_tasks.h"
 #include "degree.h"
 #include <bochner/train.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Language models T_d: layers that mix tokens by a polynomial of degree d and nothing else; and transformers with softmax and
  * activation functions beside such without either. */
-#include "../language.h"
+#include "../tools/language.h"
 #include "degree.h"
 #include <math.h>
 #include <stdio.h>

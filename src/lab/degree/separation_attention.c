@@ -1,8 +1,8 @@
 /* Attention across a cut of the sequence: prefixes are rows, suffixes are columns, a number that the last token sees is the
  * entry. With r features and no denominator the prefix is seen through r sums (Σ φ(k_j) v_j of one coordinate), beside which
  * there is one term of the suffix alone: rank r + 1 at most. The weights of softmax are no such sum. */
-#include "../matricization.h"
-#include "../reading.h"
+#include "../tools/matricization.h"
+#include "../tools/reading.h"
 #include "../statistics.h"
 #include "separation.h"
 #include <math.h>

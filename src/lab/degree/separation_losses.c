@@ -1,6 +1,6 @@
 /* How near is near: ε-ranks in the mean error d₁, the root of the mean squared error d₂ and the largest error, and whether the
  * three differ by constants. */
-#include "../polynomial.h"
+#include "../tools/polynomial.h"
 #include "../statistics.h"
 #include "separation.h"
 #include <math.h>

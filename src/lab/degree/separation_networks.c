@@ -1,5 +1,5 @@
 /* Exact separation ranks of polynomial networks with random weights, inputs split in the middle. */
-#include "../polynomial.h"
+#include "../tools/polynomial.h"
 #include "../statistics.h"
 #include "separation.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Sums of d monomials, p = Σ_{l ≤ d} a_l Π_i x_i^(α_il): which of them have separation rank d, and how many of them do. The
  * coefficients form a matrix with a row for each exponent of A that occurs and a column for each of B; generic ones give it
  * the rank of the largest matching of rows and columns (its term rank), which is d where no two terms agree in either. */
-#include "../matricization.h"
+#include "../tools/matricization.h"
 #include "separation.h"
 #include <math.h>
 #include <stdio.h>

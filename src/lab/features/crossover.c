@@ -1,5 +1,5 @@
 /* crossover: from which length on attention with features is cheaper than exact attention, on this machine. */
-#include "../clock.h"
+#include "../tools/clock.h"
 #include "../lab.h"
 #include "../statistics.h"
 #include <bochner/attention.h>

@@ -8,7 +8,7 @@
 #ifndef BO_LAB_REPRESENTATIONS_H
 #define BO_LAB_REPRESENTATIONS_H
 
-#include "../kernels.h"
+#include "../tools/kernels.h"
 
 typedef enum lab_representation {
     LAB_COSINE,      /* √2 cos(w·x + b) e^(|x|²/2), b uniform */

@@ -1,8 +1,8 @@
 /* rfa: random feature attention (2103.02143): its gate, its unit norms, its price when decoding, what a swap does. */
 #include "../../model/model.h"
 #include "../../nn/nn.h"
-#include "../clock.h"
-#include "../language.h"
+#include "../tools/clock.h"
+#include "../tools/language.h"
 #include "../statistics.h"
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* rff-mlp: are token-wise MLPs over-parametrised in transformers? Widths swept, against random features with a trained
  * readout. */
-#include "../language.h"
+#include "../tools/language.h"
 #include "../statistics.h"
 #include <math.h>
 #include <stdio.h>
@@ -373,7 +373,9 @@ const lab_experiment lab_rff_mlp = {
          "times with "
          "AdamW, by one and by two hidden layers of GELUs (best of three rates) and by random features (best of three "
          "kernel "
-         "widths) with as many trained parameters, 16 examples a batch unless said; error on 1024 others.",
+         "widths) with as many trained parameters, 16 examples a batch unless said; error on 1024 others, which also "
+         "choose among the three tries of each. The choice of a kernel's width tells random features how fast the "
+         "function changes; MLPs see the inputs as they are.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

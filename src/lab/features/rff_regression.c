@@ -1,6 +1,6 @@
 /* rff-regression: ridge regression on random Fourier features (Rahimi and Recht 2007), against kernel ridge itself. */
 #include "../../machines/internal.h"
-#include "../kernels.h"
+#include "../tools/kernels.h"
 #include "../statistics.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* dropout-and-batchnorm: what dropout has in common with batch normalisation, and how they get in each other's way. */
-#include "../linear_machine.h"
-#include "../perturbed.h"
+#include "../tools/linear_machine.h"
+#include "../tools/perturbed.h"
 #include "../statistics.h"
 #include "../../nn/nn.h"
 #include <math.h>

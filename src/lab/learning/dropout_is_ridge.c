@@ -1,6 +1,6 @@
 /* dropout-is-ridge: dropout on the inputs of least squares is a ridge penalty on the norms of the columns. */
-#include "../linear_machine.h"
-#include "../perturbed.h"
+#include "../tools/linear_machine.h"
+#include "../tools/perturbed.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {

@@ -3,7 +3,7 @@
  *     score function   (f(x) - b) ε / σ          needs values of f alone
  *     pathwise         ∇f(x)                     needs its gradient */
 #include "../statistics.h"
-#include "../tape.h"
+#include "../tools/tape.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {

@@ -1,6 +1,6 @@
 /* gd-best-rate: the rate with the best worst case, and whether it is best for a given start. */
-#include "../descent.h"
-#include "../least_squares.h"
+#include "../tools/descent.h"
+#include "../tools/least_squares.h"
 #include "../statistics.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* gd-stability: the largest rate at which gradient descent converges. */
-#include "../perturbed.h"
+#include "../tools/perturbed.h"
 #include "../statistics.h"
 #include <math.h>
 
@@ -34,9 +34,16 @@ static const bo_lab_claim claims[] = {
      .bound = 0.1},
     {.name = "edge",
      .statement =
-         "A network trained by full-batch gradient descent moves to where its largest Hessian eigenvalue is 2/η: "
-         "the edge of stability.",
+         "A network trained by full-batch gradient descent, at a rate near what its start allows, moves to where its "
+         "largest Hessian eigenvalue is 2/η: the edge of stability.",
      .number = "η/2 times the largest Hessian eigenvalue after training, η 0.8 of what the start allows",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.9,
+     .upper = 1.2,
+     .source = "Cohen et al. 2021, arXiv 2103.00065"},
+    {.name = "edge-slow",
+     .statement = "At a quarter of the rate that the start allows it moves to the edge, too.",
+     .number = "η/2 times the largest Hessian eigenvalue after training, η 0.25 of what the start allows",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.9,
      .upper = 1.2,
@@ -242,6 +249,7 @@ static bo_status measure_modes(lab_run *run, bo_rng *rng)
 /* ---- a network --------------------------------------------------------------------------------------------------- */
 
 #define EDGE_PART 0.8
+#define SLOW_PART 0.25
 enum { IN = 8, HIDDEN = 32, EXAMPLES = 64, NUMBERS = HIDDEN * IN + HIDDEN };
 
 /* 8 inputs, 32 tanh, one output; targets of a rough function. */
@@ -367,12 +375,13 @@ static bo_status measure_edge(lab_run *run, network *n, double first, double par
         lab_point(run, "sharpness", column, (double)(i * piece), now * rate / 2);
     }
     if (part == EDGE_PART) lab_claim(run, "edge", lab_mean(last, 2));
+    if (part == SLOW_PART) lab_claim(run, "edge-slow", lab_mean(last, 2));
     return lab_progress(run, 0.7 + 0.3 * part);
 }
 
 static bo_status measure_edges(lab_run *run, network *n, double first)
 {
-    BO_TRY(measure_edge(run, n, first, 0.2, "rate 0.2 of what the start allows"));
+    BO_TRY(measure_edge(run, n, first, SLOW_PART, "rate 0.25 of what the start allows"));
     BO_TRY(measure_edge(run, n, first, 0.5, "0.5 of it"));
     return measure_edge(run, n, first, EDGE_PART, "0.8 of it");
 }
@@ -422,8 +431,9 @@ const lab_experiment lab_gd_stability = {
          "the predicted one. Along the largest singular direction the error is followed step by step. The control is a "
          "network (8 inputs, 32 tanh, 1 output, 64 examples, mean squares) whose largest Hessian eigenvalue is found "
          "by "
-         "power iteration on differences of gradients; it is trained at a quarter of the rate that its curvature at "
-         "the start allows.",
+         "power iteration on differences of gradients; it is trained for 10,000 steps at 0.25, 0.5 and 0.8 of the rate "
+         "that its curvature at the start allows. The edge was claimed of 0.25 at first; 0.8 came in after a first look, "
+         "which showed that the fit ends before the edge is reached. Both stand as claims, with the same bounds.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

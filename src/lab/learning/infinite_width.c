@@ -1,6 +1,6 @@
 /* infinite-width: what kernels of infinitely wide networks lack: learned features, or a better optimiser? */
 #include "infinite_width.h"
-#include "../stopping.h"
+#include "stopping.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {

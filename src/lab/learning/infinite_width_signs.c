@@ -1,7 +1,7 @@
 /* infinite-width: steps by signs on frozen features, and which of them training picks. */
 #include "infinite_width.h"
 #include "../statistics.h"
-#include "../stopping.h"
+#include "stopping.h"
 #include <math.h>
 
 /* ---- directions -------------------------------------------------------------------------------------------------- */

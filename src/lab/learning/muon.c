@@ -1,7 +1,7 @@
 /* muon: what orthogonalising costs, where its iterations end, what gradients' size does; whether it learns faster. */
-#include "../descent.h"
-#include "../language.h"
-#include "../least_squares.h"
+#include "../tools/descent.h"
+#include "../tools/language.h"
+#include "../tools/least_squares.h"
 #include "../statistics.h"
 #include "../../backend/updates.h"
 #include "../../math/linalg.h"

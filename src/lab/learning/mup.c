@@ -1,6 +1,6 @@
 /* mup: does the best learning rate stay where it is when a model grows wider? */
-#include "../language.h"
-#include "../rates.h"
+#include "../tools/language.h"
+#include "rates.h"
 #include "../statistics.h"
 #include <bochner/widths.h>
 #include <math.h>

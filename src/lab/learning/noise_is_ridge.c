@@ -1,8 +1,8 @@
 /* noise-is-ridge: noise on the inputs while training is a ridge penalty, and bounds the step. */
-#include "../linear_machine.h"
-#include "../perturbed.h"
+#include "../tools/linear_machine.h"
+#include "../tools/perturbed.h"
 #include "../statistics.h"
-#include "../stochastic.h"
+#include "../tools/stochastic.h"
 #include <bochner/features.h>
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* ridge-map: ridge regression is what a Gaussian prior makes most likely, and what it expects. */
-#include "../linear_machine.h"
-#include "../perturbed.h"
+#include "../tools/linear_machine.h"
+#include "../tools/perturbed.h"
 #include "../statistics.h"
 #include "../../math/linalg.h"
 #include <math.h>

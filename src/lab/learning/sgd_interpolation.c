@@ -1,6 +1,6 @@
 /* sgd-interpolation: stochastic gradient descent with a constant step, where all can be fitted and where not. */
 #include "../statistics.h"
-#include "../stochastic.h"
+#include "../tools/stochastic.h"
 #include <math.h>
 
 static const bo_lab_claim claims[] = {

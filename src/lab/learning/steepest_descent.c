@@ -1,6 +1,6 @@
 /* steepest-descent: what the steepest step is depends on the norm. */
-#include "../descent.h"
-#include "../least_squares.h"
+#include "../tools/descent.h"
+#include "../tools/least_squares.h"
 #include "../../math/linalg.h"
 #include <math.h>
 #include <string.h>

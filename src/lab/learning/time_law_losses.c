@@ -1,6 +1,6 @@
 /* Losses of small models: the law that fits them, those it was not fitted to, and depth at equal parameters and equal time. */
 #include "time_law.h"
-#include "../language.h"
+#include "../tools/language.h"
 #include <math.h>
 #include <stdio.h>
 

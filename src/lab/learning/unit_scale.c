@@ -1,7 +1,7 @@
 /* unit-scale: numbers of size 1 in weights, activations and gradients, and what that buys in 8 bits. */
-#include "../fit.h"
-#include "../heads.h"
-#include "../language.h"
+#include "../tools/fit.h"
+#include "../tools/heads.h"
+#include "../tools/language.h"
 #include "../statistics.h"
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_POWERS_H
 #define BO_LAB_POWERS_H
 
-#include "lab.h"
+#include "../lab.h"
 
 /* Rows b, Ab, …, A^(length-1) b of a symmetric A (n x n), one after the other. */
 bo_status lab_powers_steps(bo_context *context, size_t n, const double *a, const double *b, size_t length, double *out);

@@ -10,9 +10,9 @@
 #ifndef BO_LAB_DESCENT_H
 #define BO_LAB_DESCENT_H
 
-#include "lab.h"
-#include "../optim/optim.h"
-#include "../tape/graph.h"
+#include "../lab.h"
+#include "../../optim/optim.h"
+#include "../../tape/graph.h"
 
 typedef struct lab_descent {
     bo_context *context;

@@ -3,7 +3,7 @@
 #ifndef BO_LAB_MIXING_TASKS_H
 #define BO_LAB_MIXING_TASKS_H
 
-#include "lab.h"
+#include "../lab.h"
 #include <bochner/network.h>
 
 typedef enum lab_mixing {

@@ -1,6 +1,6 @@
 #include "heads.h"
 #include "reading.h"
-#include "../math/linalg.h"
+#include "../../math/linalg.h"
 #include <lapacke.h>
 #include <math.h>
 #include <stdio.h>

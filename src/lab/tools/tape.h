@@ -14,8 +14,8 @@
 #ifndef BO_LAB_TAPE_H
 #define BO_LAB_TAPE_H
 
-#include "lab.h"
-#include "../nn/nn.h"
+#include "../lab.h"
+#include "../../nn/nn.h"
 
 /* Invariant: after lab_tape_open close is safe, whatever failed. */
 typedef struct lab_tape {

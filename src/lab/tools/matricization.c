@@ -1,5 +1,5 @@
 #include "matricization.h"
-#include "../math/linalg.h"
+#include "../../math/linalg.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_LANGUAGE_H
 #define BO_LAB_LANGUAGE_H
 
-#include "lab.h"
+#include "../lab.h"
 #include <bochner/train.h>
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */

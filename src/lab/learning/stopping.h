@@ -2,7 +2,7 @@
 #ifndef BO_LAB_STOPPING_H
 #define BO_LAB_STOPPING_H
 
-#include "fit.h"
+#include "../tools/fit.h"
 #include "tangent.h"
 
 enum { LAB_MOST_TRIED = 4 };

@@ -1,7 +1,7 @@
 #include "autoencoder.h"
 #include <math.h>
 #include <string.h>
-#include "../math/linalg.h"
+#include "../../math/linalg.h"
 
 /* ---- autoencoders ----------------------------------------------------------------------------------------------------------- */
 

@@ -1,9 +1,9 @@
 #include "powers.h"
 #include <math.h>
 #include <string.h>
-#include "../math/linalg.h"
-#include "least_squares.h"
-#include "matricization.h"
+#include "../../math/linalg.h"
+#include "../tools/least_squares.h"
+#include "../tools/matricization.h"
 
 /* Rows of x times Aᵀ. */
 static bo_status product(bo_context *context, size_t rows, size_t n, const double *x, const double *a, double *out)

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_IMAGES_H
 #define BO_LAB_IMAGES_H
 
-#include "lab.h"
+#include "../lab.h"
 
 /* Rows of pixels from 0 to 1, in an order of chance. */
 typedef struct lab_images {

@@ -5,8 +5,8 @@
 #ifndef BO_LAB_MODULAR_H
 #define BO_LAB_MODULAR_H
 
-#include "../base/base.h"
-#include "../base/rng.h"
+#include "../../base/base.h"
+#include "../../base/rng.h"
 
 enum { LAB_PRIME = 2147483647 };
 

@@ -1,5 +1,5 @@
 #include "mixing_tasks.h"
-#include "polynomial.h"
+#include "../tools/polynomial.h"
 #include <math.h>
 #include <string.h>
 

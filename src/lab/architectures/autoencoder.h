@@ -2,8 +2,8 @@
 #ifndef BO_LAB_AUTOENCODER_H
 #define BO_LAB_AUTOENCODER_H
 
-#include "descent.h"
-#include "../nn/nn.h"
+#include "../tools/descent.h"
+#include "../../nn/nn.h"
 
 enum { LAB_AUTOENCODER_BATCH = 64, LAB_AUTOENCODER_HIDDEN = 128 };
 

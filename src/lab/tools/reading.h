@@ -2,7 +2,7 @@
 #ifndef BO_LAB_READING_H
 #define BO_LAB_READING_H
 
-#include "../model/model.h"
+#include "../../model/model.h"
 #include "language.h"
 
 typedef struct lab_reading {

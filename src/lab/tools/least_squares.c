@@ -2,7 +2,7 @@
 #include "least_squares.h"
 #include <math.h>
 #include <string.h>
-#include "../math/linalg.h"
+#include "../../math/linalg.h"
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 

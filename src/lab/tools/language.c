@@ -1,6 +1,6 @@
 #include "language.h"
-#include "../text/mapping.h"
-#include "../train/train.h"
+#include "../../text/mapping.h"
+#include "../../train/train.h"
 #include "reading.h"
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef BO_LAB_KERNELS_H
 #define BO_LAB_KERNELS_H
 
-#include "lab.h"
+#include "../lab.h"
 #include <bochner/features.h>
 
 /* count numbers of N(0, deviation²) */

@@ -3,7 +3,7 @@
 #ifndef BO_LAB_TANGENT_H
 #define BO_LAB_TANGENT_H
 
-#include "lab.h"
+#include "../lab.h"
 
 /* Examples: rows of `dim` numbers (the last may be a constant for the bias), in three parts one after the other. */
 typedef struct lab_examples {

@@ -1,5 +1,5 @@
 #include "tangent.h"
-#include "../math/linalg.h"
+#include "../../math/linalg.h"
 #include <math.h>
 
 double lab_examples_error(const lab_examples *e, size_t first, size_t count, const float *predicted)

@@ -3,7 +3,7 @@
 #ifndef BO_LAB_SYSTEMS_H
 #define BO_LAB_SYSTEMS_H
 
-#include "tape.h"
+#include "../tools/tape.h"
 
 enum { LAB_SYSTEM_STATES = 8 };
 

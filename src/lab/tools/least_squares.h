@@ -2,7 +2,7 @@
 #ifndef BO_LAB_LEAST_SQUARES_H
 #define BO_LAB_LEAST_SQUARES_H
 
-#include "lab.h"
+#include "../lab.h"
 
 typedef struct lab_least_squares_desc {
     size_t rows, dim;

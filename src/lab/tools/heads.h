@@ -3,8 +3,8 @@
 #ifndef BO_LAB_HEADS_H
 #define BO_LAB_HEADS_H
 
-#include "../model/model.h"
-#include "lab.h"
+#include "../../model/model.h"
+#include "../lab.h"
 
 /* One head of one layer. It reads rows of the stream over their root mean square; the norm's gain is within q, k, v. */
 typedef struct lab_head {

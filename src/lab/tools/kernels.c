@@ -1,5 +1,5 @@
 #include "kernels.h"
-#include "../math/linalg.h"
+#include "../../math/linalg.h"
 
 void lab_fill_normal(bo_rng *rng, double deviation, size_t count, float *out)
 {
