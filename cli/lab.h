@@ -25,7 +25,7 @@ int cli_lab_list(cli_lab_job *lab);
 int cli_lab_run(cli_lab_job *lab);
 int cli_lab_report(cli_lab_job *lab);
 
-/* ---- words --------------------------------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 /* Four digits; "∞", and "–" where there is none. */
 cli_word cli_lab_number(double value);
@@ -44,7 +44,7 @@ void cli_lab_setting(FILE *out, const bo_lab_about *about);
 /* What a verdict says and what it does not. */
 extern const char cli_lab_verdicts_mean[];
 
-/* ---- files --------------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* FOLDER/NAME.json, or the picture of a table: FOLDER/NAME-TABLE.svg. Freed with free. */
 char *cli_lab_file(const cli_lab_job *lab, const bo_lab_experiment *experiment, const bo_lab_table *table);
@@ -59,7 +59,7 @@ typedef struct cli_lab_results {
 void cli_lab_read(cli_lab_job *lab, cli_lab_results *out);
 void cli_lab_forget(cli_lab_results *results);
 
-/* ---- a result ------------------------------------------------------------------------------------------------------------- */
+/* ---- a result -------------------------------------------------------------------------------- */
 
 void cli_lab_print(const bo_lab_result *result);
 void cli_lab_result_json(cli_json *json, const bo_lab_result *result); /* an object inside an array */
@@ -68,7 +68,7 @@ bool cli_lab_has_picture(const bo_lab_grid *grid);
 /* Draws the pictures of a result. True: gnuplot is there. What could not be drawn is said and counted in *failed. */
 bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed);
 
-/* ---- the report ------------------------------------------------------------------------------------------------------------ */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 /* Returns how many pictures are missing. */
 size_t cli_lab_page(FILE *out, const cli_lab_job *lab, const cli_lab_results *results);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- pieces --------------------------------------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 /* Names in result files may be anybody's: every text goes through here. */
 void cli_html_text(FILE *out, const char *text)
@@ -60,7 +60,7 @@ static void put_element(FILE *out, const char *open, const char *text, const cha
     fputs(close, out);
 }
 
-/* ---- claims ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- claims ---------------------------------------------------------------------------------- */
 
 static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
@@ -104,7 +104,7 @@ static void put_claims(FILE *out, const bo_lab_result *result)
     fputs("</tbody></table></div>\n", out);
 }
 
-/* ---- tables and pictures ---------------------------------------------------------------------------------------------------------- */
+/* ---- tables and pictures --------------------------------------------------------------------- */
 
 static void put_cell(FILE *out, const bo_lab_cell *cell, bool theory)
 {
@@ -198,7 +198,7 @@ static void put_tables(html_page *page, const bo_lab_result *result)
     }
 }
 
-/* ---- an experiment ------------------------------------------------------------------------------------------------------------------ */
+/* ---- an experiment --------------------------------------------------------------------------- */
 
 static void put_words(FILE *out, void (*write)(FILE *out, const bo_lab_about *about), const bo_lab_about *about)
 {
@@ -237,7 +237,7 @@ void cli_html_experiment(html_page *page, const bo_lab_result *result)
     fputs(" · <a class=\"jump\" href=\"#top\">to the top</a></p>\n</article>\n", out);
 }
 
-/* ---- the summary ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the summary ----------------------------------------------------------------------------- */
 
 static void put_dots(FILE *out, const bo_lab_result *result)
 {

@@ -15,7 +15,7 @@ typedef struct picture {
     double low, high; /* of y, with deviations */
 } picture;
 
-/* ---- what is drawn ------------------------------------------------------------------------------------------------------------ */
+/* ---- what is drawn --------------------------------------------------------------------------- */
 
 static const bo_lab_cell *cell_at(const picture *p, size_t row, size_t column)
 {
@@ -95,7 +95,7 @@ static const char *color_of(const picture *p, size_t column)
     return cli_picture_color(column);
 }
 
-/* ---- axes ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 static size_t letters(const char *text)
 {
@@ -197,7 +197,7 @@ static void set_y(FILE *pipe, const picture *p)
     fprintf(pipe, "set yrange [%.9g:%.9g]\n", low, high);
 }
 
-/* ---- drawing -------------------------------------------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static double bar_width(const picture *p)
 {
@@ -338,7 +338,7 @@ static void draw(FILE *pipe, const char *path, const char *output, const void *w
     draw_columns(pipe, p);
 }
 
-/* ---- all of a result --------------------------------------------------------------------------------------------------------------- */
+/* ---- all of a result ------------------------------------------------------------------------- */
 
 bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed)
 {

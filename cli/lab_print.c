@@ -16,7 +16,7 @@ static void print_right(const char *text, int width)
     printf("%*s%s", width > width_of(text) ? width - width_of(text) : 0, "", text);
 }
 
-/* ---- claims ---------------------------------------------------------------------------------------------------------------- */
+/* ---- claims ---------------------------------------------------------------------------------- */
 
 static void print_claim(const bo_lab_outcome *o, size_t seeds)
 {
@@ -30,13 +30,14 @@ static void print_claim(const bo_lab_outcome *o, size_t seeds)
     cli_print_wrapped(stdout, line, INDENT);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static cli_word cell_text(const bo_lab_cell *cell)
 {
     cli_word word = {""};
     if (cell->count && cell->deviation > 0)
-        snprintf(word.s, sizeof word.s, "%.20s ± %.16s", cli_lab_number(cell->mean).s, cli_significant(cell->deviation, 2).s);
+        snprintf(word.s, sizeof word.s, "%.20s ± %.16s", cli_lab_number(cell->mean).s,
+                 cli_significant(cell->deviation, 2).s);
     else if (cell->count)
         word = cli_lab_number(cell->mean);
     return word;
@@ -104,7 +105,7 @@ void cli_lab_print(const bo_lab_result *result)
     fflush(stdout);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void claim_json(cli_json *json, const bo_lab_outcome *o, size_t seeds)
 {

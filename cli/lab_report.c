@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Pictures are drawn anew from the numbers; a folder that cannot be written, or no gnuplot, leaves those that are there. */
+/* Pictures are drawn anew from the numbers; a folder that cannot be written, or no gnuplot, leaves those that are
+ * there. */
 static size_t draw_pictures(cli_lab_job *lab, const cli_lab_results *results)
 {
     size_t failed = 0;

@@ -17,7 +17,7 @@ typedef struct batch {
     cli_json json;
 } batch;
 
-/* ---- before the work --------------------------------------------------------------------------------------------------------- */
+/* ---- before the work ------------------------------------------------------------------------- */
 
 /* The folder and those above it. */
 static bool make_folder(cli_lab_job *lab)
@@ -133,7 +133,7 @@ static void say_plan(const batch *b)
     cli_say(session, "Verdicts    speak of this setting at these sizes\n");
 }
 
-/* ---- the work ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the work -------------------------------------------------------------------------------- */
 
 static void keep(batch *b, const bo_lab_result *result)
 {

@@ -1,5 +1,5 @@
-/* Bochner: the lab. Every claim the mathematics rests on, as an experiment that anyone can run: a number that could have come
- * out otherwise, and a verdict computed from it by a rule that stands in the code before the data are there.
+/* Bochner: the lab. Every claim the mathematics rests on, as an experiment that anyone can run: a number that could have
+ * come out otherwise, and a verdict computed from it by a rule that stands in the code before the data are there.
  *
  *     const bo_lab_experiment *experiment = bo_lab_find("rff-regression");
  *     bo_lab_result *result;
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* ---- experiments ------------------------------------------------------------------------------------------------------ */
+/* ---- experiments ----------------------------------------------------------------------------- */
 
 typedef enum bo_lab_verdict {
     BO_LAB_INCONCLUSIVE = 0, /* the interval contains the bound, or some number is missing */
@@ -28,8 +28,8 @@ typedef enum bo_lab_verdict {
 BO_API const char *bo_lab_verdict_name(bo_lab_verdict verdict); /* "inconclusive", "held", "not held" */
 BO_API bool bo_lab_verdict_parse(const char *name, bo_lab_verdict *out);
 
-/* How the numbers of a claim, one a seed, decide. The interval is Student's for their mean, at 99%. Where it lies on the
- * claim's side of the bound, the claim held; on the other side, it did not; else nothing is concluded. */
+/* How the numbers of a claim, one a seed, decide. The interval is Student's for their mean, at 99%. Where it lies on
+ * the claim's side of the bound, the claim held; on the other side, it did not; else nothing is concluded. */
 typedef enum bo_lab_rule {
     BO_LAB_AT_LEAST = 0,     /* the interval lies at or above `bound` */
     BO_LAB_AT_MOST = 1,      /* at or below it */
@@ -84,7 +84,7 @@ BO_API size_t bo_lab_count(void);
 BO_API const bo_lab_experiment *bo_lab_at(size_t index);       /* in the order of the field; NULL: past the last */
 BO_API const bo_lab_experiment *bo_lab_find(const char *name); /* NULL: there is none */
 
-/* ---- running ---------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 enum { BO_LAB_SEEDS = 5, BO_LAB_QUICK_SEEDS = 3 };
 
@@ -99,14 +99,14 @@ typedef struct bo_lab_options {
 
 typedef struct bo_lab_result bo_lab_result;
 
-/* Seeds run side by side, each on one thread, unless the experiment is timed; results do not depend on how many. A failure
- * names experiment and seed; there is no result without all of them. Progress goes to the context's callback, which may
- * cancel. */
+/* Seeds run side by side, each on one thread, unless the experiment is timed; results do not depend on how many. A
+ * failure names experiment and seed; there is no result without all of them. Progress goes to the context's
+ * callback, which may cancel. */
 BO_API bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, const bo_lab_options *options,
                             bo_lab_result **out);
 BO_API void bo_lab_result_destroy(bo_lab_result *result); /* NULL is fine */
 
-/* ---- results ---------------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 typedef struct bo_lab_about {
     const bo_lab_experiment *experiment;
@@ -149,9 +149,9 @@ BO_API bo_lab_grid bo_lab_result_table(const bo_lab_result *result, size_t index
 BO_API size_t bo_lab_result_notes(const bo_lab_result *result);
 BO_API const char *bo_lab_result_note(const bo_lab_result *result, size_t index);
 
-/* JSON with every number of every seed, written beside and renamed. Reading computes intervals and verdicts anew, by the rules
- * of this version; a file of an experiment, claim or table that this version does not have, or of a claim whose number was
- * another one, is BO_FORMAT. */
+/* JSON with every number of every seed, written beside and renamed. Reading computes intervals and verdicts anew, by
+ * the rules of this version; a file of an experiment, claim or table that this version does not have, or of a claim
+ * whose number was another one, is BO_FORMAT. */
 BO_API bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, const char *path);
 BO_API bo_status bo_lab_result_read(bo_context *context, const char *path, bo_lab_result **out);
 

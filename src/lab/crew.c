@@ -1,5 +1,5 @@
-/* Seeds side by side, each on one thread. Not on the context's pool: there the caller would work too, and nobody would look
- * whether to stop while a seed of its own takes its time. */
+/* Seeds side by side, each on one thread. Not on the context's pool: there the caller would work too, and nobody
+ * would look whether to stop while a seed of its own takes its time. */
 #include "internal.h"
 #include <pthread.h>
 #include <time.h>

@@ -1,11 +1,12 @@
-/* Results as files. JSON: what was run, then every number of every seed; means and verdicts are there for other readers.
+/* Results as files. JSON: what was run, then every number of every seed; means and verdicts are for other readers.
  *
- *     {"lab": 1, "experiment": "scaled-dot", "quick": true, "seeds": 3, "seed": "1", …,
- *      "claims": {"variance": {"number": "exponent of …", "values": [0.99, 1.01, 1], "mean": 1, …}},
- *      "tables": {"variance": {"rows": [4, 8], "columns": ["measured", "d"], "values": [[[4.1, 3.9, 4], [4, 4, 4]], …]}},
+ *     {"lab": 1, "experiment": "scaled-dot", "quick": true, "seeds": 2, "seed": "1", …,
+ *      "claims": {"variance": {"number": "exponent of …", "values": [0.99, 1.01], "mean": 1, …}},
+ *      "tables": {"variance": {"rows": [4, 8], "columns": ["measured", "d"], "values": [[[4.1, 3.9], [4, 4]], …]}},
  *      "notes": ["…"]}
  *
- * A number that is missing is null; infinite ones are "inf" and "-inf". The seed is text: it may have more than 53 bits. */
+ * A number that is missing is null; infinite ones are "inf" and "-inf". The seed is text: it may have more than 53
+ * bits. */
 #include "internal.h"
 #include "../io/bytes.h"
 #include "../io/json.h"
@@ -17,7 +18,7 @@
 
 enum { VERSION = 1, DEPTH = 8, MOST_BYTES = 1 << 26, MOST_ROWS = 1000, MOST_COLUMNS = 100, MOST_NOTES = 1000 };
 
-/* ---- out --------------------------------------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
 /* `before` is what separates it from the last and names it: ",\n  \"quick\": ". */
 static void put_text(bo_json_text *out, const char *before, const char *text)
@@ -124,7 +125,7 @@ bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, 
     return status;
 }
 
-/* ---- in ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- in -------------------------------------------------------------------------------------- */
 
 typedef struct reading {
     bo_context *context;
@@ -246,7 +247,7 @@ static bo_status read_claims(const reading *in, const cJSON *json)
     return length_of(json) == about->claim_count ? BO_OK : malformed(in, "a claim stands there twice");
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static bool are_texts(const cJSON *array)
 {
@@ -354,7 +355,7 @@ static bo_status read_notes(const reading *in, const cJSON *json)
     return BO_OK;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static bo_status read_parts(const reading *in, const cJSON *json)
 {

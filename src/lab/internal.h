@@ -1,4 +1,5 @@
-/* What a run of an experiment leaves: numbers by seed, in a form that is the same whether they were measured or read. */
+/* What a run of an experiment leaves: numbers by seed, in a form that is the same whether they were measured or
+ * read. */
 #ifndef BO_LAB_RESULT_H
 #define BO_LAB_RESULT_H
 
@@ -7,7 +8,7 @@
 
 enum { LAB_MOST_SEEDS = 1000 };
 
-/* ---- while it runs -------------------------------------------------------------------------------------------------------- */
+/* ---- while it runs --------------------------------------------------------------------------- */
 
 typedef struct lab_record {
     size_t table;
@@ -54,7 +55,7 @@ bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, c
 /* Measures every seed; afterwards each has its status. crew.c: side by side on threads, while the caller's reports. */
 bo_status lab_crew_measure(lab_job *job, void (*measure)(lab_run *run));
 
-/* ---- afterwards ------------------------------------------------------------------------------------------------------------ */
+/* ---- afterwards ------------------------------------------------------------------------------ */
 
 /* cells and values: rows x columns, values x seeds with NAN where a seed has none. */
 typedef struct lab_grid {
@@ -83,8 +84,8 @@ struct bo_lab_result {
 
 /* With room for claims and grids, all numbers NAN, no rows. */
 bo_status lab_result_create(bo_context *context, const lab_experiment *experiment, size_t seeds, bo_lab_result **out);
-/* A number into its place of a table, which grows as rows and columns appear; `row` NULL: the row is x. BO_INVALID: rows of
- * both kinds, a row that is not finite, a second number for a place. */
+/* A number into its place of a table, which grows as rows and columns appear; `row` NULL: the row is x. BO_INVALID:
+ * rows of both kinds, a row that is not finite, a second number for a place. */
 bo_status lab_result_put(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
                          const char *column, size_t seed, double value);
 bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char *note);

@@ -53,7 +53,7 @@ bo_status lab_run_check(lab_run *run)
     return BO_OK;
 }
 
-/* ---- what the experiment asks --------------------------------------------------------------------------------------------- */
+/* ---- what the experiment asks ---------------------------------------------------------------- */
 
 bo_context *lab_context(const lab_run *run)
 {
@@ -90,7 +90,7 @@ bo_rng lab_rng(const lab_run *run, const char *purpose)
     return bo_rng_make(lab_seed(run), bo_rng_stream(purpose, 0));
 }
 
-/* ---- what it says ----------------------------------------------------------------------------------------------------------- */
+/* ---- what it says ---------------------------------------------------------------------------- */
 
 static void fail(lab_run *run, bo_status status)
 {
@@ -173,7 +173,7 @@ void lab_note(lab_run *run, const char *format, ...)
         fail(run, BO_MEMORY);
 }
 
-/* ---- how far it is ---------------------------------------------------------------------------------------------------------- */
+/* ---- how far it is --------------------------------------------------------------------------- */
 
 bo_status lab_job_progress(lab_job *job)
 {

@@ -28,7 +28,7 @@ int lab_find_table(const bo_lab_experiment *experiment, const char *name)
     return -1;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------------------ */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 bo_status lab_result_create(bo_context *context, const lab_experiment *experiment, size_t seeds, bo_lab_result **out)
 {
@@ -166,7 +166,7 @@ bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char
     return BO_OK;
 }
 
-/* ---- judging ------------------------------------------------------------------------------------------------------------------ */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 static bool is_each(bo_lab_rule rule)
 {
@@ -193,8 +193,8 @@ static bo_lab_verdict judge(const bo_lab_claim *claim, double low, double high)
     return BO_LAB_INCONCLUSIVE;
 }
 
-/* Where a number is missing nothing is held; but one counterexample is enough against a claim about every single one. An
- * infinite number has no interval. */
+/* Where a number is missing nothing is held; but one counterexample is enough against a claim about every single
+ * one. An infinite number has no interval. */
 static bo_lab_outcome outcome_of(const bo_lab_claim *claim, const double *values, size_t seeds)
 {
     bo_lab_outcome o = {.claim = claim, .values = values, .mean = lab_mean(values, seeds), .low = NAN, .high = NAN};
@@ -265,7 +265,7 @@ bo_status lab_result_finish(bo_context *context, bo_lab_result *result)
     return BO_OK;
 }
 
-/* ---- what callers see ---------------------------------------------------------------------------------------------------------- */
+/* ---- what callers see ------------------------------------------------------------------------ */
 
 bo_lab_about bo_lab_result_about(const bo_lab_result *result)
 {

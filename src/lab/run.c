@@ -28,9 +28,10 @@ static bo_status measure_all(lab_job *job)
     return BO_OK;
 }
 
-/* ---- putting together ------------------------------------------------------------------------------------------------------- */
+/* ---- putting together ------------------------------------------------------------------------ */
 
-/* The first seed that failed; those that stopped for its sake, or because they were asked to, count only where none did. */
+/* The first seed that failed; those that stopped for its sake, or because they were asked to, count only where none
+ * did. */
 static const lab_run *find_failure(const lab_job *job)
 {
     const lab_run *found = NULL;
@@ -88,7 +89,7 @@ static bo_status gather(lab_job *job, double seconds, bo_lab_result *result)
     return lab_result_finish(context, result);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static bo_status open_runs(lab_job *job)
 {
