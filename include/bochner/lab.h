@@ -1,5 +1,5 @@
-/* Bochner: the lab. Every claim the mathematics rests on, as an experiment that anyone can run: a number that could have
- * come out otherwise, and a verdict computed from it by a rule that stands in the code before the data are there.
+/* Bochner: the lab. Every claim the mathematics rests on, as an experiment that anyone can run: a number that could
+ * have come out otherwise, and a verdict computed from it by a rule that stands in the code before the data are there.
  *
  *     const bo_lab_experiment *experiment = bo_lab_find("rff-regression");
  *     bo_lab_result *result;
