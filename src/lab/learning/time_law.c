@@ -97,20 +97,14 @@ const lab_experiment lab_time_law = {
          "not deeper.",
      .source = "Time Matters: Scaling Laws for Any Budget (2406.18922)",
      .method =
-         "Models of bytes with gated random feature attention (128 features, heads of 32) and an MLP of four widths, "
-         "as "
-         "bochner train has them. Times: 24 shapes of 0.1, 0.4 and 1.6 million parameters, 2 to 32 layers, contexts of "
-         "64 to "
-         "1024, 512 to 2048 tokens a step, take turns on all threads; medians. Two thirds of them, drawn by the seed, "
-         "are "
-         "fitted with relative least squares and costs that are not negative: a constant and copies, a constant and "
+         "Models of bytes with gated random feature attention (128 features, heads of 32) and an MLP of four widths, as "
+         "bochner train has them. Times: 24 shapes of 0.1, 0.4 and 1.6 million parameters, 2 to 32 layers, contexts of 64 "
+         "to 1024, 512 to 2048 tokens a step, take turns on all threads; medians. Two thirds of them, drawn by the seed, "
+         "are fitted with relative least squares and costs that are not negative: a constant and copies, a constant and "
          "operations, or the four counts of bochner plan; the others are predicted. Losses: 12 models of 20 to 115 "
-         "thousand "
-         "parameters after 82, 164 and 328 thousand bytes are fitted, three larger or longer trained ones are "
-         "predicted; 8 "
-         "layers of 64 and 2 of 128 have equal parameters, and equal time is by the steps timed here. Everything but "
-         "the "
-         "seed, of weights, of batches and of what is held out, is fixed beforehand.",
+         "thousand parameters after 82, 164 and 328 thousand bytes, 512 a step, are fitted, three larger or longer trained "
+         "ones are predicted; 8 layers of 64 and 2 of 128 have equal parameters, and equal time is by the steps timed "
+         "here. Everything but the seed, of weights, of batches and of what is held out, is fixed beforehand.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
      .timed = true},

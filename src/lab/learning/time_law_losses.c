@@ -23,7 +23,7 @@ static double shortest(const lab_run *run)
 
 static bo_plan_shape shape_of(const lab_run *run, size_t layers, size_t width)
 {
-    bo_plan_shape shape = time_law_shape(layers, width, lab_size(run, 128, 64), lab_size(run, 8, 2));
+    bo_plan_shape shape = time_law_shape(layers, width, lab_size(run, 128, 64), lab_size(run, 4, 2));
     if (width % 32 != 0) shape.heads = width / 24;
     return shape;
 }
