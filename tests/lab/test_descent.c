@@ -13,15 +13,15 @@ static bo_status open_two(bo_context *context, lab_descent *d, bo_value *noisy, 
 {
     static const float x[4] = {1, 2, 3, -1}, y[2] = {1, 2};
     BO_TRY(lab_descent_open(context, d));
-    const bo_value in = bo_graph_input(d->graph, "x", BO_ELEMENT_FLOAT32, 2, 2);
-    const bo_value target = bo_graph_input(d->graph, "y", BO_ELEMENT_FLOAT32, 2, 1);
-    *noisy = bo_graph_one(d->graph, BO_OP_NOISE, &(bo_noise_attributes){.amount = noise}, 1, &in);
-    bo_graph_keep(d->graph, *noisy);
-    const bo_value out = lab_descent_linear(d, "w", *noisy, 1, (bo_init){BO_INIT_ONE, 0, 0});
-    bo_status status =
-        lab_descent_ready(d, lab_descent_squares(d, out, target), 2, &lab_plain_descent, seed); /* mean of two */
-    if (status == BO_OK) status = bo_graph_write(context, d->graph, in, x);
-    if (status == BO_OK) status = bo_graph_write(context, d->graph, target, y);
+    const bo_value in = bo_graph_input(d->tape.graph, "x", BO_ELEMENT_FLOAT32, 2, 2);
+    const bo_value target = bo_graph_input(d->tape.graph, "y", BO_ELEMENT_FLOAT32, 2, 1);
+    *noisy = bo_graph_one(d->tape.graph, BO_OP_NOISE, &(bo_noise_attributes){.amount = noise}, 1, &in);
+    bo_graph_keep(d->tape.graph, *noisy);
+    const bo_value out = lab_graph_linear(d->tape.graph, "w", *noisy, 1, (bo_init){BO_INIT_ONE, 0, 0});
+    bo_status status = lab_descent_ready(d, lab_graph_squares(d->tape.graph, out, target), 2, &lab_plain_descent,
+                                         seed); /* mean of two */
+    if (status == BO_OK) status = bo_graph_write(context, d->tape.graph, in, x);
+    if (status == BO_OK) status = bo_graph_write(context, d->tape.graph, target, y);
     if (status != BO_OK) lab_descent_close(d);
     return status;
 }
@@ -37,17 +37,17 @@ static void test_step(void **state)
     assert_ok(context, open_two(context, &d, &seen, 0, 1));
     assert_ok(context, lab_descent_gradients(&d, &loss));
     assert_close(loss, 2, 1e-6); /* residuals 3 - 1 and 2 - 2: (4 + 0) / 2 */
-    assert_ok(context, lab_descent_gradient(&d, "w", w));
+    assert_ok(context, lab_tape_gradient(&d.tape, "w", w));
     assert_close((double)w[0], 4, 1e-6); /* 2 · 2 · (1, 2) */
     assert_close((double)w[1], 8, 1e-6);
     assert_ok(context, lab_descent_step(&d, 0.125, NULL));
-    assert_ok(context, lab_descent_get(&d, "w", w));
+    assert_ok(context, lab_tape_read(&d.tape, "w", w));
     assert_close((double)w[0], 0.5, 1e-6);
     assert_close((double)w[1], 0, 1e-6);
-    assert_ok(context, lab_descent_set(&d, "w", (const float[]){7, 8}));
-    assert_ok(context, lab_descent_get(&d, "w", w));
+    assert_ok(context, lab_tape_write(&d.tape, "w", (const float[]){7, 8}));
+    assert_ok(context, lab_tape_read(&d.tape, "w", w));
     assert_true(w[0] == 7 && w[1] == 8);
-    assert_fails(context, BO_INVALID, "no weight v", lab_descent_get(&d, "v", w));
+    assert_fails(context, BO_INVALID, "no weight v", lab_tape_read(&d.tape, "v", w));
     lab_descent_close(&d);
     lab_descent_close(&d); /* of nothing */
     bo_context_destroy(context);
@@ -64,16 +64,16 @@ static void test_seeds(void **state)
         bo_value value;
         assert_ok(context, open_two(context, &d, &value, 1, i == 2 ? 2 : 1));
         assert_ok(context, lab_descent_gradients(&d, NULL));
-        assert_ok(context, bo_graph_read(context, d.graph, value, seen[i]));
+        assert_ok(context, bo_graph_read(context, d.tape.graph, value, seen[i]));
         assert_ok(context, lab_descent_gradients(&d, NULL));
-        assert_ok(context, bo_graph_read(context, d.graph, value, seen[3]));
+        assert_ok(context, bo_graph_read(context, d.tape.graph, value, seen[3]));
         assert_memory_not_equal(seen[i], seen[3], sizeof seen[3]);
         if (i == 0) { /* the second step of seed 1 is not the first of seed 2 */
             lab_descent other;
             float first[4];
             assert_ok(context, open_two(context, &other, &value, 1, 2));
             assert_ok(context, lab_descent_gradients(&other, NULL));
-            assert_ok(context, bo_graph_read(context, other.graph, value, first));
+            assert_ok(context, bo_graph_read(context, other.tape.graph, value, first));
             assert_memory_not_equal(first, seen[3], sizeof first);
             lab_descent_close(&other);
         }

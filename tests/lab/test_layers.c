@@ -12,8 +12,7 @@ static bo_status open_tanh(bo_context *context, lab_tape *tape)
 {
     BO_TRY(lab_tape_open(context, tape));
     bo_value x = lab_tape_leaf(tape, "x", 1, 3);
-    return lab_tape_plan(
-        tape, bo_graph_one(tape->graph, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_TANH}, 1, &x), 1);
+    return lab_tape_plan(tape, lab_graph_unary(tape->graph, BO_UNARY_TANH, x), 1);
 }
 
 static void test_tape(void **state)
@@ -39,7 +38,7 @@ static void test_tape(void **state)
     }
     assert_ok(context, lab_tape_read(&tape, "x", y));
     assert_memory_equal(x, y, sizeof x);
-    assert_fails(context, BO_INVALID, "no z", lab_tape_write(&tape, "z", x));
+    assert_fails(context, BO_INVALID, "no weight z", lab_tape_write(&tape, "z", x));
     assert_fails(context, BO_INVALID, "has no gradient", lab_tape_gradient(&tape, LAB_ARRIVING, y));
     lab_tape_close(&tape);
     lab_tape_close(&tape); /* of nothing */

@@ -5,11 +5,6 @@
 
 /* ---- autoencoders ----------------------------------------------------------------------------------------------------------- */
 
-static bo_value relu(bo_graph *graph, bo_value x)
-{
-    return bo_graph_one(graph, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_RELU}, 1, &x);
-}
-
 static bo_value linear(bo_graph *graph, const char *name, bo_value x, size_t out)
 {
     return bo_nn_linear(graph, name, x, &(bo_linear_desc){.out = out, .bias = true});
@@ -20,16 +15,17 @@ static bo_status open(lab_run *run, const lab_autoencoder_desc *desc, lab_autoen
     const bo_optimizer_desc adam = {.kind = BO_OPTIMIZER_ADAMW, .rate = desc->rate > 0 ? desc->rate : 2e-3};
     *out = (lab_autoencoder){.pixels = desc->pixels, .columns = desc->code};
     BO_TRY(lab_descent_open(lab_context(run), &out->descent));
-    bo_graph *graph = out->descent.graph;
+    bo_graph *graph = out->descent.tape.graph;
     out->x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, LAB_AUTOENCODER_BATCH, desc->pixels);
     out->target = bo_graph_input(graph, "target", BO_ELEMENT_FLOAT32, LAB_AUTOENCODER_BATCH, desc->pixels);
     bo_value h = bo_nn_noise(graph, out->x, desc->noise, desc->amount, 1);
-    h = relu(graph, linear(graph, "encoder", h, LAB_AUTOENCODER_HIDDEN));
+    h = lab_graph_unary(graph, BO_UNARY_RELU, linear(graph, "encoder", h, LAB_AUTOENCODER_HIDDEN));
     out->code = linear(graph, "code", h, desc->code);
     bo_graph_keep(graph, out->code);
-    h = relu(graph, linear(graph, "decoder", out->code, LAB_AUTOENCODER_HIDDEN));
+    h = lab_graph_unary(graph, BO_UNARY_RELU, linear(graph, "decoder", out->code, LAB_AUTOENCODER_HIDDEN));
     h = linear(graph, "pixels", h, desc->pixels);
-    return lab_descent_ready(&out->descent, lab_descent_squares(&out->descent, h, out->target), 1, &adam, desc->seed);
+    return lab_descent_ready(&out->descent, lab_graph_squares(out->descent.tape.graph, h, out->target), 1, &adam,
+                             desc->seed);
 }
 
 static bo_status step_through(lab_run *run, const lab_autoencoder_desc *desc, const float *x, size_t count,
@@ -40,8 +36,8 @@ static bo_status step_through(lab_run *run, const lab_autoencoder_desc *desc, co
         const double part = (double)step / (double)desc->steps;
         for (size_t i = 0; i < LAB_AUTOENCODER_BATCH; i++)
             memcpy(batch + i * desc->pixels, x + bo_rng_below(&rng, count) * desc->pixels, desc->pixels * sizeof *x);
-        BO_TRY(bo_graph_write(lab_context(run), a->descent.graph, a->x, batch));
-        BO_TRY(bo_graph_write(lab_context(run), a->descent.graph, a->target, batch));
+        BO_TRY(bo_graph_write(lab_context(run), a->descent.tape.graph, a->x, batch));
+        BO_TRY(bo_graph_write(lab_context(run), a->descent.tape.graph, a->target, batch));
         BO_TRY(lab_descent_step(&a->descent, 0.5 + 0.5 * cos(3.14159265358979323846 * part), NULL));
         if (step % 64 == 0) BO_TRY(lab_progress(run, desc->from + (desc->to - desc->from) * part));
     }
@@ -67,16 +63,16 @@ void lab_autoencoder_close(lab_autoencoder *autoencoder)
 static bo_status apply_batch(lab_autoencoder *a, const float *x, size_t rows, bool disturbed, float *room, float *codes,
                              double *error)
 {
-    bo_context *context = a->descent.context;
+    bo_context *context = a->descent.tape.context;
     float loss;
     for (size_t i = 0; i < LAB_AUTOENCODER_BATCH; i++)
         memcpy(room + i * a->pixels, x + (i < rows ? i : rows - 1) * a->pixels, a->pixels * sizeof *x);
     const bo_pass pass = {.training = disturbed, .seed = ++a->descent.pass.seed};
-    BO_TRY(bo_graph_write(context, a->descent.graph, a->x, room));
-    BO_TRY(bo_graph_write(context, a->descent.graph, a->target, room));
-    BO_TRY(bo_graph_run(context, a->descent.graph, &pass));
-    BO_TRY(bo_graph_read(context, a->descent.graph, a->descent.loss, &loss));
-    BO_TRY(bo_graph_read(context, a->descent.graph, a->code, room));
+    BO_TRY(bo_graph_write(context, a->descent.tape.graph, a->x, room));
+    BO_TRY(bo_graph_write(context, a->descent.tape.graph, a->target, room));
+    BO_TRY(bo_graph_run(context, a->descent.tape.graph, &pass));
+    BO_TRY(bo_graph_read(context, a->descent.tape.graph, a->descent.loss, &loss));
+    BO_TRY(bo_graph_read(context, a->descent.tape.graph, a->code, room));
     if (codes) memcpy(codes, room, rows * a->columns * sizeof *codes);
     *error += (double)loss * (double)rows;
     return BO_OK;
@@ -86,7 +82,8 @@ bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, si
                                 float *codes, double *error)
 {
     const size_t widest = autoencoder->pixels > autoencoder->columns ? autoencoder->pixels : autoencoder->columns;
-    float *room = bo_alloc_raw(autoencoder->descent.context, LAB_AUTOENCODER_BATCH * widest, sizeof *room, "a batch");
+    float *room =
+        bo_alloc_raw(autoencoder->descent.tape.context, LAB_AUTOENCODER_BATCH * widest, sizeof *room, "a batch");
     bo_status status = room ? BO_OK : BO_MEMORY;
     double sum = 0;
     for (size_t at = 0; status == BO_OK && at < count; at += LAB_AUTOENCODER_BATCH) {

@@ -158,7 +158,7 @@ static bo_value record_stack(lab_tape *tape, const stack *s, bo_value x, bo_imag
         x = s->pool[l]
                 ? bo_nn_pool(tape->graph, x, BO_POOL_MEAN, &windows)
                 : bo_nn_convolution(tape->graph, bo_nn_join("conv.", (char[]){(char)('0' + l), 0}).text, x, &layer);
-        x = bo_graph_one(tape->graph, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_TANH}, 1, &x);
+        x = lab_graph_unary(tape->graph, BO_UNARY_TANH, x);
         *image = bo_nn_image_after(&windows);
     }
     return x;

@@ -107,17 +107,19 @@ typedef struct taught {
 
 static double largest_in(const lab_fit *fit, const char *name)
 {
-    const float *w = lab_fit_weight(fit, name);
+    const bo_weight *weight = bo_weights_find(fit->descent.tape.weights, name);
+    const float *w = weight->data;
     double most = 0;
-    for (size_t i = 0; i < lab_fit_weight_size(fit, name); i++) most = fmax(most, fabs((double)w[i]));
+    for (size_t i = 0; i < weight->rows * weight->columns; i++) most = fmax(most, fabs((double)w[i]));
     return most;
 }
 
 static double gradient_of(const lab_fit *fit, const char *name)
 {
-    const float *g = lab_fit_weight_gradient(fit, name);
+    const bo_weight *weight = bo_weights_find(fit->descent.tape.weights, name);
+    const float *g = weight->gradient;
     double sum = 0;
-    for (size_t i = 0; i < lab_fit_weight_size(fit, name); i++) sum += (double)g[i] * (double)g[i];
+    for (size_t i = 0; i < weight->rows * weight->columns; i++) sum += (double)g[i] * (double)g[i];
     return sum;
 }
 

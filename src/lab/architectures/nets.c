@@ -25,7 +25,7 @@ static bo_value record_layers(lab_tape *tape, const lab_layers *l, bo_value x, c
     const bo_aggregate_layer layer = {.kind = l->aggregate}, mean = {.kind = BO_AGGREGATE_MEAN};
     if (l->kind == LAB_RECURRENT)
         return bo_nn_recurrent(tape->graph, "rnn", x, &(bo_recurrent_layer){.size = l->columns});
-    if (l->tanh) x = bo_graph_one(tape->graph, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_TANH}, 1, &x);
+    if (l->tanh) x = lab_graph_unary(tape->graph, BO_UNARY_TANH, x);
     for (size_t i = 0; i < l->depth; i++) {
         const char name[] = {'l', (char)('0' + i % 10), 0};
         x = l->kind == LAB_AGGREGATES ? bo_nn_aggregate(tape->graph, x, edges, &layer)

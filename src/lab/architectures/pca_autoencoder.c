@@ -91,18 +91,18 @@ static bo_status train(lab_run *run, const lab_least_squares *data, double lambd
     const bo_init init = {BO_INIT_NORMAL, 0, 0.3};
     descent.decay = 2 * lambda;
     BO_TRY(lab_descent_open(lab_context(run), &d));
-    const bo_value x = bo_graph_input(d.graph, "x", BO_ELEMENT_FLOAT32, COUNT, DIM);
-    const bo_value code = lab_descent_linear(&d, "first", x, UNITS, init);
-    const bo_value loss = lab_descent_squares(&d, lab_descent_linear(&d, "second", code, DIM, init), x);
+    const bo_value x = bo_graph_input(d.tape.graph, "x", BO_ELEMENT_FLOAT32, COUNT, DIM);
+    const bo_value code = lab_graph_linear(d.tape.graph, "first", x, UNITS, init);
+    const bo_value loss = lab_graph_squares(d.tape.graph, lab_graph_linear(d.tape.graph, "second", code, DIM, init), x);
     bo_status status = lab_descent_ready(&d, loss, DIM, &descent, lab_seed(run));
-    if (status == BO_OK) status = bo_graph_write(lab_context(run), d.graph, x, data->x_single);
+    if (status == BO_OK) status = bo_graph_write(lab_context(run), d.tape.graph, x, data->x_single);
     for (size_t t = 0; t < lab_size(run, 40000, 8000) && status == BO_OK; t++) {
         status = lab_descent_step(&d, 0.03, NULL);
         if (t % 1024 == 0 && status == BO_OK) status = lab_progress(run, 0.5);
     }
-    if (status == BO_OK) status = lab_descent_get(&d, "first", w);
+    if (status == BO_OK) status = lab_tape_read(&d.tape, "first", w);
     for (size_t i = 0; i < WEIGHTS; i++) out->first[i] = (double)w[i];
-    if (status == BO_OK) status = lab_descent_get(&d, "second", w);
+    if (status == BO_OK) status = lab_tape_read(&d.tape, "second", w);
     for (size_t i = 0; i < WEIGHTS; i++) out->second[i] = (double)w[i];
     lab_descent_close(&d);
     return status;

@@ -83,14 +83,14 @@ static bo_status open_setting(lab_run *run, double lambda, double amount, settin
         lab_context(run), &(lab_least_squares_desc){.rows = COUNT, .dim = DIM, .scales = scales}, &rng, &s->data));
     bo_status status = lab_descent_open(lab_context(run), &s->descent);
     if (status != BO_OK) return status;
-    bo_graph *graph = s->descent.graph;
+    bo_graph *graph = s->descent.tape.graph;
     const bo_noise_attributes added = {.kind = BO_NOISE_NORMAL, .amount = amount};
     const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, COUNT, DIM);
     const bo_value seen = amount > 0 ? bo_graph_one(graph, BO_OP_NOISE, &added, 1, &x) : x;
-    const bo_value out = lab_descent_linear(&s->descent, "w", seen, DIM, (bo_init){BO_INIT_ZERO, 0, 0});
+    const bo_value out = lab_graph_linear(s->descent.tape.graph, "w", seen, DIM, (bo_init){BO_INIT_ZERO, 0, 0});
     descent.decay = 2 * lambda; /* the gradient of λ|W|² */
-    BO_TRY(
-        lab_descent_ready(&s->descent, lab_descent_squares(&s->descent, out, x), COUNT * DIM, &descent, lab_seed(run)));
+    BO_TRY(lab_descent_ready(&s->descent, lab_graph_squares(s->descent.tape.graph, out, x), COUNT * DIM, &descent,
+                             lab_seed(run)));
     return bo_graph_write(lab_context(run), graph, x, s->data.x_single);
 }
 
@@ -104,7 +104,7 @@ static bo_status train(lab_run *run, setting *s, double rate, size_t steps, bool
         if (t % 1024 == 0) BO_TRY(lab_progress(run, 0.5));
         const bool counts = mean ? t >= steps / 2 : t + 1 == steps;
         if (!counts) continue;
-        BO_TRY(lab_descent_get(&s->descent, "w", now));
+        BO_TRY(lab_tape_read(&s->descent.tape, "w", now));
         for (size_t i = 0; i < SQUARE; i++) w[i] += (double)now[i] / (mean ? (double)(steps - steps / 2) : 1);
     }
     return BO_OK;

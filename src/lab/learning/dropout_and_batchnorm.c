@@ -220,13 +220,13 @@ static bo_status kept_variance(bo_context *context, const float *x, double q, ui
     lab_descent d;
     float variance[CHANNELS];
     BO_TRY(lab_descent_open(context, &d));
-    const bo_value in = bo_graph_input(d.graph, "x", BO_ELEMENT_FLOAT32, BATCH, CHANNELS);
-    const bo_value out = normalise(d.graph, bo_nn_dropout(d.graph, in, q, 1));
-    const bo_value line = lab_descent_linear(&d, "w", out, CHANNELS, (bo_init){BO_INIT_NORMAL, 0, 1});
-    bo_status status = lab_descent_ready(&d, lab_descent_squares(&d, line, in), 1, &lab_plain_descent, seed);
-    if (status == BO_OK) status = bo_graph_write(context, d.graph, in, x);
+    const bo_value in = bo_graph_input(d.tape.graph, "x", BO_ELEMENT_FLOAT32, BATCH, CHANNELS);
+    const bo_value out = normalise(d.tape.graph, bo_nn_dropout(d.tape.graph, in, q, 1));
+    const bo_value line = lab_graph_linear(d.tape.graph, "w", out, CHANNELS, (bo_init){BO_INIT_NORMAL, 0, 1});
+    bo_status status = lab_descent_ready(&d, lab_graph_squares(d.tape.graph, line, in), 1, &lab_plain_descent, seed);
+    if (status == BO_OK) status = bo_graph_write(context, d.tape.graph, in, x);
     for (size_t t = 0; t < 100 && status == BO_OK; t++) status = lab_descent_gradients(&d, NULL);
-    if (status == BO_OK) status = lab_descent_get(&d, "variance", variance);
+    if (status == BO_OK) status = lab_tape_read(&d.tape, "variance", variance);
     lab_descent_close(&d);
     *mean = 0;
     for (size_t j = 0; j < CHANNELS; j++) *mean += (double)variance[j] / CHANNELS;
@@ -255,20 +255,16 @@ static bo_status measure_shift(lab_run *run, double centre, const char *column)
 
 enum { TRAIN = 256, TEST = 1024, WIDTH = 64 };
 
-static bo_value relu(bo_graph *graph, bo_value x)
-{
-    return bo_graph_one(graph, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_RELU}, 1, &x);
-}
-
 /* Two hidden layers, the second normalised; dropout between them or behind. */
-static bo_value network(lab_descent *d, bo_value x, double rate, bool last)
+static bo_value network(bo_graph *graph, bo_value x, double rate, bool last)
 {
     const bo_init first = {BO_INIT_NORMAL, 0, sqrt(2.0 / DIM)}, other = {BO_INIT_NORMAL, 0, sqrt(2.0 / WIDTH)};
-    bo_value h = relu(d->graph, lab_descent_linear(d, "first", x, WIDTH, first));
-    if (!last) h = bo_nn_dropout(d->graph, h, rate, 1);
-    h = relu(d->graph, normalise(d->graph, lab_descent_linear(d, "second", h, WIDTH, other)));
-    if (last) h = bo_nn_dropout(d->graph, h, rate, 1);
-    return lab_descent_linear(d, "third", h, 1, (bo_init){BO_INIT_NORMAL, 0, sqrt(1.0 / WIDTH)});
+    bo_value h = lab_graph_unary(graph, BO_UNARY_RELU, lab_graph_linear(graph, "first", x, WIDTH, first));
+    if (!last) h = bo_nn_dropout(graph, h, rate, 1);
+    h = normalise(graph, lab_graph_linear(graph, "second", h, WIDTH, other));
+    h = lab_graph_unary(graph, BO_UNARY_RELU, h);
+    if (last) h = bo_nn_dropout(graph, h, rate, 1);
+    return lab_graph_linear(graph, "third", h, 1, (bo_init){BO_INIT_NORMAL, 0, sqrt(1.0 / WIDTH)});
 }
 
 typedef struct examples {
@@ -286,33 +282,34 @@ static void draw_examples(bo_rng *rng, size_t count, double noise, float *x, flo
 }
 
 /* The loss of a graph over the same weights, without gradients: `passes` passes, training or not. */
-static bo_status evaluate(lab_descent *d, size_t rows, const float *x, const float *y, bool last, const bo_pass *pass,
-                          size_t passes, double *out)
+static bo_status evaluate(const lab_tape *tape, size_t rows, const float *x, const float *y, bool last,
+                          const bo_pass *pass, size_t passes, double *out)
 {
-    lab_descent other = {.context = d->context, .weights = d->weights};
+    bo_context *context = tape->context;
+    bo_graph *graph;
     float loss = 0;
-    BO_TRY(bo_graph_create(d->context, d->weights, &other.graph));
-    const bo_value in = bo_graph_input(other.graph, "x", BO_ELEMENT_FLOAT32, rows, DIM);
-    const bo_value target = bo_graph_input(other.graph, "y", BO_ELEMENT_FLOAT32, rows, 1);
-    const bo_value value = lab_descent_squares(&other, network(&other, in, 0, last), target);
-    bo_status status = bo_graph_plan(d->context, other.graph, &(bo_graph_desc){.loss = value});
-    if (status == BO_OK) status = bo_graph_allocate(d->context, other.graph);
-    if (status == BO_OK) status = bo_graph_write(d->context, other.graph, in, x);
-    if (status == BO_OK) status = bo_graph_write(d->context, other.graph, target, y);
-    for (size_t i = 0; i < passes && status == BO_OK; i++) status = bo_graph_run(d->context, other.graph, pass);
-    if (status == BO_OK) status = bo_graph_read(d->context, other.graph, value, &loss);
-    bo_graph_destroy(other.graph);
+    BO_TRY(bo_graph_create(context, tape->weights, &graph));
+    const bo_value in = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, rows, DIM);
+    const bo_value target = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, rows, 1);
+    const bo_value value = lab_graph_squares(graph, network(graph, in, 0, last), target);
+    bo_status status = bo_graph_plan(context, graph, &(bo_graph_desc){.loss = value});
+    if (status == BO_OK) status = bo_graph_allocate(context, graph);
+    if (status == BO_OK) status = bo_graph_write(context, graph, in, x);
+    if (status == BO_OK) status = bo_graph_write(context, graph, target, y);
+    for (size_t i = 0; i < passes && status == BO_OK; i++) status = bo_graph_run(context, graph, pass);
+    if (status == BO_OK) status = bo_graph_read(context, graph, value, &loss);
+    bo_graph_destroy(graph);
     *out = (double)loss;
     return status;
 }
 
 /* Test errors with the statistics that training kept, and with those of 200 passes without dropout. */
-static bo_status test_both(lab_descent *d, const examples *e, bool last, double *kept, double *again)
+static bo_status test_both(const lab_tape *tape, const examples *e, bool last, double *kept, double *again)
 {
     double unused;
-    BO_TRY(evaluate(d, TEST, e->test_x, e->test_y, last, &(bo_pass){0}, 1, kept));
-    BO_TRY(evaluate(d, TRAIN, e->x, e->y, last, &(bo_pass){.training = true}, 200, &unused));
-    return evaluate(d, TEST, e->test_x, e->test_y, last, &(bo_pass){0}, 1, again);
+    BO_TRY(evaluate(tape, TEST, e->test_x, e->test_y, last, &(bo_pass){0}, 1, kept));
+    BO_TRY(evaluate(tape, TRAIN, e->x, e->y, last, &(bo_pass){.training = true}, 200, &unused));
+    return evaluate(tape, TEST, e->test_x, e->test_y, last, &(bo_pass){0}, 1, again);
 }
 
 static bo_status measure_order(lab_run *run, const examples *e, bool last)
@@ -323,17 +320,17 @@ static bo_status measure_order(lab_run *run, const examples *e, bool last)
     lab_descent d;
     double kept = 0, again = 0;
     BO_TRY(lab_descent_open(lab_context(run), &d));
-    const bo_value x = bo_graph_input(d.graph, "x", BO_ELEMENT_FLOAT32, TRAIN, DIM);
-    const bo_value y = bo_graph_input(d.graph, "y", BO_ELEMENT_FLOAT32, TRAIN, 1);
-    bo_status status =
-        lab_descent_ready(&d, lab_descent_squares(&d, network(&d, x, 0.5, last), y), 1, &adam, lab_seed(run));
-    if (status == BO_OK) status = bo_graph_write(d.context, d.graph, x, e->x);
-    if (status == BO_OK) status = bo_graph_write(d.context, d.graph, y, e->y);
+    const bo_value x = bo_graph_input(d.tape.graph, "x", BO_ELEMENT_FLOAT32, TRAIN, DIM);
+    const bo_value y = bo_graph_input(d.tape.graph, "y", BO_ELEMENT_FLOAT32, TRAIN, 1);
+    bo_status status = lab_descent_ready(&d, lab_graph_squares(d.tape.graph, network(d.tape.graph, x, 0.5, last), y), 1,
+                                         &adam, lab_seed(run));
+    if (status == BO_OK) status = bo_graph_write(d.tape.context, d.tape.graph, x, e->x);
+    if (status == BO_OK) status = bo_graph_write(d.tape.context, d.tape.graph, y, e->y);
     for (size_t t = 0; t < steps && status == BO_OK; t++) {
         status = lab_descent_step(&d, 1 - (double)t / (double)steps, NULL); /* statistics settle as the rate falls */
         if (t % 64 == 0 && status == BO_OK) status = lab_progress(run, 0.7);
     }
-    if (status == BO_OK) status = test_both(&d, e, last, &kept, &again);
+    if (status == BO_OK) status = test_both(&d.tape, e, last, &kept, &again);
     lab_descent_close(&d);
     lab_claim(run, last ? "order" : "shift-hurts", kept / again);
     lab_cell(run, "network", row, "kept statistics", kept);

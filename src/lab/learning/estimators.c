@@ -172,8 +172,7 @@ static bo_status differentiate(samples *s, lab_tape *tape, bo_unary op)
 {
     BO_TRY(lab_tape_open(lab_context(s->run), tape));
     const bo_value x = lab_tape_leaf(tape, "x", s->rows, s->dim);
-    BO_TRY(
-        lab_tape_plan(tape, bo_graph_one(tape->graph, BO_OP_UNARY, &(bo_unary_attributes){.function = op}, 1, &x), 1));
+    BO_TRY(lab_tape_plan(tape, lab_graph_unary(tape->graph, op, x), 1));
     BO_TRY(lab_tape_write(tape, "x", s->x));
     BO_TRY(lab_tape_run(tape, NULL));
     BO_TRY(lab_tape_output(tape, s->h));

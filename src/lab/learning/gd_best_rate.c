@@ -81,11 +81,12 @@ static bo_status record_errors(bo_context *context, errors *e)
     e->rows = bo_alloc(context, (p->rows + p->dim) * e->starts, sizeof(float), "errors of starts");
     if (!e->rows) return BO_MEMORY;
     BO_TRY(lab_descent_open(context, &e->descent));
-    bo_graph *graph = e->descent.graph;
+    bo_graph *graph = e->descent.tape.graph;
     const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
     const bo_value zero = bo_graph_input(graph, "zero", BO_ELEMENT_FLOAT32, p->rows, e->starts);
-    const bo_value product = lab_descent_linear(&e->descent, "w", x, e->starts, (bo_init){BO_INIT_NORMAL, 0, 1});
-    const bo_value loss = lab_descent_squares(&e->descent, product, zero);
+    const bo_value product =
+        lab_graph_linear(e->descent.tape.graph, "w", x, e->starts, (bo_init){BO_INIT_NORMAL, 0, 1});
+    const bo_value loss = lab_graph_squares(e->descent.tape.graph, product, zero);
     BO_TRY(lab_descent_ready(&e->descent, loss, (double)(p->rows * e->starts), &lab_plain_descent, 1));
     BO_TRY(bo_graph_write(context, graph, x, p->x_single));
     return bo_graph_write(context, graph, zero, e->rows + e->starts * p->dim);
@@ -129,9 +130,9 @@ static bo_status worst_contraction(lab_run *run, errors *e, double rate, double 
     for (size_t block = 0; block < lab_size(run, 60, 24); block++) {
         const double size = size_of(e->rows, count);
         for (size_t i = 0; i < count; i++) e->rows[i] = (float)((double)e->rows[i] / size);
-        BO_TRY(lab_descent_set(&e->descent, "w", e->rows));
+        BO_TRY(lab_tape_write(&e->descent.tape, "w", e->rows));
         for (size_t t = 0; t < BLOCK; t++) BO_TRY(lab_descent_step(&e->descent, rate, NULL));
-        BO_TRY(lab_descent_get(&e->descent, "w", e->rows));
+        BO_TRY(lab_tape_read(&e->descent.tape, "w", e->rows));
         *out = pow(size_of(e->rows, count), 1.0 / BLOCK);
     }
     return BO_OK;
@@ -237,11 +238,11 @@ static bo_status run_rate(lab_run *run, errors *e, double rate, bool usual, size
     const size_t dim = e->problem.dim;
     size_t next = 0;
     draw_starts(run, e);
-    BO_TRY(lab_descent_set(&e->descent, "w", e->rows));
+    BO_TRY(lab_tape_write(&e->descent.tape, "w", e->rows));
     for (size_t t = 1; t <= counts[most - 1]; t++) {
         BO_TRY(lab_descent_step(&e->descent, rate, NULL));
         if (t != counts[next]) continue;
-        BO_TRY(lab_descent_get(&e->descent, "w", e->rows));
+        BO_TRY(lab_tape_read(&e->descent.tape, "w", e->rows));
         for (size_t s = 0; s < e->starts; s++) {
             const double error = size_of(e->rows + s * dim, dim);
             if (usual) c->usual[next][s] = error;

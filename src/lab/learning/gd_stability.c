@@ -75,14 +75,14 @@ enum { MODES = 16 };
 static bo_status restart(lab_descent *descent, size_t dim)
 {
     static const float zeros[4 * MODES];
-    return dim <= LAB_COUNT_OF(zeros) ? lab_descent_set(descent, "w", zeros)
-                                      : bo_fail(descent->context, BO_INVALID, "a problem of %zu weights", dim);
+    return dim <= LAB_COUNT_OF(zeros) ? lab_tape_write(&descent->tape, "w", zeros)
+                                      : bo_fail(descent->tape.context, BO_INVALID, "a problem of %zu weights", dim);
 }
 
 static bo_status gradient_size(lab_descent *descent, size_t dim, double *out)
 {
     float g[4 * MODES];
-    BO_TRY(lab_descent_gradient(descent, "w", g));
+    BO_TRY(lab_tape_gradient(&descent->tape, "w", g));
     *out = 0;
     for (size_t i = 0; i < dim; i++) *out += (double)g[i] * (double)g[i];
     *out = sqrt(*out);
@@ -176,7 +176,7 @@ static bo_status follow(lab_descent *descent, const lab_least_squares *p, double
     float w[4 * MODES];
     BO_TRY(restart(descent, p->dim));
     for (size_t t = 0; t <= steps; t++) {
-        BO_TRY(lab_descent_get(descent, "w", w));
+        BO_TRY(lab_tape_read(&descent->tape, "w", w));
         error[t] = 0;
         for (size_t j = 0; j < p->dim; j++) error[t] += p->directions[j] * ((double)w[j] - p->truth[j]);
         BO_TRY(lab_descent_step(descent, rate, NULL));
@@ -262,16 +262,15 @@ static bo_status open_network(lab_run *run, network *n)
 {
     bo_rng rng = lab_rng(run, "lab.gd-stability.network");
     BO_TRY(lab_descent_open(lab_context(run), &n->descent));
-    const bo_value x = bo_graph_input(n->descent.graph, "x", BO_ELEMENT_FLOAT32, EXAMPLES, IN);
-    const bo_value y = bo_graph_input(n->descent.graph, "y", BO_ELEMENT_FLOAT32, EXAMPLES, 1);
+    const bo_value x = bo_graph_input(n->descent.tape.graph, "x", BO_ELEMENT_FLOAT32, EXAMPLES, IN);
+    const bo_value y = bo_graph_input(n->descent.tape.graph, "y", BO_ELEMENT_FLOAT32, EXAMPLES, 1);
     const bo_value first =
-        lab_descent_linear(&n->descent, "first", x, HIDDEN, (bo_init){BO_INIT_NORMAL, 0, 1 / sqrt(IN)});
-    const bo_value hidden =
-        bo_graph_one(n->descent.graph, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_TANH}, 1, &first);
+        lab_graph_linear(n->descent.tape.graph, "first", x, HIDDEN, (bo_init){BO_INIT_NORMAL, 0, 1 / sqrt(IN)});
+    const bo_value hidden = lab_graph_unary(n->descent.tape.graph, BO_UNARY_TANH, first);
     const bo_value out =
-        lab_descent_linear(&n->descent, "second", hidden, 1, (bo_init){BO_INIT_NORMAL, 0, 1 / sqrt(HIDDEN)});
-    BO_TRY(
-        lab_descent_ready(&n->descent, lab_descent_squares(&n->descent, out, y), 1, &lab_plain_descent, lab_seed(run)));
+        lab_graph_linear(n->descent.tape.graph, "second", hidden, 1, (bo_init){BO_INIT_NORMAL, 0, 1 / sqrt(HIDDEN)});
+    BO_TRY(lab_descent_ready(&n->descent, lab_graph_squares(n->descent.tape.graph, out, y), 1, &lab_plain_descent,
+                             lab_seed(run)));
     for (size_t i = 0; i < EXAMPLES; i++) {
         double sum = 0;
         for (size_t j = 0; j < IN; j++) {
@@ -280,21 +279,21 @@ static bo_status open_network(lab_run *run, network *n)
         }
         n->y[i] = (float)(1.5 * sin(sum) + 0.5 * (double)n->x[i * IN] * (double)n->x[i * IN + 1]);
     }
-    BO_TRY(bo_graph_write(lab_context(run), n->descent.graph, x, n->x));
-    return bo_graph_write(lab_context(run), n->descent.graph, y, n->y);
+    BO_TRY(bo_graph_write(lab_context(run), n->descent.tape.graph, x, n->x));
+    return bo_graph_write(lab_context(run), n->descent.tape.graph, y, n->y);
 }
 
 /* All numbers of the two weights, as one vector. */
 static bo_status get(const network *n, float *w)
 {
-    BO_TRY(lab_descent_get(&n->descent, "first", w));
-    return lab_descent_get(&n->descent, "second", w + HIDDEN * IN);
+    BO_TRY(lab_tape_read(&n->descent.tape, "first", w));
+    return lab_tape_read(&n->descent.tape, "second", w + HIDDEN * IN);
 }
 
 static bo_status set(const network *n, const float *w)
 {
-    BO_TRY(lab_descent_set(&n->descent, "first", w));
-    return lab_descent_set(&n->descent, "second", w + HIDDEN * IN);
+    BO_TRY(lab_tape_write(&n->descent.tape, "first", w));
+    return lab_tape_write(&n->descent.tape, "second", w + HIDDEN * IN);
 }
 
 /* The gradient at w + step · v. */
@@ -304,8 +303,8 @@ static bo_status gradient_at(network *n, const float *w, double step, const doub
     for (size_t i = 0; i < NUMBERS; i++) moved[i] = w[i] + (float)(step * v[i]);
     BO_TRY(set(n, moved));
     BO_TRY(lab_descent_gradients(&n->descent, NULL));
-    BO_TRY(lab_descent_gradient(&n->descent, "first", g));
-    return lab_descent_gradient(&n->descent, "second", g + HIDDEN * IN);
+    BO_TRY(lab_tape_gradient(&n->descent.tape, "first", g));
+    return lab_tape_gradient(&n->descent.tape, "second", g + HIDDEN * IN);
 }
 
 /* Largest eigenvalue of the Hessian: power iteration, products with it as central differences of gradients. */
@@ -432,7 +431,8 @@ const lab_experiment lab_gd_stability = {
          "network (8 inputs, 32 tanh, 1 output, 64 examples, mean squares) whose largest Hessian eigenvalue is found "
          "by "
          "power iteration on differences of gradients; it is trained for 10,000 steps at 0.25, 0.5 and 0.8 of the rate "
-         "that its curvature at the start allows. The edge was claimed of 0.25 at first; 0.8 came in after a first look, "
+         "that its curvature at the start allows. The edge was claimed of 0.25 at first; 0.8 came in after a first "
+         "look, "
          "which showed that the fit ends before the edge is reached. Both stand as claims, with the same bounds.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},

@@ -136,7 +136,7 @@ static bo_value record_network(const void *user, bo_graph *graph, bo_value x)
         .name = readout, .rank = 2, .shape = {1, HIDDEN}, .init = {.law = BO_INIT_NORMAL, .b = 1 / sqrt(HIDDEN)}};
     const bo_linear_attributes linear = {.weights = 1};
     bo_value h = bo_graph_one(graph, BO_OP_LINEAR, &linear, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
-    h = bo_graph_one(graph, BO_OP_UNARY, &(bo_unary_attributes){.function = BO_UNARY_RELU}, 1, &h);
+    h = lab_graph_unary(graph, BO_UNARY_RELU, h);
     return bo_graph_one(graph, BO_OP_LINEAR, &linear, 2, (bo_value[]){h, bo_graph_weight(graph, &a)});
 }
 

@@ -224,7 +224,7 @@ static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
     char name[] = "w";
     s->seed = lab_seed(run) << 32;
     BO_TRY(lab_descent_open(lab_context(run), &s->descent));
-    bo_graph *graph = s->descent.graph;
+    bo_graph *graph = s->descent.tape.graph;
     const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, RUNS, 1);
     const bo_value y = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, RUNS, 1);
     const bo_value w = bo_graph_weight(graph, &(bo_weight){.name = name, .rank = 2, .shape = {RUNS, 1}});
@@ -232,8 +232,8 @@ static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
     const bo_value noisy = bo_graph_one(graph, BO_OP_NOISE, &noise, 1, &x);
     const bo_value product =
         bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{1, 1}}, 2, (bo_value[]){noisy, w});
-    BO_TRY(lab_descent_ready(&s->descent, lab_descent_squares(&s->descent, product, y), 0.5 * RUNS, &lab_plain_descent,
-                             1));
+    BO_TRY(lab_descent_ready(&s->descent, lab_graph_squares(s->descent.tape.graph, product, y), 0.5 * RUNS,
+                             &lab_plain_descent, 1));
     for (size_t i = 0; i < RUNS; i++) s->w[i] = 1;
     BO_TRY(bo_graph_write(lab_context(run), graph, x, s->w));
     return bo_graph_write(lab_context(run), graph, y, s->w);
@@ -246,9 +246,9 @@ static bo_status leave(scalar *s, double rate, double fixed, double *mean, doubl
     const double start = 20;
     for (size_t i = 0; i < RUNS; i++) s->w[i] = (float)(fixed + start);
     s->descent.pass.seed = s->seed;
-    BO_TRY(lab_descent_set(&s->descent, "w", s->w));
+    BO_TRY(lab_tape_write(&s->descent.tape, "w", s->w));
     for (size_t t = 0; t < STEPS; t++) BO_TRY(lab_descent_step(&s->descent, rate, NULL));
-    BO_TRY(lab_descent_get(&s->descent, "w", s->w));
+    BO_TRY(lab_tape_read(&s->descent.tape, "w", s->w));
     double sum = 0, squares = 0;
     for (size_t i = 0; i < RUNS; i++) {
         const double error = ((double)s->w[i] - fixed) / start;

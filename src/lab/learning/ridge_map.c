@@ -116,7 +116,7 @@ static bo_status measure_map(lab_run *run, const lab_least_squares *p, const dou
     const double rate = 1 / (p->scales[0] * p->scales[0] / (sigma * sigma) + descent.decay);
     bo_status status = lab_perturbed_open(lab_context(run), p, NULL, 1 / (2 * sigma * sigma), &descent, 1, &d);
     for (size_t t = 0; t < 1000 && status == BO_OK; t++) status = lab_descent_step(&d, rate, NULL);
-    if (status == BO_OK) status = lab_descent_get(&d, "w", w);
+    if (status == BO_OK) status = lab_tape_read(&d.tape, "w", w);
     lab_descent_close(&d);
     BO_TRY(status);
     lab_claim(run, "map", lab_distance_single(w, mean, DIM) / lab_norm(mean, DIM));

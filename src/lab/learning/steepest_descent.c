@@ -255,14 +255,14 @@ static bo_status open_setting(lab_run *run, problem what, norm kind, setting *s)
     for (size_t i = 0; i < SIZE; i++)
         s->start[i] = (float)(what == RANK_ONE ? left[i / IN] * right[i % IN] : bo_rng_normal(&rng));
     BO_TRY(lab_descent_open(lab_context(run), &s->descent));
-    bo_graph *graph = s->descent.graph;
+    bo_graph *graph = s->descent.tape.graph;
     const bo_value in = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, EXAMPLES, IN);
     const bo_value zero = bo_graph_input(graph, "zero", BO_ELEMENT_FLOAT32, EXAMPLES, OUT);
-    const bo_value product = lab_descent_linear(&s->descent, "w", in, OUT, (bo_init){BO_INIT_ZERO, 0, 0});
-    const bo_value loss = lab_descent_squares(&s->descent, product, zero);
+    const bo_value product = lab_graph_linear(s->descent.tape.graph, "w", in, OUT, (bo_init){BO_INIT_ZERO, 0, 0});
+    const bo_value loss = lab_graph_squares(s->descent.tape.graph, product, zero);
     BO_TRY(lab_descent_ready(&s->descent, loss, 0.5 * EXAMPLES * OUT, &optimizers[kind], 1));
-    BO_TRY(bo_graph_write(s->descent.context, graph, in, x));
-    return bo_graph_write(s->descent.context, graph, zero, zeros);
+    BO_TRY(bo_graph_write(s->descent.tape.context, graph, in, x));
+    return bo_graph_write(s->descent.tape.context, graph, zero, zeros);
 }
 
 /* The nuclear norm of the gradient, for Muon; else 1. */
@@ -272,16 +272,16 @@ static bo_status own_factor(setting *s, double *out)
     double g[SIZE], most;
     *out = 1;
     if (s->kind != SPECTRAL) return BO_OK;
-    BO_TRY(lab_descent_gradient(&s->descent, "w", gradient));
+    BO_TRY(lab_tape_gradient(&s->descent.tape, "w", gradient));
     for (size_t i = 0; i < SIZE; i++) g[i] = (double)gradient[i];
-    return singular_values(s->descent.context, g, &most, out);
+    return singular_values(s->descent.tape.context, g, &most, out);
 }
 
 /* Until the loss is 1e-3 of the first; `most` where it never is. */
 static bo_status count_steps(setting *s, double alpha, size_t most, size_t *out)
 {
     double first = 0, loss, factor, size;
-    BO_TRY(lab_descent_set(&s->descent, "w", s->start));
+    BO_TRY(lab_tape_write(&s->descent.tape, "w", s->start));
     *out = most;
     for (size_t t = 0; t < most; t++) {
         BO_TRY(lab_descent_gradients(&s->descent, &loss));
@@ -289,7 +289,7 @@ static bo_status count_steps(setting *s, double alpha, size_t most, size_t *out)
         if (loss < 1e-3 * first) *out = t;
         if (loss < 1e-3 * first || !(loss < 10 * first)) return BO_OK;
         BO_TRY(own_factor(s, &factor));
-        BO_TRY(bo_optimizer_step(s->descent.context, s->descent.optimizer, alpha * factor, &size));
+        BO_TRY(bo_optimizer_step(s->descent.tape.context, s->descent.optimizer, alpha * factor, &size));
     }
     return BO_OK;
 }

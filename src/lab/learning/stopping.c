@@ -3,23 +3,22 @@
 
 bo_value lab_record_linear(const void *user, bo_graph *graph, bo_value x)
 {
-    char name[] = "readout";
     (void)user;
-    const bo_weight w = {.name = name, .rank = 2, .shape = {1, bo_graph_columns(graph, x)}};
-    return bo_graph_one(graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
-                        (bo_value[]){x, bo_graph_weight(graph, &w)});
+    return lab_graph_linear(graph, "readout", x, 1, (bo_init){BO_INIT_ZERO, 0, 0});
 }
 
 static double share_of(const lab_fit *fit, size_t relevant)
 {
-    const float *w = lab_fit_weight(fit, "readout");
+    const bo_weight *weight = bo_weights_find(fit->descent.tape.weights, "readout");
     double sum = 0, all = 0;
-    for (size_t i = 0; relevant && i < lab_fit_weight_size(fit, "readout"); i++) {
+    if (!relevant) return NAN;
+    const float *w = weight->data;
+    for (size_t i = 0; i < weight->columns; i++) {
         const double square = (double)w[i] * (double)w[i];
         all += square;
         if (i < relevant) sum += square;
     }
-    return relevant ? sum / all : NAN;
+    return sum / all;
 }
 
 /* Errors of the parts as the weights are now. */

@@ -2,12 +2,12 @@
 
 static bo_status record(lab_run *run, const lab_fit_desc *desc, lab_fit *f)
 {
-    bo_graph *graph = f->descent.graph;
+    bo_graph *graph = f->descent.tape.graph;
     f->x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, desc->rows, desc->in);
     f->target = bo_graph_input(graph, "target", BO_ELEMENT_FLOAT32, desc->rows, desc->out);
     f->prediction = desc->record(desc->user, graph, f->x);
     bo_graph_keep(graph, f->prediction);
-    return lab_descent_ready(&f->descent, lab_descent_squares(&f->descent, f->prediction, f->target), 1,
+    return lab_descent_ready(&f->descent, lab_graph_squares(f->descent.tape.graph, f->prediction, f->target), 1,
                              &desc->optimizer, desc->seed ? desc->seed : lab_seed(run));
 }
 
@@ -27,8 +27,8 @@ void lab_fit_close(lab_fit *fit)
 
 static bo_status write_batch(lab_fit *fit, const float *x, const float *target)
 {
-    BO_TRY(bo_graph_write(fit->descent.context, fit->descent.graph, fit->x, x));
-    return bo_graph_write(fit->descent.context, fit->descent.graph, fit->target, target);
+    BO_TRY(bo_graph_write(fit->descent.tape.context, fit->descent.tape.graph, fit->x, x));
+    return bo_graph_write(fit->descent.tape.context, fit->descent.tape.graph, fit->target, target);
 }
 
 bo_status lab_fit_gradient(lab_fit *fit, const float *x, const float *target, double *loss)
@@ -45,26 +45,8 @@ bo_status lab_fit_step(lab_fit *fit, const float *x, const float *target, double
 
 bo_status lab_fit_predict(lab_fit *fit, const float *x, float *prediction)
 {
-    const lab_descent *d = &fit->descent;
-    BO_TRY(bo_graph_write(d->context, d->graph, fit->x, x));
-    BO_TRY(bo_graph_run(d->context, d->graph, &(bo_pass){0}));
-    return bo_graph_read(d->context, d->graph, fit->prediction, prediction);
-}
-
-float *lab_fit_weight(const lab_fit *fit, const char *name)
-{
-    const bo_weight *weight = bo_weights_find(fit->descent.weights, name);
-    return weight ? weight->data : NULL;
-}
-
-const float *lab_fit_weight_gradient(const lab_fit *fit, const char *name)
-{
-    const bo_weight *weight = bo_weights_find(fit->descent.weights, name);
-    return weight ? weight->gradient : NULL;
-}
-
-size_t lab_fit_weight_size(const lab_fit *fit, const char *name)
-{
-    const bo_weight *weight = bo_weights_find(fit->descent.weights, name);
-    return weight ? weight->rows * weight->columns : 0;
+    const lab_tape *tape = &fit->descent.tape;
+    BO_TRY(bo_graph_write(tape->context, tape->graph, fit->x, x));
+    BO_TRY(bo_graph_run(tape->context, tape->graph, &(bo_pass){0}));
+    return bo_graph_read(tape->context, tape->graph, fit->prediction, prediction);
 }

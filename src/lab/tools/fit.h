@@ -28,9 +28,4 @@ bo_status lab_fit_gradient(lab_fit *fit, const float *x, const float *target, do
 bo_status lab_fit_step(lab_fit *fit, const float *x, const float *target, double factor, double *loss);
 bo_status lab_fit_predict(lab_fit *fit, const float *x, float *prediction); /* of one batch */
 
-/* A weight, its gradient: as many numbers as it has. NULL where there is none of that name. */
-float *lab_fit_weight(const lab_fit *fit, const char *name);
-const float *lab_fit_weight_gradient(const lab_fit *fit, const char *name);
-size_t lab_fit_weight_size(const lab_fit *fit, const char *name);
-
 #endif

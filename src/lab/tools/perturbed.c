@@ -16,14 +16,14 @@ bo_status lab_perturbed_open(bo_context *context, const lab_least_squares *p, co
                              double scale, const bo_optimizer_desc *optimizer, uint64_t seed, lab_descent *out)
 {
     BO_TRY(lab_descent_open(context, out));
-    const bo_value x = bo_graph_input(out->graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
-    const bo_value y = bo_graph_input(out->graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
-    const bo_value seen = perturbation ? perturbation->record(out->graph, x, perturbation->user) : x;
-    const bo_value prediction = lab_descent_linear(out, "w", seen, 1, (bo_init){BO_INIT_ZERO, 0, 0});
-    const bo_value loss = lab_descent_squares(out, prediction, y);
+    const bo_value x = bo_graph_input(out->tape.graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
+    const bo_value y = bo_graph_input(out->tape.graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
+    const bo_value seen = perturbation ? perturbation->record(out->tape.graph, x, perturbation->user) : x;
+    const bo_value prediction = lab_graph_linear(out->tape.graph, "w", seen, 1, (bo_init){BO_INIT_ZERO, 0, 0});
+    const bo_value loss = lab_graph_squares(out->tape.graph, prediction, y);
     bo_status status = lab_descent_ready(out, loss, scale * (double)p->rows, optimizer, seed);
-    if (status == BO_OK) status = bo_graph_write(context, out->graph, x, p->x_single);
-    if (status == BO_OK) status = bo_graph_write(context, out->graph, y, p->y_single);
+    if (status == BO_OK) status = bo_graph_write(context, out->tape.graph, x, p->x_single);
+    if (status == BO_OK) status = bo_graph_write(context, out->tape.graph, y, p->y_single);
     if (status != BO_OK) lab_descent_close(out);
     return status;
 }
@@ -31,7 +31,7 @@ bo_status lab_perturbed_open(bo_context *context, const lab_least_squares *p, co
 /* Adds w, divided by `count`, to the mean. `w` is room. */
 static bo_status add_weights(const lab_descent *d, size_t dim, double count, float *w, double *mean)
 {
-    BO_TRY(lab_descent_get(d, "w", w));
+    BO_TRY(lab_tape_read(&d->tape, "w", w));
     for (size_t j = 0; j < dim; j++) mean[j] += (double)w[j] / count;
     return BO_OK;
 }
@@ -61,7 +61,7 @@ bo_status lab_perturbed_loss(bo_context *context, const lab_least_squares *p, co
     if (!single) return BO_MEMORY;
     for (size_t j = 0; j < p->dim; j++) single[j] = (float)w[j];
     bo_status status = lab_perturbed_open(context, p, perturbation, 1, &lab_plain_descent, seed, &d);
-    if (status == BO_OK) status = lab_descent_set(&d, "w", single);
+    if (status == BO_OK) status = lab_tape_write(&d.tape, "w", single);
     *loss = 0;
     for (size_t i = 0; i < draws && status == BO_OK; i++) {
         double one = 0;

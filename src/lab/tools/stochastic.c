@@ -8,7 +8,7 @@ static bo_status record(lab_stochastic *s)
 {
     char name[] = "w", ones_name[] = "ones";
     const size_t rows = s->runs * s->batch, d = s->problem->dim;
-    bo_graph *graph = s->descent.graph;
+    bo_graph *graph = s->descent.tape.graph;
     s->x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, rows, d);
     s->y = bo_graph_input(graph, "y", BO_ELEMENT_FLOAT32, rows, 1);
     const bo_value owner = bo_graph_input(graph, "owner", BO_ELEMENT_INT32, rows, 1);
@@ -21,12 +21,12 @@ static bo_status record(lab_stochastic *s)
         bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{1, 1}}, 2, (bo_value[]){s->x, own});
     const bo_value dot =
         bo_graph_one(graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){products, ones});
-    const bo_value loss = lab_descent_squares(&s->descent, dot, s->y);
+    const bo_value loss = lab_graph_squares(s->descent.tape.graph, dot, s->y);
     BO_TRY(lab_descent_ready(&s->descent, loss, 0.5 * (double)s->runs, &lab_plain_descent, 1));
-    int32_t *owners = bo_alloc_raw(s->descent.context, rows, sizeof *owners, "owners of examples");
+    int32_t *owners = bo_alloc_raw(s->descent.tape.context, rows, sizeof *owners, "owners of examples");
     if (!owners) return BO_MEMORY;
     for (size_t i = 0; i < rows; i++) owners[i] = (int32_t)(i / s->batch);
-    const bo_status status = bo_graph_write(s->descent.context, graph, owner, owners);
+    const bo_status status = bo_graph_write(s->descent.tape.context, graph, owner, owners);
     bo_free(owners);
     return status;
 }
@@ -59,7 +59,7 @@ bo_status lab_stochastic_begin(lab_stochastic *s, const double *w)
 {
     const size_t d = s->problem->dim;
     for (size_t i = 0; i < s->runs * d; i++) s->w[i] = w ? (float)w[i % d] : 0;
-    return lab_descent_set(&s->descent, "w", s->w);
+    return lab_tape_write(&s->descent.tape, "w", s->w);
 }
 
 bo_status lab_stochastic_step(lab_stochastic *s, double rate)
@@ -70,8 +70,8 @@ bo_status lab_stochastic_step(lab_stochastic *s, double rate)
         memcpy(s->examples + i * p->dim, p->x_single + row * p->dim, p->dim * sizeof(float));
         s->targets[i] = p->y_single[row];
     }
-    BO_TRY(bo_graph_write(s->descent.context, s->descent.graph, s->x, s->examples));
-    BO_TRY(bo_graph_write(s->descent.context, s->descent.graph, s->y, s->targets));
+    BO_TRY(bo_graph_write(s->descent.tape.context, s->descent.tape.graph, s->x, s->examples));
+    BO_TRY(bo_graph_write(s->descent.tape.context, s->descent.tape.graph, s->y, s->targets));
     return lab_descent_step(&s->descent, rate, NULL);
 }
 
@@ -79,7 +79,7 @@ bo_status lab_stochastic_loss(lab_stochastic *s, double *out)
 {
     double w[LAB_STOCHASTIC_DIM];
     const size_t d = s->problem->dim;
-    BO_TRY(lab_descent_get(&s->descent, "w", s->w));
+    BO_TRY(lab_tape_read(&s->descent.tape, "w", s->w));
     *out = 0;
     for (size_t i = 0; i < s->runs; i++) {
         for (size_t j = 0; j < d; j++) w[j] = (double)s->w[i * d + j];
@@ -91,7 +91,7 @@ bo_status lab_stochastic_loss(lab_stochastic *s, double *out)
 bo_status lab_stochastic_error(lab_stochastic *s, const double *centre, double *out)
 {
     const size_t d = s->problem->dim;
-    BO_TRY(lab_descent_get(&s->descent, "w", s->w));
+    BO_TRY(lab_tape_read(&s->descent.tape, "w", s->w));
     *out = 0;
     for (size_t i = 0; i < s->runs; i++) {
         const double distance = lab_distance_single(s->w + i * d, centre, d);

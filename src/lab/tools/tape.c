@@ -1,4 +1,4 @@
-/* Layers on a tape of their own. */
+/* Graphs of one's own. */
 #include "tape.h"
 
 bo_status lab_tape_open(bo_context *context, lab_tape *out)
@@ -15,10 +15,43 @@ void lab_tape_close(lab_tape *tape)
     *tape = (lab_tape){0};
 }
 
+/* ---- recording --------------------------------------------------------------------------------------------------- */
+
 bo_value lab_tape_leaf(lab_tape *tape, const char *name, size_t rows, size_t columns)
 {
     return bo_graph_weight(
         tape->graph, &(bo_weight){.name = (char *)name, .rank = 2, .shape = {rows, columns}, .role = BO_WEIGHT_VECTOR});
+}
+
+static bo_value multiply(bo_graph *graph, bo_value x, bo_value weight)
+{
+    return bo_graph_one(graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, (bo_value[]){x, weight});
+}
+
+bo_value lab_graph_linear(bo_graph *graph, const char *name, bo_value x, size_t out, bo_init init)
+{
+    const bo_weight weight = {
+        .name = (char *)name, .rank = 2, .shape = {out, bo_graph_columns(graph, x)}, .init = init};
+    return multiply(graph, x, bo_graph_weight(graph, &weight));
+}
+
+bo_value lab_graph_unary(bo_graph *graph, bo_unary function, bo_value x)
+{
+    return bo_graph_one(graph, BO_OP_UNARY, &(bo_unary_attributes){.function = function}, 1, &x);
+}
+
+bo_value lab_graph_squares(bo_graph *graph, bo_value prediction, bo_value target)
+{
+    return bo_graph_one(graph, BO_OP_LOSS, &(bo_loss_attributes){.kind = BO_LOSS_KIND_MSE}, 2,
+                        (bo_value[]){prediction, target});
+}
+
+bo_status lab_tape_ready(lab_tape *tape, bo_value loss, uint64_t seed)
+{
+    BO_TRY(bo_graph_plan(tape->context, tape->graph, &(bo_graph_desc){.loss = loss, .gradients = true}));
+    BO_TRY(bo_weights_allocate(tape->context, tape->weights, true));
+    BO_TRY(bo_weights_init(tape->context, tape->weights, seed));
+    return bo_graph_allocate(tape->context, tape->graph);
 }
 
 /* A linear layer whose weight is the arriving gradient: its own gradient, 1, times this weight is what it sends back. */
@@ -31,46 +64,17 @@ static bo_value weighted_sum(lab_tape *tape, bo_value output)
                                                                   .init = {.law = BO_INIT_ONE},
                                                                   .role = BO_WEIGHT_VECTOR,
                                                                   .frozen = true});
-    bo_value row = bo_nn_reshape(tape->graph, output, numbers);
-    return bo_graph_one(tape->graph, BO_OP_LINEAR, &(bo_linear_attributes){.weights = 1}, 2,
-                        (bo_value[]){row, arriving});
+    return multiply(tape->graph, bo_nn_reshape(tape->graph, output, numbers), arriving);
 }
 
 bo_status lab_tape_plan(lab_tape *tape, bo_value output, uint64_t seed)
 {
     tape->output = output;
     bo_graph_keep(tape->graph, output);
-    bo_graph_desc desc = {.loss = weighted_sum(tape, output), .gradients = true};
-    BO_TRY(bo_graph_plan(tape->context, tape->graph, &desc));
-    BO_TRY(bo_weights_allocate(tape->context, tape->weights, true));
-    BO_TRY(bo_weights_init(tape->context, tape->weights, seed));
-    return bo_graph_allocate(tape->context, tape->graph);
+    return lab_tape_ready(tape, weighted_sum(tape, output), seed);
 }
 
-static bo_status find(const lab_tape *tape, const char *name, bo_weight **out)
-{
-    *out = bo_weights_find(tape->weights, name);
-    return *out ? BO_OK : bo_fail(tape->context, BO_INVALID, "the tape has no %s", name);
-}
-
-static size_t bytes_of(const bo_weight *weight)
-{
-    return weight->rows * weight->columns * sizeof(float);
-}
-
-bo_status lab_tape_write(lab_tape *tape, const char *name, const float *numbers)
-{
-    bo_weight *weight;
-    BO_TRY(find(tape, name, &weight));
-    return bo_weights_backend(tape->weights)->write(tape->context, weight->data, numbers, bytes_of(weight));
-}
-
-bo_status lab_tape_read(lab_tape *tape, const char *name, float *numbers)
-{
-    bo_weight *weight;
-    BO_TRY(find(tape, name, &weight));
-    return bo_weights_backend(tape->weights)->read(tape->context, numbers, weight->data, bytes_of(weight));
-}
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 bo_status lab_tape_run(lab_tape *tape, const bo_pass *pass)
 {
@@ -85,10 +89,37 @@ bo_status lab_tape_output(lab_tape *tape, float *out)
     return bo_graph_read(tape->context, tape->graph, tape->output, out);
 }
 
-bo_status lab_tape_gradient(lab_tape *tape, const char *name, float *out)
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+static bo_status find(const lab_tape *tape, const char *name, bo_weight **out)
+{
+    *out = bo_weights_find(tape->weights, name);
+    return *out ? BO_OK : bo_fail(tape->context, BO_INVALID, "the graph has no weight %s", name);
+}
+
+static size_t bytes_of(const bo_weight *weight)
+{
+    return weight->rows * weight->columns * sizeof(float);
+}
+
+bo_status lab_tape_write(const lab_tape *tape, const char *name, const float *numbers)
 {
     bo_weight *weight;
     BO_TRY(find(tape, name, &weight));
-    if (!weight->gradient) return bo_fail(tape->context, BO_INVALID, "%s of the tape has no gradient", name);
+    return bo_weights_backend(tape->weights)->write(tape->context, weight->data, numbers, bytes_of(weight));
+}
+
+bo_status lab_tape_read(const lab_tape *tape, const char *name, float *numbers)
+{
+    bo_weight *weight;
+    BO_TRY(find(tape, name, &weight));
+    return bo_weights_backend(tape->weights)->read(tape->context, numbers, weight->data, bytes_of(weight));
+}
+
+bo_status lab_tape_gradient(const lab_tape *tape, const char *name, float *out)
+{
+    bo_weight *weight;
+    BO_TRY(find(tape, name, &weight));
+    if (!weight->gradient) return bo_fail(tape->context, BO_INVALID, "the weight %s has no gradient", name);
     return bo_weights_backend(tape->weights)->read(tape->context, out, weight->gradient, bytes_of(weight));
 }
