@@ -124,6 +124,27 @@ static void test_stopping(void **state)
     bo_context_destroy(context);
 }
 
+/* Two features of twenty make the target: two steps find them, and a third finds nothing. */
+static void test_chosen(void **state)
+{
+    enum { PART = 40, ALL = 3 * PART, WIDTH = 20 };
+    float phi[ALL * WIDTH], y[ALL];
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_rng rng = bo_rng_make(5, 0);
+    for (size_t i = 0; i < ALL * WIDTH; i++) phi[i] = (float)bo_rng_normal(&rng);
+    for (size_t i = 0; i < ALL; i++) y[i] = 2 * phi[i * WIDTH + 3] - phi[i * WIDTH + 7];
+    const lab_examples e = {.dim = 1, .train = PART, .valid = PART, .test = PART, .y = y};
+    lab_chosen chosen;
+    assert_ok(context, lab_choose_features(context, &e, WIDTH, phi, 1, &chosen));
+    assert_int_equal(chosen.count, 1);
+    assert_true(chosen.test > 0.05 && chosen.test < 0.6);
+    assert_ok(context, lab_choose_features(context, &e, WIDTH, phi, 2, &chosen));
+    assert_int_equal(chosen.count, 2);
+    assert_true(chosen.valid < 1e-12 && chosen.test < 1e-12);
+    bo_context_destroy(context);
+}
+
 typedef struct setting {
     counting counted;
     bo_context *context;
@@ -146,8 +167,8 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_error), cmocka_unit_test(test_kernel),
-                                       cmocka_unit_test(test_flow), cmocka_unit_test(test_stopping),
-                                       cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_error),    cmocka_unit_test(test_kernel),
+                                       cmocka_unit_test(test_flow),     cmocka_unit_test(test_chosen),
+                                       cmocka_unit_test(test_stopping), cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

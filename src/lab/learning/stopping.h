@@ -5,7 +5,7 @@
 #include "../tools/fit.h"
 #include "tangent.h"
 
-enum { LAB_MOST_TRIED = 4 };
+enum { LAB_MOST_TRIED = 5 };
 
 /* The parts of the examples must be multiples of the training part's rows: they are predicted in batches of those. */
 typedef struct lab_stopping {

@@ -150,3 +150,83 @@ bo_status lab_kernel_flow(bo_context *context, const lab_examples *e, const doub
     bo_free(f.predicted);
     return status;
 }
+
+/* ---- chosen features --------------------------------------------------------------------------------------------- */
+
+/* Directions are columns of features, orthonormal over the training part and taken along over the others. */
+typedef struct pursuit {
+    const lab_examples *examples;
+    const float *phi;
+    size_t width, count;
+    double *directions; /* count x rows */
+    double *left;       /* rows: y less what is predicted */
+    double *dots, *squares;
+} pursuit;
+
+/* The feature of largest |correlation| with what is left of the training part. */
+static size_t most_telling(const pursuit *p)
+{
+    size_t best = 0;
+    for (size_t j = 0; j < p->width; j++) p->dots[j] = p->squares[j] = 0;
+    for (size_t i = 0; i < p->examples->train; i++)
+        for (size_t j = 0; j < p->width; j++) {
+            const double feature = (double)p->phi[i * p->width + j];
+            p->dots[j] += feature * p->left[i];
+            p->squares[j] += feature * feature;
+        }
+    for (size_t j = 0; j < p->width; j++)
+        if (p->dots[j] * p->dots[j] * p->squares[best] > p->dots[best] * p->dots[best] * p->squares[j]) best = j;
+    return best;
+}
+
+/* y -= (x·y over the training part) x. */
+static void take_out(const lab_examples *e, const double *x, double *y)
+{
+    double dot = 0;
+    for (size_t i = 0; i < e->train; i++) dot += x[i] * y[i];
+    for (size_t i = 0; i < lab_examples_rows(e); i++) y[i] -= dot * x[i];
+}
+
+/* False: the feature has nothing that the directions so far do not have. */
+static bool add_direction(pursuit *p, size_t feature)
+{
+    const lab_examples *e = p->examples;
+    const size_t rows = lab_examples_rows(e);
+    double *x = p->directions + p->count * rows, square = 0;
+    for (size_t i = 0; i < rows; i++) x[i] = (double)p->phi[i * p->width + feature];
+    for (size_t k = 0; k < p->count; k++) take_out(e, p->directions + k * rows, x);
+    for (size_t i = 0; i < e->train; i++) square += x[i] * x[i];
+    if (!(square > 1e-8 * p->squares[feature])) return false;
+    for (size_t i = 0; i < rows; i++) x[i] /= sqrt(square);
+    take_out(e, x, p->left);
+    p->count++;
+    return true;
+}
+
+static double error_left(const pursuit *p, size_t first, size_t count)
+{
+    double error = 0, size = 0;
+    for (size_t i = first; i < first + count; i++) {
+        error += p->left[i] * p->left[i];
+        size += (double)p->examples->y[i] * (double)p->examples->y[i];
+    }
+    return error / size;
+}
+
+bo_status lab_choose_features(bo_context *context, const lab_examples *e, size_t width, const float *phi, size_t most,
+                              lab_chosen *out)
+{
+    const size_t rows = lab_examples_rows(e);
+    pursuit p = {.examples = e, .phi = phi, .width = width};
+    p.directions = bo_alloc(context, (most + 1) * rows + 2 * width, sizeof *p.directions, "chosen features");
+    if (!p.directions) return BO_MEMORY;
+    p.left = p.directions + most * rows, p.dots = p.left + rows, p.squares = p.dots + width;
+    for (size_t i = 0; i < rows; i++) p.left[i] = (double)e->y[i];
+    *out = (lab_chosen){.valid = INFINITY, .test = INFINITY};
+    while (p.count < most && add_direction(&p, most_telling(&p))) {
+        const double valid = error_left(&p, e->train, e->valid);
+        if (valid < out->valid) *out = (lab_chosen){p.count, valid, error_left(&p, e->train + e->valid, e->test)};
+    }
+    bo_free(p.directions);
+    return BO_OK;
+}

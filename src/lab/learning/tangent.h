@@ -33,4 +33,13 @@ typedef struct lab_flow_result {
 bo_status lab_kernel_flow(bo_context *context, const lab_examples *e, const double *kernel, double steps,
                           lab_flow_result *out);
 
+/* Orthogonal matching pursuit: features (rows x width) are taken one by one, each time the one that explains most of what is
+ * left of the training part, all so far fitted anew; as many, at most `most`, as the validation part says. */
+typedef struct lab_chosen {
+    size_t count;
+    double valid, test; /* errors as above */
+} lab_chosen;
+bo_status lab_choose_features(bo_context *context, const lab_examples *e, size_t width, const float *phi, size_t most,
+                              lab_chosen *out);
+
 #endif
