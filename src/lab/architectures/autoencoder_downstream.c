@@ -9,12 +9,12 @@ static const bo_lab_claim claims[] = {
      .statement =
          "The autoencoder with the lowest validation error is not the one that serves best: another of the same data "
          "gives a better classifier from 100 labels.",
-     .number = "accuracy with the best of all - with that of lowest error",
+     .number = "accuracy with the one that is best on other labels - with that of lowest error",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "reversals",
      .statement = "Nor is it an exception: of two autoencoders, the one with the lower error is often the worse one.",
-     .number = "share of all pairs where error and accuracy disagree",
+     .number = "share of all pairs where error and accuracy disagree, by 0.02 of accuracy or more",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "noise",
@@ -26,7 +26,7 @@ static const bo_lab_claim claims[] = {
     {.name = "few-labels",
      .statement =
          "A code of 32 numbers helps where labels are few: the best of the three is ahead of the pixels themselves.",
-     .number = "accuracy from 50 labels, code - pixels",
+     .number = "accuracy from 50 labels, code that is best on other labels - pixels",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "many-labels",
@@ -87,25 +87,35 @@ typedef struct stage {
     size_t sizes[SIZES], size_count, unlabelled;
     float *codes;                                       /* of POOL + HELD + TEST images */
     double error[SIZES * WAYS], accuracy[SIZES * WAYS]; /* size by size, way by way; 100 labels */
+    double chosen[SIZES * WAYS];                        /* accuracy on the HELD, to choose by */
     double pixels[2], code[WAYS][2];                    /* accuracy from 50 and 1000 labels; code: CODE */
+    double code_chosen[WAYS][2];                        /* the same on the HELD */
     double used[WAYS], disturbed[WAYS];                 /* accuracy of CODE, 1000 labels, clean and as in training */
 } stage;
 
-static bo_status accuracy(lab_run *run, const stage *s, const float *rows, size_t columns, size_t labels, double *out)
+/* On the images that test, or on those that choose λ, by which one may choose between codes too. */
+static bo_status accuracy_on(lab_run *run, const stage *s, bool held, const float *rows, size_t columns, size_t labels,
+                             double *out)
 {
+    const size_t first = held ? POOL : POOL + HELD;
     const int32_t *l = s->images.labels;
     const lab_probe probe = {.columns = columns,
                              .classes = s->images.classes,
                              .train = rows,
                              .valid = rows + POOL * columns,
-                             .test = rows + (POOL + HELD) * columns,
+                             .test = rows + first * columns,
                              .train_labels = l,
                              .valid_labels = l + POOL,
-                             .test_labels = l + POOL + HELD,
+                             .test_labels = l + first,
                              .train_count = POOL,
                              .valid_count = HELD,
-                             .test_count = TEST};
+                             .test_count = held ? HELD : TEST};
     return lab_probe_accuracy(lab_context(run), &probe, labels, out);
+}
+
+static bo_status accuracy(lab_run *run, const stage *s, const float *rows, size_t columns, size_t labels, double *out)
+{
+    return accuracy_on(run, s, false, rows, columns, labels, out);
 }
 
 /* By number of labels; `ends` takes the first and the last. */
@@ -132,6 +142,8 @@ static bo_status look_closer(lab_run *run, stage *s, size_t way, lab_autoencoder
     char name[64];
     snprintf(name, sizeof name, "code, %s", ways[way].name);
     BO_TRY(by_labels(run, s, s->codes, CODE, name, s->code[way]));
+    BO_TRY(accuracy_on(run, s, true, s->codes, CODE, FEW, &s->code_chosen[way][0]));
+    BO_TRY(accuracy_on(run, s, true, s->codes, CODE, POOL, &s->code_chosen[way][1]));
     BO_TRY(accuracy(run, s, s->codes, CODE, POOL, &s->used[way]));
     BO_TRY(lab_autoencoder_apply(a, s->images.x, count, true, s->codes, NULL));
     BO_TRY(accuracy(run, s, s->codes, CODE, POOL, &s->disturbed[way]));
@@ -156,6 +168,7 @@ static bo_status measure_one(lab_run *run, stage *s, size_t size, size_t way, la
     BO_TRY(lab_autoencoder_train(run, &desc, s->images.x + count * pixels, s->unlabelled, a));
     BO_TRY(lab_autoencoder_apply(a, s->images.x, count, false, s->codes, &s->error[at]));
     BO_TRY(accuracy(run, s, s->codes, code, SOME, &s->accuracy[at]));
+    BO_TRY(accuracy_on(run, s, true, s->codes, code, SOME, &s->chosen[at]));
     lab_point(run, "error", ways[way].name, (double)code, s->error[at]);
     lab_point(run, "accuracy", ways[way].name, (double)code, s->accuracy[at]);
     return code == CODE ? look_closer(run, s, way, a) : BO_OK;
@@ -171,8 +184,9 @@ static void judge_errors(lab_run *run, const stage *s)
     double disagree = 0, pairs = 0;
     for (size_t i = 0; i < count; i++) {
         if (error[i] < error[lowest]) lowest = i;
-        if (right[i] > right[best]) best = i;
-        for (size_t k = 0; k < i; k++, pairs++) disagree += (error[i] - error[k]) * (right[i] - right[k]) > 0;
+        if (s->chosen[i] > s->chosen[best]) best = i;
+        for (size_t k = 0; k < i; k++, pairs++)
+            disagree += (error[i] > error[k] ? right[i] - right[k] : right[k] - right[i]) >= 0.02;
     }
     lab_claim(run, "not-the-lowest", right[best] - right[lowest]);
     lab_claim(run, "reversals", disagree / pairs);
@@ -183,9 +197,10 @@ static void judge_errors(lab_run *run, const stage *s)
 /* The best code's accuracy over that of the pixels; which: 50 labels or 1000. */
 static double gain(const stage *s, size_t which)
 {
-    double best = 0;
-    for (size_t way = 0; way < WAYS; way++) best = fmax(best, s->code[way][which]);
-    return best - s->pixels[which];
+    size_t best = 0;
+    for (size_t way = 1; way < WAYS; way++)
+        if (s->code_chosen[way][which] > s->code_chosen[best][which]) best = way;
+    return s->code[best][which] - s->pixels[which];
 }
 
 static void judge_use(lab_run *run, const stage *s)
@@ -236,8 +251,8 @@ const lab_experiment lab_autoencoder_downstream = {
          "without labels (8000 steps of 64, AdamW), given as they are, with noise of deviation 0.4, or with half of "
          "the pixels hidden; the clean image is to come out. Images are those of --images, or made up: eight shapes of "
          "strokes, 16 x 16 pixels, of any place and size, before uneven light. Codes are read out by ridge regression "
-         "on 50 to 1000 labels, λ chosen on 500 others, tested on 1500; so are the pixels themselves. In use inputs "
-         "are clean unless said otherwise.",
+         "on 50 to 1000 labels, λ chosen on 500 others, by which the best code is chosen too, tested on 1500; so are "
+         "the pixels themselves. In use inputs are clean unless said otherwise.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};
