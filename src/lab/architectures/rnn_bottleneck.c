@@ -30,7 +30,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.3},
     {.name = "state",
-     .statement = "It is the state that is too small: twice the width, and the bottleneck carries more of 20 letters.",
+     .statement =
+         "It is the state that is too small: of four times the width the bottleneck carries more of 20 letters.",
      .number = "letters right at 20, width 64 - width 16, without attention",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},

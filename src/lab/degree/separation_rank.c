@@ -61,8 +61,7 @@ static const bo_lab_claim claims[] = {
      .upper = 1.15,
      .source = NAVON ", equation 3; " LEVINE},
     {.name = "below",
-     .statement =
-         "Below the threshold the rank grows with width as a power, half the degree, and no longer exponentially.",
+     .statement = "Below the threshold the rank grows with width as a power of it, whose exponent is half the degree.",
      .number = "exponent of the rank in the inputs of a half / (degree / 2)",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.8,
