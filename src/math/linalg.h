@@ -89,6 +89,8 @@ bo_status bo_ridge_readout(bo_context *context, const bo_readout *readout, float
 /* Eigen-decomposition of a symmetric matrix given by its UPPER triangle: afterwards row i of A is the
  * eigenvector of values[i], ascending. (LAPACK dsyevd.) */
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values);
+/* Eigenvalues of any square matrix (n x n, overwritten), conjugate pairs side by side. (LAPACK dgeev.) */
+bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary);
 /* Singular values: A (m x n, overwritten) = U diag(values) Vᵀ with U m x k, Vᵀ k x n, k the smaller of m and n, values
  * descending. (LAPACK dgesdd.) */
 bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, double *values, double *vt);

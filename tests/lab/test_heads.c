@@ -15,22 +15,6 @@ static const bo_model_desc tiny = {.layers = 1,
                                    .query_norm = BO_CHOICE_NO,
                                    .seed = 1};
 
-static void test_eigenvalues(void **state)
-{
-    (void)state;
-    bo_context *context = test_context(1);
-    double turned[4] = {0, -2, 2, 0}, triangle[9] = {3, 5, 7, 0, -1, 2, 0, 0, 4}, real[3], imaginary[3];
-    assert_ok(context, lab_eigenvalues(context, 2, turned, real, imaginary)); /* a quarter turn, twice as long: ±2i */
-    assert_close(real[0], 0, 1e-12);
-    assert_close(fabs(imaginary[0]), 2, 1e-12);
-    assert_close(imaginary[0] + imaginary[1], 0, 1e-12);
-    assert_ok(context, lab_eigenvalues(context, 3, triangle, real, imaginary)); /* its diagonal */
-    assert_close(real[0] + real[1] + real[2], 6, 1e-12);
-    assert_close(real[0] * real[1] * real[2], -12, 1e-12);
-    assert_close(imaginary[0], 0, 1e-12);
-    bo_context_destroy(context);
-}
-
 static void test_normalise(void **state)
 {
     (void)state;
@@ -152,8 +136,7 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_eigenvalues), cmocka_unit_test(test_normalise),
-                                       cmocka_unit_test(test_attention), cmocka_unit_test(test_turned),
-                                       cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_normalise), cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_turned), cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

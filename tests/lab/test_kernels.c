@@ -1,6 +1,7 @@
 /* The lab's tools for kernels, where the answer is known. */
 #include "testing.h"
 #include "lab/tools/kernels.h"
+#include "lab/tools/numbers.h"
 
 /* Of an exact map the estimate is the kernel, to rounding of 6 features of float32. */
 static void an_exact_map_has_no_error(void **state)

@@ -172,6 +172,24 @@ static void eigenvectors_are_rows(void **state)
     bo_context_destroy(context);
 }
 
+static void eigenvalues_of_any(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    double turned[4] = {0, -2, 2, 0}, triangle[9] = {3, 5, 7, 0, -1, 2, 0, 0, 4}, real[3], imaginary[3];
+    assert_ok(context, bo_eigenvalues(context, 2, turned, real, imaginary)); /* a quarter turn, twice as long: ±2i */
+    assert_close(real[0], 0, 1e-12);
+    assert_close(fabs(imaginary[0]), 2, 1e-12);
+    assert_close(imaginary[0] + imaginary[1], 0, 1e-12);
+    assert_ok(context, bo_eigenvalues(context, 3, triangle, real, imaginary)); /* its diagonal */
+    assert_close(real[0] + real[1] + real[2], 6, 1e-12);
+    assert_close(real[0] * real[1] * real[2], -12, 1e-12);
+    assert_close(imaginary[0], 0, 1e-12);
+    assert_ok(context, bo_eigenvalues(context, 0, NULL, NULL, NULL));
+    assert_fails(context, BO_INVALID, "40000", bo_eigenvalues(context, 40000, NULL, NULL, NULL));
+    bo_context_destroy(context);
+}
+
 static void haar_is_orthogonal(void **state)
 {
     (void)state;
@@ -250,6 +268,7 @@ int main(void)
         cmocka_unit_test(solves_multiply_back),
         cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(eigenvectors_are_rows),
+        cmocka_unit_test(eigenvalues_of_any),
         cmocka_unit_test(haar_is_orthogonal),
         cmocka_unit_test(haar_first_rows),
         cmocka_unit_test(haar_moments),

@@ -100,6 +100,8 @@ static bo_status call(int which, bo_context *context, room *r)
         return bo_yardstick_gemm(context, 32, 1, &yardstick);
     case 15:
         return bo_gram8(context, N, N, r->q, N, 1.0, r->g, N);
+    case 16:
+        return bo_eigenvalues(context, N, r->l, r->values, r->x);
     default:
         return BO_CANCELLED;
     }
@@ -114,7 +116,7 @@ static void every_allocation_may_fail(void **state)
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
     room *r = malloc(sizeof *r);
     long held = money.held;
-    for (int which = 0; which < 16; which++) {
+    for (int which = 0; which < 17; which++) {
         bo_status status = BO_MEMORY;
         for (long granted = 0; status != BO_OK; granted++) {
             prepare(r);
@@ -128,7 +130,7 @@ static void every_allocation_may_fail(void **state)
             assert_true(granted < 1000);
         }
     }
-    assert_int_equal(call(16, context, r), BO_CANCELLED); /* the list above is whole */
+    assert_int_equal(call(17, context, r), BO_CANCELLED); /* the list above is whole */
     free(r);
     bo_context_destroy(context);
     assert_int_equal(money.held, 0);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include "../statistics.h"
 #include "../tools/tape.h"
+#include "../tools/numbers.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "formula",
@@ -140,17 +141,10 @@ static void take_column(const batch *b, size_t c, column *out)
     out->factor = b->gamma / sigma;
 }
 
-static double dot(const double *a, const double *b, size_t count)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += a[i] * b[i];
-    return sum;
-}
-
 /* Squares of dx and of its difference from γ/σ (dy - u mean(dy) - v x̂ mean(dy x̂)). */
 static void add_error(const column *c, double u, double v, double *error, double *size)
 {
-    const double n = (double)c->rows, mean = lab_mean(c->dy, c->rows), along = dot(c->dy, c->x_hat, c->rows) / n;
+    const double n = (double)c->rows, mean = lab_mean(c->dy, c->rows), along = lab_dot(c->dy, c->x_hat, c->rows) / n;
     for (size_t i = 0; i < c->rows; i++) {
         const double said = c->factor * (c->dy[i] - u * mean - v * c->x_hat[i] * along);
         *error += (said - c->dx[i]) * (said - c->dx[i]);
@@ -177,7 +171,7 @@ static double constants_error(const batch *b)
     for (size_t i = 0; i < COLUMNS; i++) {
         take_column(b, i, &c);
         add_error(&c, 0, 0, &error, &ignored);
-        size += c.factor * c.factor * dot(c.dy, c.dy, c.rows);
+        size += c.factor * c.factor * lab_dot(c.dy, c.dy, c.rows);
     }
     return sqrt(error / size);
 }
@@ -188,9 +182,9 @@ static double largest_cosine(const batch *b)
     column c;
     for (size_t i = 0; i < COLUMNS; i++) {
         take_column(b, i, &c);
-        const double size = sqrt(dot(c.dx, c.dx, c.rows)), n = (double)c.rows;
+        const double size = sqrt(lab_dot(c.dx, c.dx, c.rows)), n = (double)c.rows;
         worst = fmax(worst, fabs(lab_mean(c.dx, c.rows)) * sqrt(n) / size);
-        worst = fmax(worst, fabs(dot(c.dx, c.x_hat, c.rows)) / (size * sqrt(dot(c.x_hat, c.x_hat, c.rows))));
+        worst = fmax(worst, fabs(lab_dot(c.dx, c.x_hat, c.rows)) / (size * sqrt(lab_dot(c.x_hat, c.x_hat, c.rows))));
     }
     return worst;
 }

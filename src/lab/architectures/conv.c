@@ -3,6 +3,7 @@
 #include <string.h>
 #include "../statistics.h"
 #include "../tools/tape.h"
+#include "../tools/numbers.h"
 #include <bochner/network.h>
 
 static const bo_lab_claim claims[] = {
@@ -191,7 +192,7 @@ static bo_status look_through(lab_run *run, const stack *s, lab_tape *tape, doub
     BO_TRY(lab_tape_plan(tape, y, lab_seed(run)));
     float x_numbers[SIDE * SIDE], arriving[SIDE * SIDE * 4] = {0}, gradient[SIDE * SIDE];
     bo_rng rng = lab_rng(run, s->name);
-    for (size_t i = 0; i < SIDE * SIDE; i++) x_numbers[i] = (float)bo_rng_normal(&rng);
+    lab_fill_normal(&rng, 1, SIDE * SIDE, x_numbers);
     const size_t row = image.height / 2, column = image.width / 3;
     arriving[(row * image.width + column) * channels] = 1;
     BO_TRY(lab_tape_write(tape, "x", x_numbers));
@@ -320,8 +321,8 @@ static bo_status draw_gradient(sharing *s, bool own, double *square)
 {
     const size_t n = s->m + KERNEL - 1;
     float gradient[TAPS];
-    for (size_t i = 0; i < n * n; i++) s->x[i] = (float)bo_rng_normal(&s->rng);
-    for (size_t i = 0; i < s->m * s->m; i++) s->y[i] = (float)bo_rng_normal(&s->rng);
+    lab_fill_normal(&s->rng, 1, n * n, s->x);
+    lab_fill_normal(&s->rng, 1, s->m * s->m, s->y);
     BO_TRY(lab_tape_write(&s->tape, "x", s->x));
     if (own) BO_TRY(lab_tape_run(&s->tape, NULL));
     if (own) BO_TRY(lab_tape_output(&s->tape, s->y));
@@ -407,8 +408,8 @@ static bo_status pool_error(lab_run *run, lab_tape *tape, bo_pool_kind kind, dou
     const bo_windows windows = bo_nn_windows((bo_image){POOL_SIDE, POOL_SIDE}, WINDOW, WINDOW, 0);
     bo_value leaf = lab_tape_leaf(tape, "x", POOL_SIDE * POOL_SIDE, 1);
     BO_TRY(lab_tape_plan(tape, bo_nn_pool(tape->graph, leaf, kind, &windows), 1));
-    for (size_t i = 0; i < POOL_SIDE * POOL_SIDE; i++) x[i] = (float)bo_rng_normal(&rng);
-    for (size_t i = 0; i < POOLED * POOLED; i++) arriving[i] = (float)bo_rng_normal(&rng);
+    lab_fill_normal(&rng, 1, POOL_SIDE * POOL_SIDE, x);
+    lab_fill_normal(&rng, 1, POOLED * POOLED, arriving);
     BO_TRY(lab_tape_write(tape, "x", x));
     BO_TRY(lab_tape_write(tape, LAB_ARRIVING, arriving));
     BO_TRY(lab_tape_run(tape, NULL));

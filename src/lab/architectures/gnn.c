@@ -4,6 +4,7 @@
 #include "../../math/linalg.h"
 #include "nets.h"
 #include "../statistics.h"
+#include "../tools/numbers.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "walks",
@@ -216,7 +217,7 @@ static void draw_reordering(bo_rng *rng, reordering *r)
     lab_net_make(LAB_NET_NODES, sees, &r->plain);
     bo_rng_permutation(rng, LAB_NET_NODES, r->to);
     permute_net(rng, &r->plain, r->to, &r->other);
-    for (size_t i = 0; i < LAB_NET_NODES * COLUMNS; i++) r->x[i] = (float)bo_rng_normal(rng);
+    lab_fill_normal(rng, 1, LAB_NET_NODES * COLUMNS, r->x);
     for (size_t i = 0; i < LAB_NET_NODES; i++)
         memcpy(r->x_other + r->to[i] * COLUMNS, r->x + i * COLUMNS, COLUMNS * sizeof(float));
 }
@@ -394,7 +395,7 @@ static bo_status smooth(lab_run *run, bo_rng *rng, bool shown, double *rate)
     draw_connected(rng, sees, degree);
     lab_net_make(LAB_NET_NODES, sees, &n);
     BO_TRY(second_eigenvalue(run, sees, degree, &second));
-    for (size_t i = 0; i < LAB_NET_NODES * COLUMNS; i++) x[i] = (float)bo_rng_normal(rng);
+    lab_fill_normal(rng, 1, LAB_NET_NODES * COLUMNS, x);
     const double first = spread(x, degree);
     for (size_t i = 0; i < DEPTHS; i++) {
         const size_t depth = DEPTH_STEP * (i + 1);

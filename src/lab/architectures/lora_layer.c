@@ -2,6 +2,7 @@
 #include "lora.h"
 #include "../tools/fit.h"
 #include "../../math/linalg.h"
+#include "../tools/numbers.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -58,21 +59,15 @@ static lab_fit_desc describe(const layer *l)
                           .optimizer = {.kind = BO_OPTIMIZER_ADAMW, .rate = 0.03, .clip = -1}};
 }
 
-static bo_status draw_orthogonal(bo_context *context, bo_rng *rng, size_t rows, double *out)
-{
-    for (size_t i = 0; i < rows * SIZE; i++) out[i] = bo_rng_normal(rng);
-    return bo_haar(context, rows, SIZE, out, SIZE);
-}
-
 /* Weights are drawn by their names: W0 is the same in all layers of a seed. */
 static bo_status draw_lesson(lesson *l)
 {
     double x[SIZE * SIZE], u[TRUE_RANK * SIZE], v[TRUE_RANK * SIZE], d[SIZE * SIZE], moved[SIZE * SIZE];
     bo_context *context = lab_context(l->run);
     bo_rng rng = lab_rng(l->run, "lab.lora");
-    BO_TRY(draw_orthogonal(context, &rng, SIZE, x));
-    BO_TRY(draw_orthogonal(context, &rng, TRUE_RANK, u));
-    BO_TRY(draw_orthogonal(context, &rng, TRUE_RANK, v));
+    BO_TRY(lab_orthonormal(context, &rng, SIZE, SIZE, x));
+    BO_TRY(lab_orthonormal(context, &rng, TRUE_RANK, SIZE, u));
+    BO_TRY(lab_orthonormal(context, &rng, TRUE_RANK, SIZE, v));
     BO_TRY(bo_gemm64(context, true, false, SIZE, SIZE, TRUE_RANK, 1, u, SIZE, v, SIZE, 0, d, SIZE));
     BO_TRY(bo_gemm64(context, false, true, SIZE, SIZE, SIZE, sqrt(SIZE), x, SIZE, d, SIZE, 0, moved, SIZE));
     for (size_t i = 0; i < SIZE * SIZE; i++) l->x[i] = (float)(sqrt(SIZE) * x[i]);

@@ -1,6 +1,7 @@
 /* poly-kernel: polynomial kernels as inner products of finitely many features, exactly. */
 #include "../tools/kernels.h"
 #include "../statistics.h"
+#include "../tools/numbers.h"
 #include <bochner/attention.h>
 #include <math.h>
 #include <stdio.h>
@@ -87,20 +88,6 @@ static double kernel_of(int degree, double s)
     return degree ? pow(1 + s, degree) : 1 + s + s * s / 2;
 }
 
-static double dot(size_t n, const double *a, const double *b)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-static double choose(double n, double k)
-{
-    double product = 1;
-    for (double i = 1; i <= k; i++) product *= (n - k + i) / i;
-    return product;
-}
-
 /* count rows of length 1 */
 static void unit_rows(bo_rng *rng, size_t count, size_t dim, float *out)
 {
@@ -131,11 +118,11 @@ typedef struct rounding {
 /* Of all features, or of those of the highest degree alone, which come last. */
 static double largest_error(const rounding *r, int degree, bool top, bool wide)
 {
-    const size_t n = r->features, first = top ? n - (size_t)(choose(DIM + degree - 1, degree) + 0.5) : 0;
+    const size_t n = r->features, first = top ? n - (size_t)lab_choose(DIM + (size_t)degree - 1, (size_t)degree) : 0;
     double most = 0;
     for (size_t i = 0; i < ROWS; i++)
         for (size_t j = 0; j < ROWS; j++) {
-            const double s = dot(DIM, r->wide + i * DIM, r->wide + j * DIM);
+            const double s = lab_dot(r->wide + i * DIM, r->wide + j * DIM, DIM);
             double estimate = 0, xx = 0, yy = 0;
             for (size_t f = first; f < n; f++) {
                 const double a = wide ? r->z_wide[i * n + f] : (double)r->z[i * n + f];
@@ -162,7 +149,7 @@ static bo_status measure_map(lab_run *run, int degree, const float *x, double *w
 {
     bo_context *context = lab_context(run);
     const bo_features_desc desc = exact_map(degree, DIM);
-    const double expected = degree ? choose(DIM + degree, degree) : 1 + DIM + DIM * (DIM + 1) / 2.0;
+    const double expected = degree ? lab_choose(DIM + (size_t)degree, (size_t)degree) : 1 + DIM + DIM * (DIM + 1) / 2.0;
     char name[32];
     bo_features *map;
     snprintf(name, sizeof name, degree ? "degree %d" : "Taylor", degree);
@@ -238,7 +225,7 @@ static bo_status compare_attention(lab_run *run, int degree, const float *q, con
         double truth[HEAD], apart = 0;
         by_kernel(degree, t, q, k, v, truth);
         for (size_t c = 0; c < HEAD; c++) apart += pow((double)out[t * HEAD + c] - truth[c], 2);
-        *worst = fmax(*worst, sqrt(apart / dot(HEAD, truth, truth)));
+        *worst = fmax(*worst, sqrt(apart / lab_dot(truth, truth, HEAD)));
     }
     bo_attention_destroy(attention);
     return status;
@@ -261,7 +248,7 @@ static bo_status measure_memory(lab_run *run)
 {
     for (size_t dim = 8; dim <= 64; dim *= 2) {
         for (int degree = 2; degree <= 4; degree++) {
-            if (choose((double)dim + degree, degree) > 100000) continue;
+            if (lab_choose(dim + (size_t)degree, (size_t)degree) > 100000) continue;
             const bo_attention_desc desc = attention_of(degree, dim);
             char column[32];
             bo_attention *attention;
@@ -388,8 +375,8 @@ static bo_status measure_sketches(lab_run *run, bo_rng *rng)
     unit_rows(rng, ROWS, MOST, x);
     BO_TRY(sketch_error(&s, BO_FUNCTION_TENSORSKETCH, 4, 256, &large, &negative));
     lab_claim(run, "dimensions", sqrt(large / small));
-    lab_note(run, "Degree 4 has %.0f exact features at d = 8 and %.0f at d = 64.", choose(LEAST + 4, 4),
-             choose(MOST + 4, 4));
+    lab_note(run, "Degree 4 has %.0f exact features at d = 8 and %.0f at d = 64.", lab_choose(LEAST + 4, 4),
+             lab_choose(MOST + 4, 4));
     return BO_OK;
 }
 

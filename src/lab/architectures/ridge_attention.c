@@ -3,6 +3,7 @@
 #include "../../math/linalg.h"
 #include "../statistics.h"
 #include "ridge_time.h"
+#include "../tools/numbers.h"
 #include <bochner/attention.h>
 #include <float.h>
 #include <math.h>
@@ -279,13 +280,6 @@ static bo_status follow(sequence *s, size_t points, double error[WAYS][POINTS])
     return BO_OK;
 }
 
-static double largest(const double *values, size_t count)
-{
-    double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, values[i]);
-    return most;
-}
-
 static bo_status measure_plain(lab_run *run, double *engine)
 {
     const size_t points = lab_size(run, 18, 14);
@@ -304,8 +298,8 @@ static bo_status measure_plain(lab_run *run, double *engine)
         lab_point(run, "error", "ε √(t/3)", tokens[i], FLT_EPSILON / 2 * sqrt(tokens[i] / 3));
     }
     const size_t from = FIRST_DRIFT, count = points - FIRST_DRIFT;
-    lab_claim(run, "sherman-morrison", largest(error[DOUBLE], points));
-    *engine = largest(error[ENGINE], points);
+    lab_claim(run, "sherman-morrison", lab_largest(error[DOUBLE], points));
+    *engine = lab_largest(error[ENGINE], points);
     lab_claim(run, "drift", lab_exponent(tokens + from, error[SINGLE] + from, count));
     lab_claim(run, "no-drift", lab_exponent(tokens + from, error[ENGINE] + from, count));
     return BO_OK;
@@ -328,8 +322,8 @@ static bo_status measure_decay(lab_run *run, double *engine)
         lab_point(run, "decay", "the library, against Λ", t, error[ENGINE][i]);
     }
     lab_claim(run, "decay", error[DOUBLE][LAST - 1]);
-    lab_claim(run, "decayed-lambda", largest(error[REDUCED], CONTROL));
-    *engine = fmax(*engine, largest(error[ENGINE], LAST));
+    lab_claim(run, "decayed-lambda", lab_largest(error[REDUCED], CONTROL));
+    *engine = fmax(*engine, lab_largest(error[ENGINE], LAST));
     return BO_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "../tools/clock.h"
 #include "../tools/kernels.h"
 #include "../statistics.h"
+#include "../tools/numbers.h"
 #include <bochner/attention.h>
 #include <math.h>
 

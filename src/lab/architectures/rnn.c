@@ -4,6 +4,7 @@
 #include "../../math/linalg.h"
 #include "../statistics.h"
 #include "../tools/tape.h"
+#include "../tools/numbers.h"
 
 static const bo_lab_claim claims[] = {
     {.name = "radius",
@@ -88,13 +89,6 @@ static void draw_matrix(bo_rng *rng, double *out)
     for (size_t i = 0; i < SIZE * SIZE; i++) out[i] = bo_rng_normal(rng) / sqrt((double)SIZE);
 }
 
-static double frobenius(const double *a)
-{
-    double sum = 0;
-    for (size_t i = 0; i < SIZE * SIZE; i++) sum += a[i] * a[i];
-    return sqrt(sum);
-}
-
 static void multiply_by(double *a, double factor)
 {
     for (size_t i = 0; i < SIZE * SIZE; i++) a[i] *= factor;
@@ -107,14 +101,14 @@ static bo_status spectral_radius(lab_run *run, const double *matrix, double *out
     double a[SIZE * SIZE], b[SIZE * SIZE], logarithm = 0, weight = 1;
     memcpy(a, matrix, sizeof a);
     for (int i = 0; i < SQUARINGS; i++) {
-        const double norm = frobenius(a);
+        const double norm = lab_norm(a, SIZE * SIZE);
         multiply_by(a, 1 / norm);
         logarithm += weight * log(norm);
         BO_TRY(bo_gemm64(lab_context(run), false, false, SIZE, SIZE, SIZE, 1, a, SIZE, a, SIZE, 0, b, SIZE));
         memcpy(a, b, sizeof a);
         weight /= 2;
     }
-    *out = exp(logarithm + weight * log(frobenius(a)));
+    *out = exp(logarithm + weight * log(lab_norm(a, SIZE * SIZE)));
     return BO_OK;
 }
 
@@ -149,7 +143,7 @@ static bo_status write_cell(unrolled *u, bo_rng *rng, const cell *c)
 static bo_status fill(unrolled *u, bo_rng *rng, const cell *c)
 {
     const size_t columns = u->gates * SIZE, numbers = u->steps * columns;
-    for (size_t i = 0; i < numbers; i++) u->x[i] = (float)(c->input * bo_rng_normal(rng));
+    lab_fill_normal(rng, c->input, numbers, u->x);
     for (size_t copy = 1; copy < SIZE; copy++) memcpy(u->x + copy * numbers, u->x, numbers * sizeof(float));
     memset(u->arriving, 0, SIZE * u->steps * SIZE * sizeof(float));
     for (size_t copy = 0; copy < SIZE; copy++) u->arriving[((copy + 1) * u->steps - 1) * SIZE + copy] = 1;
@@ -196,7 +190,7 @@ static bo_status growth(lab_run *run, const cell *c, const char *table, double *
     double steps[POINTS], logs[POINTS], j[SIZE * SIZE];
     for (size_t i = 0; i < POINTS; i++) {
         BO_TRY(jacobian(run, c, lengths[i], j));
-        const double size = frobenius(j) / sqrt((double)SIZE);
+        const double size = lab_norm(j, SIZE * SIZE) / sqrt((double)SIZE);
         steps[i] = (double)lengths[i];
         logs[i] = log(size);
         if (table) lab_point(run, table, c->name, steps[i], size);

@@ -2,6 +2,7 @@
 #include "../../math/linalg.h"
 #include "../tools/kernels.h"
 #include "../statistics.h"
+#include "../tools/numbers.h"
 #include <bochner/attention.h>
 #include <math.h>
 #include <stdio.h>

@@ -104,8 +104,8 @@ static bo_status open_layer(lab_run *run, const bo_ssm_layer *desc, size_t token
     l->u = bo_alloc(lab_context(run), 3 * tokens * CHANNELS, sizeof(float), "a sequence");
     if (!l->u) return BO_MEMORY;
     l->y = l->u + tokens * CHANNELS, l->gradient = l->y + tokens * CHANNELS;
-    for (size_t i = 0; i < tokens * CHANNELS; i++) l->u[i] = (float)bo_rng_normal(&rng);
-    for (size_t i = 0; i < tokens * CHANNELS; i++) l->y[i] = (float)bo_rng_normal(&rng);
+    lab_fill_normal(&rng, 1, tokens * CHANNELS, l->u);
+    lab_fill_normal(&rng, 1, tokens * CHANNELS, l->y);
     BO_TRY(lab_tape_write(&l->tape, "u", l->u));
     return lab_tape_write(&l->tape, LAB_ARRIVING, l->y);
 }
@@ -273,8 +273,7 @@ typedef struct powers {
 static bo_status draw_powers(lab_run *run, bo_rng *rng, powers *p)
 {
     double q[SQUARE];
-    for (size_t i = 0; i < SQUARE; i++) q[i] = bo_rng_normal(rng);
-    BO_TRY(bo_haar(lab_context(run), STATES, STATES, q, STATES));
+    BO_TRY(lab_orthonormal(lab_context(run), rng, STATES, STATES, q));
     for (size_t k = 0; k < STATES; k++) {
         const double value = 0.9 + 0.099 * (double)k / (STATES - 1);
         for (size_t i = 0; i < SQUARE; i++) p->a[i] += value * q[k * STATES + i / STATES] * q[k * STATES + i % STATES];

@@ -4,6 +4,7 @@
 #include "../../math/linalg.h"
 #include "../tools/tape.h"
 #include "degree.h"
+#include "../tools/numbers.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ typedef struct data {
 static bo_status fill(lab_tape *tape, bo_rng *rng, const char *name, size_t count, double scale)
 {
     float numbers[TOKENS * TOKENS * WIDTH];
-    for (size_t i = 0; i < count; i++) numbers[i] = (float)(scale * bo_rng_normal(rng));
+    lab_fill_normal(rng, scale, count, numbers);
     return lab_tape_write(tape, name, numbers);
 }
 
@@ -137,7 +138,7 @@ static bo_status open_data(data *d, bo_rng *rng)
     d->z = bo_alloc_raw(context, d->sequences * MOST_MONOMIALS, sizeof *d->z, "monomials");
     d->y = bo_alloc_raw(context, d->sequences, sizeof *d->y, "answers");
     if (!d->x || !d->scaled || !d->room || !d->z || !d->y) return BO_MEMORY;
-    for (size_t i = 0; i < numbers; i++) d->x[i] = (float)bo_rng_normal(rng);
+    lab_fill_normal(rng, 1, numbers, d->x);
     return BO_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "../tools/reading.h"
 #include "../statistics.h"
 #include "separation.h"
+#include "../tools/numbers.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static bo_status fill_cut(lab_run *run, const bo_attention *attention, bo_rng *r
     const bo_attention_shape shape = {.sequences = SETTINGS, .tokens = TOKENS};
     float *prefixes[3], *x[3], *out = room + 6 * (size_t)NUMBERS;
     for (size_t i = 0; i < 6; i++) *(i < 3 ? &prefixes[i] : &x[i - 3]) = room + i * (size_t)NUMBERS;
-    for (size_t i = 0; i < 6 * (size_t)NUMBERS; i++) room[i] = (float)bo_rng_normal(rng);
+    lab_fill_normal(rng, 1, 6 * (size_t)NUMBERS, room);
     for (size_t a = 0; a < SETTINGS; a++) {
         for (size_t i = 0; i < 3; i++) put_prefix(prefixes[i], a, x[i]);
         const bo_attention_inputs in = {.q = x[0], .k = x[1], .v = x[2]};

@@ -4,6 +4,7 @@
 #include "../tools/clock.h"
 #include "../tools/language.h"
 #include "../statistics.h"
+#include "../tools/numbers.h"
 #include <math.h>
 #include <string.h>
 
@@ -262,7 +263,7 @@ static void decoder_free(decoder *d)
 static bo_status decoder_read(lab_run *run, decoder *d, size_t tokens)
 {
     bo_rng rng = lab_rng(run, "lab.rfa.decoding");
-    for (size_t i = 0; i < tokens * ROW; i++) d->x[i] = (float)bo_rng_normal(&rng);
+    lab_fill_normal(&rng, 1, tokens * ROW, d->x);
     const bo_attention_shape shape = {
         .sequences = 1, .tokens = tokens, .no_queries = true, .layout = BO_LAYOUT_TOKENS_FIRST};
     const bo_attention_inputs in = {.k = d->x, .v = d->x};

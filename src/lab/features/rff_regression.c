@@ -2,6 +2,7 @@
 #include "../../machines/internal.h"
 #include "../tools/kernels.h"
 #include "../statistics.h"
+#include "../tools/numbers.h"
 #include <math.h>
 
 static const char variances[] = "Sutherland and Schneider, On the error of random Fourier features, 1506.02785";

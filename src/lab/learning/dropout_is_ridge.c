@@ -64,13 +64,6 @@ static void squared_norms(const lab_least_squares *p, double *out)
     }
 }
 
-static double largest(const double *numbers, size_t count)
-{
-    double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, numbers[i]);
-    return most;
-}
-
 /* Gaussian columns with norms of about 8 · (1/2 … 2). */
 static bo_status open_problem(lab_run *run, lab_least_squares *out)
 {
@@ -90,7 +83,7 @@ static bo_status train_with_dropout(lab_run *run, const lab_least_squares *p, do
     squared_norms(p, norms);
     const bo_dropout_attributes dropout = {.rate = q};
     const lab_perturbation perturbation = {lab_perturb_dropout, &dropout,
-                                           p->scales[0] * p->scales[0] + q / (1 - q) * largest(norms, p->dim)};
+                                           p->scales[0] * p->scales[0] + q / (1 - q) * lab_largest(norms, p->dim)};
     return lab_perturbed_mean(lab_context(run), p, &perturbation, lab_size(run, 60000, 15000), lab_seed(run), mean);
 }
 

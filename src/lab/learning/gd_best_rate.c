@@ -108,7 +108,7 @@ static bo_status open_errors(lab_run *run, size_t modes, double condition, size_
 static void draw_starts(lab_run *run, errors *e)
 {
     bo_rng rng = lab_rng(run, "lab.gd-best-rate.starts");
-    for (size_t i = 0; i < e->starts * e->problem.dim; i++) e->rows[i] = (float)bo_rng_normal(&rng);
+    lab_fill_normal(&rng, 1, e->starts * e->problem.dim, e->rows);
 }
 
 static double size_of(const float *numbers, size_t count)

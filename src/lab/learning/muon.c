@@ -174,7 +174,7 @@ static bo_status measure_time(lab_run *run, buffers *b)
     enum { FIRST = 3, SIDES = LAB_COUNT_OF(sides) };
     bo_rng rng = lab_rng(run, "lab.muon.time");
     double x[SIDES], wide[SIDES], tall, update, naive;
-    for (size_t i = 0; i < SHORT * LONGEST; i++) b->g[i] = (float)bo_rng_normal(&rng);
+    lab_fill_normal(&rng, 1, SHORT * LONGEST, b->g);
     for (size_t i = 0; i < SIDES; i++) {
         x[i] = (double)sides[i];
         BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, SHORT, sides[i], b, &wide[i]));
@@ -254,30 +254,16 @@ static bo_status measure_values(lab_run *run)
 /* Weights after 5 steps with Gaussian gradients of this size. */
 static bo_status walk(lab_run *run, bo_optimizer_kind kind, double size, float *out)
 {
-    char name[] = "w";
-    const bo_backend *backend = bo_backend_cpu();
-    const bo_optimizer_desc desc = {.kind = kind, .clip = -1};
     bo_rng rng = lab_rng(run, "lab.muon.gradients");
-    bo_weights *weights;
-    bo_optimizer *optimizer = NULL;
-    size_t index;
-    double norm;
-    BO_TRY(bo_weights_create(lab_context(run), backend, &weights));
-    bo_status status = bo_weights_declare(lab_context(run), weights,
-                                          &(bo_weight){.name = name, .rank = 2, .shape = {ROWS, COLUMNS}}, &index);
-    if (status == BO_OK) status = bo_weights_allocate(lab_context(run), weights, true);
-    if (status == BO_OK) status = bo_optimizer_create(lab_context(run), &desc, weights, &optimizer);
+    lab_descent d;
+    BO_TRY(lab_descent_weight(lab_context(run), ROWS, COLUMNS, &(bo_optimizer_desc){.kind = kind, .clip = -1}, &d));
+    bo_status status = BO_OK;
     for (size_t t = 0; t < 5 && status == BO_OK; t++) {
-        for (size_t i = 0; i < ROWS * COLUMNS; i++) out[i] = (float)(size * bo_rng_normal(&rng));
-        status = backend->write(lab_context(run), bo_weights_at(weights, index)->gradient, out,
-                                ROWS * COLUMNS * sizeof *out);
-        if (status == BO_OK) status = bo_optimizer_step(lab_context(run), optimizer, 1, &norm);
+        lab_fill_normal(&rng, size, ROWS * COLUMNS, out);
+        status = lab_descent_given(&d, out, 1);
     }
-    if (status == BO_OK)
-        status =
-            backend->read(lab_context(run), out, bo_weights_at(weights, index)->data, ROWS * COLUMNS * sizeof *out);
-    bo_optimizer_destroy(optimizer);
-    bo_weights_destroy(weights);
+    if (status == BO_OK) status = lab_tape_read(&d.tape, "w", out);
+    lab_descent_close(&d);
     return status;
 }
 

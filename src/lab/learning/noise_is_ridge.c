@@ -352,7 +352,7 @@ static bo_status measure_batches(lab_run *run)
     double worst = 0;
     const bo_features_desc desc = {
         .kernel = BO_KERNEL_RBF, .dim = INPUTS, .features = FEATURES, .gamma = 0.2, .seed = lab_seed(run)};
-    for (size_t i = 0; i < ROWS * INPUTS; i++) x[i] = (float)bo_rng_normal(&rng);
+    lab_fill_normal(&rng, 1, ROWS * INPUTS, x);
     BO_TRY(bo_features_create(lab_context(run), &desc, &phi));
     bo_status status = bo_features_apply(lab_context(run), phi, ROWS, x, INPUTS, z, FEATURES);
     bo_features_destroy(phi);

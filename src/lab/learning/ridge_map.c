@@ -99,7 +99,7 @@ static bo_status measure_machine(lab_run *run, const lab_least_squares *p, const
     float x[TEST * DIM];
     bo_rng rng = lab_rng(run, "lab.ridge-map.test");
     double gap;
-    for (size_t i = 0; i < TEST * DIM; i++) x[i] = (float)bo_rng_normal(&rng);
+    lab_fill_normal(&rng, 1, TEST * DIM, x);
     const lab_linear_machine machine = {.lambda = sigma * sigma / (tau * tau)};
     BO_TRY(lab_machine_gap(lab_context(run), p, &machine, TEST, x, mean, &gap));
     lab_claim(run, "conditional-mean", gap);

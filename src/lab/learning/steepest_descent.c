@@ -121,27 +121,16 @@ static bo_status decrease(bo_context *context, norm kind, const double *g, const
 /* What the optimiser does to a weight of zeros with the gradient g; Muon's step times the nuclear norm. */
 static bo_status engine_step(bo_context *context, const bo_optimizer_desc *desc, const double *g, double *step)
 {
-    char name[] = "w";
-    const bo_backend *backend = bo_backend_cpu();
-    bo_weights *weights;
-    bo_optimizer *optimizer = NULL;
+    lab_descent d;
     float numbers[SIZE];
-    size_t index;
-    double most, factor = 1, norm_of_g;
+    double most, factor = 1;
     for (size_t i = 0; i < SIZE; i++) numbers[i] = (float)g[i];
     if (desc->kind == BO_OPTIMIZER_MUON) BO_TRY(singular_values(context, g, &most, &factor));
-    BO_TRY(bo_weights_create(context, backend, &weights));
-    bo_status status =
-        bo_weights_declare(context, weights, &(bo_weight){.name = name, .rank = 2, .shape = {OUT, IN}}, &index);
-    if (status == BO_OK) status = bo_weights_allocate(context, weights, true);
-    if (status == BO_OK) status = bo_optimizer_create(context, desc, weights, &optimizer);
-    if (status == BO_OK)
-        status = backend->write(context, bo_weights_at(weights, index)->gradient, numbers, sizeof numbers);
-    if (status == BO_OK) status = bo_optimizer_step(context, optimizer, factor, &norm_of_g);
-    if (status == BO_OK) status = backend->read(context, numbers, bo_weights_at(weights, index)->data, sizeof numbers);
+    BO_TRY(lab_descent_weight(context, OUT, IN, desc, &d));
+    bo_status status = lab_descent_given(&d, numbers, factor);
+    if (status == BO_OK) status = lab_tape_read(&d.tape, "w", numbers);
     for (size_t i = 0; i < SIZE; i++) step[i] = (double)numbers[i];
-    bo_optimizer_destroy(optimizer);
-    bo_weights_destroy(weights);
+    lab_descent_close(&d);
     return status;
 }
 

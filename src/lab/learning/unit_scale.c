@@ -3,6 +3,7 @@
 #include "../tools/heads.h"
 #include "../tools/language.h"
 #include "../statistics.h"
+#include "../tools/numbers.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -288,7 +289,7 @@ static bo_value record(const void *user, bo_graph *graph, bo_value x)
 
 static void draw(bo_rng *rng, size_t rows, size_t columns, float *out)
 {
-    for (size_t i = 0; i < rows * columns; i++) out[i] = (float)bo_rng_normal(rng);
+    lab_fill_normal(rng, 1, rows * columns, out);
     for (size_t r = 0; r < rows; r++) {
         const double size = root_mean_square(columns, out + r * columns);
         for (size_t c = 0; c < columns; c++) out[r * columns + c] = (float)((double)out[r * columns + c] / size);

@@ -47,3 +47,30 @@ bo_status lab_descent_step(lab_descent *descent, double factor, double *loss)
     BO_TRY(lab_descent_gradients(descent, loss));
     return bo_optimizer_step(descent->tape.context, descent->optimizer, factor, &norm);
 }
+
+/* ---- gradients that are given ------------------------------------------------------------------------------------ */
+
+bo_status lab_descent_weight(bo_context *context, size_t rows, size_t columns, const bo_optimizer_desc *optimizer,
+                             lab_descent *out)
+{
+    char name[] = "w";
+    size_t index;
+    BO_TRY(lab_descent_open(context, out));
+    bo_weights *weights = out->tape.weights;
+    bo_status status =
+        bo_weights_declare(context, weights, &(bo_weight){.name = name, .rank = 2, .shape = {rows, columns}}, &index);
+    if (status == BO_OK) status = bo_weights_allocate(context, weights, true);
+    if (status == BO_OK) status = bo_optimizer_create(context, optimizer, weights, &out->optimizer);
+    if (status != BO_OK) lab_descent_close(out);
+    return status;
+}
+
+bo_status lab_descent_given(lab_descent *descent, const float *gradient, double factor)
+{
+    bo_context *context = descent->tape.context;
+    bo_weight *w = bo_weights_find(descent->tape.weights, "w");
+    const size_t bytes = w->rows * w->columns * sizeof *gradient;
+    double norm;
+    BO_TRY(bo_weights_backend(descent->tape.weights)->write(context, w->gradient, gradient, bytes));
+    return bo_optimizer_step(context, descent->optimizer, factor, &norm);
+}

@@ -36,4 +36,9 @@ bo_status lab_descent_gradients(lab_descent *descent, double *loss);
 /* Gradients, then a step of the optimiser with `factor` times its rate. */
 bo_status lab_descent_step(lab_descent *descent, double factor, double *loss);
 
+/* In place of open and ready: a weight "w" of zeros without a graph, which takes steps by gradients that are given. */
+bo_status lab_descent_weight(bo_context *context, size_t rows, size_t columns, const bo_optimizer_desc *optimizer,
+                             lab_descent *out);
+bo_status lab_descent_given(lab_descent *descent, const float *gradient, double factor);
+
 #endif

@@ -1,7 +1,6 @@
 #include "heads.h"
 #include "reading.h"
 #include "../../math/linalg.h"
-#include <lapacke.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,20 +154,4 @@ void lab_normalise(size_t rows, size_t width, double epsilon, const float *x, do
         const double root = sqrt(square / (double)width + epsilon);
         for (size_t i = 0; i < width; i++) out[r * width + i] = (double)x[r * width + i] / root;
     }
-}
-
-/* ---- eigenvalues ------------------------------------------------------------------------------------------------- */
-
-/* By columns it is the transpose, which has the same ones. */
-bo_status lab_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary)
-{
-    const lapack_int size = (lapack_int)n;
-    double *work = bo_alloc(context, 4 * n, sizeof *work, "eigenvalues");
-    if (!work) return BO_MEMORY;
-    const lapack_int info = LAPACKE_dgeev_work(LAPACK_COL_MAJOR, 'N', 'N', size, a, size, real, imaginary, NULL, 1,
-                                               NULL, 1, work, (lapack_int)(4 * n));
-    bo_free(work);
-    if (info == 0) return BO_OK;
-    return bo_fail(context, BO_NUMERIC, "eigenvalues of a %zu x %zu matrix did not converge (LAPACK says %d)", n, n,
-                   (int)info);
 }

@@ -30,7 +30,4 @@ bo_status lab_stream(lab_run *run, const bo_model *model, const int32_t *ids, fl
 /* Rows over their root mean square. */
 void lab_normalise(size_t rows, size_t width, double epsilon, const float *x, double *out);
 
-/* Eigenvalues of any square matrix, which is overwritten. (LAPACK dgeev.) */
-bo_status lab_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary);
-
 #endif

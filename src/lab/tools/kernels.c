@@ -1,11 +1,6 @@
 #include "kernels.h"
 #include "../../math/linalg.h"
 
-void lab_fill_normal(bo_rng *rng, double deviation, size_t count, float *out)
-{
-    for (size_t i = 0; i < count; i++) out[i] = (float)(deviation * bo_rng_normal(rng));
-}
-
 bo_status lab_products(bo_context *context, size_t rows, size_t features, const float *z, float *estimate)
 {
     return bo_gemm(context, false, true, rows, rows, features, 1, z, features, z, features, 0, estimate, rows);

@@ -5,9 +5,6 @@
 #include "../lab.h"
 #include <bochner/features.h>
 
-/* count numbers of N(0, deviation²) */
-void lab_fill_normal(bo_rng *rng, double deviation, size_t count, float *out);
-
 /* estimate (rows x rows): φ(x_i)·φ(x_j) of features z, rows x features. */
 bo_status lab_products(bo_context *context, size_t rows, size_t features, const float *z, float *estimate);
 /* The same of the map that `desc` describes. x: rows x desc->dim. */

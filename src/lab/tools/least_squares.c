@@ -1,42 +1,7 @@
 /* Problems |y - Xw|² with a spectrum of choice. */
 #include "least_squares.h"
-#include <math.h>
 #include <string.h>
 #include "../../math/linalg.h"
-
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
-
-double lab_dot(const double *a, const double *b, size_t count)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-double lab_norm(const double *a, size_t count)
-{
-    return sqrt(lab_dot(a, a, count));
-}
-
-double lab_distance(const double *a, const double *b, size_t count)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += (a[i] - b[i]) * (a[i] - b[i]);
-    return sqrt(sum);
-}
-
-double lab_distance_single(const float *a, const double *b, size_t count)
-{
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-    return sqrt(sum);
-}
-
-void lab_geometric(double first, double last, size_t count, double *out)
-{
-    for (size_t i = 0; i < count; i++)
-        out[i] = count > 1 ? first * pow(last / first, (double)i / (double)(count - 1)) : first;
-}
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
@@ -49,10 +14,8 @@ static void draw(bo_rng *rng, size_t count, double *out)
 static bo_status draw_spectrum(bo_context *context, const double *scales, bo_rng *rng, lab_least_squares *p,
                                double *left)
 {
-    draw(rng, p->rank * p->rows, left);
-    draw(rng, p->rank * p->dim, p->directions);
-    BO_TRY(bo_haar(context, p->rank, p->rows, left, p->rows));
-    BO_TRY(bo_haar(context, p->rank, p->dim, p->directions, p->dim));
+    BO_TRY(lab_orthonormal(context, rng, p->rank, p->rows, left));
+    BO_TRY(lab_orthonormal(context, rng, p->rank, p->dim, p->directions));
     memcpy(p->scales, scales, p->rank * sizeof *scales);
     for (size_t i = 0; i < p->rank; i++)
         for (size_t r = 0; r < p->rows; r++) left[i * p->rows + r] *= scales[i];

@@ -2,13 +2,12 @@
 #ifndef BO_LAB_LEAST_SQUARES_H
 #define BO_LAB_LEAST_SQUARES_H
 
-#include "../lab.h"
+#include "numbers.h"
 
 typedef struct lab_least_squares_desc {
     size_t rows, dim;
-    const double
-        *scales;    /* singular values of X, descending, as many as the smaller of rows and dim. NULL: entries of X are
-                           * N(0, 1) */
+    /* Singular values of X, descending, as many as the smaller of rows and dim. NULL: entries of X are N(0, 1). */
+    const double *scales;
     const float *x; /* rows x dim: X itself; NULL: drawn */
     double noise;   /* deviation of y - X truth */
 } lab_least_squares_desc;
@@ -32,13 +31,5 @@ void lab_least_squares_close(lab_least_squares *problem);
 bo_status lab_ridge(bo_context *context, const lab_least_squares *problem, double lambda, const double *penalty,
                     double *w);
 double lab_squares(const lab_least_squares *problem, const double *w); /* |y - Xw|² */
-/* `count` numbers from `first` to `last`, each the same multiple of the one before. */
-void lab_geometric(double first, double last, size_t count, double *out);
-
-/* |a - b|, |a| of float64 vectors, and of float32 against float64. */
-double lab_norm(const double *a, size_t count);
-double lab_distance(const double *a, const double *b, size_t count);
-double lab_distance_single(const float *a, const double *b, size_t count);
-double lab_dot(const double *a, const double *b, size_t count);
 
 #endif

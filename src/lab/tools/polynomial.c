@@ -25,6 +25,7 @@ struct lab_polynomial {
 #define MULTIPLY(a, b) ((a) * (b))
 #define NAME(x)        real_##x
 #include "polynomial_body.h"
+#include "numbers.h"
 
 /* ---- networks ------------------------------------------------------------------------------------------------------- */
 
@@ -128,19 +129,12 @@ bo_status lab_polynomial_degree(bo_context *context, const lab_function *f, size
     return BO_OK;
 }
 
-static double choose(size_t n, size_t k)
-{
-    double product = 1;
-    for (size_t i = 1; i <= k; i++) product = product * (double)(n - k + i) / (double)i;
-    return round(product);
-}
-
 double lab_monomial_rank(size_t degree, size_t half)
 {
     double rank = 0;
     for (size_t k = 0; k <= degree; k++) {
         const size_t less = k < degree - k ? k : degree - k;
-        rank += choose(less + half - 1, half - 1);
+        rank += lab_choose(less + half - 1, half - 1);
     }
     return rank;
 }
