@@ -92,24 +92,8 @@ static void test_ridge(void **state)
     bo_context_destroy(context);
 }
 
-static void test_numbers(void **state)
-{
-    (void)state;
-    double out[3];
-    lab_geometric(1, 100, 3, out);
-    assert_true(out[0] == 1);
-    assert_close(out[1], 10, 1e-12);
-    assert_close(out[2], 100, 1e-10);
-    lab_geometric(7, 1, 1, out);
-    assert_true(out[0] == 7);
-    assert_close(lab_norm((const double[]){3, 4}, 2), 5, 1e-15);
-    assert_close(lab_distance((const double[]){3, 4}, (const double[]){0, 8}, 2), 5, 1e-15);
-    assert_close(lab_distance_single((const float[]){3, 4}, (const double[]){0, 8}, 2), 5, 1e-15);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spectrum), cmocka_unit_test(test_ridge),
-                                       cmocka_unit_test(test_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spectrum), cmocka_unit_test(test_ridge)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
