@@ -1,6 +1,7 @@
 /* dark: features whose frequencies know the data (DARKFormer, 2603.04127): their variance, and models that use them. */
 #include "../tools/language.h"
 #include "../statistics.h"
+#include "dark_learned.h"
 #include "dark_variance.h"
 #include <math.h>
 
@@ -46,6 +47,17 @@ static const bo_lab_claim claims[] = {
      .bound = 0.01,
      .source =
          "exp((Mq)·(Mk)) is FAVOR+ of Mq and Mk: with free projections a full M adds nothing that can be expressed"},
+    {.name = "learned-geometry",
+     .statement = "M, learned while the projections stay frozen, makes queries and keys less anisotropic.",
+     .number = "effective dimension (tr Λ)²/tr Λ² of Mq and Mk / that of q and k, geometric mean over heads",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 1.1},
+    {.name = "learned-variance",
+     .statement = "Estimates of the kernel that it learned have less variance than those of softmax's.",
+     .number = "mean |M(q + k)|², which is ln of an estimate's E[estimate²] / kernel², / mean |q + k|², geometric mean "
+               "over heads",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.9},
     {.name = "mostly",
      .statement = "DARK narrows the gap to softmax in finetuning more than in pretraining.",
      .number = "gain of accuracy over FAVOR+ in finetuning less the gain in pretraining",
@@ -84,6 +96,11 @@ static const bo_lab_table tables[] = {
      .title = "Next-token accuracy, trained from scratch and finetuned from softmax",
      .rows = "attention",
      .values = "share of tokens predicted",
+     .picture = BO_LAB_BARS},
+    {.name = "learned",
+     .title = "Queries and keys of the softmax model, and what the learned M makes of them",
+     .rows = "head",
+     .values = "effective dimension, of 16; ln of the relative second moment",
      .picture = BO_LAB_BARS},
     {.name = "stability",
      .title = "Training loss at the end by learning rate (AdamW, constant, gradients not clipped); empty: diverged",
@@ -148,6 +165,7 @@ static bo_status finetune(lab_run *run, const lab_text *text, size_t kind, const
     BO_TRY(lab_swap(run, &desc, softmax, &model));
     bo_status status = lab_train(run, model, text, &training, &trained);
     if (status == BO_OK) status = lab_accuracy(run, model, text, SCORED, accuracy);
+    if (status == BO_OK && frozen && kind == DARK) status = lab_dark_learned(run, text, softmax, model);
     bo_model_destroy(model);
     lab_cell(run, "accuracy", names[kind], frozen ? "finetuned, W_Q and W_K frozen" : "finetuned", *accuracy);
     return status;
@@ -321,7 +339,9 @@ const lab_experiment lab_dark = {
          "steps of 16 "
          "windows; the softmax model then gets the other attentions in its place and 100 further steps at half the "
          "rates, as it "
-         "does itself, once with all weights and once without those that make q and k. M begins as the identity. "
+         "does itself, once with all weights and once without those that make q and k. M begins as the identity; what "
+         "it then makes of "
+         "queries and keys is looked at over 512 held-out bytes (an estimate's E[estimate²] / kernel² is exp|q + k|²). "
          "Stability: 120 steps of AdamW at constant rates from 1/256 to 16 in octaves, 8 windows a step, gradients not "
          "clipped; a run diverged if a loss was not finite or its last tenth was above its first step, which norms and "
          "bounded steps let happen at very large rates only; so the highest rate that is still of use is compared too. "

@@ -111,22 +111,24 @@ static void softmax_below(size_t tokens, double *weights)
     }
 }
 
+bo_status lab_head_turned(bo_context *context, const lab_head *h, const double *matrix, size_t tokens, const double *x,
+                          double *out)
+{
+    BO_TRY(bo_gemm64(context, false, true, tokens, h->dim, h->width, 1, x, h->width, matrix, h->width, 0, out, h->dim));
+    turn(h, tokens, out);
+    return BO_OK;
+}
+
 bo_status lab_head_attention(bo_context *context, const lab_head *h, size_t tokens, const double *x, double *weights)
 {
     double *q = bo_alloc(context, 2 * tokens * h->dim, sizeof *q, "queries and keys");
     if (!q) return BO_MEMORY;
     double *k = q + tokens * h->dim;
-    bo_status status =
-        bo_gemm64(context, false, true, tokens, h->dim, h->width, 1, x, h->width, h->q, h->width, 0, q, h->dim);
+    bo_status status = lab_head_turned(context, h, h->q, tokens, x, q);
+    if (status == BO_OK) status = lab_head_turned(context, h, h->k, tokens, x, k);
     if (status == BO_OK)
         status =
-            bo_gemm64(context, false, true, tokens, h->dim, h->width, 1, x, h->width, h->k, h->width, 0, k, h->dim);
-    if (status == BO_OK) {
-        turn(h, tokens, q);
-        turn(h, tokens, k);
-        status =
             bo_gemm64(context, false, true, tokens, tokens, h->dim, h->scale, q, h->dim, k, h->dim, 0, weights, tokens);
-    }
     if (status == BO_OK) softmax_below(tokens, weights);
     bo_free(q);
     return status;

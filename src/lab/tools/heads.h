@@ -17,6 +17,9 @@ typedef struct lab_head {
 
 bo_status lab_head_read(bo_context *context, const bo_model *model, size_t layer, size_t index, lab_head *out);
 void lab_head_free(lab_head *head);
+/* Queries or keys of x (tokens x width, normalised), `matrix` the head's q or k, turned to their places: tokens x dim. */
+bo_status lab_head_turned(bo_context *context, const lab_head *head, const double *matrix, size_t tokens,
+                          const double *x, double *out);
 /* x: tokens x width, normalised; weights: tokens x tokens, rows sum up to 1, nothing above the diagonal. */
 bo_status lab_head_attention(bo_context *context, const lab_head *head, size_t tokens, const double *x,
                              double *weights);
