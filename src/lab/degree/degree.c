@@ -34,26 +34,28 @@
      .bound = 0,                                                                                                       \
      .source = NAVON ", equation 2: its layer has d - 1"},                                                             \
         {.name = family "-3",                                                                                          \
-         .statement = "Where it costs d matrices, those of degree 3 are best.",                                        \
+         .statement = "Where a layer is said to cost d matrices, " nets " of degree 3 are best.",                      \
          .number = "ln (least " measure " of d = 2, 4 / that of d = 3)" tasks,                                         \
          .rule = BO_LAB_AT_LEAST,                                                                                      \
          .bound = 0,                                                                                                   \
          .source = NAVON ", conclusion 1.1"},                                                                          \
     {                                                                                                                  \
-        .name = family "-4", .statement = "Where it costs d + 1, those of degree 4 are best.",                         \
+        .name = family "-4",                                                                                           \
+        .statement = "Where a layer is said to cost d + 1 matrices, " nets " of degree 4 are best.",                   \
         .number = "ln (least " measure " of d = 2, 3 / that of d = 4)" tasks, .rule = BO_LAB_AT_LEAST, .bound = 0,     \
         .source = "ln d / (d + 1), as attention has four matrices for degree 3"                                        \
     }
 static const bo_lab_claim claims[] = {
     WINNERS("arrays", "networks on numbers", "error", ", mean over four tasks"),
     {.name = "arrays-e",
-     .statement = "Where it costs d, degree e is better than any whole number.",
+     .statement =
+         "Where a layer of networks on numbers is said to cost d matrices, degree e is better than any whole number.",
      .number = "ln (least error of d = 2, 3, 4 / error of d = e), mean over four tasks",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0,
      .source = NAVON ", conclusion 1.1"},
     {.name = "arrays-speed",
-     .statement = "Where it costs d, degree 3 learns fastest.",
+     .statement = "Where a layer of networks on numbers is said to cost d matrices, degree 3 learns fastest.",
      .number = "ln (fewest steps of d = 2, 4 / steps of d = 3), mean over four tasks",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0,

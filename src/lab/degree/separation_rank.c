@@ -10,17 +10,19 @@
     "said to cost. Attention with r features lets r + 1 terms across a cut of a sequence, softmax has no such bound."
 
 #define METHOD                                                                                                         \
-    "Inputs are split in the middle. A function becomes a matrix, a row for each setting of the first half and a "     \
-    "column for each of the second; its rank is a lower bound of the separation rank, and with random settings, more " \
-    "than the rank, equal to it but for an accident. Polynomial networks (layers of d factors W x, no norms, random "  \
-    "weights) are evaluated and their matrices eliminated modulo 2^31 - 1, so that nothing is rounded; the same in "   \
-    "float64 beside it. Depth, width and inputs vary as far as matrices of 1,800 lines go. Sums of monomials: 4,000 "  \
-    "a number of terms, 2 + 2 inputs, exponents 1 to 3, random coefficients. Distances d1 (mean error), d2 (mean "     \
-    "squared) and the largest error are taken between matrices and their truncated singular value decompositions on "  \
-    "grids of [-1, 1]. Attention: 64 prefixes of 8 tokens before 64 suffixes of 4, dimension 4, one number of the "    \
-    "last output. Language models: 2 layers, width 32, 1,000 steps of 32 windows of 32 bytes; 48 prefixes of 24 held-" \
-    "out bytes before 48 suffixes of 8, the logits of four letters, row and column means taken off; as drawn means "   \
-    "with random output matrices. Bounds come from theory (identities, ratios of 1) or were set before the first run."
+    "Inputs are split in the middle. A function becomes a matrix, a row for each setting of the first half and "       \
+    "a column for each of the second; its rank is a lower bound of the separation rank, and with random "              \
+    "settings, more than the rank, equal to it but for an accident. Polynomial networks (layers of d factors W "       \
+    "x, no norms, random weights) are evaluated and their matrices eliminated modulo 2^31 - 1, so that nothing "       \
+    "is rounded; the same in float64 beside it. Depth, width and inputs vary as far as matrices of 1,800 lines "       \
+    "go. Sums of monomials: 4,000 a number of terms, 2 + 2 inputs, exponents 1 to 3, random coefficients. "            \
+    "Distances d1 (mean error), d2 (mean squared) and the largest error are taken between matrices and their "         \
+    "truncated singular value decompositions on grids of [-1, 1]; the rank that they reach is the least in d2 "        \
+    "and bounds it from above in the others. Attention: 64 prefixes of 8 tokens before 64 suffixes of 4, "             \
+    "dimension 4, one number of the last output. Language models: 2 layers, width 32, 1,000 steps of 32 "              \
+    "windows of 32 bytes; 48 prefixes of 24 held-out bytes before 48 suffixes of 8, the logits of four "               \
+    "letters, row and column means taken off; as drawn means with random output matrices. Bounds come from "           \
+    "theory (identities, ratios of 1) or were set before the first run."
 
 static const bo_lab_claim claims[] = {
     {.name = "known-rank",
@@ -76,7 +78,9 @@ static const bo_lab_claim claims[] = {
      .bound = 3,
      .source = NAVON ", section 1.2, which counts d"},
     {.name = "proxy-tokens",
-     .statement = "So does it for layers that mix tokens: two of degree 2 and one of degree 4 have the same rank.",
+     .statement =
+         "The degree stands for the rank of layers that mix tokens, too: two of degree 2 and one of degree 4 have "
+         "the same.",
      .number = "difference of the ranks",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
@@ -116,7 +120,7 @@ static const bo_lab_claim claims[] = {
      .bound = 0.1,
      .source = NAVON ", section 4.5"},
     {.name = "losses-smooth",
-     .statement = "Of a polynomial of fixed degree that is so.",
+     .statement = "Of a polynomial of fixed degree the loss that measures the distance matters by a constant only.",
      .number = "exponent of √d₂ / d₁ in the size of the grid, its size",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1,
@@ -140,7 +144,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "trained-features",
-     .statement = "So do 64 features.",
+     .statement = "A language model with 64 features lets prefix and suffix interact in more ways than one with 4.",
      .number = "effective rank of a logit, 64 / 4 features",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},

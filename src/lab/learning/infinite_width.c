@@ -20,7 +20,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "as-many-steps",
-     .statement = "… at least the kernel that gradient descent reaches in as many steps.",
+     .statement =
+         "An Adam-like infinite width beats at least the kernel that gradient descent reaches in as many steps.",
      .number =
          "test error of the kernel after as many steps over that of Adam on the most features, geometric mean of three "
          "tasks",

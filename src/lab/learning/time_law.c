@@ -32,8 +32,8 @@ static const bo_lab_claim claims[] = {
      .source = "Training Compute-Optimal Large Language Models (2203.15556)"},
     {.name = "equivalence",
      .statement =
-         "At equal parameters and tokens the shape matters less than half as much as a third of the parameters "
-         "would.",
+         "At equal parameters and tokens the shape changes the loss by less than half of what it costs to have a third "
+         "of the parameters.",
      .number = "|loss of 8 layers - of 2| / loss of a third of the parameters less that of 2 layers",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
