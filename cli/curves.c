@@ -16,10 +16,10 @@ void cli_curves_add(cli_curves *curves, const char *name, double x, double y)
     curve->y[curve->count++] = y;
 }
 
-static void draw(FILE *pipe, const char *path, const char *output, const void *what)
+static void draw(FILE *pipe, const char *path, const void *what)
 {
     const cli_drawing *d = what;
-    cli_picture_begin(pipe, path, output, strstr(d->key, "outside") ? 860 : 720, 480, 12);
+    cli_picture_begin(pipe, path, strstr(d->key, "outside") ? 860 : 720, 480, 12);
     fprintf(pipe,
             "set title '%s' textcolor rgb '#222222'\nset xlabel '%s'\nset ylabel '%s'\nset key %s Left reverse\n"
             "set logscale x 2\nset format x '%%.0f'\nset format y '%%g'\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\n"

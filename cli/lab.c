@@ -122,6 +122,7 @@ int cli_lab(int argc, char **argv)
 {
     cli_lab_options o = {0};
     const cli_option options[] = {
+        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_TEXT, "out", "DIR", "folder of results and pictures; lab unless given", &o.out, NULL, 0, 0},
         {CLI_SECTION, "Running", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_FLAG, "quick", NULL, "smaller sizes and fewer seeds; the same code", &o.quick, NULL, 0, 0},
@@ -138,11 +139,9 @@ int cli_lab(int argc, char **argv)
         "lab",
         "list   or   run NAME…|all [--quick] [--out DIR]   or   report [--out DIR]",
         "The theory as experiments. Each claim has a number that could have come out otherwise, and a verdict (held, "
-        "not "
-        "held, inconclusive) by a rule and a bound that stand in the code beforehand, over several seeds; it speaks of "
-        "this setting at these sizes. run writes every number as DIR/NAME.json and pictures as DIR/NAME-TABLE.svg, "
-        "each "
-        "as soon as it is there; report makes one page of what lies in DIR.",
+        "not held, inconclusive) by a rule and a bound that stand in the code beforehand, over several seeds; it "
+        "speaks of this setting at these sizes. run writes every number as DIR/NAME.json and pictures as "
+        "DIR/NAME-TABLE.svg, each as soon as it is there; report makes one page of what lies in DIR.",
         "  bochner lab list\n"
         "  bochner lab run scaled-dot --quick\n"
         "  bochner lab report --page report.html\n",

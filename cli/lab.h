@@ -33,14 +33,17 @@ cli_word cli_lab_number(double value);
 cli_word cli_lab_bound(const bo_lab_claim *claim);
 /* "0.96 to 1.05": the interval, or least and greatest where there is none. */
 cli_word cli_lab_interval(const bo_lab_outcome *outcome);
-/* What those two numbers are: "99% interval", "least and greatest of 3 seeds". */
-cli_word cli_lab_interval_kind(const bo_lab_outcome *outcome, size_t seeds);
-bool cli_lab_is_each(bo_lab_rule rule);
+/* What those two numbers are: the usual, "least and greatest", "one seed". */
+const char *cli_lab_interval_kind(const bo_lab_outcome *outcome, size_t seeds);
+extern const char cli_lab_interval_usual[];     /* "99% interval" */
 size_t cli_lab_seeds(bool quick, size_t asked); /* what a run takes; `asked` 0: its default */
 /* "bochner lab run scaled-dot --quick" */
 void cli_lab_command(FILE *out, const bo_lab_about *about);
 /* "5 seeds from 1, 12 s on 2 threads (avx2 kernels), Bochner 0.8.0, text of bible.txt" */
 void cli_lab_setting(FILE *out, const bo_lab_about *about);
+/* One of the two as a string; freed with free. */
+typedef void (*cli_lab_say_fn)(FILE *out, const bo_lab_about *about);
+char *cli_lab_words(cli_lab_say_fn say, const bo_lab_about *about);
 /* What a verdict says and what it does not. */
 extern const char cli_lab_verdicts_mean[];
 
@@ -48,6 +51,10 @@ extern const char cli_lab_verdicts_mean[];
 
 /* FOLDER/NAME.json, or the picture of a table: FOLDER/NAME-TABLE.svg. Freed with free. */
 char *cli_lab_file(const cli_lab_job *lab, const bo_lab_experiment *experiment, const bo_lab_table *table);
+
+/* The result of an experiment. NULL: there is none, or its file holds another thing, which `why` says (else it is ""). */
+enum { CLI_LAB_WHY = 1024 };
+bo_lab_result *cli_lab_result(const cli_lab_job *lab, const bo_lab_experiment *experiment, char why[CLI_LAB_WHY]);
 
 /* A result for each experiment, NULL where there is none. */
 typedef struct cli_lab_results {

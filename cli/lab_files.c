@@ -14,19 +14,36 @@ char *cli_lab_file(const cli_lab_job *lab, const bo_lab_experiment *experiment, 
     return path;
 }
 
-static void read_one(cli_lab_job *lab, size_t index, cli_lab_results *out)
+bo_lab_result *cli_lab_result(const cli_lab_job *lab, const bo_lab_experiment *experiment, char why[CLI_LAB_WHY])
 {
-    char *path = cli_lab_file(lab, bo_lab_at(index), NULL);
-    if (access(path, F_OK) == 0) {
-        if (bo_lab_result_read(lab->session.context, path, &out->items[index]) == BO_OK) {
-            out->count++;
-            for (int v = 0; v < 3; v++) out->verdicts[v] += bo_lab_result_count(out->items[index], (bo_lab_verdict)v);
-        } else {
-            out->unreadable++;
-            cli_warn(&lab->session, "left out: %s", bo_context_error(lab->session.context));
-        }
+    bo_context *context = lab->session.context;
+    bo_lab_result *result = NULL;
+    char *path = cli_lab_file(lab, experiment, NULL);
+    why[0] = 0;
+    if (access(path, F_OK) == 0 && bo_lab_result_read(context, path, &result) != BO_OK) {
+        result = NULL;
+        snprintf(why, CLI_LAB_WHY, "%s", bo_context_error(context));
+    }
+    if (result && bo_lab_result_about(result).experiment != experiment) {
+        snprintf(why, CLI_LAB_WHY, "%s: it is a result of %s", path, bo_lab_result_about(result).experiment->name);
+        bo_lab_result_destroy(result);
+        result = NULL;
     }
     free(path);
+    return result;
+}
+
+static void read_one(cli_lab_job *lab, size_t index, cli_lab_results *out)
+{
+    char why[CLI_LAB_WHY];
+    const bo_lab_result *result = out->items[index] = cli_lab_result(lab, bo_lab_at(index), why);
+    if (why[0]) {
+        out->unreadable++;
+        cli_warn(&lab->session, "left out: %s", why);
+    }
+    if (!result) return;
+    out->count++;
+    for (int v = 0; v < 3; v++) out->verdicts[v] += bo_lab_result_count(result, (bo_lab_verdict)v);
 }
 
 static bool is_ours(const char *file)

@@ -69,7 +69,7 @@ static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
     if (o->claim->source) put_element(out, "<span class=\"what\">From: ", o->claim->source, "</span>");
     fputs("</td><td data-label=\"Mean\">", out);
     put_number(out, o->mean);
-    fprintf(out, "</td><td data-label=\"%s\">", cli_lab_interval_kind(o, seeds).s);
+    fprintf(out, "</td><td data-label=\"%s\">", cli_lab_interval_kind(o, seeds));
     if (isnan(o->low)) {
         fputs("–", out);
     } else {
@@ -78,7 +78,8 @@ static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
         put_number(out, o->high);
     }
     cli_lab_strip(out, o, seeds);
-    if (cli_lab_is_each(o->claim->rule) && seeds > 1) fputs("<span class=\"what wide\">least, greatest</span>", out);
+    if (seeds > 1 && cli_lab_interval_kind(o, seeds) != cli_lab_interval_usual)
+        fprintf(out, "<span class=\"what wide\">%s</span>", cli_lab_interval_kind(o, seeds));
     fprintf(out, "</td><td data-label=\"Claimed\">%s ", bo_lab_rule_name(o->claim->rule));
     put_number(out, o->claim->bound);
     if (o->claim->rule == BO_LAB_BETWEEN) {
@@ -96,7 +97,7 @@ static void put_claims(FILE *out, const bo_lab_result *result)
     fprintf(out,
             "<div class=\"scroll\"><table class=\"claims\"><thead><tr><th>Claim</th><th>Mean</th><th>%s</th>"
             "<th>Claimed</th><th>Verdict</th></tr></thead><tbody>\n",
-            about.seeds > 1 ? "99% interval" : "Of one seed");
+            about.seeds > 1 ? cli_lab_interval_usual : "Of one seed");
     for (size_t i = 0; i < about.experiment->claim_count; i++) {
         const bo_lab_outcome outcome = bo_lab_result_claim(result, i);
         put_claim(out, &outcome, about.seeds);
@@ -200,14 +201,9 @@ static void put_tables(html_page *page, const bo_lab_result *result)
 
 /* ---- an experiment --------------------------------------------------------------------------- */
 
-static void put_words(FILE *out, void (*write)(FILE *out, const bo_lab_about *about), const bo_lab_about *about)
+static void put_words(FILE *out, cli_lab_say_fn say, const bo_lab_about *about)
 {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *memory = open_memstream(&text, &length);
-    if (!memory) return;
-    write(memory, about);
-    fclose(memory);
+    char *text = cli_lab_words(say, about);
     cli_html_text(out, text);
     free(text);
 }

@@ -1,14 +1,23 @@
 /* The report in short, as Markdown. */
 #include "lab.h"
+#include <stdlib.h>
 #include <string.h>
 
-/* Inside a table a bar is a border. */
+/* As it is: no letter of it is Markdown's, also not the bars of tables. */
 static void put_text(FILE *out, const char *text)
 {
     for (const char *c = text ? text : ""; *c; c++) {
-        if (*c == '|' || *c == '<' || *c == '*' || *c == '_' || *c == '`') fputc('\\', out);
-        fputc(*c == '\n' ? ' ' : *c, out);
+        if (strchr("|<*_`[\\", *c)) fputc('\\', out);
+        fputc((unsigned char)*c < 0x20 ? ' ' : *c, out);
     }
+}
+
+/* Names in result files may be anybody's: a line of its own can hold no more than code. */
+static void put_code(FILE *out, const char *text)
+{
+    fputs("\n    ", out);
+    for (const char *c = text; *c; c++) fputc((unsigned char)*c < 0x20 ? ' ' : *c, out);
+    fputs("\n\n", out);
 }
 
 static void put_summary(FILE *out, const cli_lab_results *results)
@@ -32,19 +41,23 @@ static void put_summary(FILE *out, const cli_lab_results *results)
 
 static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
+    const char *kind = cli_lab_interval_kind(o, seeds);
     fputs("| ", out);
     put_text(out, o->claim->statement);
     fputs(" | ", out);
     put_text(out, o->claim->number);
     fprintf(out, " | %s | %s%s | %s | %s |\n", cli_lab_number(o->mean).s, cli_lab_interval(o).s,
-            cli_lab_is_each(o->claim->rule) || seeds < 2 ? " (least, greatest)" : "", cli_lab_bound(o->claim).s,
-            bo_lab_verdict_name(o->verdict));
+            kind == cli_lab_interval_usual ? ""
+            : seeds < 2                    ? " (one seed)"
+                                           : " (least, greatest)",
+            cli_lab_bound(o->claim).s, bo_lab_verdict_name(o->verdict));
 }
 
 static void put_experiment(FILE *out, const bo_lab_result *result)
 {
     const bo_lab_about about = bo_lab_result_about(result);
     const bo_lab_experiment *e = about.experiment;
+    char *command = cli_lab_words(cli_lab_command, &about), *setting = cli_lab_words(cli_lab_setting, &about);
     fprintf(out, "\n### %s\n\n", e->name);
     put_text(out, e->claim);
     if (e->source) {
@@ -62,11 +75,11 @@ static void put_experiment(FILE *out, const bo_lab_result *result)
         put_text(out, bo_lab_result_note(result, i));
         fputc('\n', out);
     }
-    fputs("\n`", out);
-    cli_lab_command(out, &about);
-    fputs("`: ", out);
-    cli_lab_setting(out, &about);
+    put_code(out, command);
+    put_text(out, setting);
     fputs(".\n", out);
+    free(command);
+    free(setting);
 }
 
 void cli_lab_markdown(FILE *out, const cli_lab_results *results)

@@ -1,6 +1,7 @@
 /* Pictures of an experiment's tables: lines, points or bars, deviations over the seeds, what theory says dashed. */
 #include "lab.h"
 #include "plot.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static void measure_y(picture *p)
         for (size_t c = 0; c < p->grid.columns; c++) {
             if (!is_shown(p, r, c)) continue;
             p->low = fmin(p->low, low_end(p, cell_at(p, r, c)));
-            p->high = fmax(p->high, cell_at(p, r, c)->mean + cell_at(p, r, c)->deviation);
+            p->high = fmin(fmax(p->high, cell_at(p, r, c)->mean + cell_at(p, r, c)->deviation), DBL_MAX);
         }
 }
 
@@ -97,13 +98,6 @@ static const char *color_of(const picture *p, size_t column)
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-static size_t letters(const char *text)
-{
-    size_t count = 0;
-    for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
-    return count;
-}
-
 static double place_of(const picture *p, size_t row)
 {
     return p->names ? (double)row : p->grid.x[row];
@@ -114,7 +108,7 @@ static void name_rows(FILE *pipe, const picture *p)
 {
     size_t total = 0, longest = 0;
     for (size_t r = 0; r < p->grid.rows; r++) {
-        const size_t length = letters(p->grid.row_names[r]);
+        const size_t length = cli_letters(p->grid.row_names[r]);
         total += length + 2;
         if (length > longest) longest = length;
     }
@@ -126,7 +120,7 @@ static void name_rows(FILE *pipe, const picture *p)
         fprintf(pipe, " %zu", r);
     }
     fputs(")\n", pipe);
-    const size_t room = p->grid.rows ? letters(p->grid.row_names[0]) : 0; /* the first reaches beyond the axis */
+    const size_t room = p->grid.rows ? cli_letters(p->grid.row_names[0]) : 0; /* the first reaches beyond the axis */
     if (aslant) fprintf(pipe, "set lmargin %zu\n", room < 12 ? 10 : room * 3 / 4 + 1);
     fprintf(pipe, "set xrange [-0.6:%g]\n", (double)p->grid.rows - 0.4);
 }
@@ -140,7 +134,7 @@ static void mark_log_x(FILE *pipe, const picture *p)
     fputs("set logscale x\nunset mxtics\nset xtics noenhanced (", pipe);
     for (size_t r = 0; r < p->grid.rows; r++) {
         const double middle = span > 0 ? (log(p->grid.x[r]) - first) / span * PLOT_WIDTH : 0;
-        const double half = 3.6 * (double)letters(p->grid.row_names[r]) + 3;
+        const double half = 3.6 * (double)cli_letters(p->grid.row_names[r]) + 3;
         if (middle - half < end) continue;
         if (some) fputs(", ", pipe);
         cli_picture_quoted(pipe, p->grid.row_names[r]);
@@ -163,7 +157,7 @@ static void set_linear_x(FILE *pipe, const picture *p)
 static void mark_log_y(FILE *pipe, double low, double high)
 {
     static const double fine[] = {1, 2, 5}, coarse[] = {1};
-    const double decades = log10(high / low);
+    const double decades = log10(high) - log10(low); /* of numbers whose quotient may be none */
     const double *marks = decades < 2.5 ? fine : coarse;
     const size_t count = decades < 2.5 ? 3 : 1;
     const int step = (int)ceil(decades / 8);
@@ -184,8 +178,8 @@ static void set_y(FILE *pipe, const picture *p)
 {
     double low = p->low, high = p->high;
     if (p->log_y) {
-        const double margin = pow(high / low, 0.05);
-        low /= margin * (p->bars ? margin : 1), high *= margin;
+        const double margin = exp(0.05 * (log(high) - log(low)));
+        low /= margin * (p->bars ? margin : 1), high = fmin(high * margin, DBL_MAX);
         mark_log_y(pipe, low, high);
     } else {
         if (p->bars) low = fmin(low, 0), high = fmax(high, 0);
@@ -288,7 +282,7 @@ static size_t key_columns(const picture *p)
 {
     size_t longest = 1;
     for (size_t c = 0; c < p->grid.columns; c++) {
-        const size_t length = letters(p->grid.column_names[c]) + (is_theory(p, c) ? 9 : 0);
+        const size_t length = cli_letters(p->grid.column_names[c]) + (is_theory(p, c) ? 9 : 0);
         if (length > longest) longest = length;
     }
     const size_t fit = (size_t)(PLOT_WIDTH / (7.4 * (double)longest + 50));
@@ -316,11 +310,11 @@ static void set_title(FILE *pipe, const picture *p)
     fprintf(pipe, " noenhanced center font ',%d'\n", cli_picture_title_font(title, PLOT_WIDTH));
 }
 
-static void draw(FILE *pipe, const char *path, const char *output, const void *what)
+static void draw(FILE *pipe, const char *path, const void *what)
 {
     const picture *p = what;
     const bo_lab_table *t = p->grid.table;
-    cli_picture_begin(pipe, path, output, WIDTH, HEIGHT + 18 * (key_rows(p) - 1), 12);
+    cli_picture_begin(pipe, path, WIDTH, HEIGHT + 18 * (key_rows(p) - 1), 12);
     fputs("set xlabel ", pipe);
     cli_picture_quoted(pipe, t->rows);
     fputs("\nset ylabel ", pipe);

@@ -3,17 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Columns on the terminal: letters of UTF-8, not bytes. */
-static int width_of(const char *text)
+static void print_right(const char *text, size_t width)
 {
-    int width = 0;
-    for (; *text; text++) width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
-static void print_right(const char *text, int width)
-{
-    printf("%*s%s", width > width_of(text) ? width - width_of(text) : 0, "", text);
+    const size_t letters = cli_letters(text);
+    printf("%*s%s", width > letters ? (int)(width - letters) : 0, "", text);
 }
 
 /* ---- claims ---------------------------------------------------------------------------------- */
@@ -25,7 +18,7 @@ static void print_claim(const bo_lab_outcome *o, size_t seeds)
     printf("  %-*s", INDENT - 2, bo_lab_verdict_name(o->verdict));
     cli_print_wrapped(stdout, o->claim->statement, INDENT);
     snprintf(line, sizeof line, "%.700s: %s (%s: %s); claimed: %s", o->claim->number, cli_lab_number(o->mean).s,
-             cli_lab_interval_kind(o, seeds).s, cli_lab_interval(o).s, cli_lab_bound(o->claim).s);
+             cli_lab_interval_kind(o, seeds), cli_lab_interval(o).s, cli_lab_bound(o->claim).s);
     printf("%*s", INDENT, "");
     cli_print_wrapped(stdout, line, INDENT);
 }
@@ -43,27 +36,27 @@ static cli_word cell_text(const bo_lab_cell *cell)
     return word;
 }
 
-static int column_width(const bo_lab_grid *grid, size_t column)
+static size_t column_width(const bo_lab_grid *grid, size_t column)
 {
-    int width = width_of(grid->column_names[column]);
+    size_t width = cli_letters(grid->column_names[column]);
     for (size_t r = 0; r < grid->rows; r++) {
-        const int cell = width_of(cell_text(&grid->cells[r * grid->columns + column]).s);
+        const size_t cell = cli_letters(cell_text(&grid->cells[r * grid->columns + column]).s);
         if (cell > width) width = cell;
     }
     return width;
 }
 
-static int row_width(const bo_lab_grid *grid)
+static size_t row_width(const bo_lab_grid *grid)
 {
-    int width = width_of(grid->table->rows);
+    size_t width = cli_letters(grid->table->rows);
     for (size_t r = 0; r < grid->rows; r++)
-        if (width_of(grid->row_names[r]) > width) width = width_of(grid->row_names[r]);
+        if (cli_letters(grid->row_names[r]) > width) width = cli_letters(grid->row_names[r]);
     return width;
 }
 
 static void print_table(const bo_lab_grid *grid)
 {
-    const int first = row_width(grid);
+    const size_t first = row_width(grid);
     printf("\n  %s (%s)\n    ", grid->table->title, grid->table->values);
     print_right(grid->table->rows, first);
     for (size_t c = 0; c < grid->columns; c++) {

@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Pictures are drawn anew from the numbers; a folder that cannot be written, or no gnuplot, leaves those that are
  * there. */
 static size_t draw_pictures(cli_lab_job *lab, const cli_lab_results *results)
 {
     size_t failed = 0;
+    if (access(lab->folder, W_OK) != 0) {
+        cli_warn(&lab->session, "%s cannot be written: pictures are those that are there already", lab->folder);
+        return 0;
+    }
     for (size_t i = 0; i < bo_lab_count(); i++) {
         if (!results->items[i]) continue;
         if (!cli_lab_draw(lab, results->items[i], &failed)) {
@@ -57,8 +62,9 @@ static void say(const cli_lab_job *lab, const char *page, const cli_lab_results 
         cli_json_end(&json);
         return;
     }
-    printf("%zu experiments: %zu claims held, %zu did not, %zu inconclusive\n", results->count,
-           results->verdicts[BO_LAB_HELD], results->verdicts[BO_LAB_NOT_HELD], results->verdicts[BO_LAB_INCONCLUSIVE]);
+    printf("%zu experiment%s: %zu claims held, %zu did not, %zu inconclusive\n", results->count,
+           results->count == 1 ? "" : "s", results->verdicts[BO_LAB_HELD], results->verdicts[BO_LAB_NOT_HELD],
+           results->verdicts[BO_LAB_INCONCLUSIVE]);
     if (missing) printf("%zu picture%s missing; the page names them\n", missing, missing == 1 ? " is" : "s are");
     printf("Page: %s\n", page);
     if (lab->options->markdown) printf("Markdown: %s\n", lab->options->markdown);
@@ -88,6 +94,23 @@ static int report(cli_lab_job *lab, const char *page)
     return done ? CLI_DONE : CLI_FAILED;
 }
 
+/* Neither page nor Markdown takes the place of a result or a picture. */
+static int check_outputs(const cli_lab_job *lab, const char *page)
+{
+    const cli_path outputs[] = {{"page", page}, {"markdown", lab->options->markdown}};
+    int status = cli_paths_apart("lab", outputs, CLI_COUNT_OF(outputs), NULL, 0);
+    for (size_t i = 0; i < bo_lab_count() && status == CLI_DONE; i++) {
+        const bo_lab_experiment *e = bo_lab_at(i);
+        for (size_t t = 0; t <= e->table_count && status == CLI_DONE; t++) {
+            char *path = cli_lab_file(lab, e, t < e->table_count ? &e->tables[t] : NULL);
+            const cli_path input = {NULL, path};
+            status = cli_paths_apart("lab", outputs, CLI_COUNT_OF(outputs), &input, 1);
+            free(path);
+        }
+    }
+    return status;
+}
+
 int cli_lab_report(cli_lab_job *lab)
 {
     const cli_lab_options *o = lab->options;
@@ -95,8 +118,7 @@ int cli_lab_report(cli_lab_job *lab)
     char *usual = cli_allocate(room, 1, "file name");
     snprintf(usual, room, "%s/report.html", lab->folder);
     const char *page = o->page ? o->page : usual;
-    const cli_path outputs[] = {{"page", page}, {"markdown", o->markdown}};
-    int status = cli_paths_apart("lab", outputs, 2, NULL, 0);
+    int status = check_outputs(lab, page);
     if (status == CLI_DONE) status = report(lab, page);
     free(usual);
     return status;

@@ -82,21 +82,15 @@ static bool same_name(const char *a, const char *b)
 static bool is_there(cli_lab_job *lab, const bo_lab_experiment *experiment)
 {
     const cli_lab_options *o = lab->options;
-    char *path = cli_lab_file(lab, experiment, NULL);
-    bo_lab_result *result = NULL;
-    bool same = access(path, F_OK) == 0 && bo_lab_result_read(lab->session.context, path, &result) == BO_OK;
-    if (same) {
-        const bo_lab_about about = bo_lab_result_about(result);
-        const uint64_t seed = lab->session.common.seed ? lab->session.common.seed : 1;
-        same = about.quick == o->quick &&
-               about.seeds == (o->seeds   ? o->seeds
-                               : o->quick ? 3
-                                          : 5) &&
-               about.seed == seed && same_name(about.text, base_of(o->text)) &&
-               same_name(about.images, base_of(o->images));
-    }
+    char why[CLI_LAB_WHY];
+    bo_lab_result *result = cli_lab_result(lab, experiment, why);
+    if (!result) return false;
+    const bo_lab_about about = bo_lab_result_about(result);
+    const uint64_t seed = lab->session.common.seed ? lab->session.common.seed : 1;
+    const bool same = about.quick == o->quick && about.seeds == cli_lab_seeds(o->quick, o->seeds) &&
+                      about.seed == seed && same_name(about.text, base_of(o->text)) &&
+                      same_name(about.images, base_of(o->images));
     bo_lab_result_destroy(result);
-    free(path);
     return same;
 }
 
@@ -121,12 +115,13 @@ static void say_plan(const batch *b)
 {
     cli_session *session = &b->lab->session;
     const cli_lab_options *o = b->lab->options;
+    const size_t seeds = cli_lab_seeds(o->quick, o->seeds);
     size_t claims = 0;
     for (size_t i = 0; i < b->count; i++) claims += b->chosen[i]->claim_count;
     if (b->skipped) cli_say(session, "Left out    %zu whose results are in %s already", b->skipped, b->lab->folder);
     if (!b->count) return;
-    cli_say(session, "Experiments %zu, %s claim%s, %s, %zu seeds each", b->count, cli_count(claims).s,
-            claims == 1 ? "" : "s", o->quick ? "quick (smaller sizes)" : "in full", cli_lab_seeds(o->quick, o->seeds));
+    cli_say(session, "Experiments %zu, %s claim%s, %s, %zu seed%s each", b->count, cli_count(claims).s,
+            claims == 1 ? "" : "s", o->quick ? "quick (smaller sizes)" : "in full", seeds, seeds == 1 ? "" : "s");
     cli_say(session, "Data        text: %s; images: %s", o->text ? o->text : "made up",
             o->images ? o->images : "made up");
     cli_say(session, "Results     %s/NAME.json, pictures %s/NAME-TABLE.svg", b->lab->folder, b->lab->folder);
@@ -209,7 +204,7 @@ static void sum_up(batch *b)
         cli_json_count(&b->json, "skipped", b->skipped);
         cli_json_end(&b->json);
     } else if (b->kept > 1) {
-        printf("Claims of %zu experiments: %zu held, %zu did not, %zu are inconclusive\n", b->kept,
+        printf("Claims of %zu experiments: %zu held, %zu did not, %zu inconclusive\n", b->kept,
                b->verdicts[BO_LAB_HELD], b->verdicts[BO_LAB_NOT_HELD], b->verdicts[BO_LAB_INCONCLUSIVE]);
     }
 }
@@ -227,7 +222,8 @@ int cli_lab_run(cli_lab_job *lab)
     sum_up(&b);
     free(b.chosen);
     if (status == BO_CANCELLED) {
-        cli_fail(&lab->session, "stopped on request; %zu of %zu results are in %s", b.kept, b.count, lab->folder);
+        cli_fail(&lab->session, "stopped on request; %zu of %zu results are in %s, and --missing makes the others",
+                 b.skipped + b.kept, b.skipped + b.count, lab->folder);
         return CLI_INTERRUPTED;
     }
     if (b.failed && b.count > 1)

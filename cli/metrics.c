@@ -203,8 +203,8 @@ enum { TEXT_CLASSES = 12, CELL = 8 };
 /* A label in a column of a table: `width` letters, the last one … where it is longer; control characters are blanks. */
 static void print_label(FILE *out, const char *label, size_t width, bool right)
 {
-    size_t letters = 0, shown = 0;
-    for (const char *at = label; *at; at++) letters += ((unsigned char)*at & 0xc0) != 0x80;
+    const size_t letters = cli_letters(label);
+    size_t shown = 0;
     size_t room = letters > width ? width - 1 : letters, blanks = letters > width ? 0 : width - letters;
     if (right) fprintf(out, "%*s", (int)blanks, "");
     for (const char *at = label; *at; at++) {

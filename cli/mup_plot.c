@@ -30,12 +30,12 @@ static void range(const cli_mup_panels *p, double *low, double *high)
     *high = p->log_y ? *high * 1.3 : *high + room;
 }
 
-static void draw(FILE *pipe, const char *path, const char *output, const void *what)
+static void draw(FILE *pipe, const char *path, const void *what)
 {
     const cli_mup_panels *p = what;
     double low, high;
     range(p, &low, &high);
-    cli_picture_begin(pipe, path, output, 1080, 500, 12);
+    cli_picture_begin(pipe, path, 1080, 500, 12);
     fprintf(pipe,
             "set xlabel '%s'\nset ylabel '%s'\nset logscale x 2\nset format x '%s'\nset rmargin 3\n"
             "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset key below center horizontal Left reverse noenhanced\n",

@@ -8,31 +8,15 @@
 
 /* ---- the command that trains ------------------------------------------------------------------------------------------------ */
 
-/* As a shell takes it. */
-static void print_word(FILE *out, const char *word)
-{
-    if (!word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:")]) {
-        fputs(word, out);
-        return;
-    }
-    fputc('\'', out);
-    for (; *word; word++)
-        if (*word == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*word, out);
-    fputc('\'', out);
-}
-
 static void print_command(FILE *out, const cli_plan_job *job)
 {
     const cli_plan_options *o = job->options;
     const bo_plan_choice *c = &job->plan.choices[0];
     const bo_plan_shape *s = &c->shape;
     fputs("bochner train --data ", out);
-    print_word(out, o->data ? o->data : "text.txt");
+    cli_print_word(out, o->data ? o->data : "text.txt");
     fputs(" --out ", out);
-    print_word(out, o->out ? o->out : "model");
+    cli_print_word(out, o->out ? o->out : "model");
     fprintf(out, " --layers %zu --width %zu --heads %zu --context %zu --attention %s", s->layers, s->width, s->heads,
             s->context, s->attention);
     if (s->features) fprintf(out, " --features %zu", s->features);
@@ -65,24 +49,25 @@ static void say_machine(const cli_plan_job *job)
     printf("; left out, off by %.1f%%\n", 100 * m->error);
 }
 
-static double half(bo_plan_range range)
+/* "473 ± 142", "1.52 ± 0.13": two digits of what is not known, and no digits beyond. */
+static cli_word plus_minus(bo_plan_range range, double unit)
 {
-    return (range.high - range.low) / 2;
+    cli_word word;
+    const double half = unit * (range.high - range.low) / 2;
+    const int digits = half > 0 ? (int)fmin(fmax(1 - floor(log10(half)), 0), 6) : 3;
+    snprintf(word.s, sizeof word.s, "%.*f ± %.*f", digits, unit * range.value, digits, half);
+    return word;
 }
 
 static void say_choices(const bo_plan *plan)
 {
-    printf("\n  %6s %6s %5s %5s %11s %15s %9s %15s %15s %8s\n", "layers", "width", "heads", "batch", "parameters",
+    printf("\n  %6s %6s %5s %5s %11s %16s %9s %16s %14s %8s\n", "layers", "width", "heads", "batch", "parameters",
            "step, ms", "tokens", "minutes", "loss", "memory");
     for (size_t i = 0; i < plan->count; i++) {
         const bo_plan_choice *c = &plan->choices[i];
-        char step[32], minutes[32], loss[32];
-        snprintf(step, sizeof step, "%.3g ± %.2g", 1e3 * c->step.value, 1e3 * half(c->step));
-        snprintf(minutes, sizeof minutes, "%.3g ± %.2g", c->minutes.value, half(c->minutes));
-        snprintf(loss, sizeof loss, "%.3f ± %.3f", c->loss.value, half(c->loss));
-        printf("%s %6zu %6zu %5zu %5zu %11s %16s %9.3g %16s %16s %8s\n", i ? " " : "*", c->shape.layers, c->shape.width,
-               c->shape.heads, c->shape.batch, cli_count((size_t)c->parameters).s, step, c->tokens, minutes, loss,
-               cli_bytes((double)c->memory).s);
+        printf("%s %6zu %6zu %5zu %5zu %11s %17s %9.3g %17s %15s %8s\n", i ? " " : "*", c->shape.layers, c->shape.width,
+               c->shape.heads, c->shape.batch, cli_count((size_t)c->parameters).s, plus_minus(c->step, 1e3).s,
+               c->tokens, plus_minus(c->minutes, 1).s, plus_minus(c->loss, 1).s, cli_bytes((double)c->memory).s);
     }
     printf("\n* best for the budget. Loss: nats a byte of English text, none of it twice; ±: 19 times in 20.\n\n");
 }

@@ -38,7 +38,7 @@ const char *cli_picture_color(size_t index)
 }
 
 /* The cairo terminals count points, 72 to the inch. */
-void cli_picture_begin(FILE *pipe, const char *path, const char *output, int width, int height, int font)
+void cli_picture_begin(FILE *pipe, const char *path, int width, int height, int font)
 {
     fputs("set encoding utf8\n", pipe);
     if (cli_ends_with(path, ".svg"))
@@ -53,16 +53,13 @@ void cli_picture_begin(FILE *pipe, const char *path, const char *output, int wid
                 "set terminal pdfcairo noenhanced size %.2fin,%.2fin font 'DejaVu Sans,%d' fontscale 0.75 background "
                 "'white'\n",
                 width / 96.0, height / 96.0, font);
-    fputs("set output ", pipe);
-    quoted(pipe, output, (size_t)-1);
-    fputs("\nunset key\nset border lc rgb '#555555'\nset tics textcolor rgb '#333333' nomirror\n", pipe);
+    fputs("unset key\nset border lc rgb '#555555'\nset tics textcolor rgb '#333333' nomirror\n", pipe);
 }
 
 /* Letters are about 0.54 as wide as the font is high. */
 int cli_picture_title_font(const char *title, int room)
 {
-    size_t letters = 0;
-    for (const char *at = title; *at; at++) letters += ((unsigned char)*at & 0xc0) != 0x80;
+    const size_t letters = cli_letters(title);
     const int font = (int)(room / (0.54 * (double)(letters ? letters : 1)));
     return font > 14 ? 14 : font < 7 ? 7 : font;
 }
@@ -183,12 +180,11 @@ static void axis_label(FILE *pipe, const char *axis, const char *name, const cha
     fputc('\n', pipe);
 }
 
-static void scatter(FILE *pipe, const cli_metrics *metrics, const bo_schema *schema, const char *path,
-                    const char *output)
+static void scatter(FILE *pipe, const cli_metrics *metrics, const bo_schema *schema, const char *path)
 {
     double low, high;
     size_t outside = 0;
-    cli_picture_begin(pipe, path, output, 680, 680, 13);
+    cli_picture_begin(pipe, path, 680, 680, 13);
     frame(metrics, &low, &high);
     fputs("$points << EOD\n", pipe);
     for (size_t i = 0; i < metrics->points; i++) {
@@ -270,8 +266,7 @@ static void cells(FILE *pipe, const cli_metrics *metrics, int cell, int font)
     }
 }
 
-static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *schema, const char *path,
-                      const char *output)
+static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *schema, const char *path)
 {
     size_t classes = metrics->classes, longest = 1;
     for (size_t i = 0; i < classes; i++) {
@@ -285,7 +280,7 @@ static void confusion(FILE *pipe, const cli_metrics *metrics, const bo_schema *s
     if (side < 260) side = 260;
     bool slanted = (int)longest * 8 > cell;
     int left = 64 + names, bottom = 58 + (slanted ? names * 3 / 4 : 14), top = 52, right = 30;
-    cli_picture_begin(pipe, path, output, left + side + right, top + side + bottom, classes <= 12 ? 12 : 10);
+    cli_picture_begin(pipe, path, left + side + right, top + side + bottom, classes <= 12 ? 12 : 10);
     fprintf(pipe, "set lmargin at screen %.5f\nset rmargin at screen %.5f\n", (double)left / (left + side + right),
             (double)(left + side) / (left + side + right));
     fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n", (double)bottom / (top + side + bottom),
@@ -323,18 +318,35 @@ static bool is_whole(const char *path, const char *temporary)
     return found;
 }
 
+/* Its output goes where the shell puts it: of a name that begins with | gnuplot would make a command. */
+static FILE *open_gnuplot(const char *output)
+{
+    char *command = NULL;
+    size_t length = 0;
+    FILE *words = open_memstream(&command, &length), *pipe = NULL;
+    if (words) {
+        fputs("gnuplot 2>/dev/null >", words);
+        cli_print_word(words, output);
+        fclose(words);
+    }
+    if (command) pipe = popen(command, "w");
+    free(command);
+    return pipe;
+}
+
 cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what)
 {
     size_t room = strlen(path) + 32;
     char *temporary = cli_allocate(room, 1, "file name");
     snprintf(temporary, room, "%s.part-%ld", path, (long)getpid());
-    FILE *pipe = popen("gnuplot >/dev/null 2>&1", "w");
+    FILE *pipe = open_gnuplot(temporary);
     int ended = 127 << 8;
     if (pipe) {
-        draw(pipe, path, temporary, what);
+        draw(pipe, path, what);
         ended = pclose(pipe);
     }
     const cli_drawn drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 127                ? CLI_NO_GNUPLOT
+                            : access(temporary, F_OK) != 0                               ? CLI_NOT_WRITTEN
                             : ended != 0                                                 ? CLI_NOT_DRAWN
                             : !is_whole(path, temporary) || rename(temporary, path) != 0 ? CLI_NOT_WRITTEN
                                                                                          : CLI_DRAWN;
@@ -365,10 +377,10 @@ typedef struct predictions {
     const bo_schema *schema;
 } predictions;
 
-static void draw_predictions(FILE *pipe, const char *path, const char *output, const void *what)
+static void draw_predictions(FILE *pipe, const char *path, const void *what)
 {
     const predictions *p = what;
-    (p->metrics->classes ? confusion : scatter)(pipe, p->metrics, p->schema, path, output);
+    (p->metrics->classes ? confusion : scatter)(pipe, p->metrics, p->schema, path);
 }
 
 int cli_plot(cli_session *session, const cli_metrics *metrics, const bo_schema *schema, const char *path)

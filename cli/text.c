@@ -107,6 +107,29 @@ const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(c
     return best;
 }
 
+size_t cli_letters(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+void cli_print_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*word, out);
+    fputc('\'', out);
+}
+
 void cli_print_wrapped(FILE *out, const char *text, int indent)
 {
     enum { WIDTH = 100 };

@@ -21,6 +21,11 @@ cli_word cli_exact(double value);                   /* the shortest of 15, 16 an
 const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),
                         const void *words);
 
+size_t cli_letters(const char *text); /* of UTF-8: columns on a terminal, not bytes */
+
+/* A word of a command line as a shell takes it, in quotes where it would be taken apart. */
+void cli_print_word(FILE *out, const char *word);
+
 /* The text in lines of at most 100 columns; lines after the first are indented, and the first is thought to start there. */
 void cli_print_wrapped(FILE *out, const char *text, int indent);
 

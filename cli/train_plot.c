@@ -58,12 +58,12 @@ static void draw_block(FILE *pipe, const char *name, const curve *c, bool tests)
     fputs("EOD\n", pipe);
 }
 
-static void draw(FILE *pipe, const char *path, const char *output, const void *what)
+static void draw(FILE *pipe, const char *path, const void *what)
 {
     const curve *c = what;
     bool tested = false;
     for (size_t i = 0; i < c->count; i++) tested |= isfinite(c->points[i].valid);
-    cli_picture_begin(pipe, path, output, 720, 480, 12);
+    cli_picture_begin(pipe, path, 720, 480, 12);
     fprintf(pipe,
             "set title '%s' textcolor rgb '#222222'\nset xlabel '%s'\nset ylabel '%s'\nset key top right\n"
             "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset format x '%%.0s%%c'\n",
