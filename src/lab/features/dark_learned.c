@@ -119,9 +119,18 @@ static void conclude(lab_run *run, const reading *r)
     lab_claim(run, "learned-variance", exp(lengths));
 }
 
+static bool fits(const bo_model *model)
+{
+    const bo_model_desc *d = bo_model_describe(model);
+    return d->layers == LAYERS && d->heads == HEADS && d->head_dim == DIM && d->width == WIDTH && d->context == TOKENS;
+}
+
 bo_status lab_dark_learned(lab_run *run, const lab_text *text, const bo_model *softmax, const bo_model *dark)
 {
     enum { WINDOWS = 8 };
+    if (!fits(softmax) || !fits(dark) || bo_attention_describe(bo_model_attention(dark, 0))->rank != DIM)
+        return bo_fail(lab_context(run), BO_INVALID, "models have %d layers of %d heads of %d here", LAYERS, HEADS,
+                       DIM);
     reading *r = bo_alloc(lab_context(run), 1, sizeof *r, "queries and keys");
     if (!r) return BO_MEMORY;
     bo_status status = BO_OK;

@@ -355,7 +355,8 @@ const lab_experiment lab_infinite_width = {
          "on features of five, from 0.03 to 2.43 over the root of Σφ²; 400 full-batch steps, of which each twentieth "
          "is looked at by validation. The Adam-like limit is what many features tend to; the paper's own construction "
          "may be another. Directions: steps by signs against the kernel's gradient, for Gaussian features and for "
-         "tangent features. Selection: 1024 independent normal features, targets of 8 of them, 200 examples.",
+         "tangent features, mean over 16 sets of 16 examples. Selection: 1024 independent normal features, targets of "
+         "8 of them, 200 examples.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -101,27 +101,41 @@ static double difference(const field *f, const double direction[ASKED], double s
     return sqrt(fmax(0, mm - 2 * scale * md + scale * scale * dd) / (scale * scale * dd));
 }
 
-bo_status lab_infinite_width_signs(lab_run *run)
+/* One set of examples: adds its differences, by number of features, to the sums. */
+static void measure_field(bo_rng *rng, const double counts[SIZES], double differences[SIZES], double sines[SIZES])
 {
-    bo_rng rng = lab_rng(run, "lab.infinite-width.signs");
     field gaussian = {0}, tangent;
-    double toward[ASKED], toward_tangent[ASKED], counts[SIZES], differences[SIZES], sine = NAN;
-    draw_field(&gaussian, &rng);
+    double toward[ASKED], toward_tangent[ASKED];
+    draw_field(&gaussian, rng);
     tangent = gaussian;
     const double quadratic = kernel_direction(&gaussian, false, toward);
     kernel_direction(&tangent, true, toward_tangent);
     for (size_t i = 0; i < SIZES; i++) {
-        const size_t count = (size_t)256 << (2 * i);
-        while (gaussian.features < count) add_gaussian(&gaussian, &rng);
-        while (tangent.features < count) add_unit(&tangent, &rng);
-        counts[i] = (double)count;
-        differences[i] = difference(&gaussian, toward, sqrt(2 / acos(-1) / quadratic));
-        sine = difference(&tangent, toward_tangent, 0);
+        while ((double)gaussian.features < counts[i]) add_gaussian(&gaussian, rng);
+        while ((double)tangent.features < counts[i]) add_unit(&tangent, rng);
+        differences[i] += difference(&gaussian, toward, sqrt(2 / acos(-1) / quadratic));
+        sines[i] += difference(&tangent, toward_tangent, 0);
+    }
+}
+
+bo_status lab_infinite_width_signs(lab_run *run)
+{
+    bo_rng rng = lab_rng(run, "lab.infinite-width.signs");
+    const size_t fields = lab_size(run, 16, 2);
+    double counts[SIZES], differences[SIZES] = {0}, sines[SIZES] = {0};
+    for (size_t i = 0; i < SIZES; i++) counts[i] = (double)((size_t)256 << (2 * i));
+    for (size_t f = 0; f < fields; f++) {
+        measure_field(&rng, counts, differences, sines);
+        BO_TRY(lab_progress(run, 0.05 * (double)(f + 1) / (double)fields));
+    }
+    for (size_t i = 0; i < SIZES; i++) {
+        differences[i] /= (double)fields;
+        sines[i] /= (double)fields;
         lab_point(run, "signs", "Gaussian features", counts[i], differences[i]);
-        lab_point(run, "signs", "tangent features (sine of the angle)", counts[i], sine);
+        lab_point(run, "signs", "tangent features (sine of the angle)", counts[i], sines[i]);
     }
     lab_claim(run, "gaussian", lab_exponent(counts, differences, SIZES));
-    lab_claim(run, "tangent-signs", sine);
+    lab_claim(run, "tangent-signs", sines[SIZES - 1]);
     return BO_OK;
 }
 
