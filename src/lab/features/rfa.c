@@ -25,12 +25,12 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
     {.name = "swap-in",
-     .statement = "It cannot stand in for the softmax that a model was trained with.",
+     .statement = "Random features, 128 of them, cannot stand in for the softmax that a model was trained with.",
      .number = "loss of a softmax model read with random features - its own loss, nats a token",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "swap-out",
-     .statement = "Nor can softmax stand in for the random features that a model was trained with.",
+     .statement = "Softmax cannot stand in for the random features that a model was trained with.",
      .number = "loss of a model of random features read with softmax - its own loss, nats a token",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
@@ -345,9 +345,8 @@ const lab_experiment lab_rfa = {
      .title = "Random feature attention",
      .claim =
          "Attention through sines and cosines of random projections of unit queries and keys learns language as well "
-         "as "
-         "softmax once a gate lets the past fade, and decodes from a state of fixed size. It is another function than "
-         "softmax: neither can be put in the other's place without training.",
+         "as softmax once a gate lets the past fade, and decodes from a state of fixed size. With features few enough "
+         "to pay it is another function than softmax: neither can be put in the other's place without training.",
      .source = "Random Feature Attention (2103.02143), and notes on it",
      .method = "Models of bytes with 2 layers, width 64, 4 heads and windows of 128 tokens are trained for 600 steps "
                "of 8 windows, "
