@@ -58,12 +58,14 @@ bo_status lab_crew_measure(lab_job *job, void (*measure)(lab_run *run))
     pthread_mutex_init(&c.mutex, NULL);
     pthread_cond_init(&c.left, NULL);
     size_t started = 0;
+    job->watched = true;
     pthread_mutex_lock(&c.mutex);
     while (started < wanted && pthread_create(&ids[started], NULL, worker, &c) == 0) started++;
     c.working = started;
     pthread_mutex_unlock(&c.mutex);
     watch(&c);
     for (size_t i = 0; i < started; i++) pthread_join(ids[i], NULL);
+    job->watched = false;
     measure_seeds(&c); /* where no thread could be started */
     pthread_cond_destroy(&c.left);
     pthread_mutex_destroy(&c.mutex);

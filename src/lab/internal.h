@@ -25,6 +25,7 @@ typedef struct lab_job {
     bo_context *context; /* the caller's, whose thread alone may report progress */
     lab_run *runs;
     size_t seeds;
+    bool watched;        /* the caller's thread reports while others measure; else seeds report themselves */
     atomic_bool stopped; /* cancelled, or a seed has failed: the others need not go on */
 } lab_job;
 
