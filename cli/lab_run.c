@@ -44,26 +44,46 @@ static bool make_folder(cli_lab_job *lab)
     return false;
 }
 
+static bool check_text(cli_lab_job *lab, const char *text)
+{
+    enum { LEAST_TEXT = 4096 };
+    struct stat info;
+    if (stat(text, &info) != 0 || access(text, R_OK) != 0)
+        return cli_fail(&lab->session, "--text %s: %s", text, strerror(errno)), false;
+    if (!S_ISREG(info.st_mode)) return cli_fail(&lab->session, "--text %s: it is no file", text), false;
+    if (info.st_size >= LEAST_TEXT) return true;
+    cli_fail(&lab->session, "--text %s: it has %lld bytes, experiments need %d at least", text, (long long)info.st_size,
+             LEAST_TEXT);
+    return false;
+}
+
+/* As it is, or gzipped. */
+static bool has_file(const char *folder, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.gz", folder, name);
+    const bool gzipped = access(path, R_OK) == 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return gzipped || access(path, R_OK) == 0;
+}
+
+static bool check_images(cli_lab_job *lab, const char *images)
+{
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"};
+    struct stat info;
+    if (stat(images, &info) != 0) return cli_fail(&lab->session, "--images %s: %s", images, strerror(errno)), false;
+    if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "--images %s: it is no folder", images), false;
+    for (size_t i = 0; i < CLI_COUNT_OF(names); i++)
+        if (!has_file(images, names[i]))
+            return cli_fail(&lab->session, "--images %s: it has no %s, gzipped or not", images, names[i]), false;
+    return true;
+}
+
 /* What experiments will read, now and not after an hour. */
 static bool check_inputs(cli_lab_job *lab)
 {
-    enum { LEAST_TEXT = 4096 };
-    const char *text = lab->options->text, *images = lab->options->images;
-    struct stat info;
-    if (text) {
-        if (stat(text, &info) != 0 || access(text, R_OK) != 0)
-            return cli_fail(&lab->session, "--text %s: %s", text, strerror(errno)), false;
-        if (!S_ISREG(info.st_mode)) return cli_fail(&lab->session, "--text %s: it is no file", text), false;
-        if (info.st_size < LEAST_TEXT)
-            return cli_fail(&lab->session, "--text %s: it has %lld bytes, experiments need %d at least", text,
-                            (long long)info.st_size, LEAST_TEXT),
-                   false;
-    }
-    if (images) {
-        if (stat(images, &info) != 0) return cli_fail(&lab->session, "--images %s: %s", images, strerror(errno)), false;
-        if (!S_ISDIR(info.st_mode)) return cli_fail(&lab->session, "--images %s: it is no folder", images), false;
-    }
-    return true;
+    const cli_lab_options *o = lab->options;
+    return (!o->text || check_text(lab, o->text)) && (!o->images || check_images(lab, o->images));
 }
 
 /* The name alone: what a result keeps of a path. */

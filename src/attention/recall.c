@@ -350,11 +350,27 @@ static bo_status choose_knob(bo_context *context, const bo_recall_options *o, co
     return BO_OK;
 }
 
+static bo_status check_options(bo_context *context, const bo_recall_kind *kind, size_t size, const bo_recall_options *o)
+{
+    static const size_t most = (size_t)1 << (BO_RECALL_POINTS - 1), wide = (size_t)1 << 20;
+    if (!kind) return bo_fail(context, BO_INVALID, "recall: there is no such kind of memory");
+    if ((size == 0) != (kind->size == BO_RECALL_ALL) || size > wide)
+        return bo_fail(context, BO_INVALID, "recall: %s: expected %s, found size %zu", kind->name,
+                       kind->size == BO_RECALL_ALL ? "size 0, for it keeps everything" : "a size from 1 to 2^20", size);
+    if (o->tokens > most) return bo_fail(context, BO_INVALID, "recall: %zu tokens, at most %zu", o->tokens, most);
+    if (o->lanes > wide || o->width > wide || o->codes > wide)
+        return bo_fail(context, BO_INVALID, "recall: lanes, width and codes: expected at most %zu", wide);
+    if (!(o->noise >= 0 && isfinite(o->noise)))
+        return bo_fail(context, BO_INVALID, "recall: noise: expected a length, found %g", o->noise);
+    return BO_OK;
+}
+
 bo_status bo_recall_measure(bo_context *context, const bo_recall_kind *kind, size_t size,
                             const bo_recall_options *options, bo_recall_result *out)
 {
     const bo_recall_options o = with_defaults(options);
     double knob;
+    BO_TRY(check_options(context, kind, size, &o));
     BO_TRY(choose_knob(context, &o, kind, size, &knob));
     BO_TRY(measure(context, &o, kind, size, knob, 2 * o.seed, o.lanes, out));
     out->knob = kind->knob == BO_RECALL_NOTHING ? NAN : knob;

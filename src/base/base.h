@@ -26,6 +26,7 @@ void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *w
 void *bo_realloc(bo_context *context, void *block, size_t count, size_t size, const char *what);
 void bo_free(void *block); /* NULL is fine */
 char *bo_strdup(bo_context *context, const char *text);
+size_t bo_usual_memory(void); /* bytes that a work may take unless told otherwise: three quarters of the machine's */
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
@@ -90,4 +91,10 @@ char *bo_strdup(bo_context *context, const char *text)
     char *copy = bo_alloc_raw(context, bytes, 1, "a string");
     if (copy) memcpy(copy, text, bytes);
     return copy;
+}
+
+size_t bo_usual_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (size_t)pages / 4 * 3 * (size_t)bytes : (size_t)4 << 30;
 }

@@ -3,7 +3,6 @@
 #include "../features/internal.h"
 
 #include <math.h>
-#include <unistd.h>
 
 static bo_status check_number(bo_context *context, const char *name, double value, double below)
 {
@@ -56,15 +55,9 @@ bo_status bo_machine_check(bo_context *context, const bo_machine_desc *desc, con
     return BO_OK;
 }
 
-static size_t physical_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGE_SIZE);
-    return pages > 0 && bytes > 0 ? (size_t)pages * (size_t)bytes / 4 * 3 : (size_t)4 << 30;
-}
-
 size_t bo_memory_limit(const bo_machine_desc *desc)
 {
-    return desc->memory ? desc->memory : physical_memory();
+    return desc->memory ? desc->memory : bo_usual_memory();
 }
 
 /* Bytes, in double so that absurd sizes do not wrap. The Gram matrix stands twice: once summed, once factored. */

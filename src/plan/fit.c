@@ -118,7 +118,7 @@ static double left_out_error(const row_set *set, unsigned terms)
     for (size_t left = 0; left < set->count; left++) {
         double cost[BO_PLAN_TERMS];
         row_set others = *set;
-        memcpy(others.rows[left], others.rows[--others.count], sizeof others.rows[0]);
+        memmove(others.rows[left], others.rows[--others.count], sizeof others.rows[0]); /* of the last: itself */
         if (!fit_rows(&others, terms, cost)) return NAN;
         const double e = predict(cost, set->rows[left]) - 1;
         sum += e * e;

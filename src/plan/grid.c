@@ -138,11 +138,21 @@ static double gap_at(bo_plan_search *search, double seconds)
     return own - best_loss(search, seconds);
 }
 
+/* In which some model of the right size is trained at all. */
+static double least_seconds(const bo_plan_search *search)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < search->count; i++)
+        if (right_size(search, &search->items[i])) least = fmin(least, LEAST_STEPS * search->items[i].step.value);
+    return least;
+}
+
 /* A number of parameters alone: the time in which no other number does better. */
 static double seconds_for_size(bo_plan_search *search)
 {
-    double best = INFINITY, found = NAN;
-    for (double seconds = 1; seconds < 1e8; seconds *= 1.3) {
+    enum { TIMES = 70 };
+    double best = INFINITY, seconds = fmax(1, 1.001 * least_seconds(search)), found = seconds;
+    for (size_t i = 0; i < TIMES && isfinite(seconds); i++, seconds *= 1.3) {
         const double gap = gap_at(search, seconds);
         if (gap < best) best = gap, found = seconds;
     }
@@ -195,13 +205,12 @@ bo_status bo_plan_grid(bo_plan_search *search)
 bo_status bo_plan_refuse(const bo_plan_search *search)
 {
     const bo_plan_budget *b = &search->budget;
-    double least = INFINITY, most = 0, seconds = INFINITY, tokens = INFINITY;
+    double least = INFINITY, most = 0, tokens = INFINITY;
     for (size_t i = 0; i < search->count; i++) {
         const bo_plan_candidate *item = &search->items[i];
         least = fmin(least, item->counts.parameters);
         most = fmax(most, item->counts.parameters);
         if (!right_size(search, item)) continue;
-        seconds = fmin(seconds, LEAST_STEPS * item->step.value);
         tokens = fmin(tokens, LEAST_STEPS * item->counts.tokens);
     }
     if (isinf(tokens))
@@ -211,5 +220,5 @@ bo_status bo_plan_refuse(const bo_plan_search *search)
         return bo_fail(search->context, BO_INVALID, "%.4g tokens are too few for %d steps: expected at least %.4g",
                        b->tokens, LEAST_STEPS, tokens);
     return bo_fail(search->context, BO_INVALID, "%.4g minutes are too few for %d steps: expected at least %.3g",
-                   b->minutes, LEAST_STEPS, seconds / 60 / (1 - OVERHEAD));
+                   b->minutes, LEAST_STEPS, least_seconds(search) / 60 / (1 - OVERHEAD));
 }

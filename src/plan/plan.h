@@ -33,9 +33,9 @@ typedef struct bo_plan_candidate {
     bo_plan_counts counts;
     bo_plan_range step;
     double tokens; /* it sees in the budget */
-    double
-        worth; /* what it is chosen by, the less the better: its loss, or how far that is behind the best that the same
-                    * time buys; INFINITY: it is not for this budget */
+    /* What it is chosen by, the less the better: its loss, or how far that is behind the best that the same time buys.
+     * INFINITY: it is not for this budget. */
+    double worth;
 } bo_plan_candidate;
 
 typedef struct bo_plan_search {

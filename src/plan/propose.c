@@ -1,14 +1,15 @@
 /* A plan: the best shapes of the grid that fit into memory. */
 #include "plan.h"
+#include "../model/internal.h"
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { CONTEXT = 256, TRIES = 64 };
 
 /* ---- memory -------------------------------------------------------------------------------------------------------------------- */
 
-/* What training takes with so many sequences at a time (0: the trainer's choice), from the trainer itself. */
+/* What training takes with so many sequences at a time (0: the trainer's choice), from the trainer itself. The model has no
+ * values: large ones are planned as fast as small ones. */
 static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, size_t micro_batch,
                                bo_trainer_plan *out)
 {
@@ -20,7 +21,7 @@ static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, 
     BO_TRY(bo_plan_describe(context, shape, &desc, &training));
     bo_status status = bo_tokenizer_bytes(context, &tokenizer);
     if (status == BO_OK) status = bo_plan_noise(context, tokenizer, 4 * shape->context, &corpus);
-    if (status == BO_OK) status = bo_model_create(context, &desc, tokenizer, &model);
+    if (status == BO_OK) status = bo_model_build(context, &desc, tokenizer, &model);
     training.model = model;
     training.train = corpus;
     training.steps = 1;
@@ -32,7 +33,7 @@ static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, 
     return status;
 }
 
-/* Weights, gradients and a vector of the optimiser: less it never is, and models beyond that are not made to be planned. */
+/* Weights, gradients and a vector of the optimiser: less it never is. */
 static double weight_bytes(const bo_plan_candidate *item)
 {
     return 3 * sizeof(float) * item->counts.parameters;
@@ -153,18 +154,19 @@ static bo_status choose(const bo_plan_search *search, bo_plan *out)
 
 /* ---- a plan ---------------------------------------------------------------------------------------------------------------------- */
 
-static bo_status check_number(bo_context *context, const char *what, double value)
+/* Sizes are within what is counted in 64 bits. */
+static bo_status check_number(bo_context *context, const char *what, double most, double value)
 {
-    if (value >= 0 && value <= 1e15) return BO_OK;
-    return bo_fail(context, BO_INVALID, "a budget's %s: expected a number of at most 1e15, found %g", what, value);
+    if (value >= 0 && value <= most) return BO_OK;
+    return bo_fail(context, BO_INVALID, "a budget's %s: expected a number from 0 to %g, found %g", what, most, value);
 }
 
 static bo_status resolve(bo_context *context, const bo_plan_budget *budget, bo_plan_budget *out)
 {
     *out = *budget;
-    BO_TRY(check_number(context, "parameters", budget->parameters));
-    BO_TRY(check_number(context, "minutes", budget->minutes));
-    BO_TRY(check_number(context, "tokens", budget->tokens));
+    BO_TRY(check_number(context, "parameters", 1e15, budget->parameters));
+    BO_TRY(check_number(context, "minutes", 1e9, budget->minutes));
+    BO_TRY(check_number(context, "tokens", 1e15, budget->tokens));
     if (budget->minutes > 0 && budget->tokens > 0)
         return bo_fail(context, BO_INVALID, "a budget: expected minutes or tokens, found both");
     if (!(budget->minutes > 0 || budget->tokens > 0 || budget->parameters > 0))
@@ -173,7 +175,7 @@ static bo_status resolve(bo_context *context, const bo_plan_budget *budget, bo_p
     if (out->context > 1 << 20)
         return bo_fail(context, BO_INVALID, "a budget's context: expected at most %d, found %zu", 1 << 20,
                        out->context);
-    if (!out->memory) out->memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / 4 * 3;
+    if (!out->memory) out->memory = bo_usual_memory();
     return BO_OK;
 }
 

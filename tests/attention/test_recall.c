@@ -69,6 +69,26 @@ static void names_are_found(void **state)
     assert_null(bo_recall_find(NULL));
 }
 
+static void wrong_options_are_refused(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    const bo_recall_kind *rfa = bo_recall_find("rfa");
+    bo_recall_options options = small();
+    bo_recall_result result;
+    assert_fails(context, BO_INVALID, "no such kind", bo_recall_measure(context, NULL, 4, &options, &result));
+    assert_fails(context, BO_INVALID, "size 0", bo_recall_measure(context, rfa, 0, &options, &result));
+    assert_fails(context, BO_INVALID, "keeps everything",
+                 bo_recall_measure(context, bo_recall_find("exact"), 4, &options, &result));
+    options.noise = NAN;
+    assert_fails(context, BO_INVALID, "noise", bo_recall_measure(context, rfa, 4, &options, &result));
+    options.noise = 0, options.tokens = (size_t)1 << BO_RECALL_POINTS; /* one point more than a result has */
+    assert_fails(context, BO_INVALID, "tokens", bo_recall_measure(context, rfa, 4, &options, &result));
+    options.tokens = 4, options.lanes = (size_t)1 << 60;
+    assert_fails(context, BO_INVALID, "lanes", bo_recall_measure(context, rfa, 4, &options, &result));
+    bo_context_destroy(context);
+}
+
 static bo_status measure_favor(void *user)
 {
     const bo_recall_options options = {.tokens = 4, .lanes = 1, .width = 4, .codes = 4};
@@ -89,9 +109,9 @@ static void any_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_kept_comes_back), cmocka_unit_test(a_larger_state_holds_more),
-        cmocka_unit_test(threads_do_not_matter),   cmocka_unit_test(names_are_found),
-        cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test(what_is_kept_comes_back),   cmocka_unit_test(a_larger_state_holds_more),
+        cmocka_unit_test(threads_do_not_matter),     cmocka_unit_test(names_are_found),
+        cmocka_unit_test(wrong_options_are_refused), cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,11 @@ grep -q '^Architectures$' out && grep -q '^  scaled-dot  *[0-9]* claim' out || c
 succeeds "$BOCHNER" lab list --json
 [ "$(grep -o '"name": ' out | wc -l)" -ge 38 ] || complain "the list as JSON: $(head -c 300 out)"
 
-# Every one has its line in the documentation.
-sed 's/{"name"/\n&/g' out | sed -n 's/^{"name": "\([^"]*\)".*/\1/p' >names
-while read -r name; do grep -q "^| \`$name\` |" "$BOCHNER_SOURCE/docs/lab.md" || complain "docs/lab.md does not have $name"; done <names
+# Every one has its line in the documentation, with as many claims and the same title.
+succeeds "$BOCHNER" lab list
+sed -n 's/^  \([a-z0-9-]*\)  *\([0-9]*\) claims*  *\(.*\)$/| `\1` | \2 | \3 |/p' out | sed 's/ (measures time)/, measures time/' >lines
+[ "$(wc -l <lines)" -ge 38 ] || complain "the list has $(wc -l <lines) lines"
+while read -r line; do grep -qxF "$line" "$BOCHNER_SOURCE/docs/lab.md" || complain "docs/lab.md does not have $line"; done <lines
 
 # ---- a run ---------------------------------------------------------------------------------------------------
 succeeds "$BOCHNER" lab run scaled-dot --quick --out results/first
@@ -78,6 +80,41 @@ PATH=$work/empty_path "$BOCHNER" lab report --out bare >out 2>err || complain "a
 grep -q 'scaled-dot-[a-z]*.svg</code> is missing' bare/report.html || complain "the page does not name missing pictures"
 grep -q 'missing; the page names them' out || complain "the report does not say it: $(cat out)"
 
+# A name of a folder is no command, and no other folder's.
+succeeds "$BOCHNER" lab run gnn --quick --seeds 1 --out '|touch broken;#' --quiet
+[ -e broken ] && complain "the name of a folder was run"
+if command -v gnuplot >/dev/null; then
+    succeeds "$BOCHNER" lab run gnn --quick --seeds 1 --out "it's	odd" --quiet
+    [ -s "it's	odd/gnn-walks.svg" ] || complain "no picture in a folder of an odd name: $(ls "it's	odd")"
+fi
+
+# Numbers that are infinite or far apart are drawn and said, too.
+cp t4/scaled-dot.json far.json
+mkdir far
+sed 's/\("values": \[\[*\)[-0-9.e+]*/\11e-300/; s/\[[-0-9.e+]*\]/[1e300]/' far.json >far/scaled-dot.json
+"$BOCHNER" lab report --out far >out 2>err
+[ $? -le 1 ] || complain "numbers far apart: $(cat err)"
+
+# The page takes no result's place.
+fails 2 "--page|would replace|gnn.json" "$BOCHNER" lab report --out results/first --page results/first/gnn.json
+fails 2 "--markdown|would replace|scaled-dot-" "$BOCHNER" lab report --out results/first --markdown results/first/scaled-dot-variance.svg
+
+# A result under another's name is none of it.
+mkdir twice
+cp results/first/gnn.json twice/gnn.json
+cp results/first/gnn.json twice/ssm.json
+"$BOCHNER" lab report --out twice >out 2>err
+[ $? -eq 1 ] && grep -q 'twice/ssm.json: it is a result of gnn' err || complain "a result under another name: $(cat err)"
+[ "$(grep -c '<article' twice/report.html)" = 1 ] || complain "a result is on the page twice"
+succeeds "$BOCHNER" lab run ssm --quick --seeds 2 --missing --out twice
+grep -q '^ssm: ' out || complain "--missing took gnn for ssm: $(cat err)"
+
+# What a file says about its own origin is text, also in Markdown.
+sed 's/"version": "[^"]*"/"version": "<script>`[x](y)"/' kept.json >t1/scaled-dot.json
+succeeds "$BOCHNER" lab report --out t1 --markdown t1.md
+grep -q '[^\\]<script>' t1.md && complain "a version became a tag: $(tail -1 t1.md)"
+grep -q -i '<script' t1/report.html && complain "a version became a tag on the page"
+
 # ---- a folder with other things in it ----------------------------------------------------------------------------
 cp results/first/gnn.json json/gnn.json
 head -c 200 kept.json >json/scaled-dot.json
@@ -88,6 +125,9 @@ grep -q 'json/scaled-dot.json' err && grep -q 'json/foreign.json' err || complai
 grep -q '<article id="gnn">' json/report.html || complain "a broken file loses the others"
 : >json/gnn.json
 fails 1 "json/gnn.json|no results in json" "$BOCHNER" lab report --out json
+rm json/gnn.json
+mkfifo json/gnn.json
+fails 1 "json/gnn.json|no file|no results in json" "$BOCHNER" lab report --out json
 mkdir nothing
 fails 1 "no results in nothing|lab run all" "$BOCHNER" lab report --out nothing
 fails 1 "nowhere" "$BOCHNER" lab report --out nowhere
@@ -116,6 +156,7 @@ fails 1 "--text short.txt|100 bytes|4096" "$BOCHNER" lab run gnn --quick --text 
 fails 1 "--text .|no file" "$BOCHNER" lab run gnn --quick --text .
 fails 1 "--images none|No such file" "$BOCHNER" lab run gnn --quick --images none
 fails 1 "--images text.txt|no folder" "$BOCHNER" lab run gnn --quick --images text.txt
+fails 1 "--images nothing|no train-images-idx3-ubyte" "$BOCHNER" lab run gnn --quick --images nothing
 
 # ---- Ctrl-C loses nothing that was done ------------------------------------------------------------------------------
 "$BOCHNER" lab run gnn rope --quick --seeds 8 --out stopped >out 2>err &

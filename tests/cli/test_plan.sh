@@ -26,6 +26,11 @@ PATH=$(dirname "$BOCHNER"):$PATH
 sh command >trained 2>&1 || complain "the command fails: $(cat command): $(cat trained)"
 [ -s 'a model/model.safetensors' ] || complain "the command left no model"
 
+# A shell takes the names as they are; a billion parameters are planned as fast as a hundred thousand.
+succeeds "$BOCHNER" plan --threads 1 --minutes 1 --calibration machine.json --data "it's \$HOME; a;b" --out '~'
+eval "set -- $(tail -1 out)"
+[ "$4" = "it's \$HOME; a;b" ] && [ "$6" = '~' ] || complain "a shell reads $4 and $6 in $(tail -1 out)"
+succeeds timeout 60 "$BOCHNER" plan --threads 1 --params 1e9 --memory 1000G --calibration machine.json --quiet
 fails 1 "too few|at least" "$BOCHNER" plan --threads 1 --minutes 0.001 --calibration machine.json
 fails 1 "memory|at least" "$BOCHNER" plan --threads 1 --minutes 1 --memory 1M --calibration machine.json
 fails 1 "no model has about 10 parameters" "$BOCHNER" plan --threads 1 --params 10 --calibration machine.json

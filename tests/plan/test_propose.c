@@ -1,4 +1,5 @@
 /* Plans on a machine that is known: the budget is kept, more of it is better, too little is refused with the least that does. */
+#include "base/counting.h"
 #include "made_up.h"
 
 static bo_plan propose(bo_context *context, const bo_plan_machine *machine, bo_plan_budget budget)
@@ -62,6 +63,22 @@ static void memory_is_kept(void **state)
     bo_context_destroy(context);
 }
 
+/* No weight of a model that is planned is made, and however long it takes there is a plan. */
+static void large_models_are_planned_at_no_cost(void **state)
+{
+    (void)state;
+    counting c = {0};
+    bo_context *context = counting_context(&c, 1);
+    const bo_plan_machine machine = made_up_machine(context);
+    const bo_plan plan = propose(context, &machine, (bo_plan_budget){.parameters = 2e8, .memory = (size_t)1 << 40});
+    assert_true(plan.choices[0].memory > (size_t)2e9);
+    assert_true(c.peak < (size_t)3e8);
+    bo_plan_machine slow = machine;
+    for (size_t t = 0; t < BO_PLAN_TERMS; t++) slow.cost[t] *= 1e9;
+    propose(context, &slow, (bo_plan_budget){.parameters = 3e5});
+    bo_context_destroy(context);
+}
+
 /* What a message gives as the least is enough. */
 static double least_of(const char *message)
 {
@@ -103,6 +120,9 @@ static void nonsense_is_refused(void **state)
     assert_fails(context, BO_INVALID, "both", bo_plan_propose(context, &machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.minutes = NAN};
     assert_fails(context, BO_INVALID, "minutes", bo_plan_propose(context, &machine, NULL, &budget, &plan));
+    budget = (bo_plan_budget){.minutes = 2e9};
+    assert_fails(context, BO_INVALID, "minutes: expected a number from 0 to 1e+09",
+                 bo_plan_propose(context, &machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 1, .context = (size_t)1 << 40};
     assert_fails(context, BO_INVALID, "context", bo_plan_propose(context, &machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 1};
@@ -113,8 +133,11 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(minutes_are_kept),    cmocka_unit_test(parameters_and_tokens_are_kept),
-        cmocka_unit_test(memory_is_kept),      cmocka_unit_test(too_little_is_refused),
+        cmocka_unit_test(minutes_are_kept),
+        cmocka_unit_test(parameters_and_tokens_are_kept),
+        cmocka_unit_test(large_models_are_planned_at_no_cost),
+        cmocka_unit_test(memory_is_kept),
+        cmocka_unit_test(too_little_is_refused),
         cmocka_unit_test(nonsense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
