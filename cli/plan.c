@@ -111,12 +111,10 @@ int cli_plan(int argc, char **argv)
     const cli_usage usage = {"plan",
                              "--minutes M | --tokens T | --params N [--context N] [--memory BYTES]",
                              "Which model is a budget best spent on? Times the training of a dozen small models on "
-                             "this machine, fits what a "
-                             "layer, a number copied and an operation cost, predicts steps, tokens, loss and memory of "
-                             "models of all shapes, and "
-                             "prints the best of them, some others beside it, and the command that trains it. Losses "
-                             "are those of English text "
-                             "as bytes.",
+                             "this machine, fits what a layer, a number copied and an operation cost, predicts steps, "
+                             "tokens, loss and memory of models of all shapes, and prints the best of them, some "
+                             "others beside it, and the command that trains it. Losses are those of English text as "
+                             "bytes.",
                              "  bochner plan --minutes 10 --quick --calibration machine.json\n"
                              "  bochner plan --params 1e6 --calibration machine.json\n"
                              "  bochner plan --tokens 2e7 --memory 2G --calibration machine.json --json\n",

@@ -37,8 +37,8 @@ typedef enum bo_lab_rule {
     BO_LAB_EACH_AT_MOST = 3, /* no statistics: every single number is at most `bound`. For identities */
     BO_LAB_EACH_AT_LEAST = 4
 } bo_lab_rule;
-BO_API const char *
-bo_lab_rule_name(bo_lab_rule rule); /* "at least", "at most", "between", "each at most", "each at least" */
+/* "at least", "at most", "between", "each at most", "each at least" */
+BO_API const char *bo_lab_rule_name(bo_lab_rule rule);
 
 typedef struct bo_lab_claim {
     const char *name;      /* a word: "sin-cos" */
@@ -125,9 +125,8 @@ BO_API size_t bo_lab_result_count(const bo_lab_result *result, bo_lab_verdict ve
 
 typedef struct bo_lab_outcome {
     const bo_lab_claim *claim;
-    const double *values; /* one a seed; NAN: there was none */
-    double mean, low,
-        high; /* the interval; where there is none (one seed, an EACH rule, a number missing): least, greatest */
+    const double *values;   /* one a seed; NAN: there was none */
+    double mean, low, high; /* low, high: the interval; of one seed, an EACH rule, a number missing: least, greatest */
     bo_lab_verdict verdict;
 } bo_lab_outcome;
 BO_API bo_lab_outcome bo_lab_result_claim(const bo_lab_result *result, size_t index); /* below claim_count */

@@ -1,6 +1,19 @@
 /* Calibrations of machines: read where their shapes are small, then written and read again. */
 #include "fuzz.h"
 #include "plan/plan.h"
+#include <stdio.h>
+#include <unistd.h>
+
+/* What is written is read. */
+static void again(bo_context *context, const bo_plan_machine *machine)
+{
+    bo_plan_machine other;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/bochner-fuzz-calibration-%ld.json", (long)getpid());
+    if (!fuzz_ok(context, bo_plan_machine_write(context, machine, path))) abort();
+    if (!fuzz_ok(context, bo_plan_machine_read(context, path, &other)) || other.count != machine->count) abort();
+    unlink(path);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -14,6 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (machine.count > BO_PLAN_SHAPES) abort();
         for (size_t i = 0; i < machine.count; i++)
             if (!fuzz_ok(context, bo_plan_step(context, &machine, &machine.timings[i].shape, &step))) abort();
+        again(context, &machine);
     }
     free(text);
     return 0;
