@@ -81,6 +81,23 @@ static void muon_is_counted(void **state)
     bo_context_destroy(context);
 }
 
+/* A layer: 3 (38 T d + 12 d²) forward and backward, scores written and read, and of its weights w 8 each by AdamW. */
+static void copies_are_counted(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_plan_shape shape = made_up_shape(2, 64, 128, 3);
+    bo_plan_counts two, three;
+    shape.attention = "exact";
+    shape.optimizer = BO_OPTIMIZER_ADAMW;
+    assert_ok(context, bo_plan_count(context, &shape, &two));
+    shape.layers = 3;
+    assert_ok(context, bo_plan_count(context, &shape, &three));
+    const double d = 64, tokens = 3 * 128, scores = 2 * 3 * 128.0 * 129, weights = three.parameters - two.parameters;
+    assert_close(three.copies - two.copies, 3 * (38 * tokens * d + 12 * d * d + scores) + 8 * weights, 1);
+    bo_context_destroy(context);
+}
+
 /* Scores of exact attention grow with the square of the context, features with the context; both are linear in the batch. */
 static void attention_grows_as_it_does(void **state)
 {
@@ -129,9 +146,9 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_meet_the_graph), cmocka_unit_test(parameters_are_the_models),
-        cmocka_unit_test(muon_is_counted),       cmocka_unit_test(attention_grows_as_it_does),
-        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(counts_meet_the_graph),      cmocka_unit_test(parameters_are_the_models),
+        cmocka_unit_test(copies_are_counted),         cmocka_unit_test(muon_is_counted),
+        cmocka_unit_test(attention_grows_as_it_does), cmocka_unit_test(nonsense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,21 @@ static void noise_is_told(void **state)
     bo_context_destroy(context);
 }
 
+/* One that took twice as long as it should, and alone tells what attention costs: a fit would hide it, but from the others,
+ * which are exact, it is predicted at half. */
+static void shapes_are_left_out_in_turn(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(1);
+    bo_plan_timing timings[MADE_UP];
+    bo_plan_machine machine;
+    made_up_timings(context, NULL, timings);
+    timings[2].seconds *= 2;
+    assert_ok(context, bo_plan_fit(context, timings, MADE_UP, 0, &machine));
+    assert_true(machine.error > 0.5 / sqrt(MADE_UP));
+    bo_context_destroy(context);
+}
+
 static void wrong_timings_are_refused(void **state)
 {
     (void)state;
@@ -122,9 +137,9 @@ static void wrong_timings_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(least_squares_are_least),   cmocka_unit_test(terms_may_be_left_out),
-        cmocka_unit_test(a_known_machine_is_found),  cmocka_unit_test(noise_is_told),
-        cmocka_unit_test(wrong_timings_are_refused),
+        cmocka_unit_test(least_squares_are_least),     cmocka_unit_test(terms_may_be_left_out),
+        cmocka_unit_test(a_known_machine_is_found),    cmocka_unit_test(noise_is_told),
+        cmocka_unit_test(shapes_are_left_out_in_turn), cmocka_unit_test(wrong_timings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
