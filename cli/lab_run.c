@@ -108,8 +108,8 @@ static bool is_there(cli_lab_job *lab, const bo_lab_experiment *experiment)
     const bo_lab_about about = bo_lab_result_about(result);
     const uint64_t seed = lab->session.common.seed ? lab->session.common.seed : 1;
     const bool same = about.quick == o->quick && about.seeds == cli_lab_seeds(o->quick, o->seeds) &&
-                      about.seed == seed && same_name(about.text, base_of(o->text)) &&
-                      same_name(about.images, base_of(o->images));
+                      about.seed == seed && same_name(about.text, base_of(experiment->text ? o->text : NULL)) &&
+                      same_name(about.images, base_of(experiment->images ? o->images : NULL));
     bo_lab_result_destroy(result);
     return same;
 }

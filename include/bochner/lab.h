@@ -78,6 +78,7 @@ typedef struct bo_lab_experiment {
     const bo_lab_table *tables;
     size_t table_count;
     bool timed; /* measures time: seeds one after the other, with all threads */
+    bool text, images; /* reads those of bo_lab_options; the others know of none */
 } bo_lab_experiment;
 
 BO_API size_t bo_lab_count(void);

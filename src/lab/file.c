@@ -213,8 +213,8 @@ static bo_status read_about(const reading *in, const cJSON *json)
     if (!get_number(seconds, &r->seconds) || !(r->seconds >= 0)) return malformed(in, "seconds is no time");
     r->quick = cJSON_IsTrue(quick);
     r->threads = (int)threads;
-    BO_TRY(get_text(in, json, "text", &r->text));
-    BO_TRY(get_text(in, json, "images", &r->images));
+    if (r->experiment->about.text) BO_TRY(get_text(in, json, "text", &r->text));
+    if (r->experiment->about.images) BO_TRY(get_text(in, json, "images", &r->images));
     BO_TRY(get_text(in, json, "isa", &r->isa));
     BO_TRY(get_text(in, json, "version", &r->version));
     return r->isa && r->version ? BO_OK : malformed(in, "isa or version is null");

@@ -120,6 +120,8 @@ bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, c
     lab_job job = {.experiment = experiment, .context = context};
     if (options) job.options = *options;
     if (job.options.seed == 0) job.options.seed = 1;
+    if (!experiment->about.text) job.options.text = NULL;
+    if (!experiment->about.images) job.options.images = NULL;
     job.seeds = job.options.seeds ? job.options.seeds : job.options.quick ? BO_LAB_QUICK_SEEDS : BO_LAB_SEEDS;
     if (job.seeds > LAB_MOST_SEEDS)
         return bo_fail(context, BO_INVALID, "an experiment takes at most %d seeds, not %zu", LAB_MOST_SEEDS, job.seeds);

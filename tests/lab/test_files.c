@@ -23,6 +23,9 @@ static void open_setting(setting *s)
               bo_lab_run(s->context, bo_lab_find("scaled-dot"),
                          &(bo_lab_options){.quick = true, .seeds = 3, .seed = UINT64_MAX, .text = "a/b \"c\"\n"},
                          &s->result));
+    assert_null(s->result->text); /* it reads none */
+    bo_free(s->result->isa);
+    assert_non_null(s->result->isa = bo_strdup(s->context, "b \"c\"\n"));
     s->result->claims[0] = NAN;
     s->result->claims[1] = -INFINITY;
     s->result->grids[0].values[0] = 0.1 + 0.2;
@@ -59,7 +62,7 @@ static void test_back(void **state)
     const bo_lab_about about = bo_lab_result_about(back);
     assert_ptr_equal(about.experiment, bo_lab_find("scaled-dot"));
     assert_true(about.quick && about.seeds == 3 && about.seed == UINT64_MAX && about.threads == 1 && !about.images);
-    assert_string_equal(about.text, "b \"c\"\n"); /* without its folder */
+    assert_string_equal(about.isa, "b \"c\"\n");
     assert_string_equal(about.version, bo_version());
     assert_true(about.seconds == bo_lab_result_about(s.result).seconds);
     for (size_t i = 0; i < back->experiment->about.claim_count * 3; i++)

@@ -249,10 +249,11 @@ const lab_experiment lab_autoencoder_downstream = {
      .method =
          "Autoencoders with 128 hidden units on either side of a code of 4 to 128 numbers learn from 10,000 images "
          "without labels (8000 steps of 64, AdamW), given as they are, with noise of deviation 0.4, or with half of "
-         "the pixels hidden; the clean image is to come out. Images are those of --images, or made up: eight shapes of "
-         "strokes, 16 x 16 pixels, of any place and size, before uneven light. Codes are read out by ridge regression "
-         "on 50 to 1000 labels, λ chosen on 500 others, by which the best code is chosen too, tested on 1500; so are "
-         "the pixels themselves. In use inputs are clean unless said otherwise.",
+         "the pixels hidden; the clean image is to come out. Images are those of --images, or made up: eight shapes "
+         "of strokes, 16 x 16 pixels, of any place and size, before uneven light. Codes are read out by ridge "
+         "regression on 50 to 1000 labels, λ chosen on 500 others, by which the best code is chosen too, tested on "
+         "1500; so are the pixels themselves. In use inputs are clean unless said otherwise.",
      LAB_CLAIMS(claims),
-     LAB_TABLES(tables)},
+     LAB_TABLES(tables),
+     .images = true},
     measure};

@@ -372,10 +372,10 @@ const lab_experiment lab_batchnorm = {
      .method =
          "x of 32 columns, normal with mean 3 and deviation 2, goes through the engine's batch normalisation in "
          "training; independent normal numbers arrive as gradients (batch 64; ε = 10⁻¹², γ = 1.5 unless said "
-         "otherwise). The gradient of x is held against closed forms in float64: the whole one, the notes' (which have "
-         "no deviation in y = γ (x - mean) + β), and one that takes mean and deviation for constants, at batches of 2 "
-         "to 512. For evaluation, mean and variance are kept with a momentum of 0.1 over 200 batches. Weights before "
-         "it: a linear layer of 24 inputs, scaled.",
+         "otherwise). The gradient of x is held against closed forms in float64: the whole one, the notes' (which "
+         "have no deviation in y = γ (x - mean) + β), and one that takes mean and deviation for constants, at batches "
+         "of 2 to 512. For evaluation, mean and variance are kept with a momentum of 0.1 over 200 batches. Weights "
+         "before it: a linear layer of 24 inputs, scaled.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -214,20 +214,17 @@ const lab_experiment lab_circuits = {
      .group = LAB_ARCHITECTURES,
      .title = "Heads as independent circuits that read and write the residual stream",
      .claim = "Attention is a sum over heads, each of which moves what W_O W_V makes of the stream to where W_Qᵀ W_K "
-              "says; in a "
-              "model that has learned to repeat, single heads have jobs that can be read off these products.",
+              "says; in a model that has learned to repeat, single heads have jobs that can be read off these "
+              "products.",
      .source =
          "course notes, interpretability; A Mathematical Framework for Transformer Circuits (Elhage and others, 2021)",
      .method =
          "A transformer of two layers of attention alone (width 64, four heads of 16, RoPE, softmax) learns sequences "
          "of 64 tokens in which random rounds of 8 to 16 tokens, of an alphabet of 16, are repeated four times: 2400 "
-         "steps "
-         "of 16 sequences by Muon, and again by AdamW for its singular values. Identities: each head alone is the "
-         "model "
-         "with the other columns of W_O at zero, on 64 random bytes; the formula is computed in double from the "
-         "weights. "
-         "Jobs: attention on four sequences that repeat a permutation of the alphabet. The output projection begins at "
-         "random, which is what trained circuits are compared with.",
+         "steps of 16 sequences by Muon, and again by AdamW for its singular values. Identities: each head alone is "
+         "the model with the other columns of W_O at zero, on 64 random bytes; the formula is computed in double from "
+         "the weights. Jobs: attention on four sequences that repeat a permutation of the alphabet. The output "
+         "projection begins at random, which is what trained circuits are compared with.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -105,8 +105,8 @@ static bo_status check_shape(lab_run *run, const shape_case *c, size_t *wrong)
              KERNELS, c->groups);
     snprintf(model, sizeof model,
              "{\"input\": {\"kind\": \"image\", \"height\": %d, \"width\": %d, \"channels\": %d}, \"layers\": [{%s, "
-             "\"kernel\": %zu, \"stride\": %zu, \"padding\": %zu}, {\"type\": \"flatten\"}, "
-             "{\"type\": \"linear\", \"width\": \"classes\"}], \"classes\": 2, \"loss\": \"cross-entropy\"}",
+             "\"kernel\": %zu, \"stride\": %zu, \"padding\": %zu}, {\"type\": \"flatten\"}, {\"type\": \"linear\", "
+             "\"width\": \"classes\"}], \"classes\": 2, \"loss\": \"cross-entropy\"}",
              HEIGHT, WIDTH, CHANNELS, layer, c->kernel, c->stride, c->padding);
     bo_network *network;
     BO_TRY(bo_network_create(lab_context(run), &(bo_network_desc){.model = model}, &network));
@@ -449,16 +449,16 @@ const lab_experiment lab_conv = {
      .title = "Convolutions: sizes, sight, gradients of what is shared",
      .claim =
          "Sizes and receptive fields of convolutions follow from kernel, stride and padding. A kernel that m x m "
-         "places share has a gradient that grows as m where inputs and gradients are independent of each other, and as "
-         "m² where they are not.",
+         "places share has a gradient that grows as m where inputs and gradients are independent of each other, and "
+         "as m² where they are not.",
      .source = "course notes, feature dimensions of a CNN; weights and gradients in a CNN",
      .method =
          "Layers of every kernel up to 5, stride up to 4, padding up to 2 and one or two groups are made on images of "
          "11 x 8 x 4 (the engine has no dilation). In stacks of layers with tanh between them a gradient is sent into "
          "one output and read at all inputs of a 48 x 48 image. For the width of that gradient 1 to 32 linear layers "
-         "of 16 channels with kernels of 3 are drawn 40 times; theory of independent weights gives √(2 L / 3). One 3 x "
-         "3 kernel sees images of normal numbers, from 10 x 10 to 130 x 130; the gradient at the output is normal and "
-         "independent, or the output itself. The notes say Θ(n), which is the first of the two.",
+         "of 16 channels with kernels of 3 are drawn 40 times; theory of independent weights gives √(2 L / 3). One 3 "
+         "x 3 kernel sees images of normal numbers, from 10 x 10 to 130 x 130; the gradient at the output is normal "
+         "and independent, or the output itself. The notes say Θ(n), which is the first of the two.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

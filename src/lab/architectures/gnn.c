@@ -9,8 +9,8 @@
 static const bo_lab_claim claims[] = {
     {.name = "walks",
      .statement =
-         "k layers that sum over neighbours, begun with a one for each node's own name, hold Aᵏ: column i of node j is "
-         "the number of walks of k steps from i to j.",
+         "k layers that sum over neighbours, begun with a one for each node's own name, hold Aᵏ: column i of node j "
+         "is the number of walks of k steps from i to j.",
      .number = "entries that differ, k = 1 to 6",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0},
@@ -442,11 +442,11 @@ const lab_experiment lab_gnn = {
      .source = "course notes, connection between graph dynamics and GNN",
      .method =
          "20 directed graphs of 12 nodes, an edge with probability 1/4: one to six aggregates by the engine, begun "
-         "with one column for each node, against powers of A in integers and against a search for paths. For order: 48 "
-         "nodes with normal features of 16 columns, renumbered, neighbours shuffled, through three layers of messages "
-         "with drawn weights. Neighbourhoods that theory says an aggregate cannot tell apart are given to each. For "
-         "depth: 20 connected graphs of 48 nodes, edges both ways and loops, 4 to 28 means; the rate from 16 layers on "
-         "against the second eigenvalue.",
+         "with one column for each node, against powers of A in integers and against a search for paths. For order: "
+         "48 nodes with normal features of 16 columns, renumbered, neighbours shuffled, through three layers of "
+         "messages with drawn weights. Neighbourhoods that theory says an aggregate cannot tell apart are given to "
+         "each. For depth: 20 connected graphs of 48 nodes, edges both ways and loops, 4 to 28 means; the rate from "
+         "16 layers on against the second eigenvalue.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

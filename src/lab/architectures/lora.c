@@ -342,22 +342,18 @@ const lab_experiment lab_lora = {
      .title = "Low-rank adapters: where they begin, what rank they need",
      .claim =
          "A product B A beside a weight learns only if not both begin at zero, and leaves the model as it was only if "
-         "one "
-         "does; it learns a change of rank r* if and only if its own rank is as large; and few parameters find most of "
-         "what all of them would.",
+         "one does; it learns a change of rank r* if and only if its own rank is as large; and few parameters find "
+         "most of what all of them would.",
      .source = "course notes, LoRA; LoRA (2106.09685)",
      .method =
          "One layer: a frozen 32 x 32 matrix, random, is to become itself plus a matrix of rank 4 with equal singular "
          "values, through B A, by AdamW for 1000 full-batch steps with orthogonal inputs, so that the loss is the "
-         "distance "
-         "of matrices; four beginnings at rank 4, and ranks 1 to 8. A language model: two layers of width 64 learn "
-         "a text for 400 steps, then another (made-up, every word spelled backwards) for 100 steps of 8 windows of 64 "
-         "bytes, "
-         "through adapters of all hidden layers by rank and by beginning, or with all weights, each at the best of "
-         "three "
-         "rates. Beginnings that are not zero are subtracted (W0 + B A - B0 A0), so that the model begins as it was. "
-         "Gain "
-         "is the fall of the held-out loss on the new text.",
+         "distance of matrices; four beginnings at rank 4, and ranks 1 to 8. A language model: two layers of width 64 "
+         "learn a text for 400 steps, then another (made-up, every word spelled backwards) for 100 steps of 8 windows "
+         "of 64 bytes, through adapters of all hidden layers by rank and by beginning, or with all weights, each at "
+         "the best of three rates. Beginnings that are not zero are subtracted (W0 + B A - B0 A0), so that the model "
+         "begins as it was. Gain is the fall of the held-out loss on the new text.",
      LAB_CLAIMS(claims),
-     LAB_TABLES(tables)},
+     LAB_TABLES(tables),
+     .text = true},
     measure};

@@ -228,15 +228,12 @@ const lab_experiment lab_pca_autoencoder = {
      .group = LAB_ARCHITECTURES,
      .title = "A linear autoencoder learns the principal subspace; weight decay makes it orthogonal",
      .claim = "The minimum of |X - W₂W₁X|² spans the first k principal directions, in any basis. With λ(|W₁|² + |W₂|²) "
-              "added the "
-              "weights become nearly orthogonal and each other's transposes.",
+              "added the weights become nearly orthogonal and each other's transposes.",
      .source = "course notes, PCA and autoencoders",
      .method = "100 examples with 20 coordinates; variances 4, 2.5, 1.6, 1 and then 0.3 to 0.03 along random "
-               "directions. Encoder 4 x 20 "
-               "and decoder 20 x 4 start as N(0, 0.3²) and are trained by the engine's full-batch gradient descent, "
-               "40000 steps of "
-               "0.03, with weight decay for λ = 0, 0.01, 0.03, 0.1, 0.3. Principal directions are known from how the "
-               "data were made.",
+               "directions. Encoder 4 x 20 and decoder 20 x 4 start as N(0, 0.3²) and are trained by the engine's "
+               "full-batch gradient descent, 40000 steps of 0.03, with weight decay for λ = 0, 0.01, 0.03, 0.1, 0.3. "
+               "Principal directions are known from how the data were made.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

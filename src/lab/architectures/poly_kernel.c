@@ -397,9 +397,9 @@ const lab_experiment lab_poly_kernel = {
               "of fixed size, which grows as dᵖ. Sketches need less, at an error that does not know d.",
      .source = "Based, 2402.18668; PolySketchFormer, 2310.01655; course notes, polynomial features",
      .method = "Exactness: all pairs of 48 normal rows of 16 columns, degrees 2 to 4 and the Taylor map, against "
-               "the kernel in float64. Attention: 128 tokens, heads of 8 dimensions, unit queries and keys, degrees "
-               "2 and 4 and Taylor, against all pairs in float64. Memory: bytes of the library's states. Sketches: "
-               "all pairs of 48 unit rows, mean over 800 draws; 36 to 528 features.",
+               "the kernel in float64. Attention: 128 tokens, heads of 8 dimensions, unit queries and keys, degrees 2 "
+               "and 4 and Taylor, against all pairs in float64. Memory: bytes of the library's states. Sketches: all "
+               "pairs of 48 unit rows, mean over 800 draws; 36 to 528 features.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -260,18 +260,16 @@ const lab_experiment lab_purification = {{.name = "purification",
                                           .group = LAB_ARCHITECTURES,
                                           .title = "Linear purification keeps σ²/(σ² + λ) of each principal direction",
                                           .claim = "The W that minimises |X - WX|² + λ|W|² is U diag(σᵢ²/(σᵢ² + λ)) "
-                                                   "Uᵀ: strong directions pass, weak ones are taken for "
-                                                   "noise.",
+                                                   "Uᵀ: strong directions pass, weak ones are taken for noise.",
                                           .source = "course notes, self-supervised linear purification",
                                           .method = "100 examples with 12 coordinates, singular values from 20 to 0.8 "
-                                                    "in random directions. The engine's gradient descent "
-                                                    "trains W from zero with weight decay 2λ, λ = 2, 25 and 200, for "
-                                                    "20000 steps; then without decay but with fresh "
-                                                    "noise of deviation s = 0.5 on the inputs (n s² = 25), for 40000 "
-                                                    "steps, of which the mean over the second half "
-                                                    "counts. Purity: 400 new inputs of the same covariance with noise "
-                                                    "0.5, W by the engine's ridge regression with 33 "
-                                                    "values of λ between 1/32 and 32 of n s².",
+                                                    "in random directions. The engine's gradient descent trains W "
+                                                    "from zero with weight decay 2λ, λ = 2, 25 and 200, for 20000 "
+                                                    "steps; then without decay but with fresh noise of deviation s = "
+                                                    "0.5 on the inputs (n s² = 25), for 40000 steps, of which the "
+                                                    "mean over the second half counts. Purity: 400 new inputs of the "
+                                                    "same covariance with noise 0.5, W by the engine's ridge "
+                                                    "regression with 33 values of λ between 1/32 and 32 of n s².",
                                           LAB_CLAIMS(claims),
                                           LAB_TABLES(tables)},
                                          measure};

@@ -344,11 +344,11 @@ const lab_experiment lab_ridge_attention = {
               "as long as nothing decays. With decay and a fixed Λ a rank-1 update solves another problem.",
      .source = "Sherman and Morrison 1950; MesaNet, 2506.05233",
      .method =
-         "Keys and queries are directions of an uneven normal law in 24 dimensions, values (16) a linear function "
-         "of the key plus noise, λ = 1/4. After each token outputs are compared with those of a refit in float64: "
-         "the factor of H + Λ made anew. 131,072 tokens without decay, 1,024 with g = 0.98; root mean square over "
-         "up to 64 tokens before each power of 2. Ways: rank-1 updates of (H + Λ)⁻¹ in float64 and in float32, and "
-         "the library's ridge attention step by step. Times are of one thread, the least of nine batches.",
+         "Keys and queries are directions of an uneven normal law in 24 dimensions, values (16) a linear function of "
+         "the key plus noise, λ = 1/4. After each token outputs are compared with those of a refit in float64: the "
+         "factor of H + Λ made anew. 131,072 tokens without decay, 1,024 with g = 0.98; root mean square over up to "
+         "64 tokens before each power of 2. Ways: rank-1 updates of (H + Λ)⁻¹ in float64 and in float32, and the "
+         "library's ridge attention step by step. Times are of one thread, the least of nine batches.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -42,8 +42,8 @@ static const bo_lab_claim claims[] = {
      .source = "Bochner"},
     {.name = "gates",
      .statement =
-         "An LSTM whose forget gates stand open (bias 5) loses, under the same inputs, less than a quarter of what the "
-         "plain layer at ρ = 1 loses a step.",
+         "An LSTM whose forget gates stand open (bias 5) loses, under the same inputs, less than a quarter of what "
+         "the plain layer at ρ = 1 loses a step.",
      .number = "ln|gradient| a step of the LSTM / of the plain layer",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.25,
@@ -313,11 +313,11 @@ const lab_experiment lab_rnn = {
               "eigenvalue, as long as tanh is linear; bent, it makes them vanish; gates keep them.",
      .source = "course notes, implementing RNN",
      .method =
-         "The engine's recurrent layers with 32 numbers of state. The gradient of all of h_T in x_1, which is added to "
-         "U h, is read from one backward pass over 32 copies of a sequence. Without inputs the state stays at 0, where "
-         "tanh is the identity to first order. Matrices are normal numbers scaled to a spectral radius that squaring "
-         "in float64 gives; rates are slopes of ln|gradient| from 32 to 128 steps. With inputs x is normal; the "
-         "matrices of gated layers begin as the engine's do.",
+         "The engine's recurrent layers with 32 numbers of state. The gradient of all of h_T in x_1, which is added "
+         "to U h, is read from one backward pass over 32 copies of a sequence. Without inputs the state stays at 0, "
+         "where tanh is the identity to first order. Matrices are normal numbers scaled to a spectral radius that "
+         "squaring in float64 gives; rates are slopes of ln|gradient| from 32 to 128 steps. With inputs x is normal; "
+         "the matrices of gated layers begin as the engine's do.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

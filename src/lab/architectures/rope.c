@@ -434,20 +434,16 @@ const lab_experiment lab_rope = {
      .group = LAB_ARCHITECTURES,
      .title = "Rotary positions, and models that find positions out",
      .claim = "Turned queries and keys see each other's distance and nothing else. A causal model that is given no "
-              "positions "
-              "at all learns where its tokens are; one that reads in both directions cannot.",
+              "positions at all learns where its tokens are; one that reads in both directions cannot.",
      .source = "RoFormer (2104.09864); course notes, lecture on RoPE; Haviv et al. (2203.16634)",
      .method = "A query and a key of 64 random numbers are turned to 64 positions each, from 0, 1000, … 4000 on, and "
-               "all inner "
-               "products compared. Models of bytes with 2 layers, width 64, 4 heads and windows of 64 tokens are "
-               "trained for 600 "
-               "steps of 16 windows with no, rotary, learned and sinusoidal positions. From the residual stream of 96 "
-               "windows of "
-               "held-out text ridge regression learns the place of a token in its window, and is tested on 96 more; "
-               "windows begin "
-               "anywhere in the text, so that the tokens alone do not tell. Control: the same weights with the causal "
-               "mask taken "
-               "away. Shifted positions: the same windows are read as if they began at 10, 100 and 1000.",
+               "all inner products compared. Models of bytes with 2 layers, width 64, 4 heads and windows of 64 "
+               "tokens are trained for 600 steps of 16 windows with no, rotary, learned and sinusoidal positions. "
+               "From the residual stream of 96 windows of held-out text ridge regression learns the place of a token "
+               "in its window, and is tested on 96 more; windows begin anywhere in the text, so that the tokens alone "
+               "do not tell. Control: the same weights with the causal mask taken away. Shifted positions: the same "
+               "windows are read as if they began at 10, 100 and 1000.",
      LAB_CLAIMS(claims),
-     LAB_TABLES(tables)},
+     LAB_TABLES(tables),
+     .text = true},
     measure};

@@ -12,8 +12,8 @@
 static const bo_lab_claim claims[] = {
     {.name = "forms",
      .statement =
-         "A linear state space is a convolution: token by token, or with its kernel (D + CB, CAB, CA²B, …) by FFT, the "
-         "engine gives the same outputs and gradients, those of the formulas, for every kind of A.",
+         "A linear state space is a convolution: token by token, or with its kernel (D + CB, CAB, CA²B, …) by FFT, "
+         "the engine gives the same outputs and gradients, those of the formulas, for every kind of A.",
      .number = "largest relative difference: between the forms, outputs and gradients; of outputs from float64",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-5},
@@ -447,11 +447,12 @@ const lab_experiment lab_ssm = {
      .source = "course notes, SSM as kernel; SSM as convolution kernel",
      .method =
          "The engine's state-space layers of 16 channels, as they begin, in both forms. For agreement 8 states, 512 "
-         "normal inputs, all three kinds of A, against a recurrence in float64 made of the same parameters (the notes' "
-         "kernel begins with D or with 0, since their state takes the input a step later). Time is that of the thread, "
-         "forward and backward, the two forms in turns, the median of 9, for 256 to 16384 tokens of one sequence, and "
-         "for 4 to 256 states. Powers of a dense symmetric A with eigenvalues from 0.9 to 0.999 are float64. The "
-         "overflow of I + PPᵀ is found by bisection on |P|². Ranks count singular values above 10⁻¹⁰ of the largest.",
+         "normal inputs, all three kinds of A, against a recurrence in float64 made of the same parameters (the "
+         "notes' kernel begins with D or with 0, since their state takes the input a step later). Time is that of the "
+         "thread, forward and backward, the two forms in turns, the median of 9, for 256 to 16384 tokens of one "
+         "sequence, and for 4 to 256 states. Powers of a dense symmetric A with eigenvalues from 0.9 to 0.999 are "
+         "float64. The overflow of I + PPᵀ is found by bisection on |P|². Ranks count singular values above 10⁻¹⁰ of "
+         "the largest.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

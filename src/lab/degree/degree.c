@@ -157,5 +157,6 @@ const lab_experiment lab_degree = {{.name = "degree",
                                     .source = NAVON,
                                     .method = METHOD,
                                     LAB_CLAIMS(claims),
-                                    LAB_TABLES(tables)},
+                                    LAB_TABLES(tables),
+                                    .text = true},
                                    measure};

@@ -71,16 +71,16 @@ static const bo_lab_claim claims[] = {
      .source = LEVINE},
     {.name = "countings",
      .statement =
-         "A budget of matrices buys the most rank with d = 2 where a layer costs d - 1 of them, 3 where it costs d, "
-         "4 where it costs d + 1.",
+         "A budget of matrices buys the most rank with d = 2 where a layer costs d - 1 of them, 3 where it costs d, 4 "
+         "where it costs d + 1.",
      .number = "ways of counting whose best d is the predicted one, of 3",
      .rule = BO_LAB_EACH_AT_LEAST,
      .bound = 3,
      .source = NAVON ", section 1.2, which counts d"},
     {.name = "proxy-tokens",
      .statement =
-         "The degree stands for the rank of layers that mix tokens, too: two of degree 2 and one of degree 4 have "
-         "the same.",
+         "The degree stands for the rank of layers that mix tokens, too: two of degree 2 and one of degree 4 have the "
+         "same.",
      .number = "difference of the ranks",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
@@ -238,5 +238,6 @@ const lab_experiment lab_separation_rank = {{.name = "separation-rank",
                                              .source = NAVON "; " LEVINE,
                                              .method = METHOD,
                                              LAB_CLAIMS(claims),
-                                             LAB_TABLES(tables)},
+                                             LAB_TABLES(tables),
+                                             .text = true},
                                             measure};

@@ -332,22 +332,20 @@ const lab_experiment lab_crossover = {{.name = "crossover",
                                        .group = LAB_FEATURES,
                                        .title = "From which length on linear attention is cheaper",
                                        .claim = "Attention with features takes time that is linear in the length and "
-                                                "decodes from a state of fixed size, where "
-                                                "exact attention is quadratic and carries a cache that grows. At short "
-                                                "lengths exact attention is the cheaper; "
-                                                "where they cross follows from counting.",
+                                                "decodes from a state of fixed size, where exact attention is "
+                                                "quadratic and carries a cache that grows. At short lengths exact "
+                                                "attention is the cheaper; where they cross follows from counting.",
                                        .source = "Random Feature Attention (2103.02143); FAVOR+ (2009.14794)",
                                        .method = "One causal layer on Gaussian queries, keys and values of dimension "
-                                                 "64, one thread, the time that the thread was "
-                                                 "given, medians of five samples: exact attention in tiles, positive "
-                                                 "features (favor) and gated sines and cosines "
-                                                 "(rfa-gate), 128 features. Forward and backward at 64 to 8192 tokens; "
-                                                 "one decoded token after 32 to 8192, exact "
-                                                 "attention from a cache. Counts made beforehand: operations of the "
-                                                 "forward pass, which backward doubles for both; "
-                                                 "when decoding, a state of r features moves 2 r (d + 1) numbers a "
-                                                 "head and a cache of n tokens 2 n d. Memory is "
-                                                 "what the plan asks for beside inputs and outputs.",
+                                                 "64, one thread, the time that the thread was given, medians of five "
+                                                 "samples: exact attention in tiles, positive features (favor) and "
+                                                 "gated sines and cosines (rfa-gate), 128 features. Forward and "
+                                                 "backward at 64 to 8192 tokens; one decoded token after 32 to 8192, "
+                                                 "exact attention from a cache. Counts made beforehand: operations of "
+                                                 "the forward pass, which backward doubles for both; when decoding, a "
+                                                 "state of r features moves 2 r (d + 1) numbers a head and a cache of "
+                                                 "n tokens 2 n d. Memory is what the plan asks for beside inputs and "
+                                                 "outputs.",
                                        LAB_CLAIMS(claims),
                                        LAB_TABLES(tables),
                                        .timed = true},

@@ -8,8 +8,7 @@
 static const bo_lab_claim claims[] = {
     {.name = "closed-forms",
      .statement = "Second moments of the estimate are those of the closed forms, for isotropic frequencies, for "
-                  "frequencies from "
-                  "N(0, Σ*), Σ* = (I + 2Λ)(I - 2Λ)⁻¹, and for a whitened kernel.",
+                  "frequencies from N(0, Σ*), Σ* = (I + 2Λ)(I - 2Λ)⁻¹, and for a whitened kernel.",
      .number = "largest |log(measured / closed form)| of the variance",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.15},
@@ -326,26 +325,22 @@ const lab_experiment lab_dark = {
      .claim =
          "For Gaussian queries and keys the variance of positive features is least when frequencies are drawn from "
          "N(0, Σ*), and finite up to λ = 1/2 instead of 1/6. A model whose attention learns its geometry comes closer "
-         "to "
-         "softmax than isotropic features do, most when a softmax model is finetuned, and trains more stably.",
+         "to softmax than isotropic features do, most when a softmax model is finetuned, and trains more stably.",
      .source = "DARKFormer (2603.04127)",
      .method =
-         "Variance: q, k ~ N(0, Λ) in 8 dimensions with geometric spectra of trace 0.22, 128 draws of 4096 independent "
-         "frequencies; the law is estimated from 8192 queries and keys. Thresholds: one dimension, the median of means "
-         "over "
-         "blocks of 64 to 4096 frequencies, fitted by a power of the size. Models of bytes with 2 layers, width 64, 4 "
-         "heads, "
-         "windows of 64 tokens and 64 features, queries and keys not normalised, are trained from scratch for 400 "
-         "steps of 16 "
-         "windows; the softmax model then gets the other attentions in its place and 100 further steps at half the "
-         "rates, as it "
-         "does itself, once with all weights and once without those that make q and k. M begins as the identity; what "
-         "it then makes of "
-         "queries and keys is looked at over 512 held-out bytes (an estimate's E[estimate²] / kernel² is exp|q + k|²). "
-         "Stability: 120 steps of AdamW at constant rates from 1/256 to 16 in octaves, 8 windows a step, gradients not "
-         "clipped; a run diverged if a loss was not finite or its last tenth was above its first step, which norms and "
-         "bounded steps let happen at very large rates only; so the highest rate that is still of use is compared too. "
-         "A spike is a step 0.5 nats above the median of the 15 before. FAVOR+ and DARK differ in M alone.",
+         "Variance: q, k ~ N(0, Λ) in 8 dimensions with geometric spectra of trace 0.22, 128 draws of 4096 "
+         "independent frequencies; the law is estimated from 8192 queries and keys. Thresholds: one dimension, the "
+         "median of means over blocks of 64 to 4096 frequencies, fitted by a power of the size. Models of bytes with "
+         "2 layers, width 64, 4 heads, windows of 64 tokens and 64 features, queries and keys not normalised, are "
+         "trained from scratch for 400 steps of 16 windows; the softmax model then gets the other attentions in its "
+         "place and 100 further steps at half the rates, as it does itself, once with all weights and once without "
+         "those that make q and k. M begins as the identity; what it then makes of queries and keys is looked at over "
+         "512 held-out bytes (an estimate's E[estimate²] / kernel² is exp|q + k|²). Stability: 120 steps of AdamW at "
+         "constant rates from 1/256 to 16 in octaves, 8 windows a step, gradients not clipped; a run diverged if a "
+         "loss was not finite or its last tenth was above its first step, which norms and bounded steps let happen at "
+         "very large rates only; so the highest rate that is still of use is compared too. A spike is a step 0.5 nats "
+         "above the median of the 15 before. FAVOR+ and DARK differ in M alone.",
      LAB_CLAIMS(claims),
-     LAB_TABLES(tables)},
+     LAB_TABLES(tables),
+     .text = true},
     measure};

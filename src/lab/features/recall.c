@@ -247,14 +247,13 @@ const lab_experiment lab_recall = {
          "do better than sums.",
      .source = "RFA, 2103.02143; Based, 2402.18668, for recall against the size of the state",
      .method =
-         "Pairs of a random key and one of 256 random values of 64 dimensions are written a token each; then keys "
-         "are asked for with noise of a tenth of their length, and a pair counts as recalled where its value is the "
-         "nearest of the 256. Pairs held: the length of a sequence up to which nine of ten come back, of sequences "
-         "up to 2,048 pairs, 8 sequences with a draw of features each, 32 to 256 features (or dimensions of the "
-         "keys). Nothing is trained; what a memory cannot be without (sharpness, β, λ) is the best of up to five, "
-         "chosen on other pairs by how many come back of all; for the newest another β may be better, and two of the "
-         "five "
-         "are so close that seeds differ in their choice. Overfull: 2,048 pairs in 64 features or dimensions.",
+         "Pairs of a random key and one of 256 random values of 64 dimensions are written a token each; then keys are "
+         "asked for with noise of a tenth of their length, and a pair counts as recalled where its value is the "
+         "nearest of the 256. Pairs held: the length of a sequence up to which nine of ten come back, of sequences up "
+         "to 2,048 pairs, 8 sequences with a draw of features each, 32 to 256 features (or dimensions of the keys). "
+         "Nothing is trained; what a memory cannot be without (sharpness, β, λ) is the best of up to five, chosen on "
+         "other pairs by how many come back of all; for the newest another β may be better, and two of the five are "
+         "so close that seeds differ in their choice. Overfull: 2,048 pairs in 64 features or dimensions.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

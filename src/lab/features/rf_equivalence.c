@@ -433,17 +433,16 @@ const lab_experiment lab_rf_equivalence = {
      .group = LAB_FEATURES,
      .title = "All random features are equivalent when drawn optimally",
      .claim = "Whatever random features a kernel is written in, there is one best law to draw them from, and under "
-              "it they all have the same error, which depends on kernel and data alone. Only coupled features can "
-              "do better.",
+              "it they all have the same error, which depends on kernel and data alone. Only coupled features can do "
+              "better.",
      .source = "Sernau, Bonacina and Saurous, All Random Features Representations are Equivalent, 2406.18802",
      .method = "The kernel exp(x·y) on 96 rows of 8 columns (an uneven normal law, norms uniform in [0.6, 1.2]); "
-               "mean squared error over all pairs of rows, mean over 400 draws. Five representations by features "
-               "that stand alone: cosines with a random phase, cosines or sines by a coin, positive exponentials, "
-               "bounded positive exponentials, products of random signs; each as drawn and from the optimal "
-               "density, which is sampled exactly. The optimum is computed from the kernel matrix. The library's "
-               "own resampling (8 candidates for each feature kept) and coupled features are measured at R = 128. "
-               "Neighbours: 256 rows of norm 1.5, of which each seeks its 10 nearest by φ(x)·φ(y); mean over 10 "
-               "draws.",
+               "mean squared error over all pairs of rows, mean over 400 draws. Five representations by features that "
+               "stand alone: cosines with a random phase, cosines or sines by a coin, positive exponentials, bounded "
+               "positive exponentials, products of random signs; each as drawn and from the optimal density, which is "
+               "sampled exactly. The optimum is computed from the kernel matrix. The library's own resampling (8 "
+               "candidates for each feature kept) and coupled features are measured at R = 128. Neighbours: 256 rows "
+               "of norm 1.5, of which each seeks its 10 nearest by φ(x)·φ(y); mean over 10 draws.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

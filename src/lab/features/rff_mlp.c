@@ -356,26 +356,20 @@ const lab_experiment lab_rff_mlp = {
      .group = LAB_FEATURES,
      .title = "Are token-wise MLPs over-parametrised in transformers?",
      .claim = "An MLP is a feature map with a readout. Random Fourier features in its place, frequencies frozen, train "
-              "with far "
-              "smaller batches and need dramatically fewer parameters for complex functions; so MLPs are larger than "
-              "they need "
-              "to be.",
+              "with far smaller batches and need dramatically fewer parameters for complex functions; so MLPs are "
+              "larger than they need to be.",
      .source = "Are Token-wise MLPs over-parameterized in Transformers? (draft on random Fourier features)",
      .method =
          "Models of bytes with 2 layers, width 64, 4 heads and windows of 64 tokens are trained for 400 steps of 16 "
-         "windows, with "
-         "GELU MLPs and with random Fourier features (of a Gaussian kernel; its width and the readout are learned) of "
-         "hidden "
-         "sizes from a quarter of the width to four widths. Batches: hidden = 4 width, 1600 windows in batches of 1, 4 "
-         "and 16, "
-         "AdamW at the best of three rates for each. The functions are sums of 8 plane waves on the square "
-         "[-1, 1]², of frequency 12 (about four periods along it) unless said, learned from 1024 examples seen 64 "
-         "times with "
-         "AdamW, by one and by two hidden layers of GELUs (best of three rates) and by random features (best of three "
-         "kernel "
-         "widths) with as many trained parameters, 16 examples a batch unless said; error on 1024 others, which also "
-         "choose among the three tries of each. The choice of a kernel's width tells random features how fast the "
-         "function changes; MLPs see the inputs as they are.",
+         "windows, with GELU MLPs and with random Fourier features (of a Gaussian kernel; its width and the readout "
+         "are learned) of hidden sizes from a quarter of the width to four widths. Batches: hidden = 4 width, 1600 "
+         "windows in batches of 1, 4 and 16, AdamW at the best of three rates for each. The functions are sums of 8 "
+         "plane waves on the square [-1, 1]², of frequency 12 (about four periods along it) unless said, learned from "
+         "1024 examples seen 64 times with AdamW, by one and by two hidden layers of GELUs (best of three rates) and "
+         "by random features (best of three kernel widths) with as many trained parameters, 16 examples a batch "
+         "unless said; error on 1024 others, which also choose among the three tries of each. The choice of a "
+         "kernel's width tells random features how fast the function changes; MLPs see the inputs as they are.",
      LAB_CLAIMS(claims),
-     LAB_TABLES(tables)},
+     LAB_TABLES(tables),
+     .text = true},
     measure};

@@ -16,8 +16,8 @@ static const bo_lab_claim claims[] = {
      .upper = -0.95},
     {.name = "variance-ratio",
      .statement =
-         "At equal length of φ, cosines with a phase have the variance (1 + k(2D)/2 - k(D)²)/R, sines and cosines "
-         "(1 + k(2D) - 2k(D)²)/R: less, for the Gaussian kernel.",
+         "At equal length of φ, cosines with a phase have the variance (1 + k(2D)/2 - k(D)²)/R, sines and cosines (1 "
+         "+ k(2D) - 2k(D)²)/R: less, for the Gaussian kernel.",
      .number = "measured ratio of the two squared errors / ratio of the formulas",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
@@ -49,8 +49,8 @@ static const bo_lab_claim claims[] = {
      .source = "Yu et al., Orthogonal Random Features, 1610.09072"},
     {.name = "bandwidth",
      .statement =
-         "Features do not make good for a wrong bandwidth: with γ 64 times too small or too large, the error is "
-         "above the best even with four features a row.",
+         "Features do not make good for a wrong bandwidth: with γ 64 times too small or too large, the error is above "
+         "the best even with four features a row.",
      .number = "test error at the better end of the range of γ / at its best",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},

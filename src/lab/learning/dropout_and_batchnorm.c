@@ -364,21 +364,16 @@ const lab_experiment lab_dropout_and_batchnorm = {
      .group = LAB_LEARNING,
      .title = "Dropout and batch normalisation: the same rescaling, and a shift of variance between them",
      .claim =
-         "Dropout's penalty |Γw|² is plain ridge once columns are rescaled by Γ, as batch normalisation rescales them: "
-         "dropout sees no scales. Before batch normalisation dropout makes the variance of training differ from that "
-         "of "
-         "evaluation.",
+         "Dropout's penalty |Γw|² is plain ridge once columns are rescaled by Γ, as batch normalisation rescales "
+         "them: dropout sees no scales. Before batch normalisation dropout makes the variance of training differ from "
+         "that of evaluation.",
      .source = "course notes, regularisation and dropout",
      .method = "64 centred examples with 8 correlated inputs of deviations 0.5 to 2. On the engine: batch "
-               "normalisation, dropout, "
-               "linear, trained for 30000 steps with fresh masks, the mean of the second half of the path; linear "
-               "kernel machines "
-               "with dropout in closed form on rescaled columns. The kept variance: 512 Gaussian inputs with 16 "
-               "channels, 100 "
-               "passes. The network: 8 inputs, 64 rectified units, 64 normalised and rectified units, one output; "
-               "dropout 0.5 "
-               "before or behind the normalised layer; 256 examples, 2000 steps of AdamW at 3e-3, falling to 0, 1024 "
-               "test examples.",
+               "normalisation, dropout, linear, trained for 30000 steps with fresh masks, the mean of the second half "
+               "of the path; linear kernel machines with dropout in closed form on rescaled columns. The kept "
+               "variance: 512 Gaussian inputs with 16 channels, 100 passes. The network: 8 inputs, 64 rectified "
+               "units, 64 normalised and rectified units, one output; dropout 0.5 before or behind the normalised "
+               "layer; 256 examples, 2000 steps of AdamW at 3e-3, falling to 0, 1024 test examples.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

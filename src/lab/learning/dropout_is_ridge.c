@@ -28,8 +28,8 @@ static const bo_lab_claim claims[] = {
      .bound = 0.1},
     {.name = "even",
      .statement =
-         "Dropout shrinks orthogonal columns alike, by 1 - q, however large they are; plain ridge shrinks small "
-         "ones more.",
+         "Dropout shrinks orthogonal columns alike, by 1 - q, however large they are; plain ridge shrinks small ones "
+         "more.",
      .number = "largest |trained w_j / least squares w_j - (1 - q)| over columns of norms 1 to 16, q = 0.5",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
@@ -240,16 +240,13 @@ const lab_experiment lab_dropout_is_ridge = {
      .group = LAB_LEARNING,
      .title = "Dropout on the inputs of least squares is ridge on the norms of the columns",
      .claim = "In expectation dropout with rate q = 1 - p adds q/(1 - q) |Γw|² to |y - Xw|², Γ the diagonal matrix of "
-              "the norms "
-              "of X's columns.",
+              "the norms of X's columns.",
      .source = "course notes, regularisation and dropout; Srivastava et al. 2014, section 9.1",
      .method = "64 examples with 8 Gaussian inputs of deviations 0.5 to 2, noise 1 on y. The engine's gradient descent "
-               "sees the "
-               "inputs with a fresh mask in each of 60000 steps, from w = 0; the mean of the second half of the path "
-               "is compared "
-               "with the closed form, for q = 0.1 to 0.9, with the engine's dropout (kept numbers are divided by 1 - "
-               "q) and with "
-               "plain masks. Then 5 orthogonal columns of norms 1 to 16, without noise, true weights all 1.",
+               "sees the inputs with a fresh mask in each of 60000 steps, from w = 0; the mean of the second half of "
+               "the path is compared with the closed form, for q = 0.1 to 0.9, with the engine's dropout (kept "
+               "numbers are divided by 1 - q) and with plain masks. Then 5 orthogonal columns of norms 1 to 16, "
+               "without noise, true weights all 1.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

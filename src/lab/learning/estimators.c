@@ -349,11 +349,11 @@ const lab_experiment lab_estimators = {
          "Williams 1992 (REINFORCE); Kingma and Welling, 1312.6114; Mohamed et al., Monte Carlo Gradient Estimation "
          "in Machine Learning, 1906.10652",
      .method =
-         "x ~ N(θ, I/4), θ alternately 1/2 and -1/2. Smooth: f the sum of softplus over d = 1 to 256 coordinates, "
-         "its gradient by the library's tape; 12,000 samples; variances of a single sample's estimate, mean over "
-         "coordinates; exponents over d = 4 to 256. Steep: sigmoid(c x) in one dimension, 48,000 samples. A jump: "
-         "the number of coordinates above 0, d = 16, as many samples. Exact gradients and variances by quadrature. "
-         "The baseline is the mean of the other samples.",
+         "x ~ N(θ, I/4), θ alternately 1/2 and -1/2. Smooth: f the sum of softplus over d = 1 to 256 coordinates, its "
+         "gradient by the library's tape; 12,000 samples; variances of a single sample's estimate, mean over "
+         "coordinates; exponents over d = 4 to 256. Steep: sigmoid(c x) in one dimension, 48,000 samples. A jump: the "
+         "number of coordinates above 0, d = 16, as many samples. Exact gradients and variances by quadrature. The "
+         "baseline is the mean of the other samples.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -332,13 +332,11 @@ const lab_experiment lab_gd_best_rate = {
      .source = "course notes, why the learning rate cannot be too large",
      .method =
          "Least squares with 2, 16 and 64 singular values in geometric order. The error w - w* follows gradient "
-         "descent "
-         "on |Xw|², which the engine runs from random starts; rescaled every 50 steps, errors turn to the direction "
-         "that "
-         "contracts least, and the contraction of the last of 60 blocks is the worst one. Golden section searches the "
-         "rate for which that is least. Then 200 random starts (16 modes, κ = 100) are followed with the rate of the "
-         "worst case and with 40 others between half of it and the threshold; a start's gain is its error at the "
-         "former over the least error at any.",
+         "descent on |Xw|², which the engine runs from random starts; rescaled every 50 steps, errors turn to the "
+         "direction that contracts least, and the contraction of the last of 60 blocks is the worst one. Golden "
+         "section searches the rate for which that is least. Then 200 random starts (16 modes, κ = 100) are followed "
+         "with the rate of the worst case and with 40 others between half of it and the threshold; a start's gain is "
+         "its error at the former over the least error at any.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -422,18 +422,16 @@ const lab_experiment lab_gd_stability = {
          "loss); above half of it the steepest mode oscillates.",
      .source = "course notes, why the learning rate cannot be too large",
      .method =
-         "Eight least squares problems with singular values of choice (one mode; two; 16 with σ_max²/σ_min² of 10, 100 "
-         "and 1000, geometric; with noise on y; Gaussian entries; fewer rows than weights). The engine's plain "
-         "gradient "
-         "descent starts at w = 0; the largest rate that converges within 2000 steps (the gradient is below 1e-4 of "
-         "the first, or smaller at the end than half-way) is found by bisection of its logarithm between 0.2 and 5 of "
-         "the predicted one. Along the largest singular direction the error is followed step by step. The control is a "
-         "network (8 inputs, 32 tanh, 1 output, 64 examples, mean squares) whose largest Hessian eigenvalue is found "
-         "by "
-         "power iteration on differences of gradients; it is trained for 10,000 steps at 0.25, 0.5 and 0.8 of the rate "
-         "that its curvature at the start allows. The edge was claimed of 0.25 at first; 0.8 came in after a first "
-         "look, "
-         "which showed that the fit ends before the edge is reached. Both stand as claims, with the same bounds.",
+         "Eight least squares problems with singular values of choice (one mode; two; 16 with σ_max²/σ_min² of 10, "
+         "100 and 1000, geometric; with noise on y; Gaussian entries; fewer rows than weights). The engine's plain "
+         "gradient descent starts at w = 0; the largest rate that converges within 2000 steps (the gradient is below "
+         "1e-4 of the first, or smaller at the end than half-way) is found by bisection of its logarithm between 0.2 "
+         "and 5 of the predicted one. Along the largest singular direction the error is followed step by step. The "
+         "control is a network (8 inputs, 32 tanh, 1 output, 64 examples, mean squares) whose largest Hessian "
+         "eigenvalue is found by power iteration on differences of gradients; it is trained for 10,000 steps at 0.25, "
+         "0.5 and 0.8 of the rate that its curvature at the start allows. The edge was claimed of 0.25 at first; 0.8 "
+         "came in after a first look, which showed that the fit ends before the edge is reached. Both stand as "
+         "claims, with the same bounds.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -22,9 +22,8 @@ static const bo_lab_claim claims[] = {
     {.name = "as-many-steps",
      .statement =
          "An Adam-like infinite width beats at least the kernel that gradient descent reaches in as many steps.",
-     .number =
-         "test error of the kernel after as many steps over that of Adam on the most features, geometric mean of three "
-         "tasks",
+     .number = "test error of the kernel after as many steps over that of Adam on the most features, geometric mean of "
+               "three tasks",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "erased",
@@ -46,8 +45,7 @@ static const bo_lab_claim claims[] = {
      .bound = 1.1},
     {.name = "gaussian",
      .statement = "Where features are jointly Gaussian, steps by signs go along the kernel's gradient, √(2/π) / "
-                  "√(cᵀKc) long: the "
-                  "difference falls as one over the root of their number.",
+                  "√(cᵀKc) long: the difference falls as one over the root of their number.",
      .number = "exponent of the relative difference in the number of features",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.6,

@@ -363,20 +363,16 @@ const lab_experiment lab_muon = {
      .group = LAB_LEARNING,
      .title = "Muon: cost on the smaller side, cubic and quintic iterations, indifference to the size of gradients",
      .claim = "Newton-Schulz iterations on the smaller side replace an SVD. The cubic one ends at UVᵀ, Muon's quintic "
-              "one near it, "
-              "and sooner; the size of the gradient plays no part.",
+              "one near it, and sooner; the size of the gradient plays no part.",
      .source = "course notes, Newton-Schulz runtime and muP at unit scale",
      .method =
          "Times are seconds of one thread, the median of 7, of the engine's update with 5 iterations; against them 5 "
-         "cubic "
-         "iterations with the 1024 x 1024 product of a 1024 x 64 matrix, by the engine's GEMM. Singular values: 16 x "
-         "32, "
-         "geometric down to 0.005 of the Frobenius norm. Sizes: 5 steps with the same Gaussian gradients times 1, "
-         "0.01, 100 "
-         "and 10000, no clipping. Training: a transformer with 2 layers of width 32 on bytes of text, context 64, 8 "
-         "sequences a step, 300 steps, each optimiser with 0.3, 1, 3 and 10 times its usual rate (Muon 0.02 "
-         "and "
-         "3e-3 for what is no hidden matrix, AdamW 3e-3, SGD 0.1 with momentum 0.9).",
+         "cubic iterations with the 1024 x 1024 product of a 1024 x 64 matrix, by the engine's GEMM. Singular values: "
+         "16 x 32, geometric down to 0.005 of the Frobenius norm. Sizes: 5 steps with the same Gaussian gradients "
+         "times 1, 0.01, 100 and 10000, no clipping. Training: a transformer with 2 layers of width 32 on bytes of "
+         "text, context 64, 8 sequences a step, 300 steps, each optimiser with 0.3, 1, 3 and 10 times its usual rate "
+         "(Muon 0.02 and 3e-3 for what is no hidden matrix, AdamW 3e-3, SGD 0.1 with momentum 0.9).",
      LAB_CLAIMS(claims),
-     LAB_TABLES(tables)},
+     LAB_TABLES(tables),
+     .text = true},
     measure};

@@ -280,16 +280,17 @@ const lab_experiment lab_mup = {
      .group = LAB_LEARNING,
      .title = "Learning rates that stay best as models grow wider",
      .claim = "Under the maximal-update parametrisation the best learning rate of a small model is the best of a large "
-              "one, and "
-              "activations and updates keep their size at every width; in the standard parametrisation neither is so.",
+              "one, and activations and updates keep their size at every width; in the standard parametrisation "
+              "neither is so.",
      .source = "Tensor Programs V (2203.03466)",
      .method =
-         "Byte-level transformers of two layers with heads of 16, widths 32, 64, 128 and 256, untied, learn a text "
-         "by AdamW for 120 steps of 4 windows of 64 bytes (cosine schedule), at seven rates from 2⁻⁹ to 2⁻³; 32 is the "
+         "Byte-level transformers of two layers with heads of 16, widths 32, 64, 128 and 256, untied, learn a text by "
+         "AdamW for 120 steps of 4 windows of 64 bytes (cosine schedule), at seven rates from 2⁻⁹ to 2⁻³; 32 is the "
          "base of μP, where both parametrisations are one. The best rate is the least of a parabola through the best "
          "three; a loss above ln 256 counts as that. Sizes: the same models take 5 steps at 2⁻⁷ on one sequence "
          "(coordinate check); exponents are slopes of logarithms against that of the width. Random parts fall as one "
          "over the root of the width, so that only growth counts for activations.",
      LAB_CLAIMS(claims),
-     LAB_TABLES(tables)},
+     LAB_TABLES(tables),
+     .text = true},
     measure};

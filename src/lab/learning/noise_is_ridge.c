@@ -378,19 +378,16 @@ const lab_experiment lab_noise_is_ridge = {
      .group = LAB_LEARNING,
      .title = "Noise on the inputs is a ridge penalty, and bounds the step",
      .claim = "Noise of variance σ² on the inputs of least squares with n examples is, in expectation, the penalty "
-              "nσ²|w|². The "
-              "mean of w is stable for steps below 2/(x² + σ²).",
+              "nσ²|w|². The mean of w is stable for steps below 2/(x² + σ²).",
      .source = "course notes, relationship between noise and regularisation",
      .method =
          "64 examples with 8 inputs (singular values 12 to 4, noise 0.5 on y). The engine's gradient descent sees the "
          "inputs with fresh noise in each of 40000 steps, σ = 0.125 to 2; the mean of the second half of the path is "
          "compared with closed-form ridge. A linear kernel machine with noise 0.5 is compared too. Fourier features: "
-         "16, "
-         "of 200 points in 4 dimensions, σ = 0.4, 1000 draws each. The step: one weight, x = 1, σ = 0.3, 65536 runs of "
-         "5 "
-         "steps on the engine; the largest stable step is bisected. Batches: 16 Fourier features of 64 points (all of "
-         "norm "
-         "1), targets that can be fitted, 256 runs; the exact limit is that of the recursion of E[e eᵀ].",
+         "16, of 200 points in 4 dimensions, σ = 0.4, 1000 draws each. The step: one weight, x = 1, σ = 0.3, 65536 "
+         "runs of 5 steps on the engine; the largest stable step is bisected. Batches: 16 Fourier features of 64 "
+         "points (all of norm 1), targets that can be fitted, 256 runs; the exact limit is that of the recursion of "
+         "E[e eᵀ].",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -310,20 +310,15 @@ const lab_experiment lab_ridge_map = {
      .group = LAB_LEARNING,
      .title = "Ridge is the most likely and the expected w under a Gaussian prior",
      .claim = "With w ~ N(0, τ²I) and y = Xw + noise of variance σ², ridge with λ = σ²/τ² is the mode and the mean of "
-              "w given y, "
-              "and that λ has the least error.",
+              "w given y, and that λ has the least error.",
      .source = "course notes, another perspective of ridge and the MAP perspective",
      .method =
          "30 examples with 20 Gaussian inputs, σ = 1, τ = 0.5. The conditional mean is computed from covariances in "
-         "float64; a "
-         "linear kernel machine with λ = σ²/τ² predicts 50 new points; the engine's gradient descent with weight decay "
-         "1/τ² goes up the posterior; importance sampling (a million draws) checks a problem of two weights. The best "
-         "of 33 "
-         "values of λ between 1/16 and 16 of σ²/τ² is found over 1000 problems with one X, for a Gaussian, a Laplace "
-         "and a "
-         "two-point prior of the same variance. For one weight seen once with σ = τ the three estimates are compared "
-         "over "
-         "40000 draws.",
+         "float64; a linear kernel machine with λ = σ²/τ² predicts 50 new points; the engine's gradient descent with "
+         "weight decay 1/τ² goes up the posterior; importance sampling (a million draws) checks a problem of two "
+         "weights. The best of 33 values of λ between 1/16 and 16 of σ²/τ² is found over 1000 problems with one X, "
+         "for a Gaussian, a Laplace and a two-point prior of the same variance. For one weight seen once with σ = τ "
+         "the three estimates are compared over 40000 draws.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

@@ -281,19 +281,16 @@ const lab_experiment lab_sgd_interpolation = {
      .group = LAB_LEARNING,
      .title = "Stochastic gradient descent with a constant step, where everything can be fitted",
      .claim =
-         "If some w fits all examples, one example at a time and a constant step suffice for geometric convergence: "
-         "E L_t <= (1 - C₁η + C₂η²)^t L₀, best at η* = C₁/2C₂. If none does, the loss stops at a floor proportional to "
+         "If some w fits all examples, one example at a time and a constant step suffice for geometric convergence: E "
+         "L_t <= (1 - C₁η + C₂η²)^t L₀, best at η* = C₁/2C₂. If none does, the loss stops at a floor proportional to "
          "η.",
      .source = "course notes, why stochastic gradient descent can work",
      .method =
          "16 examples in 32 dimensions (singular values from 1 to 0.5) and exact targets; then 64 examples in 8 "
-         "dimensions "
-         "with noise of deviation 0.5. Updates w - η (x·w - y) x with one random example a step; 256 runs at once on "
-         "the "
-         "engine, from w = 0 (with noise: from the least squares solution). C₁ = 2σ_min²/n and C₂ = max |X x_i|²/n "
-         "follow from E[A] and E[B] of the notes for this update. Expectations are computed exactly by the recursion "
-         "of "
-         "E[e eᵀ], e = w - w*.",
+         "dimensions with noise of deviation 0.5. Updates w - η (x·w - y) x with one random example a step; 256 runs "
+         "at once on the engine, from w = 0 (with noise: from the least squares solution). C₁ = 2σ_min²/n and C₂ = "
+         "max |X x_i|²/n follow from E[A] and E[B] of the notes for this update. Expectations are computed exactly by "
+         "the recursion of E[e eᵀ], e = w - w*.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

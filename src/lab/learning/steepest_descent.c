@@ -8,8 +8,8 @@
 static const bo_lab_claim claims[] = {
     {.name = "steps",
      .statement = "-(α/2) |g|* times the gradient's direction in its norm minimises g·Δ + |Δ|²/α: g itself for ℓ2, "
-                  "|g|₁ sign g for "
-                  "ℓ∞, the nuclear norm times UVᵀ for the spectral norm. So do the engine's SGD, ℓ∞ descent and Muon.",
+                  "|g|₁ sign g for ℓ∞, the nuclear norm times UVᵀ for the spectral norm. So do the engine's SGD, ℓ∞ "
+                  "descent and Muon.",
      .number =
          "largest |decrease by the engine's step / (α/4) |g|*² - 1| over the norms; Muon with 30 cubic iterations",
      .rule = BO_LAB_EACH_AT_MOST,
@@ -351,10 +351,8 @@ static bo_status explain_rank_one(lab_run *run)
     BO_TRY(count_exact(run, alpha, 1e-3, 1000, &above));
     lab_note(run,
              "rank one: UVᵀ makes singular directions that rounding alone has as large as the first, and their values "
-             "raise the "
-             "nuclear norm. In float64 with all directions spectral descent takes %zu steps, with those above 1e-3 of "
-             "the largest "
-             "value %zu.",
+             "raise the nuclear norm. In float64 with all directions spectral descent takes %zu steps, with those "
+             "above 1e-3 of the largest value %zu.",
              all, above);
     return BO_OK;
 }
@@ -380,20 +378,15 @@ const lab_experiment lab_steepest_descent = {
      .group = LAB_LEARNING,
      .title = "Steepest descent in ℓ2, ℓ∞ and the spectral norm: gradient, sign, UVᵀ",
      .claim = "The Δ that minimises g·Δ + |Δ|²/α is -(α/2) g in ℓ2, -(α/2) |g|₁ sign g in ℓ∞ and -(α/2) |G|_nuclear "
-              "UVᵀ in the "
-              "spectral norm. Which is fastest depends on the problem.",
+              "UVᵀ in the spectral norm. Which is fastest depends on the problem.",
      .source = "course notes, optimisers as steepest descent; Bernstein and Newhouse 2024, arXiv 2409.20325",
      .method = "A Gaussian gradient of 8 x 12. The engine's SGD, ℓ∞ descent and Muon (cubic iterations to convergence, "
-               "times the nuclear "
-               "norm) step from zero; the decrease of the quadratic model is compared with the largest possible, with "
-               "each other's, "
-               "and with 20000 tries of hill climbing from a random direction and from the step itself. Then whole "
-               "descents on half "
-               "the squares of X(W - W*)ᵀ, W 8 x 12, where X has one singular value of 1 and eleven of 0.1, along the "
-               "axes or "
-               "rotated, the first error Gaussian or of rank one; and X with all singular values 1. For each norm α is "
-               "the best of "
-               "4, 4/1.4, … , 1/200; the loss must reach 1e-3 of the first within 2000 steps.",
+               "times the nuclear norm) step from zero; the decrease of the quadratic model is compared with the "
+               "largest possible, with each other's, and with 20000 tries of hill climbing from a random direction "
+               "and from the step itself. Then whole descents on half the squares of X(W - W*)ᵀ, W 8 x 12, where X "
+               "has one singular value of 1 and eleven of 0.1, along the axes or rotated, the first error Gaussian or "
+               "of rank one; and X with all singular values 1. For each norm α is the best of 4, 4/1.4, … , 1/200; "
+               "the loss must reach 1e-3 of the first within 2000 steps.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},
     measure};

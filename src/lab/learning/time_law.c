@@ -32,8 +32,8 @@ static const bo_lab_claim claims[] = {
      .source = "Training Compute-Optimal Large Language Models (2203.15556)"},
     {.name = "equivalence",
      .statement =
-         "At equal parameters and tokens the shape changes the loss by less than half of what it costs to have a third "
-         "of the parameters.",
+         "At equal parameters and tokens the shape changes the loss by less than half of what it costs to have a "
+         "third of the parameters.",
      .number = "|loss of 8 layers - of 2| / loss of a third of the parameters less that of 2 layers",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
@@ -92,20 +92,21 @@ const lab_experiment lab_time_law = {
      .title = "How long a step takes, and what loss a time buys",
      .claim =
          "The time of a training step is linear in the numbers that it copies, a better proxy than its operations. "
-         "Loss "
-         "depends on parameters and tokens, not on where the parameters are, so that shapes compete on speed: wider, "
-         "not deeper.",
+         "Loss depends on parameters and tokens, not on where the parameters are, so that shapes compete on speed: "
+         "wider, not deeper.",
      .source = "Time Matters: Scaling Laws for Any Budget (2406.18922)",
      .method =
-         "Models of bytes with gated random feature attention (128 features, heads of 32) and an MLP of four widths, as "
-         "bochner train has them. Times: 24 shapes of 0.1, 0.4 and 1.6 million parameters, 2 to 32 layers, contexts of 64 "
-         "to 1024, 512 to 2048 tokens a step, take turns on all threads; medians. Two thirds of them, drawn by the seed, "
-         "are fitted with relative least squares and costs that are not negative: a constant and copies, a constant and "
-         "operations, or the four counts of bochner plan; the others are predicted. Losses: 12 models of 20 to 115 "
-         "thousand parameters after 82, 164 and 328 thousand bytes, 512 a step, are fitted, three larger or longer trained "
-         "ones are predicted; 8 layers of 64 and 2 of 128 have equal parameters, and equal time is by the steps timed "
-         "here. Everything but the seed, of weights, of batches and of what is held out, is fixed beforehand.",
+         "Models of bytes with gated random feature attention (128 features, heads of 32) and an MLP of four widths, "
+         "as bochner train has them. Times: 24 shapes of 0.1, 0.4 and 1.6 million parameters, 2 to 32 layers, "
+         "contexts of 64 to 1024, 512 to 2048 tokens a step, take turns on all threads; medians. Two thirds of them, "
+         "drawn by the seed, are fitted with relative least squares and costs that are not negative: a constant and "
+         "copies, a constant and operations, or the four counts of bochner plan; the others are predicted. Losses: 12 "
+         "models of 20 to 115 thousand parameters after 82, 164 and 328 thousand bytes, 512 a step, are fitted, three "
+         "larger or longer trained ones are predicted; 8 layers of 64 and 2 of 128 have equal parameters, and equal "
+         "time is by the steps timed here. Everything but the seed, of weights, of batches and of what is held out, "
+         "is fixed beforehand.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),
+     .text = true,
      .timed = true},
     measure};

@@ -50,8 +50,7 @@ static const bo_lab_claim claims[] = {
      .source = "course notes, μP at unit scale: α = √(d in)"},
     {.name = "muon",
      .statement = "Muon's steps do with the rate √(fan out), whatever the shape: |ΔW| ∝ √(fan out / fan in) with the "
-                  "1/√(fan in) "
-                  "in front.",
+                  "1/√(fan in) in front.",
      .number = "largest |exponent| of the size of Δy, in the fan in and in the fan out",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1},
@@ -411,20 +410,17 @@ const lab_experiment lab_unit_scale = {
      .group = LAB_LEARNING,
      .title = "Numbers of size 1, for 8-bit floats",
      .claim = "With weights of deviation 1 and a constant in front of each, weights, activations and gradients begin "
-              "near 1, so "
-              "that 8-bit floats hold them as they are; the constants also fix the steps of signs and of Muon.",
+              "near 1, so that 8-bit floats hold them as they are; the constants also fix the steps of signs and of "
+              "Muon.",
      .source = "u-μP (2407.17465); course notes, μP at unit scale",
      .method =
-         "Transformers of two layers of width 64 learn a text by AdamW for 100 steps of 32 windows of 64 bytes, at the "
-         "best of the rates 2⁻⁸, 2⁻⁷, 2⁻⁶, 2⁻⁵; in 8 bits x and W are rounded to E4M3 and gradients to E5M2 in every "
-         "linear "
-         "layer of the blocks, without any rescaling. Sizes are root mean squares before the first step, of gradients "
-         "as "
-         "the batch of training has them. Steps: one layer y = c W x with W ~ N(0, 1) and c = 1/√(fan in), inputs of "
-         "size "
-         "1 and random targets, fan in 16 to 1024; the change of y after one step of signs or of Muon, for the example "
-         "of "
-         "the step, for another, and for a batch of 64.",
+         "Transformers of two layers of width 64 learn a text by AdamW for 100 steps of 32 windows of 64 bytes, at "
+         "the best of the rates 2⁻⁸, 2⁻⁷, 2⁻⁶, 2⁻⁵; in 8 bits x and W are rounded to E4M3 and gradients to E5M2 in "
+         "every linear layer of the blocks, without any rescaling. Sizes are root mean squares before the first step, "
+         "of gradients as the batch of training has them. Steps: one layer y = c W x with W ~ N(0, 1) and c = 1/√(fan "
+         "in), inputs of size 1 and random targets, fan in 16 to 1024; the change of y after one step of signs or of "
+         "Muon, for the example of the step, for another, and for a batch of 64.",
      LAB_CLAIMS(claims),
-     LAB_TABLES(tables)},
+     LAB_TABLES(tables),
+     .text = true},
     measure};
