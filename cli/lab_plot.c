@@ -167,6 +167,7 @@ static void mark_log_y(FILE *pipe, double low, double high)
         if (step > 1 && power % step != 0) continue;
         for (size_t i = 0; i < count; i++) {
             const double at = marks[i] * pow(10, power);
+            if (isinf(at)) continue;
             fprintf(pipe, "%s'%g' %.9g", some ? ", " : "", at, at);
             some = true;
         }
@@ -179,7 +180,7 @@ static void set_y(FILE *pipe, const picture *p)
     double low = p->low, high = p->high;
     if (p->log_y) {
         const double margin = exp(0.05 * (log(high) - log(low)));
-        low /= margin * (p->bars ? margin : 1), high = fmin(high * margin, DBL_MAX);
+        low = fmax(low / margin / (p->bars ? margin : 1), DBL_MIN), high = fmin(high * margin, DBL_MAX);
         mark_log_y(pipe, low, high);
     } else {
         if (p->bars) low = fmin(low, 0), high = fmax(high, 0);
