@@ -4,7 +4,7 @@
 #include "rows.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 static const char *attention_name(const cli_plan_options *o)
 {
@@ -21,11 +21,11 @@ static bool is_of_here(cli_plan_job *job)
     bo_context *context = job->session->context;
     const int threads = bo_context_threads(context);
     if (strcmp(attention, attention_name(job->options)) != 0)
-        cli_fail(job->session, "%s: measured with --attention %s, not %s; give it another name to measure anew", path,
-                 attention, attention_name(job->options));
+        cli_fail(job->session, "%s: measured with --attention %s, not %s; another --calibration FILE measures anew",
+                 path, attention, attention_name(job->options));
     else if (m->threads != threads || strcmp(m->isa, bo_context_isa(context)) != 0)
         cli_fail(job->session,
-                 "%s: measured with %d threads and %s, not %d and %s; give it another name to measure anew", path,
+                 "%s: measured with %d threads and %s, not %d and %s; another --calibration FILE measures anew", path,
                  m->threads, m->isa, threads, bo_context_isa(context));
     else
         return true;
@@ -43,8 +43,11 @@ static bool open_machine(cli_plan_job *job)
     const cli_plan_options *o = job->options;
     bo_context *context = job->session->context;
     const bo_plan_calibration desc = {.attention = attention_name(o), .quick = o->quick};
-    if (o->calibration && access(o->calibration, F_OK) == 0)
-        return ok(job, bo_plan_machine_read(context, o->calibration, &job->machine)) && is_of_here(job);
+    struct stat info;
+    const bool there = o->calibration && stat(o->calibration, &info) == 0;
+    if (there && !S_ISREG(info.st_mode))
+        return cli_fail(job->session, "--calibration %s: it is no file", o->calibration), false;
+    if (there) return ok(job, bo_plan_machine_read(context, o->calibration, &job->machine)) && is_of_here(job);
     if (o->calibration && !cli_can_write(job->session, o->calibration)) return false;
     job->measured = true;
     if (!ok(job, bo_plan_calibrate(context, &desc, &job->machine))) return false;

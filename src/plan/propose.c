@@ -104,17 +104,27 @@ static bool differs(const bo_plan *plan, const bo_plan_candidate *item)
     return true;
 }
 
-/* The smallest candidate as it is, with one sequence at a time. */
-static bo_status refuse_memory(const bo_plan_search *search)
+/* Of the candidates for this budget, or of all where there are none; NULL: the grid is empty. */
+static const bo_plan_candidate *smallest(const bo_plan_search *search, bool any)
 {
     const bo_plan_candidate *least = NULL;
-    bo_trainer_plan training;
     for (size_t i = 0; i < search->count; i++) {
         const bo_plan_candidate *item = &search->items[i];
-        if (isfinite(item->worth) && (!least || weight_bytes(item) < weight_bytes(least))) least = item;
+        if ((any || isfinite(item->worth)) && (!least || weight_bytes(item) < weight_bytes(least))) least = item;
     }
+    return least;
+}
+
+/* Too little memory is said first, by the smallest model with one sequence at a time: more time would not help it. */
+static bo_status refuse(const bo_plan_search *search)
+{
+    const bo_plan_candidate *least = smallest(search, false);
+    const bool none = !least;
+    bo_trainer_plan training;
+    if (none) least = smallest(search, true);
     if (!least) return bo_plan_refuse(search);
     BO_TRY(plan_training(search->context, &least->shape, 1, &training));
+    if (none && training.all_bytes <= search->budget.memory) return bo_plan_refuse(search);
     return bo_fail(search->context, BO_INVALID, "no model fits into %.4g MB of memory: expected at least %.4g MB",
                    (double)search->budget.memory / 1e6, ceil((double)training.all_bytes / 1e5) / 10);
 }
@@ -149,7 +159,7 @@ static bo_status choose(const bo_plan_search *search, bo_plan *out)
             misfits.width[misfits.count++] = item->shape.width;
         }
     }
-    return out->count ? BO_OK : refuse_memory(search);
+    return out->count ? BO_OK : refuse(search);
 }
 
 /* ---- a plan ---------------------------------------------------------------------------------------------------------------------- */

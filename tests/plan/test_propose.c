@@ -103,6 +103,8 @@ static void too_little_is_refused(void **state)
     assert_fails(context, BO_INVALID, "at least", bo_plan_propose(context, &machine, NULL, &budget, &plan));
     propose(context, &machine,
             (bo_plan_budget){.minutes = 1, .memory = (size_t)(1e6 * least_of(bo_context_error(context))) + 100000});
+    budget = (bo_plan_budget){.minutes = 1e-4, .memory = 1 << 20}; /* neither: more minutes would not help */
+    assert_fails(context, BO_INVALID, "MB of memory", bo_plan_propose(context, &machine, NULL, &budget, &plan));
     budget = (bo_plan_budget){.parameters = 10};
     assert_fails(context, BO_INVALID, "about 10 parameters", bo_plan_propose(context, &machine, NULL, &budget, &plan));
     bo_context_destroy(context);
