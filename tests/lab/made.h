@@ -31,7 +31,9 @@ static inline lab_experiment made_experiment(bo_status (*measure)(lab_run *run))
                              .source = "here",
                              .method = "None.",
                              LAB_CLAIMS(made_claims),
-                             LAB_TABLES(made_tables)},
+                             LAB_TABLES(made_tables),
+                             .text = true,
+                             .images = true},
                             measure};
 }
 
