@@ -38,7 +38,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
     {.name = "mean-gradient",
-     .statement = "… and on the whole: also in the mean square over queries.",
+     .statement = "Without the scale gradients vanish on the whole too: in the mean square over queries.",
      .number = "root mean square over queries of |∂weights/∂logits|, no scale / scaled, d = 1024",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.5},
