@@ -1,6 +1,6 @@
 /* bochner COMMAND: the table of commands, help, and the nearest command to a mistyped one. */
-#include "cli.h"
-#include "json.h"
+#include "common/cli.h"
+#include "common/json.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,9 +18,6 @@ if(BOCHNER_XSMM)
   pkg_check_modules(XSMM IMPORTED_TARGET libxsmm)
   set(BOCHNER_HAVE_XSMM ${XSMM_FOUND})
 endif()
-if(BOCHNER_HAVE_XSMM) # before OpenBLAS, whose symbols it wants
-  target_link_libraries(bochner_parts INTERFACE PkgConfig::XSMM)
-endif()
 target_link_libraries(bochner_parts INTERFACE PkgConfig::OPENBLAS PkgConfig::LAPACKE PkgConfig::CJSON PkgConfig::FFTW
                       PkgConfig::PCRE2 PkgConfig::UTF8PROC ZLIB::ZLIB Threads::Threads m)
 
@@ -33,6 +30,3 @@ endif()
 # The same as plain names, for those who link the installed static library: they need the packages, not our way of
 # finding them. (Not `Requires.private: openblas`: its static flags name a Fortran library that few have in the path.)
 set(BOCHNER_PART_NAMES openblas lapacke cjson fftw3 fftw3f pcre2-8 utf8proc z pthread m)
-if(BOCHNER_HAVE_XSMM)
-  set(BOCHNER_PART_NAMES xsmm dl rt ${BOCHNER_PART_NAMES})
-endif()

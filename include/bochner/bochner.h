@@ -1,4 +1,4 @@
-/* Bochner: all of it but bench.h, which is for measuring. Each header is the manual of its module. */
+/* Bochner: all of it. Each header is the manual of its module. */
 #ifndef BOCHNER_H
 #define BOCHNER_H
 
@@ -8,14 +8,12 @@
 #include <bochner/generators.h>
 #include <bochner/machines.h>
 #include <bochner/attention.h>
-#include <bochner/lab.h>
 #include <bochner/layers.h>
 #include <bochner/lora.h>
 #include <bochner/model.h>
 #include <bochner/network.h>
 #include <bochner/optim.h>
 #include <bochner/plan.h>
-#include <bochner/recall.h>
 #include <bochner/tasks.h>
 #include <bochner/text.h>
 #include <bochner/texts.h>

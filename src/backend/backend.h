@@ -4,8 +4,8 @@
  * An operation is one forward and one backward. A tensor is `rows` rows of `columns` elements, contiguous; an operation
  * that sees more in it (heads, channels) is told so by its attributes. Same inputs, same bits, for any number of
  * threads; neither direction allocates: `saved` and `scratch` are asked for beforehand. */
-#ifndef BO_BACKEND_BACKEND_H
-#define BO_BACKEND_BACKEND_H
+#ifndef BO_BACKEND_H
+#define BO_BACKEND_H
 
 #include "attributes.h"
 #include "../base/base.h"

@@ -1,6 +1,6 @@
 /* What every layer of the library shares: failing, allocating, threads, random numbers, log and progress. */
-#ifndef BO_BASE_INTERNAL_H
-#define BO_BASE_INTERNAL_H
+#ifndef BO_BASE_H
+#define BO_BASE_H
 
 #include <bochner/base.h>
 

@@ -1,6 +1,6 @@
 /* The context's inside, for src/base alone. */
-#ifndef BO_BASE_CONTEXT_H
-#define BO_BASE_CONTEXT_H
+#ifndef BO_BASE_INTERNAL_H
+#define BO_BASE_INTERNAL_H
 
 #include "base.h"
 

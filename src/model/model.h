@@ -1,6 +1,6 @@
 /* A language model's inside: weights, one attention a layer, and graphs over them, for sessions and for training. */
-#ifndef BO_MODEL_MODEL_H
-#define BO_MODEL_MODEL_H
+#ifndef BO_MODEL_H
+#define BO_MODEL_H
 
 #include <bochner/lora.h>
 #include "../nn/lora.h"

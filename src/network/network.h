@@ -1,6 +1,6 @@
 /* A network's inside: layers wired into a graph without cycles, weights, and graphs over them for training and answers. */
-#ifndef BO_NETWORK_NETWORK_H
-#define BO_NETWORK_NETWORK_H
+#ifndef BO_NETWORK_H
+#define BO_NETWORK_H
 
 #include <bochner/network.h>
 #include "../tape/graph.h"

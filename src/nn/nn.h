@@ -1,6 +1,6 @@
 /* Layers: each records operations and declares the weights they need under a prefix, with Hugging Face's names. */
-#ifndef BO_NN_NN_H
-#define BO_NN_NN_H
+#ifndef BO_NN_H
+#define BO_NN_H
 
 #include <bochner/attention.h>
 #include <bochner/layers.h>

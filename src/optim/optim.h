@@ -1,7 +1,7 @@
 /* Optimisers over the weights of a model, and schedules of their rate. The state (moments, average) is device memory of
  * the optimiser's own, saved and restored as named arrays so that a resumed run continues bit for bit. */
-#ifndef BO_OPTIM_OPTIM_H
-#define BO_OPTIM_OPTIM_H
+#ifndef BO_OPTIM_H
+#define BO_OPTIM_H
 
 #include <bochner/optim.h>
 #include "../tape/weights.h"

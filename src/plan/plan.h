@@ -1,6 +1,6 @@
 /* Inside of plans. */
-#ifndef BO_PLAN_PLAN_H
-#define BO_PLAN_PLAN_H
+#ifndef BO_PLAN_H
+#define BO_PLAN_H
 
 #include "../base/base.h"
 #include <bochner/plan.h>

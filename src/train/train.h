@@ -1,7 +1,7 @@
 /* Inside of training. A run is a pure function of its settings: data, dropout and rate of step t follow from (seed, t), so
  * that weights, the optimiser's vectors and a few numbers (bo_training) are all that resuming needs. */
-#ifndef BO_TRAIN_TRAIN_H
-#define BO_TRAIN_TRAIN_H
+#ifndef BO_TRAIN_H
+#define BO_TRAIN_H
 
 #include <bochner/train.h>
 #include <math.h>

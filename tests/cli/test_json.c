@@ -1,7 +1,7 @@
 /* What the program prints with --json is one JSON object, by another reader than our writer, with the fields promised. */
 #include "testing.h"
-#include "../../cli/json.c"
-#include "../../cli/text.c"
+#include "../../cli/common/json.c"
+#include "../../cli/common/format.c"
 #include <cjson/cJSON.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
  *
  *     fuzz_seeds FOLDER        writes FOLDER/features/…, FOLDER/machine/… and FOLDER/lab/… */
 #include <bochner/bochner.h>
+#include "lab/lab.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,13 +28,17 @@ function resolve(file, name,    part, count, out, depth, i) {
     return name
 }
 
-# The room of a path: src/math/gemm.c is math's; a public header belongs to the room that implements it.
+# The room of a path: src/math/gemm.c is math's, lab/run.c is lab's; a public header belongs to the room that implements it.
 function room_of(path,    part) {
     split(path, part, "/")
     if (part[1] == "src") return part[2]
+    if (part[1] == "cli" && part[2] == "common") return "common"
     if (part[1] == "include") return part[3] in header ? header[part[3]] : (part[3] == "bochner.h" ? "everything" : "")
     return part[1]
 }
+
+# What the program may use of its own two libraries.
+BEGIN { program = "^(lab/lab|bench/[a-z]+)[.]h$" }
 
 NR == FNR { # layers.txt
     sub(/#.*/, "")
@@ -58,11 +62,11 @@ FNR == 1 {
         wrong("only src/kernels names an instruction set, here <" name ">")
     if (quote == "<" && name !~ /^bochner\//) next # the system's or another project's
     path = quote == "<" ? "include/" name : resolve(FILENAME, name)
-    if (quote == "\"" && path !~ /^(src|cli|include)\//) { wrong("\"" name "\" leads out of the tree"); next }
+    if (quote == "\"" && path !~ /^(src|cli|lab|bench|include)\//) { wrong("\"" name "\" leads out of the tree"); next }
     target = room_of(path)
-    if (room == "cli") {
-        if (target != "cli" && path !~ /^include\/bochner\//)
-            wrong("from cli to " target ": the program uses the public API only, not \"" name "\"")
+    if (room == "cli" || room == "common") {
+        if (target != room && path !~ /^include\/bochner\// && !(room == "cli" && (target == "common" || path ~ program)))
+            wrong("from " room " to " target ": the program uses the public API only, not \"" name "\"")
     } else if (room == "everything") {
         next # <bochner/bochner.h> includes them all
     } else if (target == "everything") {

@@ -11,4 +11,4 @@ fi
 diff expected.txt "$BOCHNER_BUILD/layers.out" || { echo "tests/house/fixtures: not the faults expected" >&2; exit 1; }
 
 cd "$BOCHNER_SOURCE"
-find src cli include -name '*.[ch]' | LC_ALL=C sort | xargs awk -f "$here/layers.awk" "$here/layers.txt"
+find src cli lab bench include -name '*.[ch]' | LC_ALL=C sort | xargs awk -f "$here/layers.awk" "$here/layers.txt"

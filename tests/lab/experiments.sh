@@ -40,7 +40,7 @@ check_claims() {
 check_tables() {
     sed 's/{"name"/\n&/g' out | grep '"columns"' >tables
     grep -e '"rows": 0,' -e '"columns": 0}' tables >empty && complain "$1: an empty table: $(cat empty)"
-    [ -s "lab/$1.json" ] || complain "$1: no file"
+    [ -s "lab-results/$1.json" ] || complain "$1: no file"
 }
 
 # experiments GROUP PART PARTS

@@ -1,6 +1,6 @@
 /* What several functions share. */
-#ifndef BO_FEATURES_COMMON_H
-#define BO_FEATURES_COMMON_H
+#ifndef BO_FEATURES_FUNCTIONS_COMMON_H
+#define BO_FEATURES_FUNCTIONS_COMMON_H
 
 #include "../internal.h"
 

@@ -1,7 +1,7 @@
 /* Products without repeats (bo_kernels.triangle) in both precisions: what the exact polynomials and the self-tensored
  * sketch are made of. Gradients are added to. */
-#ifndef BO_FEATURES_PRODUCTS_H
-#define BO_FEATURES_PRODUCTS_H
+#ifndef BO_FEATURES_FUNCTIONS_PRODUCTS_H
+#define BO_FEATURES_FUNCTIONS_PRODUCTS_H
 
 #include "../internal.h"
 

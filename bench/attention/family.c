@@ -1,0 +1,167 @@
+/* Every kind of the family beside small-GEMM and as a step of decoding, and what gates cost. */
+#include "attention.h"
+#include <math.h>
+
+enum {
+    TOKENS = 4096,  /* of a sequence, or the longest of --lengths */
+    PROMPT = 64,    /* tokens that a state has absorbed before steps are timed */
+    STEPS = 4,      /* of a kind whose state grows, in a sample */
+    SEQUENCES = 16, /* decoded at once, or --sequences */
+};
+
+static size_t family_tokens(const attention_bench *bench)
+{
+    const bench_list *lengths = &bench->options->lengths;
+    const size_t longest = lengths->items[lengths->count - 1];
+    return longest < TOKENS ? longest : TOKENS;
+}
+
+/* ---- the family ---------------------------------------------------------------------------------------------- */
+
+typedef struct member {
+    const char *name, *preset;
+    double goal; /* of the forward pass; NAN: none */
+    bo_gate gate;
+    bool drawn; /* has as many features as it is given */
+    size_t dim; /* of queries, keys and values; 0: the usual */
+} member;
+
+static const member family[] = {
+    {"linear (elu)", "linear", NAN, BO_GATE_NONE, false, 0},
+    {"retention", "retention", NAN, BO_GATE_FIXED, false, 0},
+    {"favor", "favor", NAN, BO_GATE_NONE, true, 0},
+    {"favor, decay gate", "favor", NAN, BO_GATE_DECAY, true, 0},
+    {"poly, degree 2", "poly", 0.5, BO_GATE_NONE, false, 0},
+    {"poly, degree 2, width 32", "poly", 0.5, BO_GATE_NONE, false, 32},
+    {"poly, degree 2, width 16", "poly", 0.5, BO_GATE_NONE, false, 16},
+    {"taylor", "taylor", 0.5, BO_GATE_NONE, false, 0},
+    {"hedgehog", "hedgehog", NAN, BO_GATE_NONE, false, 0},
+    {"t2r", "t2r", NAN, BO_GATE_NONE, false, 0},
+    {"power, degree 2", "power", NAN, BO_GATE_NONE, false, 0},
+    {"gla", "gla", 0.5, BO_GATE_NONE, false, 0},
+    {"delta", "delta", 0.5, BO_GATE_NONE, false, 0},
+    {"gated-delta", "gated-delta", 0.5, BO_GATE_DECAY, false, 0},
+    {"ridge", "ridge", NAN, BO_GATE_NONE, false, 0},
+    {"gated-ridge", "gated-ridge", NAN, BO_GATE_DECAY, false, 0},
+};
+
+static bo_attention_desc describe(const attention_bench *bench, const member *of)
+{
+    bo_attention_desc desc = attention_favor(bench, of->drawn ? bench->options->features.items[0] : 0);
+    bo_attention_preset(of->preset, &desc);
+    desc.gate = of->gate;
+    if (of->dim) desc.dim = desc.value_dim = of->dim;
+    return desc;
+}
+
+/* Forward, or forward and backward: the second counts as two of the first. */
+static bool measure_pass(attention_bench *bench, const member *of, bool gradients)
+{
+    const bo_attention_desc desc = describe(bench, of);
+    const size_t tokens = family_tokens(bench);
+    attention_case what;
+    attention_rate rate;
+    bo_attention_plan plan;
+    bool ok = attention_case_open(bench, bench->context, &desc, tokens, gradients, &what);
+    if (ok && bo_attention_plan_for(what.context, what.attention, &what.shape, &plan) != BO_OK)
+        ok = cli_fail(bench->run->session, "%s", bo_context_error(what.context)) == CLI_DONE;
+    attention_work work = {bench->context, gradients ? attention_case_both : attention_case_forward, &what, 0};
+    ok = ok && attention_against_small_gemm(bench, &work, (gradients ? 3 : 1) * plan.operations, &rate);
+    attention_case_close(&what);
+    if (!ok) return false;
+    char name[96];
+    snprintf(name, sizeof name, "%s, forward%s / small-GEMM", of->name, gradients ? " + backward" : "");
+    bench_add(bench->run, name, rate.ratio, "", gradients ? NAN : of->goal, false,
+              "N = %zu: %.4g ms, %.4g of %.4g GFLOP/s, %.4g Mflop a token", tokens, 1e3 * rate.seconds, rate.gflops,
+              rate.yardstick, 1e-6 * plan.operations / (double)tokens);
+    return true;
+}
+
+static bool measure_step(attention_bench *bench, const member *of)
+{
+    bo_attention_desc desc = describe(bench, of);
+    const bool grows = desc.kind == BO_ATTENTION_POWER;
+    const size_t sequences = bench->options->sequences < SEQUENCES ? bench->options->sequences : SEQUENCES;
+    if (grows) desc.capacity = PROMPT + 1 + STEPS * bench->options->repeats;
+    attention_decoder decoder;
+    double seconds;
+    bool ok = attention_decoder_open(bench, &desc, PROMPT, &decoder);
+    if (ok) attention_decoder_fork(bench, &decoder, sequences);
+    attention_work work = {bench->context, attention_decoder_step, &decoder, grows ? STEPS : 0};
+    ok = ok && attention_time(bench, &work, 1, &seconds, NULL);
+    if (ok) {
+        char name[96];
+        snprintf(name, sizeof name, "%s, a step of decoding", of->name);
+        bench_add(bench->run, name, 1e6 * seconds / (double)sequences, "us", NAN, true,
+                  "a token of %d heads, %zu sequences at once; a state is %s%s", ATTENTION_HEADS, sequences,
+                  cli_bytes((double)decoder.bytes).s, grows ? ", and grows: 64 keys here" : "");
+    }
+    attention_decoder_close(&decoder);
+    return ok;
+}
+
+bool attention_family_part(attention_bench *bench)
+{
+    for (size_t i = 0; i < CLI_COUNT_OF(family); i++)
+        if (!measure_pass(bench, &family[i], false) || !measure_pass(bench, &family[i], true) ||
+            !measure_step(bench, &family[i]))
+            return false;
+    return true;
+}
+
+/* ---- gates --------------------------------------------------------------------------------------------------- */
+
+enum { GATES = 3 };
+static const struct {
+    const char *name;
+    bo_gate gate;
+} gates[GATES] = {{"plain", BO_GATE_NONE}, {"retention", BO_GATE_FIXED}, {"a gate a token", BO_GATE_DECAY}};
+
+static const struct map {
+    const char *name;
+    bo_attention_kind kind;
+    bo_kernel kernel;
+    bo_normaliser normaliser;
+} maps[] = {
+    {"identity, not normalised", BO_ATTENTION_LINEAR, BO_KERNEL_LINEAR, BO_NORMALISER_NONE},
+    {"elu", BO_ATTENTION_LINEAR, BO_KERNEL_ELU, BO_NORMALISER_SUM},
+    {"favor", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_NORMALISER_SUM},
+};
+
+/* The same map without a gate, with one a head and with one a token, in turns. */
+static bool measure_gates(attention_bench *bench, const struct map *map, bool gradients)
+{
+    const size_t tokens = family_tokens(bench);
+    attention_case cases[GATES] = {0};
+    attention_work works[GATES];
+    double seconds[GATES], ratios[GATES];
+    bool ok = true;
+    for (size_t i = 0; i < GATES; i++) {
+        bo_attention_desc desc =
+            attention_favor(bench, map->kind == BO_ATTENTION_FAVOR ? bench->options->features.items[0] : 0);
+        desc.kind = map->kind;
+        desc.features.kernel = map->kernel;
+        desc.normaliser = map->normaliser;
+        desc.gate = gates[i].gate;
+        ok = ok && attention_case_open(bench, bench->context, &desc, tokens, gradients, &cases[i]);
+        works[i] =
+            (attention_work){bench->context, gradients ? attention_case_both : attention_case_forward, &cases[i], 0};
+    }
+    ok = ok && attention_time(bench, works, GATES, seconds, ratios);
+    for (size_t i = 0; i < GATES; i++) attention_case_close(&cases[i]);
+    for (size_t i = 1; ok && i < GATES; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "%s, forward%s: %s / plain", map->name, gradients ? " + backward" : "",
+                 gates[i].name);
+        bench_add(bench->run, name, ratios[i], "", 1.1, true, "N = %zu: %.4g ms, plain %.4g ms", tokens,
+                  1e3 * seconds[i], 1e3 * seconds[0]);
+    }
+    return ok;
+}
+
+bool attention_gates_part(attention_bench *bench)
+{
+    for (size_t i = 0; i < CLI_COUNT_OF(maps); i++)
+        if (!measure_gates(bench, &maps[i], false) || !measure_gates(bench, &maps[i], true)) return false;
+    return true;
+}

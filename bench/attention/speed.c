@@ -1,0 +1,191 @@
+/* Rates of forward and backward passes beside small-GEMM, and times beside PyTorch. */
+#include "attention.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EXACT_MOST = 16384,     /* tokens: quadratic time, some seconds a pass */
+    PEER_MOST = 16384,      /* the peer keeps every chunk's state */
+    PEER_EXACT_MOST = 4096, /* and for exact attention the whole N x N matrix of each head */
+};
+
+/* ---- beside small-GEMM --------------------------------------------------------------------------------------- */
+
+typedef struct pass {
+    const char *name;
+    bo_attention_desc desc;
+    size_t tokens;
+    bool gradients;
+    double goal;
+    const char *curve; /* of the picture; NULL: none */
+} pass;
+
+/* The plan, which counts the operations, and what was chosen in words. */
+static bool say_plan(attention_bench *bench, const attention_case *what, const pass *p, bo_attention_plan *plan,
+                     char *words, size_t room)
+{
+    bo_status status = bo_attention_plan_for(what->context, what->attention, &what->shape, plan);
+    if (status != BO_OK)
+        cli_fail_status(bench->run->session, status);
+    else if (p->desc.kind == BO_ATTENTION_EXACT)
+        snprintf(words, room, "tiles of %zu queries and %zu keys", plan->query_tile, plan->key_tile);
+    else if (p->gradients)
+        snprintf(words, room, "chunks of %zu, states kept every %zu", plan->chunk, plan->segment);
+    else
+        snprintf(words, room, "chunks of %zu", plan->chunk);
+    return status == BO_OK;
+}
+
+static bool measure_pass(attention_bench *bench, const pass *p)
+{
+    attention_rate rate;
+    attention_case what;
+    char words[96];
+    bo_attention_plan plan;
+    bool ok = attention_case_open(bench, bench->context, &p->desc, p->tokens, p->gradients, &what) &&
+              say_plan(bench, &what, p, &plan, words, sizeof words);
+    attention_work work = {bench->context, p->gradients ? attention_case_both : attention_case_forward, &what, 0};
+    ok = ok && attention_against_small_gemm(bench, &work, (p->gradients ? 3 : 1) * plan.operations, &rate);
+    attention_case_close(&what);
+    if (ok && p->curve) cli_curves_add(&bench->times, p->curve, (double)p->tokens, rate.seconds);
+    if (ok)
+        bench_add(bench->run, p->name, rate.ratio, "", p->goal, false, "%.4g ms, %.4g of %.4g GFLOP/s, %s",
+                  1e3 * rate.seconds, rate.gflops, rate.yardstick, words);
+    return ok;
+}
+
+static bool linear_passes(attention_bench *bench, const char *what, bool gradients, double goal)
+{
+    const bench_list *lengths = &bench->options->lengths, *features = &bench->options->features;
+    for (size_t f = 0; f < features->count; f++) {
+        for (size_t i = 0; i < lengths->count; i++) {
+            size_t tokens = lengths->items[i], count = features->items[f];
+            char name[96], curve[48];
+            snprintf(name, sizeof name, "%s, %zu features, N = %zu / small-GEMM", what, count, tokens);
+            snprintf(curve, sizeof curve, "linear, %zu features", count);
+            pass p = {name, attention_favor(bench, count), tokens, gradients, goal, gradients ? NULL : curve};
+            if (!measure_pass(bench, &p)) return false;
+        }
+    }
+    return true;
+}
+
+bool attention_forward_part(attention_bench *bench)
+{
+    return linear_passes(bench, "forward", false, 0.75);
+}
+
+/* A backward pass counts as two forward ones. */
+bool attention_backward_part(attention_bench *bench)
+{
+    return linear_passes(bench, "forward + backward", true, 0.55);
+}
+
+bool attention_exact_part(attention_bench *bench)
+{
+    const bench_list *lengths = &bench->options->lengths;
+    for (size_t i = 0; i < lengths->count && lengths->items[i] <= EXACT_MOST; i++) {
+        size_t tokens = lengths->items[i];
+        char name[96];
+        snprintf(name, sizeof name, "exact forward, N = %zu / small-GEMM", tokens);
+        pass p = {name, attention_exact(), tokens, false, 0.45, "exact"};
+        if (!measure_pass(bench, &p)) return false;
+    }
+    return true;
+}
+
+/* ---- beside PyTorch ------------------------------------------------------------------------------------------ */
+
+/* Our times of one shape: forward, and forward + backward. features 0: exact attention, forward only. */
+typedef struct ours {
+    size_t features, tokens;
+    double forward, both;
+} ours;
+
+enum { SHAPES = BENCH_LIST * (BENCH_LIST + 1) };
+
+static size_t list_shapes(const attention_options *options, ours *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < options->lengths.count; i++) {
+        size_t tokens = options->lengths.items[i];
+        for (size_t f = 0; f < options->features.count && tokens <= PEER_MOST; f++)
+            out[count++] = (ours){.features = options->features.items[f], .tokens = tokens};
+        if (tokens <= PEER_EXACT_MOST) out[count++] = (ours){.tokens = tokens};
+    }
+    return count;
+}
+
+/* Adds half of each time: once before the peer runs, once after. */
+static bool add_half(attention_bench *bench, ours *shapes, size_t count)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < count; i++) {
+        bool linear = shapes[i].features != 0;
+        bo_attention_desc desc = linear ? attention_favor(bench, shapes[i].features) : attention_exact();
+        attention_case what;
+        double seconds[2] = {0};
+        ok = attention_case_open(bench, bench->context, &desc, shapes[i].tokens, linear, &what);
+        attention_work works[] = {{bench->context, attention_case_forward, &what, 0},
+                                  {bench->context, attention_case_both, &what, 0}};
+        ok = ok && attention_time(bench, works, linear ? 2 : 1, seconds, NULL);
+        attention_case_close(&what);
+        shapes[i].forward += seconds[0] / 2;
+        shapes[i].both += seconds[1] / 2;
+    }
+    return ok;
+}
+
+static void compare(attention_bench *bench, const char *json, const ours *shape, const char *form, double mine,
+                    double goal)
+{
+    char wanted[96], name[96], map[32] = "exact", setting[32] = "in one";
+    snprintf(wanted, sizeof wanted, "\"form\": \"%s\", \"features\": %zu, \"tokens\": %zu,", form, shape->features,
+             shape->tokens);
+    const char *record = strstr(json, wanted);
+    if (!record) return; /* a length that its chunks do not divide */
+    double theirs = bench_json_number(record, "seconds"), block = bench_json_number(record, "block");
+    if (shape->features) snprintf(map, sizeof map, "%zu features", shape->features);
+    if (block > 0) snprintf(setting, sizeof setting, "blocks of %.0f", block);
+    snprintf(name, sizeof name, "%s, %s, N = %zu, times faster than PyTorch", form, map, shape->tokens);
+    bench_add(bench->run, name, theirs / mine, "x", goal, false,
+              "PyTorch at its best %.4g ms (%s, threads: %.0f), bochner's median %.4g ms", 1e3 * theirs, setting,
+              bench_json_number(record, "threads"), 1e3 * mine);
+}
+
+static void write_list(const bench_list *list, size_t most, char *text, size_t room)
+{
+    size_t length = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < list->count && list->items[i] <= most && length < room; i++)
+        length += (size_t)snprintf(text + length, room - length, "%s%zu", i ? "," : "", list->items[i]);
+}
+
+/* The peer is at its best setting and its best time counts, ours is a median. */
+bool attention_peer_part(attention_bench *bench)
+{
+    ours shapes[SHAPES];
+    size_t count = list_shapes(bench->options, shapes);
+    char lengths[256], features[256], repeats[32], exact_most[32];
+    write_list(&bench->options->lengths, PEER_MOST, lengths, sizeof lengths);
+    write_list(&bench->options->features, SIZE_MAX, features, sizeof features);
+    snprintf(repeats, sizeof repeats, "%zu", bench->options->repeats < 3 ? bench->options->repeats : 3);
+    snprintf(exact_most, sizeof exact_most, "%d", PEER_EXACT_MOST);
+    if (count == 0 || !add_half(bench, shapes, count)) return count == 0;
+    const char *const arguments[] = {lengths, features, repeats, exact_most, NULL};
+    char *json = bench_peer(bench->run, &bench_torch, "attention_torch.py", arguments);
+    if (!json) return true;
+    bool ok = add_half(bench, shapes, count);
+    for (size_t i = 0; ok && i < count; i++) {
+        if (shapes[i].features) {
+            compare(bench, json, &shapes[i], "forward", shapes[i].forward, 7);
+            compare(bench, json, &shapes[i], "forward + backward", shapes[i].both, 6);
+        } else {
+            compare(bench, json, &shapes[i], "forward", shapes[i].forward, 6);
+            compare(bench, json, &shapes[i], "forward by blocks", shapes[i].forward, NAN);
+        }
+    }
+    free(json);
+    return ok;
+}

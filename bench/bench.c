@@ -1,0 +1,393 @@
+/* bochner bench: speed and quality as ratios to something measured in the same run. */
+#include "bench.h"
+#include "../cli/common/json.h"
+#include "../cli/common/plot.h"
+#include "yardstick.h"
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- figures ------------------------------------------------------------------------------------------- */
+
+static const char *verdict(const bench_figure *figure)
+{
+    if (isnan(figure->goal) || isnan(figure->value)) return "";
+    return (figure->at_most ? figure->value <= figure->goal : figure->value >= figure->goal) ? "yes" : "NO";
+}
+
+static void print_figure(const bench_figure *figure, FILE *out)
+{
+    char goal[48] = "", value[32] = "none";
+    if (!isinf(figure->value)) snprintf(value, sizeof value, "%.4g", figure->value);
+    if (!isnan(figure->goal))
+        snprintf(goal, sizeof goal, "%s %.4g%s%s", figure->at_most ? "at most" : "at least", figure->goal,
+                 *figure->unit ? " " : "", figure->unit);
+    fprintf(out, "%-52s %9s %-7s %-19s %-4s %s\n", figure->name, value, figure->unit, goal, verdict(figure),
+            figure->detail);
+    fflush(out);
+}
+
+void bench_add(bench_run *bench, const char *name, double value, const char *unit, double goal, bool at_most,
+               const char *detail, ...)
+{
+    if (bench->count == bench->room) {
+        size_t room = 2 * bench->room + 16;
+        bench_figure *grown = cli_allocate(room, sizeof(bench_figure), "figures");
+        if (bench->count) memcpy(grown, bench->figures, bench->count * sizeof(bench_figure));
+        free(bench->figures);
+        bench->figures = grown;
+        bench->room = room;
+    }
+    bench_figure *figure = &bench->figures[bench->count++];
+    snprintf(figure->name, sizeof figure->name, "%s", name);
+    snprintf(figure->unit, sizeof figure->unit, "%s", unit);
+    figure->value = value;
+    figure->goal = goal;
+    figure->at_most = at_most;
+    va_list arguments;
+    va_start(arguments, detail);
+    vsnprintf(figure->detail, sizeof figure->detail, detail, arguments);
+    va_end(arguments);
+    cli_progress_clear(&bench->session->progress);
+    if (!bench->session->common.json) print_figure(figure, stdout);
+}
+
+static void report_json(const bench_run *bench)
+{
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_text(&json, "version", bo_version());
+    cli_json_text(&json, "isa", bo_context_isa(bench->session->context));
+    cli_json_count(&json, "threads", (size_t)bo_context_threads(bench->session->context));
+    cli_json_array(&json, "figures");
+    for (size_t i = 0; i < bench->count; i++) {
+        const bench_figure *figure = &bench->figures[i];
+        cli_json_object(&json, NULL);
+        cli_json_text(&json, "name", figure->name);
+        cli_json_number(&json, "value", figure->value);
+        cli_json_text(&json, "unit", figure->unit);
+        if (!isnan(figure->goal)) {
+            cli_json_number(&json, figure->at_most ? "at_most" : "at_least", figure->goal);
+            cli_json_flag(&json, "met", strcmp(verdict(figure), "yes") == 0);
+        }
+        cli_json_text(&json, "detail", figure->detail);
+        cli_json_end(&json);
+    }
+    cli_json_end(&json);
+    cli_json_end(&json);
+}
+
+/* ---- peers --------------------------------------------------------------------------------------------- */
+
+/* The child's standard output, to its end. */
+static char *read_all(int descriptor)
+{
+    size_t length = 0, room = 1 << 16;
+    char *text = cli_allocate(room, 1, "output of a peer");
+    for (ssize_t got; (got = read(descriptor, text + length, room - length - 1)) > 0;) {
+        length += (size_t)got;
+        if (length + 1 < room) continue;
+        char *grown = cli_allocate(2 * room, 1, "output of a peer");
+        memcpy(grown, text, length);
+        free(text);
+        text = grown;
+        room *= 2;
+    }
+    text[length] = 0;
+    return text;
+}
+
+static int run_peer(const char *python, const char *path, const char *const *arguments, char **out)
+{
+    enum { WORDS = 16 };
+    const char *words[WORDS] = {python, path};
+    for (size_t i = 0; arguments[i] && i + 3 < WORDS; i++) words[i + 2] = arguments[i];
+    int ends[2], ended = -1;
+    if (pipe(ends) != 0) return -1;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execvp(python, (char *const *)(uintptr_t)words);
+        _exit(127);
+    }
+    close(ends[1]);
+    *out = child > 0 ? read_all(ends[0]) : NULL;
+    close(ends[0]);
+    if (child > 0) waitpid(child, &ended, 0);
+    return ended;
+}
+
+const bench_library bench_sklearn = {"scikit-learn", "sklearn", "python3-sklearn"};
+const bench_library bench_torch = {"PyTorch", "torch", "python3-torch"};
+
+static bool has_module(const char *python, const char *module)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "'%s' -c 'import %s' >/dev/null 2>&1", python, module);
+    return strchr(python, '\'') == NULL && system(command) == 0;
+}
+
+/* A Python that has the library; NULL: none. */
+static const char *find_python(const bench_run *bench, const bench_library *library)
+{
+    const char *const candidates[] = {bench->python, "python3", "/usr/bin/python3"};
+    for (size_t i = 0; i < CLI_COUNT_OF(candidates); i++)
+        if (candidates[i] && has_module(candidates[i], library->module)) return candidates[i];
+    return NULL;
+}
+
+char *bench_peer(bench_run *bench, const bench_library *library, const char *script, const char *const *arguments)
+{
+    char path[1024], *text = NULL;
+    struct stat info;
+    if (bench->missed == library) return NULL;
+    snprintf(path, sizeof path, "%s/%s", bench->peers, script);
+    const bool there = stat(path, &info) == 0;
+    const char *python = there ? find_python(bench, library) : NULL;
+    if (!python) {
+        bench->missed = library;
+        cli_warn(bench->session,
+                 there ? "no comparison with %s: it is not installed (%s)"
+                       : "no comparison with %s: there is no %s (--peers FOLDER)",
+                 library->name, there ? library->package : path);
+        return NULL;
+    }
+    cli_say(bench->session, "running %s %s", python, path);
+    if (run_peer(python, path, arguments, &text) == 0) return text;
+    cli_warn(bench->session, "no comparison with %s: %s failed", library->name, path);
+    free(text);
+    return NULL;
+}
+
+double bench_json_number(const char *json, const char *key)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "\"%s\":", key);
+    const char *at = json ? strstr(json, wanted) : NULL;
+    return at ? strtod(at + strlen(wanted), NULL) : NAN;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+bool bench_wanted(const bench_run *bench, const char *part)
+{
+    if (!bench->only) return true;
+    size_t length = strlen(part);
+    for (const char *at = bench->only; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, part, length) == 0 && (at[length] == ',' || at[length] == 0)) return true;
+    return false;
+}
+
+bool bench_parts_known(const char *command, const char *only, size_t count,
+                       const char *(*name)(const void *unused, size_t index))
+{
+    for (const char *at = only; at;) {
+        char word[32];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        bool known = strcmp(word, "none") == 0;
+        for (size_t i = 0; i < count; i++) known |= strcmp(word, name(NULL, i)) == 0;
+        const char *near = known ? NULL : cli_nearest(word, count, name, NULL);
+        if (!known) {
+            cli_wrong_use(command, "--only: there is no part '%s'%s%s", word, near ? "; did you mean " : "",
+                          near ? near : "");
+            return false;
+        }
+        at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+    }
+    return true;
+}
+
+bool bench_read_list(const char *command, const char *option, const char *text, size_t least, size_t most,
+                     bench_list *out)
+{
+    out->count = 0;
+    for (const char *at = text;;) {
+        char *end;
+        errno = 0;
+        unsigned long long value = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : 0;
+        bool fits = errno == 0 && value >= least && value <= most && out->count < BENCH_LIST &&
+                    (*end == ',' || *end == 0) && (out->count == 0 || value > out->items[out->count - 1]);
+        if (!fits) {
+            cli_wrong_use(command, "--%s: expected up to %d ascending numbers from %zu to %zu, found '%s'", option,
+                          BENCH_LIST, least, most, text);
+            return false;
+        }
+        out->items[out->count++] = (size_t)value;
+        if (*end == 0) return true;
+        at = end + 1;
+    }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+double bench_median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, ascending);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+int bench_can_draw(bench_run *bench, const char *command, const char *option, const char *path)
+{
+    if (!path) return CLI_DONE;
+    if (!cli_plot_known(path))
+        return cli_wrong_use(command, "--%s: expected a file ending in .svg, .png or .pdf, found '%s'", option, path);
+    return cli_can_write(bench->session, path) ? CLI_DONE : CLI_FAILED;
+}
+
+double bench_yardstick(bench_run *bench)
+{
+    bo_yardstick yard;
+    return bo_yardstick_gemm(bench->session->context, bench->gemm, 3, &yard) == BO_OK ? yard.best_gflops : NAN;
+}
+
+void bench_rate_name(char *name, size_t room, const char *what, bo_precision asked)
+{
+    if (asked == BO_PRECISION_AUTO)
+        snprintf(name, room, "%s, fit rate / GEMM rate", what);
+    else
+        snprintf(name, room, "%s, %s, fit rate / GEMM rate", what, bo_precision_name(asked));
+}
+
+bool bench_gemm(bench_run *bench)
+{
+    bo_yardstick yard;
+    bo_status status = bo_yardstick_gemm(bench->session->context, bench->gemm, 0, &yard);
+    if (status != BO_OK) {
+        cli_fail_status(bench->session, status);
+        return false;
+    }
+    bench_add(bench, "GEMM, the yardstick", yard.best_gflops, "GFLOP/s", NAN, false,
+              "%zu^3 float32: %s %.0f on %d threads, our own (%s) %.0f on %d", yard.n, yard.library,
+              yard.openblas_gflops, yard.openblas_threads, yard.isa, yard.own_gflops, yard.own_threads);
+    return true;
+}
+
+int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *bench,
+                  int (*measure)(bench_run *bench, void *options), void *options)
+{
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_session session;
+    cli_parsed parsed = cli_parse(usage, argc, argv, &common, &arguments);
+    int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
+    if (parsed == CLI_PARSED && arguments.count) {
+        cli_wrong_use(usage->command, "expected options only, found '%s'", arguments.items[0]);
+    } else if (parsed == CLI_PARSED) {
+        status = CLI_FAILED;
+        if (cli_session_open(&session, "bench", &common, false)) {
+            session.terse = true;
+            bench->session = &session;
+            status = measure(bench, options);
+            if (status == CLI_DONE && common.json && !bench->own_json) report_json(bench);
+            free(bench->figures);
+            cli_session_close(&session);
+        }
+    }
+    free(arguments.items);
+    return status;
+}
+
+static int measure_machines(bench_run *bench, void *options)
+{
+    bench->options = options;
+    const bench_options *o = bench->options;
+    if (!o->mnist && !o->fashion && !o->uci && !o->scratch)
+        cli_say(bench->session, "no data given: only the yardstick is measured (--mnist, --fashion, --uci, --scratch)");
+    bool ok = bench_gemm(bench);
+    if (ok && bench_wanted(bench, "speed")) ok = bench_mnist(bench);
+    if (ok && bench_wanted(bench, "quality")) ok = bench_quality(bench);
+    if (ok && bench_wanted(bench, "stream")) ok = bench_stream(bench);
+    if (ok && bench_wanted(bench, "uci")) ok = bench_uci(bench);
+    return ok ? CLI_DONE : CLI_FAILED;
+}
+
+static int bench_machines(int argc, char **argv)
+{
+    bench_run bench = {.peers = "bench/peers"};
+    bench_options o = {.rows = 10000000,
+                       .features = 4096,
+                       .quality_features = 8192,
+                       .uci_features = 4096,
+                       .stream_features = 1024,
+                       .repeats = 2};
+    struct stat info;
+    if (stat("/usr/share/datasets/fashion-mnist", &info) == 0) o.fashion = "/usr/share/datasets/fashion-mnist";
+    const cli_option options[] = {
+        {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "mnist", "FOLDER", "MNIST's four IDX files: speed and quality", &o.mnist, NULL, 0, 0},
+        {CLI_TEXT, "fashion", "FOLDER", "Fashion-MNIST's; Debian's dataset-fashion-mnist unless given", &o.fashion,
+         NULL, 0, 0},
+        {CLI_TEXT, "uci", "FOLDER", "regression tables with their splits", &o.uci, NULL, 0, 0},
+        {CLI_TEXT, "scratch", "FOLDER", "room for the stream's file: 1.3 GB, removed afterwards", &o.scratch, NULL, 0,
+         0},
+        {CLI_SECTION, "Measuring", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "only", "PARTS", "of speed,quality,stream,uci; all unless given", &bench.only, NULL, 0, 0},
+        {CLI_COUNT, "gemm", "N", "rows of the matrices of the yardstick; 2048 unless given", &bench.gemm, NULL, 1,
+         32768},
+        {CLI_COUNT, "rows", "N", "of the stream; 10000000 unless given", &o.rows, NULL, 1000, 0},
+        {CLI_COUNT, "features", "R", "of the speed measurement; 4096 unless given", &o.features, NULL, 2, 0},
+        {CLI_CHOICE, "draw", "D", "of the speed measurement; hadamard makes the projection nearly free", &o.draw,
+         cli_draw_choice, 0, 0},
+        {CLI_COUNT, "quality-features", "R", "of the images' quality; 8192 unless given", &o.quality_features, NULL, 2,
+         0},
+        {CLI_COUNT, "uci-features", "R", "of the tables; 4096 unless given", &o.uci_features, NULL, 2, 0},
+        {CLI_COUNT, "stream-features", "R", "of the stream; 1024 unless given", &o.stream_features, NULL, 2, 0},
+        {CLI_COUNT, "repeats", "N", "the best of so many fits counts for speed; 2 unless given", &o.repeats, NULL, 1,
+         100},
+        {CLI_SECTION, "Peers", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "peers", "FOLDER", "with the peers' scripts; bench/peers unless given", &bench.peers, NULL, 0, 0},
+        {CLI_TEXT, "python", "FILE", "a Python that has scikit-learn; python3 unless given", &bench.python, NULL, 0, 0},
+        {CLI_TEXT, "uci-peer", "FILE", "what kernel_ridge_uci.py printed in an earlier run, which takes long",
+         &o.uci_peer, NULL, 0, 0},
+    };
+    const cli_usage usage = {
+        "bench machines",
+        "[options]",
+        "Measures the kernel machines: the rate of a fit against this machine's own matrix product, time and accuracy "
+        "against scikit-learn, accuracy with default settings, memory and rate of a stream. Parts whose data is not "
+        "given "
+        "are left out.",
+        "  bochner bench machines --only stream --scratch . --rows 20000\n",
+        options,
+        CLI_COUNT_OF(options)};
+    return bench_command(&usage, argc, argv, &bench, measure_machines, &o);
+}
+
+int cli_bench(int argc, char **argv)
+{
+    const char *subject = argc > 0 ? argv[0] : "nothing";
+    if (strcmp(subject, "machines") == 0) return bench_machines(argc - 1, argv + 1);
+    if (strcmp(subject, "attention") == 0) return bench_attention(argc - 1, argv + 1);
+    if (strcmp(subject, "train") == 0) return bench_train(argc - 1, argv + 1);
+    if (strcmp(subject, "layers") == 0) return bench_layers(argc - 1, argv + 1);
+    if (strcmp(subject, "recall") == 0) return bench_recall(argc - 1, argv + 1);
+    if (strcmp(subject, "tasks") == 0) return bench_tasks(argc - 1, argv + 1);
+    if (strcmp(subject, "--help") != 0 && strcmp(subject, "-h") != 0)
+        return cli_wrong_use("bench",
+                             "expected what to measure first: machines, attention, train, layers, recall or tasks; "
+                             "found %s",
+                             subject);
+    bench_machines(argc, argv);
+    putchar('\n');
+    bench_attention(argc, argv);
+    putchar('\n');
+    bench_train(argc, argv);
+    putchar('\n');
+    bench_layers(argc, argv);
+    putchar('\n');
+    bench_recall(argc, argv);
+    putchar('\n');
+    return bench_tasks(argc, argv);
+}

@@ -1,0 +1,242 @@
+/* bochner bench recall: pairs written into the memory of every kind of attention and asked for again, by distance and by
+ * size of the state. Nothing is learned: keys are as apart as chance makes them, and only the memory is on trial. */
+#include "../lab/tools/recall.h"
+#include "bench.h"
+#include "../cli/common/curves.h"
+#include "../cli/common/json.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct recall_options {
+    const char *sizes_text, *plot, *plot_distance;
+    bench_list sizes;
+    bo_recall_options measure;
+} recall_options;
+
+typedef struct recall_row {
+    const bo_recall_kind *kind;
+    size_t size; /* 0: it has none */
+    bo_recall_result result;
+} recall_row;
+
+typedef struct recall_bench {
+    bench_run *run;
+    const recall_options *options;
+    recall_row *rows;
+    size_t count;
+} recall_bench;
+
+static size_t kind_count(void)
+{
+    size_t count = 0;
+    while (bo_recall_at(count)) count++;
+    return count;
+}
+
+static const char *kind_name(const void *unused, size_t index)
+{
+    (void)unused;
+    return bo_recall_at(index)->name;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------- */
+
+/* Every second point: 1, 4, 16, … tokens ago. */
+static void print_header(const recall_bench *bench, size_t points)
+{
+    printf("%zu pairs, one a token, %zu sequences each; chance is %.1f%%\n\n", bench->options->measure.tokens,
+           bench->options->measure.lanes, 100 / (double)bench->options->measure.codes);
+    printf("| kind | size | state | knob | 90%% up to |");
+    for (size_t i = 0; i < points; i += 2) printf(" %zu ago |", (size_t)1 << i);
+    printf("\n|---|--:|--:|--:|--:|");
+    for (size_t i = 0; i < points; i += 2) printf("--:|");
+    printf("\n");
+}
+
+static void print_row(const recall_row *row)
+{
+    static const char *const knobs[] = {"", "s = ", "p = ", "beta = ", "lambda = "};
+    const bo_recall_result *r = &row->result;
+    printf("| %s | ", row->kind->name);
+    if (row->size) printf("%zu", row->size);
+    printf(" | %s | ", cli_bytes((double)r->bytes).s);
+    if (!isnan(r->knob)) printf("%s%g", knobs[row->kind->knob], r->knob);
+    printf(" | %.0f |", r->capacity);
+    for (size_t i = 0; i < r->points; i += 2) printf(" %.0f%% |", 100 * r->by_distance[i]);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void json_numbers(cli_json *json, const char *key, size_t count, const double *values)
+{
+    cli_json_array(json, key);
+    for (size_t i = 0; i < count; i++) cli_json_number(json, NULL, values[i]);
+    cli_json_end(json);
+}
+
+static void print_json(const recall_bench *bench)
+{
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_text(&json, "version", bo_version());
+    cli_json_count(&json, "tokens", bench->options->measure.tokens);
+    cli_json_array(&json, "memories");
+    for (size_t i = 0; i < bench->count; i++) {
+        const recall_row *row = &bench->rows[i];
+        cli_json_object(&json, NULL);
+        cli_json_text(&json, "kind", row->kind->name);
+        cli_json_count(&json, "size", row->size);
+        cli_json_count(&json, "state_bytes", row->result.bytes);
+        cli_json_number(&json, "knob", row->result.knob);
+        cli_json_number(&json, "capacity", row->result.capacity);
+        json_numbers(&json, "by_length", row->result.points, row->result.by_length);
+        json_numbers(&json, "by_distance", row->result.points, row->result.by_distance);
+        cli_json_end(&json);
+    }
+    cli_json_end(&json);
+    cli_json_end(&json);
+}
+
+/* ---- pictures --------------------------------------------------------------------------------------------------------- */
+
+/* Capacity by bytes of the state, where there is one. */
+static int plot_capacity(const recall_bench *bench, cli_curves *curves)
+{
+    cli_drawing d = {curves, "",   "bytes of the state", "pairs of which nine of ten come back", "outside right",
+                     1,      false};
+    for (size_t i = 0; i < bench->count; i++)
+        if (bench->rows[i].size && bench->rows[i].result.capacity >= 1)
+            cli_curves_add(curves, bench->rows[i].kind->name, (double)bench->rows[i].result.bytes,
+                           bench->rows[i].result.capacity);
+    snprintf(d.title, sizeof d.title, "Pairs held by a state, values of %zu dimensions", bench->options->measure.width);
+    return cli_curves_plot(bench->run->session, bench->options->plot, &d);
+}
+
+/* Recall by distance, of every kind with its largest state. */
+static int plot_distances(const recall_bench *bench, cli_curves *curves)
+{
+    cli_drawing d = {curves, "", "tokens ago", "percent recalled", "outside right", 100, true};
+    for (size_t i = 0; i < bench->count; i++) {
+        const recall_row *row = &bench->rows[i];
+        if (i + 1 < bench->count && bench->rows[i + 1].kind == row->kind) continue;
+        for (size_t j = 0; j < row->result.points; j++)
+            cli_curves_add(curves, row->kind->name, (double)((size_t)1 << j), row->result.by_distance[j]);
+    }
+    snprintf(d.title, sizeof d.title, "A pair seen so many tokens ago, of %zu", bench->options->measure.tokens);
+    return cli_curves_plot(bench->run->session, bench->options->plot_distance, &d);
+}
+
+static int plot(const recall_bench *bench)
+{
+    cli_curves *curves = cli_allocate(2, sizeof *curves, "curves");
+    int status = bench->options->plot ? plot_capacity(bench, curves) : CLI_DONE;
+    if (status == CLI_DONE && bench->options->plot_distance) status = plot_distances(bench, curves + 1);
+    free(curves);
+    return status;
+}
+
+/* ---- the command ---------------------------------------------------------------------------------------------------------- */
+
+static bool measure_row(recall_bench *bench, recall_row *row)
+{
+    cli_session *session = bench->run->session;
+    bo_recall_options options = bench->options->measure;
+    options.seed = session->common.seed;
+    const bo_status status = bo_recall_measure(session->context, row->kind, row->size, &options, &row->result);
+    if (status != BO_OK) cli_fail_status(session, status);
+    return status == BO_OK && !cli_interrupted();
+}
+
+static bool measure_kind(recall_bench *bench, const bo_recall_kind *kind)
+{
+    const bench_list *sizes = &bench->options->sizes;
+    const bool sized = kind->size != BO_RECALL_ALL;
+    for (size_t i = 0; i < (sized ? sizes->count : 1); i++) {
+        recall_row *row = &bench->rows[bench->count];
+        *row = (recall_row){.kind = kind, .size = sized ? sizes->items[i] : 0};
+        if (kind->most && row->size > kind->most) break;
+        if (!measure_row(bench, row)) return false;
+        if (!bench->run->session->common.json) print_row(row);
+        bench->count++;
+    }
+    return true;
+}
+
+static bool measure_kinds(recall_bench *bench)
+{
+    size_t points = 1;
+    while ((size_t)1 << points <= bench->options->measure.tokens) points++;
+    if (!bench->run->session->common.json) print_header(bench, points);
+    for (size_t i = 0; i < kind_count(); i++)
+        if (bench_wanted(bench->run, kind_name(NULL, i)) && !measure_kind(bench, bo_recall_at(i))) return false;
+    return true;
+}
+
+static int measure(bench_run *run, void *given)
+{
+    recall_options *o = given;
+    if (!bench_parts_known("bench recall", run->only, kind_count(), kind_name) ||
+        !bench_read_list("bench recall", "sizes", o->sizes_text, 4, 4096, &o->sizes))
+        return CLI_WRONG_USE;
+    int status = bench_can_draw(run, "bench recall", "plot", o->plot);
+    if (status == CLI_DONE) status = bench_can_draw(run, "bench recall", "plot-distance", o->plot_distance);
+    if (status != CLI_DONE) return status;
+    recall_bench bench = {.run = run, .options = o};
+    bench.rows = cli_allocate(kind_count() * o->sizes.count, sizeof *bench.rows, "rows");
+    const bool ok = measure_kinds(&bench);
+    if (ok && run->session->common.json) print_json(&bench);
+    status = ok ? plot(&bench) : cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    free(bench.rows);
+    return status;
+}
+
+int bench_recall(int argc, char **argv)
+{
+    bench_run bench = {.own_json = true};
+    recall_options o = {
+        .sizes_text = "16,64,256,1024",
+        .measure = {
+            .tokens = 16384, .lanes = 16, .width = 64, .codes = 256, .window = 64, .horizon = 256, .noise = 0.1}};
+    const cli_option options[] = {
+        {CLI_SECTION, "Memories", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "only", "KINDS",
+         "of exact, exact-norms, power, window, identity, elu, poly, favor, favor-norms, favor++, trig, trig-norms, "
+         "rfa, "
+         "rfa-norms, rfa-gate, hybrid, hybrid-trig, retention, gla, delta, gated-delta, ridge; all unless given",
+         &bench.only, NULL, 0, 0},
+        {CLI_TEXT, "sizes", "LIST",
+         "features, or dimensions of the keys, or pairs of a window; 16,64,256,1024 unless given", &o.sizes_text, NULL,
+         0, 0},
+        {CLI_COUNT, "window", "N", "latest pairs that hybrid keeps; 64 unless given", &o.measure.window, NULL, 1,
+         1 << 16},
+        {CLI_COUNT, "horizon", "N", "tokens after which a gate leaves 1/e; 256 unless given", &o.measure.horizon, NULL,
+         1, 1 << 30},
+        {CLI_SECTION, "Pairs", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_COUNT, "tokens", "N", "pairs of a sequence; 16384 unless given", &o.measure.tokens, NULL, 1, 1 << 20},
+        {CLI_COUNT, "lanes", "N", "sequences; 16 unless given", &o.measure.lanes, NULL, 1, 1024},
+        {CLI_COUNT, "width", "N", "dimensions of a value, and of a key where --sizes does not say; 64 unless given",
+         &o.measure.width, NULL, 2, 1024},
+        {CLI_COUNT, "values", "N", "different ones; 256 unless given", &o.measure.codes, NULL, 2, 1 << 16},
+        {CLI_REAL, "noise", "X", "length of what is added to a key of length 1 when it is asked for; 0.1 unless given",
+         &o.measure.noise, NULL, 0, 10},
+        {CLI_SECTION, "Pictures", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "plot", "FILE", "pairs held by bytes of the state, as .svg, .png or .pdf", &o.plot, NULL, 0, 0},
+        {CLI_TEXT, "plot-distance", "FILE", "recall by distance, with the largest states, likewise", &o.plot_distance,
+         NULL, 0, 0},
+    };
+    const cli_usage usage = {
+        "bench recall",
+        "[options]",
+        "Writes a pair of a random key and one of some random values a token into the state of every kind of "
+        "attention, "
+        "and "
+        "asks for pairs again: how many tokens nine of ten still come back after, by size of the state, and how many "
+        "of "
+        "those seen 1, 4, 16, … tokens ago at the end. Nothing is learned: what a kind cannot be without (sharpness, "
+        "rate, ridge) is the best of a few, found on other pairs.",
+        "  bochner bench recall --only exact,favor,delta --tokens 256 --sizes 32 --lanes 4\n",
+        options,
+        CLI_COUNT_OF(options)};
+    return bench_command(&usage, argc, argv, &bench, measure, &o);
+}

@@ -1,0 +1,120 @@
+/* Ten million rows through `bochner fit --stream` in a process of its own: its resident memory and its rate. */
+#include "bench.h"
+#include "../cli/common/output.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DIM = 32, BLOCK = 8192 };
+
+static float uniform(uint64_t bits)
+{
+    return (float)((double)(bits >> 40) * 0x1p-24);
+}
+
+/* Inputs in [0, 1); the target is a wave along a direction, and noise. */
+static bool write_rows(bench_run *bench, const char *path)
+{
+    cli_output output;
+    size_t rows = bench->options->rows, columns = DIM + 1;
+    if (!cli_output_npy(bench->session, &output, path, columns, sizeof(float))) return false;
+    float *block = cli_allocate(BLOCK * columns, sizeof(float), "a block of rows");
+    bool ok = true;
+    uint64_t counter = 0;
+    for (size_t at = 0; ok && at < rows; at += BLOCK) {
+        size_t count = rows - at < BLOCK ? rows - at : BLOCK;
+        for (size_t i = 0; i < count; i++) {
+            float *row = block + i * columns, sum = 0;
+            for (size_t j = 0; j < DIM; j += 2) {
+                uint64_t bits = cli_hash(11, counter++);
+                row[j] = uniform(bits);
+                row[j + 1] = uniform(bits << 24);
+                sum += (j % 4 ? 1.0f : -1.0f) * row[j] + 0.3f * row[j + 1];
+            }
+            row[DIM] = sinf(2 * sum) + 0.1f * (uniform(cli_hash(12, counter)) - 0.5f);
+        }
+        ok = cli_output_rows(bench->session, &output, count, block) && !cli_interrupted();
+    }
+    free(block);
+    if (ok) return cli_output_commit(bench->session, &output);
+    cli_output_abandon(&output);
+    return false;
+}
+
+/* The program itself as a child, with its output thrown away; false when it fails. */
+static bool run_child(char *const *arguments, double *seconds, double *resident)
+{
+    double start = cli_now();
+    pid_t child = fork();
+    if (child < 0) return false;
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stdout)) _exit(127);
+        execv("/proc/self/exe", arguments);
+        _exit(127);
+    }
+    int ended;
+    struct rusage usage;
+    if (wait4(child, &ended, 0, &usage) != child || !WIFEXITED(ended) || WEXITSTATUS(ended) != 0) return false;
+    *seconds = cli_now() - start;
+    *resident = (double)usage.ru_maxrss * 1024;
+    return true;
+}
+
+/* The precision of the Gram products, as the model tells it. */
+static bool model_precision(bench_run *bench, const char *model, bo_precision *out)
+{
+    bo_machine *machine = NULL;
+    bo_status status = bo_machine_load(bench->session->context, model, &machine, NULL);
+    if (status == BO_OK) *out = bo_machine_describe(machine)->precision;
+    if (status != BO_OK) cli_fail_status(bench->session, status);
+    bo_machine_destroy(machine);
+    return status == BO_OK;
+}
+
+/* One fit of the file, asked for a precision; *used is the one it had. */
+static bool time_stream(bench_run *bench, const char *data, const char *model, bo_precision asked, bo_precision *used)
+{
+    char features[32], threads[32], name[96];
+    snprintf(features, sizeof features, "%zu", bench->options->stream_features);
+    snprintf(threads, sizeof threads, "%d", bo_context_threads(bench->session->context));
+    const char *const words[] = {"bochner",    "fit",     data,      "--stream",    "--task",
+                                 "regression", "--gamma", "0.25",    "--features",  features,
+                                 "--threads",  threads,   "--quiet", "--precision", bo_precision_name(asked),
+                                 "--out",      model,     NULL};
+    double seconds = NAN, resident = NAN, yardstick = bench_yardstick(bench);
+    bool ok = run_child((char *const *)(uintptr_t)words, &seconds, &resident);
+    yardstick = (yardstick + bench_yardstick(bench)) / 2;
+    if (!ok) {
+        cli_fail(bench->session, "bochner fit --stream failed on %s", data);
+        return false;
+    }
+    if (!model_precision(bench, model, used)) return false;
+    double rows = (double)bench->options->rows, r = (double)bench->options->stream_features;
+    double rate = 1e-9 * (rows * DIM * r + rows * r * (r + 1)) / seconds;
+    if (asked == BO_PRECISION_AUTO)
+        bench_add(bench, "stream, resident memory", resident / 1e6, "MB", 300, true, "%s rows x %d, R = %s",
+                  cli_count(bench->options->rows).s, DIM, features);
+    bench_rate_name(name, sizeof name, "stream", asked);
+    bench_add(bench, name, rate / yardstick, "", 0.5, false,
+              "%.1f s with reading a .npy, %.0f of %.0f GFLOP/s, %.0f thousand rows/s; " BENCH_COUNTED, seconds, rate,
+              yardstick, rows / seconds / 1e3, bo_precision_name(*used));
+    return true;
+}
+
+bool bench_stream(bench_run *bench)
+{
+    if (!bench->options->scratch) return true;
+    char data[1024], model[1024];
+    snprintf(data, sizeof data, "%s/bochner-stream-%ld.npy", bench->options->scratch, (long)getpid());
+    snprintf(model, sizeof model, "%s/bochner-stream-%ld.model", bench->options->scratch, (long)getpid());
+    cli_say(bench->session, "writing %s rows x %d columns to %s", cli_count(bench->options->rows).s, DIM + 1, data);
+    bo_precision used = BO_PRECISION_AUTO, plain;
+    bool ok = write_rows(bench, data) && time_stream(bench, data, model, BO_PRECISION_AUTO, &used);
+    if (ok && used != BO_PRECISION_FLOAT32) ok = time_stream(bench, data, model, BO_PRECISION_FLOAT32, &plain);
+    unlink(data);
+    unlink(model);
+    return ok;
+}

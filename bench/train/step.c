@@ -1,0 +1,154 @@
+/* Steps of training: the rate beside large matrix products, the time beside PyTorch, linear attention beside exact. */
+#include "train.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_REPEATS = 99 };
+static const double LONG_SECONDS = 60; /* no further repeats after so many */
+
+/* What is trained, and how. */
+typedef struct trained {
+    bo_model_desc model;
+    size_t batch;
+    bool checkpointing;
+    double seconds; /* of a step: the median */
+    bo_trainer_plan plan;
+} trained;
+
+/* The model of the peer's script: a GPT of its year. */
+static bo_model_desc classic(const train_bench *bench, const char *attention)
+{
+    bo_model_desc desc = train_model(bench, attention);
+    desc.mlp = BO_MLP_GELU;
+    desc.norm = BO_NORM_LAYER;
+    desc.positions = BO_POSITIONS_LEARNED;
+    if (desc.attention.kind == BO_ATTENTION_EXACT) desc.query_norm = BO_CHOICE_NO;
+    return desc;
+}
+
+static bool time_steps(train_bench *bench, bo_trainer *trainer, double *median)
+{
+    double samples[MOST_REPEATS], loss, begin = cli_now();
+    size_t count = 0;
+    if (!train_ok(bench, bo_trainer_step(bench->context, trainer, &loss))) return false; /* warms up */
+    while (count < bench->options->repeats && (count == 0 || cli_now() - begin < LONG_SECONDS)) {
+        double start = cli_now();
+        if (!train_ok(bench, bo_trainer_step(bench->context, trainer, &loss))) return false;
+        samples[count++] = cli_now() - start;
+        if (cli_interrupted()) return false;
+    }
+    *median = bench_median(samples, count);
+    return true;
+}
+
+/* Fills in seconds and plan; without `steps` the plan alone. */
+static bool train(train_bench *bench, trained *what, bool steps)
+{
+    bo_model *model = NULL;
+    bo_trainer *trainer = NULL;
+    if (!train_ok(bench, bo_model_create(bench->context, &what->model, bench->tokenizer, &model))) return false;
+    bo_trainer_desc desc = {.model = model, .train = bench->corpus, .steps = 1000, .batch = what->batch};
+    desc.micro_batch = what->batch;
+    desc.checkpointing = what->checkpointing;
+    desc.optimizer = (bo_optimizer_desc){.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-4, .clip = -1}; /* as the peer */
+    bool ok = train_ok(bench, bo_trainer_plan_for(bench->context, &desc, &what->plan));
+    if (steps) {
+        ok = ok && train_ok(bench, bo_trainer_create(bench->context, &desc, &trainer));
+        ok = ok && time_steps(bench, trainer, &what->seconds);
+    }
+    bo_trainer_destroy(trainer);
+    bo_model_destroy(model);
+    return ok;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------------------------------- */
+
+/* Useful operations of a step, by a fixed count: six for each weight and token, four L d T of causal scores and values a
+ * token forward (half of them seen), twice that backward. */
+static double step_operations(const train_options *o)
+{
+    double d = (double)o->width, layers = (double)o->layers, context = (double)o->context;
+    double tokens = (double)o->batch * context;
+    return 6 * (12 * layers * d * d + (double)o->vocab * d) * tokens + 12 * layers * d * context * tokens / 2;
+}
+
+/* The peer's best time counts, ours is the mean of two medians, one before and one after it. */
+static bool compare(train_bench *bench, trained *what)
+{
+    const train_options *o = bench->options;
+    char shape[96], repeats[32];
+    snprintf(shape, sizeof shape, "%zu,%zu,%zu,%zu,%zu,%zu", o->layers, o->width, o->heads, o->context, o->vocab,
+             o->batch);
+    snprintf(repeats, sizeof repeats, "%zu", o->repeats);
+    const char *arguments[] = {shape, repeats, NULL};
+    char *json = bench_peer(bench->run, &bench_torch, "train_torch.py", arguments);
+    double theirs = bench_json_number(json, "seconds"), threads = bench_json_number(json, "threads");
+    free(json);
+    if (isnan(theirs)) return true;
+    double before = what->seconds;
+    if (!train(bench, what, true)) return false;
+    double ours = (before + what->seconds) / 2;
+    bench_add(bench->run, "step, times faster than PyTorch", theirs / ours, "x", 2, false,
+              "PyTorch at its best %.4g s (threads: %.0f), bochner's median %.4g s", theirs, threads, ours);
+    return true;
+}
+
+bool train_step_part(train_bench *bench)
+{
+    const train_options *o = bench->options;
+    trained what = {.model = classic(bench, "exact"), .batch = o->batch};
+    double before = bench_yardstick(bench->run);
+    if (!train(bench, &what, true)) return false;
+    double yardstick = (before + bench_yardstick(bench->run)) / 2, rate = 1e-9 * step_operations(o) / what.seconds;
+    bench_add(bench->run, "step, tokens per second", (double)(o->batch * o->context) / what.seconds, "tokens/s", NAN,
+              false, "%zu layers, width %zu, %zu heads, context %zu, vocabulary %zu, batch %zu: %s parameters",
+              o->layers, o->width, o->heads, o->context, o->vocab, o->batch, cli_count((size_t)what.plan.parameters).s);
+    bench_add(bench->run, "step, useful rate / GEMM rate", rate / yardstick, "", 0.5, false,
+              "%.4g s, %.4g of %.4g GFLOP/s; memory %s, of which activations %s", what.seconds, rate, yardstick,
+              cli_bytes((double)what.plan.all_bytes).s, cli_bytes((double)what.plan.activation_bytes).s);
+    return compare(bench, &what);
+}
+
+/* ---- a long context ---------------------------------------------------------------------------------------------------- */
+
+static trained longer(const train_bench *bench, const char *attention, size_t tokens, bool checkpointing)
+{
+    trained what = {.model = classic(bench, attention), .batch = 1, .checkpointing = checkpointing};
+    what.model.context = tokens;
+    return what;
+}
+
+static bool measure_memory(train_bench *bench, const char *attention)
+{
+    size_t tokens = bench->options->tokens;
+    trained kept = longer(bench, attention, tokens, false), whole = longer(bench, attention, tokens, true);
+    trained half = longer(bench, attention, tokens / 2, true);
+    if (!train(bench, &kept, false) || !train(bench, &whole, false) || !train(bench, &half, false)) return false;
+    char name[96];
+    snprintf(name, sizeof name, "%s, activations at %zu tokens / at %zu", attention, tokens, tokens / 2);
+    double bytes = (double)whole.plan.activation_bytes;
+    bench_add(bench->run, name, bytes / (double)half.plan.activation_bytes, "x", 2.1, true,
+              "%s with checkpointing, %s a token; without %s", cli_bytes(bytes).s, cli_bytes(bytes / (double)tokens).s,
+              cli_bytes((double)kept.plan.activation_bytes).s);
+    return true;
+}
+
+bool train_length_part(train_bench *bench)
+{
+    static const char *const linear[] = {"rfa-gate", "favor"};
+    size_t tokens = bench->options->tokens;
+    trained exact = longer(bench, "exact", tokens, true);
+    if (!train(bench, &exact, true)) return false;
+    for (size_t i = 0; i < CLI_COUNT_OF(linear); i++) {
+        trained what = longer(bench, linear[i], tokens, true);
+        if (!train(bench, &what, true)) return false;
+        char name[96];
+        snprintf(name, sizeof name, "%s, step at %zu tokens, times faster than exact", linear[i], tokens);
+        bench_add(bench->run, name, exact.seconds / what.seconds, "x", 3, false,
+                  "with checkpointing: %.4g s, exact attention %.4g s: %.0f and %.0f tokens/s", what.seconds,
+                  exact.seconds, (double)tokens / what.seconds, (double)tokens / exact.seconds);
+        if (!measure_memory(bench, linear[i])) return false;
+    }
+    return true;
+}

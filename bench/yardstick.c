@@ -1,0 +1,180 @@
+/* The yardsticks of bench/yardstick.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <cblas.h>
+#include "yardstick.h"
+#ifdef BOCHNER_HAVE_XSMM
+#include <libxsmm.h>
+#endif
+#include "../src/math/linalg.h"
+#include "../src/math/panel.h"
+#include "../src/base/rng.h"
+#include "../src/kernels/kernels.h"
+
+enum { MOST_REPEATS = 99 };
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
+static bo_status check_repeats(bo_context *context, int *repeats)
+{
+    if (*repeats == 0) *repeats = 5;
+    if (*repeats >= 1 && *repeats <= MOST_REPEATS) return BO_OK;
+    return bo_fail(context, BO_INVALID, "yardstick: %d repeats, expected 1 to %d", *repeats, MOST_REPEATS);
+}
+
+/* ---- large products ------------------------------------------------------------------------------------ */
+
+static void fill(size_t count, uint64_t stream, float *x)
+{
+    bo_rng rng = bo_rng_make(1, stream);
+    for (size_t i = 0; i < count; i++) x[i] = (float)(bo_rng_uniform(&rng) - 0.5);
+}
+
+static bo_status time_gemm(bo_context *context, size_t n, int repeats, const float *a, const float *b, float *c,
+                           bo_yardstick *out)
+{
+    double theirs[MOST_REPEATS], ours[MOST_REPEATS], operations = 2e-9 * (double)n * (double)n * (double)n;
+    int size = (int)n;
+    for (int r = -1; r < repeats; r++) { /* the first round warms up and is overwritten */
+        int at = r < 0 ? 0 : r;
+        double start = bo_seconds();
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size, size, size, 1.0f, a, size, b, size, 0.0f, c, size);
+        double middle = bo_seconds();
+        BO_TRY(bo_gemm(context, false, false, n, n, n, 1.0f, a, n, b, n, 0.0f, c, n));
+        double end = bo_seconds();
+        theirs[at] = operations / (middle - start);
+        ours[at] = operations / (end - middle);
+    }
+    out->openblas_gflops = median(theirs, repeats);
+    out->own_gflops = median(ours, repeats);
+    out->best_gflops = out->openblas_gflops > out->own_gflops ? out->openblas_gflops : out->own_gflops;
+    return BO_OK;
+}
+
+bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out)
+{
+    *out = (bo_yardstick){0};
+    BO_TRY(check_repeats(context, &repeats));
+    if (n == 0) n = 2048;
+    if (n > 32768) return bo_fail(context, BO_INVALID, "yardstick: size %zu, expected at most 32768", n);
+    float *room = bo_alloc(context, 3 * n * n, sizeof *room, "the yardstick's matrices");
+    if (!room) return BO_MEMORY;
+    fill(2 * n * n, bo_rng_stream("yardstick", 0), room);
+    bo_status status = time_gemm(context, n, repeats, room, room + n * n, room + 2 * n * n, out);
+    bo_free(room);
+    out->library = openblas_get_config();
+    out->isa = bo_context_isa(context);
+    out->openblas_threads = openblas_get_num_threads();
+    out->own_threads = bo_context_threads(context);
+    out->n = n;
+    return status;
+}
+
+/* ---- memory bandwidth ---------------------------------------------------------------------------------- */
+
+enum { TRIAD_TASK = 1 << 16 }; /* floats: large against the cost of a task, small against the arrays */
+
+typedef struct triad_job {
+    size_t count;
+    float *a;
+    const float *b, *c;
+} triad_job;
+
+static void triad_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const triad_job *job = arg;
+    size_t begin = index * TRIAD_TASK, end = bo_smaller(begin + TRIAD_TASK, job->count);
+    float *restrict a = job->a;
+    const float *restrict b = job->b, *restrict c = job->c;
+    for (size_t i = begin; i < end; i++) a[i] = b[i] + 0.5f * c[i];
+}
+
+bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, double *gigabytes_per_second)
+{
+    *gigabytes_per_second = 0.0;
+    BO_TRY(check_repeats(context, &repeats));
+    if (bytes == 0) bytes = (size_t)1 << 30;
+    size_t count = bytes / (3 * sizeof(float));
+    if (count == 0) return bo_fail(context, BO_INVALID, "triad: %zu bytes, expected at least 12", bytes);
+    float *room = bo_alloc(context, 3 * count, sizeof *room, "the triad's arrays");
+    if (!room) return BO_MEMORY;
+    triad_job job = {count, room, room + count, room + 2 * count};
+    double rates[MOST_REPEATS];
+    for (int r = -1; r < repeats; r++) {
+        double start = bo_seconds();
+        bo_parallel(context, bo_ceil_div(count, TRIAD_TASK), triad_task, &job);
+        rates[r < 0 ? 0 : r] = 3e-9 * (double)count * sizeof(float) / (bo_seconds() - start);
+    }
+    *gigabytes_per_second = median(rates, repeats);
+    bo_free(room);
+    return BO_OK;
+}
+
+/* ---- small products ------------------------------------------------------------------------------------ */
+
+enum { SMALL_M = 64, SMALL_N = 64, SMALL_K = 128, SMALL_CALLS = 2000, SMALL_ROOM = 1 << 15 };
+
+/* room: SMALL_ROOM floats a task, for A, B, C in packed or plain form. */
+typedef struct small_job {
+    const bo_micro *micro;
+#ifdef BOCHNER_HAVE_XSMM
+    libxsmm_smmfunction product;
+#endif
+    float *room;
+} small_job;
+
+static void small_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const small_job *job = arg;
+    float *a = job->room + index * SMALL_ROOM, *b = a + SMALL_ROOM / 2, *c = b + SMALL_ROOM * 3 / 8;
+#ifdef BOCHNER_HAVE_XSMM
+    for (int call = 0; call < SMALL_CALLS; call++) job->product(a, b, c);
+#else
+    const bo_micro *micro = job->micro;
+    for (int call = 0; call < SMALL_CALLS; call++) {
+        for (size_t i = 0; i < SMALL_M; i += micro->mr) {
+            for (size_t j = 0; j < SMALL_N; j += micro->nr) {
+                micro->f32(SMALL_K, a + i * SMALL_K, b + j * SMALL_K, c + i * SMALL_N + j, SMALL_N,
+                           bo_smaller(micro->mr, SMALL_M - i), bo_smaller(micro->nr, SMALL_N - j), true);
+            }
+        }
+    }
+#endif
+}
+
+bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflops, const char **implementation)
+{
+    *gflops = 0.0;
+    *implementation = "own micro-kernel";
+    BO_TRY(check_repeats(context, &repeats));
+    size_t tasks = (size_t)bo_context_threads(context);
+    small_job job = {.micro = &bo_context_kernels(context)->gemm};
+#ifdef BOCHNER_HAVE_XSMM
+    *implementation = "LIBXSMM";
+    job.product = libxsmm_smmdispatch(SMALL_M, SMALL_N, SMALL_K, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    if (!job.product) return bo_fail(context, BO_UNSUPPORTED, "LIBXSMM has no kernel for this CPU");
+#endif
+    job.room = bo_alloc(context, tasks * SMALL_ROOM, sizeof(float), "the yardstick's small matrices");
+    if (!job.room) return BO_MEMORY;
+    double rates[MOST_REPEATS], operations = 2e-9 * SMALL_M * SMALL_N * SMALL_K * SMALL_CALLS * (double)tasks;
+    for (int r = -1; r < repeats; r++) {
+        double start = bo_seconds();
+        bo_parallel(context, tasks, small_task, &job);
+        rates[r < 0 ? 0 : r] = operations / (bo_seconds() - start);
+    }
+    *gflops = median(rates, repeats);
+    bo_free(job.room);
+    return BO_OK;
+}

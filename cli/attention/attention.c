@@ -1,0 +1,377 @@
+/* bochner attention: exact attention, and attention in linear time, of arrays in files. */
+#include "attention.h"
+#include "../common/output.h"
+#include "../common/paths.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the run -------------------------------------------------------------------------------------------- */
+
+/* Numbers out of range are those of the calibration's own files, where there are any. */
+static bool calibration_ok(cli_attention_job *job, bo_status status)
+{
+    const char *const *given = job->options->given;
+    if (status != BO_NUMERIC || !given[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
+    cli_fail(job->session, "calibration with --calibrate-q %s and --calibrate-k %s: %s", given[CLI_CALIBRATE_Q],
+             given[CLI_CALIBRATE_K], cli_attention_words(job));
+    return false;
+}
+
+/* Numbers out of range may come from the frequencies, and so from the files they were drawn for. */
+static bool forward_ok(cli_attention_job *job, bo_status status)
+{
+    const char *const *given = job->options->given;
+    if (status != BO_NUMERIC || !given[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
+    for (int i = CLI_Q; i <= CLI_V; i++)
+        if (!cli_attention_finite(job, &job->files[i])) return false;
+    cli_fail(job->session,
+             "%s; the frequencies were drawn for --calibrate-q %s and --calibrate-k %s, whose numbers may be too large",
+             cli_attention_words(job), given[CLI_CALIBRATE_Q], given[CLI_CALIBRATE_K]);
+    return false;
+}
+
+/* Frequencies from the calibration's arrays, or else from q and k themselves. */
+static bool calibrate(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    bo_calibration *seen = NULL;
+    bo_attention_shape shape;
+    bo_attention_inputs inputs;
+    if (!cli_attention_calibration(job, &shape, &inputs)) return false;
+    if (job->desc.causal && !job->options->given[CLI_CALIBRATE_Q])
+        cli_warn(job->session, "the frequencies are drawn for all of these queries and keys, later tokens included: "
+                               "causal use has them from other data (--calibrate-q, --calibrate-k)");
+    bo_status status = bo_calibration_create(context, job->attention, 0, &seen);
+    if (status == BO_OK) status = bo_calibration_add(context, seen, &shape, &inputs);
+    if (status == BO_OK) status = bo_calibration_apply(context, seen, job->attention, 0, &job->calibration);
+    bo_calibration_destroy(seen);
+    return calibration_ok(job, status);
+}
+
+/* M by whitening, or frequencies drawn for data. */
+static bool fit_to_data(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    if (cli_attention_calibrates(d)) return calibrate(job);
+    if (job->options->propose)
+        return cli_attention_ok(
+            job, bo_dark_propose(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, &job->dark));
+    if (!job->options->whiten) return true;
+    job->own_m = cli_allocate(d->key_heads * d->rank * d->dim, sizeof(float), "M");
+    job->inputs.m = job->own_m;
+    return cli_attention_ok(
+        job, bo_dark_whiten(context, job->attention, &job->shape, job->inputs.q, job->inputs.k, 0, job->own_m));
+}
+
+static bool prepare(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    if (!cli_attention_parameters(job)) return false;
+    cli_attention_describe(job);
+    if (job->desc.kind == BO_ATTENTION_RIDGE) job->inputs.solves = &job->solves;
+    if (!cli_attention_ok(job, bo_attention_create(context, &job->desc, &job->attention))) return false;
+    if (!cli_attention_ok(job, bo_attention_plan_for(context, job->attention, &job->shape, &job->plan))) return false;
+    cli_attention_say(job);
+    return job->options->plan || fit_to_data(job);
+}
+
+static bool all_zero(const float *row, size_t count)
+{
+    while (count && row[count - 1] == 0) count--;
+    return count == 0;
+}
+
+/* Queries of one head whose output is 0 although a value they see is not: every weight was lost in float32. */
+static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_t head)
+{
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    const size_t queries = job->shape.tokens, keys = job->shape.key_tokens, width = d->value_dim;
+    const size_t key_head = sequence * d->key_heads + head / (d->heads / d->key_heads);
+    const float *v = job->inputs.v + key_head * keys * width;
+    const float *out = job->out + (sequence * d->heads + head) * queries * width;
+    size_t first = 0, found = 0;
+    while (first < keys && all_zero(v + first * width, width)) first++;
+    if (first == keys) return 0;
+    for (size_t i = d->causal ? first : 0; i < queries; i++) found += all_zero(out + i * width, width);
+    return found;
+}
+
+/* Where there is a denominator; without one, 0 is a number like any other. */
+static void warn_of_zeros(cli_attention_job *job)
+{
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    const size_t heads = d->heads, sequences = job->shape.sequences;
+    const bool exponential = d->features.kernel == BO_KERNEL_SOFTMAX || d->features.kernel == BO_KERNEL_COSH;
+    for (size_t i = 0; d->normaliser == BO_NORMALISER_SUM && i < sequences * heads; i++)
+        job->zeros += zeros_of_head(job, i / heads, i % heads);
+    if (job->zeros)
+        cli_warn(job->session,
+                 "%s of %s queries give every key they see the weight 0 in float32, and their output is 0: %s",
+                 cli_count(job->zeros).s, cli_count(sequences * heads * job->shape.tokens).s,
+                 exponential ? "norms are too large for these features (--advise measures them)"
+                             : "they have nothing in common with these keys");
+}
+
+/* With a gate: residuals may be ten times the tolerance, where float32 allows no better. */
+static void warn_of_residuals(cli_attention_job *job)
+{
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    const double found = job->solves.largest_residual, most = 10 * d->tolerance;
+    if (d->kind == BO_ATTENTION_RIDGE && d->gate != BO_GATE_NONE && !(found <= most))
+        cli_warn(job->session,
+                 "the largest residual is %s, more than ten times the tolerance of %s: some systems were not solved, "
+                 "and their outputs may be wrong; a larger --lambda helps",
+                 cli_significant(found, 4).s, cli_significant(d->tolerance, 4).s);
+}
+
+static bool compute(cli_attention_job *job)
+{
+    bo_context *context = job->session->context;
+    const bo_attention_desc *d = bo_attention_describe(job->attention);
+    job->out =
+        cli_allocate(job->shape.sequences * d->heads * job->shape.tokens * d->value_dim, sizeof(float), "the output");
+    const double start = cli_now();
+    if (!forward_ok(
+            job, bo_attention_forward(context, job->attention, &job->shape, &job->inputs, NULL, NULL, job->out, NULL)))
+        return false;
+    job->seconds = cli_now() - start;
+    if (cli_interrupted()) return cli_attention_ok(job, BO_CANCELLED);
+    warn_of_zeros(job);
+    warn_of_residuals(job);
+    return true;
+}
+
+/* The library's passes are timed one after the other, so that both kinds are in the same state: one number for all. */
+static bool compare(cli_attention_job *job)
+{
+    if (!cli_attention_ok(job, bo_attention_compare(job->session->context, job->attention, &job->shape, &job->inputs,
+                                                    job->out, 0, &job->error)))
+        return false;
+    job->seconds = job->error.kind_seconds;
+    return true;
+}
+
+/* The output has the queries' shape, as wide as the values. */
+static bool save(cli_attention_job *job)
+{
+    if (!job->options->out) return true;
+    bo_array array = cli_attention_shape_of_output(job);
+    array.values = job->out;
+    return cli_attention_ok(job, bo_array_save(job->session->context, &array, job->options->out));
+}
+
+static int run(cli_attention_job *job)
+{
+    const cli_attention_options *o = job->options;
+    cli_session *session = job->session;
+    if (o->out && !cli_can_write(session, o->out)) return CLI_FAILED;
+    if (!cli_attention_load(job)) return CLI_FAILED;
+    if (o->advise) return cli_attention_advise(job);
+    if (!prepare(job)) return CLI_FAILED;
+    if (!o->plan && (!compute(job) || (o->compare && !compare(job)) || !save(job))) return CLI_FAILED;
+    cli_progress_clear(&session->progress);
+    if (session->common.json)
+        cli_attention_json(job);
+    else
+        cli_attention_print(job);
+    return CLI_DONE;
+}
+
+/* ---- the command ---------------------------------------------------------------------------------------- */
+
+static int check_files(const cli_attention_options *o)
+{
+    for (int i = CLI_Q; i <= (o->advise ? CLI_K : CLI_V); i++)
+        if (!o->given[i])
+            return cli_wrong_use("attention", "expected --q, --k%s; found no --%s", o->advise ? "" : " and --v",
+                                 cli_attention_option((cli_attention_source)i));
+    if (o->out && !cli_ends_with(o->out, ".npy"))
+        return cli_wrong_use("attention", "--out: expected a name ending in .npy, found '%s'", o->out);
+    const cli_path outputs[] = {{"out", o->out}};
+    cli_path inputs[CLI_SOURCES];
+    for (int i = 0; i < CLI_SOURCES; i++)
+        inputs[i] = (cli_path){cli_attention_option((cli_attention_source)i), o->given[i]};
+    const char *standard = NULL;
+    for (size_t i = 0; i < CLI_COUNT_OF(inputs); i++) {
+        if (!inputs[i].path || strcmp(inputs[i].path, "-") != 0) continue;
+        if (standard)
+            return cli_wrong_use("attention", "--%s and --%s cannot both come from standard input", standard,
+                                 inputs[i].option);
+        standard = inputs[i].option;
+    }
+    return cli_paths_apart("attention", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
+}
+
+static int attention(const cli_attention_options *o, const cli_common *common, const cli_arguments *arguments)
+{
+    if (arguments->count != 0)
+        return cli_wrong_use("attention", "arrays are named by --q, --k and --v; found '%s'", arguments->items[0]);
+    int status = check_files(o);
+    if (status == CLI_DONE) status = cli_attention_check(o);
+    if (status != CLI_DONE) return status;
+    cli_session session;
+    if (!cli_session_open(&session, "attention", common, false)) return CLI_FAILED;
+    cli_attention_job job = {.session = &session, .options = o};
+    for (int i = 0; i < CLI_SOURCES; i++)
+        job.files[i] =
+            (cli_attention_file){.option = cli_attention_option((cli_attention_source)i), .path = o->given[i]};
+    status = run(&job);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    cli_attention_close(&job);
+    cli_session_close(&session);
+    return status;
+}
+
+cli_attention_options cli_attention_none_given(const char *command)
+{
+    return (cli_attention_options){.command = command,
+                                   .kind = -1,
+                                   .gate_input = -1,
+                                   .map = -1,
+                                   .sampling = -1,
+                                   .proposal = -1,
+                                   .normaliser = -1,
+                                   .degree = NAN,
+                                   .features = CLI_NOT_GIVEN,
+                                   .window = CLI_NOT_GIVEN,
+                                   .rank = CLI_NOT_GIVEN,
+                                   .iterations = CLI_NOT_GIVEN,
+                                   .chunk = CLI_NOT_GIVEN,
+                                   .most = CLI_NOT_GIVEN};
+}
+
+int cli_attention(int argc, char **argv)
+{
+    cli_attention_options o = cli_attention_none_given("attention");
+    const cli_option options[] = {
+        {CLI_SECTION, "Arrays (.npy)", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "q", "FILE",
+         "queries: (heads, tokens, width) or (batch, heads, tokens, width); (tokens, width) is one head",
+         &o.given[CLI_Q], NULL, 0, 0},
+        {CLI_TEXT, "k", "FILE", "keys, of as many heads or of fewer that divide them; without --causal of any length",
+         &o.given[CLI_K], NULL, 0, 0},
+        {CLI_TEXT, "v", "FILE", "values, one a key", &o.given[CLI_V], NULL, 0, 0},
+        {CLI_TEXT, "gate", "FILE",
+         "gates in (0, 1], one a key: what was seen before is multiplied by it; gla: one a key and column",
+         &o.given[CLI_GATE], NULL, 0, 0},
+        {CLI_TEXT, "log-gate", "FILE", "their logarithms instead", &o.given[CLI_LOG_GATE], NULL, 0, 0},
+        {CLI_CHOICE, "gate-input", "HOW",
+         "weight of a key as it comes in: 1 - gate (rfa-gate unless given) or 1 (the others)", &o.gate_input,
+         cli_attention_gate_choice, 0, 0},
+        {CLI_TEXT, "beta", "FILE", "delta, ridge: weights of the keys, at least 0, one a key; 1 unless given",
+         &o.given[CLI_BETA], NULL, 0, 0},
+        {CLI_SECTION, "Attention", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "kind", "KIND", "what is computed", &o.kind, cli_attention_kind_choice, 0, 0},
+        {CLI_FLAG, "causal", NULL,
+         "a query sees the keys up to its own; hybrid, retention, gla, delta and ridge always do so", &o.causal, NULL,
+         0, 0},
+        {CLI_REAL_OR_AUTO, "scale", "S|auto", "of q.k; 1/sqrt(width), but 1 for maps that are not functions of q.k",
+         &o.scale, NULL, 0, 0},
+        {CLI_REAL, "degree", "P",
+         "poly: of (1 + s q.k)^P, a whole number; power: of |s q.k|^P, any number above 0; 2 unless given", &o.degree,
+         NULL, 0, 0},
+        {CLI_TEXT, "decay", "G|LIST|FILE",
+         "retention, and others with features: one gate in (0, 1] for all tokens, or one a key head; of retention "
+         "1 - 2^-5, 1 - 2^-6, ... unless given",
+         &o.given[CLI_DECAY], NULL, 0, 0},
+        {CLI_COUNT, "window", "W",
+         "hybrid: the latest keys that are exact, 64 unless given; exact, power: the latest keys a query sees, all "
+         "unless given",
+         &o.window, NULL, 1, 0},
+        {CLI_CHOICE, "normaliser", "N", "divide by the sum of the weights unless given; retention does not",
+         &o.normaliser, cli_attention_normaliser_choice, 0, 0},
+        {CLI_REAL_OR_AUTO, "clamp", "X|auto", "least denominator", &o.clamp, NULL, 0, 0},
+        {CLI_SECTION, "Features", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "map", "MAP",
+         "positive for favor, dark and hybrid, trig for rfa, elu for linear unless given; or a kernel", &o.map,
+         cli_attention_map_choice, 0, 0},
+        {CLI_COUNT, "features", "D",
+         "length of the feature vector; the power of two at or above 4 widths unless given; exact maps fix it",
+         &o.features, NULL, 1, 0},
+        {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
+        {CLI_FLAG, "one-draw", NULL, "all heads share their frequencies", &o.one_draw, NULL, 0, 0},
+        {CLI_CHOICE, "proposal", "LAW",
+         "favor, dark, hybrid: the law that frequencies are drawn from, fitted to data, with weights; oprf is favor++, "
+         "sderf favor#",
+         &o.proposal, cli_attention_proposal_choice, 0, 0},
+        {CLI_CHOICE, "sampling", "S", "optimal: of many frequencies those that matter to the data, with weights",
+         &o.sampling, cli_attention_sampling_choice, 0, 0},
+        {CLI_TEXT, "calibrate-q", "FILE", "the data that a law or optimal sampling is for; q unless given",
+         &o.given[CLI_CALIBRATE_Q], NULL, 0, 0},
+        {CLI_TEXT, "calibrate-k", "FILE", "its keys; k unless given", &o.given[CLI_CALIBRATE_K], NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "gamma", "X|auto", "hybrid: of a map that does not estimate softmax; 1 unless given",
+         &o.gamma, NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "alpha", "X|auto", "of rational-quadratic; 1 unless given", &o.alpha, NULL, 0, 0},
+        {CLI_SECTION, "Parameters of a kind", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "temperature", "X|auto",
+         "rfa: queries and keys of unit norm are divided by it; 1 unless given", &o.temperature, NULL, 0, 0},
+        {CLI_TEXT, "sigma", "FILE", "rfa: (key heads, width), what they are multiplied by; 1 unless given",
+         &o.given[CLI_SIGMA], NULL, 0, 0},
+        {CLI_TEXT, "m", "FILE", "dark: (key heads, rank, width), the M of exp(s Mq.Mk); the identity unless given",
+         &o.given[CLI_M], NULL, 0, 0},
+        {CLI_TEXT, "w", "FILE",
+         "hedgehog, t2r: (key heads, rank, width), the W of the map of Wx + b; the identity unless given",
+         &o.given[CLI_W], NULL, 0, 0},
+        {CLI_TEXT, "w-k", "FILE", "W of the keys; that of the queries unless given", &o.given[CLI_W_K], NULL, 0, 0},
+        {CLI_TEXT, "bias", "FILE", "hedgehog, t2r: (key heads, rank), b; 0 unless given", &o.given[CLI_BIAS], NULL, 0,
+         0},
+        {CLI_TEXT, "bias-k", "FILE", "b of the keys; that of the queries unless given", &o.given[CLI_BIAS_K], NULL, 0,
+         0},
+        {CLI_COUNT, "rank", "R", "dark, hedgehog, t2r: rows of M or W; width unless given", &o.rank, NULL, 1, 0},
+        {CLI_FLAG, "whiten", NULL, "dark: M that whitens these queries and keys", &o.whiten, NULL, 0, 0},
+        {CLI_FLAG, "propose", NULL,
+         "favor, dark: as --proposal gaussian on these queries and keys, with a report on what its theory takes for "
+         "granted",
+         &o.propose, NULL, 0, 0},
+        {CLI_TEXT, "mix", "X|FILE", "hybrid: weight of the window, a number or (heads,); 1 unless given",
+         &o.given[CLI_MIX], NULL, 0, 0},
+        {CLI_FLAG, "unit", NULL, "gla, ridge: queries and keys of unit norm, as delta has them", &o.unit, NULL, 0, 0},
+        {CLI_FLAG, "no-unit", NULL, "delta: queries and keys as they are", &o.no_unit, NULL, 0, 0},
+        {CLI_TEXT, "lambda", "X|FILE", "ridge: a number above 0 or (key heads, width), the ridge; 1 unless given",
+         &o.given[CLI_LAMBDA], NULL, 0, 0},
+        {CLI_COUNT, "iterations", "N",
+         "gated-ridge: most steps before a system is solved directly; the width unless given", &o.iterations, NULL, 1,
+         1 << 20},
+        {CLI_REAL_OR_AUTO, "tolerance", "X|auto", "gated-ridge: residual to reach; 1e-6 unless given", &o.tolerance,
+         NULL, 0, 0},
+        {CLI_COUNT, "chunk", "C", "tokens taken at a time, 1 to 1024; from shape and caches unless given", &o.chunk,
+         NULL, 1, 1024},
+        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "out", "O.npy", "the output: the queries' shape, as wide as the values, float32", &o.out, NULL, 0,
+         0},
+        {CLI_FLAG, "compare", NULL,
+         "errors of the output against exact softmax and the kind's own kernel, error of the kernel, time, memory",
+         &o.compare, NULL, 0, 0},
+        {CLI_FLAG, "plan", NULL, "only say how it would be computed: chunks, tiles, memory, operations", &o.plan, NULL,
+         0, 0},
+        {CLI_FLAG, "advise", NULL,
+         "measure queries and keys, and say which map with how many features reaches an error, and why", &o.advise,
+         NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "target", "X|auto", "advise: relative error of the output to reach; 0.1 unless given",
+         &o.target, NULL, 0, 0},
+        {CLI_COUNT, "most", "D", "advise: most features to try, at least 16; 4096 unless given", &o.most, NULL, 16,
+         1 << 20},
+    };
+    const cli_usage usage = {
+        "attention",
+        "--q Q.npy --k K.npy --v V.npy --kind KIND [options]   or   --advise --q Q.npy --k K.npy",
+        "Attention of arrays: exact softmax; a kernel that is an inner product of features, in time that grows with "
+        "the length and not with its square, and how far the two are apart; and the memories that grew out of it.",
+        "  bochner features train.csv --features 32 --out Q.npy\n"
+        "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
+        "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"
+        "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind retention --decay 0.97\n"
+        "  bochner attention --advise --q Q.npy --k Q.npy --most 256\n",
+        options,
+        CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    int status = parsed == CLI_PARSED       ? attention(&o, &common, &arguments)
+                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                            : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

@@ -1,0 +1,77 @@
+/* What every command of the program shares: exit codes, a session (context, messages, progress), commands. */
+#ifndef CLI_COMMON_CLI_H
+#define CLI_COMMON_CLI_H
+
+#include <bochner/bochner.h>
+#include "options.h"
+#include "ranks.h"
+#include "format.h"
+
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_WRONG_USE = 2, CLI_INTERRUPTED = 130 };
+
+/* A command: argv[0] is the first word after its name. */
+int cli_fit(int argc, char **argv);
+int cli_predict(int argc, char **argv);
+int cli_features(int argc, char **argv);
+int cli_attention(int argc, char **argv);
+int cli_train(int argc, char **argv);
+int cli_eval(int argc, char **argv);
+int cli_generate(int argc, char **argv);
+int cli_tokenizer(int argc, char **argv);
+int cli_data(int argc, char **argv);
+int cli_info(int argc, char **argv);
+int cli_lora(int argc, char **argv);
+int cli_mup(int argc, char **argv);
+int cli_lab(int argc, char **argv);
+int cli_plan(int argc, char **argv);
+int cli_bench(int argc, char **argv);
+
+/* ---- progress ------------------------------------------------------------------------------------------ */
+
+typedef struct cli_progress {
+    bool show;     /* a bar is drawn: standard error is a terminal */
+    bool drawn;    /* a bar stands on the current line */
+    char what[48]; /* the work it is about */
+    double start;  /* when that began … */
+    double first;  /* … and how much was done then: of a resumed run not nothing */
+    double last;   /* when it was drawn */
+    /* Work that others are part of: only this is shown, and the note behind its bar in place of a rate. NULL: any work */
+    const char *only;
+    char note[160];
+} cli_progress;
+
+void cli_progress_report(cli_progress *progress, const char *what, double done, double total);
+void cli_progress_clear(cli_progress *progress); /* takes the bar off the line before other text */
+
+/* ---- session ------------------------------------------------------------------------------------------- */
+
+typedef struct cli_session {
+    const char *command;
+    cli_common common;
+    cli_ranks ranks;
+    bo_context *context;
+    cli_progress progress;
+    bool terse;      /* the library's own notes are not passed on */
+    size_t answered; /* lines and rows that are with their reader, whatever comes */
+} cli_session;
+
+/* False: said why. Ctrl-C asks long work to stop; a second one ends the program at once. */
+bool cli_session_open(cli_session *session, const char *command, const cli_common *common, bool parallel);
+void cli_session_close(cli_session *session);
+/* For work on ranks that agree to stop: what mpirun sends asks for it, instead of ending the rank at once. */
+void cli_stop_between_steps(const cli_session *session);
+bool cli_interrupted(void);
+int cli_interrupted_status(void); /* the exit status of a command that was: 130 by Ctrl-C, 143 by SIGTERM */
+
+void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);  /* a note on stderr, unless --quiet */
+void cli_warn(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* even with --quiet */
+/* Prints what went wrong and returns the exit status; the second takes the words from the context. In a
+ * parallel job they end every rank and do not return. */
+int cli_fail(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
+int cli_fail_status(cli_session *session, bo_status status);
+int cli_wrong_use(const char *command, const char *format, ...) BO_PRINTF(2, 3);
+
+/* Says early that a file cannot be written there: before the work, not after it. */
+bool cli_can_write(cli_session *session, const char *path);
+
+#endif

@@ -1,0 +1,179 @@
+/* Options from a file, a JSON object of the same names, and back into one. */
+#include "json.h"
+#include "options.h"
+#include "format.h"
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 1 << 20 }; /* bytes of a file */
+
+typedef struct word_list {
+    char **items;
+    int count, room;
+} word_list;
+
+static bool wrong(const char *command, const char *path, const char *what)
+{
+    fprintf(stderr, "bochner %s: %s: %s\n", command, path, what);
+    return false;
+}
+
+static void add(word_list *list, const char *name, const char *value)
+{
+    if (list->count == list->room) {
+        char **larger = cli_allocate((size_t)(list->room = 2 * list->room + 16), sizeof *larger, "options");
+        if (list->count) memcpy(larger, list->items, (size_t)list->count * sizeof *larger);
+        free(list->items);
+        list->items = larger;
+    }
+    const size_t room = strlen(name) + (value ? strlen(value) : 0) + 4;
+    char *word = cli_allocate(room, 1, "an option");
+    snprintf(word, room, "--%s%s%s", name, value ? "=" : "", value ? value : "");
+    list->items[list->count++] = word;
+}
+
+/* False: no value that an option could have. */
+static bool add_value(word_list *list, const char *name, const cJSON *value)
+{
+    if (cJSON_IsString(value))
+        add(list, name, value->valuestring);
+    else if (cJSON_IsNumber(value))
+        add(list, name, cli_exact(value->valuedouble).s);
+    else if (cJSON_IsTrue(value))
+        add(list, name, NULL);
+    else
+        return cJSON_IsFalse(value) || cJSON_IsNull(value);
+    return true;
+}
+
+static bool add_member(word_list *list, const cJSON *member)
+{
+    bool fine = cJSON_IsArray(member) || add_value(list, member->string, member);
+    for (const cJSON *item = cJSON_IsArray(member) ? member->child : NULL; item && fine; item = item->next)
+        fine = !cJSON_IsArray(item) && add_value(list, member->string, item);
+    return fine;
+}
+
+static bool take(const char *command, const char *path, const char *text, word_list *list)
+{
+    cJSON *json = cJSON_Parse(text);
+    bool fine = cJSON_IsObject(json);
+    if (!fine) wrong(command, path, json ? "expected a JSON object of options" : "the JSON is malformed");
+    for (const cJSON *member = fine ? json->child : NULL; member && fine; member = member->next) {
+        fine = add_member(list, member);
+        if (!fine) fprintf(stderr, "bochner %s: %s: '%s' is no value of an option\n", command, path, member->string);
+    }
+    cJSON_Delete(json);
+    return fine;
+}
+
+bool cli_config_read(const char *command, const char *path, int *count, char ***words)
+{
+    word_list list = {0};
+    FILE *file = fopen(path, "rb");
+    if (!file) return wrong(command, path, strerror(errno));
+    char *text = cli_allocate(MOST + 1, 1, "options");
+    const size_t length = fread(text, 1, MOST, file);
+    bool fine = !ferror(file) || wrong(command, path, strerror(errno));
+    if (fine && length == MOST) fine = wrong(command, path, "more than 1 MiB of options");
+    fclose(file);
+    if (fine) fine = take(command, path, text, &list);
+    free(text);
+    *count = list.count;
+    *words = list.items;
+    if (fine) return true;
+    for (int i = 0; i < list.count; i++) free(list.items[i]);
+    free(list.items);
+    *count = 0;
+    *words = NULL;
+    return false;
+}
+
+/* ---- back into a file ---------------------------------------------------------------------------------------------------- */
+
+static bool same_real(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+bool cli_option_differs(const cli_option *option, const cli_option *from)
+{
+    const void *a = option->value, *b = from->value;
+    switch (option->type) {
+    case CLI_FLAG:
+        return *(const bool *)a != *(const bool *)b;
+    case CLI_TEXT:
+        return !same_text(*(const char *const *)a, *(const char *const *)b);
+    case CLI_COUNT:
+    case CLI_BYTES:
+        return *(const size_t *)a != *(const size_t *)b;
+    case CLI_REAL:
+    case CLI_REAL_OR_AUTO:
+        return !same_real(*(const double *)a, *(const double *)b);
+    case CLI_CHOICE:
+        return *(const int *)a != *(const int *)b;
+    case CLI_LIST:
+        return ((const cli_list *)a)->count > 0;
+    case CLI_SEED:
+        return *(const uint64_t *)a != *(const uint64_t *)b;
+    case CLI_SECTION:
+        break;
+    }
+    return false;
+}
+
+static void print_list(cli_json *json, const char *name, const cli_list *list)
+{
+    cli_json_array(json, name);
+    for (size_t i = 0; i < list->count; i++) cli_json_text(json, NULL, list->items[i]);
+    cli_json_end(json);
+}
+
+static void print_option(cli_json *json, const cli_option *option)
+{
+    const void *value = option->value;
+    switch (option->type) {
+    case CLI_FLAG:
+        cli_json_flag(json, option->name, *(const bool *)value);
+        break;
+    case CLI_TEXT:
+        cli_json_text(json, option->name, *(const char *const *)value);
+        break;
+    case CLI_COUNT:
+    case CLI_BYTES:
+        cli_json_count(json, option->name, *(const size_t *)value);
+        break;
+    case CLI_REAL:
+    case CLI_REAL_OR_AUTO:
+        cli_json_number(json, option->name, *(const double *)value);
+        break;
+    case CLI_CHOICE:
+        cli_json_text(json, option->name, option->choice(*(const int *)value));
+        break;
+    case CLI_LIST:
+        print_list(json, option->name, value);
+        break;
+    case CLI_SEED:
+        cli_json_count(json, option->name, *(const uint64_t *)value);
+        break;
+    case CLI_SECTION:
+        break;
+    }
+}
+
+void cli_config_print(FILE *out, const cli_option *options, const cli_option *defaults, size_t count)
+{
+    cli_json json = {.out = out};
+    cli_json_object(&json, NULL);
+    for (size_t i = 0; i < count; i++)
+        if (cli_option_differs(&options[i], &defaults[i])) print_option(&json, &options[i]);
+    cli_json_end(&json);
+}

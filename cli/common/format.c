@@ -1,0 +1,176 @@
+#include "format.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+cli_word cli_count(size_t n)
+{
+    cli_word digits, word;
+    int length = snprintf(digits.s, sizeof digits.s, "%zu", n), out = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) word.s[out++] = ',';
+        word.s[out++] = digits.s[i];
+    }
+    word.s[out] = 0;
+    return word;
+}
+
+cli_word cli_bytes(double bytes)
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
+    size_t unit = 0;
+    while (bytes >= 999.5 && unit + 1 < sizeof units / sizeof units[0]) {
+        bytes /= 1000;
+        unit++;
+    }
+    cli_word word;
+    snprintf(word.s, sizeof word.s, bytes < 9.95 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return word;
+}
+
+cli_word cli_seconds(double seconds)
+{
+    cli_word word;
+    if (!(seconds >= 0)) {
+        snprintf(word.s, sizeof word.s, "an unknown time");
+    } else if (seconds < 10) {
+        snprintf(word.s, sizeof word.s, "%.2f s", seconds);
+    } else if (seconds < 119.5) {
+        snprintf(word.s, sizeof word.s, "%.0f s", seconds);
+    } else if (seconds < 7199.5) {
+        long whole = lround(seconds);
+        snprintf(word.s, sizeof word.s, "%ld min %02ld s", whole / 60, whole % 60);
+    } else {
+        long minutes = lround(seconds / 60);
+        snprintf(word.s, sizeof word.s, "%ld h %02ld min", minutes / 60, minutes % 60);
+    }
+    return word;
+}
+
+cli_word cli_significant(double value, int digits)
+{
+    cli_word word;
+    snprintf(word.s, sizeof word.s, "%.*g", digits, value);
+    return word;
+}
+
+cli_word cli_exact(double value)
+{
+    cli_word word;
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(word.s, sizeof word.s, "%.*g", digits, value);
+        if (strtod(word.s, NULL) == value) break;
+    }
+    return word;
+}
+
+/* Edit distance with transpositions of neighbours (optimal string alignment); words longer than 63 are far.
+ */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LIMIT = 64 };
+    size_t n = strlen(a), m = strlen(b), row[3][LIMIT + 1];
+    if (n > LIMIT || m > LIMIT) return LIMIT;
+    for (size_t j = 0; j <= m; j++) row[1][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *now = row[(i + 1) % 3], *last = row[i % 3], *before = row[(i + 2) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best) best = last[j] + 1;
+            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return row[(n + 1) % 3][m];
+}
+
+const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),
+                        const void *words)
+{
+    const char *best = NULL;
+    size_t length = strlen(word), best_distance = length / 3 + 2; /* one edit of a short word, more of a long one */
+    for (size_t i = 0; i < count; i++) {
+        const char *candidate = word_at(words, i);
+        if (!candidate) continue;
+        size_t d = distance(word, candidate);
+        if (length >= 3 && strncmp(word, candidate, length) == 0) d = 1; /* the beginning of a word */
+        if (d < best_distance) {
+            best_distance = d;
+            best = candidate;
+        }
+    }
+    return best;
+}
+
+size_t cli_letters(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+void cli_print_word(FILE *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            fputc(*word, out);
+    fputc('\'', out);
+}
+
+void cli_print_wrapped(FILE *out, const char *text, int indent)
+{
+    enum { WIDTH = 100 };
+    int column = indent;
+    while (*text) {
+        size_t length = strcspn(text, " ");
+        if (column > indent && column + (int)length > WIDTH) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", (int)length, text);
+        column += (int)length;
+        text += length + (text[length] == ' ');
+    }
+    fputc('\n', out);
+}
+
+void *cli_allocate(size_t count, size_t size, const char *what)
+{
+    void *block = calloc(count ? count : 1, size ? size : 1);
+    if (!block) {
+        fprintf(stderr, "bochner: out of memory: %zu x %zu bytes for %s\n", count, size, what);
+        exit(1);
+    }
+    return block;
+}
+
+double cli_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+uint64_t cli_hash(uint64_t seed, uint64_t index)
+{
+    uint64_t z = seed * UINT64_C(0xD1342543DE82EF95) + (index + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}

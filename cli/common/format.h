@@ -1,0 +1,40 @@
+/* Words and numbers for people: counts, sizes, times, and the nearest word to a mistyped one. */
+#ifndef CLI_COMMON_FORMAT_H
+#define CLI_COMMON_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Short strings are returned by value, so that several fit in one printf: cli_count(n).s */
+typedef struct cli_word {
+    char s[48];
+} cli_word;
+
+cli_word cli_count(size_t n);                       /* 60,000 */
+cli_word cli_bytes(double bytes);                   /* 188 MB */
+cli_word cli_seconds(double seconds);               /* 0.83 s, 2 min 05 s */
+cli_word cli_significant(double value, int digits); /* 0.0123 */
+cli_word cli_exact(double value);                   /* the shortest of 15, 16 and 17 digits that reads back as it */
+
+/* Of `count` words the one within reach of `word` by few edits, or NULL. `word_at` gives the candidates. */
+const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),
+                        const void *words);
+
+size_t cli_letters(const char *text); /* of UTF-8: columns on a terminal, not bytes */
+
+/* A word of a command line as a shell takes it, in quotes where it would be taken apart. */
+void cli_print_word(FILE *out, const char *word);
+
+/* The text in lines of at most 100 columns; lines after the first are indented, and the first is thought to start there. */
+void cli_print_wrapped(FILE *out, const char *text, int indent);
+
+/* malloc that says what for, and ends the program with exit status 1 when there is no memory. Zeroed. */
+void *cli_allocate(size_t count, size_t size, const char *what);
+
+double cli_now(void); /* seconds of a monotonic clock */
+
+/* A well mixed 64-bit number of (seed, index): splitmix64. */
+uint64_t cli_hash(uint64_t seed, uint64_t index);
+
+#endif

@@ -1,0 +1,162 @@
+#include "predictions.h"
+#include <stdlib.h>
+#include <string.h>
+
+int cli_answers_check_name(const char *command, const char *out)
+{
+    static const char *const endings[] = {".csv", ".tsv", ".npy"};
+    bool known = !out || strncmp(out, "/dev/", 5) == 0;
+    for (size_t i = 0; i < CLI_COUNT_OF(endings); i++) known = known || cli_ends_with(out, endings[i]);
+    if (known) return CLI_DONE;
+    return cli_wrong_use(command, "--out: expected a name ending in .csv or .npy (or .tsv), found '%s'", out);
+}
+
+static size_t columns_of(const cli_answers *answers)
+{
+    return (answers->classes > 0) + answers->numbers;
+}
+
+static bool is_json(const cli_answers *answers)
+{
+    return answers->session->common.json && !answers->out;
+}
+
+static const char *column_name(const cli_answers *answers, size_t column, char room[CLI_NAME])
+{
+    if (answers->classes && column == 0) return "prediction";
+    return answers->name(answers->user, column - (answers->classes > 0), room);
+}
+
+/* In a .npy a class is the number that stood in the file or, where labels are words, its place in their order. */
+static void number_classes(cli_answers *answers)
+{
+    char room[CLI_NAME];
+    bool numbers = true;
+    answers->class_values = cli_allocate(answers->classes, sizeof(double), "class labels");
+    for (size_t i = 0; i < answers->classes; i++) {
+        char *end;
+        const char *label = answers->label(answers->user, i, room);
+        answers->class_values[i] = strtod(label, &end);
+        numbers = numbers && *label != 0 && *end == 0;
+    }
+    if (numbers) return;
+    for (size_t i = 0; i < answers->classes; i++) answers->class_values[i] = (double)i;
+    cli_say(answers->session, "Labels are words: %s has their index, 0 for %s", answers->out,
+            answers->label(answers->user, 0, room));
+}
+
+bool cli_answers_open(cli_answers *answers)
+{
+    answers->row = cli_allocate(columns_of(answers), sizeof(double), "a row of answers");
+    if (!answers->out || !cli_ends_with(answers->out, ".npy"))
+        return cli_output_text(answers->session, &answers->output, answers->out);
+    if (answers->classes) number_classes(answers);
+    return cli_output_npy(answers->session, &answers->output, answers->out, columns_of(answers), answers->item);
+}
+
+static char separator_of(const cli_answers *answers)
+{
+    return answers->out && cli_ends_with(answers->out, ".tsv") ? '\t' : ',';
+}
+
+/* A field of a tab-separated line has neither tab nor line's end; CSV quotes what it must. */
+static void put_text(cli_answers *answers, const char *text)
+{
+    FILE *file = answers->output.file;
+    if (separator_of(answers) == ',') return cli_csv_field(file, text);
+    for (; *text; text++) fputc(strchr("\t\r\n", *text) ? ' ' : *text, file);
+}
+
+static void begin_json(cli_answers *answers)
+{
+    char room[CLI_NAME];
+    answers->json = (cli_json){.out = stdout};
+    cli_json_object(&answers->json, NULL);
+    cli_json_array(&answers->json, "columns");
+    for (size_t i = 0; i < columns_of(answers); i++) cli_json_text(&answers->json, NULL, column_name(answers, i, room));
+    cli_json_end(&answers->json);
+    cli_json_array(&answers->json, "predictions");
+}
+
+/* The header, or the start of the object. */
+static void begin(cli_answers *answers)
+{
+    char room[CLI_NAME];
+    if (answers->begun || answers->output.npy) return;
+    answers->begun = true;
+    if (is_json(answers)) return begin_json(answers);
+    for (size_t i = 0; i < columns_of(answers); i++) {
+        if (i) fputc(separator_of(answers), answers->output.file);
+        put_text(answers, column_name(answers, i, room));
+    }
+    fputc('\n', answers->output.file);
+}
+
+static bool row_npy(cli_answers *answers, size_t class_index, const double *numbers)
+{
+    const size_t first = answers->classes > 0, columns = columns_of(answers);
+    if (first) answers->row[0] = answers->class_values[class_index];
+    memcpy(answers->row + first, numbers, answers->numbers * sizeof(double));
+    if (answers->item == sizeof(float)) { /* in place: the float of a double stands before it */
+        for (size_t i = 0; i < columns; i++) {
+            const float value = (float)answers->row[i];
+            memcpy((char *)answers->row + i * sizeof value, &value, sizeof value);
+        }
+    }
+    return cli_output_rows(answers->session, &answers->output, 1, answers->row);
+}
+
+static void row_json(cli_answers *answers, const char *label, const double *numbers)
+{
+    const bool several = columns_of(answers) > 1;
+    if (several) cli_json_array(&answers->json, NULL);
+    if (label) cli_json_text(&answers->json, NULL, label);
+    for (size_t i = 0; i < answers->numbers; i++) cli_json_number(&answers->json, NULL, numbers[i]);
+    if (several) cli_json_end(&answers->json);
+}
+
+bool cli_answers_row(cli_answers *answers, size_t class_index, const double *numbers)
+{
+    char room[CLI_NAME];
+    if (answers->output.npy) return row_npy(answers, class_index, numbers);
+    const char *label = answers->classes ? answers->label(answers->user, class_index, room) : NULL;
+    begin(answers);
+    answers->session->answered += !answers->out;
+    if (is_json(answers)) return row_json(answers, label, numbers), true;
+    if (label) put_text(answers, label);
+    for (size_t i = 0; i < answers->numbers; i++) {
+        if (label || i) fputc(separator_of(answers), answers->output.file);
+        fprintf(answers->output.file, "%.9g", numbers[i]);
+    }
+    fputc('\n', answers->output.file);
+    return true;
+}
+
+bool cli_answers_flush(cli_answers *answers)
+{
+    return cli_output_check(answers->session, &answers->output);
+}
+
+bool cli_answers_end(cli_answers *answers)
+{
+    begin(answers);
+    return cli_answers_flush(answers) && (!answers->out || cli_output_commit(answers->session, &answers->output));
+}
+
+cli_json *cli_answers_json(cli_answers *answers)
+{
+    if (answers->json.out) {
+        cli_json_end(&answers->json); /* the predictions */
+    } else {
+        answers->json.out = stdout;
+        cli_json_object(&answers->json, NULL);
+    }
+    return &answers->json;
+}
+
+void cli_answers_close(cli_answers *answers)
+{
+    cli_output_abandon(&answers->output);
+    free(answers->class_values);
+    free(answers->row);
+}

@@ -1,0 +1,158 @@
+/* bochner lab: the theory as experiments. Its options, which of the three it is asked for, and the list. */
+#include "lab.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+static void list_json(void)
+{
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_array(&json, "experiments");
+    for (size_t i = 0; i < bo_lab_count(); i++) {
+        const bo_lab_experiment *e = bo_lab_at(i);
+        cli_json_object(&json, NULL);
+        cli_json_text(&json, "name", e->name);
+        cli_json_text(&json, "group", e->group);
+        cli_json_text(&json, "title", e->title);
+        cli_json_text(&json, "claim", e->claim);
+        cli_json_text(&json, "source", e->source);
+        cli_json_count(&json, "claims", e->claim_count);
+        cli_json_count(&json, "tables", e->table_count);
+        cli_json_flag(&json, "timed", e->timed);
+        cli_json_end(&json);
+    }
+    cli_json_end(&json);
+    cli_json_end(&json);
+}
+
+int cli_lab_list(cli_lab_job *lab)
+{
+    const char *group = "";
+    size_t claims = 0;
+    if (lab->session.common.json) return list_json(), CLI_DONE;
+    for (size_t i = 0; i < bo_lab_count(); i++) {
+        const bo_lab_experiment *e = bo_lab_at(i);
+        if (strcmp(group, e->group) != 0) printf("%s%s\n", i ? "\n" : "", group = e->group);
+        printf("  %-24s%2zu claim%s  %s%s\n", e->name, e->claim_count, e->claim_count == 1 ? " " : "s", e->title,
+               e->timed ? " (measures time)" : "");
+        claims += e->claim_count;
+    }
+    printf("\n%zu experiments, %s claims\n", bo_lab_count(), cli_count(claims).s);
+    return CLI_DONE;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+typedef struct verb {
+    const char *name;
+    int (*run)(cli_lab_job *lab);
+} verb;
+
+static const verb verbs[] = {{"list", cli_lab_list}, {"run", cli_lab_run}, {"report", cli_lab_report}};
+
+static const char *verb_name(const void *words, size_t index)
+{
+    return ((const verb *)words)[index].name;
+}
+
+static const verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < CLI_COUNT_OF(verbs); i++)
+        if (strcmp(verbs[i].name, name) == 0) return &verbs[i];
+    const char *near = cli_nearest(name, CLI_COUNT_OF(verbs), verb_name, verbs);
+    cli_wrong_use("lab", "expected list, run or report, found '%s'%s%s%s", name, near ? "; did you mean " : "",
+                  near ? near : "", near ? "?" : "");
+    return NULL;
+}
+
+static const char *experiment_name(const void *words, size_t index)
+{
+    (void)words;
+    return bo_lab_at(index)->name;
+}
+
+static int check_names(const cli_lab_job *lab)
+{
+    if (lab->name_count == 0) return cli_wrong_use("lab", "run: say which, or all; bochner lab list has their names");
+    for (size_t i = 0; i < lab->name_count; i++) {
+        const char *name = lab->names[i];
+        if (bo_lab_find(name) || (strcmp(name, "all") == 0 && lab->name_count == 1)) continue;
+        if (strcmp(name, "all") == 0) return cli_wrong_use("lab", "run: all or some by name, not both");
+        const char *near = cli_nearest(name, bo_lab_count(), experiment_name, NULL);
+        return cli_wrong_use("lab", "run: there is no experiment '%s'%s%s%s", name, near ? "; did you mean " : "",
+                             near ? near : "", near ? "?" : "");
+    }
+    return CLI_DONE;
+}
+
+static int check_use(const cli_lab_job *lab, const verb *asked)
+{
+    const cli_lab_options *o = lab->options;
+    const bool run = asked->run == cli_lab_run, report = asked->run == cli_lab_report;
+    if (!run && lab->name_count)
+        return cli_wrong_use("lab", "%s: expected options only, found '%s'", asked->name, lab->names[0]);
+    if (!run && (o->quick || o->missing || o->seeds || o->text || o->images))
+        return cli_wrong_use("lab", "--quick, --missing, --seeds, --text and --images are options of lab run");
+    if (!report && (o->page || o->markdown))
+        return cli_wrong_use("lab", "--page and --markdown are options of lab report");
+    if (!run && !report && o->out) return cli_wrong_use("lab", "--out is an option of lab run and lab report");
+    return run ? check_names(lab) : CLI_DONE;
+}
+
+static int lab_command(const cli_common *common, const cli_arguments *arguments, const cli_lab_options *o)
+{
+    if (!arguments->count) return cli_wrong_use("lab", "say list, run or report");
+    const verb *asked = find_verb(arguments->items[0]);
+    if (!asked) return CLI_WRONG_USE;
+    cli_lab_job lab = {.options = o,
+                       .folder = o->out ? o->out : "lab-results",
+                       .names = arguments->items + 1,
+                       .name_count = arguments->count - 1};
+    int status = check_use(&lab, asked);
+    if (status != CLI_DONE) return status;
+    if (!cli_session_open(&lab.session, "lab", common, false)) return CLI_FAILED;
+    status = asked->run(&lab);
+    cli_session_close(&lab.session);
+    return status;
+}
+
+int cli_lab(int argc, char **argv)
+{
+    cli_lab_options o = {0};
+    const cli_option options[] = {
+        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "out", "DIR", "folder of results and pictures; lab unless given", &o.out, NULL, 0, 0},
+        {CLI_SECTION, "Running", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_FLAG, "quick", NULL, "smaller sizes and fewer seeds; the same code", &o.quick, NULL, 0, 0},
+        {CLI_COUNT, "seeds", "N", "5 unless given, 3 with --quick", &o.seeds, NULL, 1, 1000},
+        {CLI_FLAG, "missing", NULL, "only what has no such result in DIR yet", &o.missing, NULL, 0, 0},
+        {CLI_TEXT, "text", "FILE", "text for language models; made-up text unless given", &o.text, NULL, 0, 0},
+        {CLI_TEXT, "images", "DIR", "images in IDX files, as MNIST's; made-up ones unless given", &o.images, NULL, 0,
+         0},
+        {CLI_SECTION, "Reporting", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "page", "FILE", "the page; DIR/report.html unless given", &o.page, NULL, 0, 0},
+        {CLI_TEXT, "markdown", "FILE", "the same in short, as Markdown", &o.markdown, NULL, 0, 0},
+    };
+    const cli_usage usage = {
+        "lab",
+        "list   or   run NAME…|all [--quick] [--out DIR]   or   report [--out DIR]",
+        "The theory as experiments. Each claim has a number that could have come out otherwise, and a verdict (held, "
+        "not held, inconclusive) by a rule and a bound that stand in the code beforehand, over several seeds; it "
+        "speaks of this setting at these sizes. run writes every number as DIR/NAME.json and pictures as "
+        "DIR/NAME-TABLE.svg, each as soon as it is there; report makes one page of what lies in DIR.",
+        "  bochner lab list\n"
+        "  bochner lab run scaled-dot --quick\n"
+        "  bochner lab report --page report.html\n",
+        options,
+        CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    const int status = parsed == CLI_PARSED       ? lab_command(&common, &arguments, &o)
+                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                                  : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

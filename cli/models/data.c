@@ -1,0 +1,290 @@
+/* bochner data: lines whose labels are known, made up from a seed. */
+#include "../common/cli.h"
+#include "../common/json.h"
+#include "../common/output.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct data_options {
+    size_t count;
+    const char *out, *distance;
+    int format; /* 0: bytes, 1: words */
+    bo_listops_desc listops;
+    size_t length; /* of match and recall */
+    bo_match_desc match;
+    bo_recall_desc recall;
+} data_options;
+
+typedef struct data_job {
+    cli_session *session;
+    data_options *options;
+    cli_output output;
+    bo_generated made;
+} data_job;
+
+static bool write_lines(void *user, const char *lines, size_t bytes)
+{
+    data_job *job = user;
+    return cli_output_bytes(job->session, &job->output, bytes, lines);
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------------------ */
+
+static bo_status listops(data_job *job)
+{
+    bo_listops_desc desc = job->options->listops;
+    desc.words = job->options->format == 1;
+    return bo_generate_listops(job->session->context, &desc, job->options->count, job->session->common.seed,
+                               write_lines, job, &job->made);
+}
+
+static bo_status match(data_job *job)
+{
+    bo_match_desc desc = job->options->match;
+    desc.length = job->options->length;
+    return bo_generate_match(job->session->context, &desc, job->options->count, job->session->common.seed, write_lines,
+                             job, &job->made);
+}
+
+static bo_status recall(data_job *job)
+{
+    bo_recall_desc desc = job->options->recall;
+    desc.length = job->options->length;
+    desc.words = job->options->format == 1;
+    return bo_generate_recall(job->session->context, &desc, job->options->count, job->session->common.seed, write_lines,
+                              job, &job->made);
+}
+
+typedef struct data_kind {
+    const char *name;
+    bo_status (*generate)(data_job *job);
+} data_kind;
+
+static const data_kind kinds[] = {{"listops", listops}, {"match", match}, {"recall", recall}};
+
+static const char *kind_name(const void *words, size_t index)
+{
+    return ((const data_kind *)words)[index].name;
+}
+
+static const data_kind *find_kind(const cli_arguments *arguments)
+{
+    const char *word = arguments->count ? arguments->items[0] : NULL;
+    for (size_t i = 0; i < CLI_COUNT_OF(kinds) && word; i++)
+        if (strcmp(kinds[i].name, word) == 0) return &kinds[i];
+    const char *near = word ? cli_nearest(word, CLI_COUNT_OF(kinds), kind_name, kinds) : NULL;
+    if (!word)
+        cli_wrong_use("data", "say what to make: listops, match or recall");
+    else if (near)
+        cli_wrong_use("data", "it cannot make '%s'; did you mean %s?", word, near);
+    else
+        cli_wrong_use("data", "it cannot make '%s', but listops, match and recall", word);
+    return NULL;
+}
+
+/* ---- options ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *format_choice(int index)
+{
+    static const char *const names[] = {"bytes", "words"};
+    return (unsigned)index < CLI_COUNT_OF(names) ? names[index] : NULL;
+}
+
+enum { DATA_OPTIONS = 25 };
+
+/* Sections name the kinds that their options are for. */
+static void list_options(data_options *o, cli_option options[DATA_OPTIONS])
+{
+    const double many = 1e12;
+    const cli_option table[DATA_OPTIONS] = {
+        {CLI_SECTION, "Output", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_COUNT, "count", "N", "lines; 1000 unless given", &o->count, NULL, 1, many},
+        {CLI_TEXT, "out", "FILE", "where they go, whole or not at all; standard output unless given", &o->out, NULL, 0,
+         0},
+        {CLI_SECTION, "listops", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_COUNT, "least", "N", "a line has more tokens than this; 500 unless given", &o->listops.least, NULL, 1,
+         many},
+        {CLI_COUNT, "most", "N", "and fewer than this; 2000 unless given", &o->listops.most, NULL, 2, many},
+        {CLI_COUNT, "depth", "N", "greatest depth of a value; 10 unless given", &o->listops.depth, NULL, 2, 64},
+        {CLI_COUNT, "arguments", "N", "most arguments of an operation; 10 unless given", &o->listops.arguments, NULL, 2,
+         64},
+        {CLI_SECTION, "listops, recall", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "format", "NAME",
+         "tokens are bytes, m4M23]1] and k3.?k, or words, [MIN 4 [MAX 2 3 ] 1 ] and kD . k", &o->format, format_choice,
+         0, 0},
+        {CLI_SECTION, "match, recall", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_COUNT, "length", "N", "bytes of a document, 1000 unless given; tokens of recall, 256 unless given",
+         &o->length, NULL, 1, 1 << 30},
+        {CLI_SECTION, "match", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_COUNT, "words", "N", "of the vocabulary; 500 unless given", &o->match.words, NULL, 2, 5040},
+        {CLI_COUNT, "topic", "N", "words that a source is made of; 30 unless given", &o->match.topic, NULL, 2, 1024},
+        {CLI_FLAG, "same-words", NULL, "harder: of two sources one has the words of the other, in any order",
+         &o->match.same_words, NULL, 0, 0},
+        {CLI_REAL, "drop", "P", "part of the words left out; 0.1 unless given", &o->match.drop, NULL, 0, 0.9},
+        {CLI_REAL, "replace", "P", "part of the words replaced; 0.1 unless given", &o->match.replace, NULL, 0, 0.9},
+        {CLI_COUNT, "shuffle", "N", "words are exchanged within spans of N; 1: they are not; 3 unless given",
+         &o->match.shuffle, NULL, 1, 1 << 20},
+        {CLI_REAL, "shift", "X",
+         "documents begin at any place of a source longer by this part of a document; 0.25 unless given",
+         &o->match.shift, NULL, 0, 4},
+        {CLI_SECTION, "recall", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_COUNT, "pairs", "N", "keys with values in a line; 8 unless given", &o->recall.pairs, NULL, 1, 17576},
+        {CLI_COUNT, "keys", "N", "keys there are; 26 unless given, or as many as pairs", &o->recall.keys, NULL, 1,
+         17576},
+        {CLI_COUNT, "values", "N", "values there are; 10 unless given", &o->recall.values, NULL, 2,
+         BO_GENERATED_CLASSES},
+        {CLI_TEXT, "distance", "K|A-B",
+         "the value asked for stands K tokens before the last one, or A to B; any pair unless given", &o->distance,
+         NULL, 0, 0},
+    };
+    memcpy(options, table, sizeof table);
+}
+
+static const data_options defaults = {.count = 1000,
+                                      .listops = {.least = 500, .most = 2000},
+                                      .match = {.drop = 0.1, .replace = 0.1, .shuffle = 3, .shift = 0.25}};
+
+/* An option of another kind than the one that is made. */
+static int check_strangers(data_options *o, const char *kind)
+{
+    data_options plain = defaults;
+    cli_option options[DATA_OPTIONS], usual[DATA_OPTIONS];
+    const char *section = "";
+    list_options(o, options);
+    list_options(&plain, usual);
+    for (size_t i = 0; i < DATA_OPTIONS; i++) {
+        if (options[i].type == CLI_SECTION) section = options[i].name;
+        if (strcmp(section, "Output") == 0 || strstr(section, kind) || !cli_option_differs(&options[i], &usual[i]))
+            continue;
+        return cli_wrong_use("data", "--%s is an option of %s, and this is %s", options[i].name, section, kind);
+    }
+    return CLI_DONE;
+}
+
+/* "100" or "100-2000". */
+static int read_distance(const char *text, bo_recall_desc *recall)
+{
+    char *end;
+    const bool digit = *text >= '0' && *text <= '9';
+    errno = 0;
+    recall->nearest = recall->farthest = (size_t)strtoull(text, &end, 10);
+    if (digit && *end == '-' && end[1] >= '0' && end[1] <= '9') recall->farthest = (size_t)strtoull(end + 1, &end, 10);
+    if (digit && !*end && errno == 0 && recall->nearest > 0 && recall->nearest <= recall->farthest) return CLI_DONE;
+    return cli_wrong_use("data", "--distance: expected a number of tokens, or a range such as 100-2000, found '%s'",
+                         text);
+}
+
+static int check(data_options *o, const cli_common *common, const cli_arguments *arguments, const char *kind)
+{
+    if (arguments->count > 1)
+        return cli_wrong_use("data", "%s is one argument too many; --out says where the lines go", arguments->items[1]);
+    if (common->json && !o->out)
+        return cli_wrong_use("data", "--json reports on standard output, where the lines go: give --out, too");
+    int status = check_strangers(o, kind);
+    if (status == CLI_DONE && o->distance) status = read_distance(o->distance, &o->recall);
+    return status;
+}
+
+/* ---- the command -------------------------------------------------------------------------------------------------------------- */
+
+static size_t commonest(const bo_generated *made)
+{
+    size_t most = 0;
+    for (size_t i = 1; i < BO_GENERATED_CLASSES; i++)
+        if (made->labels[i] > made->labels[most]) most = i;
+    return most;
+}
+
+static size_t classes_of(const bo_generated *made)
+{
+    size_t classes = 0;
+    for (size_t i = 0; i < BO_GENERATED_CLASSES; i++) classes += made->labels[i] > 0;
+    return classes;
+}
+
+static void report(const data_job *job, const char *kind, double seconds)
+{
+    const bo_generated *made = &job->made;
+    const double lines = (double)made->lines, share = (double)made->labels[commonest(made)] / lines;
+    if (job->session->common.json) {
+        cli_json json = {.out = stdout};
+        cli_json_object(&json, NULL);
+        cli_json_text(&json, "data", kind);
+        cli_json_text(&json, "file", job->options->out);
+        cli_json_count(&json, "lines", (size_t)made->lines);
+        cli_json_count(&json, "bytes", (size_t)made->bytes);
+        cli_json_number(&json, "mean_tokens", (double)made->tokens / lines);
+        cli_json_count(&json, "classes", classes_of(made));
+        cli_json_number(&json, "largest_class", share);
+        cli_json_count(&json, "tried", (size_t)made->tried);
+        cli_json_number(&json, "seconds", seconds);
+        cli_json_end(&json);
+        return;
+    }
+    printf("Lines    %s, %s\n", cli_count((size_t)made->lines).s, cli_bytes((double)made->bytes).s);
+    printf("Tokens   %s a line\n", cli_count((size_t)((double)made->tokens / lines + 0.5)).s);
+    printf("Classes  %zu; the most frequent one is %s%%\n", classes_of(made), cli_significant(100 * share, 3).s);
+    printf("File     %s\n", job->options->out);
+}
+
+static int generate(data_job *job, const data_kind *kind)
+{
+    const char *out = job->options->out;
+    if (out && !cli_can_write(job->session, out)) return CLI_FAILED;
+    if (!cli_output_text(job->session, &job->output, out)) return CLI_FAILED;
+    const double start = cli_now();
+    bo_status status = kind->generate(job);
+    if (status == BO_IO) return CLI_FAILED; /* writing has said why */
+    if (status != BO_OK) return cli_fail_status(job->session, status);
+    if (!cli_output_commit(job->session, &job->output)) return CLI_FAILED;
+    cli_progress_clear(&job->session->progress);
+    if (out) report(job, kind->name, cli_now() - start);
+    return CLI_DONE;
+}
+
+static int data(data_options *o, const cli_common *common, const cli_arguments *arguments)
+{
+    const data_kind *kind = find_kind(arguments);
+    if (!kind) return CLI_WRONG_USE;
+    int status = check(o, common, arguments, kind->name);
+    if (status != CLI_DONE) return status;
+    cli_session session;
+    if (!cli_session_open(&session, "data", common, false)) return CLI_FAILED;
+    data_job job = {.session = &session, .options = o};
+    status = generate(&job, kind);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    cli_output_abandon(&job.output);
+    cli_session_close(&session);
+    return status;
+}
+
+int cli_data(int argc, char **argv)
+{
+    data_options o = defaults;
+    cli_option options[DATA_OPTIONS];
+    list_options(&o, options);
+    const cli_usage usage = {
+        "data",
+        "listops|match|recall [--count N] [--seed S] [--out FILE]",
+        "Makes up lines for bochner train --task classify and match: label, tab, text (tab, text). listops: operations "
+        "on digits, nested, by the rules of the Long Range Arena; the label is the value. match: two documents; 1 "
+        "where "
+        "both are noisy copies of one source, else 0. recall: keys with values among bytes that mean nothing, and a "
+        "key "
+        "at the end; the label is its value. The same seed gives the same lines; train and test want two.",
+        "  bochner data listops --count 200 --least 100 --most 500 --out train.tsv\n"
+        "  bochner data listops --count 3 --least 10 --most 40 --format words\n"
+        "  bochner data match --count 100 --length 400 --seed 2 --out test.tsv\n"
+        "  bochner data recall --count 100 --length 1024 --pairs 16 --distance 512\n",
+        options,
+        DATA_OPTIONS};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    int status = parsed == CLI_PARSED       ? data(&o, &common, &arguments)
+                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                            : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

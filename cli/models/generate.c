@@ -1,0 +1,400 @@
+/* bochner generate: text from a model, its own or a translation. */
+#include "../common/cli.h"
+#include "../common/json.h"
+#include "network.h"
+#include "../common/output.h"
+#include "../common/paths.h"
+#include "text_stream.h"
+#include "text_tasks.h"
+#include "weights.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct generate_options {
+    const char *prompt, *save, *load;
+    cli_list stops;
+    size_t tokens, top_k;
+    double temperature, top_p, repetition_penalty;
+    bool greedy, echo;
+    cli_translate_options translate;
+    int weights; /* cli_weights_choice */
+} generate_options;
+
+typedef struct generate_job {
+    cli_session *session;
+    const generate_options *options;
+    bo_model *model;
+    const bo_tokenizer *tokenizer;
+    char *input;      /* the prompt from standard input; NULL: not */
+    const char *echo; /* what was given, where it is to be printed */
+    size_t echo_length;
+    bo_ids prompt;
+    bo_session *reader;
+    bo_sampler sampler;
+    float *logits;
+    cli_spout spout;
+    size_t tokens, made, state_bytes; /* tokens: most of them */
+    double prompt_seconds, seconds;
+    const char *reason; /* why it ended: "length", "stop", "end", or that of a full context */
+} generate_job;
+
+static const char FULL[] = "context";
+static const size_t NOT_GIVEN = (size_t)-1;
+
+static bool ok(generate_job *job, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status == BO_OK;
+}
+
+/* ---- the prompt ---------------------------------------------------------------------------------------------------------------- */
+
+static char *read_all(FILE *file, size_t *length)
+{
+    size_t capacity = 1 << 16;
+    char *text = cli_allocate(capacity, 1, "the prompt");
+    *length = 0;
+    for (;;) {
+        *length += fread(text + *length, 1, capacity - *length, file);
+        if (*length < capacity) return text;
+        char *larger = cli_allocate(2 * capacity, 1, "the prompt");
+        memcpy(larger, text, capacity);
+        free(text);
+        text = larger;
+        capacity *= 2;
+    }
+}
+
+/* Without a prompt and a state a text begins: after the token that ends one, or at the start of a line. */
+static bool begin_text(generate_job *job)
+{
+    const int32_t end = bo_tokenizer_end(job->tokenizer);
+    size_t bytes = 1;
+    const char *text = end < 0 ? "\n" : bo_tokenizer_piece(job->tokenizer, end, &bytes);
+    if (job->options->load) return true;
+    const bo_status status =
+        bo_tokenizer_encode(job->session->context, job->tokenizer, text, bytes, true, &job->prompt);
+    if (status != BO_FORMAT && !ok(job, status)) return false;
+    if (job->prompt.count > 0) return true;
+    cli_fail(job->session,
+             "there is no prompt, and the tokenizer has no token that a text could begin with (neither one "
+             "that ends a text nor a line's end): give --prompt TEXT");
+    return false;
+}
+
+static bool read_prompt(generate_job *job)
+{
+    const char *prompt = job->options->prompt;
+    size_t length = prompt ? strlen(prompt) : 0;
+    if (prompt && strcmp(prompt, "-") == 0) prompt = job->input = read_all(stdin, &length);
+    if (length == 0) return begin_text(job);
+    if (job->options->echo) {
+        job->echo = prompt;
+        job->echo_length = length;
+        if (job->spout.out) fwrite(prompt, 1, length, job->spout.out);
+    }
+    return ok(job, bo_tokenizer_encode(job->session->context, job->tokenizer, prompt, length, true, &job->prompt));
+}
+
+/* ---- reading and making ----------------------------------------------------------------------------------------------------------- */
+
+/* Attention with a cache of keys needs room for all that was and will be read. */
+static bool open_reader(generate_job *job)
+{
+    const generate_options *o = job->options;
+    bo_context *context = job->session->context;
+    uint64_t before = 0;
+    if (o->load && !ok(job, bo_session_peek(context, o->load, &before))) return false;
+    const bo_session_desc desc = {.capacity = (size_t)before + job->prompt.count + job->tokens};
+    size_t all = 0;
+    if (!ok(job, bo_session_memory(context, job->model, &desc, &job->state_bytes, &all))) return false;
+    if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
+    return !o->load || ok(job, bo_session_load(context, job->reader, o->load));
+}
+
+/* In pieces, so that a long prompt can be stopped and is seen to go on. */
+static bool feed_prompt(generate_job *job)
+{
+    enum { PIECE = 4096 };
+    const bo_ids *prompt = &job->prompt;
+    bo_context *context = job->session->context;
+    const double start = cli_now();
+    for (size_t at = 0; at < prompt->count; at += PIECE) {
+        const size_t count = prompt->count - at < PIECE ? prompt->count - at : PIECE;
+        if (cli_interrupted()) return ok(job, BO_CANCELLED);
+        if (!ok(job, bo_session_feed(context, job->reader, prompt->items + at, count, NULL))) return false;
+        cli_progress_report(&job->session->progress, "reading", (double)(at + count), (double)prompt->count);
+    }
+    cli_progress_clear(&job->session->progress);
+    for (size_t i = 0; i < prompt->count; i++) bo_sampler_remember(&job->sampler, prompt->items[i]);
+    job->prompt_seconds = cli_now() - start;
+    return true;
+}
+
+/* Random numbers are counted by tokens read, so that a saved state goes on as if it had not been put away. The last token is
+ * read too where the state is kept. */
+static bool make(generate_job *job)
+{
+    const generate_options *o = job->options;
+    bo_context *context = job->session->context;
+    const size_t vocab = bo_model_describe(job->model)->vocab;
+    const int32_t end = bo_tokenizer_end(job->tokenizer);
+    const double start = cli_now();
+    job->sampler.drawn = bo_session_tokens(job->reader);
+    if (!ok(job, bo_session_feed(context, job->reader, NULL, 0, job->logits))) return false;
+    for (bool more = true; more && job->made < job->tokens;) {
+        if (cli_interrupted()) return ok(job, BO_CANCELLED);
+        size_t bytes;
+        const int32_t id = bo_sampler_next(&job->sampler, job->logits, vocab);
+        if (id == end) {
+            job->reason = "end";
+            break;
+        }
+        const char *piece = bo_tokenizer_piece(job->tokenizer, id, &bytes);
+        more = cli_spout_add(&job->spout, piece, bytes);
+        job->made++;
+        if (!more) job->reason = "stop";
+        const bool read = o->save || (more && job->made < job->tokens);
+        if (read && bo_session_room(job->reader) == 0) {
+            job->reason = FULL;
+            break;
+        }
+        if (read && !ok(job, bo_session_feed(context, job->reader, &id, 1, job->logits))) return false;
+    }
+    job->seconds = cli_now() - start;
+    return true;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------------------------ */
+
+static double rate(size_t tokens, double seconds)
+{
+    return seconds > 0 ? (double)tokens / seconds : NAN;
+}
+
+/* A model of bytes may make what is no UTF-8, and JSON has nothing else. */
+static char *printable(const char *text, size_t length)
+{
+    char *out = cli_allocate(3 * length + 1, 1, "text"), *to = out;
+    for (size_t i = 0; i < length;) {
+        const size_t letter = cli_letter(text + i, length - i);
+        memcpy(to, letter ? text + i : "\xef\xbf\xbd", letter ? letter : 3);
+        to += letter ? letter : 3;
+        i += letter ? letter : 1;
+    }
+    return out;
+}
+
+static void print_json(const generate_job *job)
+{
+    cli_json json = {.out = stdout};
+    char *all = cli_allocate(job->echo_length + job->spout.length + 1, 1, "text");
+    if (job->echo_length) memcpy(all, job->echo, job->echo_length);
+    if (job->spout.length) memcpy(all + job->echo_length, job->spout.text, job->spout.length);
+    char *text = printable(all, job->echo_length + job->spout.length);
+    cli_json_object(&json, NULL);
+    cli_json_text(&json, "text", text);
+    cli_json_count(&json, "prompt_tokens", job->prompt.count);
+    cli_json_count(&json, "tokens", job->made);
+    cli_json_number(&json, "prompt_tokens_per_second", rate(job->prompt.count, job->prompt_seconds));
+    cli_json_number(&json, "tokens_per_second", rate(job->made, job->seconds));
+    cli_json_count(&json, "state_bytes", job->state_bytes);
+    cli_json_text(&json, "finish_reason", job->reason);
+    cli_json_end(&json);
+    free(text);
+    free(all);
+}
+
+static bool finish(generate_job *job)
+{
+    const generate_options *o = job->options;
+    cli_spout_end(&job->spout);
+    if (job->session->common.json)
+        print_json(job);
+    else
+        putchar('\n');
+    fflush(stdout); /* before the notes below, which are written elsewhere */
+    if (job->reason == FULL)
+        cli_warn(job->session, "the text ends with the context: this model can read %s tokens and no more",
+                 cli_count(bo_session_tokens(job->reader)).s);
+    if (o->save && !ok(job, bo_session_save(job->session->context, job->reader, o->save))) return false;
+    cli_say(job->session, "%s tokens, %s tokens/s; state %s", cli_count(job->made).s,
+            cli_count((size_t)fmax(rate(job->made, job->seconds), 0)).s, cli_bytes((double)job->state_bytes).s);
+    return true;
+}
+
+/* A state may replace a state, a file that is empty, or nothing. */
+static bool can_keep(generate_job *job)
+{
+    const char *path = job->options->save;
+    struct stat info;
+    uint64_t tokens;
+    if (!path) return true;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+        bo_session_peek(job->session->context, path, &tokens) != BO_OK) {
+        cli_fail(job->session, "--save-state %s would replace a file that is no saved state: give another name", path);
+        return false;
+    }
+    return cli_can_write(job->session, path);
+}
+
+static bool open_model(generate_job *job, const char *folder)
+{
+    bo_context *context = job->session->context;
+    if (!can_keep(job) || !cli_is_no_network(job->session, folder)) return false;
+    if (!ok(job, bo_sampler_check(context, &job->sampler))) return false;
+    if (!ok(job, cli_weights_load(context, folder, job->options->weights, &job->model))) return false;
+    job->tokenizer = bo_model_tokenizer(job->model);
+    if (!job->tokenizer) cli_fail(job->session, "%s: has no tokenizer.json, without which ids are no text", folder);
+    return job->tokenizer != NULL;
+}
+
+/* The first option given that a model that translates does not have; NULL: none. */
+static const char *language_option(const generate_options *o)
+{
+    return o->echo                     ? "echo"
+           : o->stops.count            ? "stop"
+           : o->temperature > 0        ? "temperature"
+           : o->top_k                  ? "top-k"
+           : o->top_p > 0              ? "top-p"
+           : o->repetition_penalty > 0 ? "repetition-penalty"
+           : o->save                   ? "save-state"
+           : o->load                   ? "load-state"
+                                       : NULL;
+}
+
+static int translate(generate_job *job, const char *folder)
+{
+    const generate_options *o = job->options;
+    const cli_generate_use use = {.folder = folder,
+                                  .prompt = o->prompt,
+                                  .tokens = o->tokens == NOT_GIVEN ? 0 : o->tokens,
+                                  .translate = o->translate};
+    const char *foreign = language_option(o);
+    if (foreign) return cli_wrong_task_option(job->session, foreign, folder, BO_MODEL_TRANSLATE);
+    return cli_generate_translate(job->session, job->model, &use);
+}
+
+static bool continue_text(generate_job *job)
+{
+    job->tokens = job->options->tokens == NOT_GIVEN ? 256 : job->options->tokens;
+    job->logits = cli_allocate(bo_model_describe(job->model)->vocab, sizeof(float), "logits");
+    return read_prompt(job) && open_reader(job) && feed_prompt(job) && make(job) && finish(job);
+}
+
+static int run(generate_job *job, const char *folder)
+{
+    if (!open_model(job, folder)) return CLI_FAILED;
+    const bo_model_task task = bo_model_describe(job->model)->task;
+    const char *of_translation = cli_translate_given(&job->options->translate);
+    if (task == BO_MODEL_TRANSLATE) return translate(job, folder);
+    if (task != BO_MODEL_LANGUAGE) return cli_wrong_task(job->session, folder, task);
+    if (of_translation) return cli_wrong_task_option(job->session, of_translation, folder, task);
+    return continue_text(job) ? CLI_DONE : CLI_FAILED;
+}
+
+/* ---- the command -------------------------------------------------------------------------------------------------------------------- */
+
+/* The files of the model are read, whatever they are. */
+static int check_outputs(const generate_options *o, const char *folder)
+{
+    static const char *const names[] = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"};
+    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        const cli_path output = {"save-state", o->save}, input = {NULL, path};
+        const int status = cli_paths_apart("generate", &output, 1, &input, 1);
+        if (status != CLI_DONE) return status;
+    }
+    return CLI_DONE;
+}
+
+static int generate(const generate_options *o, const cli_common *common, const cli_arguments *arguments)
+{
+    if (arguments->count != 1)
+        return cli_wrong_use("generate", "expected one folder of a model, found %zu arguments", arguments->count);
+    if (o->greedy && (o->temperature > 0 || o->top_k || o->top_p > 0))
+        return cli_wrong_use("generate", "--greedy takes the likeliest token: --%s has no meaning beside it",
+                             o->temperature > 0 ? "temperature"
+                             : o->top_k         ? "top-k"
+                                                : "top-p");
+    const int checked = check_outputs(o, arguments->items[0]);
+    if (checked != CLI_DONE) return checked;
+    cli_session session;
+    if (!cli_session_open(&session, "generate", common, false)) return CLI_FAILED;
+    generate_job job = {.session = &session,
+                        .options = o,
+                        .reason = "length",
+                        .sampler = {.temperature = o->temperature,
+                                    .top_k = o->top_k,
+                                    .top_p = o->top_p,
+                                    .repetition_penalty = o->repetition_penalty,
+                                    .greedy = o->greedy,
+                                    .seed = common->seed},
+                        .spout = {.out = common->json ? NULL : stdout, .stops = &o->stops}};
+    int status = run(&job, arguments->items[0]);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    bo_session_destroy(job.reader);
+    bo_model_destroy(job.model);
+    bo_ids_free(&job.prompt);
+    free(job.logits);
+    free(job.input);
+    free(job.spout.text);
+    cli_session_close(&session);
+    return status;
+}
+
+int cli_generate(int argc, char **argv)
+{
+    generate_options o = {.tokens = NOT_GIVEN, .translate = cli_translate_defaults()};
+    cli_option translate[CLI_TRANSLATE_OPTIONS];
+    cli_translate_table(&o.translate, translate);
+    const cli_option options[] = {
+        {CLI_SECTION, "Text", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "prompt", "TEXT|-", "what comes before; - reads it from standard input", &o.prompt, NULL, 0, 1},
+        {CLI_FLAG, "echo", NULL, "print the prompt too", &o.echo, NULL, 0, 0},
+        {CLI_COUNT, "tokens", "N", "most tokens to make; 256 unless given, of a translation twice the source's and 50",
+         &o.tokens, NULL, 0, 1 << 30},
+        {CLI_LIST, "stop", "WORDS", "ends the text before these words; may be given several times", &o.stops, NULL, 0,
+         0},
+        {CLI_SECTION, "Choosing", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_REAL_OR_AUTO, "temperature", "X|auto", "divides the logits; 1 unless given", &o.temperature, NULL, 0, 0},
+        {CLI_COUNT, "top-k", "K", "only among the K likeliest", &o.top_k, NULL, 1, 0},
+        {CLI_REAL, "top-p", "P", "only among the likeliest that together have probability P", &o.top_p, NULL, 0.0001,
+         1},
+        {CLI_REAL, "repetition-penalty", "X", "of tokens among the latest 64; 1 is none", &o.repetition_penalty, NULL,
+         0.01, 100},
+        {CLI_FLAG, "greedy", NULL, "always the likeliest", &o.greedy, NULL, 0, 0},
+        translate[0],
+        translate[1],
+        {CLI_SECTION, "Model", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "weights", "HOW", "are kept in memory: fewer bytes are read for a token", &o.weights,
+         cli_weights_choice, 0, 0},
+        {CLI_SECTION, "State", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "save-state", "FILE", "keep what the model remembers at the end", &o.save, NULL, 0, 0},
+        {CLI_TEXT, "load-state", "FILE", "go on from what was kept; no prompt is needed then", &o.load, NULL, 0, 0},
+    };
+    const cli_usage usage = {
+        "generate",
+        "DIR [--prompt TEXT] [options]",
+        "Continues a text, as it is made. DIR is the folder of a model as bochner train or Hugging Face store it. Only "
+        "the continuation is printed. What a model with features remembers has one size, however long the text. A "
+        "model "
+        "that translates gives a line for each line of standard input, or for --prompt; with --json an object a line.",
+        "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"
+        "  bochner generate model --prompt 'Once' --greedy --save-state here.state --tokens 20\n"
+        "  bochner generate model --load-state here.state --tokens 20 --greedy --json\n"
+        "  bochner generate german --beam 4 <lines.txt\n",
+        options,
+        CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    const int status = parsed == CLI_PARSED       ? generate(&o, &common, &arguments)
+                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                                  : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

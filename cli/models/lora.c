@@ -1,0 +1,129 @@
+/* bochner lora: adapters into a model, and out of it. */
+#include "../common/cli.h"
+#include "../common/json.h"
+#include "network.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct lora_job {
+    cli_session *session;
+    const char *from, *out;
+    bo_model *model;
+} lora_job;
+
+static bo_status merge(lora_job *job)
+{
+    bo_context *context = job->session->context;
+    bo_status status = bo_model_load_adapted(context, job->from, &job->model);
+    if (status == BO_OK) status = bo_model_merge(context, job->model);
+    return status == BO_OK ? bo_model_save(context, job->model, job->out) : status;
+}
+
+static bo_status unmerge(lora_job *job)
+{
+    bo_context *context = job->session->context;
+    bo_status status = bo_model_load_unmerged(context, job->from, &job->model);
+    return status == BO_OK ? bo_model_save(context, job->model, job->out) : status;
+}
+
+static void report(const lora_job *job, const char *word)
+{
+    const size_t parameters = (size_t)bo_model_parameters(job->model);
+    if (job->session->common.json) {
+        cli_json json = {.out = stdout};
+        cli_json_object(&json, NULL);
+        cli_json_text(&json, "out", job->out);
+        cli_json_count(&json, "parameters", parameters);
+        cli_json_end(&json);
+        return;
+    }
+    printf("Model       %s: %s parameters, %s %s\n", job->out, cli_count(parameters).s,
+           strcmp(word, "merge") == 0 ? "with the adapter of" : "as they were before", job->from);
+}
+
+typedef struct verb {
+    const char *name;
+    bo_status (*run)(lora_job *job);
+} verb;
+
+static const verb verbs[] = {{"merge", merge}, {"unmerge", unmerge}};
+
+static const char *verb_name(const void *words, size_t index)
+{
+    return ((const verb *)words)[index].name;
+}
+
+static int unknown_verb(const char *word)
+{
+    const char *near = word ? cli_nearest(word, CLI_COUNT_OF(verbs), verb_name, verbs) : NULL;
+    if (!word) return cli_wrong_use("lora", "say what to do: merge or unmerge");
+    if (near) return cli_wrong_use("lora", "it cannot '%s'; did you mean %s?", word, near);
+    return cli_wrong_use("lora", "it cannot '%s', but merge and unmerge", word);
+}
+
+/* A model is not replaced. */
+static int check(const char *word, const cli_arguments *arguments, const char *out)
+{
+    char path[4096];
+    if (arguments->count != 2)
+        return cli_wrong_use("lora", "%s: expected one folder, found %zu", word, arguments->count - 1);
+    if (!out) return cli_wrong_use("lora", "%s: give --out DIR, the folder to write", word);
+    snprintf(path, sizeof path, "%s/config.json", out);
+    if (access(path, F_OK) == 0) return cli_wrong_use("lora", "--out %s: holds a model already", out);
+    return CLI_DONE;
+}
+
+static int run(lora_job *job, const verb *chosen)
+{
+    const bo_status status = chosen->run(job);
+    if (status != BO_OK) return cli_fail_status(job->session, status);
+    report(job, chosen->name);
+    return CLI_DONE;
+}
+
+static int lora(const cli_common *common, const cli_arguments *arguments, const char *out)
+{
+    const char *word = arguments->count ? arguments->items[0] : NULL;
+    const verb *chosen = NULL;
+    for (size_t i = 0; i < CLI_COUNT_OF(verbs) && word; i++)
+        if (strcmp(verbs[i].name, word) == 0) chosen = &verbs[i];
+    if (!chosen) return unknown_verb(word);
+    int ended = check(word, arguments, out);
+    if (ended != CLI_DONE) return ended;
+    cli_session session;
+    if (!cli_session_open(&session, "lora", common, false)) return CLI_FAILED;
+    lora_job job = {.session = &session, .from = arguments->items[1], .out = out};
+    ended = cli_is_no_network(&session, job.from) ? run(&job, chosen) : CLI_FAILED;
+    bo_model_destroy(job.model);
+    cli_session_close(&session);
+    return ended;
+}
+
+int cli_lora(int argc, char **argv)
+{
+    const char *out = NULL;
+    const cli_option options[] = {{CLI_TEXT, "out", "DIR", "the folder to write", &out, NULL, 0, 0}};
+    const cli_usage usage = {
+        "lora",
+        "merge ADAPTER --out MODEL   or   unmerge MODEL --out BASE",
+        "Adapters of `bochner train --lora`: merge adds one to the weights of its base, in double and rounded once, "
+        "and "
+        "writes a model like any other, as fast as the base, that keeps beside it, in adapter/, the adapter and the "
+        "weights as they were; unmerge writes the base again, bit for bit. bochner eval and generate take the folder "
+        "of "
+        "an adapter as it is.",
+        "  bochner train --data bible.txt --init model --lora 8 --out adapter --minutes 2\n"
+        "  bochner lora merge adapter --out merged\n"
+        "  bochner lora unmerge merged --out model-again\n",
+        options,
+        CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    const cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    const int status = parsed == CLI_PARSED       ? lora(&common, &arguments, out)
+                       : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                                  : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

@@ -1,0 +1,48 @@
+/* Networks on the command line: their data, and what other commands do with the folder of one. */
+#ifndef CLI_MODELS_NETWORK_H
+#define CLI_MODELS_NETWORK_H
+
+#include "../common/cli.h"
+
+/* Where examples come from, beside the file itself. Not given: NULL, 0 or -1 of a choice. */
+typedef struct cli_network_data {
+    const char *labels, *target, *categorical, *graph, *split;
+    bool undirected, self_loops;
+    int impute;
+} cli_network_data;
+
+enum { CLI_NETWORK_DATA = 8 };
+/* Options of all of them; how many. */
+size_t cli_network_data_table(cli_network_data *data, cli_option out[CLI_NETWORK_DATA]);
+int cli_network_data_check(const char *command, const cli_network_data *data); /* Do they go together? */
+
+/* What to read: the file, how it is told apart, and the network it is for (NULL: `needs` says what it is to be). */
+typedef struct cli_network_source {
+    const char *path, *labels; /* labels NULL: those of `data` */
+    const cli_network_data *data;
+    const bo_network *network;
+    const bo_network_needs *needs;
+    double valid;
+} cli_network_source;
+/* False after saying what is wrong. */
+bool cli_network_examples(cli_session *session, const cli_network_source *source, bo_examples **out);
+
+bool cli_is_network(const char *folder); /* Does it hold a network? */
+/* False after saying that it does, where a language model is wanted. */
+bool cli_is_no_network(cli_session *session, const char *folder);
+bool cli_is_model(const char *folder); /* … or a model of text? */
+int cli_info_network(cli_session *session, const char *folder);
+
+typedef struct cli_network_use {
+    cli_network_data data;
+    const char *folder, *path, *out; /* out NULL: standard output */
+    int part;                        /* of the split: a bo_part; -1: all */
+    bool proba;
+} cli_network_use;
+/* Does what was given fit what the folder holds? `other`: an option given that networks do not have; NULL: none. */
+int cli_network_use_check(const char *command, const cli_network_use *use, const char *other);
+int cli_eval_network(cli_session *session, const cli_network_use *use);
+int cli_predict_network(cli_session *session, const cli_network_use *use);
+const char *cli_part_choice(int index);
+
+#endif

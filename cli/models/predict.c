@@ -1,0 +1,404 @@
+/* bochner predict: a model applied to a table, block by block, in constant memory. */
+#include "../common/cli.h"
+#include "../common/metrics.h"
+#include "network.h"
+#include "../common/paths.h"
+#include "../common/plot.h"
+#include "../common/predictions.h"
+#include "text_tasks.h"
+#include "weights.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { BLOCK = 4096 };
+static const double SIGMAS = 1.959963984540054; /* of a normal distribution's central 95% */
+
+typedef struct predict_options {
+    const char *labels, *out, *plot;
+    int format;
+    bool std, proba, labelled;
+    size_t context;
+    int weights;              /* cli_weights_choice */
+    cli_network_data network; /* of a network's examples */
+    int part;
+} predict_options;
+
+typedef struct predict_job {
+    cli_session *session;
+    const predict_options *options;
+    const char *model_path, *data_path;
+    bo_machine *machine;
+    const bo_machine_report *report;
+    bo_schema *schema;
+    bo_stream *stream;
+    bool has_target;
+    cli_metrics metrics;
+    cli_answers answers;
+    size_t rows; /* predicted */
+    float *x;
+    double *y, *mean, *std, *row;
+    int *classes;
+} predict_job;
+
+static bool failed(predict_job *job, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status != BO_OK;
+}
+
+/* ---- columns ------------------------------------------------------------------------------------------- */
+
+static const char *class_name(const void *user, size_t index, char room[CLI_NAME])
+{
+    const predict_job *job = user;
+    cli_word number;
+    snprintf(room, CLI_NAME, "%s", cli_class_label(job->schema, index, &number));
+    return room;
+}
+
+/* Of regression: mean, and with --std what follows it, for each target. */
+static const char *number_name(const void *user, size_t index, char room[CLI_NAME])
+{
+    static const char *const alone[] = {"mean", "std", "low95", "high95"};
+    static const char *const after[] = {"", "_std", "_low95", "_high95"};
+    const predict_job *job = user;
+    const size_t each = job->options->std ? 4 : 1, target = index / each, part = index % each;
+    const char *target_name = job->schema ? bo_schema_target(job->schema, target) : NULL;
+    if (job->report->outputs == 1)
+        snprintf(room, CLI_NAME, "%s", each == 1 ? "prediction" : alone[part]);
+    else if (target_name)
+        snprintf(room, CLI_NAME, "%s%s", target_name, after[part]);
+    else
+        snprintf(room, CLI_NAME, "prediction%zu%s", target, after[part]);
+    return room;
+}
+
+static bool open_output(predict_job *job)
+{
+    const size_t classes = job->report->classes;
+    job->answers = (cli_answers){.session = job->session,
+                                 .out = job->options->out,
+                                 .classes = classes,
+                                 .label = class_name,
+                                 .numbers = classes ? (job->options->proba ? classes : 0)
+                                                    : job->report->outputs * (job->options->std ? 4 : 1),
+                                 .name = classes ? class_name : number_name,
+                                 .user = job,
+                                 .item = sizeof(double)};
+    return cli_answers_open(&job->answers);
+}
+
+/* Numbers of one row, without the label. */
+static void row_numbers(const predict_job *job, size_t i, double *row)
+{
+    const bo_machine_report *report = job->report;
+    size_t count = 0;
+    if (report->classes) {
+        if (job->answers.numbers) memcpy(row, job->mean + i * report->classes, report->classes * sizeof(double));
+        return;
+    }
+    for (size_t t = 0; t < report->outputs; t++) {
+        double mean = job->mean[i * report->outputs + t];
+        row[count++] = mean;
+        if (!job->options->std) continue;
+        double std = job->std[i * report->outputs + t];
+        row[count++] = std;
+        row[count++] = mean - SIGMAS * std;
+        row[count++] = mean + SIGMAS * std;
+    }
+}
+
+static bool write_rows(predict_job *job, size_t rows)
+{
+    for (size_t i = 0; i < rows; i++) {
+        row_numbers(job, i, job->row);
+        if (!cli_answers_row(&job->answers, job->classes ? (size_t)job->classes[i] : 0, job->row)) return false;
+    }
+    return cli_answers_flush(&job->answers);
+}
+
+/* ---- predicting ---------------------------------------------------------------------------------------- */
+
+static bo_status predict_block(predict_job *job, size_t rows)
+{
+    bo_context *context = job->session->context;
+    size_t dim = job->report->dim;
+    if (!job->report->classes) return bo_machine_predict(context, job->machine, rows, job->x, dim, job->mean, job->std);
+    bo_status status = bo_machine_classify(context, job->machine, rows, job->x, dim, job->classes);
+    if (status == BO_OK && job->mean)
+        status = bo_machine_probabilities(context, job->machine, rows, job->x, dim, job->mean);
+    return status;
+}
+
+static bool predict_all(predict_job *job)
+{
+    cli_session *session = job->session;
+    size_t rows = 0;
+    bo_status status;
+    while ((status = bo_stream_next(session->context, job->stream, BLOCK, job->x, job->y, &rows)) == BO_OK &&
+           rows > 0) {
+        status = cli_interrupted() ? BO_CANCELLED : predict_block(job, rows);
+        if (status != BO_OK) break;
+        if (job->has_target && job->report->classes)
+            cli_metrics_classes(&job->metrics, rows, job->y, job->classes, job->mean);
+        else if (job->has_target)
+            cli_metrics_regression(&job->metrics, rows, job->y, job->mean, job->std);
+        if (!write_rows(job, rows)) return false;
+        job->rows += rows;
+        cli_progress_report(&session->progress, "predicting", (double)job->rows, 0);
+    }
+    cli_progress_clear(&session->progress);
+    return !failed(job, status);
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+/* Says what the file is instead of a model, where that is known; false. */
+static bool no_model(predict_job *job)
+{
+    char words[1024];
+    snprintf(words, sizeof words, "%s", bo_context_error(job->session->context));
+    bo_features *map = NULL;
+    if (bo_features_load(job->session->context, job->model_path, &map) == BO_OK)
+        cli_fail(job->session, "%s is a feature map, not a model (bochner fit --out makes one)", job->model_path);
+    else
+        cli_fail(job->session, "%s (the model comes first, then the table)", words);
+    bo_features_destroy(map);
+    return false;
+}
+
+static bool open_model(predict_job *job)
+{
+    bo_context *context = job->session->context;
+    struct stat about;
+    if (stat(job->model_path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        cli_fail(job->session, "%s holds no model: it has no config.json and no network.json", job->model_path);
+        return false;
+    }
+    bo_status status = bo_machine_load(context, job->model_path, &job->machine, &job->schema);
+    if (status == BO_FORMAT) return no_model(job);
+    if (failed(job, status)) return false;
+    job->report = bo_machine_describe(job->machine);
+    if (job->options->std && !job->report->has_std) {
+        cli_fail(job->session, "--std: %s has no standard deviations: %s", job->model_path,
+                 job->report->classes ? "it predicts classes (--proba gives probabilities)"
+                                      : "it was fitted without a factor of the Gram matrix (solver cg or sgd)");
+        return false;
+    }
+    if (job->options->proba && !job->report->classes) {
+        cli_fail(job->session, "--proba: %s predicts numbers, not classes (--std gives deviations)", job->model_path);
+        return false;
+    }
+    return true;
+}
+
+/* Whether the file also has what is predicted: asking for no rows of it is refused where it has not. */
+static bool find_target(predict_job *job)
+{
+    float x;
+    double y;
+    size_t rows;
+    return bo_schema_targets(job->schema) > 0 &&
+           bo_stream_next(job->session->context, job->stream, 0, &x, &y, &rows) == BO_OK;
+}
+
+/* A model made through the API may come without a schema: then every column of the file is an input. */
+static bool open_data(predict_job *job)
+{
+    bo_context *context = job->session->context;
+    bo_data_desc desc = {.path = job->data_path,
+                         .format = (bo_format)job->options->format,
+                         .labels = job->options->labels,
+                         .no_target = job->schema == NULL};
+    bool own = job->schema == NULL;
+    if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
+    if (bo_schema_dim(job->schema) != job->report->dim) {
+        cli_fail(job->session, "%s has %zu columns, %s was fitted on %zu", job->data_path, bo_schema_dim(job->schema),
+                 job->model_path, job->report->dim);
+        return false;
+    }
+    if (failed(job, bo_stream_open(context, &desc, job->schema, &job->stream))) return false;
+    job->has_target = !own && find_target(job);
+    return true;
+}
+
+static void allocate(predict_job *job)
+{
+    const bo_machine_report *report = job->report;
+    size_t outputs = report->classes ? report->classes : report->outputs;
+    job->x = cli_allocate(BLOCK * report->dim, sizeof(float), "a block of rows");
+    if (job->has_target) {
+        job->y = cli_allocate(BLOCK * bo_schema_targets(job->schema), sizeof(double), "a block of rows");
+        cli_metrics_open(&job->metrics, report);
+        job->metrics.has_std = report->has_std && !report->classes;
+    }
+    if (report->classes) job->classes = cli_allocate(BLOCK, sizeof(int), "predictions");
+    if (!report->classes || job->options->proba || job->has_target)
+        job->mean = cli_allocate(BLOCK * outputs, sizeof(double), "predictions");
+    if (!report->classes && report->has_std && (job->options->std || job->has_target))
+        job->std = cli_allocate(BLOCK * outputs, sizeof(double), "predictions");
+    job->row = cli_allocate(4 * outputs + 1, sizeof(double), "predictions");
+}
+
+static void report_json(predict_job *job)
+{
+    cli_json *json = cli_answers_json(&job->answers);
+    cli_json_text(json, "model", job->model_path);
+    cli_json_text(json, "data", job->data_path);
+    cli_json_count(json, "rows", job->rows);
+    cli_json_text(json, "out", job->options->out);
+    if (job->has_target) cli_metrics_json(&job->metrics, job->schema, json);
+    cli_json_end(json);
+}
+
+static int run(predict_job *job)
+{
+    const predict_options *options = job->options;
+    if (options->out && !cli_can_write(job->session, options->out)) return CLI_FAILED;
+    if (!open_model(job) || !open_data(job)) return CLI_FAILED;
+    if (options->plot && !job->has_target)
+        return cli_fail(job->session, "--plot: %s has no column to compare predictions with", job->data_path);
+    allocate(job);
+    if (!open_output(job)) return CLI_FAILED;
+    bool ok = predict_all(job) && (!job->has_target || job->metrics.rows > 0 ||
+                                   cli_fail(job->session, "%s has no rows", job->data_path) == CLI_DONE);
+    if (!ok || !cli_answers_end(&job->answers)) return CLI_FAILED;
+    if (job->session->common.json)
+        report_json(job);
+    else if (job->has_target && !job->session->common.quiet)
+        cli_metrics_print(&job->metrics, job->schema, stderr);
+    return options->plot ? cli_plot(job->session, &job->metrics, job->schema, options->plot) : CLI_DONE;
+}
+
+/* The first option given that is about tables; NULL: none. */
+static const char *table_option(const predict_options *o)
+{
+    return o->std ? "std" : o->labels ? "labels" : o->format ? "format" : NULL;
+}
+
+/* … and about texts. */
+static const char *text_option(const predict_options *o)
+{
+    return o->labelled ? "labelled" : o->context ? "context" : o->weights ? "weights" : NULL;
+}
+
+/* The folder of a network, or of a model of texts. */
+static int predict_folder(cli_session *session, const predict_options *o, const cli_network_use *use)
+{
+    const cli_texts_use texts = {.folder = use->folder,
+                                 .path = use->path,
+                                 .out = o->out,
+                                 .plot = o->plot,
+                                 .context = o->context,
+                                 .weights = o->weights,
+                                 .proba = o->proba,
+                                 .labelled = o->labelled,
+                                 .other = table_option(o)};
+    return cli_is_network(use->folder) ? cli_predict_network(session, use) : cli_predict_texts(session, &texts);
+}
+
+static int predict(const predict_options *options, const cli_common *common, const cli_arguments *arguments)
+{
+    if (arguments->count != 2)
+        return cli_wrong_use("predict", "expected MODEL and DATA, found %zu argument%s", arguments->count,
+                             arguments->count == 1 ? "" : "s");
+    const int named = cli_answers_check_name("predict", options->out);
+    if (named != CLI_DONE) return named;
+    if (options->plot && !cli_plot_known(options->plot))
+        return cli_wrong_use("predict", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'",
+                             options->plot);
+    const cli_path outputs[] = {{"out", options->out}, {"plot", options->plot}};
+    const cli_path inputs[] = {{NULL, arguments->items[0]}, {NULL, arguments->items[1]}, {"labels", options->labels}};
+    int apart = cli_paths_apart("predict", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
+    if (apart != CLI_DONE) return apart;
+    const cli_network_use use = {.data = options->network,
+                                 .folder = arguments->items[0],
+                                 .path = arguments->items[1],
+                                 .out = options->out,
+                                 .part = options->part,
+                                 .proba = options->proba};
+    const char *of_table = table_option(options), *of_text = text_option(options);
+    const int checked = cli_network_use_check("predict", &use, of_table ? of_table : options->plot ? "plot" : of_text);
+    if (checked != CLI_DONE) return checked;
+    if (of_text && !cli_is_model(use.folder))
+        return cli_wrong_use("predict", "--%s is an option of models of texts, and %s holds none", of_text, use.folder);
+    cli_session session;
+    if (!cli_session_open(&session, "predict", common, false)) return CLI_FAILED;
+    if (cli_is_network(use.folder) || cli_is_model(use.folder)) {
+        const int done = predict_folder(&session, options, &use);
+        cli_session_close(&session);
+        return done;
+    }
+    predict_job job = {
+        .session = &session, .options = options, .model_path = arguments->items[0], .data_path = arguments->items[1]};
+    int status = run(&job);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    bo_stream_close(job.stream);
+    bo_machine_destroy(job.machine);
+    bo_schema_destroy(job.schema);
+    cli_metrics_close(&job.metrics);
+    cli_answers_close(&job.answers);
+    free(job.x);
+    free(job.y);
+    free(job.mean);
+    free(job.std);
+    free(job.row);
+    free(job.classes);
+    cli_session_close(&session);
+    return status;
+}
+
+int cli_predict(int argc, char **argv)
+{
+    predict_options o = {.part = -1};
+    const cli_option options[] = {
+        {CLI_SECTION, "Predictions", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_FLAG, "std", NULL, "regression: mean, standard deviation and the 95% interval", &o.std, NULL, 0, 0},
+        {CLI_FLAG, "proba", NULL, "classification: the probability of every class", &o.proba, NULL, 0, 0},
+        {CLI_TEXT, "out", "FILE", "where to: .csv, .tsv or .npy; CSV on standard output unless given", &o.out, NULL, 0,
+         0},
+        {CLI_TEXT, "plot", "FILE", "predicted against true, or the confusion matrix: .svg, .png, .pdf", &o.plot, NULL,
+         0, 0},
+        {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "labels", "FILE", "the true values, when they are in a file of their own", &o.labels, NULL, 0, 0},
+        {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
+        {CLI_SECTION, "Texts", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_FLAG, "labelled", NULL, "DATA has labels too, as in training: predictions are compared with them",
+         &o.labelled, NULL, 0, 0},
+        {CLI_COUNT, "context", "N", "tokens that are read of a text; as in training unless given", &o.context, NULL, 1,
+         0},
+        {CLI_CHOICE, "weights", "HOW", "the model's are kept in memory", &o.weights, cli_weights_choice, 0, 0},
+        {CLI_SECTION, "Networks", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "graph", "FILE", "rows are nodes, and these the edges, two columns: from, to", &o.network.graph,
+         NULL, 0, 0},
+        {CLI_FLAG, "undirected", NULL, "of --graph: edges go both ways", &o.network.undirected, NULL, 0, 0},
+        {CLI_FLAG, "self-loops", NULL, "of --graph: every node sees itself", &o.network.self_loops, NULL, 0, 0},
+        {CLI_TEXT, "split", "FILE", "which rows are train, valid, test or none, a word a row", &o.network.split, NULL,
+         0, 0},
+        {CLI_CHOICE, "part", "PART", "only these rows of --split; all unless given", &o.part, cli_part_choice, 0, 0},
+    };
+    const cli_usage usage = {"predict",
+                             "MODEL DATA [options]",
+                             "Applies a model to every row of DATA. Columns are matched by name where both "
+                             "files have names, by position "
+                             "otherwise. If DATA also has the column that is predicted, the predictions are "
+                             "compared with it and the figures "
+                             "printed on standard error. MODEL may also be the folder of a network, or of a model "
+                             "that labels texts (bochner train --task classify or match): then DATA has a text a line, "
+                             "or two with a tab between them, and - reads them as they come.",
+                             "  bochner predict price.model test.csv\n"
+                             "  bochner predict price.model test.csv --std --out predicted.csv\n"
+                             "  bochner predict reviews lines.txt --proba\n",
+                             options,
+                             CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    int status = parsed == CLI_PARSED       ? predict(&o, &common, &arguments)
+                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                            : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

@@ -1,0 +1,106 @@
+#include "text_stream.h"
+#include "../common/format.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void append(cli_spout *spout, const char *bytes, size_t count)
+{
+    if (spout->capacity - spout->length < count + 1) {
+        const size_t capacity = 2 * spout->capacity + count + 256;
+        char *larger = cli_allocate(capacity, 1, "text");
+        if (spout->length) memcpy(larger, spout->text, spout->length);
+        free(spout->text);
+        spout->text = larger;
+        spout->capacity = capacity;
+    }
+    memcpy(spout->text + spout->length, bytes, count);
+    spout->length += count;
+    spout->text[spout->length] = 0;
+}
+
+static void show(cli_spout *spout, size_t end)
+{
+    if (end <= spout->shown) return;
+    if (spout->out) {
+        fwrite(spout->text + spout->shown, 1, end - spout->shown, spout->out);
+        fflush(spout->out);
+    }
+    spout->shown = end;
+}
+
+size_t cli_letter(const char *text, size_t length)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    const size_t letter = at[0] < 0x80   ? 1
+                          : at[0] < 0xc2 ? 0
+                          : at[0] < 0xe0 ? 2
+                          : at[0] < 0xf0 ? 3
+                          : at[0] < 0xf5 ? 4
+                                         : 0;
+    if (letter == 0 || letter > length) return 0;
+    for (size_t i = 1; i < letter; i++)
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f)) return 0; /* too long; a surrogate */
+    if ((at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f)) return 0; /* too long; too large */
+    return letter;
+}
+
+/* Bytes at the end that may be the beginning of a letter. */
+static size_t unfinished(const char *text, size_t length)
+{
+    for (size_t back = 1; back <= 3 && back <= length; back++) {
+        const unsigned char byte = (unsigned char)text[length - back];
+        if ((byte & 0xc0) == 0x80) continue; /* within a letter */
+        const size_t letter = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+        return letter > back ? back : 0;
+    }
+    return 0;
+}
+
+/* Bytes at the end that may be the beginning of a stop word. */
+static size_t beginning(const cli_spout *spout, const char *word)
+{
+    const size_t held = spout->length - spout->shown, whole = strlen(word);
+    for (size_t count = held < whole ? held : whole - 1; count > 0; count--)
+        if (memcmp(spout->text + spout->length - count, word, count) == 0) return count;
+    return 0;
+}
+
+/* Where the first of the stop words begins. */
+static bool stopped(const cli_spout *spout, size_t *at)
+{
+    bool found = false;
+    for (size_t i = 0; i < spout->stops->count; i++) {
+        const char *word = spout->stops->items[i];
+        const size_t length = strlen(word);
+        for (size_t from = spout->shown; from + length <= spout->length && !(found && from >= *at); from++) {
+            if (memcmp(spout->text + from, word, length) != 0) continue;
+            *at = from;
+            found = true;
+        }
+    }
+    return found;
+}
+
+bool cli_spout_add(cli_spout *spout, const char *bytes, size_t count)
+{
+    size_t end = 0;
+    append(spout, bytes, count);
+    if (stopped(spout, &end)) {
+        spout->length = end;
+        spout->text[end] = 0;
+        return false;
+    }
+    size_t held = unfinished(spout->text + spout->shown, spout->length - spout->shown);
+    for (size_t i = 0; i < spout->stops->count; i++) {
+        const size_t begun = beginning(spout, spout->stops->items[i]);
+        if (begun > held) held = begun;
+    }
+    show(spout, spout->length - held);
+    return true;
+}
+
+void cli_spout_end(cli_spout *spout)
+{
+    show(spout, spout->length);
+}

@@ -1,0 +1,207 @@
+#include "text_tasks.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- kinds of models ------------------------------------------------------------------------------------------------------ */
+
+const char *cli_task_words(bo_model_task task)
+{
+    static const char *const words[BO_MODEL_TASK_COUNT] = {"a language model", "a model that classifies texts",
+                                                           "a model that matches texts", "a model that translates"};
+    return words[task];
+}
+
+int cli_wrong_task(cli_session *session, const char *folder, bo_model_task task)
+{
+    const bool labels = task == BO_MODEL_CLASSIFY || task == BO_MODEL_MATCH;
+    return cli_fail(session, "%s holds %s: bochner %s, eval and info take it, not %s", folder, cli_task_words(task),
+                    labels ? "predict" : "generate", session->command);
+}
+
+int cli_wrong_task_option(const cli_session *session, const char *option, const char *folder, bo_model_task task)
+{
+    return cli_wrong_use(session->command, "--%s has no meaning here: %s holds %s", option, folder,
+                         cli_task_words(task));
+}
+
+bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context)
+{
+    const bo_model_desc *d = bo_model_describe(model);
+    bo_texts_desc desc = {0};
+    bo_model_texts(model, alone, &desc);
+    if (d->task == BO_MODEL_TRANSLATE) return desc;
+    if (context || !bo_model_state_bytes(model)) desc.longest = context ? context : d->context;
+    desc.cut = true;
+    return desc;
+}
+
+void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc)
+{
+    const bo_model_desc *d = bo_model_describe(model);
+    const bool all = d->positions == BO_POSITIONS_LEARNED && desc->longest >= d->context;
+    if (cut == 0) return;
+    cli_say(session, "Cut         %s text%s after %s tokens (%s)", cli_count(cut).s, cut == 1 ? "" : "s",
+            cli_count(desc->longest).s, all ? "the model has no positions for more" : "--context N reads more");
+}
+
+/* ---- lines as they come ----------------------------------------------------------------------------------------------------- */
+
+typedef struct line_buffer {
+    char *text;
+    size_t length, capacity;
+    size_t lines; /* taken from it so far … */
+    size_t cut;   /* … and texts that were cut */
+    bool typed;   /* at a terminal */
+    bool another; /* a line ends in what was read last */
+    bool ended;
+} line_buffer;
+
+/* What there is, once there is something. */
+static bool read_more(cli_session *session, line_buffer *buffer)
+{
+    enum { PIECE = 1 << 16, MOST = 1 << 28 };
+    if (buffer->length > MOST) {
+        cli_fail(session, "standard input, line %zu: more than %s, and it does not end", buffer->lines + 1,
+                 cli_bytes(MOST).s);
+        return false;
+    }
+    if (buffer->capacity - buffer->length < PIECE) {
+        const size_t capacity = 2 * buffer->capacity + PIECE;
+        char *larger = cli_allocate(capacity, 1, "lines");
+        if (buffer->length) memcpy(larger, buffer->text, buffer->length);
+        free(buffer->text);
+        buffer->text = larger;
+        buffer->capacity = capacity;
+    }
+    const ssize_t count = read(STDIN_FILENO, buffer->text + buffer->length, PIECE);
+    if (cli_interrupted()) return cli_fail_status(session, BO_CANCELLED), false;
+    if (count < 0 && errno == EINTR) return true;
+    if (count < 0) return cli_fail(session, "standard input: %s", strerror(errno)), false;
+    buffer->another = memchr(buffer->text + buffer->length, '\n', (size_t)count) != NULL;
+    buffer->length += (size_t)count;
+    buffer->ended = count == 0;
+    return true;
+}
+
+/* Where the line begins that ends before `end`. */
+static size_t line_start(const char *text, size_t end)
+{
+    size_t at = end;
+    if (at > 0 && text[at - 1] == '\n') at--;
+    while (at > 0 && text[at - 1] != '\n') at--;
+    return at;
+}
+
+/* Bytes of the whole lines: also of the last one, which need not end. Empty ones behind the others wait, where they are no
+ * texts: whether they stand at the end, and are nothing, will be seen. */
+static size_t whole_lines(const line_buffer *buffer, bool empty)
+{
+    const char *text = buffer->text;
+    size_t bytes = buffer->length;
+    if (!buffer->ended && bytes > 0 && text[bytes - 1] != '\n') bytes = line_start(text, bytes);
+    while (!empty && bytes > 0) {
+        const size_t start = line_start(text, bytes);
+        if (text[start] != '\n' && !(text[start] == '\r' && start + 2 == bytes)) break;
+        bytes = start;
+    }
+    return bytes;
+}
+
+static void say_refused(cli_session *session, const cli_texts_source *source, bo_status status)
+{
+    const char *words = bo_context_error(session->context);
+    if (status == BO_FORMAT && source->tabs && strstr(words, " tab"))
+        cli_fail(session, "%s; %s", words, source->tabs);
+    else
+        cli_fail_status(session, status);
+}
+
+static bool take_texts(cli_session *session, const cli_texts_source *source, const bo_texts_desc *desc, bool typed,
+                       size_t *cut)
+{
+    bo_texts *texts = NULL;
+    const bo_status status = bo_texts_open(session->context, desc, &texts);
+    if (status != BO_OK) {
+        say_refused(session, source, status);
+        return typed && status == BO_FORMAT;
+    }
+    *cut += bo_texts_cut(texts);
+    const bool taken = source->take(source->user, texts);
+    bo_texts_close(texts);
+    return taken;
+}
+
+static bool take_lines(cli_session *session, const cli_texts_source *source, line_buffer *buffer)
+{
+    if (!buffer->another && !buffer->ended) return true; /* a long line is not looked through for every piece of it */
+    const size_t bytes = whole_lines(buffer, source->desc->empty);
+    if (bytes == 0) return true;
+    bo_texts_desc desc = *source->desc;
+    desc.memory = buffer->text;
+    desc.memory_bytes = bytes;
+    desc.before = buffer->lines;
+    if (!take_texts(session, source, &desc, buffer->typed, &buffer->cut)) return false;
+    for (size_t i = 0; i < bytes; i++) buffer->lines += buffer->text[i] == '\n';
+    buffer->length -= bytes;
+    memmove(buffer->text, buffer->text + bytes, buffer->length);
+    return true;
+}
+
+static bool each_line(cli_session *session, const cli_texts_source *source)
+{
+    static const char *const kinds[BO_TEXTS_KIND_COUNT] = {"label, tab, text", "label, tab, text, tab, text",
+                                                           "source, tab, target", "a text", "text, tab, text"};
+    line_buffer buffer = {.typed = isatty(STDIN_FILENO)};
+    bool ok = true;
+    if (buffer.typed) cli_say(session, "Type        %s, and Enter; Ctrl-D ends", kinds[source->desc->kind]);
+    while (ok && !buffer.ended) ok = read_more(session, &buffer) && take_lines(session, source, &buffer);
+    free(buffer.text);
+    cli_texts_say_cut(session, buffer.cut, source->model, source->desc);
+    return ok;
+}
+
+bool cli_texts_each(cli_session *session, const cli_texts_source *source)
+{
+    bo_texts_desc desc = *source->desc;
+    if (!source->words && strcmp(source->path, "-") == 0) return each_line(session, source);
+    desc.paths = &source->path;
+    desc.path_count = source->words ? 0 : 1;
+    desc.memory = source->words;
+    desc.memory_bytes = source->words ? strlen(source->words) : 0;
+    size_t cut = 0;
+    const bool taken = take_texts(session, source, &desc, false, &cut);
+    cli_texts_say_cut(session, cut, source->model, &desc);
+    return taken;
+}
+
+/* ---- how to translate ------------------------------------------------------------------------------------------------------- */
+
+size_t cli_translate_table(cli_translate_options *o, cli_option out[CLI_TRANSLATE_OPTIONS])
+{
+    const cli_option options[] = {
+        {CLI_COUNT, "beam", "N", "translating: hypotheses kept; 1, greedy, unless given", &o->beam, NULL, 1, 1024},
+        {CLI_REAL, "penalty", "X",
+         "of --beam: a hypothesis is judged by log p / ((5 + length) / 6)^X; 1 unless given, 0 is none", &o->penalty,
+         NULL, 0, 100},
+    };
+    memcpy(out, options, sizeof options);
+    return CLI_COUNT_OF(options);
+}
+
+cli_translate_options cli_translate_defaults(void)
+{
+    return (cli_translate_options){.penalty = NAN};
+}
+
+const char *cli_translate_given(const cli_translate_options *o)
+{
+    return o->beam ? "beam" : isnan(o->penalty) ? NULL : "penalty";
+}
+
+bo_translate_desc cli_translate_desc(const cli_translate_options *o)
+{
+    return (bo_translate_desc){.beam = o->beam, .penalty = isnan(o->penalty) ? 0 : o->penalty > 0 ? o->penalty : -1};
+}

@@ -1,0 +1,332 @@
+/* bochner tokenizer: learn one from text, text to ids, ids to text. */
+#include "../common/cli.h"
+#include "../common/json.h"
+#include "../common/paths.h"
+#include "../common/spool.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tokenizer_options {
+    size_t vocab, least;
+    const char *out, *pattern;
+    cli_list special;
+    bool no_special, plain, frame;
+} tokenizer_options;
+
+typedef struct tokenizer_job {
+    cli_session *session;
+    const tokenizer_options *options;
+    const cli_arguments *arguments; /* the verb first */
+    bo_tokenizer *tokenizer;
+    bo_corpus *corpus;
+    char *input; /* what was read from standard input */
+    size_t input_bytes;
+    bo_ids ids;
+    char *text;
+} tokenizer_job;
+
+static int failed(tokenizer_job *job, bo_status status)
+{
+    return status == BO_OK ? CLI_DONE : cli_fail_status(job->session, status);
+}
+
+/* ---- train ------------------------------------------------------------------------------------------------------------- */
+
+static size_t special_count(const tokenizer_options *o)
+{
+    return o->no_special ? 0 : o->special.count ? o->special.count : 1;
+}
+
+static void report_text(const tokenizer_job *job, size_t files, double seconds)
+{
+    const size_t vocab = bo_tokenizer_vocab(job->tokenizer), special = special_count(job->options);
+    const double bytes = (double)bo_corpus_bytes(job->corpus), tokens = (double)bo_corpus_tokens(job->corpus);
+    printf("Text        %s of %s file%s\n", cli_bytes(bytes).s, cli_count(files).s, files == 1 ? "" : "s");
+    printf("Vocabulary  %s: 256 bytes, %s merges, %s special\n", cli_count(vocab).s, cli_count(vocab - 256 - special).s,
+           cli_count(special).s);
+    printf("Tokens      %s, %s bytes each\n", cli_count((size_t)tokens).s, cli_significant(bytes / tokens, 3).s);
+    printf("Time        %s\n", cli_seconds(seconds).s);
+    printf("Tokenizer   %s\n", job->options->out);
+}
+
+static void report_json(const tokenizer_job *job, double seconds)
+{
+    const size_t vocab = bo_tokenizer_vocab(job->tokenizer), special = special_count(job->options);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_text(&json, "tokenizer", job->options->out);
+    cli_json_count(&json, "vocab", vocab);
+    cli_json_count(&json, "merges", vocab - 256 - special);
+    cli_json_count(&json, "special", special);
+    cli_json_count(&json, "bytes", (size_t)bo_corpus_bytes(job->corpus));
+    cli_json_count(&json, "tokens", (size_t)bo_corpus_tokens(job->corpus));
+    cli_json_number(&json, "seconds", seconds);
+    cli_json_end(&json);
+}
+
+static int check_train(const tokenizer_job *job)
+{
+    const tokenizer_options *o = job->options;
+    const size_t files = job->arguments->count - 1;
+    if (files == 0) return cli_wrong_use("tokenizer", "train needs files of text");
+    if (!o->out) return cli_wrong_use("tokenizer", "train needs --out: where the tokenizer.json goes");
+    if (o->no_special && o->special.count)
+        return cli_wrong_use("tokenizer", "--no-special and --special contradict each other");
+    const cli_path output = {"out", o->out};
+    for (size_t i = 1; i <= files; i++) {
+        const cli_path input = {NULL, job->arguments->items[i]};
+        int status = cli_paths_apart("tokenizer", &output, 1, &input, 1);
+        if (status != CLI_DONE) return status;
+    }
+    return CLI_DONE;
+}
+
+static int learn(tokenizer_job *job)
+{
+    static const char *const none[1];
+    const tokenizer_options *o = job->options;
+    bo_context *context = job->session->context;
+    const char *const *paths = job->arguments->items + 1;
+    const size_t files = job->arguments->count - 1;
+    const bo_tokenizer_desc desc = {.vocab = o->vocab,
+                                    .special = o->no_special      ? none
+                                               : o->special.count ? o->special.items
+                                                                  : NULL,
+                                    .special_count = o->special.count,
+                                    .pattern = o->pattern,
+                                    .least = o->least};
+    const double start = cli_now();
+    int status = failed(job, bo_tokenizer_train(context, &desc, paths, files, &job->tokenizer));
+    if (status != CLI_DONE) return status;
+    const double seconds = cli_now() - start;
+    if ((status = failed(job, bo_tokenizer_save(context, job->tokenizer, o->out))) != CLI_DONE) return status;
+    const bo_corpus_desc corpus = {.paths = paths, .path_count = files, .tokenizer = job->tokenizer};
+    if ((status = failed(job, bo_corpus_open(context, &corpus, &job->corpus))) != CLI_DONE) return status;
+    cli_progress_clear(&job->session->progress);
+    if (bo_tokenizer_vocab(job->tokenizer) < o->vocab)
+        cli_warn(job->session,
+                 "no more pairs occur %zu times: the vocabulary has %zu tokens and not %zu; more text would fill it",
+                 o->least ? o->least : 2, bo_tokenizer_vocab(job->tokenizer), o->vocab);
+    if (job->session->common.json)
+        report_json(job, seconds);
+    else
+        report_text(job, files, seconds);
+    return CLI_DONE;
+}
+
+/* The text is read once to learn from it and once to see how well it did. */
+static int train(tokenizer_job *job)
+{
+    cli_spools spools = {.count = 0};
+    int status = CLI_FAILED;
+    if (cli_can_write(job->session, job->options->out) &&
+        cli_spool_all(job->session, &spools, job->arguments->items + 1, job->arguments->count - 1))
+        status = learn(job);
+    cli_spools_close(&spools);
+    return status;
+}
+
+/* ---- encode, decode ---------------------------------------------------------------------------------------------------- */
+
+static int check_coding(const tokenizer_job *job)
+{
+    const char *verb = job->arguments->items[0];
+    if (job->arguments->count == 1)
+        return cli_wrong_use("tokenizer", "%s needs a tokenizer.json, or a folder that holds one", verb);
+    if (job->arguments->count > 2)
+        return cli_wrong_use("tokenizer", "%s reads standard input: %s is one argument too many", verb,
+                             job->arguments->items[2]);
+    return CLI_DONE;
+}
+
+static int read_input(tokenizer_job *job)
+{
+    size_t room = 1 << 16, got;
+    job->input = cli_allocate(room, 1, "the input");
+    while ((got = fread(job->input + job->input_bytes, 1, room - job->input_bytes, stdin)) > 0) {
+        job->input_bytes += got;
+        if (job->input_bytes < room) continue;
+        char *larger = cli_allocate(2 * room, 1, "the input");
+        memcpy(larger, job->input, job->input_bytes);
+        free(job->input);
+        job->input = larger;
+        room *= 2;
+    }
+    if (ferror(stdin)) return cli_fail(job->session, "standard input: %s", strerror(errno));
+    return CLI_DONE;
+}
+
+static int open_tokenizer(tokenizer_job *job)
+{
+    return failed(job, bo_tokenizer_load(job->session->context, job->arguments->items[1], &job->tokenizer));
+}
+
+static int encode(tokenizer_job *job)
+{
+    bo_context *context = job->session->context;
+    int status = open_tokenizer(job);
+    if (status == CLI_DONE) status = read_input(job);
+    if (status == CLI_DONE)
+        status = failed(job, bo_tokenizer_encode(context, job->tokenizer, job->input, job->input_bytes,
+                                                 !job->options->plain, &job->ids));
+    if (status == CLI_DONE && job->options->frame)
+        status = failed(job, bo_tokenizer_frame(context, job->tokenizer, &job->ids));
+    if (status != CLI_DONE) return status;
+    if (job->session->common.json) {
+        cli_json json = {.out = stdout};
+        cli_json_array(&json, NULL);
+        for (size_t i = 0; i < job->ids.count; i++) cli_json_count(&json, NULL, (size_t)job->ids.items[i]);
+        cli_json_end(&json);
+        return CLI_DONE;
+    }
+    for (size_t i = 0; i < job->ids.count; i++) printf(i ? " %d" : "%d", (int)job->ids.items[i]);
+    putchar('\n');
+    return CLI_DONE;
+}
+
+/* Whole numbers between blanks; the commas and brackets of a JSON list are blanks too. */
+static int read_ids(tokenizer_job *job, int32_t *ids, size_t *count)
+{
+    const char *at = job->input, *end = at + job->input_bytes;
+    const size_t vocab = bo_tokenizer_vocab(job->tokenizer);
+    *count = 0;
+    while (at < end) {
+        if (isspace((unsigned char)*at) || strchr(",[]", *at ? *at : 'x')) {
+            at++;
+            continue;
+        }
+        const char *word = at;
+        size_t id = 0;
+        for (; at < end && isdigit((unsigned char)*at) && id < vocab; at++) id = 10 * id + (size_t)(*at - '0');
+        while (at < end && !isspace((unsigned char)*at) && !strchr(",[]", *at ? *at : 'x')) {
+            if (!isdigit((unsigned char)*at)) id = SIZE_MAX;
+            at++;
+        }
+        if (id >= vocab)
+            return cli_fail(job->session, "standard input: word %zu, '%.*s', is not an id from 0 to %zu", *count + 1,
+                            (int)(at - word < 40 ? at - word : 40), word, vocab - 1);
+        ids[(*count)++] = (int32_t)id;
+    }
+    return CLI_DONE;
+}
+
+static int write_text(tokenizer_job *job, size_t bytes)
+{
+    if (!job->session->common.json) {
+        fwrite(job->text, 1, bytes, stdout); /* what goes wrong is said at the end of the program */
+        return CLI_DONE;
+    }
+    if (memchr(job->text, 0, bytes)) return cli_fail(job->session, "the text has a NUL byte, which --json cannot show");
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_text(&json, "text", job->text);
+    cli_json_end(&json);
+    return CLI_DONE;
+}
+
+static int decode(tokenizer_job *job)
+{
+    int status = open_tokenizer(job);
+    if (status == CLI_DONE) status = read_input(job);
+    if (status != CLI_DONE) return status;
+    int32_t *ids = cli_allocate(job->input_bytes + 1, sizeof *ids, "ids");
+    size_t count, bytes;
+    status = read_ids(job, ids, &count);
+    if (status == CLI_DONE)
+        status =
+            failed(job, bo_tokenizer_decode(job->session->context, job->tokenizer, ids, count, &job->text, &bytes));
+    free(ids);
+    return status == CLI_DONE ? write_text(job, bytes) : status;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------------- */
+
+typedef struct verb {
+    const char *name;
+    int (*check)(const tokenizer_job *job);
+    int (*run)(tokenizer_job *job);
+} verb;
+
+static const verb verbs[] = {
+    {"train", check_train, train}, {"encode", check_coding, encode}, {"decode", check_coding, decode}};
+
+static const char *verb_name(const void *words, size_t index)
+{
+    return ((const verb *)words)[index].name;
+}
+
+static int unknown_verb(const char *word)
+{
+    const char *near = word ? cli_nearest(word, CLI_COUNT_OF(verbs), verb_name, verbs) : NULL;
+    if (!word) return cli_wrong_use("tokenizer", "say what to do: train, encode or decode");
+    if (near) return cli_wrong_use("tokenizer", "it cannot '%s'; did you mean %s?", word, near);
+    return cli_wrong_use("tokenizer", "it cannot '%s', but train, encode and decode", word);
+}
+
+static int tokenizer(const tokenizer_options *o, const cli_common *common, const cli_arguments *arguments)
+{
+    const char *word = arguments->count ? arguments->items[0] : NULL;
+    const verb *chosen = NULL;
+    for (size_t i = 0; i < CLI_COUNT_OF(verbs) && word; i++)
+        if (strcmp(verbs[i].name, word) == 0) chosen = &verbs[i];
+    if (!chosen) return unknown_verb(word);
+    cli_session session;
+    tokenizer_job job = {.session = &session, .options = o, .arguments = arguments};
+    int status = chosen->check(&job);
+    if (status != CLI_DONE) return status;
+    if (!cli_session_open(&session, "tokenizer", common, false)) return CLI_FAILED;
+    status = chosen->run(&job);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    bo_corpus_close(job.corpus);
+    bo_tokenizer_destroy(job.tokenizer);
+    bo_ids_free(&job.ids);
+    bo_text_free(job.text);
+    free(job.input);
+    cli_session_close(&session);
+    return status;
+}
+
+int cli_tokenizer(int argc, char **argv)
+{
+    tokenizer_options o = {.vocab = 8192};
+    const cli_option options[] = {
+        {CLI_SECTION, "train", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_COUNT, "vocab", "N", "tokens in all: 256 bytes, special ones, and the rest learned; 8192 unless given",
+         &o.vocab, NULL, 256, 1 << 24},
+        {CLI_TEXT, "out", "FILE", "the tokenizer.json to write", &o.out, NULL, 0, 0},
+        {CLI_LIST, "special", "TEXT",
+         "a text that is one token wherever it stands; may be given several times; <|endoftext|> unless given",
+         &o.special, NULL, 0, 0},
+        {CLI_FLAG, "no-special", NULL, "no special token at all", &o.no_special, NULL, 0, 0},
+        {CLI_TEXT, "pattern", "REGEX", "what is a word: merges stay inside its matches; GPT-2's unless given",
+         &o.pattern, NULL, 0, 0},
+        {CLI_COUNT, "least", "N", "pairs that occur less often are not merged; 2 unless given", &o.least, NULL, 1, 1e9},
+        {CLI_SECTION, "encode", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_FLAG, "plain", NULL, "texts of special tokens are text like any other", &o.plain, NULL, 0, 0},
+        {CLI_FLAG, "template", NULL, "put the special tokens around that the tokenizer's template asks for", &o.frame,
+         NULL, 0, 0},
+    };
+    const cli_usage usage = {
+        "tokenizer",
+        "train FILE... --vocab N --out tokenizer.json   or   encode DIR|FILE <text   or   decode DIR|FILE <ids",
+        "Text to numbers and back. train learns a byte-level byte-pair encoding from text files or JSON lines (.jsonl, "
+        "the "
+        "field \"text\"), also gzipped, and stores it as Hugging Face's tokenizers do. encode and decode take such a "
+        "file, "
+        "or the folder of a model; they read standard input. Byte-level text comes back byte for byte.",
+        "  bochner tokenizer train book.txt --vocab 4096 --out tokenizer.json\n"
+        "  echo 'A tale of two cities' | bochner tokenizer encode tokenizer.json\n"
+        "  bochner tokenizer encode tokenizer.json <book.txt | bochner tokenizer decode tokenizer.json\n",
+        options,
+        CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    int status = parsed == CLI_PARSED       ? tokenizer(&o, &common, &arguments)
+                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                            : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

@@ -1,0 +1,147 @@
+/* bochner mup: its options, and which of the two it is asked for. */
+#include "mup.h"
+#include "../common/plot.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers -------------------------------------------------------------------------------------------------------------- */
+
+static bool read_rates(const char *text, cli_mup_options *o)
+{
+    for (const char *at = text;;) {
+        char *end;
+        const double rate = strtod(at, &end);
+        const bool fits = end > at && rate > 0 && isfinite(rate) && o->rate_count < CLI_MUP_RATES &&
+                          (*end == ',' || *end == 0) && (!o->rate_count || rate > o->rates[o->rate_count - 1]);
+        if (!fits) {
+            cli_wrong_use("mup", "--rates: expected up to %d ascending numbers above 0, found '%s'", CLI_MUP_RATES,
+                          text);
+            return false;
+        }
+        o->rates[o->rate_count++] = rate;
+        if (*end == 0) return true;
+        at = end + 1;
+    }
+}
+
+/* Octaves around what AdamW likes at width 128. */
+static void usual_rates(cli_mup_options *o)
+{
+    for (int power = -13; power <= -5; power++) o->rates[o->rate_count++] = ldexp(1, power);
+}
+
+/* ---- the model ------------------------------------------------------------------------------------------------------------- */
+
+bool cli_mup_describe(cli_mup_job *job, bool text, bo_model_desc *out)
+{
+    cli_train_job *train = &job->train;
+    const bo_status status = text ? BO_OK : bo_tokenizer_bytes(job->session->context, &train->tokenizer);
+    if (status != BO_OK) return cli_fail_status(job->session, status), false;
+    if (text && !cli_train_open_text(train)) return false;
+    *out = cli_train_describe_model(train);
+    out->base_width = job->options->words.options.base_width;
+    if (!out->base_width) out->base_width = job->options->widths.items[0];
+    return true;
+}
+
+bo_model_desc cli_mup_side(const cli_mup_job *job, const bo_model_desc *desc, size_t side)
+{
+    bo_model_desc d = *desc;
+    d.parametrization = job->sides[side];
+    if (d.parametrization == BO_PARAMETRIZATION_STANDARD) d.base_width = 0;
+    return d;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------------------ */
+
+static int check_options(const cli_mup_options *o, const char *verb)
+{
+    const cli_train_options *train = &o->words.options;
+    const bool transfer = strcmp(verb, "transfer") == 0;
+    if (!transfer && strcmp(verb, "check") != 0)
+        return cli_wrong_use("mup", "expected check or transfer, found '%s'", verb);
+    if (o->words.files.count > 1)
+        return cli_wrong_use("mup", "expected options only, found '%s'", o->words.files.items[1]);
+    if (transfer && !train->data.count)
+        return cli_wrong_use("mup", "transfer: no text to learn from; give --data FILE");
+    if (!transfer && train->data.count) return cli_wrong_use("mup", "--data is an option of mup transfer");
+    if (!transfer && o->rates_text) return cli_wrong_use("mup", "--rates is an option of mup transfer; check has --lr");
+    if (transfer && train->lr > 0) return cli_wrong_use("mup", "--lr is an option of mup check; transfer has --rates");
+    if (train->init || train->freeze) return cli_wrong_use("mup", "models begin anew: no --init and no --freeze");
+    if (train->minutes > 0) return cli_wrong_use("mup", "give --steps, not --minutes: every run is as long");
+    if (o->plot && !cli_plot_known(o->plot))
+        return cli_wrong_use("mup", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
+    return CLI_DONE;
+}
+
+static int run(cli_mup_options *o)
+{
+    cli_train_options *train = &o->words.options;
+    cli_session session;
+    const bool transfer = strcmp(o->words.files.items[0], "transfer") == 0;
+    o->words.files.count = 0; /* the rest of the program takes them for texts */
+    if (!cli_session_open(&session, "mup", &o->words.common, false)) return CLI_FAILED;
+    cli_mup_job job = {.session = &session, .options = o};
+    job.train = (cli_train_job){.session = &session, .words = &o->words, .options = train};
+    job.sides[1] = train->unit_mup ? BO_PARAMETRIZATION_UNIT : BO_PARAMETRIZATION_MUP;
+    train->mup = train->unit_mup = false;
+    int status = o->plot && !cli_can_write(&session, o->plot) ? CLI_FAILED : CLI_DONE;
+    if (status == CLI_DONE) status = transfer ? cli_mup_transfer(&job) : cli_mup_check(&job);
+    cli_train_close(&job.train);
+    cli_session_close(&session);
+    return status;
+}
+
+static int mup(cli_mup_options *o)
+{
+    cli_train_options *train = &o->words.options;
+    if (!o->words.files.count) return cli_wrong_use("mup", "say check or transfer");
+    if (!bench_read_list("mup", "widths", o->widths_text ? o->widths_text : "64,128,256,512", 1, 1 << 16, &o->widths))
+        return CLI_WRONG_USE;
+    if (o->widths.count < 2)
+        return cli_wrong_use("mup", "--widths: a trend takes two or more, found '%s'", o->widths_text);
+    if (o->rates_text && !read_rates(o->rates_text, o)) return CLI_WRONG_USE;
+    if (!o->rate_count) usual_rates(o);
+    if (!train->mup && !train->unit_mup) train->mup = true;
+    int status = check_options(o, o->words.files.items[0]);
+    if (status == CLI_DONE) status = cli_train_check_model(train);
+    return status == CLI_DONE ? run(o) : status;
+}
+
+int cli_mup(int argc, char **argv)
+{
+    cli_mup_options o = {.words.options = cli_train_defaults()};
+    cli_train_options *train = &o.words.options;
+    train->optim = BO_OPTIMIZER_ADAMW;
+    cli_option options[CLI_TRAIN_OPTIONS] = {
+        {CLI_SECTION, "Widths", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "widths", "LIST", "64,128,256,512 unless given; heads have the same dim at all of them",
+         &o.widths_text, NULL, 0, 0},
+        {CLI_TEXT, "rates", "LIST", "transfer: 2^-13, 2^-12, ..., 2^-5 unless given", &o.rates_text, NULL, 0, 0},
+        {CLI_LIST, "data", "FILE", "transfer: the text; its last tenth is for tests", &train->data, NULL, 0, 0},
+        {CLI_TEXT, "plot", "FILE", "picture of both sides; .svg, .png, .pdf", &o.plot, NULL, 0, 0}};
+    const size_t own = 5, count = own + cli_train_model_table(train, options + own);
+    const cli_usage usage = {
+        "mup",
+        "check [--widths LIST] [--steps N]   or   transfer --data FILE [--widths LIST] [--rates LIST] [--steps N]",
+        "Does a model follow its width? Models of several widths in the standard parametrisation and, beside it, in "
+        "the "
+        "maximal-update parametrisation (or --unit-mup) with the first width as its base. check takes a few steps and "
+        "shows "
+        "mean activations of every part, and norms of matrices and of their changes: flat in the width, or not. "
+        "transfer "
+        "trains each width at each rate and shows how far the best rate moves. Options of models and of learning are "
+        "those "
+        "of bochner train.",
+        "  bochner mup check --widths 32,64,128\n"
+        "  bochner mup check --widths 32,64 --mixer ssm --mlp swiglu\n"
+        "  bochner mup transfer --data text.txt --widths 32,64 --context 32 --batch 4 --steps 10 --rates 0.002,0.004\n",
+        options,
+        count};
+    const cli_parsed parsed = cli_parse(&usage, argc, argv, &o.words.common, &o.words.files);
+    const int status = parsed == CLI_PARSED ? mup(&o) : parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
+    free(o.words.files.items);
+    return status;
+}

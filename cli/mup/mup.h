@@ -1,0 +1,50 @@
+/* bochner mup: models of several widths, side by side in the standard parametrisation and in one that follows the width. */
+#ifndef CLI_MUP_H
+#define CLI_MUP_H
+
+#include "../../bench/bench.h"
+#include "../train/train.h"
+
+enum { CLI_MUP_RATES = 24, CLI_MUP_SIDES = 2 };
+
+typedef struct cli_mup_options {
+    cli_train_words words; /* of the model and of learning; --steps and --data too */
+    const char *widths_text, *rates_text, *plot;
+    bench_list widths;
+    double rates[CLI_MUP_RATES]; /* ascending */
+    size_t rate_count;
+} cli_mup_options;
+
+typedef struct cli_mup_job {
+    cli_session *session;
+    cli_mup_options *options;
+    cli_train_job train;
+    bo_parametrization sides[CLI_MUP_SIDES]; /* standard, and the one to look at */
+} cli_mup_job;
+
+/* The model's description for one side; `text`: with the tokenizer and text of --data. */
+bool cli_mup_describe(cli_mup_job *job, bool text, bo_model_desc *out);
+/* At a side, ready to be widened. */
+bo_model_desc cli_mup_side(const cli_mup_job *job, const bo_model_desc *desc, size_t side);
+int cli_mup_check(cli_mup_job *job);
+int cli_mup_transfer(cli_mup_job *job);
+
+/* ---- pictures (mup_plot.c): a panel a side, a curve a name ------------------------------------------------------------------ */
+
+typedef struct cli_mup_curve {
+    char name[64];
+    size_t count;
+    double x[CLI_MUP_RATES], y[CLI_MUP_RATES]; /* y not finite: no point */
+} cli_mup_curve;
+
+typedef struct cli_mup_panels {
+    const char *x_label, *y_label, *x_format; /* gnuplot's, of numbers on a scale of powers of 2 */
+    bool log_y;
+    double most_y; /* of the picture; 0: all */
+    char titles[CLI_MUP_SIDES][64];
+    size_t count; /* curves a side */
+    cli_mup_curve *curves[CLI_MUP_SIDES];
+} cli_mup_panels;
+int cli_mup_plot(cli_session *session, const char *path, const cli_mup_panels *panels);
+
+#endif

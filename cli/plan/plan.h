@@ -1,0 +1,27 @@
+/* What the parts of `bochner plan` share. */
+#ifndef CLI_PLAN_H
+#define CLI_PLAN_H
+
+#include "../common/cli.h"
+
+typedef struct cli_plan_options {
+    double parameters, minutes, tokens;
+    size_t context, memory, features;
+    int attention; /* -1: the trainer's */
+    bool quick;
+    const char *calibration, *data, *out;
+} cli_plan_options;
+
+typedef struct cli_plan_job {
+    cli_session *session;
+    const cli_plan_options *options;
+    bo_plan_machine machine;
+    bool measured; /* now, and not read */
+    bo_plan_losses losses;
+    bo_plan plan;
+} cli_plan_job;
+
+void cli_plan_print(const cli_plan_job *job);
+void cli_plan_json(const cli_plan_job *job);
+
+#endif

@@ -1,0 +1,54 @@
+#include "accuracy_statement.h"
+#include "../common/format.h"
+#include <math.h>
+#include <string.h>
+
+void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy)
+{
+    cli_json_object(json, "accuracy_statement");
+    cli_json_count(json, "pairs", accuracy->pairs);
+    cli_json_number(json, "kernel_rms", accuracy->kernel_rms);
+    cli_json_number(json, "error_rms", accuracy->error_rms);
+    cli_json_number(json, "error_mean", accuracy->error_mean);
+    cli_json_number(json, "error_max", accuracy->error_max);
+    cli_json_number(json, "predicted_rms", accuracy->predicted_rms);
+    cli_json_number(json, "ratio", accuracy->ratio);
+    cli_json_number(json, "features_for_1pct", accuracy->features_for_1pct);
+    cli_json_end(json);
+}
+
+/* What the couplings of the frequencies did to the error that independent ones would have. */
+static int compare_draws(char *text, size_t room, const bo_features_accuracy *accuracy, bo_draw draw)
+{
+    double change = 100 * (1 - accuracy->ratio);
+    if (fabs(change) < 5)
+        return snprintf(text, room, " The variance formula predicts %s: as expected.",
+                        cli_significant(accuracy->predicted_rms, 3).s);
+    return snprintf(text, room, " Independent frequencies would err by %s; this %s draw errs %.0f%% %s.",
+                    cli_significant(accuracy->predicted_rms, 3).s, bo_draw_name(draw), fabs(change),
+                    change > 0 ? "less" : "more");
+}
+
+void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_draw draw, int indent)
+{
+    char text[1024];
+    if (!(accuracy->pairs > 0) || !isfinite(accuracy->error_rms)) {
+        cli_print_wrapped(out, "not known: this kernel has no closed form to compare with.", indent);
+        return;
+    }
+    double share = accuracy->kernel_rms > 0 ? 100 * accuracy->error_rms / accuracy->kernel_rms : NAN;
+    int length = snprintf(text, sizeof text,
+                          "over %s pairs of rows the %s features give the kernel within %s (root mean square), "
+                          "where the kernel itself is %s: an error of %.2g%%.",
+                          cli_count(accuracy->pairs).s, cli_count(features).s,
+                          cli_significant(accuracy->error_rms, 3).s, cli_significant(accuracy->kernel_rms, 3).s, share);
+    if (accuracy->predicted_rms == 0)
+        length += snprintf(text + length, sizeof text - (size_t)length, " The map is exact: this is rounding.");
+    else if (isfinite(accuracy->predicted_rms) && isfinite(accuracy->ratio))
+        length += compare_draws(text + length, sizeof text - (size_t)length, accuracy, draw);
+    if (share > 1 && accuracy->features_for_1pct > 0 && isfinite(accuracy->features_for_1pct) &&
+        accuracy->predicted_rms > 0)
+        snprintf(text + length, sizeof text - (size_t)length, " For 1%%, %s independent features would do.",
+                 cli_count((size_t)ceil(accuracy->features_for_1pct)).s);
+    cli_print_wrapped(out, text, indent);
+}

@@ -1,0 +1,345 @@
+/* bochner features: the random features of a table, and the statement of their accuracy. */
+#include "../common/cli.h"
+#include "../common/json.h"
+#include "../common/output.h"
+#include "../common/paths.h"
+#include "training_rows.h"
+#include "accuracy_statement.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 4096, SAMPLE = 2000 };
+
+typedef struct features_options {
+    const char *out, *save, *target, *length_scales, *categorical;
+    int kernel, function, draw, sampling, format, impute;
+    size_t features, degree, pairs;
+    double gamma, alpha;
+    bool error;
+} features_options;
+
+typedef struct features_job {
+    cli_session *session;
+    const features_options *options;
+    bo_data_desc data;
+    bo_schema *schema;
+    bo_stream *stream;
+    float *sample; /* rows that choose γ and frequencies, and are compared */
+    size_t sampled;
+    float *length_scales;
+    bo_features *map;
+    const char *gamma_from;
+    size_t rows; /* written */
+} features_job;
+
+static bool failed(features_job *job, bo_status status)
+{
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status != BO_OK;
+}
+
+/* ---- γ ------------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* Median over at most 1000 pairs of rows of the distance the kernel uses. */
+static double median_distance(const features_job *job, bool absolute)
+{
+    enum { PAIRS = 1000 };
+    double distances[PAIRS];
+    size_t dim = bo_schema_dim(job->schema), pairs = 0;
+    for (size_t i = 0; i < PAIRS; i++) {
+        size_t a = (size_t)(cli_hash(1, 2 * i) % job->sampled), b = (size_t)(cli_hash(1, 2 * i + 1) % job->sampled);
+        if (a == b) continue;
+        double sum = 0;
+        for (size_t j = 0; j < dim; j++) {
+            double d = (double)job->sample[a * dim + j] - (double)job->sample[b * dim + j];
+            if (job->length_scales) d /= (double)job->length_scales[j];
+            sum += absolute ? fabs(d) : d * d;
+        }
+        distances[pairs++] = absolute ? sum : sqrt(sum);
+    }
+    qsort(distances, pairs, sizeof(double), ascending);
+    return pairs ? distances[pairs / 2] : 0;
+}
+
+static double mean_square(const features_job *job)
+{
+    size_t dim = bo_schema_dim(job->schema);
+    double sum = 0;
+    for (size_t i = 0; i < job->sampled * dim; i++) {
+        double value = job->sample[i] / (job->length_scales ? job->length_scales[i % dim] : 1);
+        sum += value * value;
+    }
+    return sum / (double)job->sampled;
+}
+
+/* The kernel falls to about 1/e^½ at the median distance; kernels of x·y get |x|² near 1. */
+static double choose_gamma(features_job *job)
+{
+    bo_kernel kernel = (bo_kernel)job->options->kernel;
+    if (kernel > BO_KERNEL_RATIONAL_QUADRATIC) {
+        double square = mean_square(job);
+        job->gamma_from = "1 / mean |x|^2";
+        return square > 0 ? 1 / square : 1;
+    }
+    double median = median_distance(job, kernel == BO_KERNEL_LAPLACIAN);
+    bool squared = kernel == BO_KERNEL_RBF || kernel == BO_KERNEL_RATIONAL_QUADRATIC;
+    job->gamma_from = squared ? "1 / (2 median distance^2)" : "1 / median distance";
+    if (!(median > 0)) return 1;
+    return squared ? 1 / (2 * median * median) : 1 / median;
+}
+
+/* ---- making the map ------------------------------------------------------------------------------------ */
+
+static bool read_length_scales(features_job *job)
+{
+    if (!job->options->length_scales) return true;
+    job->length_scales =
+        cli_length_scales(job->session, job->options->length_scales, job->data.path, bo_schema_dim(job->schema));
+    return job->length_scales != NULL;
+}
+
+static bool open_data(features_job *job)
+{
+    bo_context *context = job->session->context;
+    if (failed(job, bo_schema_fit(context, &job->data, &job->schema)) || !read_length_scales(job)) return false;
+    if (failed(job, bo_stream_open(context, &job->data, job->schema, &job->stream))) return false;
+    job->sample = cli_allocate(SAMPLE * bo_schema_dim(job->schema), sizeof(float), "a sample of the rows");
+    return !failed(job, bo_stream_sample(context, job->stream, SAMPLE, job->session->common.seed, job->sample, NULL,
+                                         &job->sampled));
+}
+
+static bool make_map(features_job *job)
+{
+    const features_options *o = job->options;
+    size_t dim = bo_schema_dim(job->schema);
+    double gamma = o->gamma > 0 ? o->gamma : choose_gamma(job);
+    bo_features_desc desc = {.kernel = (bo_kernel)o->kernel,
+                             .function = (bo_function)o->function,
+                             .draw = (bo_draw)o->draw,
+                             .sampling = (bo_sampling)o->sampling,
+                             .dim = dim,
+                             .features = o->features == (size_t)-1 ? 0 : o->features,
+                             .gamma = gamma,
+                             .length_scales = job->length_scales,
+                             .alpha = o->alpha,
+                             .degree = (int)o->degree,
+                             .seed = job->session->common.seed,
+                             .sample = job->sample,
+                             .sample_rows = job->sampled,
+                             .sample_stride = dim};
+    bool self = o->function == BO_FUNCTION_SELFTENSOR; /* which has r(r + 1)/2 features */
+    bool exact = o->kernel >= BO_KERNEL_POLYNOMIAL && o->function != BO_FUNCTION_TENSORSKETCH && !self;
+    if (desc.features == 0 && !exact) desc.features = self ? 1035 : 1024;
+    if (job->gamma_from) cli_say(job->session, "gamma %s = %s", cli_significant(gamma, 4).s, job->gamma_from);
+    return !failed(job, bo_features_create(job->session->context, &desc, &job->map));
+}
+
+/* ---- applying it --------------------------------------------------------------------------------------- */
+
+static bo_status write_blocks(features_job *job, cli_output *output, float *x, float *z, bool *written)
+{
+    cli_session *session = job->session;
+    size_t dim = bo_schema_dim(job->schema), features = bo_features_describe(job->map)->features, count = 0;
+    bo_status status;
+    while ((status = bo_stream_next(session->context, job->stream, BLOCK, x, NULL, &count)) == BO_OK && count > 0) {
+        if (cli_interrupted()) return BO_CANCELLED;
+        status = bo_features_apply(session->context, job->map, count, x, dim, z, features);
+        if (status != BO_OK) return status;
+        *written = cli_output_rows(session, output, count, z);
+        if (!*written) return BO_OK;
+        job->rows += count;
+        cli_progress_report(&session->progress, "features", (double)job->rows, (double)bo_schema_rows(job->schema));
+    }
+    return status;
+}
+
+static bool write_features(features_job *job)
+{
+    size_t dim = bo_schema_dim(job->schema), features = bo_features_describe(job->map)->features;
+    cli_output output;
+    if (!cli_output_npy(job->session, &output, job->options->out, features, sizeof(float))) return false;
+    float *x = cli_allocate(BLOCK * dim, sizeof(float), "a block of rows");
+    float *z = cli_allocate(BLOCK * features, sizeof(float), "a block of features");
+    bool written = true;
+    bo_status status = write_blocks(job, &output, x, z, &written);
+    free(x);
+    free(z);
+    bool ok = written && !failed(job, status) && cli_output_commit(job->session, &output);
+    if (!ok) cli_output_abandon(&output);
+    return ok;
+}
+
+/* ---- reports ------------------------------------------------------------------------------------------- */
+
+static void report_json(const features_job *job, const bo_features_accuracy *accuracy)
+{
+    const bo_features_desc *desc = bo_features_describe(job->map);
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    cli_json_text(&json, "data", job->data.path);
+    cli_json_count(&json, "rows", bo_schema_rows(job->schema));
+    cli_json_count(&json, "dim", desc->dim);
+    cli_json_text(&json, "kernel", bo_kernel_name(desc->kernel));
+    cli_json_text(&json, "function", bo_function_name(desc->function));
+    cli_json_text(&json, "draw", bo_draw_name(desc->draw));
+    cli_json_text(&json, "sampling", bo_sampling_name(desc->sampling));
+    cli_json_count(&json, "features", desc->features);
+    cli_json_count(&json, "frequencies", bo_features_frequencies(job->map));
+    cli_json_number(&json, "gamma", desc->gamma);
+    cli_json_text(&json, "gamma_from", job->gamma_from ? job->gamma_from : "given");
+    cli_json_text(&json, "out", job->options->out);
+    cli_json_text(&json, "saved", job->options->save);
+    if (accuracy) cli_statement_json(&json, accuracy);
+    cli_json_end(&json);
+}
+
+static void print_figure(const char *name, double value)
+{
+    printf("  %-34s", name);
+    if (isfinite(value))
+        printf("%s\n", cli_significant(value, 4).s);
+    else
+        printf("not known\n");
+}
+
+static void print_error(const features_job *job, const bo_features_accuracy *accuracy)
+{
+    const bo_features_desc *desc = bo_features_describe(job->map);
+    printf("Accuracy of %s features of the %s kernel (%s, %s), gamma %s\n", cli_count(desc->features).s,
+           bo_kernel_name(desc->kernel), bo_function_name(desc->function), bo_draw_name(desc->draw),
+           cli_significant(desc->gamma, 4).s);
+    printf("  %-34s%s\n", "pairs of rows", cli_count(accuracy->pairs).s);
+    print_figure("kernel, root mean square", accuracy->kernel_rms);
+    print_figure("error, root mean square", accuracy->error_rms);
+    print_figure("error, mean", accuracy->error_mean);
+    print_figure("error, largest", accuracy->error_max);
+    print_figure("error predicted by the variance", accuracy->predicted_rms);
+    print_figure("measured / predicted", accuracy->ratio);
+    print_figure("features for an error of 1%", accuracy->features_for_1pct);
+    printf("In words: ");
+    cli_statement_print(stdout, accuracy, desc->features, desc->draw, 10);
+}
+
+static void print_written(const features_job *job)
+{
+    const features_options *o = job->options;
+    if (o->out)
+        printf("%s: %s rows x %s features, float32\n", o->out, cli_count(job->rows).s,
+               cli_count(bo_features_describe(job->map)->features).s);
+    if (o->save) printf("%s: the map, for bo_features_load\n", o->save);
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+static int run(features_job *job)
+{
+    const features_options *o = job->options;
+    cli_session *session = job->session;
+    if (o->features == 0) return cli_fail(session, "--features 0: at least one feature is needed");
+    if ((o->out && !cli_can_write(session, o->out)) || (o->save && !cli_can_write(session, o->save))) return CLI_FAILED;
+    if (!open_data(job) || !make_map(job)) return CLI_FAILED;
+    if (o->out && !write_features(job)) return CLI_FAILED;
+    if (o->save && failed(job, bo_features_save(session->context, job->map, o->save))) return CLI_FAILED;
+    bo_features_accuracy accuracy;
+    if (o->error &&
+        failed(job, bo_features_error(session->context, job->map, job->sampled, job->sample, bo_schema_dim(job->schema),
+                                      o->pairs, session->common.seed, &accuracy)))
+        return CLI_FAILED;
+    cli_progress_clear(&session->progress);
+    if (session->common.json) {
+        report_json(job, o->error ? &accuracy : NULL);
+        return CLI_DONE;
+    }
+    print_written(job);
+    if (o->error) print_error(job, &accuracy);
+    return CLI_DONE;
+}
+
+static int features(const features_options *o, const cli_common *common, const cli_arguments *arguments)
+{
+    if (arguments->count != 1) return cli_wrong_use("features", "expected one DATA, found %zu", arguments->count);
+    if (!o->out && !o->error && !o->save)
+        return cli_wrong_use("features",
+                             "give --out Z.npy for the features, --error for their accuracy, or --save FILE");
+    if (o->out && !cli_ends_with(o->out, ".npy"))
+        return cli_wrong_use("features", "--out: expected a name ending in .npy, found '%s'", o->out);
+    const cli_path outputs[] = {{"out", o->out}, {"save", o->save}};
+    const cli_path inputs[] = {{NULL, arguments->items[0]}, {"length-scales", o->length_scales}};
+    int apart = cli_paths_apart("features", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
+    if (apart != CLI_DONE) return apart;
+    cli_session session;
+    if (!cli_session_open(&session, "features", common, false)) return CLI_FAILED;
+    features_job job = {.session = &session,
+                        .options = o,
+                        .data = {.path = arguments->items[0],
+                                 .format = (bo_format)o->format,
+                                 .target = o->target,
+                                 .no_target = o->target == NULL,
+                                 .categorical = o->categorical,
+                                 .impute = (bo_impute)o->impute,
+                                 .seed = common->seed}};
+    int status = run(&job);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    bo_features_destroy(job.map);
+    bo_stream_close(job.stream);
+    bo_schema_destroy(job.schema);
+    free(job.sample);
+    free(job.length_scales);
+    cli_session_close(&session);
+    return status;
+}
+
+int cli_features(int argc, char **argv)
+{
+    features_options o = {.features = (size_t)-1, .pairs = 2000};
+    const cli_option options[] = {
+        {CLI_SECTION, "The map", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "kernel", "K", "which similarity of rows", &o.kernel, cli_kernel_choice, 0, 0},
+        {CLI_COUNT, "features", "R", "length of the feature vector; 1024 unless given; exact maps fix it", &o.features,
+         NULL, 0, 0},
+        {CLI_CHOICE, "function", "F", "of the projections", &o.function, cli_function_choice, 0, 0},
+        {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
+        {CLI_CHOICE, "sampling", "S", "whether the data chooses frequencies", &o.sampling, cli_sampling_choice, 0, 0},
+        {CLI_REAL_OR_AUTO, "gamma", "X|auto", "larger is more local; from the median distance of rows unless given",
+         &o.gamma, NULL, 0, 0},
+        {CLI_REAL, "alpha", "X", "of the rational quadratic kernel; 1 unless given", &o.alpha, NULL, 1e-6, 1e6},
+        {CLI_COUNT, "degree", "P", "of the polynomial kernel; 2 unless given", &o.degree, NULL, 1, 64},
+        {CLI_TEXT, "length-scales", "FILE", "one positive number a column", &o.length_scales, NULL, 0, 0},
+        {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "target", "NAME|INDEX", "a column to leave out; every column is an input unless given", &o.target,
+         NULL, 0, 0},
+        {CLI_TEXT, "categorical", "COLS|auto", "columns to one-hot", &o.categorical, NULL, 0, 0},
+        {CLI_CHOICE, "impute", "HOW", "missing values", &o.impute, cli_impute_choice, 0, 0},
+        {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
+        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "out", "Z.npy", "the features: rows x R, float32", &o.out, NULL, 0, 0},
+        {CLI_TEXT, "save", "FILE", "the map itself", &o.save, NULL, 0, 0},
+        {CLI_FLAG, "error", NULL, "the statement of accuracy: measured error of the kernel and what theory predicts",
+         &o.error, NULL, 0, 0},
+        {CLI_COUNT, "pairs", "N", "of rows to compare; 2000 unless given", &o.pairs, NULL, 1, 1e6},
+    };
+    const cli_usage usage = {"features",
+                             "DATA --out Z.npy [options]   or   --error DATA [options]",
+                             "Random features z(x) of every row, with z(x).z(y) close to the kernel k(x, y); "
+                             "and how close. Inputs are taken as "
+                             "they are: scale columns first if their units differ.",
+                             "  bochner features train.csv --kernel rbf --features 512 --out Z.npy\n"
+                             "  bochner features --error train.csv --kernel matern52 --features 512\n",
+                             options,
+                             CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments arguments = {0};
+    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &arguments);
+    int status = parsed == CLI_PARSED       ? features(&o, &common, &arguments)
+                 : parsed == CLI_HELP_SHOWN ? CLI_DONE
+                                            : CLI_WRONG_USE;
+    free(arguments.items);
+    return status;
+}

@@ -1,0 +1,414 @@
+/* bochner fit: rows in, model out. */
+#include "fit.h"
+#include "../common/paths.h"
+#include "../common/plot.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t FEATURES_NOT_GIVEN = (size_t)-1;
+
+const bo_schema *cli_fit_schema(const cli_fit_job *job)
+{
+    return job->schema ? job->schema : job->table.schema;
+}
+
+bool cli_fit_length_scales(cli_fit_job *job)
+{
+    if (!job->options->length_scales) return true;
+    job->length_scales = cli_length_scales(job->session, job->options->length_scales, job->source.paths[0],
+                                           bo_schema_dim(cli_fit_schema(job)));
+    job->desc.features.length_scales = job->length_scales;
+    return job->length_scales != NULL;
+}
+
+/* ---- the plan ------------------------------------------------------------------------------------------ */
+
+static const char *solver_words(bo_solver solver)
+{
+    switch (solver) {
+    case BO_SOLVER_PRIMAL:
+        return "Cholesky of the features' Gram matrix";
+    case BO_SOLVER_DUAL:
+        return "Cholesky of the kernel matrix, the rows being fewer than the features";
+    case BO_SOLVER_CG:
+        return "preconditioned conjugate gradients, which need no Gram matrix";
+    case BO_SOLVER_SGD:
+        return "mini-batch gradient descent with a step from the spectrum";
+    default:
+        return "chosen by size";
+    }
+}
+
+static void say_data(cli_fit_job *job, size_t rows)
+{
+    const bo_schema *schema = cli_fit_schema(job);
+    size_t classes = bo_schema_classes(schema), targets = bo_schema_targets(schema);
+    char task[160];
+    if (classes)
+        snprintf(task, sizeof task, "classification into %s classes", cli_count(classes).s);
+    else if (targets > 1)
+        snprintf(task, sizeof task, "regression of %s targets", cli_count(targets).s);
+    else
+        snprintf(task, sizeof task, "regression of %s", bo_schema_target(schema, 0));
+    char files[64] = "";
+    if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
+    bool guessed = job->options->stream && job->options->holdout > 0; /* which rows are held out is found row by row */
+    cli_say(job->session, "Data        %s%s rows x %s columns of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
+            cli_count(bo_schema_dim(schema)).s, job->source.paths[0], files, task);
+    if (2 * classes > rows)
+        cli_warn(job->session, "%s classes in %s rows: --task regression learns numbers", cli_count(classes).s,
+                 cli_count(rows).s);
+}
+
+/* Operations of the projection, a Gram matrix (of the rows in the dual, passes instead of one for the others) and its factor;
+ * the search may take twice as long again. */
+static double expected_seconds(const cli_fit_job *job, bo_solver solver, double rows, double dim, double features)
+{
+    double side = solver == BO_SOLVER_DUAL ? rows : features;
+    double solving = rows * features * side + side * side * side / 3;
+    if (solver == BO_SOLVER_CG || solver == BO_SOLVER_SGD) solving = 50 * 2 * rows * features;
+    double operations = rows * dim * features + solving;
+    double searched = job->desc.lambda > 0 && job->desc.features.gamma > 0 ? 1 : 3;
+    double a_core = 40e9; /* of a recent core; a guess until `bochner bench` says */
+    return searched * operations / (a_core * bo_context_threads(job->session->context) * job->session->ranks.size);
+}
+
+/* What the library would refuse too, but it does not know the file. */
+static bool can_be_learnt(cli_fit_job *job, size_t rows)
+{
+    const bo_schema *schema = cli_fit_schema(job);
+    const char *path = job->source.paths[0];
+    if (rows < 2) {
+        cli_fail(job->session, "%s: fitting needs at least 2 rows, found %zu row%s", path, rows, rows == 1 ? "" : "s");
+        return false;
+    }
+    const char *target = bo_schema_target(schema, 0);
+    if (bo_schema_classes(schema) == 1) {
+        cli_fail(job->session, "%s: column '%s': classification needs at least 2 classes, found only '%s'", path,
+                 target ? target : "target", bo_schema_class(schema, 0));
+        return false;
+    }
+    if (job->options->loss != BO_LOSS_LOGISTIC || bo_schema_classes(schema) > 0) return true;
+    cli_fail(job->session,
+             "%s: column '%s': the logistic loss is for classes, found numbers (--task classification makes classes of "
+             "them)",
+             path, target ? target : "target");
+    return false;
+}
+
+bool cli_fit_plan(cli_fit_job *job, size_t rows)
+{
+    const bo_schema *schema = cli_fit_schema(job);
+    if (!can_be_learnt(job, rows)) return false;
+    size_t classes = bo_schema_classes(schema), outputs = classes ? classes : bo_schema_targets(schema);
+    size_t dim = bo_schema_dim(schema);
+    bo_machine_desc desc = job->desc;
+    desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
+    if (job->options->stream) desc.loss = BO_LOSS_RIDGE;
+    if (job->options->stream) desc.solver = BO_SOLVER_PRIMAL;
+    size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
+    bo_solver solver = desc.solver;
+    bo_status status = bo_machine_memory(job->session->context, &desc, held, dim, outputs, &job->bytes, &solver);
+    if (status != BO_OK) {
+        cli_fail_status(job->session, status);
+        return false;
+    }
+    say_data(job, rows);
+    const char *kernel = bo_kernel_name(desc.features.kernel);
+    char features[64] = "", chosen[160];
+    if (desc.features.features || desc.features.kernel <= BO_KERNEL_ARCCOS)
+        snprintf(features, sizeof features, "%s ", cli_count(desc.features.features ? desc.features.features : 4096).s);
+    bool gamma = desc.features.gamma > 0, lambda = desc.lambda > 0;
+    snprintf(chosen, sizeof chosen, "%s",
+             gamma && lambda ? "gamma and lambda given"
+             : gamma         ? "lambda searched"
+             : lambda        ? "gamma searched"
+                             : "gamma and lambda searched");
+    cli_say(job->session, "Plan        %s%s features, %s; %s%s", features, kernel, chosen, solver_words(solver),
+            job->options->stream ? ", in blocks" : "");
+    double seconds = expected_seconds(job, solver, (double)rows, (double)dim,
+                                      desc.features.features ? (double)desc.features.features : 4096);
+    cli_say(job->session, "            at most %s of memory%s%s", cli_bytes((double)job->bytes).s,
+            seconds >= 2 ? ", roughly " : "", seconds >= 2 ? cli_seconds(seconds).s : "");
+    return true;
+}
+
+/* ---- in memory ----------------------------------------------------------------------------------------- */
+
+/* The test file is read before the fit: what is wrong with it should not wait for the end of long work. */
+static bool load_test(cli_fit_job *job)
+{
+    if (!job->options->test) return true;
+    bo_data_desc desc = {.path = job->options->test,
+                         .format = (bo_format)job->options->format,
+                         .labels = job->options->test_labels,
+                         .target = job->options->target,
+                         .impute = (bo_impute)job->options->impute,
+                         .categorical = job->options->categorical};
+    bo_status status = bo_data_load(job->session->context, &desc, job->table.schema, &job->test);
+    if (status != BO_OK) {
+        cli_fail_status(job->session, status);
+        return false;
+    }
+    if (job->test->y) return true;
+    cli_fail(job->session, "%s has no column %s to test with%s", job->options->test,
+             bo_schema_target(job->table.schema, 0), job->options->labels ? "; give --test-labels FILE" : "");
+    return false;
+}
+
+static bool fit_in_memory(cli_fit_job *job)
+{
+    cli_session *session = job->session;
+    if (!cli_table_load(session, &job->source, &job->table) || !cli_fit_length_scales(job) || !load_test(job))
+        return false;
+    if (!cli_fit_plan(job, job->table.rows)) return false;
+    bo_samples samples = {.rows = job->table.rows,
+                          .dim = job->table.dim,
+                          .targets = job->table.targets,
+                          .x = job->table.x,
+                          .y = job->table.y,
+                          .classes = job->table.classes,
+                          .common_unit = bo_schema_common_unit(job->table.schema)};
+    bo_status status = bo_machine_fit(session->context, &job->desc, &samples, &job->machine);
+    if (status != BO_OK) cli_fail_status(session, status);
+    return status == BO_OK;
+}
+
+static bool test_in_memory(cli_fit_job *job)
+{
+    enum { BLOCK = 4096 };
+    size_t rows = job->test ? job->test->rows : job->table.test_rows;
+    const float *x = job->test ? job->test->x : job->table.test_x;
+    const double *y = job->test ? job->test->y : job->table.test_y;
+    if (rows == 0) return true;
+    cli_metrics_open(&job->metrics, bo_machine_describe(job->machine));
+    job->tested = true;
+    for (size_t at = 0; at < rows; at += BLOCK) {
+        size_t count = rows - at < BLOCK ? rows - at : BLOCK;
+        bo_status status = cli_interrupted()
+                               ? BO_CANCELLED
+                               : cli_metrics_predict(&job->metrics, job->session->context, job->machine, count,
+                                                     x + at * job->table.dim, y + at * job->table.targets);
+        if (status != BO_OK) {
+            cli_fail_status(job->session, status);
+            return false;
+        }
+        cli_progress_report(&job->session->progress, "testing", (double)(at + count), (double)rows);
+    }
+    return true;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+static bool save(cli_fit_job *job)
+{
+    if (!job->options->out) return true;
+    bo_status status = cli_interrupted() ? BO_CANCELLED
+                                         : bo_machine_save(job->session->context, job->machine, cli_fit_schema(job),
+                                                           job->options->out);
+    if (status != BO_OK) cli_fail_status(job->session, status);
+    return status == BO_OK;
+}
+
+/* The model is written as soon as it exists; nothing that follows can lose it. */
+static int run(cli_fit_job *job)
+{
+    const cli_fit_options *options = job->options;
+    cli_session *session = job->session;
+    if (options->out && session->ranks.rank == 0 && !cli_can_write(session, options->out)) return CLI_FAILED;
+    if (options->plot && session->ranks.rank == 0 && !cli_can_write(session, options->plot)) return CLI_FAILED;
+    if (!(options->stream ? cli_fit_stream(job) : fit_in_memory(job)))
+        return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
+    if (session->ranks.rank > 0) return CLI_DONE;
+    if (!save(job)) return CLI_FAILED;
+    if (!(options->stream ? cli_fit_stream_test(job) : test_in_memory(job))) return CLI_FAILED;
+    cli_progress_clear(&session->progress);
+    if (session->common.json)
+        cli_fit_json(job);
+    else
+        cli_fit_print(job);
+    if (!options->plot || !job->tested) return CLI_DONE;
+    return cli_plot(session, &job->metrics, cli_fit_schema(job), options->plot);
+}
+
+static void describe(cli_fit_job *job, const cli_arguments *files)
+{
+    const cli_fit_options *o = job->options;
+    uint64_t seed = job->session->common.seed;
+    job->source = (cli_source){
+        .desc = {.path = files->items[0],
+                 .format = (bo_format)o->format,
+                 .labels = o->labels,
+                 .target = o->target,
+                 .task = (bo_task)o->task,
+                 .categorical = o->categorical,
+                 .impute = (bo_impute)o->impute,
+                 .sample_rows = o->stream ? o->sample : 0,
+                 .seed = seed},
+        .paths = files->items,
+        .files = files->count,
+        .holdout = o->holdout,
+        .seed = seed,
+    };
+    job->desc = (bo_machine_desc){
+        .task = (bo_task)o->task,
+        .loss = (bo_loss)o->loss,
+        .solver = (bo_solver)o->solver,
+        .scaling = (bo_scaling)o->scaling,
+        .precision = (bo_precision)o->precision,
+        .features = {.kernel = (bo_kernel)o->kernel,
+                     .function = (bo_function)o->function,
+                     .draw = (bo_draw)o->draw,
+                     .sampling = (bo_sampling)o->sampling,
+                     .features = o->features == FEATURES_NOT_GIVEN ? 0 : o->features,
+                     .gamma = o->gamma,
+                     .alpha = o->alpha,
+                     .degree = (int)o->degree,
+                     .seed = seed},
+        .lambda = o->lambda,
+        .no_intercept = o->no_intercept,
+        .noise = o->noise,
+        .dropout = o->dropout,
+        .balanced = o->balanced,
+        .memory = o->memory,
+        .seed = seed,
+    };
+}
+
+/* No file that is read is written, and the model and the picture are two files. */
+static int check_paths(const cli_fit_options *o, const cli_arguments *files)
+{
+    const cli_path outputs[] = {{"out", o->out}, {"plot", o->plot}};
+    const cli_path others[] = {
+        {"labels", o->labels}, {"test", o->test}, {"test-labels", o->test_labels}, {"length-scales", o->length_scales}};
+    int status = cli_paths_apart("fit", outputs, CLI_COUNT_OF(outputs), others, CLI_COUNT_OF(others));
+    for (size_t i = 0; i < files->count && status == CLI_DONE; i++)
+        status = cli_paths_apart("fit", outputs, CLI_COUNT_OF(outputs), &(cli_path){NULL, files->items[i]}, 1);
+    return status;
+}
+
+static int check(const cli_fit_options *o, const cli_arguments *files)
+{
+    if (files->count == 0) return cli_wrong_use("fit", "no file to learn from");
+    if (!o->out && !o->test && !(o->holdout > 0))
+        return cli_wrong_use("fit", "give --out MODEL to keep the model, or --test FILE or --holdout F to try it");
+    if (o->test && o->holdout > 0) return cli_wrong_use("fit", "give --test or --holdout, not both");
+    if (o->test_labels && !o->test) return cli_wrong_use("fit", "--test-labels needs --test FILE");
+    if (o->labels && files->count > 1)
+        return cli_wrong_use("fit", "--labels goes with one file, found %zu", files->count);
+    if (o->labels && o->target) return cli_wrong_use("fit", "give --labels or --target, not both");
+    if (o->plot && !cli_plot_known(o->plot))
+        return cli_wrong_use("fit", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
+    if (o->plot && !o->test && !(o->holdout > 0))
+        return cli_wrong_use("fit",
+                             "--plot shows predictions of rows not learnt from: give --test FILE or --holdout F");
+    if (o->holdout > 0 && cli_ranks_announced() > 1)
+        return cli_wrong_use("fit", "--holdout is not for several ranks, which read rows in different orders: keep the "
+                                    "test rows in a file of their own and give --test FILE");
+    return check_paths(o, files);
+}
+
+static int fit(cli_fit_options *options, const cli_common *common, const cli_arguments *files)
+{
+    int status = check(options, files);
+    if (status != CLI_DONE) return status;
+    cli_session session;
+    if (!cli_session_open(&session, "fit", common, true)) return CLI_FAILED;
+    if (options->features == 0) {
+        status = cli_fail(&session, "--features 0: at least one feature is needed (sin/cos takes them in pairs)");
+        cli_session_close(&session);
+        return status;
+    }
+    if (session.ranks.size > 1) options->stream = true; /* ranks share sums over rows, as a stream does */
+    cli_fit_job job = {.session = &session, .options = options, .started = cli_now()};
+    describe(&job, files);
+    status = run(&job);
+    if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
+    bo_machine_destroy(job.machine);
+    bo_data_destroy(job.test);
+    bo_schema_destroy(job.schema);
+    cli_table_close(&job.table);
+    cli_metrics_close(&job.metrics);
+    free(job.length_scales);
+    cli_session_close(&session);
+    return status;
+}
+
+int cli_fit(int argc, char **argv)
+{
+    cli_fit_options o = {.features = FEATURES_NOT_GIVEN, .sample = 10000};
+    const cli_option options[] = {
+        {CLI_SECTION, "Data", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "target", "NAME|INDEX",
+         "column to predict; the last unless given; negative counts from the end; a comma between several", &o.target,
+         NULL, 0, 0},
+        {CLI_TEXT, "labels", "FILE", "the targets, when they are in a file of their own", &o.labels, NULL, 0, 0},
+        {CLI_CHOICE, "task", "TASK", "what to learn", &o.task, cli_task_choice, 0, 0},
+        {CLI_TEXT, "categorical", "COLS|auto", "columns to one-hot, by name or index; auto: every text column",
+         &o.categorical, NULL, 0, 0},
+        {CLI_CHOICE, "impute", "HOW", "missing values", &o.impute, cli_impute_choice, 0, 0},
+        {CLI_CHOICE, "format", "FORMAT", "of the files", &o.format, cli_format_choice, 0, 0},
+        {CLI_TEXT, "test", "FILE", "try the model on these rows", &o.test, NULL, 0, 0},
+        {CLI_TEXT, "test-labels", "FILE", "their targets, when in a file of their own", &o.test_labels, NULL, 0, 0},
+        {CLI_REAL, "holdout", "F",
+         "try the model on this share of the rows, chosen by the seed, and learn from the rest", &o.holdout, NULL, 0,
+         0.95},
+        {CLI_FLAG, "stream", NULL,
+         "read the file in blocks: memory does not grow with its size; it is read again from disk, not kept", &o.stream,
+         NULL, 0, 0},
+        {CLI_COUNT, "sample", "N", "rows that choose gamma and the scaling of a stream; 10000 unless given", &o.sample,
+         NULL, 2, 0},
+        {CLI_SECTION, "Features", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "kernel", "K", "which similarity of rows", &o.kernel, cli_kernel_choice, 0, 0},
+        {CLI_COUNT, "features", "R", "length of the feature vector; 4096 unless given", &o.features, NULL, 0, 0},
+        {CLI_CHOICE, "function", "F", "of the projections", &o.function, cli_function_choice, 0, 0},
+        {CLI_CHOICE, "draw", "D", "how frequencies are coupled", &o.draw, cli_draw_choice, 0, 0},
+        {CLI_CHOICE, "sampling", "S", "whether the data chooses frequencies", &o.sampling, cli_sampling_choice, 0, 0},
+        {CLI_REAL_OR_AUTO, "gamma", "X|auto",
+         "of the kernel, after scaling; larger is more local; searched unless given", &o.gamma, NULL, 0, 0},
+        {CLI_REAL, "alpha", "X", "of the rational quadratic kernel; 1 unless given", &o.alpha, NULL, 1e-6, 1e6},
+        {CLI_COUNT, "degree", "P", "of the polynomial kernel; 2 unless given", &o.degree, NULL, 1, 64},
+        {CLI_TEXT, "length-scales", "FILE", "one positive number a column, which divides it after scaling",
+         &o.length_scales, NULL, 0, 0},
+        {CLI_CHOICE, "scaling", "HOW", "how inputs are scaled", &o.scaling, cli_scaling_choice, 0, 0},
+        {CLI_SECTION, "Learning", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_CHOICE, "precision", "P",
+         "of the products in the Gram matrix; auto is the coarsest that lambda does not notice", &o.precision,
+         cli_precision_choice, 0, 0},
+        {CLI_CHOICE, "loss", "LOSS", "what is minimised", &o.loss, cli_loss_choice, 0, 0},
+        {CLI_REAL_OR_AUTO, "lambda", "X|auto",
+         "of |Zb - y|^2 + lambda |b|^2, no factor n (logistic: losses + lambda/2 |b|^2); searched unless given",
+         &o.lambda, NULL, 0, 0},
+        {CLI_CHOICE, "solver", "S", "how the system is solved", &o.solver, cli_solver_choice, 0, 0},
+        {CLI_REAL, "noise", "S", "deviation of noise on the features, in expectation", &o.noise, NULL, 0, 1e6},
+        {CLI_REAL, "dropout", "P", "probability that a feature is dropped, in expectation", &o.dropout, NULL, 0, 0.99},
+        {CLI_FLAG, "balanced", NULL, "classes weigh the same however many rows they have", &o.balanced, NULL, 0, 0},
+        {CLI_FLAG, "no-intercept", NULL, "no constant term", &o.no_intercept, NULL, 0, 0},
+        {CLI_BYTES, "memory", "BYTES", "that fitting may use, such as 4G; three quarters of the machine unless given",
+         &o.memory, NULL, 0, 0},
+        {CLI_SECTION, "Results", NULL, NULL, NULL, NULL, 0, 0},
+        {CLI_TEXT, "out", "MODEL", "file to write", &o.out, NULL, 0, 0},
+        {CLI_TEXT, "plot", "FILE",
+         "picture of the test: predicted against true, or the confusion matrix; .svg, .png, .pdf", &o.plot, NULL, 0, 0},
+    };
+    const cli_usage usage = {
+        "fit",
+        "TRAIN... --out MODEL [options]",
+        "Learns to predict a column of a table with a kernel machine on random features. TRAIN is CSV, .npy, "
+        "libsvm, IDX "
+        "or whitespace-separated numbers, also gzip-compressed; several files are read as one. Nothing needs "
+        "to be tuned: "
+        "gamma and lambda are searched. With mpirun the rows are split over the ranks.",
+        "  bochner fit train.csv --target price --out price.model\n"
+        "  bochner fit train.csv --target price --test test.csv --features 1024 --plot price.svg --json\n"
+        "  bochner fit train.csv --target price --stream --gamma 0.1 --holdout 0.2 --out price.model\n",
+        options,
+        CLI_COUNT_OF(options)};
+    cli_common common = {0};
+    cli_arguments files = {0};
+    cli_parsed parsed = cli_parse(&usage, argc, argv, &common, &files);
+    int status = parsed == CLI_PARSED ? fit(&o, &common, &files) : parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
+    free(files.items);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* A fit from options to model: what the in-memory and the streaming way share. */
+#ifndef CLI_TABLES_FIT_H
+#define CLI_TABLES_FIT_H
+
+#include "../common/cli.h"
+#include "../common/metrics.h"
+#include "training_rows.h"
+
+typedef struct cli_fit_options {
+    const char *labels, *target, *test, *test_labels, *categorical, *length_scales, *out, *plot;
+    int task, format, impute, loss, solver, scaling, precision, kernel, function, draw, sampling;
+    size_t features, degree, memory, sample;
+    double gamma, lambda, alpha, noise, dropout, holdout;
+    bool stream, no_intercept, balanced;
+} cli_fit_options;
+
+typedef struct cli_fit_job {
+    cli_session *session;
+    const cli_fit_options *options;
+    cli_source source;
+    bo_machine_desc desc;
+    cli_table table;   /* in memory: the rows and the schema */
+    bo_schema *schema; /* streaming: ours; else NULL */
+    float *length_scales;
+    bo_data *test; /* the test file, in memory */
+    bo_machine *machine;
+    cli_metrics metrics;
+    bool tested;
+    size_t bytes; /* that fitting may take */
+    double started;
+} cli_fit_job;
+
+const bo_schema *cli_fit_schema(const cli_fit_job *job);
+/* Reads --length-scales, once the schema is known. Says what is wrong and returns false. */
+bool cli_fit_length_scales(cli_fit_job *job);
+/* Says what will be done. */
+bool cli_fit_plan(cli_fit_job *job, size_t rows);
+/* Streaming: fills machine (on rank 0 only) and schema. Says what is wrong and returns false. */
+bool cli_fit_stream(cli_fit_job *job);
+bool cli_fit_stream_test(cli_fit_job *job); /* evaluates on the test file or the held out rows */
+void cli_fit_print(const cli_fit_job *job);
+void cli_fit_json(const cli_fit_job *job);
+
+#endif

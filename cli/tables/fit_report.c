@@ -1,0 +1,98 @@
+/* What a fit found, for people and as JSON. */
+#include "fit.h"
+#include "accuracy_statement.h"
+#include <math.h>
+#include <sys/stat.h>
+
+static const char *task_name(const bo_machine_report *report)
+{
+    return bo_task_name(report->task);
+}
+
+static void json_model(cli_json *json, const bo_machine_report *report)
+{
+    cli_json_text(json, "task", task_name(report));
+    cli_json_count(json, "rows", report->rows);
+    cli_json_count(json, "dim", report->dim);
+    cli_json_count(json, "outputs", report->outputs);
+    if (report->classes) cli_json_count(json, "classes", report->classes);
+    cli_json_count(json, "features", report->features);
+    cli_json_text(json, "kernel", bo_kernel_name(report->kernel));
+    cli_json_text(json, "function", bo_function_name(report->function));
+    cli_json_text(json, "draw", bo_draw_name(report->draw));
+    cli_json_number(json, "gamma", report->gamma);
+    cli_json_number(json, "lambda", report->lambda);
+    cli_json_text(json, "loss", bo_loss_name(report->loss));
+    cli_json_text(json, "scaling", bo_scaling_name(report->scaling));
+    cli_json_text(json, "solver", bo_solver_name(report->solver));
+    cli_json_text(json, "why_solver", report->why_solver);
+    cli_json_text(json, "precision", bo_precision_name(report->precision));
+    if (report->iterations) cli_json_count(json, "iterations", (size_t)report->iterations);
+    cli_json_number(json, "search_seconds", report->search_seconds);
+    cli_json_number(json, "fit_seconds", report->fit_seconds);
+    if (isfinite(report->search_score)) cli_json_number(json, "search_score", report->search_score);
+    if (!report->classes) cli_json_number(json, "noise_std", report->noise_std);
+}
+
+void cli_fit_json(const cli_fit_job *job)
+{
+    cli_json json = {.out = stdout};
+    cli_json_object(&json, NULL);
+    json_model(&json, bo_machine_describe(job->machine));
+    cli_json_number(&json, "total_seconds", cli_now() - job->started);
+    cli_json_count(&json, "memory_bytes", job->bytes);
+    cli_json_flag(&json, "stream", job->options->stream);
+    if (job->session->ranks.size > 1) cli_json_count(&json, "ranks", (size_t)job->session->ranks.size);
+    cli_json_count(&json, "threads", (size_t)bo_context_threads(job->session->context));
+    cli_json_text(&json, "isa", bo_context_isa(job->session->context));
+    cli_json_text(&json, "model", job->options->out);
+    cli_statement_json(&json, &bo_machine_describe(job->machine)->accuracy);
+    if (job->tested) cli_metrics_json(&job->metrics, cli_fit_schema(job), &json);
+    cli_json_end(&json);
+}
+
+static void print_saved(const cli_fit_job *job)
+{
+    struct stat info;
+    if (!job->options->out)
+        printf("Model       not saved: no --out MODEL\n");
+    else if (stat(job->options->out, &info) == 0)
+        printf("Model       %s (%s)\n", job->options->out, cli_bytes((double)info.st_size).s);
+    else
+        printf("Model       %s\n", job->options->out);
+}
+
+/* √(1 - R²) is the test's error in the units of the search's score. A few dozen rows may differ by chance. */
+static void warn_of_surprise(const cli_fit_job *job, const bo_machine_report *report)
+{
+    if (report->classes || !isfinite(report->search_score) || job->metrics.rows < 50) return;
+    double test = sqrt(1 - cli_metrics_r2(&job->metrics));
+    if (test > 1.5 * report->search_score)
+        cli_warn(job->session,
+                 "the test rows are predicted with an error of %s, the search expected %s: a few rows may lie far from "
+                 "those learnt from; more --features, or a larger --lambda or --gamma, may help",
+                 cli_significant(test, 3).s, cli_significant(report->search_score, 3).s);
+}
+
+void cli_fit_print(const cli_fit_job *job)
+{
+    const bo_machine_report *report = bo_machine_describe(job->machine);
+    printf("Kernel      %s, gamma %s; %s features (%s, %s)\n", bo_kernel_name(report->kernel),
+           cli_significant(report->gamma, 4).s, cli_count(report->features).s, bo_function_name(report->function),
+           bo_draw_name(report->draw));
+    printf("Fit         %s, lambda %s, inputs scaled: %s\n", bo_loss_name(report->loss),
+           cli_significant(report->lambda, 4).s, bo_scaling_name(report->scaling));
+    printf("Solver      %s: %s\n", bo_solver_name(report->solver), report->why_solver ? report->why_solver : "");
+    printf("Time        search %s, fit %s, in all %s\n", cli_seconds(report->search_seconds).s,
+           cli_seconds(report->fit_seconds).s, cli_seconds(cli_now() - job->started).s);
+    if (isfinite(report->search_score))
+        printf("Search      error on rows left out: %s of the targets' standard deviation\n",
+               cli_significant(report->search_score, 3).s);
+    if (job->tested) {
+        cli_metrics_print(&job->metrics, cli_fit_schema(job), stdout);
+        warn_of_surprise(job, report);
+    }
+    printf("Features    ");
+    cli_statement_print(stdout, &report->accuracy, report->features, report->draw, 12);
+    print_saved(job);
+}

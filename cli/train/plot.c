@@ -1,0 +1,113 @@
+/* The picture of a run: losses by tokens, from metrics.jsonl, so that a resumed run is shown whole. */
+#include "../common/plot.h"
+#include "train.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct point {
+    double tokens, loss, valid; /* valid NAN: no test */
+} point;
+
+typedef struct curve {
+    point *points;
+    size_t count, room;
+    const char *title, *unit, *loss; /* what is counted, and what the loss is */
+} curve;
+
+static double number_of(const char *line, const char *name)
+{
+    const char *at = strstr(line, name);
+    char *end;
+    if (!at) return NAN;
+    const double value = strtod(at + strlen(name), &end);
+    return end > at + strlen(name) ? value : NAN;
+}
+
+static void add(curve *c, point p)
+{
+    if (c->count == c->room) {
+        point *larger = cli_allocate(c->room = 2 * c->room + 256, sizeof *larger, "a curve");
+        if (c->count) memcpy(larger, c->points, c->count * sizeof *larger);
+        free(c->points);
+        c->points = larger;
+    }
+    c->points[c->count++] = p;
+}
+
+static void read_curve(const char *path, curve *c)
+{
+    char line[2048], counted[64];
+    FILE *file = fopen(path, "r");
+    snprintf(counted, sizeof counted, "\"%s\": ", c->unit);
+    while (file && fgets(line, sizeof line, file)) {
+        const bool tested = strstr(line, "\"evaluated\": true");
+        add(c, (point){number_of(line, counted), number_of(line, "\"loss\": "),
+                       tested ? number_of(line, "\"valid_loss\": ") : NAN});
+    }
+    if (file) fclose(file);
+}
+
+static void draw_block(FILE *pipe, const char *name, const curve *c, bool tests)
+{
+    fprintf(pipe, "$%s << EOD\n", name);
+    for (size_t i = 0; i < c->count; i++) {
+        const double y = tests ? c->points[i].valid : c->points[i].loss;
+        if (isfinite(y)) fprintf(pipe, "%.0f %.9g\n", c->points[i].tokens, y);
+    }
+    fputs("EOD\n", pipe);
+}
+
+static void draw(FILE *pipe, const char *path, const void *what)
+{
+    const curve *c = what;
+    bool tested = false;
+    for (size_t i = 0; i < c->count; i++) tested |= isfinite(c->points[i].valid);
+    cli_picture_begin(pipe, path, 720, 480, 12);
+    fprintf(pipe,
+            "set title '%s' textcolor rgb '#222222'\nset xlabel '%s'\nset ylabel '%s'\nset key top right\n"
+            "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset format x '%%.0s%%c'\n",
+            c->title, c->unit, c->loss);
+    if (c->count && c->points[c->count - 1].tokens >= 20 * c->points[0].tokens) fputs("set logscale x 10\n", pipe);
+    draw_block(pipe, "train", c, false);
+    if (tested) draw_block(pipe, "test", c, true);
+    fputs("plot $train with lines lw 1.6 lc rgb '#1f5fa8' title 'training'", pipe);
+    if (tested) fputs(", $test with linespoints pt 7 ps 0.7 lw 2 lc rgb '#e8862e' title 'test'", pipe);
+    fputs("\n", pipe);
+}
+
+enum { TITLE = 320 };
+
+static void model_title(const bo_model *model, char out[TITLE])
+{
+    const bo_model_desc *d = bo_model_describe(model);
+    char words[CLI_MIXER_WORDS];
+    snprintf(out, TITLE, "%zu layers, width %zu, context %zu; %s", d->layers, d->width, d->context,
+             cli_train_mixer_words(d, words));
+}
+
+static void network_title(const bo_network *network, char out[TITLE])
+{
+    const bo_network_info info = bo_network_describe(network);
+    snprintf(out, TITLE, "%zu layers, %s parameters", info.layers, cli_count((size_t)info.parameters).s);
+}
+
+int cli_train_plot(cli_train_job *job)
+{
+    char path[4096], title[TITLE];
+    const bool network = job->network != NULL;
+    curve c = {.title = title,
+               .unit = network ? "examples" : "tokens",
+               .loss = network                                     ? bo_network_describe(job->network).loss
+                       : job->texts && bo_texts_labels(job->texts) ? "nats an example"
+                                                                   : "nats a token"};
+    snprintf(path, sizeof path, "%s/metrics.jsonl", job->options->out);
+    if (network)
+        network_title(job->network, title);
+    else
+        model_title(job->model, title);
+    read_curve(path, &c);
+    const int status = cli_picture(job->session, job->options->plot, "", draw, &c);
+    free(c.points);
+    return status;
+}

@@ -1,0 +1,228 @@
+/* What `bochner train` says: the plan, a line while it works, the end. */
+#include "train.h"
+#include "../../bench/yardstick.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- before ------------------------------------------------------------------------------------------------------------------ */
+
+const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES])
+{
+    const cli_train_options *o = job->options;
+    const char *first = o->data.count ? o->data.items[0] : job->words->files.items[0];
+    const size_t files = o->data.count + job->words->files.count;
+    if (files > 1)
+        snprintf(out, CLI_TRAIN_FILES, "%s and %s more", first, cli_count(files - 1).s);
+    else
+        snprintf(out, CLI_TRAIN_FILES, "%s", first);
+    return out;
+}
+
+static void say_text(const cli_train_job *job)
+{
+    const cli_train_options *o = job->options;
+    char files[CLI_TRAIN_FILES], test[96] = "";
+    if (job->valid)
+        snprintf(test, sizeof test, ", %s to test with%s", cli_count(bo_corpus_tokens(job->valid)).s,
+                 o->valid ? "" : ", the end of it");
+    cli_say(job->session, "Text        %s: %s tokens to learn from%s; %s", cli_train_files(job, files),
+            cli_count(bo_corpus_tokens(job->train)).s, test,
+            bo_tokenizer_is_bytes(job->tokenizer) ? "a token is a byte" : "byte pairs");
+}
+
+/* "attention rfa, scalar gate, 128 features"; "mixer ssm low-rank, state 16", … */
+const char *cli_train_mixer_words(const bo_model_desc *d, char out[CLI_MIXER_WORDS])
+{
+    const bo_attention_desc *a = &d->attention;
+    char gate[48] = "", features[48] = "", ssm[48] = "", kernel[48] = "";
+    if (d->mixer != BO_MIXER_ATTENTION) {
+        if (d->mixer == BO_MIXER_SSM) snprintf(ssm, sizeof ssm, " %s, state %zu", bo_ssm_name(d->ssm), d->state_size);
+        if (d->kernel) snprintf(kernel, sizeof kernel, ", kernel %zu", d->kernel);
+        snprintf(out, CLI_MIXER_WORDS, "mixer %s%s%s", bo_mixer_name(d->mixer), ssm, kernel);
+        return out;
+    }
+    if (a->gate != BO_GATE_NONE) snprintf(gate, sizeof gate, ", %s gate", bo_gate_name(a->gate));
+    if (a->features.features) snprintf(features, sizeof features, ", %zu features", a->features.features);
+    snprintf(out, CLI_MIXER_WORDS, "attention %s%s%s", bo_attention_name(a->kind), gate, features);
+    return out;
+}
+
+void cli_train_say_model(const cli_train_job *job)
+{
+    const bo_model_desc *d = bo_model_describe(job->model);
+    char words[CLI_MIXER_WORDS];
+    const uint64_t frozen = bo_model_frozen(job->model);
+    char stays[96] = "", trained[96] = "";
+    if (frozen) snprintf(stays, sizeof stays, " and %s frozen frequencies", cli_count((size_t)frozen).s);
+    if (job->plan.trained < job->plan.parameters)
+        snprintf(trained, sizeof trained, ", %s of them trained", cli_count((size_t)job->plan.trained).s);
+    cli_say(job->session, "Model       %s parameters%s%s: %zu layer%s, width %zu, %zu head%s, context %s; %s",
+            cli_count((size_t)job->plan.parameters).s, trained, stays, d->layers, d->layers == 1 ? "" : "s", d->width,
+            d->heads, d->heads == 1 ? "" : "s", cli_count(d->context).s, cli_train_mixer_words(d, words));
+}
+
+/* Half the rate of large products, until the first steps are measured. */
+double cli_train_expected_seconds(const cli_train_job *job)
+{
+    const double ranks = job->desc.ranks ? job->desc.ranks->size : 1;
+    return (double)job->desc.steps * job->plan.operations / (0.5e9 * job->gemm * ranks);
+}
+
+static void say_run(const cli_train_job *job)
+{
+    const bo_trainer_desc *r = &job->desc;
+    const size_t batch = r->batch ? r->batch : 16, context = bo_model_describe(job->model)->context;
+    char length[256] = "as many steps as it has";
+    if (r->steps) {
+        const double tokens = (double)r->steps * (double)(batch * context);
+        snprintf(length, sizeof length, "%s steps, %s tokens (%s times the text), roughly %s", cli_count(r->steps).s,
+                 cli_count((size_t)tokens).s, cli_significant(tokens / (double)bo_corpus_tokens(job->train), 2).s,
+                 cli_seconds(cli_train_expected_seconds(job)).s);
+    } else if (r->minutes > 0) {
+        snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
+    }
+    cli_say(job->session, "Plan        %s; %zu x %s tokens a step%s; %s", length, batch, cli_count(context).s,
+            job->plan.micro_batch < batch ? " in parts" : "", bo_optimizer_name(r->optimizer.kind));
+}
+
+void cli_train_say_memory(const cli_train_job *job)
+{
+    char state[96] = "";
+    if (job->plan.state_bytes)
+        snprintf(state, sizeof state, "; state of a sequence %s", cli_bytes((double)job->plan.state_bytes).s);
+    cli_say(job->session, "Memory      %s: activations %s%s, weights %s, gradients %s, optimiser %s%s",
+            cli_bytes((double)job->plan.all_bytes).s, cli_bytes((double)job->plan.activation_bytes).s,
+            job->desc.activations == BO_STORAGE_BFLOAT16 ? " (kept as bfloat16)" : "",
+            cli_bytes((double)job->plan.model_bytes).s, cli_bytes((double)job->plan.gradient_bytes).s,
+            cli_bytes((double)job->plan.optimizer_bytes).s, state);
+}
+
+static bool fits(cli_train_job *job)
+{
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double needed = (double)job->plan.all_bytes;
+    if (!(machine > 0) || needed <= 0.95 * machine) return true;
+    cli_fail(job->session,
+             "training needs %s of memory and this machine has %s; a smaller --micro-batch, --checkpointing, "
+             "--activations bfloat16, a smaller --context or a smaller model need less",
+             cli_bytes(needed).s, cli_bytes(machine).s);
+    return false;
+}
+
+bool cli_train_plan(cli_train_job *job)
+{
+    bo_context *context = job->session->context;
+    bo_yardstick yardstick = {0};
+    bo_trainer_desc desc = job->desc;
+    if (!desc.steps && !(desc.minutes > 0)) desc.steps = 1;
+    bo_status status = bo_trainer_plan_for(context, &desc, &job->plan);
+    if (status != BO_OK) return cli_fail_status(job->session, status), false;
+    if (!fits(job)) return false;
+    job->gemm = bo_yardstick_gemm(context, 768, 3, &yardstick) == BO_OK ? yardstick.best_gflops : NAN;
+    if (job->network) return cli_train_network_plan(job), true;
+    if (job->texts) return cli_train_texts_plan(job), true;
+    say_text(job);
+    cli_train_say_model(job);
+    say_run(job);
+    cli_train_say_memory(job);
+    return true;
+}
+
+/* ---- meanwhile ---------------------------------------------------------------------------------------------------------------- */
+
+static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[160])
+{
+    if (job->network) {
+        cli_train_network_loss(job, r, out);
+        return;
+    }
+    if (job->texts) {
+        cli_train_texts_loss(r, out);
+        return;
+    }
+    int length = snprintf(out, 160, "loss %.3f", r->loss);
+    if (isnan(r->valid_loss)) return;
+    length += snprintf(out + length, 160 - (size_t)length, "  test %.3f", r->valid_loss);
+    if (bo_tokenizer_is_bytes(job->tokenizer))
+        snprintf(out + length, 160 - (size_t)length, " (%.3f bits/byte)", r->valid_metric);
+}
+
+static void speed_words(const cli_train_job *job, const bo_training_report *r, char out[96])
+{
+    int length = snprintf(out, 96, "%s %s/s", cli_count((size_t)fmax(r->tokens_per_second, 0)).s, r->unit);
+    if (r->gflops <= job->gemm)
+        snprintf(out + length, 96 - (size_t)length, "  %.0f%% of GEMM", 100 * r->gflops / job->gemm);
+}
+
+/* Steps faster than large products: others had the machine when these were measured. */
+static void measure_again(cli_train_job *job, double gflops)
+{
+    enum { MOST = 3 };
+    bo_yardstick yardstick = {0};
+    if (!(gflops > job->gemm) || job->measured_again == MOST) return;
+    job->measured_again++;
+    if (bo_yardstick_gemm(job->session->context, 768, 3, &yardstick) == BO_OK)
+        job->gemm = fmax(job->gemm, yardstick.best_gflops);
+}
+
+bool cli_train_progress(void *user, const bo_training_report *r)
+{
+    cli_train_job *job = user;
+    char loss[160], speed[96], step[64] = "";
+    loss_words(job, r, loss);
+    measure_again(job, r->gflops);
+    speed_words(job, r, speed);
+    snprintf(job->session->progress.note, sizeof job->session->progress.note, "%.100s  %.56s", loss, speed);
+    if (r->steps) snprintf(step, sizeof step, "/%llu", (unsigned long long)r->steps);
+    if (r->evaluated)
+        cli_say(job->session, "Step %6llu%-7s %s  %s%s%s", (unsigned long long)r->step, step, loss, speed,
+                r->seconds_left > 0 ? "  left " : "", r->seconds_left > 0 ? cli_seconds(r->seconds_left).s : "");
+    return !cli_interrupted();
+}
+
+/* ---- after -------------------------------------------------------------------------------------------------------------------- */
+
+void cli_train_print(const cli_train_job *job)
+{
+    if (job->texts) {
+        cli_train_texts_print(job);
+        return;
+    }
+    const bo_training_report *r = bo_trainer_report(job->trainer);
+    printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
+           cli_seconds(r->seconds).s, r->stopped_early ? "; stopped early, the test got no better" : "");
+    if (!isnan(r->valid_loss))
+        printf("Test        %.4f nats a token, %.4f bits a byte; best %.4f nats\n", r->valid_loss, r->valid_metric,
+               r->best_valid_loss);
+    printf("Model       %s%s%s\n", job->options->out, isnan(r->valid_loss) ? "" : "; the best is in ",
+           isnan(r->valid_loss) ? "" : "best/ there");
+}
+
+void cli_train_json(const cli_train_job *job)
+{
+    const bo_training_report *r = bo_trainer_report(job->trainer);
+    char metric[64];
+    cli_json json = {.out = stdout};
+    snprintf(metric, sizeof metric, "valid_%s", r->metric);
+    cli_json_object(&json, NULL);
+    cli_json_text(&json, "out", job->options->out);
+    if (job->texts) cli_train_texts_json(job, &json);
+    cli_json_count(&json, "parameters", (size_t)job->plan.parameters);
+    cli_json_count(&json, "trained_parameters", (size_t)job->plan.trained);
+    cli_json_count(&json, "steps", r->step);
+    cli_json_count(&json, "tokens", r->tokens);
+    cli_json_number(&json, "loss", r->loss);
+    cli_json_number(&json, "valid_loss", r->valid_loss);
+    cli_json_number(&json, metric, r->valid_metric);
+    cli_json_number(&json, "best_valid_loss", r->best_valid_loss);
+    cli_json_number(&json, "seconds", r->seconds);
+    cli_json_number(&json, "tokens_per_second", r->tokens_per_second);
+    cli_json_number(&json, "gflops", r->gflops);
+    cli_json_number(&json, "gemm_gflops", job->gemm);
+    cli_json_count(&json, "memory_bytes", job->plan.all_bytes);
+    cli_json_count(&json, "state_bytes", job->plan.state_bytes);
+    cli_json_flag(&json, "stopped_early", r->stopped_early);
+    cli_json_end(&json);
+}

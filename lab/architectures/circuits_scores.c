@@ -1,0 +1,167 @@
+/* circuits: where heads look in rounds of repeated tokens, and what they copy. */
+#include "circuits.h"
+#include "../../src/math/linalg.h"
+#include <math.h>
+
+enum { SCENES = 4 };
+
+/* A permutation of the alphabet, again and again: every token has one place in a round. */
+static void draw_tokens(lab_scene *s, bo_rng *rng)
+{
+    size_t order[ALPHABET];
+    bo_rng_permutation(rng, ALPHABET, order);
+    for (size_t i = 0; i < TOKENS; i++) s->tokens[i] = FIRST_TOKEN + (int32_t)order[i % ALPHABET];
+}
+
+/* ---- where they look --------------------------------------------------------------------------------------------- */
+
+static double to_previous(const double *weights)
+{
+    double sum = 0;
+    for (size_t i = 1; i < TOKENS; i++) sum += weights[i * TOKENS + i - 1];
+    return sum / (TOKENS - 1);
+}
+
+/* From the second round on: to the tokens after the same token in the rounds before. */
+static double to_successors(const double *weights)
+{
+    double sum = 0;
+    for (size_t i = ALPHABET; i < TOKENS; i++)
+        for (size_t back = ALPHABET; back <= i; back += ALPHABET) sum += weights[i * TOKENS + i - back + 1];
+    return sum / (TOKENS - ALPHABET);
+}
+
+static void add_offsets(const double *weights, double *offsets)
+{
+    for (size_t back = 0; back < OFFSETS; back++)
+        for (size_t i = OFFSETS; i < TOKENS; i++)
+            offsets[back] += weights[i * TOKENS + i - back] / ((TOKENS - OFFSETS) * SCENES);
+}
+
+typedef struct looked {
+    lab_head_score heads[LAYERS][HEADS];
+    double offsets[HEADS][OFFSETS]; /* of layer 0 */
+} looked;
+
+static bo_status look_once(lab_scene *s, looked *out)
+{
+    BO_TRY(lab_stream(s->run, s->model, s->tokens, s->stream));
+    for (size_t layer = 0; layer < LAYERS; layer++) {
+        lab_normalise(TOKENS, WIDTH, bo_model_describe(s->model)->norm_epsilon, s->stream + 2 * layer * STREAM, s->x);
+        for (size_t h = 0; h < HEADS; h++) {
+            lab_head head;
+            BO_TRY(lab_head_read(s->context, s->model, layer, h, &head));
+            const bo_status status = lab_head_attention(s->context, &head, TOKENS, s->x, s->weights);
+            lab_head_free(&head);
+            BO_TRY(status);
+            out->heads[layer][h].previous += to_previous(s->weights) / SCENES;
+            out->heads[layer][h].induction += to_successors(s->weights) / SCENES;
+            if (layer == 0) add_offsets(s->weights, out->offsets[h]);
+        }
+    }
+    return BO_OK;
+}
+
+/* ---- what they copy ---------------------------------------------------------------------------------------------- */
+
+/* Rows of the tokens in use: of the embedding, as the first norm gives them, or of the output with its gain. */
+static bo_status token_rows(lab_scene *s, const char *name, const char *gain_name, double *out)
+{
+    float gain[WIDTH];
+    float *table = bo_alloc(s->context, 256 * WIDTH, sizeof *table, "a table of tokens");
+    bo_status status = table ? bo_model_get_weight(s->context, s->model, name, table) : BO_MEMORY;
+    if (status == BO_OK && gain_name) status = bo_model_get_weight(s->context, s->model, gain_name, gain);
+    const float *rows = table + (size_t)FIRST_TOKEN * WIDTH;
+    if (status == BO_OK && !gain_name) lab_normalise(ALPHABET, WIDTH, 0, rows, out);
+    for (size_t i = 0; status == BO_OK && gain_name && i < ALPHABET * WIDTH; i++)
+        out[i] = (double)rows[i] * (double)gain[i % WIDTH];
+    bo_free(table);
+    return status;
+}
+
+/* The eigenvalues of U W_O W_V Eᵀ that are not zero are those of W_V Eᵀ U W_O, which is smaller. */
+static bo_status copying(lab_scene *s, const lab_head *head, const double *embedding, const double *output, double *out)
+{
+    double read[DIM * ALPHABET], write[ALPHABET * DIM], loop[DIM * DIM], real[DIM], imaginary[DIM];
+    BO_TRY(bo_gemm64(s->context, false, true, DIM, ALPHABET, WIDTH, 1, head->v, WIDTH, embedding, WIDTH, 0, read,
+                     ALPHABET));
+    BO_TRY(bo_gemm64(s->context, false, false, ALPHABET, DIM, WIDTH, 1, output, WIDTH, head->o, DIM, 0, write, DIM));
+    BO_TRY(bo_gemm64(s->context, false, false, DIM, DIM, ALPHABET, 1, read, ALPHABET, write, DIM, 0, loop, DIM));
+    BO_TRY(bo_eigenvalues(s->context, DIM, loop, real, imaginary));
+    double sum = 0, size = 0;
+    for (size_t i = 0; i < DIM; i++) {
+        sum += real[i];
+        size += hypot(real[i], imaginary[i]);
+    }
+    *out = sum / size;
+    return BO_OK;
+}
+
+/* ---- singular values --------------------------------------------------------------------------------------------- */
+
+static bo_status add_spectrum(lab_scene *s, lab_circuit_scores *out)
+{
+    const double share = 1.0 / (2 * LAYERS * HEADS);
+    double sum = 0, squares = 0;
+    BO_TRY(bo_svd(s->context, WIDTH, WIDTH, s->circuit, s->u, s->values, s->vt));
+    for (size_t i = 0; i < DIM; i++) {
+        sum += s->values[i];
+        squares += s->values[i] * s->values[i];
+        out->spectrum[i] += share * s->values[i] / s->values[0];
+    }
+    out->effective_rank += share * sum * sum / squares;
+    return BO_OK;
+}
+
+static bo_status look_at_weights(lab_scene *s, looked *l, lab_circuit_scores *out)
+{
+    double embedding[ALPHABET * WIDTH], output[ALPHABET * WIDTH];
+    BO_TRY(token_rows(s, "model.embed_tokens.weight", NULL, embedding));
+    BO_TRY(token_rows(s, "lm_head.weight", "model.norm.weight", output));
+    for (size_t i = 0; i < LAYERS * HEADS; i++) {
+        lab_head head;
+        BO_TRY(lab_head_read(s->context, s->model, i / HEADS, i % HEADS, &head));
+        bo_status status = copying(s, &head, embedding, output, &l->heads[i / HEADS][i % HEADS].copying);
+        if (status == BO_OK) status = lab_head_ov(s->context, &head, s->circuit);
+        if (status == BO_OK) status = add_spectrum(s, out);
+        if (status == BO_OK) status = lab_head_qk(s->context, &head, s->circuit);
+        if (status == BO_OK) status = add_spectrum(s, out);
+        lab_head_free(&head);
+        BO_TRY(status);
+    }
+    return BO_OK;
+}
+
+static double rating(size_t layer, const lab_head_score *score)
+{
+    return layer ? score->induction : score->previous;
+}
+
+/* The best first. */
+static void sort(const looked *l, lab_circuit_scores *out)
+{
+    for (size_t layer = 0; layer < LAYERS; layer++)
+        for (size_t h = 0; h < HEADS; h++) {
+            size_t better = 0;
+            for (size_t o = 0; o < HEADS; o++) {
+                const double mine = rating(layer, &l->heads[layer][h]), its = rating(layer, &l->heads[layer][o]);
+                better += its > mine || (its == mine && o < h);
+            }
+            out->heads[layer][better] = l->heads[layer][h];
+            for (size_t i = 0; layer == 0 && better == 0 && i < OFFSETS; i++) out->offsets[i] = l->offsets[h][i];
+        }
+}
+
+bo_status lab_circuits_score(lab_scene *s, lab_circuit_scores *out)
+{
+    looked l = {0};
+    bo_rng rng = lab_rng(s->run, "lab.circuits.scenes");
+    *out = (lab_circuit_scores){0};
+    for (size_t i = 0; i < SCENES; i++) {
+        draw_tokens(s, &rng);
+        BO_TRY(look_once(s, &l));
+    }
+    BO_TRY(look_at_weights(s, &l, out));
+    sort(&l, out);
+    return BO_OK;
+}

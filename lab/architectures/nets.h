@@ -1,0 +1,37 @@
+/* Nodes that see each other, and layers on them, on the engine's tape. */
+#ifndef BO_LAB_ARCHITECTURES_NETS_H
+#define BO_LAB_ARCHITECTURES_NETS_H
+
+#include "../tools/tape.h"
+
+enum { LAB_NET_NODES = 48, LAB_NET_EDGES = LAB_NET_NODES * LAB_NET_NODES, LAB_NET_HIDDEN = 16 };
+
+/* Node i sees neighbours[first[i]] … neighbours[first[i + 1] - 1]. At most LAB_NET_NODES nodes. */
+typedef struct lab_net {
+    size_t nodes;
+    int32_t first[LAB_NET_NODES + 1], neighbours[LAB_NET_EDGES];
+} lab_net;
+
+/* sees[i nodes + j]: node i sees node j. */
+void lab_net_make(size_t nodes, const bool *sees, lab_net *out);
+/* Each node sees each other one with this chance. */
+void lab_net_draw(bo_rng *rng, size_t nodes, double chance, bool *sees);
+
+typedef enum lab_layers_kind {
+    LAB_AGGREGATES,
+    LAB_MESSAGES, /* s + W₁ aggregate(tanh(W₂ s)), weights drawn by the layer alone; columns <= LAB_NET_HIDDEN */
+    LAB_READOUT,  /* a mean over all nodes behind MESSAGES */
+    LAB_RECURRENT /* one that reads the nodes in the order of their numbers */
+} lab_layers_kind;
+
+typedef struct lab_layers {
+    lab_layers_kind kind;
+    bo_aggregate_kind aggregate;
+    size_t depth, columns;
+    bool tanh; /* before the first */
+} lab_layers;
+
+/* y of every node (READOUT: of the whole) from x of every node: nodes x columns. */
+bo_status lab_net_apply(lab_run *run, const lab_net *net, const lab_layers *layers, const float *x, float *y);
+
+#endif

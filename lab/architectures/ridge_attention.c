@@ -1,0 +1,354 @@
+/* ridge-attention: a memory that is refitted at every token. o_t = G_tᵀ (H_t + Λ)⁻¹ q_t, H_t = g H_{t-1} + k_t k_tᵀ,
+ * G_t = g G_{t-1} + k_t v_tᵀ. */
+#include "../../src/math/linalg.h"
+#include "../statistics.h"
+#include "ridge_time.h"
+#include "../tools/numbers.h"
+#include <bochner/attention.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static const bo_lab_claim claims[] = {
+    {.name = "sherman-morrison",
+     .statement = "Without decay, updating (H + Λ)⁻¹ by rank 1 at every token gives what a refit from scratch gives.",
+     .number = "largest |difference| / |refit| of the outputs, float64",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-9},
+    {.name = "engine",
+     .statement =
+         "So does the library's ridge attention, token by token: without decay by rotations of a factor of H + Λ, "
+         "with decay by conjugate gradients with Λ fixed.",
+     .number = "largest |difference| / |refit| of the outputs, float32, with and without decay",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-4,
+     .source = "recursive least squares by QR; MesaNet, 2506.05233"},
+    {.name = "square",
+     .statement = "A token costs no more than O(d²), with as many dimensions in a value as in a key.",
+     .number = "exponent of the time of a step in d, d = 32 to 256",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 2.4},
+    {.name = "length",
+     .statement = "The cost of a token does not grow with the length.",
+     .number = "time of a step after 20,000 tokens / after one, d = 64",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.8,
+     .upper = 1.25},
+    {.name = "decay",
+     .statement = "With decay and a fixed Λ a rank-1 update is not the refit: it lets Λ decay too.",
+     .number = "|difference| / |refit| at the last token",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.05,
+     .source = "H_t + Λ = g (H_{t-1} + Λ) + k kᵀ + (1 - g) Λ: the last term has full rank"},
+    {.name = "decayed-lambda",
+     .statement = "Control: it is the refit with gᵗ Λ in place of Λ.",
+     .number = "largest |difference| / |refit with gᵗ Λ|, float64, until gᵗ = 10⁻³",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-9},
+    {.name = "drift",
+     .statement = "In float32 a rank-1 update drifts away from the refit, about as √t.",
+     .number = "exponent of |difference| / |refit| in t, from token 512 on",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.25,
+     .source =
+         "roundings of (H + Λ)⁻¹ at token s are left with (s/t)² at t, where it is 1/t itself: ε √(t/3) of it in all"},
+    {.name = "no-drift",
+     .statement = "Rotations of a factor in double do not drift.",
+     .number = "exponent of |difference| / |refit| in t, from token 512 on, the library",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.25},
+};
+
+static const bo_lab_table tables[] = {
+    {.name = "error",
+     .title = "Distance to a refit from scratch, no decay",
+     .rows = "tokens",
+     .values = "|difference| / |refit| of the output",
+     .log_x = true,
+     .log_y = true,
+     .theory = "ε √(t/3)"},
+    {.name = "decay",
+     .title = "The same with decay g = 0.98",
+     .rows = "tokens",
+     .values = "|difference| / |refit| of the output",
+     .log_x = true,
+     .log_y = true},
+    {.name = "time",
+     .title = "Time of a token",
+     .rows = "d, of keys and values",
+     .values = "microseconds",
+     .log_x = true,
+     .log_y = true},
+};
+
+enum { DIM = 24, VALUES = 16, FIRST_DRIFT = 9 }; /* 2^9 tokens: H well above Λ in every direction */
+static const double lambda = 0.25;
+
+/* ---- rank-1 updates ----------------------------------------------------------------------------------------------------------- */
+
+/* P = (H + Λ)⁻¹ becomes ((g (H + Λ) + k kᵀ)⁻¹ = (P - P k kᵀ P / (g + kᵀ P k)) / g. */
+#define SHERMAN_MORRISON(name, real)                                                                                   \
+    static void name(real g, const float *k, real *p)                                                                  \
+    {                                                                                                                  \
+        real u[DIM], below = g;                                                                                        \
+        for (size_t i = 0; i < DIM; i++) {                                                                             \
+            u[i] = 0;                                                                                                  \
+            for (size_t j = 0; j < DIM; j++) u[i] += p[i * DIM + j] * (real)k[j];                                      \
+            below += (real)k[i] * u[i];                                                                                \
+        }                                                                                                              \
+        for (size_t i = 0; i < DIM; i++)                                                                               \
+            for (size_t j = 0; j < DIM; j++) p[i * DIM + j] = (p[i * DIM + j] - u[i] * u[j] / below) / g;              \
+    }
+SHERMAN_MORRISON(update_double, double)
+SHERMAN_MORRISON(update_single, float)
+
+/* ---- a sequence --------------------------------------------------------------------------------------------------------------- */
+
+/* Everything that is compared, after the tokens so far. Of P the single precision's is kept beside. */
+typedef struct sequence {
+    lab_run *run;
+    bo_rng rng;
+    double g; /* 1: no decay */
+    double truth[DIM * VALUES];
+    double h[DIM * DIM], sums[DIM * VALUES], decayed; /* H, G, gᵗ */
+    double p[DIM * DIM];
+    float p_single[DIM * DIM], sums_single[DIM * VALUES];
+    bo_attention *attention;
+    void *state;
+    float q[DIM], k[DIM], v[VALUES], out[VALUES];
+} sequence;
+
+static bo_status open_sequence(lab_run *run, double g, sequence *s)
+{
+    bo_context *context = lab_context(run);
+    const bo_attention_desc desc = {.kind = BO_ATTENTION_RIDGE,
+                                    .heads = 1,
+                                    .dim = DIM,
+                                    .value_dim = VALUES,
+                                    .causal = true,
+                                    .gate = g < 1 ? BO_GATE_DECAY : BO_GATE_NONE};
+    *s = (sequence){.run = run, .rng = lab_rng(run, "lab.ridge-attention"), .g = g, .decayed = 1};
+    for (size_t i = 0; i < DIM * VALUES; i++) s->truth[i] = bo_rng_normal(&s->rng);
+    for (size_t i = 0; i < DIM; i++) {
+        s->p[i * DIM + i] = 1 / lambda;
+        s->p_single[i * DIM + i] = (float)(1 / lambda);
+    }
+    BO_TRY(bo_attention_create(context, &desc, &s->attention));
+    s->state = bo_alloc(context, bo_attention_state_bytes(s->attention), 1, "a state");
+    return s->state ? bo_attention_state_begin(context, s->attention, s->state) : BO_MEMORY;
+}
+
+static void close_sequence(sequence *s)
+{
+    bo_attention_destroy(s->attention);
+    bo_free(s->state);
+}
+
+/* A direction of an uneven normal law. */
+static void draw_direction(bo_rng *rng, float *out)
+{
+    double norm = 0;
+    for (size_t i = 0; i < DIM; i++) {
+        out[i] = (float)(pow(0.9, (double)i) * bo_rng_normal(rng));
+        norm += (double)out[i] * (double)out[i];
+    }
+    for (size_t i = 0; i < DIM; i++) out[i] /= (float)sqrt(norm);
+}
+
+/* v = Wᵀ k + noise */
+static void draw_token(sequence *s)
+{
+    draw_direction(&s->rng, s->q);
+    draw_direction(&s->rng, s->k);
+    for (size_t j = 0; j < VALUES; j++) {
+        double sum = 0.3 * bo_rng_normal(&s->rng);
+        for (size_t i = 0; i < DIM; i++) sum += s->truth[i * VALUES + j] * (double)s->k[i];
+        s->v[j] = (float)sum;
+    }
+}
+
+static void add_token(sequence *s)
+{
+    for (size_t i = 0; i < DIM; i++) {
+        const double k = (double)s->k[i];
+        for (size_t j = 0; j < DIM; j++) s->h[i * DIM + j] = s->g * s->h[i * DIM + j] + k * (double)s->k[j];
+        for (size_t j = 0; j < VALUES; j++) {
+            s->sums[i * VALUES + j] = s->g * s->sums[i * VALUES + j] + k * (double)s->v[j];
+            s->sums_single[i * VALUES + j] = (float)s->g * s->sums_single[i * VALUES + j] + s->k[i] * s->v[j];
+        }
+    }
+    s->decayed *= s->g;
+    update_double(s->g, s->k, s->p);
+    update_single((float)s->g, s->k, s->p_single);
+}
+
+static bo_status step(sequence *s)
+{
+    const float log_gate = (float)log(s->g);
+    float diagonal[DIM];
+    for (size_t i = 0; i < DIM; i++) diagonal[i] = (float)lambda;
+    const bo_attention_inputs in = {
+        .q = s->q, .k = s->k, .v = s->v, .log_gate = s->g < 1 ? &log_gate : NULL, .lambda = diagonal};
+    draw_token(s);
+    add_token(s);
+    return bo_attention_step(lab_context(s->run), s->attention, 1, &in, &s->state, s->out);
+}
+
+/* ---- what it is compared with ------------------------------------------------------------------------------------------------- */
+
+/* Gᵀ x for P q */
+static void by_inverse(const sequence *s, double out[VALUES])
+{
+    memset(out, 0, VALUES * sizeof *out);
+    for (size_t i = 0; i < DIM; i++) {
+        double x = 0;
+        for (size_t j = 0; j < DIM; j++) x += s->p[i * DIM + j] * (double)s->q[j];
+        for (size_t j = 0; j < VALUES; j++) out[j] += x * s->sums[i * VALUES + j];
+    }
+}
+
+static void by_single_inverse(const sequence *s, double out[VALUES])
+{
+    float sum[VALUES] = {0};
+    for (size_t i = 0; i < DIM; i++) {
+        float x = 0;
+        for (size_t j = 0; j < DIM; j++) x += s->p_single[i * DIM + j] * s->q[j];
+        for (size_t j = 0; j < VALUES; j++) sum[j] += x * s->sums_single[i * VALUES + j];
+    }
+    for (size_t j = 0; j < VALUES; j++) out[j] = (double)sum[j];
+}
+
+/* (H + ridge I) x = q by a factor made anew. */
+static bo_status by_refit(const sequence *s, double ridge, double out[VALUES])
+{
+    bo_context *context = lab_context(s->run);
+    double a[DIM * DIM], x[DIM];
+    memcpy(a, s->h, sizeof a);
+    for (size_t i = 0; i < DIM; i++) {
+        a[i * DIM + i] += ridge;
+        x[i] = (double)s->q[i];
+    }
+    BO_TRY(bo_cholesky(context, DIM, a, DIM, NULL));
+    BO_TRY(bo_solve_lower(context, DIM, 1, a, DIM, x, 1));
+    BO_TRY(bo_solve_lower_t(context, DIM, 1, a, DIM, x, 1));
+    return bo_gemm64(context, true, false, VALUES, 1, DIM, 1, s->sums, VALUES, x, 1, 0, out, 1);
+}
+
+static double distance(const double *a, const double *b)
+{
+    double apart = 0, norm = 0;
+    for (size_t j = 0; j < VALUES; j++) {
+        apart += (a[j] - b[j]) * (a[j] - b[j]);
+        norm += b[j] * b[j];
+    }
+    return sqrt(apart / norm);
+}
+
+/* Root mean squares over the last tokens before a power of 2, of each way against the refit. */
+enum { DOUBLE, SINGLE, ENGINE, REDUCED, WAYS };
+
+static bo_status compare(const sequence *s, double square[WAYS])
+{
+    double refit[VALUES], reduced[VALUES], out[VALUES];
+    BO_TRY(by_refit(s, lambda, refit));
+    BO_TRY(by_refit(s, lambda * s->decayed, reduced));
+    by_inverse(s, out);
+    square[DOUBLE] += pow(distance(out, refit), 2);
+    square[REDUCED] += pow(distance(out, reduced), 2);
+    by_single_inverse(s, out);
+    square[SINGLE] += pow(distance(out, refit), 2);
+    for (size_t j = 0; j < VALUES; j++) out[j] = (double)s->out[j];
+    square[ENGINE] += pow(distance(out, refit), 2);
+    return BO_OK;
+}
+
+/* error[way][i]: of tokens (2^i)·3/4 + 1 … 2^i, at most 64 of them. */
+enum { POINTS = 18 };
+static bo_status follow(sequence *s, size_t points, double error[WAYS][POINTS])
+{
+    size_t t = 0;
+    for (size_t i = 0; i < points; i++) {
+        const size_t end = (size_t)1 << i, asked = end / 4 < 1 ? 1 : end / 4 > 64 ? 64 : end / 4;
+        double square[WAYS] = {0};
+        while (t < end) {
+            BO_TRY(step(s));
+            if (++t > end - asked) BO_TRY(compare(s, square));
+            if (t % 1024 == 0) BO_TRY(lab_progress(s->run, 0.4));
+        }
+        for (int w = 0; w < WAYS; w++) error[w][i] = sqrt(square[w] / (double)asked);
+    }
+    return BO_OK;
+}
+
+static bo_status measure_plain(lab_run *run, double *engine)
+{
+    const size_t points = lab_size(run, 18, 14);
+    double error[WAYS][POINTS], tokens[POINTS];
+    sequence s;
+    bo_status status = open_sequence(run, 1, &s);
+    if (status == BO_OK) status = follow(&s, points, error);
+    close_sequence(&s);
+    BO_TRY(status);
+    for (size_t i = 0; i < points; i++) {
+        tokens[i] = ldexp(1, (int)i);
+        if (i < 2) continue; /* a table of 16 rows */
+        lab_point(run, "error", "rank 1, float64", tokens[i], error[DOUBLE][i]);
+        lab_point(run, "error", "rank 1, float32", tokens[i], error[SINGLE][i]);
+        lab_point(run, "error", "the library", tokens[i], error[ENGINE][i]);
+        lab_point(run, "error", "ε √(t/3)", tokens[i], FLT_EPSILON / 2 * sqrt(tokens[i] / 3));
+    }
+    const size_t from = FIRST_DRIFT, count = points - FIRST_DRIFT;
+    lab_claim(run, "sherman-morrison", lab_largest(error[DOUBLE], points));
+    *engine = lab_largest(error[ENGINE], points);
+    lab_claim(run, "drift", lab_exponent(tokens + from, error[SINGLE] + from, count));
+    lab_claim(run, "no-drift", lab_exponent(tokens + from, error[ENGINE] + from, count));
+    return BO_OK;
+}
+
+/* 2^8 tokens at g = 0.98: 0.98^256 = 0.006; by 2^9 it is beyond 10⁻³, where the control ends. */
+static bo_status measure_decay(lab_run *run, double *engine)
+{
+    enum { LAST = 11, CONTROL = 9 };
+    double error[WAYS][POINTS];
+    sequence s;
+    bo_status status = open_sequence(run, 0.98, &s);
+    if (status == BO_OK) status = follow(&s, LAST, error);
+    close_sequence(&s);
+    BO_TRY(status);
+    for (size_t i = 0; i < LAST; i++) {
+        const double t = ldexp(1, (int)i);
+        lab_point(run, "decay", "rank 1, against Λ", t, error[DOUBLE][i]);
+        lab_point(run, "decay", "rank 1, against gᵗ Λ", t, error[REDUCED][i]);
+        lab_point(run, "decay", "the library, against Λ", t, error[ENGINE][i]);
+    }
+    lab_claim(run, "decay", error[DOUBLE][LAST - 1]);
+    lab_claim(run, "decayed-lambda", lab_largest(error[REDUCED], CONTROL));
+    *engine = fmax(*engine, lab_largest(error[ENGINE], LAST));
+    return BO_OK;
+}
+
+static bo_status measure(lab_run *run)
+{
+    double engine; /* its largest error */
+    BO_TRY(measure_plain(run, &engine));
+    BO_TRY(measure_decay(run, &engine));
+    lab_claim(run, "engine", engine);
+    return lab_ridge_time(run);
+}
+
+const lab_experiment lab_ridge_attention = {
+    {.name = "ridge-attention",
+     .group = LAB_ARCHITECTURES,
+     .title = "Attention as ridge regression, refitted at every token",
+     .claim = "Ridge regression of the values on the keys so far can be kept up to date in O(d²) a token, exactly "
+              "as long as nothing decays. With decay and a fixed Λ a rank-1 update solves another problem.",
+     .source = "Sherman and Morrison 1950; MesaNet, 2506.05233",
+     .method =
+         "Keys and queries are directions of an uneven normal law in 24 dimensions, values (16) a linear function of "
+         "the key plus noise, λ = 1/4. After each token outputs are compared with those of a refit in float64: the "
+         "factor of H + Λ made anew. 131,072 tokens without decay, 1,024 with g = 0.98; root mean square over up to "
+         "64 tokens before each power of 2. Ways: rank-1 updates of (H + Λ)⁻¹ in float64 and in float32, and the "
+         "library's ridge attention step by step. Times are of one thread, the least of nine batches.",
+     LAB_CLAIMS(claims),
+     LAB_TABLES(tables)},
+    measure};

@@ -1,0 +1,237 @@
+/* rnn-bottleneck: an encoder-decoder through one vector, and with attention. */
+#include <math.h>
+#include <string.h>
+#include "../statistics.h"
+#include "../experiment.h"
+#include <bochner/train.h>
+
+static const bo_lab_claim claims[] = {
+    {.name = "short",
+     .statement = "Both read and repeat short strings: 4 letters.",
+     .number = "letters right, the worse of the two, width 32",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.9},
+    {.name = "bottleneck",
+     .statement = "Where all that the decoder sees is the encoder's last state, it loses the string as that grows from "
+                  "4 letters to 20.",
+     .number = "letters right at 4 - at 20, width 32",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.3},
+    {.name = "attention",
+     .statement = "With attention over all states of the encoder it does not.",
+     .number = "letters right at 4 - at 20, width 32",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.05,
+     .source =
+         "Bahdanau, Cho, Bengio: Neural machine translation by jointly learning to align and translate, 1409.0473"},
+    {.name = "gap",
+     .statement = "At 20 letters attention is far ahead.",
+     .number = "letters right with attention - without, width 32",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.3},
+    {.name = "state",
+     .statement =
+         "It is the state that is too small: of four times the width the bottleneck carries more of 20 letters.",
+     .number = "letters right at 20, width 64 - width 16, without attention",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.1},
+    {.name = "not-parameters",
+     .statement =
+         "Control: not the weights that attention adds. It is ahead of a bottleneck of twice its width as well.",
+     .number = "letters right at 20 with attention at width 32 - without at width 64",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.1},
+};
+
+static const bo_lab_table tables[] = {
+    {.name = "length",
+     .title = "Strings repeated letter by letter",
+     .rows = "letters",
+     .values = "share of letters right"},
+    {.name = "whole",
+     .title = "Strings repeated without an error",
+     .rows = "letters",
+     .values = "share of strings right"},
+};
+
+enum {
+    LETTERS = 8,
+    LEAST = 2,
+    MOST = 20,
+    STEP = 4,
+    LENGTHS = MOST / STEP,
+    TESTED = 64,
+    SMALL = 16,
+    MIDDLE = 32,
+    LARGE = 64
+};
+
+/* ---- strings ------------------------------------------------------------------------------------------------------------ */
+
+/* Lines "string, tab, string" of `least` to `most` letters; the bytes written. */
+static size_t write_lines(bo_rng *rng, size_t lines, size_t least, size_t most, char *out)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < lines; i++) {
+        const size_t length = least + bo_rng_below(rng, most - least + 1);
+        for (size_t k = 0; k < length; k++)
+            out[at + k] = out[at + length + 1 + k] = (char)('a' + (int)bo_rng_below(rng, LETTERS));
+        out[at + length] = '\t';
+        out[at + 2 * length + 1] = '\n';
+        at += 2 * length + 2;
+    }
+    return at;
+}
+
+static bo_status open_lines(lab_run *run, const bo_model *model, bo_rng *rng, size_t lines, size_t least, size_t most,
+                            bo_texts **out)
+{
+    bo_texts_desc desc;
+    char *memory = bo_alloc_raw(lab_context(run), lines, 2 * most + 2, "strings");
+    if (!memory) return BO_MEMORY;
+    bo_model_texts(model, false, &desc);
+    desc.memory = memory;
+    desc.memory_bytes = write_lines(rng, lines, least, most, memory);
+    const bo_status status = bo_texts_open(lab_context(run), &desc, out);
+    bo_free(memory);
+    return status;
+}
+
+/* ---- a model ------------------------------------------------------------------------------------------------------------- */
+
+/* Shares right by length: STEP, 2 STEP, …, MOST. */
+typedef struct curve {
+    double letters[LENGTHS], strings[LENGTHS];
+} curve;
+
+static void compare(bo_text_view target, const bo_ids *said, double *letters, double *strings)
+{
+    const size_t length = target.count - 1; /* without its end */
+    size_t right = 0;
+    for (size_t i = 0; i < length && i < said->count; i++) right += said->items[i] == target.ids[i];
+    *letters += (double)right / (double)length / TESTED;
+    *strings += (right == length && said->count == length) / (double)TESTED;
+}
+
+static bo_status test_length(lab_run *run, const bo_model *model, size_t length, double *letters, double *strings)
+{
+    bo_ids said[TESTED] = {{0}};
+    bo_rng rng = bo_rng_make(lab_seed(run), bo_rng_stream("lab.bottleneck.test", length));
+    bo_texts *texts = NULL;
+    bo_status status = open_lines(run, model, &rng, TESTED, length, length, &texts);
+    if (status == BO_OK) status = bo_model_translate(lab_context(run), model, texts, 0, TESTED, NULL, said, NULL);
+    *letters = *strings = 0;
+    for (size_t i = 0; status == BO_OK && i < TESTED; i++)
+        compare(bo_texts_get(texts, i, 1), &said[i], letters, strings);
+    for (size_t i = 0; i < TESTED; i++) bo_ids_free(&said[i]);
+    bo_texts_close(texts);
+    return status;
+}
+
+typedef struct progress {
+    double from, to;
+} progress;
+
+static bo_status learn(lab_run *run, bo_model *model, progress part)
+{
+    const uint64_t steps = lab_size(run, 1500, 200);
+    bo_rng rng = lab_rng(run, "lab.bottleneck.train");
+    bo_texts *texts = NULL;
+    bo_trainer *trainer = NULL;
+    double loss;
+    bo_status status = open_lines(run, model, &rng, lab_size(run, 40000, 8000), LEAST, MOST, &texts);
+    const bo_trainer_desc desc = {
+        .model = model, .texts = texts, .pack = 256, .batch = 4, .steps = steps, .seed = lab_seed(run)};
+    if (status == BO_OK) status = bo_trainer_create(lab_context(run), &desc, &trainer);
+    for (uint64_t step = 0; status == BO_OK && step < steps; step++) {
+        status = bo_trainer_step(lab_context(run), trainer, &loss);
+        if (status == BO_OK)
+            status = lab_progress(run, part.from + (part.to - part.from) * (double)step / (double)steps);
+    }
+    bo_trainer_destroy(trainer);
+    bo_texts_close(texts);
+    return status;
+}
+
+static bo_status learn_and_test(lab_run *run, const bo_tokenizer *tokenizer, size_t width, bo_cross cross,
+                                progress part, curve *out)
+{
+    const bo_model_desc desc = {.task = BO_MODEL_TRANSLATE,
+                                .mixer = BO_MIXER_GRU,
+                                .positions = BO_POSITIONS_LEARNED,
+                                .mlp = BO_MLP_GELU,
+                                .layers = 1,
+                                .encoder_layers = 1,
+                                .width = width,
+                                .hidden = 2 * width,
+                                .heads = 1,
+                                .context = MOST,
+                                .cross = cross,
+                                .seed = lab_seed(run)};
+    bo_model *model;
+    BO_TRY(bo_model_create(lab_context(run), &desc, tokenizer, &model));
+    bo_status status = learn(run, model, part);
+    for (size_t i = 0; status == BO_OK && i < LENGTHS; i++)
+        status = test_length(run, model, STEP * (i + 1), &out->letters[i], &out->strings[i]);
+    bo_model_destroy(model);
+    return status;
+}
+
+/* ---- the comparison --------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    size_t width;
+    bo_cross cross;
+} contestants[] = {{"one vector, width 16", SMALL, BO_CROSS_SUMMARY},
+                   {"one vector, width 32", MIDDLE, BO_CROSS_SUMMARY},
+                   {"one vector, width 64", LARGE, BO_CROSS_SUMMARY},
+                   {"attention, width 32", MIDDLE, BO_CROSS_ATTENTION}};
+enum { AT_SMALL, AT_MIDDLE, AT_LARGE, ATTENTIVE, CONTESTANTS };
+
+static void judge(lab_run *run, const curve *curves)
+{
+    const double *plain = curves[AT_MIDDLE].letters, *attentive = curves[ATTENTIVE].letters;
+    const size_t last = LENGTHS - 1;
+    lab_claim(run, "short", fmin(plain[0], attentive[0]));
+    lab_claim(run, "bottleneck", plain[0] - plain[last]);
+    lab_claim(run, "attention", attentive[0] - attentive[last]);
+    lab_claim(run, "gap", attentive[last] - plain[last]);
+    lab_claim(run, "state", curves[AT_LARGE].letters[last] - curves[AT_SMALL].letters[last]);
+    lab_claim(run, "not-parameters", attentive[last] - curves[AT_LARGE].letters[last]);
+}
+
+static bo_status measure(lab_run *run)
+{
+    bo_tokenizer *tokenizer;
+    curve curves[CONTESTANTS];
+    BO_TRY(bo_tokenizer_bytes(lab_context(run), &tokenizer));
+    bo_status status = BO_OK;
+    for (size_t i = 0; status == BO_OK && i < CONTESTANTS; i++) {
+        const progress part = {(double)i / CONTESTANTS, (double)(i + 1) / CONTESTANTS};
+        status = learn_and_test(run, tokenizer, contestants[i].width, contestants[i].cross, part, &curves[i]);
+        for (size_t k = 0; status == BO_OK && k < LENGTHS; k++) {
+            lab_point(run, "length", contestants[i].name, (double)(STEP * (k + 1)), curves[i].letters[k]);
+            lab_point(run, "whole", contestants[i].name, (double)(STEP * (k + 1)), curves[i].strings[k]);
+        }
+    }
+    bo_tokenizer_destroy(tokenizer);
+    BO_TRY(status);
+    judge(run, curves);
+    return BO_OK;
+}
+
+const lab_experiment lab_rnn_bottleneck = {
+    {.name = "rnn-bottleneck",
+     .group = LAB_ARCHITECTURES,
+     .title = "One vector between encoder and decoder, against attention",
+     .claim = "A recurrent encoder-decoder that hands over one vector forgets long inputs; attention over the "
+              "encoder's states does not have to put them into one.",
+     .source = "course notes, attention mechanism to mitigate RNN bottleneck; Cho et al., 1406.1078",
+     .method = "A string of 2 to 20 letters out of 8 is to be repeated. Encoder and decoder have one layer each, a GRU "
+               "and an MLP, and learned positions; the decoder sees the encoder's last output at every token, or "
+               "attends to all of its outputs. The same 40,000 strings, 1500 steps of 1024 tokens, default optimiser. "
+               "64 new strings of each length are decoded greedily; a letter is right at its place.",
+     LAB_CLAIMS(claims),
+     LAB_TABLES(tables)},
+    measure};

@@ -1,0 +1,61 @@
+/* What an experiment is made of. One file an experiment: its claims and tables as constants, and a function that measures them
+ * once, with one seed.
+ *
+ *     static bo_status measure(lab_run *run)
+ *     {
+ *         …
+ *         lab_point(run, "error", "sin and cos", 256, error);
+ *         lab_claim(run, "sin-cos", phase / pair);
+ *         return BO_OK;
+ *     }
+ *     const lab_experiment lab_rff_regression = {{.name = "rff-regression", …}, measure};
+ *
+ * The registry (registry.c) has a line for each. Bounds are chosen before the first full run, from theory where it gives them,
+ * and say what would be worth knowing; they are not moved to where the data fell. */
+#ifndef BO_LAB_EXPERIMENT_H
+#define BO_LAB_EXPERIMENT_H
+
+#include "../src/base/base.h"
+#include "../src/base/rng.h"
+#include "lab.h"
+
+typedef struct lab_run lab_run;
+
+typedef struct lab_experiment {
+    bo_lab_experiment about;
+    bo_status (*measure)(lab_run *run);
+} lab_experiment;
+
+#define LAB_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define LAB_CLAIMS(array)   .claims = (array), .claim_count = LAB_COUNT_OF(array)
+#define LAB_TABLES(array)   .tables = (array), .table_count = LAB_COUNT_OF(array)
+
+#define LAB_FEATURES      "Random features and attention"
+#define LAB_DEGREE        "Degree and separation rank"
+#define LAB_LEARNING      "Learning theory"
+#define LAB_ARCHITECTURES "Architectures"
+
+/* ---- one measurement ---------------------------------------------------------------------------------------------------- */
+
+/* This seed's own context: one thread, unless the experiment is timed. */
+bo_context *lab_context(const lab_run *run);
+uint64_t lab_seed(const lab_run *run);
+size_t lab_index(const lab_run *run); /* 0, 1, …: which of the seeds this is */
+bool lab_quick(const lab_run *run);
+size_t lab_size(const lab_run *run, size_t full, size_t quick); /* one of the two */
+const bo_lab_options *lab_options(const lab_run *run);
+/* A stream of random numbers of this seed, by purpose. */
+bo_rng lab_rng(const lab_run *run, const char *purpose);
+
+/* Recording never fails in the caller's face: what is wrong (a name that is not in the description, no memory) comes out when
+ * the measurement ends. A claim takes one number a seed; a cell too. NAN says that there is none. */
+void lab_claim(lab_run *run, const char *claim, double number);
+/* Rows that are numbers, and rows that have names; a table has one kind. */
+void lab_point(lab_run *run, const char *table, const char *column, double x, double value);
+void lab_cell(lab_run *run, const char *table, const char *row, const char *column, double value);
+/* A sentence for the page, of the first seed alone: what was found on the way and no claim speaks of. */
+void lab_note(lab_run *run, const char *format, ...) BO_PRINTF(2, 3);
+/* How much of this measurement is done, 0 to 1; BO_CANCELLED when somebody asks to stop. Call it now and then. */
+bo_status lab_progress(lab_run *run, double done);
+
+#endif

@@ -1,0 +1,424 @@
+/* Results as files. JSON: what was run, then every number of every seed; means and verdicts are for other readers.
+ *
+ *     {"lab": 1, "experiment": "scaled-dot", "quick": true, "seeds": 2, "seed": "1", …,
+ *      "claims": {"variance": {"number": "exponent of …", "values": [0.99, 1.01], "mean": 1, …}},
+ *      "tables": {"variance": {"rows": [4, 8], "columns": ["measured", "d"], "values": [[[4.1, 3.9], [4, 4]], …]}},
+ *      "notes": ["…"]}
+ *
+ * A number that is missing is null; infinite ones are "inf" and "-inf". The seed is text: it may have more than 53
+ * bits. */
+#include "internal.h"
+#include "../src/io/bytes.h"
+#include "../src/io/json.h"
+#include <bochner/data.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { VERSION = 1, DEPTH = 8, MOST_BYTES = 1 << 26, MOST_ROWS = 1000, MOST_COLUMNS = 100, MOST_NOTES = 1000 };
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* `before` is what separates it from the last and names it: ",\n  \"quick\": ". */
+static void put_text(bo_json_text *out, const char *before, const char *text)
+{
+    bo_json_raw(out, before);
+    if (text)
+        bo_json_string(out, text);
+    else
+        bo_json_raw(out, "null");
+}
+
+static void put_number(bo_json_text *out, const char *before, double value)
+{
+    bo_json_raw(out, before);
+    if (isinf(value))
+        bo_json_raw(out, value > 0 ? "\"inf\"" : "\"-inf\"");
+    else
+        bo_json_number(out, value);
+}
+
+static void put_numbers(bo_json_text *out, const char *before, const double *values, size_t count)
+{
+    bo_json_raw(out, before);
+    bo_json_raw(out, "[");
+    for (size_t i = 0; i < count; i++) put_number(out, i ? ", " : "", values[i]);
+    bo_json_raw(out, "]");
+}
+
+static void put_names(bo_json_text *out, const char *before, char *const *names, size_t count)
+{
+    bo_json_raw(out, before);
+    bo_json_raw(out, "[");
+    for (size_t i = 0; i < count; i++) put_text(out, i ? ", " : "", names[i]);
+    bo_json_raw(out, "]");
+}
+
+static void put_about(bo_json_text *out, const bo_lab_result *r)
+{
+    char seed[24];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)r->seed);
+    put_number(out, "{\n  \"lab\": ", VERSION);
+    put_text(out, ",\n  \"experiment\": ", r->experiment->about.name);
+    bo_json_raw(out, r->quick ? ",\n  \"quick\": true" : ",\n  \"quick\": false");
+    put_number(out, ",\n  \"seeds\": ", (double)r->seeds);
+    put_text(out, ",\n  \"seed\": ", seed);
+    put_text(out, ",\n  \"text\": ", r->text);
+    put_text(out, ",\n  \"images\": ", r->images);
+    put_number(out, ",\n  \"threads\": ", r->threads);
+    put_text(out, ",\n  \"isa\": ", r->isa);
+    put_text(out, ",\n  \"version\": ", r->version);
+    put_number(out, ",\n  \"seconds\": ", r->seconds);
+    put_text(out, ",\n  \"verdict\": ", bo_lab_verdict_name(bo_lab_result_verdict(r)));
+}
+
+static void put_claim(bo_json_text *out, const bo_lab_outcome *o, size_t seeds)
+{
+    put_text(out, "\n    ", o->claim->name);
+    put_text(out, ": {\"number\": ", o->claim->number);
+    put_numbers(out, ", \"values\": ", o->values, seeds);
+    put_number(out, ", \"mean\": ", o->mean);
+    put_number(out, ", \"low\": ", o->low);
+    put_number(out, ", \"high\": ", o->high);
+    put_text(out, ", \"verdict\": ", bo_lab_verdict_name(o->verdict));
+    bo_json_raw(out, "}");
+}
+
+static void put_table(bo_json_text *out, const char *name, const lab_grid *grid, size_t seeds)
+{
+    put_text(out, "\n    ", name);
+    if (grid->numbers)
+        put_numbers(out, ": {\"rows\": ", grid->x, grid->rows);
+    else
+        put_names(out, ": {\"rows\": ", grid->row_names, grid->rows);
+    put_names(out, ", \"columns\": ", grid->column_names, grid->columns);
+    bo_json_raw(out, ", \"values\": [");
+    for (size_t r = 0; r < grid->rows; r++) {
+        bo_json_raw(out, r ? ",\n      [" : "\n      [");
+        for (size_t c = 0; c < grid->columns; c++)
+            put_numbers(out, c ? ", " : "", grid->values + (r * grid->columns + c) * seeds, seeds);
+        bo_json_raw(out, "]");
+    }
+    bo_json_raw(out, "]}");
+}
+
+bo_status bo_lab_result_write(bo_context *context, const bo_lab_result *result, const char *path)
+{
+    const bo_lab_experiment *about = &result->experiment->about;
+    bo_json_text out = {.context = context};
+    put_about(&out, result);
+    bo_json_raw(&out, ",\n  \"claims\": {");
+    for (size_t i = 0; i < about->claim_count; i++) {
+        if (i) bo_json_raw(&out, ",");
+        put_claim(&out, &result->outcomes[i], result->seeds);
+    }
+    bo_json_raw(&out, "},\n  \"tables\": {");
+    for (size_t i = 0; i < about->table_count; i++) {
+        if (i) bo_json_raw(&out, ",");
+        put_table(&out, about->tables[i].name, &result->grids[i], result->seeds);
+    }
+    put_names(&out, "},\n  \"notes\": ", result->notes, result->note_count);
+    bo_json_raw(&out, "}\n");
+    const bo_status status = out.failed ? BO_MEMORY : bo_file_write(context, path, out.bytes, out.length);
+    bo_free(out.bytes);
+    return status;
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    bo_context *context;
+    const char *where;
+    size_t length; /* of the text */
+    bo_lab_result *result;
+} reading;
+
+static bo_status malformed(const reading *in, const char *format, ...) BO_PRINTF(2, 3);
+static bo_status malformed(const reading *in, const char *format, ...)
+{
+    char what[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return bo_fail(in->context, BO_FORMAT, "%s: no result of an experiment that can be used: %s", in->where, what);
+}
+
+static const cJSON *member(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+static size_t length_of(const cJSON *array)
+{
+    return (size_t)cJSON_GetArraySize(array);
+}
+
+static bool get_number(const cJSON *item, double *out)
+{
+    const char *text = cJSON_GetStringValue(item);
+    if (text && (strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0))
+        *out = *text == '-' ? -INFINITY : INFINITY;
+    else if (cJSON_IsNull(item))
+        *out = NAN;
+    else if (cJSON_IsNumber(item) && isfinite(item->valuedouble))
+        *out = item->valuedouble;
+    else
+        return false;
+    return true;
+}
+
+/* Exactly one number a seed. */
+static bool get_numbers(const cJSON *array, size_t count, double *out)
+{
+    const cJSON *item;
+    if (!cJSON_IsArray(array) || length_of(array) != count) return false;
+    cJSON_ArrayForEach(item, array) if (!get_number(item, out++)) return false;
+    return true;
+}
+
+/* A text or null; *out is NULL then. */
+static bo_status get_text(const reading *in, const cJSON *json, const char *name, char **out)
+{
+    const cJSON *item = member(json, name);
+    if (cJSON_IsNull(item)) return BO_OK;
+    if (!cJSON_IsString(item)) return malformed(in, "%s is no text", name);
+    *out = bo_strdup(in->context, item->valuestring);
+    return *out ? BO_OK : BO_MEMORY;
+}
+
+static bool get_seed(const cJSON *item, uint64_t *out)
+{
+    const char *text = cJSON_GetStringValue(item);
+    *out = 0;
+    if (!text || !*text) return false;
+    for (; *text; text++) {
+        const uint64_t digit = (uint64_t)(*text - '0');
+        if (digit > 9 || *out > (UINT64_MAX - digit) / 10) return false;
+        *out = 10 * *out + digit;
+    }
+    return true;
+}
+
+static bo_status read_about(const reading *in, const cJSON *json)
+{
+    bo_lab_result *r = in->result;
+    const cJSON *quick = member(json, "quick"), *seconds = member(json, "seconds");
+    size_t threads;
+    if (!cJSON_IsBool(quick)) return malformed(in, "quick is neither true nor false");
+    if (!get_seed(member(json, "seed"), &r->seed)) return malformed(in, "seed is no whole number as text");
+    if (!bo_json_size(member(json, "threads"), &threads) || threads < 1 || threads > 1 << 20)
+        return malformed(in, "threads is no number of threads");
+    if (!get_number(seconds, &r->seconds) || !(r->seconds >= 0)) return malformed(in, "seconds is no time");
+    r->quick = cJSON_IsTrue(quick);
+    r->threads = (int)threads;
+    if (r->experiment->about.text) BO_TRY(get_text(in, json, "text", &r->text));
+    if (r->experiment->about.images) BO_TRY(get_text(in, json, "images", &r->images));
+    BO_TRY(get_text(in, json, "isa", &r->isa));
+    BO_TRY(get_text(in, json, "version", &r->version));
+    return r->isa && r->version ? BO_OK : malformed(in, "isa or version is null");
+}
+
+static bo_status read_claim(const reading *in, const cJSON *json, const bo_lab_claim *claim, double *values)
+{
+    const char *number = cJSON_GetStringValue(member(json, "number"));
+    if (!number) return malformed(in, "the claim %s does not say what its number is", claim->name);
+    if (strcmp(number, claim->number) != 0)
+        return malformed(in, "the number of the claim %s was '%s', in this version it is '%s': run it again",
+                         claim->name, number, claim->number);
+    if (!get_numbers(member(json, "values"), in->result->seeds, values))
+        return malformed(in, "the claim %s has no %zu numbers", claim->name, in->result->seeds);
+    return BO_OK;
+}
+
+static bo_status read_claims(const reading *in, const cJSON *json)
+{
+    const bo_lab_experiment *about = &in->result->experiment->about;
+    const cJSON *item;
+    if (!cJSON_IsObject(json)) return malformed(in, "it has no claims");
+    cJSON_ArrayForEach(item, json) if (lab_find_claim(about, item->string) <
+                                       0) return malformed(in, "this version has no claim '%.64s'", item->string);
+    for (size_t i = 0; i < about->claim_count; i++) {
+        item = member(json, about->claims[i].name);
+        if (!item) return malformed(in, "the claim %s is missing", about->claims[i].name);
+        BO_TRY(read_claim(in, item, &about->claims[i], in->result->claims + i * in->result->seeds));
+    }
+    return length_of(json) == about->claim_count ? BO_OK : malformed(in, "a claim stands there twice");
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static bool are_texts(const cJSON *array)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array) if (!cJSON_IsString(item)) return false;
+    return true;
+}
+
+static bool are_numbers(const cJSON *array)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, array) if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) return false;
+    return true;
+}
+
+/* Texts, or numbers as texts, every one only once. */
+static bo_status read_names(const reading *in, const cJSON *array, double *x, char **names)
+{
+    const cJSON *item;
+    size_t count = 0;
+    char number[LAB_ROW_NAME];
+    cJSON_ArrayForEach(item, array)
+    {
+        const char *name = x ? lab_row_name(item->valuedouble, number) : item->valuestring;
+        for (size_t i = 0; i < count; i++)
+            if (x ? x[i] == item->valuedouble : strcmp(names[i], name) == 0)
+                return malformed(in, "a table has %.64s twice", name);
+        if (x) x[count] = item->valuedouble;
+        if (!(names[count++] = bo_strdup(in->context, name))) return BO_MEMORY;
+    }
+    return BO_OK;
+}
+
+static bo_status read_values(const reading *in, const cJSON *json, const lab_grid *grid)
+{
+    const cJSON *row, *cell;
+    double *to = grid->values;
+    cJSON_ArrayForEach(row, json)
+    {
+        if (!cJSON_IsArray(row) || length_of(row) != grid->columns)
+            return malformed(in, "a row of a table has not %zu cells", grid->columns);
+        cJSON_ArrayForEach(cell, row)
+        {
+            if (!get_numbers(cell, in->result->seeds, to))
+                return malformed(in, "a cell of a table has not %zu numbers", in->result->seeds);
+            to += in->result->seeds;
+        }
+    }
+    return BO_OK;
+}
+
+/* No table has more numbers than its file has letters: none is made that is not there. */
+static bo_status make_grid(const reading *in, size_t rows, size_t columns, lab_grid *grid)
+{
+    const size_t numbers = rows * columns * in->result->seeds;
+    if (rows > MOST_ROWS || columns > MOST_COLUMNS || numbers > in->length)
+        return malformed(in, "a table with %zu rows and %zu columns", rows, columns);
+    grid->rows = rows;
+    grid->columns = columns;
+    grid->x = bo_alloc(in->context, rows, sizeof *grid->x, "the rows of a table");
+    grid->row_names = bo_alloc(in->context, rows, sizeof *grid->row_names, "the names of a table");
+    grid->column_names = bo_alloc(in->context, columns, sizeof *grid->column_names, "the names of a table");
+    grid->values = bo_alloc(in->context, numbers, sizeof *grid->values, "a table");
+    return grid->x && grid->row_names && grid->column_names && grid->values ? BO_OK : BO_MEMORY;
+}
+
+static bo_status read_table(const reading *in, size_t table, const cJSON *json)
+{
+    const char *name = in->result->experiment->about.tables[table].name;
+    const cJSON *rows = member(json, "rows"), *columns = member(json, "columns"), *values = member(json, "values");
+    lab_grid *grid = &in->result->grids[table];
+    if (!cJSON_IsArray(rows) || !cJSON_IsArray(columns) || !cJSON_IsArray(values) || !are_texts(columns))
+        return malformed(in, "the table %s has no rows, columns and values", name);
+    if (!are_numbers(rows) && !are_texts(rows))
+        return malformed(in, "the rows of the table %s are neither numbers nor texts", name);
+    if (length_of(values) != length_of(rows)) return malformed(in, "the table %s has other rows than values", name);
+    BO_TRY(make_grid(in, length_of(rows), length_of(columns), grid));
+    grid->numbers = grid->rows && are_numbers(rows);
+    BO_TRY(read_names(in, rows, grid->numbers ? grid->x : NULL, grid->row_names));
+    BO_TRY(read_names(in, columns, NULL, grid->column_names));
+    return read_values(in, values, grid);
+}
+
+static bo_status read_tables(const reading *in, const cJSON *json)
+{
+    const bo_lab_experiment *about = &in->result->experiment->about;
+    const cJSON *item;
+    if (!cJSON_IsObject(json)) return malformed(in, "it has no tables");
+    cJSON_ArrayForEach(item, json) if (lab_find_table(about, item->string) <
+                                       0) return malformed(in, "this version has no table '%.64s'", item->string);
+    for (size_t i = 0; i < about->table_count; i++) {
+        item = member(json, about->tables[i].name);
+        if (!item) return malformed(in, "the table %s is missing", about->tables[i].name);
+        BO_TRY(read_table(in, i, item));
+    }
+    return length_of(json) == about->table_count ? BO_OK : malformed(in, "a table stands there twice");
+}
+
+static bo_status read_notes(const reading *in, const cJSON *json)
+{
+    const cJSON *item;
+    if (!cJSON_IsArray(json) || !are_texts(json) || length_of(json) > MOST_NOTES)
+        return malformed(in, "its notes are no list of up to %d texts", MOST_NOTES);
+    cJSON_ArrayForEach(item, json) BO_TRY(lab_result_note(in->context, in->result, item->valuestring));
+    return BO_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static bo_status read_parts(const reading *in, const cJSON *json)
+{
+    BO_TRY(read_about(in, json));
+    BO_TRY(read_claims(in, member(json, "claims")));
+    BO_TRY(read_tables(in, member(json, "tables")));
+    BO_TRY(read_notes(in, member(json, "notes")));
+    return lab_result_finish(in->context, in->result);
+}
+
+static bo_status read_result(reading *in, const cJSON *json)
+{
+    size_t version, seeds;
+    const char *name = cJSON_GetStringValue(member(json, "experiment"));
+    if (!bo_json_size(member(json, "lab"), &version) || !name) return malformed(in, "it does not say of which");
+    if (version > VERSION)
+        return bo_fail(in->context, BO_VERSION, "%s: a result of version %zu, this library reads up to %d", in->where,
+                       version, VERSION);
+    const lab_experiment *experiment = lab_find(name);
+    if (!experiment) return malformed(in, "this version has no experiment '%.64s'", name);
+    if (!bo_json_size(member(json, "seeds"), &seeds) || seeds < 1 || seeds > LAB_MOST_SEEDS)
+        return malformed(in, "seeds is no number from 1 to %d", LAB_MOST_SEEDS);
+    BO_TRY(lab_result_create(in->context, experiment, seeds, &in->result));
+    return read_parts(in, json);
+}
+
+bo_status lab_result_parse(bo_context *context, const char *where, const char *text, size_t length, bo_lab_result **out)
+{
+    reading in = {.context = context, .where = where, .length = length};
+    cJSON *json;
+    *out = NULL;
+    if (length > MOST_BYTES) return malformed(&in, "it is larger than %d bytes", MOST_BYTES);
+    if (bo_json_has_nul(text, length)) return malformed(&in, "a text of it has a NUL");
+    BO_TRY(bo_json_parse(context, where, text, length, DEPTH, &json));
+    const bo_status status = read_result(&in, json);
+    cJSON_Delete(json);
+    if (status == BO_OK)
+        *out = in.result;
+    else
+        bo_lab_result_destroy(in.result);
+    return status;
+}
+
+/* The start of a file too large is enough to refuse it. */
+static bo_status read_text(bo_context *context, const char *path, char **text, size_t *length)
+{
+    bo_bytes *bytes;
+    BO_TRY(bo_bytes_open(context, path, false, &bytes));
+    const uint64_t bound = bo_bytes_bound(bytes);
+    const size_t room = bound < MOST_BYTES ? (size_t)bound + 1 : (size_t)MOST_BYTES + 1;
+    *text = bo_alloc_raw(context, room, 1, "a file");
+    const bo_status status = *text ? bo_bytes_read(context, bytes, *text, room, length) : BO_MEMORY;
+    bo_bytes_close(bytes);
+    return status;
+}
+
+bo_status bo_lab_result_read(bo_context *context, const char *path, bo_lab_result **out)
+{
+    char *text = NULL;
+    size_t length = 0;
+    *out = NULL;
+    bo_status status = read_text(context, path, &text, &length);
+    if (status == BO_OK) status = lab_result_parse(context, path, text, length, out);
+    bo_free(text);
+    return status;
+}

@@ -1,0 +1,111 @@
+/* What a run of an experiment leaves: numbers by seed, in a form that is the same whether they were measured or
+ * read. */
+#ifndef BO_LAB_INTERNAL_H
+#define BO_LAB_INTERNAL_H
+
+#include "experiment.h"
+#include <stdatomic.h>
+
+enum { LAB_MOST_SEEDS = 1000 };
+
+/* ---- while it runs --------------------------------------------------------------------------- */
+
+typedef struct lab_record {
+    size_t table;
+    bool number; /* the row is x */
+    double x;
+    char *row, *column; /* row NULL where it is a number */
+    double value;
+} lab_record;
+
+/* What all seeds of a run share. */
+typedef struct lab_job {
+    const lab_experiment *experiment;
+    bo_lab_options options;
+    bo_context *context; /* the caller's, whose thread alone may report progress */
+    lab_run *runs;
+    size_t seeds;
+    bool watched;        /* the caller's thread reports while others measure; else seeds report themselves */
+    atomic_bool stopped; /* cancelled, or a seed has failed: the others need not go on */
+} lab_job;
+
+struct lab_run {
+    lab_job *job;
+    bo_context *context;
+    size_t index;
+    bo_status status; /* of recording */
+    double *claims;   /* a number each; NAN until there is one */
+    bool *claimed;
+    lab_record *records;
+    size_t record_count, record_room;
+    char **notes;
+    size_t note_count, note_room;
+    _Atomic double done;
+};
+
+/* With a context of its own, unless the experiment is timed. */
+bo_status lab_run_open(lab_job *job, size_t index, lab_run *run);
+void lab_run_close(lab_run *run);
+/* BO_OK, or what recording met; a claim without a number is an error. */
+bo_status lab_run_check(lab_run *run);
+/* Of all seeds together, to the caller's callback; on the caller's thread. */
+bo_status lab_job_progress(lab_job *job);
+/* bo_lab_run of any experiment, also of one that is not in the registry. */
+bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, const bo_lab_options *options,
+                        bo_lab_result **out);
+/* Measures every seed; afterwards each has its status. crew.c: side by side on threads, while the caller's reports. */
+bo_status lab_crew_measure(lab_job *job, void (*measure)(lab_run *run));
+
+/* ---- afterwards ------------------------------------------------------------------------------ */
+
+/* cells and values: rows x columns, values x seeds with NAN where a seed has none. */
+typedef struct lab_grid {
+    size_t rows, columns;
+    bool numbers;
+    double *x;
+    char **row_names, **column_names;
+    double *values;
+    bo_lab_cell *cells;
+} lab_grid;
+
+struct bo_lab_result {
+    const lab_experiment *experiment;
+    bool quick;
+    size_t seeds;
+    uint64_t seed;
+    char *text, *images, *isa, *version;
+    int threads;
+    double seconds;
+    double *claims; /* claim_count x seeds */
+    bo_lab_outcome *outcomes;
+    lab_grid *grids; /* table_count */
+    char **notes;
+    size_t note_count;
+};
+
+/* With room for claims and grids, all numbers NAN, no rows. */
+bo_status lab_result_create(bo_context *context, const lab_experiment *experiment, size_t seeds, bo_lab_result **out);
+/* A number into its place of a table, which grows as rows and columns appear; `row` NULL: the row is x. BO_INVALID:
+ * rows of both kinds, a row that is not finite, a second number for a place. */
+bo_status lab_result_put(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
+                         const char *column, size_t seed, double value);
+bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char *note);
+/* Sorts rows that are numbers; computes means, intervals, verdicts. Once, at the end. */
+bo_status lab_result_finish(bo_context *context, bo_lab_result *result);
+
+/* A row that is a number, as text: whole ones in full, others with four digits. */
+enum { LAB_ROW_NAME = 32 };
+const char *lab_row_name(double x, char out[LAB_ROW_NAME]);
+
+/* What bo_lab_result_read reads; `where` begins the messages. */
+bo_status lab_result_parse(bo_context *context, const char *where, const char *text, size_t length,
+                           bo_lab_result **out);
+
+/* Which one it is; -1: none. */
+int lab_find_claim(const bo_lab_experiment *experiment, const char *name);
+int lab_find_table(const bo_lab_experiment *experiment, const char *name);
+
+const lab_experiment *lab_at(size_t index); /* registry.c; NULL: past the last */
+const lab_experiment *lab_find(const char *name);
+
+#endif

@@ -1,0 +1,378 @@
+/* muon: what orthogonalising costs, where its iterations end, what gradients' size does; whether it learns faster. */
+#include "../tools/descent.h"
+#include "../tools/language.h"
+#include "../tools/least_squares.h"
+#include "../statistics.h"
+#include "../../src/backend/updates.h"
+#include "../../src/math/linalg.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+static const bo_lab_claim claims[] = {
+    {.name = "longer-side",
+     .statement = "The time of an update is proportional to the longer side of a matrix.",
+     .number = "exponent of the time in the longer side, 512 to 4096, shorter side 64",
+     .rule = BO_LAB_BETWEEN,
+     .bound = 0.8,
+     .upper = 1.2},
+    {.name = "transposed-first",
+     .statement = "Products on the smaller side, ½W(3I - WᵀW) in place of ½(3I - WWᵀ)W for a tall W, save what the "
+                  "longer side has more.",
+     .number = "time of the larger side's products / time of the update, 1024 x 64, 5 cubic iterations",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 8},
+    {.name = "cubic",
+     .statement = "The cubic iteration brings all singular values to 1.",
+     .number = "largest |s - 1| after 25 iterations, s from 0.005 of |G|",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-5},
+    {.name = "quintic",
+     .statement =
+         "Muon's quintic iteration brings singular values from 0.005 of |G| on into [0.68, 1.16] in five steps.",
+     .number = "how far the farthest lies outside",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 0},
+    {.name = "quintic-ends",
+     .statement = "The quintic iteration ends at UVᵀ, as the notes have it of P^n: with more iterations singular "
+                  "values go to 1.",
+     .number = "largest |s - 1| after 25 iterations",
+     .rule = BO_LAB_AT_MOST,
+     .bound = 0.01},
+    {.name = "scale",
+     .statement = "The size of the gradients does not matter to Muon: multiplied by 0.01, 100 or 10000 they give the "
+                  "same steps.",
+     .number = "largest change of the weights after 5 steps / their size",
+     .rule = BO_LAB_EACH_AT_MOST,
+     .bound = 1e-4},
+    {.name = "faster",
+     .statement = "At equal steps Muon ends lower than AdamW on a small language model, both with their best rate.",
+     .number = "loss of AdamW - loss of Muon on held-out text, nats a byte",
+     .rule = BO_LAB_AT_LEAST,
+     .bound = 0.02,
+     .source = "Jordan et al. 2024, Muon"},
+};
+
+static const bo_lab_table tables[] = {
+    {.name = "time",
+     .title = "Time of an update, shorter side 64, by the longer side",
+     .rows = "longer side",
+     .values = "milliseconds",
+     .log_x = true,
+     .log_y = true},
+    {.name = "shorter",
+     .title = "Time of an update, longer side 1024, by the shorter side",
+     .rows = "shorter side",
+     .values = "milliseconds",
+     .log_x = true,
+     .log_y = true,
+     .theory = "5 (3r²c + r³) operations at the speed of the largest"},
+    {.name = "values",
+     .title = "Largest |s - 1| of the singular values by iterations",
+     .rows = "iterations",
+     .values = "largest |s - 1|",
+     .log_y = true},
+    {.name = "training",
+     .title = "A small language model after equally many steps",
+     .rows = "rate, as a multiple of the usual one",
+     .values = "held-out loss, nats a byte",
+     .log_x = true},
+};
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* X of a gradient, as the step from zero with rate -1. */
+static bo_status orthogonalise(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t rows,
+                               size_t columns, const float *g, float *x)
+{
+    const bo_backend *backend = bo_backend_cpu();
+    const bo_rule rule = {.scale = 1, .rate = -1};
+    const bo_muon_matrix matrix = {rows, columns, 1, g, NULL, x};
+    void *scratch = backend->allocate(context, backend->updates->muon_bytes(context, rows, columns), "room for Muon");
+    if (!scratch) return BO_MEMORY;
+    memset(x, 0, rows * columns * sizeof *x);
+    const bo_status status = backend->updates->muon(context, &rule, iteration, steps, 1, &matrix, scratch);
+    backend->release(scratch);
+    return status;
+}
+
+/* The same for a tall matrix by products of its longer side: ½(3I - XXᵀ)X. `a`: rows x rows of room. */
+static bo_status orthogonalise_long(bo_context *context, size_t steps, size_t rows, size_t columns, float *x, float *a,
+                                    float *room)
+{
+    for (size_t step = 0; step < steps; step++) {
+        BO_TRY(bo_gemm(context, false, true, rows, rows, columns, -0.5f, x, columns, x, columns, 0, a, rows));
+        for (size_t i = 0; i < rows; i++) a[i * rows + i] += 1.5f;
+        BO_TRY(bo_gemm(context, false, false, rows, columns, rows, 1, a, rows, x, columns, 0, room, columns));
+        memcpy(x, room, rows * columns * sizeof *x);
+    }
+    return BO_OK;
+}
+
+enum { SHORT = 64, LONGEST = 4096, TALL = 1024, REPEATS = 7 };
+
+typedef struct buffers {
+    float g[SHORT * LONGEST], x[SHORT * LONGEST], room[SHORT * LONGEST], square[TALL * TALL];
+} buffers;
+
+/* Median seconds of this thread. */
+static bo_status time_update(bo_context *context, bo_newton_schulz iteration, size_t rows, size_t columns, buffers *b,
+                             double *out)
+{
+    double times[REPEATS];
+    for (size_t i = 0; i < REPEATS; i++) {
+        const double start = cpu_seconds();
+        BO_TRY(orthogonalise(context, iteration, 5, rows, columns, b->g, b->x));
+        times[i] = cpu_seconds() - start;
+    }
+    *out = lab_median(times, REPEATS);
+    return BO_OK;
+}
+
+static bo_status time_long(bo_context *context, buffers *b, double *out)
+{
+    double times[3];
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t k = 0; k < SHORT * TALL; k++) b->x[k] = b->g[k] / sqrtf(SHORT * TALL);
+        const double start = cpu_seconds();
+        BO_TRY(orthogonalise_long(context, 5, TALL, SHORT, b->x, b->square, b->room));
+        times[i] = cpu_seconds() - start;
+    }
+    *out = lab_median(times, 3);
+    return BO_OK;
+}
+
+/* Of r x c the Gram matrix takes r²c, its square r³ (both symmetric: half of their products), the last product 2r²c. */
+static bo_status measure_shorter(lab_run *run, buffers *b)
+{
+    static const double sides[] = {32, 64, 128, 256};
+    enum { SIDES = LAB_COUNT_OF(sides) };
+    const char *predicted = "5 (3r²c + r³) operations at the speed of the largest";
+    double seconds[SIDES];
+    for (size_t i = 0; i < SIDES; i++) {
+        BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, (size_t)sides[i], TALL, b, &seconds[i]));
+        lab_point(run, "shorter", "measured", sides[i], 1e3 * seconds[i]);
+    }
+    const double last = sides[SIDES - 1], speed = (3 * last * last * TALL + last * last * last) / seconds[SIDES - 1];
+    for (size_t i = 0; i < SIDES; i++) {
+        const double r = sides[i];
+        lab_point(run, "shorter", predicted, r, 1e3 * (3 * r * r * TALL + r * r * r) / speed);
+    }
+    return BO_OK;
+}
+
+static bo_status measure_time(lab_run *run, buffers *b)
+{
+    static const size_t sides[] = {64, 128, 256, 512, 1024, 2048, 4096};
+    enum { FIRST = 3, SIDES = LAB_COUNT_OF(sides) };
+    bo_rng rng = lab_rng(run, "lab.muon.time");
+    double x[SIDES], wide[SIDES], tall, update, naive;
+    lab_fill_normal(&rng, 1, SHORT * LONGEST, b->g);
+    for (size_t i = 0; i < SIDES; i++) {
+        x[i] = (double)sides[i];
+        BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, SHORT, sides[i], b, &wide[i]));
+        BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, sides[i], SHORT, b, &tall));
+        lab_point(run, "time", "wide", x[i], 1e3 * wide[i]);
+        lab_point(run, "time", "tall", x[i], 1e3 * tall);
+        BO_TRY(lab_progress(run, 0.03 * (double)(i + 1)));
+    }
+    lab_claim(run, "longer-side", lab_exponent(x + FIRST, wide + FIRST, SIDES - FIRST));
+    BO_TRY(time_update(lab_context(run), BO_NEWTON_SCHULZ_CUBIC, TALL, SHORT, b, &update));
+    BO_TRY(time_long(lab_context(run), b, &naive));
+    lab_claim(run, "transposed-first", naive / update);
+    return measure_shorter(run, b);
+}
+
+static bo_status measure_costs(lab_run *run)
+{
+    buffers *b = bo_alloc(lab_context(run), 1, sizeof *b, "matrices to time");
+    if (!b) return BO_MEMORY;
+    const bo_status status = measure_time(run, b);
+    bo_free(b);
+    return status;
+}
+
+/* ---- singular values --------------------------------------------------------------------------------------------- */
+
+enum { ROWS = 16, COLUMNS = 32, MOST = 25 };
+
+/* Singular values, smallest first in `low`, of what the iterations make of g. */
+static bo_status values_after(bo_context *context, bo_newton_schulz iteration, size_t steps, const float *g,
+                              double *low, double *high)
+{
+    float x[ROWS * COLUMNS];
+    double a[ROWS * COLUMNS], u[ROWS * ROWS], values[ROWS], vt[ROWS * COLUMNS];
+    BO_TRY(orthogonalise(context, iteration, steps, ROWS, COLUMNS, g, x));
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) a[i] = (double)x[i];
+    BO_TRY(bo_svd(context, ROWS, COLUMNS, a, u, values, vt));
+    *high = values[0];
+    *low = values[ROWS - 1];
+    return BO_OK;
+}
+
+static double farthest(double low, double high)
+{
+    return fmax(fabs(low - 1), fabs(high - 1));
+}
+
+static bo_status measure_values(lab_run *run)
+{
+    static const size_t counts[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, MOST};
+    bo_rng rng = lab_rng(run, "lab.muon.values");
+    double scales[ROWS], low, high;
+    lab_least_squares p;
+    lab_geometric(1, 0.0073, ROWS, scales); /* |G| = 1.44: the least is 0.005 of it */
+    BO_TRY(lab_least_squares_open(lab_context(run),
+                                  &(lab_least_squares_desc){.rows = ROWS, .dim = COLUMNS, .scales = scales}, &rng, &p));
+    bo_status status = BO_OK;
+    for (size_t i = 0; i < LAB_COUNT_OF(counts) && status == BO_OK; i++) {
+        const double x = (double)counts[i];
+        status = values_after(lab_context(run), BO_NEWTON_SCHULZ_QUINTIC, counts[i], p.x_single, &low, &high);
+        lab_point(run, "values", "quintic", x, farthest(low, high));
+        if (counts[i] == 5) lab_claim(run, "quintic", fmax(0, fmax(0.68 - low, high - 1.16)));
+        if (counts[i] == MOST) lab_claim(run, "quintic-ends", farthest(low, high));
+        if (status == BO_OK)
+            status = values_after(lab_context(run), BO_NEWTON_SCHULZ_CUBIC, counts[i], p.x_single, &low, &high);
+        lab_point(run, "values", "cubic", x, farthest(low, high));
+        if (counts[i] == MOST) lab_claim(run, "cubic", farthest(low, high));
+    }
+    lab_note(run, "|G| = %.4f, the least singular value %.4f of it", lab_norm(p.scales, ROWS),
+             p.scales[ROWS - 1] / lab_norm(p.scales, ROWS));
+    lab_least_squares_close(&p);
+    return status;
+}
+
+/* ---- the size of gradients --------------------------------------------------------------------------------------- */
+
+/* Weights after 5 steps with Gaussian gradients of this size. */
+static bo_status walk(lab_run *run, bo_optimizer_kind kind, double size, float *out)
+{
+    bo_rng rng = lab_rng(run, "lab.muon.gradients");
+    lab_descent d;
+    BO_TRY(lab_descent_weight(lab_context(run), ROWS, COLUMNS, &(bo_optimizer_desc){.kind = kind, .clip = -1}, &d));
+    bo_status status = BO_OK;
+    for (size_t t = 0; t < 5 && status == BO_OK; t++) {
+        lab_fill_normal(&rng, size, ROWS * COLUMNS, out);
+        status = lab_descent_given(&d, out, 1);
+    }
+    if (status == BO_OK) status = lab_tape_read(&d.tape, "w", out);
+    lab_descent_close(&d);
+    return status;
+}
+
+/* Largest relative change of the weights over sizes of gradients. */
+static bo_status change_with_size(lab_run *run, bo_optimizer_kind kind, double *out)
+{
+    static const double sizes[] = {0.01, 100, 10000};
+    float usual[ROWS * COLUMNS], other[ROWS * COLUMNS];
+    double reference[ROWS * COLUMNS];
+    *out = 0;
+    BO_TRY(walk(run, kind, 1, usual));
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) reference[i] = (double)usual[i];
+    for (size_t i = 0; i < LAB_COUNT_OF(sizes); i++) {
+        BO_TRY(walk(run, kind, sizes[i], other));
+        *out = fmax(*out, lab_distance_single(other, reference, ROWS * COLUMNS) / lab_norm(reference, ROWS * COLUMNS));
+    }
+    return BO_OK;
+}
+
+static bo_status measure_scale(lab_run *run)
+{
+    double muon, adamw, sign, sgd;
+    BO_TRY(change_with_size(run, BO_OPTIMIZER_MUON, &muon));
+    BO_TRY(change_with_size(run, BO_OPTIMIZER_ADAMW, &adamw));
+    BO_TRY(change_with_size(run, BO_OPTIMIZER_SIGN, &sign));
+    BO_TRY(change_with_size(run, BO_OPTIMIZER_SGD, &sgd));
+    lab_claim(run, "scale", muon);
+    lab_note(
+        run,
+        "gradients times 0.01, 100, 10000 change the weights after 5 steps by at most %.2g (Muon), %.2g (AdamW), %.2g "
+        "(sign), %.2g (SGD) of their size",
+        muon, adamw, sign, sgd);
+    return BO_OK;
+}
+
+/* ---- training ---------------------------------------------------------------------------------------------------- */
+
+enum { RATES = 4 };
+static const double multiples[RATES] = {0.3, 1, 3, 10};
+
+static const struct contestant {
+    const char *name;
+    bo_optimizer_desc optimizer; /* with its usual rate */
+} contestants[] = {
+    {"Muon", {.kind = BO_OPTIMIZER_MUON, .rate = 0.02}},
+    {"AdamW", {.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-3}},
+    {"SGD", {.kind = BO_OPTIMIZER_SGD, .rate = 0.1}},
+};
+enum { CONTESTANTS = LAB_COUNT_OF(contestants) };
+
+static bo_status train(lab_run *run, const lab_text *text, const struct contestant *who, double multiple, double *loss)
+{
+    const bo_model_desc desc = {.layers = 2, .width = 32, .heads = 2, .context = 64};
+    lab_training training = {
+        .optimizer = who->optimizer, .batch = 8, .steps = lab_size(run, 300, 40), .eval_tokens = 8192};
+    lab_trained trained;
+    bo_model *model;
+    training.optimizer.rate *= multiple;
+    if (who->optimizer.kind == BO_OPTIMIZER_MUON) training.optimizer.other_rate = 3e-3 * multiple;
+    BO_TRY(lab_train_new(run, &desc, text, &training, &model, &trained));
+    bo_model_destroy(model);
+    *loss = trained.loss;
+    if (isfinite(*loss)) lab_point(run, "training", who->name, multiple, *loss);
+    return BO_OK;
+}
+
+static bo_status measure_training(lab_run *run)
+{
+    lab_text text;
+    double best[CONTESTANTS], loss = INFINITY;
+    BO_TRY(lab_text_open(run, (size_t)1 << 18, &text));
+    bo_status status = BO_OK;
+    for (size_t i = 0; i < CONTESTANTS; i++) {
+        best[i] = INFINITY;
+        for (size_t k = 0; k < RATES && status == BO_OK; k++) {
+            status = train(run, &text, &contestants[i], multiples[k], &loss);
+            best[i] = fmin(best[i], loss);
+            if (status == BO_OK)
+                status = lab_progress(run, 0.3 + 0.7 * (double)(i * RATES + k + 1) / (CONTESTANTS * RATES));
+        }
+    }
+    lab_text_close(&text);
+    lab_claim(run, "faster", best[1] - best[0]);
+    return status;
+}
+
+static bo_status measure(lab_run *run)
+{
+    BO_TRY(measure_costs(run));
+    BO_TRY(measure_values(run));
+    BO_TRY(measure_scale(run));
+    return measure_training(run);
+}
+
+const lab_experiment lab_muon = {
+    {.name = "muon",
+     .group = LAB_LEARNING,
+     .title = "Muon: cost on the smaller side, cubic and quintic iterations, indifference to the size of gradients",
+     .claim = "Newton-Schulz iterations on the smaller side replace an SVD. The cubic one ends at UVᵀ, Muon's quintic "
+              "one near it, and sooner; the size of the gradient plays no part.",
+     .source = "course notes, Newton-Schulz runtime and muP at unit scale",
+     .method =
+         "Times are seconds of one thread, the median of 7, of the engine's update with 5 iterations; against them 5 "
+         "cubic iterations with the 1024 x 1024 product of a 1024 x 64 matrix, by the engine's GEMM. Singular values: "
+         "16 x 32, geometric down to 0.005 of the Frobenius norm. Sizes: 5 steps with the same Gaussian gradients "
+         "times 1, 0.01, 100 and 10000, no clipping. Training: a transformer with 2 layers of width 32 on bytes of "
+         "text, context 64, 8 sequences a step, 300 steps, each optimiser with 0.3, 1, 3 and 10 times its usual rate "
+         "(Muon 0.02 and 3e-3 for what is no hidden matrix, AdamW 3e-3, SGD 0.1 with momentum 0.9).",
+     LAB_CLAIMS(claims),
+     LAB_TABLES(tables),
+     .text = true},
+    measure};

@@ -1,0 +1,44 @@
+/* A graph that learns by an optimiser, step by step: what bo_trainer does, for graphs that experiments record.
+ *
+ *     lab_descent descent;
+ *     lab_descent_open(context, &descent);
+ *     bo_graph *graph = descent.tape.graph;
+ *     bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, rows, dim), …, loss = …;
+ *     lab_descent_ready(&descent, loss, rows, &lab_plain_descent, seed);
+ *     bo_graph_write(context, graph, x, numbers);
+ *     lab_descent_step(&descent, rate, NULL);
+ *     lab_tape_read(&descent.tape, "w", weights);
+ *     lab_descent_close(&descent); */
+#ifndef BO_LAB_TOOLS_DESCENT_H
+#define BO_LAB_TOOLS_DESCENT_H
+
+#include "tape.h"
+#include "../../src/optim/optim.h"
+
+typedef struct lab_descent {
+    lab_tape tape;
+    bo_optimizer *optimizer; /* NULL before it is ready */
+    bo_value loss;
+    bo_pass pass; /* training; every run has a seed of its own */
+} lab_descent;
+
+/* w - factor · gradient and nothing else: no momentum, no clipping, rate 1. */
+extern const bo_optimizer_desc lab_plain_descent;
+
+/* Weights and an empty graph. Closing is fine after a failure and of zeros. */
+bo_status lab_descent_open(bo_context *context, lab_descent *out);
+void lab_descent_close(lab_descent *descent);
+/* Plans the graph, draws the weights; gradients will be those of scale · loss. */
+bo_status lab_descent_ready(lab_descent *descent, bo_value loss, double scale, const bo_optimizer_desc *optimizer,
+                            uint64_t seed);
+/* Gradients at the weights as they are; *loss (may be NULL) without the scale. */
+bo_status lab_descent_gradients(lab_descent *descent, double *loss);
+/* Gradients, then a step of the optimiser with `factor` times its rate. */
+bo_status lab_descent_step(lab_descent *descent, double factor, double *loss);
+
+/* In place of open and ready: a weight "w" of zeros without a graph, which takes steps by gradients that are given. */
+bo_status lab_descent_weight(bo_context *context, size_t rows, size_t columns, const bo_optimizer_desc *optimizer,
+                             lab_descent *out);
+bo_status lab_descent_given(lab_descent *descent, const float *gradient, double factor);
+
+#endif

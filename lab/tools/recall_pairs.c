@@ -1,0 +1,85 @@
+/* Pairs of keys and values out of a counter: any of them can be had again at any time. */
+#include "recall_internal.h"
+#include "../../src/kernels/kernels.h"
+#include <math.h>
+
+/* A well mixed 64-bit number of (seed, index): splitmix64. */
+static uint64_t mixed(uint64_t seed, uint64_t index)
+{
+    uint64_t z = seed * UINT64_C(0xD1342543DE82EF95) + (index + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+enum { KEYS, NOISE, CODES, LENGTHS, BOOK, PURPOSES };
+
+static uint64_t stream(const bo_recall_pairs *pairs, unsigned purpose, size_t lane, size_t token)
+{
+    return mixed(mixed(pairs->seed * PURPOSES + purpose, lane), token);
+}
+
+/* A direction: the sum of four uniform numbers is near enough to a normal one. */
+static void direction(uint64_t seed, size_t count, float *out)
+{
+    double norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t bits = mixed(seed, i);
+        const double sum = (double)((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
+        out[i] = (float)(sum - 2 * 65535.0);
+        norm += (double)out[i] * out[i];
+    }
+    for (size_t i = 0; i < count; i++) out[i] = (float)(out[i] / sqrt(norm));
+}
+
+bo_status bo_recall_pairs_open(bo_context *context, bo_recall_pairs *pairs)
+{
+    pairs->book = bo_alloc_raw(context, pairs->codes, pairs->width * sizeof *pairs->book, "values");
+    if (!pairs->book) return BO_MEMORY;
+    for (size_t c = 0; c < pairs->codes; c++)
+        direction(stream(pairs, BOOK, 0, c), pairs->width, pairs->book + c * pairs->width);
+    return BO_OK;
+}
+
+void bo_recall_pairs_close(bo_recall_pairs *pairs)
+{
+    bo_free(pairs->book);
+}
+
+void bo_recall_key(const bo_recall_pairs *pairs, size_t lane, size_t token, float *out)
+{
+    direction(stream(pairs, KEYS, lane, token), pairs->dim, out);
+    if (!pairs->norms) return;
+    const double u = (double)(stream(pairs, LENGTHS, lane, token) >> 11) * 0x1p-53;
+    for (size_t i = 0; i < pairs->dim; i++) out[i] *= (float)exp2(2 * u - 1);
+}
+
+void bo_recall_question(const bo_recall_pairs *pairs, size_t lane, size_t token, float *out)
+{
+    double norm = 0;
+    direction(stream(pairs, KEYS, lane, token), pairs->dim, out);
+    const uint64_t seed = stream(pairs, NOISE, lane, token);
+    const double each = pairs->noise * sqrt(3 / (double)pairs->dim); /* uniform from -1 to 1 has a variance of 1/3 */
+    for (size_t i = 0; i < pairs->dim; i++) {
+        out[i] += (float)(each * ((double)(mixed(seed, i) >> 11) * 0x1p-52 - 1));
+        norm += (double)out[i] * out[i];
+    }
+    for (size_t i = 0; i < pairs->dim; i++) out[i] = (float)(out[i] / sqrt(norm));
+}
+
+size_t bo_recall_code(const bo_recall_pairs *pairs, size_t lane, size_t token)
+{
+    return (size_t)(stream(pairs, CODES, lane, token) % pairs->codes);
+}
+
+size_t bo_recall_nearest(const bo_context *context, const bo_recall_pairs *pairs, const float *value)
+{
+    const bo_kernels *kernels = bo_context_kernels(context);
+    size_t best = 0;
+    float most = -INFINITY;
+    for (size_t c = 0; c < pairs->codes; c++) {
+        const float dot = kernels->dot(pairs->width, pairs->book + c * pairs->width, value);
+        if (dot > most) most = dot, best = c;
+    }
+    return best;
+}

@@ -1,9 +1,0 @@
-#ifndef BO_LAB_RIDGE_TIME_H
-#define BO_LAB_RIDGE_TIME_H
-
-#include "../lab.h"
-
-/* The claims "square" and "length" and the table "time" of ridge-attention. */
-bo_status lab_ridge_time(lab_run *run);
-
-#endif

@@ -1,0 +1,39 @@
+/* The yardsticks answer, and refuse what they cannot measure. How fast the machine is, is not tested. */
+#include "testing.h"
+#include "bench/yardstick.h"
+
+static void gemm_reports_both(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    bo_yardstick yardstick;
+    assert_ok(context, bo_yardstick_gemm(context, 96, 3, &yardstick));
+    assert_true(yardstick.openblas_gflops > 0 && yardstick.own_gflops > 0);
+    assert_true(yardstick.best_gflops == fmax(yardstick.openblas_gflops, yardstick.own_gflops));
+    assert_non_null(strstr(yardstick.library, "OpenBLAS"));
+    assert_true(yardstick.openblas_threads >= 1 && yardstick.own_threads == 2 && yardstick.n == 96);
+    assert_fails(context, BO_INVALID, "100 repeats", bo_yardstick_gemm(context, 96, 100, &yardstick));
+    assert_fails(context, BO_INVALID, "99999", bo_yardstick_gemm(context, 99999, 1, &yardstick));
+    bo_context_destroy(context);
+}
+
+static void others_answer(void **state)
+{
+    (void)state;
+    bo_context *context = test_context(2);
+    double rate;
+    const char *name;
+    assert_ok(context, bo_yardstick_triad(context, 1 << 20, 3, &rate));
+    assert_true(rate > 0);
+    assert_fails(context, BO_INVALID, "11 bytes", bo_yardstick_triad(context, 11, 1, &rate));
+    assert_ok(context, bo_yardstick_small_gemm(context, 1, &rate, &name));
+    assert_true(rate > 0 && name[0]);
+    assert_fails(context, BO_INVALID, "-1 repeats", bo_yardstick_small_gemm(context, -1, &rate, &name));
+    bo_context_destroy(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_reports_both), cmocka_unit_test(others_answer)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
