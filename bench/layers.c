@@ -55,7 +55,7 @@ static const layer_case cases[] = {
      PLACES("lstm", ", \"width\": 128")},
     {"lstm-512", "16 x 128 tokens, 512 to 512", 1, 16, 128 * 512, 128 * 512, SEQUENCE(128, 512),
      PLACES("lstm", ", \"width\": 512")},
-    {"graph-mean", "10,000 nodes, 10 neighbours each, 128 columns", NAN, NODES, 128, 128,
+    {"graph-mean", "10,000 nodes, 10 neighbors each, 128 columns", NAN, NODES, 128, 128,
      "{\"kind\": \"graph\", \"width\": 128}", LAYER("graph", ", \"aggregate\": \"mean\"")},
 };
 
@@ -72,18 +72,18 @@ typedef struct layers_bench {
 
 /* ---- examples of noise ------------------------------------------------------------------------------------------- */
 
-/* DEGREE neighbours by chance for every node. */
-static void draw_graph(uint64_t seed, int32_t *first, int32_t *neighbours)
+/* DEGREE neighbors by chance for every node. */
+static void draw_graph(uint64_t seed, int32_t *first, int32_t *neighbors)
 {
     for (size_t i = 0; i <= NODES; i++) first[i] = (int32_t)(i * DEGREE);
-    for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbours[e] = (int32_t)(cli_hash(seed, e) % NODES);
+    for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbors[e] = (int32_t)(cli_hash(seed, e) % NODES);
 }
 
 /* What is written into the input does not matter: bo_network_time draws it. */
 static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
 {
     cli_session *session = bench->run->session;
-    static int32_t first[NODES + 1], neighbours[NODES * DEGREE];
+    static int32_t first[NODES + 1], neighbors[NODES * DEGREE];
     char model[1024];
     bo_examples *examples = NULL, arrays = {.rows = c->examples, .dim = c->numbers, .targets = c->outputs};
     float *x = calloc(c->examples * c->numbers, sizeof *x);
@@ -91,8 +91,8 @@ static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
     snprintf(model, sizeof model, "{\"input\": %s, \"layers\": [%s], \"loss\": \"mse\"}", c->input, c->layers);
     arrays.x = x, arrays.y = y;
     if (strstr(c->input, "graph")) {
-        draw_graph(session->common.seed, first, neighbours);
-        arrays.edges = NODES * DEGREE, arrays.first = first, arrays.neighbours = neighbours;
+        draw_graph(session->common.seed, first, neighbors);
+        arrays.edges = NODES * DEGREE, arrays.first = first, arrays.neighbors = neighbors;
     }
     bo_status status = x && y ? BO_OK : BO_MEMORY;
     if (status == BO_OK) status = bo_examples_create(session->context, &arrays, &examples);

@@ -91,15 +91,14 @@ typedef struct timed {
 static bool time_images(bench_run *bench, const images *set, bo_precision precision, timed *out)
 {
     size_t features = bench->options->features;
-    bo_machine_desc desc = {.scaling = BO_SCALING_NONE,
-                            .loss = BO_LOSS_RIDGE,
-                            .features = {.features = features,
-                                         .gamma = 0.02 / (255.0 * 255.0),
-                                         .draw = (bo_draw)bench->options->draw},
-                            .lambda = 0.1,
-                            .solver = BO_SOLVER_PRIMAL,
-                            .precision = precision,
-                            .seed = bench->session->common.seed};
+    bo_machine_desc desc = {
+        .scaling = BO_SCALING_NONE,
+        .loss = BO_LOSS_RIDGE,
+        .features = {.features = features, .gamma = 0.02 / (255.0 * 255.0), .draw = (bo_draw)bench->options->draw},
+        .lambda = 0.1,
+        .solver = BO_SOLVER_PRIMAL,
+        .precision = precision,
+        .seed = bench->session->common.seed};
     *out = (timed){.seconds = INFINITY};
     double yardstick = bench_yardstick(bench), seconds;
     for (size_t i = 0; i < bench->options->repeats; i++) {
@@ -115,9 +114,9 @@ static bool time_images(bench_run *bench, const images *set, bo_precision precis
     char name[96];
     bench_rate_name(name, sizeof name, "MNIST", precision);
     bench_add(bench, name, rate / yardstick, "", 0.6, false,
-              "%zu x %zu, R = %zu, draw %s: %.2f s, %.0f of %.0f GFLOP/s, accuracy %.2f%%; " BENCH_COUNTED, set->train->rows,
-              set->train->dim, features, bo_draw_name(out->draw), out->seconds, rate, yardstick, 100 * out->accuracy,
-              bo_precision_name(out->precision));
+              "%zu x %zu, R = %zu, draw %s: %.2f s, %.0f of %.0f GFLOP/s, accuracy %.2f%%; " BENCH_COUNTED,
+              set->train->rows, set->train->dim, features, bo_draw_name(out->draw), out->seconds, rate, yardstick,
+              100 * out->accuracy, bo_precision_name(out->precision));
     return true;
 }
 

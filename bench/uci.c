@@ -23,7 +23,7 @@ static bool read_numbers(bench_run *bench, const char *folder, const char *set, 
     bo_reader *reader = NULL;
     *out = (numbers){0};
     bo_status status = bo_reader_open(context, path, BO_FORMAT_SPACED, 0, &reader);
-    bo_block block = {.rows = 1};
+    bo_data_block block = {.rows = 1};
     while (status == BO_OK && block.rows > 0) {
         status = bo_reader_next(context, reader, 4096, &block);
         if (status != BO_OK || block.rows == 0) break;

@@ -55,7 +55,7 @@ void lab_point(lab_run *run, const char *table, const char *column, double x, do
 void lab_cell(lab_run *run, const char *table, const char *row, const char *column, double value);
 /* A sentence for the page, of the first seed alone: what was found on the way and no claim speaks of. */
 void lab_note(lab_run *run, const char *format, ...) BO_PRINTF(2, 3);
-/* How much of this measurement is done, 0 to 1; BO_CANCELLED when somebody asks to stop. Call it now and then. */
+/* How much of this measurement is done, 0 to 1; BO_CANCELED when somebody asks to stop. Call it now and then. */
 bo_status lab_progress(lab_run *run, double done);
 
 #endif

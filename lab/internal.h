@@ -26,7 +26,7 @@ typedef struct lab_job {
     lab_run *runs;
     size_t seeds;
     bool watched;        /* the caller's thread reports while others measure; else seeds report themselves */
-    atomic_bool stopped; /* cancelled, or a seed has failed: the others need not go on */
+    atomic_bool stopped; /* canceled, or a seed has failed: the others need not go on */
 } lab_job;
 
 struct lab_run {
@@ -54,7 +54,7 @@ bo_status lab_job_progress(lab_job *job);
 bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, const bo_lab_options *options,
                         bo_lab_result **out);
 /* Measures every seed; afterwards each has its status. crew.c: side by side on threads, while the caller's reports. */
-bo_status lab_crew_measure(lab_job *job, void (*measure)(lab_run *run));
+bo_status lab_measure_seeds(lab_job *job, void (*measure)(lab_run *run));
 
 /* ---- afterwards ------------------------------------------------------------------------------ */
 

@@ -73,7 +73,7 @@ typedef struct bo_lab_experiment {
     size_t claim_count;
     const bo_lab_table *tables;
     size_t table_count;
-    bool timed; /* measures time: seeds one after the other, with all threads */
+    bool timed;        /* measures time: seeds one after the other, with all threads */
     bool text, images; /* reads those of bo_lab_options; the others know of none */
 } bo_lab_experiment;
 
@@ -100,7 +100,7 @@ typedef struct bo_lab_result bo_lab_result;
  * failure names experiment and seed; there is no result without all of them. Progress goes to the context's
  * callback, which may cancel. */
 bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, const bo_lab_options *options,
-                            bo_lab_result **out);
+                     bo_lab_result **out);
 void bo_lab_result_destroy(bo_lab_result *result); /* NULL is fine */
 
 /* ---- results --------------------------------------------------------------------------------- */

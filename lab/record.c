@@ -187,6 +187,6 @@ bo_status lab_progress(lab_run *run, double done)
     lab_job *job = run->job;
     atomic_store(&run->done, done);
     if (!job->watched && lab_job_progress(job) != BO_OK) atomic_store(&job->stopped, true);
-    if (atomic_load(&job->stopped)) return bo_fail(run->context, BO_CANCELLED, "stopped");
+    if (atomic_load(&job->stopped)) return bo_fail(run->context, BO_CANCELED, "stopped");
     return BO_OK;
 }

@@ -19,10 +19,10 @@ static void measure(lab_run *run)
 /* Side by side, or, where time is measured, one after the other with all of the caller's threads. */
 static bo_status measure_all(lab_job *job)
 {
-    if (!job->experiment->about.timed) return lab_crew_measure(job, measure);
+    if (!job->experiment->about.timed) return lab_measure_seeds(job, measure);
     for (size_t i = 0; i < job->seeds; i++)
         if (atomic_load(&job->stopped)) /* and the context keeps the words of the one that failed */
-            job->runs[i].status = BO_CANCELLED;
+            job->runs[i].status = BO_CANCELED;
         else
             measure(&job->runs[i]);
     return BO_OK;
@@ -37,7 +37,7 @@ static const lab_run *find_failure(const lab_job *job)
     const lab_run *found = NULL;
     for (size_t i = 0; i < job->seeds; i++) {
         const lab_run *run = &job->runs[i];
-        if (run->status != BO_OK && run->status != BO_CANCELLED) return run;
+        if (run->status != BO_OK && run->status != BO_CANCELED) return run;
         if (run->status != BO_OK && !found) found = run;
     }
     return found;
@@ -48,7 +48,7 @@ static bo_status first_failure(const lab_job *job)
     const lab_run *run = find_failure(job);
     const char *name = job->experiment->about.name;
     if (!run) return BO_OK;
-    if (run->status == BO_CANCELLED) return bo_fail(job->context, BO_CANCELLED, "%s was cancelled", name);
+    if (run->status == BO_CANCELED) return bo_fail(job->context, BO_CANCELED, "%s was canceled", name);
     const char *message = bo_context_error(run->context);
     return bo_fail(job->context, run->status, "%s, seed %llu: %s", name, (unsigned long long)lab_seed(run),
                    *message ? message : bo_status_string(run->status));

@@ -48,7 +48,7 @@ static void watch(crew *c)
     pthread_mutex_unlock(&c->mutex);
 }
 
-bo_status lab_crew_measure(lab_job *job, void (*measure)(lab_run *run))
+bo_status lab_measure_seeds(lab_job *job, void (*measure)(lab_run *run))
 {
     const size_t threads = (size_t)bo_context_threads(job->context);
     const size_t wanted = threads < job->seeds ? threads : job->seeds;

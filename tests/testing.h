@@ -23,26 +23,26 @@ static inline bo_context *test_context(int threads)
     return context;
 }
 
-#define assert_ok(context, expression)                                                                       \
-    do {                                                                                                     \
-        bo_status status_ = (expression);                                                                    \
-        if (status_ != BO_OK) fail_msg("%s: %s", bo_status_string(status_), bo_context_error(context));      \
+#define assert_ok(context, expression)                                                                                 \
+    do {                                                                                                               \
+        bo_status status_ = (expression);                                                                              \
+        if (status_ != BO_OK) fail_msg("%s: %s", bo_status_string(status_), bo_context_error(context));                \
     } while (0)
 
 /* The call fails with this status and its message contains `words`. */
-#define assert_fails(context, expected, words, expression)                                                   \
-    do {                                                                                                     \
-        bo_status status_ = (expression);                                                                    \
-        assert_int_equal(status_, expected);                                                                 \
-        if (!strstr(bo_context_error(context), words))                                                       \
-            fail_msg("message '%s' lacks '%s'", bo_context_error(context), words);                           \
+#define assert_fails(context, expected, words, expression)                                                             \
+    do {                                                                                                               \
+        bo_status status_ = (expression);                                                                              \
+        assert_int_equal(status_, expected);                                                                           \
+        if (!strstr(bo_context_error(context), words))                                                                 \
+            fail_msg("message '%s' lacks '%s'", bo_context_error(context), words);                                     \
     } while (0)
 
-#define assert_close(actual, expected, tolerance)                                                            \
-    do {                                                                                                     \
-        double actual_ = (actual), expected_ = (expected), tolerance_ = (tolerance);                         \
-        if (!(fabs(actual_ - expected_) <= tolerance_))                                                      \
-            fail_msg("%s = %.9g, expected %.9g within %.3g", #actual, actual_, expected_, tolerance_);       \
+#define assert_close(actual, expected, tolerance)                                                                      \
+    do {                                                                                                               \
+        double actual_ = (actual), expected_ = (expected), tolerance_ = (tolerance);                                   \
+        if (!(fabs(actual_ - expected_) <= tolerance_))                                                                \
+            fail_msg("%s = %.9g, expected %.9g within %.3g", #actual, actual_, expected_, tolerance_);                 \
     } while (0)
 
 #endif

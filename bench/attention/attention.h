@@ -21,7 +21,7 @@ typedef struct attention_bench {
     bench_run *run;
     bo_context *context;
     const attention_options *options;
-    float *noise; /* of mean 0 and variance 1; NULL until it is needed */
+    float *noise;     /* of mean 0 and variance 1; NULL until it is needed */
     cli_curves times; /* of a forward pass by length: a curve for each number of features, and exact attention's */
     cli_curves laws;  /* error of the output by features */
 } attention_bench;

@@ -121,11 +121,11 @@ static const struct map {
     const char *name;
     bo_attention_kind kind;
     bo_kernel kernel;
-    bo_normaliser normaliser;
+    bo_normalizer normalizer;
 } maps[] = {
-    {"identity, not normalised", BO_ATTENTION_LINEAR, BO_KERNEL_LINEAR, BO_NORMALISER_NONE},
-    {"elu", BO_ATTENTION_LINEAR, BO_KERNEL_ELU, BO_NORMALISER_SUM},
-    {"favor", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_NORMALISER_SUM},
+    {"identity, not normalized", BO_ATTENTION_LINEAR, BO_KERNEL_LINEAR, BO_NORMALIZER_NONE},
+    {"elu", BO_ATTENTION_LINEAR, BO_KERNEL_ELU, BO_NORMALIZER_SUM},
+    {"favor", BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, BO_NORMALIZER_SUM},
 };
 
 /* The same map without a gate, with one a head and with one a token, in turns. */
@@ -141,7 +141,7 @@ static bool measure_gates(attention_bench *bench, const struct map *map, bool gr
             attention_favor(bench, map->kind == BO_ATTENTION_FAVOR ? bench->options->features.items[0] : 0);
         desc.kind = map->kind;
         desc.features.kernel = map->kernel;
-        desc.normaliser = map->normaliser;
+        desc.normalizer = map->normalizer;
         desc.gate = gates[i].gate;
         ok = ok && attention_case_open(bench, bench->context, &desc, tokens, gradients, &cases[i]);
         works[i] =

@@ -1,7 +1,7 @@
 """Exact kernel ridge, tuned by cross-validation, on the UCI splits: kernel_ridge_uci.py FOLDER [first last] [names...]
 
 FOLDER has one folder a data set with data.txt, index_features.txt, index_target.txt, index_train_I.txt, index_test_I.txt.
-scikit-learn's KernelRidge with the Gaussian kernel; inputs and target standardised on the training rows. A grid of gamma
+scikit-learn's KernelRidge with the Gaussian kernel; inputs and target standardized on the training rows. A grid of gamma
 and alpha is searched by 3-fold cross-validation on at most 2,000 training rows; its best cells are tried again with a fifth
 of all training rows held out; the winner is fitted on all of them. protein-tertiary-structure: 8,000 training rows, the
 first of the split. Prints a JSON object a line: data set, split, gamma, alpha, rmse of the test rows."""

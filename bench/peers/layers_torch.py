@@ -100,8 +100,8 @@ class Along(nn.Module):
         return self.conv(x.transpose(1, 2))[..., : x.shape[1]].transpose(1, 2)
 
 
-class Neighbours(nn.Module):
-    """The mean over the neighbours of each node, with the rows gathered and added up as graph libraries do it"""
+class Neighbors(nn.Module):
+    """The mean over the neighbors of each node, with the rows gathered and added up as graph libraries do it"""
 
     def __init__(self, nodes, degree):
         super().__init__()
@@ -130,7 +130,7 @@ CASES = {
     "gru": lambda: (Recurrent(nn.GRU, 128, 128), torch.randn(16, 256, 128)),
     "lstm": lambda: (Recurrent(nn.LSTM, 128, 128), torch.randn(16, 256, 128)),
     "lstm-512": lambda: (Recurrent(nn.LSTM, 512, 512), torch.randn(16, 128, 512)),
-    "graph-mean": lambda: (Neighbours(10000, 10), torch.randn(10000, 128)),
+    "graph-mean": lambda: (Neighbors(10000, 10), torch.randn(10000, 128)),
 }
 
 

@@ -104,7 +104,7 @@ static void warn_of_zeros(cli_attention_job *job)
     const bo_attention_desc *d = bo_attention_describe(job->attention);
     const size_t heads = d->heads, sequences = job->shape.sequences;
     const bool exponential = d->features.kernel == BO_KERNEL_SOFTMAX || d->features.kernel == BO_KERNEL_COSH;
-    for (size_t i = 0; d->normaliser == BO_NORMALISER_SUM && i < sequences * heads; i++)
+    for (size_t i = 0; d->normalizer == BO_NORMALIZER_SUM && i < sequences * heads; i++)
         job->zeros += zeros_of_head(job, i / heads, i % heads);
     if (job->zeros)
         cli_warn(job->session,
@@ -137,7 +137,7 @@ static bool compute(cli_attention_job *job)
             job, bo_attention_forward(context, job->attention, &job->shape, &job->inputs, NULL, NULL, job->out, NULL)))
         return false;
     job->seconds = cli_now() - start;
-    if (cli_interrupted()) return cli_attention_ok(job, BO_CANCELLED);
+    if (cli_interrupted()) return cli_attention_ok(job, BO_CANCELED);
     warn_of_zeros(job);
     warn_of_residuals(job);
     return true;
@@ -232,7 +232,7 @@ cli_attention_options cli_attention_none_given(const char *command)
                                    .map = -1,
                                    .sampling = -1,
                                    .proposal = -1,
-                                   .normaliser = -1,
+                                   .normalizer = -1,
                                    .degree = NAN,
                                    .features = CLI_NOT_GIVEN,
                                    .window = CLI_NOT_GIVEN,
@@ -280,8 +280,8 @@ int cli_attention(int argc, char **argv)
          "hybrid: the latest keys that are exact, 64 unless given; exact, power: the latest keys a query sees, all "
          "unless given",
          &o.window, NULL, 1, 0},
-        {CLI_CHOICE, "normaliser", "N", "divide by the sum of the weights unless given; retention does not",
-         &o.normaliser, cli_attention_normaliser_choice, 0, 0},
+        {CLI_CHOICE, "normalizer", "N", "divide by the sum of the weights unless given; retention does not",
+         &o.normalizer, cli_attention_normalizer_choice, 0, 0},
         {CLI_REAL_OR_AUTO, "clamp", "X|auto", "least denominator", &o.clamp, NULL, 0, 0},
         {CLI_SECTION, "Features", NULL, NULL, NULL, NULL, 0, 0},
         {CLI_CHOICE, "map", "MAP",

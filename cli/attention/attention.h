@@ -34,7 +34,7 @@ typedef struct cli_attention_options {
     const char *command;            /* whose options they are, for messages */
     const char *given[CLI_SOURCES]; /* NULL: not */
     const char *out;
-    int kind, gate_input, map, draw, sampling, proposal, normaliser;
+    int kind, gate_input, map, draw, sampling, proposal, normalizer;
     size_t features, window, rank, iterations, chunk, most;
     double scale, gamma, alpha, degree, temperature, clamp, tolerance, target;
     bool causal, one_draw, whiten, propose, unit, no_unit, compare, advise, plan;
@@ -76,7 +76,7 @@ cli_attention_options cli_attention_none_given(const char *command);
 const char *cli_attention_kind_choice(int index);
 const char *cli_attention_map_choice(int index);
 const char *cli_attention_gate_choice(int index);
-const char *cli_attention_normaliser_choice(int index);
+const char *cli_attention_normalizer_choice(int index);
 const char *cli_attention_sampling_choice(int index);
 const char *cli_attention_proposal_choice(int index);
 const char *cli_attention_option(cli_attention_source source); /* its name, without the dashes */
@@ -85,7 +85,7 @@ const char *cli_attention_map_of(bo_function function);
 
 /* What the kind alone says. */
 bo_attention_desc cli_attention_named(const cli_attention_options *options);
-/* As far as options say: kind, causal, gate, normaliser, proposal, sampling, unit and the map; no sizes. */
+/* As far as options say: kind, causal, gate, normalizer, proposal, sampling, unit and the map; no sizes. */
 bo_attention_desc cli_attention_chosen(const cli_attention_options *options);
 /* And the numbers: all but the sizes, which arrays or a model have. */
 bo_attention_desc cli_attention_numbered(const cli_attention_options *options, uint64_t seed);

@@ -37,7 +37,7 @@ static const char *kind_words(unsigned mask, char *out, size_t room)
     out[0] = 0;
     for (int i = 0; (name = cli_attention_kind_choice(i)) && used < room; i++) {
         const bo_attention_desc d = cli_attention_chosen(&(cli_attention_options){
-            .kind = i, .gate_input = -1, .map = -1, .sampling = -1, .proposal = -1, .normaliser = -1});
+            .kind = i, .gate_input = -1, .map = -1, .sampling = -1, .proposal = -1, .normalizer = -1});
         if (mask & 1u << d.kind) used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", name);
     }
     return out;
@@ -100,8 +100,8 @@ static int check_belonging(const cli_attention_options *o)
         {"whiten", o->whiten, DARK},
         {"propose", o->propose, FAVOR | DARK},
         {"gate-input", o->gate_input >= 0, SUMS},
-        {"normaliser none", o->normaliser == BO_NORMALISER_NONE, LINEAR | RFA | LEARNED},
-        {"normaliser", o->normaliser >= 0, SUMS},
+        {"normalizer none", o->normalizer == BO_NORMALIZER_NONE, LINEAR | RFA | LEARNED},
+        {"normalizer", o->normalizer >= 0, SUMS},
         {"clamp", o->clamp > 0, FEATURES},
         {"chunk", o->chunk != CLI_NOT_GIVEN, FEATURES | MEMORIES},
         {"unit", o->unit, MEMORIES},
@@ -180,7 +180,7 @@ static int check_gate(const cli_attention_options *o, const bo_attention_desc *d
     if (o->given[CLI_GATE] && o->given[CLI_LOG_GATE]) WRONG("give --gate or --log-gate, not both");
     if (given && o->given[CLI_DECAY]) WRONG("give --decay, one number for all tokens, or --gate, not both");
     if (given && cli_attention_named(o).gate == BO_GATE_FIXED)
-        WRONG("--kind %s has fixed decays (--decay); for gates of the data: --kind linear --map identity --normaliser "
+        WRONG("--kind %s has fixed decays (--decay); for gates of the data: --kind linear --map identity --normalizer "
               "none --causal --%s FILE",
               cli_attention_kind_choice(o->kind), o->given[CLI_GATE] ? "gate" : "log-gate");
     if (o->gate_input >= 0 && !given) WRONG("--gate-input needs --gate or --log-gate");
@@ -260,10 +260,10 @@ static int check_idle_map(const cli_attention_options *o, const bo_attention_des
                        : f->sampling == BO_SAMPLING_OPTIMAL ? "sampling optimal"
                                                             : NULL;
     const bool scaled = f->kernel == BO_KERNEL_SOFTMAX || f->kernel == BO_KERNEL_COSH;
-    if (d->normaliser == BO_NORMALISER_NONE && scaled)
-        WRONG("--normaliser none: features of the %s kernel need a normaliser", bo_kernel_name(f->kernel));
-    if (d->normaliser == BO_NORMALISER_NONE && o->clamp > 0)
-        WRONG("--clamp has no meaning without a normaliser: there is no denominator");
+    if (d->normalizer == BO_NORMALIZER_NONE && scaled)
+        WRONG("--normalizer none: features of the %s kernel need a normalizer", bo_kernel_name(f->kernel));
+    if (d->normalizer == BO_NORMALIZER_NONE && o->clamp > 0)
+        WRONG("--clamp has no meaning without a normalizer: there is no denominator");
     if (idle && !cli_attention_draws(f))
         WRONG("--%s has no meaning for the %s map, which draws no frequencies", idle, map);
     if (o->gamma > 0 && (f->kernel == BO_KERNEL_SOFTMAX || is_learned(f->kernel)))

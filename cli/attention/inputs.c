@@ -16,7 +16,7 @@ bool cli_attention_ok(cli_attention_job *job, bo_status status)
 {
     if (status == BO_OK) return true;
     const char *words = cli_attention_words(job);
-    if (status != BO_CANCELLED && words != bo_context_error(job->session->context))
+    if (status != BO_CANCELED && words != bo_context_error(job->session->context))
         cli_fail(job->session, "%s", words);
     else
         cli_fail_status(job->session, status);

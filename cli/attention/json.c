@@ -51,7 +51,7 @@ static void json_descriptor(cli_json *json, const cli_attention_job *job)
     if (d->window) cli_json_count(json, "window", d->window);
     cli_json_text(json, "gate", bo_gate_name(d->gate));
     json_parameters(json, job);
-    cli_json_text(json, "normaliser", cli_attention_normaliser_choice((int)d->normaliser));
+    cli_json_text(json, "normalizer", cli_attention_normalizer_choice((int)d->normalizer));
     if (!map) return;
     cli_json_text(json, "kernel", bo_kernel_name(map->kernel));
     cli_json_text(json, "function", bo_function_name(map->function));

@@ -17,10 +17,10 @@ const char *cli_attention_gate_choice(int index)
     return index + BO_GATE_CONVEX < BO_GATE_FIXED ? bo_gate_name((bo_gate)(index + BO_GATE_CONVEX)) : NULL;
 }
 
-const char *cli_attention_normaliser_choice(int index)
+const char *cli_attention_normalizer_choice(int index)
 {
-    static const char *const names[BO_NORMALISER_COUNT] = {"sum", "none"};
-    return index < BO_NORMALISER_COUNT ? names[index] : NULL;
+    static const char *const names[BO_NORMALIZER_COUNT] = {"sum", "none"};
+    return index < BO_NORMALIZER_COUNT ? names[index] : NULL;
 }
 
 /* Attention has no leverage scores. */
@@ -168,7 +168,7 @@ bo_attention_desc cli_attention_chosen(const cli_attention_options *o)
     bo_attention_desc d = cli_attention_named(o);
     d.causal |= o->causal;
     d.gate = choose_gate(o, &d);
-    if (o->normaliser >= 0) d.normaliser = (bo_normaliser)o->normaliser;
+    if (o->normalizer >= 0) d.normalizer = (bo_normalizer)o->normalizer;
     if (o->proposal >= 0) d.proposal = (bo_proposal)o->proposal;
     d.unit = (d.unit || o->unit) && !o->no_unit;
     choose_map(o, &d);

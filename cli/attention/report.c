@@ -96,7 +96,7 @@ static void append_lambda(char *text, size_t room, const cli_attention_job *job)
     if (smallest < largest) append(text, room, " to %s", cli_significant(largest, 4).s);
 }
 
-/* ", causal, window of 64, gate decay, not normalised": what was asked beyond the kind. */
+/* ", causal, window of 64, gate decay, not normalized": what was asked beyond the kind. */
 static const char *manner(const cli_attention_job *job, char *out, size_t room)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
@@ -107,7 +107,7 @@ static const char *manner(const cli_attention_job *job, char *out, size_t room)
     if (d->window) append(out, room, ", window of %s keys", cli_count(d->window).s);
     if (d->gate != BO_GATE_NONE) append(out, room, ", %s gate", bo_gate_name(d->gate));
     if (d->gate == BO_GATE_FIXED) append_decays(out, room, job);
-    if (d->normaliser == BO_NORMALISER_NONE && sums) append(out, room, ", not normalised");
+    if (d->normalizer == BO_NORMALIZER_NONE && sums) append(out, room, ", not normalized");
     if (d->unit) append(out, room, ", unit norms");
     if (d->kind == BO_ATTENTION_RFA) append(out, room, ", temperature %s", cli_significant(d->temperature, 4).s);
     if (!isnan(scale)) append(out, room, ", scale %s", cli_significant(scale, 4).s);

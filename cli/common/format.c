@@ -66,7 +66,7 @@ cli_word cli_exact(double value)
     return word;
 }
 
-/* Edit distance with transpositions of neighbours (optimal string alignment); words longer than 63 are far.
+/* Edit distance with transpositions of neighbors (optimal string alignment); words longer than 63 are far.
  */
 static size_t distance(const char *a, const char *b)
 {

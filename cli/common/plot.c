@@ -91,7 +91,7 @@ static int ascending(const void *a, const void *b)
 
 enum { BINS = 40 };
 
-/* Deviations of `count` neighbours: the middle one, which a few wild rows among them do not move. */
+/* Deviations of `count` neighbors: the middle one, which a few wild rows among them do not move. */
 static double middle_deviation(const point *points, size_t count)
 {
     double *sorted = cli_allocate(count, sizeof(double), "plot");
@@ -103,7 +103,7 @@ static double middle_deviation(const point *points, size_t count)
 }
 
 /* The 95% interval around the diagonal: where predictions are p, the truth lies in p ± 1.96 s(p) and s is the median
- * deviation of a bin of neighbours. Predictions beyond the frame have no part in it. A closed polygon, up the left side
+ * deviation of a bin of neighbors. Predictions beyond the frame have no part in it. A closed polygon, up the left side
  * and down the right one. */
 static void band(FILE *pipe, const cli_metrics *metrics, double low, double high)
 {

@@ -20,7 +20,7 @@ void cli_picture_quoted(FILE *pipe, const char *text);
 /* A title that fits into `room` pixels, and the size of its letters. */
 void cli_picture_title(FILE *pipe, const char *title, int room);
 int cli_picture_title_font(const char *title, int room);
-/* The colours of curves, in their order; after the last comes the first. */
+/* The colors of curves, in their order; after the last comes the first. */
 const char *cli_picture_color(size_t index);
 enum { CLI_PICTURE_COLORS = 11 };
 

@@ -169,7 +169,7 @@ int cli_fail(cli_session *session, const char *format, ...)
 
 int cli_fail_status(cli_session *session, bo_status status)
 {
-    if (status == BO_CANCELLED) {
+    if (status == BO_CANCELED) {
         if (session->answered)
             cli_fail(session, "stopped on request after %s answer%s", cli_count(session->answered).s,
                      session->answered == 1 ? "" : "s");

@@ -77,7 +77,7 @@ bool cli_lab_has_picture(const bo_lab_grid *grid)
     return grid->table->picture != BO_LAB_NO_PICTURE && some;
 }
 
-/* Columns of one name have one colour in all pictures of an experiment. */
+/* Columns of one name have one color in all pictures of an experiment. */
 static const char *color_of(const picture *p, size_t column)
 {
     const bo_lab_experiment *e = bo_lab_result_about(p->result).experiment;

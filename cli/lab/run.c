@@ -175,7 +175,7 @@ static void count_claims(batch *b, const bo_lab_result *result)
     for (int v = 0; v < 3; v++) b->verdicts[v] += bo_lab_result_count(result, (bo_lab_verdict)v);
 }
 
-/* BO_CANCELLED ends the batch; any other failure only this experiment. */
+/* BO_CANCELED ends the batch; any other failure only this experiment. */
 static bo_status run_one(batch *b, size_t index)
 {
     cli_session *session = &b->lab->session;
@@ -189,7 +189,7 @@ static bo_status run_one(batch *b, size_t index)
     const bo_status status = bo_lab_run(session->context, experiment, &options, &result);
     session->progress.note[0] = 0;
     cli_progress_clear(&session->progress);
-    if (status == BO_CANCELLED) return status;
+    if (status == BO_CANCELED) return status;
     if (status != BO_OK) {
         b->failed++;
         cli_fail(session, "%s", bo_context_error(session->context));
@@ -237,11 +237,11 @@ int cli_lab_run(cli_lab_job *lab)
     say_plan(&b);
     begin_json(&b);
     bo_status status = BO_OK;
-    for (size_t i = 0; i < b.count && status != BO_CANCELLED; i++)
-        status = cli_interrupted() ? BO_CANCELLED : run_one(&b, i);
+    for (size_t i = 0; i < b.count && status != BO_CANCELED; i++)
+        status = cli_interrupted() ? BO_CANCELED : run_one(&b, i);
     sum_up(&b);
     free(b.chosen);
-    if (status == BO_CANCELLED) {
+    if (status == BO_CANCELED) {
         cli_fail(&lab->session, "stopped on request; %zu of %zu results are in %s, and --missing makes the others",
                  b.skipped + b.kept, b.skipped + b.count, lab->folder);
         return CLI_INTERRUPTED;

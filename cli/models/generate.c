@@ -123,7 +123,7 @@ static bool feed_prompt(generate_job *job)
     const double start = cli_now();
     for (size_t at = 0; at < prompt->count; at += PIECE) {
         const size_t count = prompt->count - at < PIECE ? prompt->count - at : PIECE;
-        if (cli_interrupted()) return ok(job, BO_CANCELLED);
+        if (cli_interrupted()) return ok(job, BO_CANCELED);
         if (!ok(job, bo_session_feed(context, job->reader, prompt->items + at, count, NULL))) return false;
         cli_progress_report(&job->session->progress, "reading", (double)(at + count), (double)prompt->count);
     }
@@ -145,7 +145,7 @@ static bool make(generate_job *job)
     job->sampler.drawn = bo_session_tokens(job->reader);
     if (!ok(job, bo_session_feed(context, job->reader, NULL, 0, job->logits))) return false;
     for (bool more = true; more && job->made < job->tokens;) {
-        if (cli_interrupted()) return ok(job, BO_CANCELLED);
+        if (cli_interrupted()) return ok(job, BO_CANCELED);
         size_t bytes;
         const int32_t id = bo_sampler_next(&job->sampler, job->logits, vocab);
         if (id == end) {

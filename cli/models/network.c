@@ -5,7 +5,7 @@
 
 const char *cli_part_choice(int index)
 {
-    return index < BO_PART_COUNT ? bo_part_name((bo_part)index) : NULL;
+    return index < BO_SPLIT_COUNT ? bo_split_name((bo_split)index) : NULL;
 }
 
 size_t cli_network_data_table(cli_network_data *o, cli_option out[CLI_NETWORK_DATA])

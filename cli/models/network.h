@@ -36,7 +36,7 @@ int cli_info_network(cli_session *session, const char *folder);
 typedef struct cli_network_use {
     cli_network_data data;
     const char *folder, *path, *out; /* out NULL: standard output */
-    int part;                        /* of the split: a bo_part; -1: all */
+    int part;                        /* of the split: a bo_split; -1: all */
     bool proba;
 } cli_network_use;
 /* Does what was given fit what the folder holds? `other`: an option given that networks do not have; NULL: none. */

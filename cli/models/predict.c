@@ -18,7 +18,7 @@ static const double SIGMAS = 1.959963984540054; /* of a normal distribution's ce
 typedef struct predict_options {
     const char *labels, *out, *plot;
     int format;
-    bool std, proba, labelled;
+    bool std, proba, labeled;
     size_t context;
     int weights;              /* cli_weights_choice */
     cli_network_data network; /* of a network's examples */
@@ -139,7 +139,7 @@ static bool predict_all(predict_job *job)
     bo_status status;
     while ((status = bo_stream_next(session->context, job->stream, BLOCK, job->x, job->y, &rows)) == BO_OK &&
            rows > 0) {
-        status = cli_interrupted() ? BO_CANCELLED : predict_block(job, rows);
+        status = cli_interrupted() ? BO_CANCELED : predict_block(job, rows);
         if (status != BO_OK) break;
         if (job->has_target && job->report->classes)
             cli_metrics_classes(&job->metrics, rows, job->y, job->classes, job->mean);
@@ -281,7 +281,7 @@ static const char *table_option(const predict_options *o)
 /* … and about texts. */
 static const char *text_option(const predict_options *o)
 {
-    return o->labelled ? "labelled" : o->context ? "context" : o->weights ? "weights" : NULL;
+    return o->labeled ? "labeled" : o->context ? "context" : o->weights ? "weights" : NULL;
 }
 
 /* The folder of a network, or of a model of texts. */
@@ -294,7 +294,7 @@ static int predict_folder(cli_session *session, const predict_options *o, const 
                                  .context = o->context,
                                  .weights = o->weights,
                                  .proba = o->proba,
-                                 .labelled = o->labelled,
+                                 .labeled = o->labeled,
                                  .other = table_option(o)};
     return cli_is_network(use->folder) ? cli_predict_network(session, use) : cli_predict_texts(session, &texts);
 }
@@ -365,8 +365,8 @@ int cli_predict(int argc, char **argv)
         {CLI_TEXT, "labels", "FILE", "the true values, when they are in a file of their own", &o.labels, NULL, 0, 0},
         {CLI_CHOICE, "format", "FORMAT", "of DATA", &o.format, cli_format_choice, 0, 0},
         {CLI_SECTION, "Texts", NULL, NULL, NULL, NULL, 0, 0},
-        {CLI_FLAG, "labelled", NULL, "DATA has labels too, as in training: predictions are compared with them",
-         &o.labelled, NULL, 0, 0},
+        {CLI_FLAG, "labeled", NULL, "DATA has labels too, as in training: predictions are compared with them",
+         &o.labeled, NULL, 0, 0},
         {CLI_COUNT, "context", "N", "tokens that are read of a text; as in training unless given", &o.context, NULL, 1,
          0},
         {CLI_CHOICE, "weights", "HOW", "the model's are kept in memory", &o.weights, cli_weights_choice, 0, 0},

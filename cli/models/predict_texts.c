@@ -6,7 +6,7 @@
 #include "weights.h"
 #include <stdlib.h>
 
-enum { BLOCK = 256 }; /* texts labelled before they are written */
+enum { BLOCK = 256 }; /* texts labeled before they are written */
 
 typedef struct predict_job {
     cli_session *session;
@@ -14,7 +14,7 @@ typedef struct predict_job {
     bo_model *model;
     const bo_model_desc *desc;
     cli_answers answers;
-    cli_metrics metrics; /* with --labelled */
+    cli_metrics metrics; /* with --labeled */
     size_t rows;
     float *found; /* BLOCK x classes */
     double *probabilities, *truth;
@@ -57,7 +57,7 @@ static bool take_block(predict_job *job, const bo_texts *texts, size_t first, si
         if (!cli_answers_row(&job->answers, (size_t)job->best[i], job->use->proba ? row : &row[job->best[i]]))
             return false;
     }
-    if (job->use->labelled) cli_metrics_classes(&job->metrics, count, job->truth, job->best, job->probabilities);
+    if (job->use->labeled) cli_metrics_classes(&job->metrics, count, job->truth, job->best, job->probabilities);
     return cli_answers_flush(&job->answers);
 }
 
@@ -67,10 +67,10 @@ static bool take(void *user, const bo_texts *texts)
     const size_t all = bo_texts_count(texts);
     for (size_t first = 0; first < all; first += BLOCK) {
         const size_t count = all - first < BLOCK ? all - first : BLOCK;
-        if (cli_interrupted()) return cli_fail_status(job->session, BO_CANCELLED), false;
+        if (cli_interrupted()) return cli_fail_status(job->session, BO_CANCELED), false;
         if (!take_block(job, texts, first, count)) return false;
         job->rows += count;
-        cli_progress_report(&job->session->progress, "labelling", (double)job->rows, 0);
+        cli_progress_report(&job->session->progress, "labeling", (double)job->rows, 0);
     }
     return true;
 }
@@ -84,9 +84,9 @@ static int report(predict_job *job)
         cli_json_text(json, "data", use->path);
         cli_json_count(json, "rows", job->rows);
         cli_json_text(json, "out", use->out);
-        if (use->labelled) cli_metrics_json(&job->metrics, NULL, json);
+        if (use->labeled) cli_metrics_json(&job->metrics, NULL, json);
         cli_json_end(json);
-    } else if (use->labelled && !job->session->common.quiet) {
+    } else if (use->labeled && !job->session->common.quiet) {
         cli_metrics_print(&job->metrics, NULL, stderr);
     }
     return use->plot ? cli_plot(job->session, &job->metrics, NULL, use->plot) : CLI_DONE;
@@ -96,9 +96,9 @@ static int run(predict_job *job)
 {
     const cli_texts_use *use = job->use;
     const size_t classes = job->desc->classes;
-    const bo_texts_desc desc = cli_texts_desc(job->model, !use->labelled, use->context);
+    const bo_texts_desc desc = cli_texts_desc(job->model, !use->labeled, use->context);
     const cli_texts_source source = {.path = use->path,
-                                     .tabs = use->labelled ? NULL : "give --labelled where lines begin with a label",
+                                     .tabs = use->labeled ? NULL : "give --labeled where lines begin with a label",
                                      .model = job->model,
                                      .desc = &desc,
                                      .take = take,
@@ -131,8 +131,8 @@ static int check(const predict_job *job)
     const bo_model_task task = job->desc->task;
     if (task != BO_MODEL_CLASSIFY && task != BO_MODEL_MATCH) return cli_wrong_task(job->session, use->folder, task);
     if (use->other) return cli_wrong_task_option(job->session, use->other, use->folder, task);
-    if (use->plot && !use->labelled)
-        return cli_wrong_use("predict", "--plot compares predictions with labels: give --labelled, where %s has them",
+    if (use->plot && !use->labeled)
+        return cli_wrong_use("predict", "--plot compares predictions with labels: give --labeled, where %s has them",
                              use->path);
     return CLI_DONE;
 }

@@ -40,7 +40,7 @@ typedef struct cli_texts_use {
     size_t context;         /* 0: as in training */
     int weights;            /* cli_weights_choice */
     bool proba;
-    bool labelled;     /* the file has labels too */
+    bool labeled;      /* the file has labels too */
     const char *other; /* an option given that such models do not have; NULL: none */
 } cli_texts_use;
 int cli_predict_texts(cli_session *session, const cli_texts_use *use);

@@ -42,7 +42,7 @@ static void print_side(const cli_mup_job *job, const bo_widths *w, size_t side)
     const size_t last = bo_widths_steps(w);
     char title[96];
     snprintf(title, sizeof title, "mean |activation|, %zu steps", last);
-    printf("%s%s parametrisation\n", side ? "\n" : "", bo_parametrization_name(job->sides[side]));
+    printf("%s%s parametrization\n", side ? "\n" : "", bo_parametrization_name(job->sides[side]));
     print_heading(job, title, 44);
     for (size_t part = 0; part < bo_widths_parts(w); part++) print_values(job, bo_widths_activation(w, last, part), 44);
     print_matrices(job, w, "|W| / sqrt(out / in), at the start", bo_widths_norm);

@@ -126,9 +126,9 @@ int cli_mup(int argc, char **argv)
     const cli_usage usage = {
         "mup",
         "check [--widths LIST] [--steps N]   or   transfer --data FILE [--widths LIST] [--rates LIST] [--steps N]",
-        "Does a model follow its width? Models of several widths in the standard parametrisation and, beside it, in "
+        "Does a model follow its width? Models of several widths in the standard parametrization and, beside it, in "
         "the "
-        "maximal-update parametrisation (or --unit-mup) with the first width as its base. check takes a few steps and "
+        "maximal-update parametrization (or --unit-mup) with the first width as its base. check takes a few steps and "
         "shows "
         "mean activations of every part, and norms of matrices and of their changes: flat in the width, or not. "
         "transfer "

@@ -1,4 +1,4 @@
-/* bochner mup: models of several widths, side by side in the standard parametrisation and in one that follows the width. */
+/* bochner mup: models of several widths, side by side in the standard parametrization and in one that follows the width. */
 #ifndef CLI_MUP_H
 #define CLI_MUP_H
 

@@ -44,7 +44,7 @@ static bo_status train(cli_train_job *run, const bo_model_desc *desc, double rat
     return status == BO_NUMERIC ? BO_OK : status;
 }
 
-/* At its base width the maximal-update parametrisation is the standard one to the last bit: nothing to train again. */
+/* At its base width the maximal-update parametrization is the standard one to the last bit: nothing to train again. */
 static bool known(const transfer *t, const bo_model_desc *desc, size_t side)
 {
     return side > 0 && t->job->sides[side] == BO_PARAMETRIZATION_MUP && desc->width == desc->base_width;
@@ -71,7 +71,7 @@ static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side,
 
 /* ---- the best rate ---------------------------------------------------------------------------------------------------------- */
 
-/* Where a parabola through the best point and its neighbours, over the logarithm of the rate, is least. NAN: all diverged. */
+/* Where a parabola through the best point and its neighbors, over the logarithm of the rate, is least. NAN: all diverged. */
 static double best_rate(const transfer *t, size_t side, size_t width)
 {
     const double *rates = t->job->options->rates, *loss = loss_at(t, side, width, 0);
@@ -117,7 +117,7 @@ static double cost(const transfer *t, size_t side)
 static void print_side(const transfer *t, size_t side)
 {
     const cli_mup_options *o = t->job->options;
-    printf("%s%s parametrisation: loss after %zu steps\n  rate      ", side ? "\n" : "",
+    printf("%s%s parametrization: loss after %zu steps\n  rate      ", side ? "\n" : "",
            bo_parametrization_name(t->job->sides[side]), o->words.options.steps);
     for (size_t w = 0; w < t->widths; w++) printf("  width %-5zu", o->widths.items[w]);
     for (size_t r = 0; r < t->rates; r++) {

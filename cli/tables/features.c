@@ -149,7 +149,7 @@ static bo_status write_blocks(features_job *job, cli_output *output, float *x, f
     size_t dim = bo_schema_dim(job->schema), features = bo_features_describe(job->map)->features, count = 0;
     bo_status status;
     while ((status = bo_stream_next(session->context, job->stream, BLOCK, x, NULL, &count)) == BO_OK && count > 0) {
-        if (cli_interrupted()) return BO_CANCELLED;
+        if (cli_interrupted()) return BO_CANCELED;
         status = bo_features_apply(session->context, job->map, count, x, dim, z, features);
         if (status != BO_OK) return status;
         *written = cli_output_rows(session, output, count, z);

@@ -75,7 +75,7 @@ static double expected_seconds(const cli_fit_job *job, bo_solver solver, double 
 }
 
 /* What the library would refuse too, but it does not know the file. */
-static bool can_be_learnt(cli_fit_job *job, size_t rows)
+static bool can_be_learned(cli_fit_job *job, size_t rows)
 {
     const bo_schema *schema = cli_fit_schema(job);
     const char *path = job->source.paths[0];
@@ -100,7 +100,7 @@ static bool can_be_learnt(cli_fit_job *job, size_t rows)
 bool cli_fit_plan(cli_fit_job *job, size_t rows)
 {
     const bo_schema *schema = cli_fit_schema(job);
-    if (!can_be_learnt(job, rows)) return false;
+    if (!can_be_learned(job, rows)) return false;
     size_t classes = bo_schema_classes(schema), outputs = classes ? classes : bo_schema_targets(schema);
     size_t dim = bo_schema_dim(schema);
     bo_machine_desc desc = job->desc;
@@ -187,7 +187,7 @@ static bool test_in_memory(cli_fit_job *job)
     for (size_t at = 0; at < rows; at += BLOCK) {
         size_t count = rows - at < BLOCK ? rows - at : BLOCK;
         bo_status status = cli_interrupted()
-                               ? BO_CANCELLED
+                               ? BO_CANCELED
                                : cli_metrics_predict(&job->metrics, job->session->context, job->machine, count,
                                                      x + at * job->table.dim, y + at * job->table.targets);
         if (status != BO_OK) {
@@ -204,7 +204,7 @@ static bool test_in_memory(cli_fit_job *job)
 static bool save(cli_fit_job *job)
 {
     if (!job->options->out) return true;
-    bo_status status = cli_interrupted() ? BO_CANCELLED
+    bo_status status = cli_interrupted() ? BO_CANCELED
                                          : bo_machine_save(job->session->context, job->machine, cli_fit_schema(job),
                                                            job->options->out);
     if (status != BO_OK) cli_fail_status(job->session, status);
@@ -302,7 +302,7 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
         return cli_wrong_use("fit", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
     if (o->plot && !o->test && !(o->holdout > 0))
         return cli_wrong_use("fit",
-                             "--plot shows predictions of rows not learnt from: give --test FILE or --holdout F");
+                             "--plot shows predictions of rows not learned from: give --test FILE or --holdout F");
     if (o->holdout > 0 && cli_ranks_announced() > 1)
         return cli_wrong_use("fit", "--holdout is not for several ranks, which read rows in different orders: keep the "
                                     "test rows in a file of their own and give --test FILE");
@@ -376,7 +376,7 @@ int cli_fit(int argc, char **argv)
         {CLI_CHOICE, "precision", "P",
          "of the products in the Gram matrix; auto is the coarsest that lambda does not notice", &o.precision,
          cli_precision_choice, 0, 0},
-        {CLI_CHOICE, "loss", "LOSS", "what is minimised", &o.loss, cli_loss_choice, 0, 0},
+        {CLI_CHOICE, "loss", "LOSS", "what is minimized", &o.loss, cli_loss_choice, 0, 0},
         {CLI_REAL_OR_AUTO, "lambda", "X|auto",
          "of |Zb - y|^2 + lambda |b|^2, no factor n (logistic: losses + lambda/2 |b|^2); searched unless given",
          &o.lambda, NULL, 0, 0},

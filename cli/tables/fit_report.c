@@ -70,7 +70,7 @@ static void warn_of_surprise(const cli_fit_job *job, const bo_machine_report *re
     if (test > 1.5 * report->search_score)
         cli_warn(job->session,
                  "the test rows are predicted with an error of %s, the search expected %s: a few rows may lie far from "
-                 "those learnt from; more --features, or a larger --lambda or --gamma, may help",
+                 "those learned from; more --features, or a larger --lambda or --gamma, may help",
                  cli_significant(test, 3).s, cli_significant(report->search_score, 3).s);
 }
 

@@ -84,7 +84,7 @@ static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected
     bo_status status;
     while ((status = cli_rows_next(session->context, &rows, BLOCK, x, y, &count)) == BO_OK && count > 0) {
         bo_samples block = samples_of(job, count, x, y);
-        status = cli_interrupted() ? BO_CANCELLED : bo_fitting_add(session->context, fitting, &block);
+        status = cli_interrupted() ? BO_CANCELED : bo_fitting_add(session->context, fitting, &block);
         if (status != BO_OK) break;
         done += count;
         cli_progress_report(&session->progress, "reading rows", (double)done, expected);
@@ -142,7 +142,7 @@ static bool pass_test(cli_fit_job *job)
         if (status != BO_OK || count == 0) break;
         done += count;
         if (cli_interrupted())
-            status = BO_CANCELLED;
+            status = BO_CANCELED;
         else if (job->machine)
             status = cli_metrics_predict(&job->metrics, session->context, job->machine, count, x, y);
         if (job->machine) cli_progress_report(&session->progress, "testing", (double)done, 0);
@@ -176,11 +176,11 @@ bool cli_fit_stream(cli_fit_job *job)
     size_t all = 0;
     for (size_t i = 0; i < job->source.files; i++) all += counts[i];
     if (!cli_ranks_broadcast(&session->ranks, &all, sizeof all)) ok = false;
-    double learnt = (double)all * (1 - job->options->holdout);
-    job->desc.stream_rows = (size_t)learnt;
-    ok = ok && (!first || cli_fit_plan(job, (size_t)learnt));
+    double learned = (double)all * (1 - job->options->holdout);
+    job->desc.stream_rows = (size_t)learned;
+    ok = ok && (!first || cli_fit_plan(job, (size_t)learned));
     sample chosen = {0};
-    ok = ok && share_sample(job, counts, &chosen) && fit_blocks(job, &chosen, learnt / session->ranks.size);
+    ok = ok && share_sample(job, counts, &chosen) && fit_blocks(job, &chosen, learned / session->ranks.size);
     free(chosen.x);
     free(chosen.y);
     free(counts);

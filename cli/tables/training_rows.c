@@ -28,7 +28,7 @@ bo_status cli_schema_copy(bo_context *context, const bo_schema *schema, bo_schem
 static bool read_scales(cli_session *session, bo_reader *reader, const char *path, size_t dim, float *scales,
                         size_t *count)
 {
-    bo_block block = {.rows = 1};
+    bo_data_block block = {.rows = 1};
     while (block.rows > 0) {
         bo_status status = bo_reader_next(session->context, reader, 1024, &block);
         if (status != BO_OK) {
@@ -231,7 +231,7 @@ static bo_status count_file(bo_context *context, const cli_source *source, size_
     bo_reader *reader = NULL;
     bo_status status = bo_reader_open(context, source->paths[file], source->desc.format, 0, &reader);
     if (status == BO_OK && !bo_reader_rows(reader, rows)) {
-        bo_block block = {.rows = 1};
+        bo_data_block block = {.rows = 1};
         *rows = 0;
         while (status == BO_OK && block.rows > 0) {
             status = bo_reader_next(context, reader, 4096, &block);

@@ -33,7 +33,7 @@ static const char *attention_option(const cli_train_options *o)
 /* The first option given that is about queries and keys; NULL: none is. */
 static const char *query_option(const cli_train_options *o)
 {
-    const bool turns = o->positions == BO_POSITIONS_ROPE || o->positions == BO_POSITIONS_ROPE_NEIGHBOURS;
+    const bool turns = o->positions == BO_POSITIONS_ROPE || o->positions == BO_POSITIONS_ROPE_NEIGHBORS;
     return turns                 ? "positions"
            : o->rope_base > 0    ? "rope-base"
            : o->key_heads        ? "key-heads"

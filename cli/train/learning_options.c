@@ -1,4 +1,4 @@
-/* The options of `bochner train` that say how a model learns: optimiser, schedule, batches, length. */
+/* The options of `bochner train` that say how a model learns: optimizer, schedule, batches, length. */
 #include "../common/rows.h"
 #include "train.h"
 #include <string.h>

@@ -95,7 +95,7 @@ static bool open_held_out(cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     if (!o->valid) {
-        const bool parts = job->examples->order && bo_examples_count(job->examples, BO_PART_VALID) > 0;
+        const bool parts = job->examples->order && bo_examples_count(job->examples, BO_SPLIT_VALID) > 0;
         job->held_out = parts ? job->examples : NULL;
         return true;
     }
@@ -134,7 +134,7 @@ static void set_length(cli_train_job *job)
     bo_trainer_desc *desc = &job->desc;
     const cli_train_options *o = job->options;
     const bool graph = bo_network_describe(job->network).input == BO_NETWORK_GRAPH;
-    const double rows = graph ? 1 : (double)bo_examples_count(job->examples, BO_PART_TRAIN);
+    const double rows = graph ? 1 : (double)bo_examples_count(job->examples, BO_SPLIT_TRAIN);
     double epochs = o->network.epochs;
     if (!desc->batch) desc->batch = graph ? 1 : BATCH;
     if (!(epochs > 0) && !o->steps && !(o->minutes > 0) && !job->resumed) epochs = graph ? GRAPH_EPOCHS : EPOCHS;
@@ -163,10 +163,10 @@ void cli_train_network_plan(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
     const bo_network_info info = bo_network_describe(job->network);
-    const size_t rows = bo_examples_count(job->examples, BO_PART_TRAIN);
+    const size_t rows = bo_examples_count(job->examples, BO_SPLIT_TRAIN);
     char test[64] = "", edges[64] = "", classes[48] = "", length[96] = "as many steps as it has";
     if (job->held_out)
-        snprintf(test, sizeof test, ", %s to test with", cli_count(bo_examples_count(job->held_out, BO_PART_VALID)).s);
+        snprintf(test, sizeof test, ", %s to test with", cli_count(bo_examples_count(job->held_out, BO_SPLIT_VALID)).s);
     if (job->examples->first) snprintf(edges, sizeof edges, "; %s edges", cli_count(job->examples->edges).s);
     if (info.classes) snprintf(classes, sizeof classes, " of %zu classes", info.classes);
     cli_say(job->session, "Examples    %s%s of %s numbers%s%s%s", cli_count(rows).s, classes, cli_count(info.dim).s,

@@ -34,7 +34,7 @@ int cli_train_readout(cli_train_job *job)
     bo_status status = bo_network_solve(context, job->network, job->examples, job->options->network.lambda);
     const double seconds = cli_now() - start;
     if (status == BO_OK && job->held_out)
-        status = bo_network_evaluate(context, job->network, job->held_out, BO_PART_VALID, &found);
+        status = bo_network_evaluate(context, job->network, job->held_out, BO_SPLIT_VALID, &found);
     if (status == BO_OK) status = bo_network_save(context, job->network, job->options->out);
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);

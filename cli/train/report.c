@@ -92,7 +92,7 @@ void cli_train_say_memory(const cli_train_job *job)
     char state[96] = "";
     if (job->plan.state_bytes)
         snprintf(state, sizeof state, "; state of a sequence %s", cli_bytes((double)job->plan.state_bytes).s);
-    cli_say(job->session, "Memory      %s: activations %s%s, weights %s, gradients %s, optimiser %s%s",
+    cli_say(job->session, "Memory      %s: activations %s%s, weights %s, gradients %s, optimizer %s%s",
             cli_bytes((double)job->plan.all_bytes).s, cli_bytes((double)job->plan.activation_bytes).s,
             job->desc.activations == BO_STORAGE_BFLOAT16 ? " (kept as bfloat16)" : "",
             cli_bytes((double)job->plan.model_bytes).s, cli_bytes((double)job->plan.gradient_bytes).s,

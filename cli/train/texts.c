@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Tokens of a text at most where neither the line nor a model says: of labelled ones, which are cut, and of translations, which
+/* Tokens of a text at most where neither the line nor a model says: of labeled ones, which are cut, and of translations, which
  * have all the room they need. */
-enum { LABELLED_CONTEXT = 2048, TRANSLATED_CONTEXT = 256 };
+enum { LABELED_CONTEXT = 2048, TRANSLATED_CONTEXT = 256 };
 static const double TRANSLATED_SMOOTHING = 0.1;
 
 /* ---- options ----------------------------------------------------------------------------------------------------------------- */
@@ -113,8 +113,8 @@ static bool same_task(const cli_train_job *job)
 /* Those to learn from, as far as they are known without a tokenizer. */
 static bo_texts_desc training_files(const cli_train_job *job, const char *const *paths, size_t count)
 {
-    static const bo_texts_kind kinds[BO_MODEL_TASK_COUNT] = {[BO_MODEL_CLASSIFY] = BO_TEXTS_LABELLED,
-                                                             [BO_MODEL_MATCH] = BO_TEXTS_LABELLED_PAIR,
+    static const bo_texts_kind kinds[BO_MODEL_TASK_COUNT] = {[BO_MODEL_CLASSIFY] = BO_TEXTS_LABELED,
+                                                             [BO_MODEL_MATCH] = BO_TEXTS_LABELED_PAIR,
                                                              [BO_MODEL_TRANSLATE] = BO_TEXTS_PAIR};
     const cli_train_options *o = job->options;
     return (bo_texts_desc){.kind = kinds[o->texts.task],
@@ -155,7 +155,7 @@ static size_t power_of_two(size_t least)
     return power;
 }
 
-/* The context where nothing says it: room for all that there is, but for long labelled texts. */
+/* The context where nothing says it: room for all that there is, but for long labeled texts. */
 static size_t context_of(const bo_texts *texts)
 {
     size_t longest = 1;
@@ -163,7 +163,7 @@ static size_t context_of(const bo_texts *texts)
         if (bo_texts_longest(texts, side) > longest) longest = bo_texts_longest(texts, side);
     const size_t power = power_of_two(longest);
     if (!bo_texts_labels(texts)) return power > TRANSLATED_CONTEXT ? power : TRANSLATED_CONTEXT;
-    return power < LABELLED_CONTEXT ? power : LABELLED_CONTEXT;
+    return power < LABELED_CONTEXT ? power : LABELED_CONTEXT;
 }
 
 static size_t said_context(const cli_train_job *job)

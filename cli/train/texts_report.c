@@ -1,4 +1,4 @@
-/* What `bochner train` says of labelled texts and translations. */
+/* What `bochner train` says of labeled texts and translations. */
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@ static int stopped(cli_train_job *job)
 
 static int failed(cli_train_job *job, bo_status status)
 {
-    return status == BO_CANCELLED ? stopped(job) : cli_fail_status(job->session, status);
+    return status == BO_CANCELED ? stopped(job) : cli_fail_status(job->session, status);
 }
 
 static int run(cli_train_job *job)

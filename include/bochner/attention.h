@@ -75,11 +75,11 @@ typedef enum bo_gate {
     BO_GATE_COUNT = 4
 } bo_gate;
 
-typedef enum bo_normaliser {
-    BO_NORMALISER_SUM = 0,  /* divide by the sum of the weights */
-    BO_NORMALISER_NONE = 1, /* do not: features without log scales (not SOFTMAX, COSH), not EXACT, POWER, HYBRID */
-    BO_NORMALISER_COUNT = 2
-} bo_normaliser;
+typedef enum bo_normalizer {
+    BO_NORMALIZER_SUM = 0,  /* divide by the sum of the weights */
+    BO_NORMALIZER_NONE = 1, /* do not: features without log scales (not SOFTMAX, COSH), not EXACT, POWER, HYBRID */
+    BO_NORMALIZER_COUNT = 2
+} bo_normalizer;
 
 /* The law that the frequencies of POSITIVE features come from, after the data has been seen (bo_calibration): normal,
  * with importance weights, so that the estimate of exp(s q·k) stays unbiased. Λ, μ: second moments and means of √s q
@@ -115,7 +115,7 @@ typedef struct bo_attention_desc {
     bool one_draw; /* kinds with features: all key heads share one draw; else each has its own */
     bo_gate gate;
     size_t window; /* HYBRID: 0 is 64. EXACT, POWER: 0 is none. Causal only */
-    bo_normaliser normaliser;
+    bo_normalizer normalizer;
     /* Kinds with features: the least denominator, in units of exp(log scale of the query + running log scale);
      * gradients through a clamped denominator are zero. 0: 1e-3 for signed features, the smallest normal float for
      * non-negative ones. Where even the clamped denominator is not larger than the smallest normal float, the output is
@@ -127,14 +127,15 @@ typedef struct bo_attention_desc {
     bool unit;          /* GLA, DELTA, RIDGE: q and k become x / (|x| + 1e-3) first; DELTA is stable for β|k|² <= 2 */
     size_t iterations;  /* RIDGE with a gate: most steps of conjugate gradients before a system is solved directly, by a
                          * factor of H + Λ in double; 0: dim, which cost about as much as the factor … */
-    double tolerance;   /* … and which end sooner where |residual| <= tolerance |q|; 0: 1e-6. By rounding up to ten times as
+    double
+        tolerance; /* … and which end sooner where |residual| <= tolerance |q|; 0: 1e-6. By rounding up to ten times as
                          * much may be left, and gradients of q and Λ be off by |H| / λ times that. G and H are float32:
                          * everything may be off by |H| / λ of its roundings */
-    size_t capacity;    /* EXACT, POWER: most tokens a state holds; 0: 4096. A window needs no more than itself. */
-    size_t chunk;       /* tokens taken at a time; 0: the planner's choice (bo_attention_plan) */
+    size_t capacity; /* EXACT, POWER: most tokens a state holds; 0: 4096. A window needs no more than itself. */
+    size_t chunk;    /* tokens taken at a time; 0: the planner's choice (bo_attention_plan) */
 } bo_attention_desc;
 
-/* The descriptor that goes by a name, as far as the name says: kind, gate, normaliser, unit, proposal, kernel and
+/* The descriptor that goes by a name, as far as the name says: kind, gate, normalizer, unit, proposal, kernel and
  * function; causal becomes true where the kind is nothing else; the rest is as it was. "exact", "linear", "rfa",
  * "rfa-gate", "favor", "favor++", "favor#", "dark", "hybrid", "poly", "taylor", "retention", "hedgehog", "t2r", "power",
  * "gla", "delta", "gated-delta", "ridge", "gated-ridge". False: no such name (or desc is NULL). */
@@ -270,14 +271,14 @@ BO_API bo_status bo_attention_state_set(bo_context *context, const bo_attention 
 
 /* How a shape will be computed, and the bytes it takes beyond inputs, outputs and tape. */
 typedef struct bo_attention_plan {
-    size_t chunk;             /* tokens taken at a time by the kinds with features */
-    size_t segment;           /* tokens between the states that the tape keeps */
+    size_t chunk;                /* tokens taken at a time by the kinds with features */
+    size_t segment;              /* tokens between the states that the tape keeps */
     size_t query_tile, key_tile; /* of exact attention and windows */
-    size_t tasks;             /* that may run at once: sequences x key heads */
-    size_t keys;              /* of the longest sequence */
+    size_t tasks;                /* that may run at once: sequences x key heads */
+    size_t keys;                 /* of the longest sequence */
     size_t forward_bytes, backward_bytes, tape_bytes;
     size_t level1_bytes, level2_bytes; /* caches the choice was made for */
-    double operations;        /* of the forward pass by the fixed count of docs/attention.md */
+    double operations;                 /* of the forward pass by the fixed count of docs/attention.md */
 } bo_attention_plan;
 BO_API bo_status bo_attention_plan_for(bo_context *context, const bo_attention *attention,
                                        const bo_attention_shape *shape, bo_attention_plan *out);
@@ -316,11 +317,11 @@ BO_API bo_status bo_calibration_add(bo_context *context, bo_calibration *calibra
  * on some hundred rows that the calibration keeps, which for norms beyond 2 or so see too few of the pairs that
  * matter. */
 typedef struct bo_calibration_report {
-    uint64_t rows;         /* of q and k, taken in */
+    uint64_t rows; /* of q and k, taken in */
     size_t key_head;
-    double log_isotropic;  /* as drawn from the kernel's spectrum, N(0, I) */
-    double log_drawn;      /* as drawn now; of chosen ones with what their candidates add, less the more there are */
-    double log_floor;      /* the least there is, by optimal sampling: (E sqrt(E f(q)² E f(k)²))² */
+    double log_isotropic; /* as drawn from the kernel's spectrum, N(0, I) */
+    double log_drawn;     /* as drawn now; of chosen ones with what their candidates add, less the more there are */
+    double log_floor;     /* the least there is, by optimal sampling: (E sqrt(E f(q)² E f(k)²))² */
 } bo_calibration_report;
 /* Draws the frequencies of every key head anew from the statistics, and makes the attention ready for use. draw as in
  * bo_attention_redraw, which takes other frequencies of the same proposal but cannot choose among candidates.
@@ -390,8 +391,8 @@ typedef struct bo_attention_advice {
         bo_attention_desc desc; /* to create it, with `features` features, or `most`; to be calibrated where it has a
                                    proposal or sampling OPTIMAL. POLYNOMIAL is (1 + s q·k / p)^p; RFA has the
                                    temperature that fits */
-        size_t features;  /* fewest tried that reached the target; 0: none up to `most` */
-        size_t most;      /* largest tried */
+        size_t features;        /* fewest tried that reached the target; 0: none up to `most` */
+        size_t most;            /* largest tried */
         double error;     /* of the output against softmax, measured on queries that nothing was learned from: over the
                              draws at `features`, or of one at `most`; INFINITY: a denominator of signed features came
                              near 0, where outputs may be anything */

@@ -41,9 +41,9 @@ extern "C" {
 #define BO_PRINTF(at, n)
 #endif
 
-#define BO_VERSION_MAJOR 0
-#define BO_VERSION_MINOR 1
-#define BO_VERSION_PATCH 0
+#define BO_VERSION_MAJOR  0
+#define BO_VERSION_MINOR  1
+#define BO_VERSION_PATCH  0
 #define BO_VERSION_STRING "0.1.0"
 
 /* The version of the library that is linked, which may differ from BO_VERSION_STRING of the header. */
@@ -52,16 +52,16 @@ BO_API const char *bo_version(void);
 /* ---- status -------------------------------------------------------------------------------------------- */
 
 /* One list gives the enum and the strings. Numbers are fixed for ever. */
-#define BO_STATUS_LIST(X)                                                                                    \
-    X(OK, 0, "ok")                                                                                           \
-    X(INVALID, 1, "invalid argument")            /* the caller asked for something that makes no sense */    \
-    X(MEMORY, 2, "out of memory")                /* an allocation failed */                                  \
-    X(IO, 3, "input or output failed")           /* the operating system said no: missing file, full disk */ \
-    X(FORMAT, 4, "malformed input")              /* a file does not say what it should */                    \
-    X(VERSION, 5, "made by a newer version")     /* a file of ours, but newer than this library */           \
-    X(UNSUPPORTED, 6, "not supported")           /* a valid request this build or combination cannot serve */\
-    X(NUMERIC, 7, "numerical failure")           /* not positive definite, did not converge, NaN appeared */ \
-    X(CANCELLED, 8, "cancelled")                 /* the progress callback asked to stop */
+#define BO_STATUS_LIST(X)                                                                                              \
+    X(OK, 0, "ok")                                                                                                     \
+    X(INVALID, 1, "invalid argument")        /* the caller asked for something that makes no sense */                  \
+    X(MEMORY, 2, "out of memory")            /* an allocation failed */                                                \
+    X(IO, 3, "input or output failed")       /* the operating system said no: missing file, full disk */               \
+    X(FORMAT, 4, "malformed input")          /* a file does not say what it should */                                  \
+    X(VERSION, 5, "made by a newer version") /* a file of ours, but newer than this library */                         \
+    X(UNSUPPORTED, 6, "not supported")       /* a valid request this build or combination cannot serve */              \
+    X(NUMERIC, 7, "numerical failure")       /* not positive definite, did not converge, NaN appeared */               \
+    X(CANCELED, 8, "canceled")               /* the progress callback asked to stop */
 
 typedef enum bo_status {
 #define BO_STATUS_ENUM(name, number, text) BO_##name = number,
@@ -82,7 +82,7 @@ typedef enum bo_log_level { BO_LOG_WARNING = 1, BO_LOG_INFO = 2, BO_LOG_DEBUG = 
 typedef void (*bo_log_fn)(void *user, bo_log_level level, const char *message);
 
 /* Called now and then during long work from the thread that called the library. `total` is 0 when unknown.
- * Return false to cancel: the work stops soon, frees what it holds and returns BO_CANCELLED. */
+ * Return false to cancel: the work stops soon, frees what it holds and returns BO_CANCELED. */
 typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double total);
 
 /* Memory for objects and for work: all that grows with the data. `allocate` returns storage aligned to 64 bytes or NULL.

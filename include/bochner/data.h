@@ -31,13 +31,13 @@ typedef enum bo_format {
 
 /* A block of rows. A missing value (empty, NA, NaN, null or ? in text; NaN in binary) is NAN; a cell that is text is NAN in
  * `cells` and its string in `text` (NULL there for numbers and missing values). Valid until the next call. */
-typedef struct bo_block {
+typedef struct bo_data_block {
     size_t rows, columns;
     const double *cells;     /* rows x columns */
     const char *const *text; /* rows x columns, or NULL when the block has no text */
     size_t first_row;        /* index of the first row, from 0 */
     const size_t *lines;     /* line of each row in the file, or NULL for binary formats */
-} bo_block;
+} bo_data_block;
 
 /* path "-" is standard input. `min_columns` widens sparse libsvm rows (0: as wide as the widest row in the file; needs a
  * pass over it, so it must be given for standard input). */
@@ -50,7 +50,7 @@ BO_API size_t bo_reader_columns(const bo_reader *reader);
 BO_API const char *bo_reader_name(const bo_reader *reader, size_t column); /* header's name, or NULL */
 BO_API bool bo_reader_rows(const bo_reader *reader, size_t *rows);         /* false: not known without reading on */
 /* Up to max_rows rows, perhaps fewer; block->rows == 0 at the end. */
-BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_block *block);
+BO_API bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_data_block *block);
 BO_API bo_status bo_reader_rewind(bo_context *context, bo_reader *reader); /* BO_UNSUPPORTED on standard input */
 /* Random access, for uncompressed .npy and IDX; BO_UNSUPPORTED elsewhere. The next block starts at `row`. */
 BO_API bo_status bo_reader_seek(bo_context *context, bo_reader *reader, size_t row);
@@ -69,12 +69,12 @@ typedef struct bo_data_desc {
     const char *target;      /* name or 0-based index (negative: from the end); comma-separated for several regression
                               * targets. NULL: the last column (libsvm: the label); ignored with `labels` */
     bool no_target;          /* features only: every column is an input */
-    bo_task task;       /* AUTO: classification when the target is text, or has at most 20 distinct values which
+    bo_task task;            /* AUTO: classification when the target is text, or has at most 20 distinct values which
                               * are all integers, or comes from an IDX file */
     const char *categorical; /* NULL: text columns are refused by name; "auto": text columns one-hot;
                               * else comma-separated names or indices to one-hot */
     bo_impute impute;        /* NONE: missing values are refused by row and column */
-    size_t sample_rows;      /* bo_schema_fit only: 0 reads the whole file; else categories, classes and imputation values
+    size_t sample_rows; /* bo_schema_fit only: 0 reads the whole file; else categories, classes and imputation values
                               * come from the whole file too, but medians from a seeded sample of this many rows */
     uint64_t seed;
 } bo_data_desc;
@@ -86,7 +86,8 @@ BO_API size_t bo_schema_dim(const bo_schema *schema);     /* columns of x after 
 BO_API size_t bo_schema_targets(const bo_schema *schema); /* columns of y: 0, 1 (also for classes), or more */
 BO_API size_t bo_schema_classes(const bo_schema *schema); /* 0: regression */
 BO_API const char *bo_schema_class(const bo_schema *schema, size_t index); /* the label as it stood in the file */
-BO_API const char *bo_schema_input(const bo_schema *schema, size_t index); /* name of a column of x: "rooms", "town=Rye" */
+BO_API const char *bo_schema_input(const bo_schema *schema,
+                                   size_t index); /* name of a column of x: "rooms", "town=Rye" */
 BO_API const char *bo_schema_target(const bo_schema *schema, size_t index);
 BO_API size_t bo_schema_rows(const bo_schema *schema); /* rows seen by bo_schema_fit */
 /* True when all inputs share one unit (IDX pixels, libsvm): scale them together rather than column by column. */
@@ -110,10 +111,10 @@ BO_API bool bo_impute_parse(const char *name, bo_impute *out);
 /* Read-only to callers. */
 typedef struct bo_data {
     size_t rows, dim, targets;
-    float *x;           /* rows x dim */
-    double *y;          /* rows x targets; for classes the class index; NULL without target */
-    size_t classes;     /* 0: regression */
-    bo_schema *schema;  /* owned */
+    float *x;          /* rows x dim */
+    double *y;         /* rows x targets; for classes the class index; NULL without target */
+    size_t classes;    /* 0: regression */
+    bo_schema *schema; /* owned */
 } bo_data;
 
 /* `schema` NULL: fitted on this file. Else the file must have the columns the schema names (matched by name when both
@@ -162,8 +163,10 @@ BO_API const char *bo_array_shape(const bo_array *array, char out[BO_ARRAY_TEXT]
 /* ---- writing --------------------------------------------------------------------------------------------- */
 
 /* Both write beside the file, flush, and rename: a reader sees the old file or the new one, never half. */
-BO_API bo_status bo_npy_write_f32(bo_context *context, const char *path, size_t rows, size_t columns, const float *values);
-BO_API bo_status bo_npy_write_f64(bo_context *context, const char *path, size_t rows, size_t columns, const double *values);
+BO_API bo_status bo_npy_write_f32(bo_context *context, const char *path, size_t rows, size_t columns,
+                                  const float *values);
+BO_API bo_status bo_npy_write_f64(bo_context *context, const char *path, size_t rows, size_t columns,
+                                  const double *values);
 /* Any text or bytes, the same way. */
 BO_API bo_status bo_file_write(bo_context *context, const char *path, const void *bytes, size_t size);
 

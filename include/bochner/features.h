@@ -39,7 +39,7 @@ typedef struct bo_features bo_features;
  *   RATIONAL_QUADRATIC (1 + γ|D|²/α)^-α                         N(0, 2γ I) √G, G ~ Gamma(α, 1/α)
  *   SOFTMAX            exp(γ x·y)                               N(0, I) on √γ x
  *   ARCCOS             γ|x||y| (sin θ + (π - θ) cos θ) / (2π)   N(0, γ I); order 1, θ the angle of x and y.
- *                                                               (normalised so that E[relu(w·x) relu(w·y)] = k)
+ *                                                               (normalized so that E[relu(w·x) relu(w·y)] = k)
  *   POLYNOMIAL         (1 + γ x·y)^degree                       none (exact) or a sketch
  *   TAYLOR             1 + s + s²/2, s = γ x·y                  none (exact)
  *   ELU                φ(x)·φ(y), φ = elu(√γ x) + 1             none: the kernel is defined by its features
@@ -123,7 +123,7 @@ typedef enum bo_draw {
     BO_DRAW_HADAMARD = 3,   /* three HD blocks, O(dim log dim) to apply */
     BO_DRAW_SIMPLEX = 4,    /* rows of a block at equal obtuse angles: best for positive features of small norm */
     BO_DRAW_SOBOL = 5,      /* scrambled Sobol points through the inverse distribution function */
-    BO_DRAW_MOMENT = 6,     /* iid, then centred and whitened; needs a finite variance and more than dim frequencies */
+    BO_DRAW_MOMENT = 6,     /* iid, then centered and whitened; needs a finite variance and more than dim frequencies */
     BO_DRAW_COUNT = 7
 } bo_draw;
 
@@ -154,13 +154,13 @@ typedef struct bo_features_desc {
     const float *length_scales; /* dim positive numbers, or NULL: all 1. Copied. */
     double alpha;               /* RATIONAL_QUADRATIC: 0 is 1 */
     int degree;                 /* kernel POLYNOMIAL: 0 is 2 */
-    double pair_norm;           /* OPRF: mean of |x + y|² over pairs (after gamma and length scales); 0: from the sample */
+    double pair_norm; /* OPRF: mean of |x + y|² over pairs (after gamma and length scales); 0: from the sample */
     uint64_t seed;
     /* data-aware sampling and OPRF: rows x dim inputs, read during create only */
     const float *sample;
     size_t sample_rows, sample_stride;
-    size_t candidates;          /* frequencies to choose from; 0: 8 times those kept */
-    double leverage_lambda;     /* λ of the leverage scores; 0: 1e-3 sample_rows */
+    size_t candidates;      /* frequencies to choose from; 0: 8 times those kept */
+    double leverage_lambda; /* λ of the leverage scores; 0: 1e-3 sample_rows */
     /* CUSTOM */
     bo_feature_fn custom;
     bo_feature_backward_fn custom_backward; /* NULL: bo_features_backward is refused */
@@ -205,9 +205,9 @@ BO_API bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *d
  * `ratio` < 1 shows. */
 typedef struct bo_features_accuracy {
     size_t pairs;
-    double kernel_rms;        /* root mean square of k */
-    double error_rms;         /* of φ(x)·φ(y) - k(x, y), measured */
-    double error_mean;        /* bias over these pairs (one draw: not zero even if unbiased) */
+    double kernel_rms; /* root mean square of k */
+    double error_rms;  /* of φ(x)·φ(y) - k(x, y), measured */
+    double error_mean; /* bias over these pairs (one draw: not zero even if unbiased) */
     double error_max;
     double predicted_rms;     /* from the variance formula; 0 for exact maps; NAN where none is known */
     double ratio;             /* error_rms / predicted_rms */

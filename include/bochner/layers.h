@@ -32,7 +32,7 @@ typedef enum bo_mixer {
     BO_MIXER_GRU = 5,
     BO_MIXER_LSTM = 6,
     BO_MIXER_DEGREE_2 = 7,  /* (X W_1) ∘ (T X W_2), T a decaying mean */
-    BO_MIXER_DEGREE_3 = 8,  /* (X W_1 Xᵀ) X W_2, causal: linear attention without a normaliser */
+    BO_MIXER_DEGREE_3 = 8,  /* (X W_1 Xᵀ) X W_2, causal: linear attention without a normalizer */
     BO_MIXER_DEGREE_4 = 9,  /* … ∘ (X W_3) */
     BO_MIXER_DEGREE_E = 10, /* |q·k|^p for weights, 2p + 1 = e */
     BO_MIXER_COUNT = 11
@@ -69,8 +69,8 @@ typedef enum bo_lora_init {
 } bo_lora_init;
 typedef enum bo_norm { BO_NORM_RMS = 0, BO_NORM_LAYER = 1, BO_NORM_COUNT = 2 } bo_norm;
 typedef enum bo_positions {
-    BO_POSITIONS_ROPE = 0,            /* halves of each head turn: Llama's layout */
-    BO_POSITIONS_ROPE_NEIGHBOURS = 1, /* neighbouring pairs turn */
+    BO_POSITIONS_ROPE = 0,           /* halves of each head turn: Llama's layout */
+    BO_POSITIONS_ROPE_NEIGHBORS = 1, /* neighboring pairs turn */
     BO_POSITIONS_LEARNED = 2,
     BO_POSITIONS_SINUSOIDAL = 3,
     BO_POSITIONS_NONE = 4,
@@ -79,7 +79,7 @@ typedef enum bo_positions {
 
 BO_API const char *bo_mlp_name(bo_mlp mlp);                          /* "relu2", "gelu", "swiglu", …; NULL: no such */
 BO_API const char *bo_norm_name(bo_norm norm);                       /* "rms", "layer" */
-BO_API const char *bo_positions_name(bo_positions positions);        /* "rope", "rope-neighbours", "learned", … */
+BO_API const char *bo_positions_name(bo_positions positions);        /* "rope", "rope-neighbors", "learned", … */
 BO_API const char *bo_mixer_name(bo_mixer mixer);                    /* "attention", "mlp", "ssm", …, "degree-e" */
 BO_API const char *bo_ssm_name(bo_ssm ssm);                          /* "diagonal", "closed", "low-rank" */
 BO_API const char *bo_parametrization_name(bo_parametrization kind); /* "standard", "mup", "unit" */

@@ -9,7 +9,7 @@
  *     bo_machine_destroy(machine);
  *
  * The model is f(x) = β·φ(s(x)) + b: s scales the inputs as the training data asks, φ are `features` random features.
- * β minimises Σ_i w_i |f(x_i) - y_i|² + λ|β|², no factor n; the intercept b is not penalised. */
+ * β minimizes Σ_i w_i |f(x_i) - y_i|² + λ|β|², no factor n; the intercept b is not penalized. */
 #ifndef BOCHNER_MACHINES_H
 #define BOCHNER_MACHINES_H
 
@@ -26,10 +26,12 @@ typedef struct bo_machine bo_machine;
 /* ---- simple: fit, predict ------------------------------------------------------------------------------ */
 
 typedef enum bo_loss {
-    BO_LOSS_AUTO = 0,    /* LOGISTIC for classes of at least as many rows as features, fitted in memory by the primal solver
+    BO_LOSS_AUTO =
+        0, /* LOGISTIC for classes of at least as many rows as features, fitted in memory by the primal solver
                           * without noise or dropout; else RIDGE */
-    BO_LOSS_RIDGE = 1,   /* squares; for classes one-vs-all with targets ±1, probabilities calibrated afterwards */
-    BO_LOSS_LOGISTIC = 2 /* multinomial, classification only: Σ w (log Σ_c exp f_c - f_y) + λ/2 |β|². More often right than
+    BO_LOSS_RIDGE = 1, /* squares; for classes one-vs-all with targets ±1, probabilities calibrated afterwards */
+    BO_LOSS_LOGISTIC =
+        2 /* multinomial, classification only: Σ w (log Σ_c exp f_c - f_y) + λ/2 |β|². More often right than
                           * RIDGE, for a few times the work */
 } bo_loss;
 
@@ -40,55 +42,59 @@ typedef enum bo_solver {
     BO_SOLVER_CG = 3,     /* preconditioned conjugate gradients: memory for 1024 rows of features instead of R² */
     BO_SOLVER_SGD = 4     /* mini-batches of 256 rows, the step from the spectrum; as little memory as CG */
     /* CG and SGD hold a tenth of the rows back (at most 1024; none below 200) to measure their error and calibrate
-     * probabilities; those rows are not learnt from */
+     * probabilities; those rows are not learned from */
 } bo_solver;
 
 typedef enum bo_scaling {
-    BO_SCALING_AUTO = 0,     /* COMMON when the inputs share one unit (bo_samples.common_unit), else COLUMNS */
-    BO_SCALING_COLUMNS = 1,  /* each column to mean 0, deviation 1, and what is farther than 5 deviations counted as 5; constant
+    BO_SCALING_AUTO = 0, /* COMMON when the inputs share one unit (bo_samples.common_unit), else COLUMNS */
+    BO_SCALING_COLUMNS =
+        1, /* each column to mean 0, deviation 1, and what is farther than 5 deviations counted as 5; constant
                               * columns are dropped */
-    BO_SCALING_COMMON = 2,   /* columns centred, then one factor for all: mean variance 1 */
+    BO_SCALING_COMMON = 2, /* columns centered, then one factor for all: mean variance 1 */
     BO_SCALING_NONE = 3
 } bo_scaling;
 
 /* How products of features are summed into the Gram matrix. The sums themselves are float64 always. */
 typedef enum bo_precision {
-    BO_PRECISION_AUTO = 0,    /* the coarsest that λ does not notice */
-    BO_PRECISION_INT8 = 1,    /* features rounded to 8 bits (when predicting too), their products exact integers: several times
+    BO_PRECISION_AUTO = 0, /* the coarsest that λ does not notice */
+    BO_PRECISION_INT8 =
+        1, /* features rounded to 8 bits (when predicting too), their products exact integers: several times
                                * the speed of float32. For sin/cos and cos-with-bias features of rows that weigh the same. The
                                * rounding acts like noise on the features, λ = n σ²; AUTO takes it when that is below λ/40 */
     BO_PRECISION_FLOAT32 = 2,
-    BO_PRECISION_FLOAT64 = 3  /* where λ is below about 1e-6 of the largest eigenvalue */
+    BO_PRECISION_FLOAT64 = 3 /* where λ is below about 1e-6 of the largest eigenvalue */
 } bo_precision;
 
 typedef struct bo_machine_desc {
-    bo_task task;      /* AUTO: by bo_samples.classes */
+    bo_task task; /* AUTO: by bo_samples.classes */
     bo_loss loss;
     bo_solver solver;
     bo_scaling scaling;
     /* the map; dim, seed and sample are set by fit. features 0: 4096; gamma 0: chosen; draw etc. as in features.h */
     bo_features_desc features;
-    double lambda;     /* 0: chosen */
+    double lambda; /* 0: chosen */
     bool no_intercept;
-    double noise;      /* standard deviation of noise added to the features, in expectation: λ += n σ² */
-    double dropout;    /* probability that a feature is dropped while fitting, in expectation: a ridge on the column norms */
-    bool balanced;     /* classes weigh the same however many rows they have */
+    double noise; /* standard deviation of noise added to the features, in expectation: λ += n σ² */
+    double
+        dropout; /* probability that a feature is dropped while fitting, in expectation: a ridge on the column norms */
+    bool balanced;              /* classes weigh the same however many rows they have */
     const float *class_weights; /* `classes` numbers, or NULL */
     bo_precision precision;
     size_t stream_rows; /* streams: how many rows will come, where known; 0: as many as the sample has */
-    size_t memory;     /* bytes that fitting may use; 0: three quarters of the machine's. Decides PRIMAL against CG. */
+    size_t memory;      /* bytes that fitting may use; 0: three quarters of the machine's. Decides PRIMAL against CG. */
     uint64_t seed;
 } bo_machine_desc;
 
 /* Rows to learn from. */
 typedef struct bo_samples {
     size_t rows, dim, targets;
-    const float *x;        /* rows x dim */
-    const double *y;       /* rows x targets; class indices 0…classes-1 for classification */
-    size_t classes;        /* 0: regression */
-    const float *weights;  /* one a row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with
+    const float *x;  /* rows x dim */
+    const double *y; /* rows x targets; class indices 0…classes-1 for classification */
+    size_t classes;  /* 0: regression */
+    const float *
+        weights; /* one a row, >= 0; NULL: all 1. A row of weight k counts like k equal rows in the fit and like one with
                             * 1/k of the noise in standard deviations */
-    bool common_unit;      /* bo_schema_common_unit */
+    bool common_unit; /* bo_schema_common_unit */
 } bo_samples;
 
 BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples,
@@ -110,23 +116,23 @@ BO_API bo_status bo_machine_classify(bo_context *context, const bo_machine *mach
 typedef struct bo_machine_report {
     bo_task task;
     bo_loss loss;
-    bo_solver solver;        /* the one used */
+    bo_solver solver; /* the one used */
     bo_scaling scaling;
     size_t rows, dim, outputs, classes, features;
     bo_kernel kernel;
     bo_function function;
     bo_draw draw;
     double gamma, lambda;
-    bo_precision precision;  /* of the Gram matrix; FLOAT32 where none was made */
-    double spectrum;         /* largest eigenvalue of the Gram matrix, estimated */
+    bo_precision precision;             /* of the Gram matrix; FLOAT32 where none was made */
+    double spectrum;                    /* largest eigenvalue of the Gram matrix, estimated */
     double search_seconds, fit_seconds; /* choosing γ and λ; everything else */
-    double search_score;     /* root mean square error of the choice on rows left out, in units of the targets' standard
+    double search_score; /* root mean square error of the choice on rows left out, in units of the targets' standard
                               * deviation (classes: of the ±1 scores); NAN if nothing was searched */
-    double noise_std;        /* regression: standard deviation of the residual noise, first target */
-    int iterations;          /* CG, SGD, logistic */
-    double residual;         /* CG: relative residual reached */
+    double noise_std;    /* regression: standard deviation of the residual noise, first target */
+    int iterations;      /* CG, SGD, logistic */
+    double residual;     /* CG: relative residual reached */
     bool has_std;
-    const char *why_solver;  /* a sentence */
+    const char *why_solver;        /* a sentence */
     bo_features_accuracy accuracy; /* the statement of accuracy on training rows */
 } bo_machine_report;
 BO_API const bo_machine_report *bo_machine_describe(const bo_machine *machine);
@@ -149,7 +155,7 @@ BO_API bo_status bo_machine_load(bo_context *context, const char *path, bo_machi
 typedef struct bo_fitting bo_fitting;
 
 /* γ, scaling and the grid of λ come from `sample`: a uniform sample of the rows to come (bo_stream_sample). It is not
- * itself learnt from: the stream brings those rows again. */
+ * itself learned from: the stream brings those rows again. */
 BO_API bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, const bo_samples *sample,
                                   bo_fitting **out);
 /* After a failure (memory, cancellation) part of the rows may have been added: begin anew. */

@@ -74,14 +74,14 @@ typedef struct bo_model_desc {
     size_t kernel;     /* tokens that a convolution sees; 0: 4 where it stands beside an SSM, alone 64 */
     bo_mlp mlp;
     /* RANDOM_FEATURES: any kernel, function and draw; dim and features are filled in (features: `hidden`), kernel 0 is
-     * RBF; gamma 0: so that normalised x are at distance one; seed 0: from `seed`. */
+     * RBF; gamma 0: so that normalized x are at distance one; seed 0: from `seed`. */
     bo_features_desc mlp_features;
-    size_t degree_heads; /* of DEGREE_d: groups of columns, each normalised; 0: 1 */
+    size_t degree_heads; /* of DEGREE_d: groups of columns, each normalized; 0: 1 */
     bo_norm norm;
     bo_positions positions;
     double rope_base;      /* 0: 10000 */
     bo_choice query_norm;  /* RMSNorm of q and k in each head; AUTO: where the kind does not make them unit itself */
-    bo_choice output_norm; /* RMSNorm of each head's output; AUTO: where attention has no normaliser */
+    bo_choice output_norm; /* RMSNorm of each head's output; AUTO: where attention has no normalizer */
     /* Where parameters of attention begin. sigma: σ of RFA, and with query_norm |√s q|, |√s k| before features of softmax;
      * 0: 1, for HYBRID 3. Gates: σ(gate_first) of the first key head, σ(gate_last) of the last, others between; both 0: 1
      * and 5. */
@@ -167,7 +167,7 @@ BO_API size_t bo_model_activations(const bo_model *model);
 /* What the model makes of one sequence (at most `context` tokens), part by part: bo_model_activations of them. */
 BO_API bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
                                 bo_activation *out);
-/* |s (W - minus)|₂ of a weight as a matrix of its last extent's columns, s what the parametrisation puts in front of it;
+/* |s (W - minus)|₂ of a weight as a matrix of its last extent's columns, s what the parametrization puts in front of it;
  * `minus` NULL: nothing is taken off. To a tenth of a percent. */
 BO_API bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name,
                                         const float *minus, double *out);

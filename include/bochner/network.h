@@ -6,7 +6,7 @@
  *     bo_network *network;
  *     bo_network_create(context, &(bo_network_desc){.model = json, .examples = examples}, &network);
  *     …                                                                  // bo_trainer_run of train.h
- *     bo_network_predict(context, network, examples, BO_PART_VALID, out);
+ *     bo_network_predict(context, network, examples, BO_SPLIT_VALID, out);
  *     bo_network_save(context, network, "folder");
  *
  * docs/network.md has the format of a description. A network is immutable but for training, and may be shared by threads
@@ -25,15 +25,15 @@ typedef struct bo_network bo_network;
 
 /* ---- examples: what a network learns from and answers about --------------------------------------------------------- */
 
-typedef enum bo_part {
-    BO_PART_TRAIN = 0,
-    BO_PART_VALID = 1,
-    BO_PART_TEST = 2,
-    BO_PART_COUNT = 3,
-    BO_PART_ALL = 3 /* every row, in the file's order */
-} bo_part;
-BO_API const char *bo_part_name(bo_part part); /* "train", "valid", "test"; NULL: no such */
-BO_API bool bo_part_parse(const char *name, bo_part *out);
+typedef enum bo_split {
+    BO_SPLIT_TRAIN = 0,
+    BO_SPLIT_VALID = 1,
+    BO_SPLIT_TEST = 2,
+    BO_SPLIT_COUNT = 3,
+    BO_SPLIT_ALL = 3 /* every row, in the file's order */
+} bo_split;
+BO_API const char *bo_split_name(bo_split part); /* "train", "valid", "test"; NULL: no such */
+BO_API bool bo_split_parse(const char *name, bo_split *out);
 
 typedef struct bo_examples_desc {
     bo_data_desc
@@ -58,25 +58,25 @@ typedef struct bo_examples {
     const double *y; /* rows x targets, for classes the number of the class (negative: none); NULL: no targets */
     const bo_schema *schema; /* NULL: made from arrays */
     size_t edges;
-    const int32_t *first; /* of a graph: node i sees neighbours[first[i]] … neighbours[first[i + 1] - 1]; else NULL */
-    const int32_t *neighbours; /* edges of them */
-    size_t *order;             /* NULL: every row is in every part */
-    size_t begin[BO_PART_COUNT + 1];
+    const int32_t *first; /* of a graph: node i sees neighbors[first[i]] … neighbors[first[i + 1] - 1]; else NULL */
+    const int32_t *neighbors; /* edges of them */
+    size_t *order;            /* NULL: every row is in every part */
+    size_t begin[BO_SPLIT_COUNT + 1];
     bo_data *data;     /* owns x, y and schema where they came from a file */
-    int32_t *adjacent; /* owns first and neighbours */
+    int32_t *adjacent; /* owns first and neighbors */
 } bo_examples;
 
 /* `network` NULL: columns and classes are found in the file; else they are read as the network has them. Edges that are not
  * whole, negative or past the last node are BO_FORMAT, with their line. */
 BO_API bo_status bo_examples_load(bo_context *context, const bo_examples_desc *desc, const bo_network *network,
                                   bo_examples **out);
-/* Of arrays that stay where they are: rows, dim, targets, classes, x, y; edges, first and neighbours are checked. */
+/* Of arrays that stay where they are: rows, dim, targets, classes, x, y; edges, first and neighbors are checked. */
 BO_API bo_status bo_examples_create(bo_context *context, const bo_examples *arrays, bo_examples **out);
 /* Parts by chance, of rows that have a target: so many valid, so many test, the others train. */
 BO_API bo_status bo_examples_split(bo_context *context, bo_examples *examples, double valid, double test,
                                    uint64_t seed);
-BO_API size_t bo_examples_count(const bo_examples *examples, bo_part part);
-BO_API size_t bo_examples_row(const bo_examples *examples, bo_part part, size_t index);
+BO_API size_t bo_examples_count(const bo_examples *examples, bo_split part);
+BO_API size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index);
 BO_API void bo_examples_destroy(bo_examples *examples); /* NULL is fine */
 
 /* ---- networks --------------------------------------------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ BO_API void bo_examples_destroy(bo_examples *examples); /* NULL is fine */
 typedef struct bo_network_desc {
     const char *model;           /* the description: JSON text */
     const char *where;           /* what messages call it; NULL: "model" */
-    const bo_examples *examples; /* what the description leaves open: width of the input, classes, standardisation */
+    const bo_examples *examples; /* what the description leaves open: width of the input, classes, standardization */
     double width_multiplier;     /* of every hidden width; 0: 1 */
     bo_parametrization parametrization; /* MUP, UNIT: the base is the same description with multiplier 1 */
     uint64_t seed;                      /* of weights and frequencies */
@@ -140,7 +140,7 @@ BO_API bo_layer_info bo_network_layer(const bo_network *network, size_t index);
 /* Of every row of a part, in its order: probabilities of classes, or numbers in the unit of the targets (of the inputs, where
  * they are the target); count x outputs. In blocks; the same bits for any number of threads. */
 BO_API bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples,
-                                    bo_part part, float *out);
+                                    bo_split part, float *out);
 
 /* The last linear layer by exact ridge regression on the training part, |Z Wᵀ - Y|² + λ (|W|² + |b|²), Z what it takes; the
  * other weights stay. Loss mse, or classes: then towards 1 for the class and 0 for the others. */
@@ -154,7 +154,7 @@ typedef struct bo_network_evaluation {
     double seconds;
 } bo_network_evaluation;
 BO_API bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
-                                     bo_part part, bo_network_evaluation *out);
+                                     bo_split part, bo_network_evaluation *out);
 
 /* Seconds of forward and backward of a description on all of desc.examples at once, with the gradients of its weights and of
  * its input, as a layer within a model has them, and of its loss: the median of `repeats` (1 to 99) after one that warms up.

@@ -1,4 +1,4 @@
-/* Bochner: optimisers and schedules, as descriptors. train.h takes them. */
+/* Bochner: optimizers and schedules, as descriptors. train.h takes them. */
 #ifndef BOCHNER_OPTIM_H
 #define BOCHNER_OPTIM_H
 

@@ -68,7 +68,7 @@ BO_API const char *bo_plan_term_name(bo_plan_term term); /* "layers", "copies", 
 
 enum { BO_PLAN_SHAPES = 24, BO_PLAN_NAME = 24 };
 
-/* Invariants: the timings are of one attention and one optimiser, and count is at most BO_PLAN_SHAPES. */
+/* Invariants: the timings are of one attention and one optimizer, and count is at most BO_PLAN_SHAPES. */
 typedef struct bo_plan_machine {
     char isa[BO_PLAN_NAME];
     int threads;
@@ -79,7 +79,7 @@ typedef struct bo_plan_machine {
 } bo_plan_machine;
 
 /* Non-negative costs that make Σ (predicted / measured - 1)² least. More timings than terms, all of one attention and one
- * optimiser. terms 0: all. */
+ * optimizer. terms 0: all. */
 BO_API bo_status bo_plan_fit(bo_context *context, const bo_plan_timing *timings, size_t count, unsigned terms,
                              bo_plan_machine *out);
 
@@ -101,7 +101,7 @@ BO_API bo_status bo_plan_machine_read(bo_context *context, const char *path, bo_
 typedef struct bo_plan_range {
     double value, low, high;
 } bo_plan_range;
-/* Seconds of a step. Attention and optimiser of the shape must be the machine's. */
+/* Seconds of a step. Attention and optimizer of the shape must be the machine's. */
 BO_API bo_status bo_plan_step(bo_context *context, const bo_plan_machine *machine, const bo_plan_shape *shape,
                               bo_plan_range *out);
 

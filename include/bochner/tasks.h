@@ -63,7 +63,7 @@ typedef struct bo_translation {
     size_t state_bytes; /* of one hypothesis, its share of the source included */
     double seconds;     /* of decoding */
 } bo_translation;
-/* desc NULL: greedy. tokenize: by the 13a rules; else the files are tokenised already. decode false: loss alone (bleu 0). most
+/* desc NULL: greedy. tokenize: by the 13a rules; else the files are tokenized already. decode false: loss alone (bleu 0). most
  * 0: all examples. */
 BO_API bo_status bo_model_evaluate_translation(bo_context *context, const bo_model *model, const bo_texts *texts,
                                                uint64_t most, const bo_translate_desc *desc, bool tokenize, bool decode,

@@ -1,6 +1,6 @@
-/* Bochner: labelled texts and pairs of texts, from tab-separated lines; how well labels and translations do.
+/* Bochner: labeled texts and pairs of texts, from tab-separated lines; how well labels and translations do.
  *
- *     bo_texts_desc desc = {.kind = BO_TEXTS_LABELLED, .paths = paths, .path_count = 1, .tokenizer = tokenizer};
+ *     bo_texts_desc desc = {.kind = BO_TEXTS_LABELED, .paths = paths, .path_count = 1, .tokenizer = tokenizer};
  *     bo_texts *texts;
  *     bo_texts_open(context, &desc, &texts);
  *     bo_text_view first = bo_texts_get(texts, 0, 0);                     // its ids */
@@ -14,11 +14,11 @@ extern "C" {
 #endif
 
 typedef enum bo_texts_kind {
-    BO_TEXTS_LABELLED = 0,      /* label, tab, text */
-    BO_TEXTS_LABELLED_PAIR = 1, /* label, tab, text, tab, text */
-    BO_TEXTS_PAIR = 2,          /* source, tab, target */
-    BO_TEXTS_ALONE = 3,         /* a text a line: to be labelled or translated */
-    BO_TEXTS_ALONE_PAIR = 4,    /* text, tab, text: to be labelled */
+    BO_TEXTS_LABELED = 0,      /* label, tab, text */
+    BO_TEXTS_LABELED_PAIR = 1, /* label, tab, text, tab, text */
+    BO_TEXTS_PAIR = 2,         /* source, tab, target */
+    BO_TEXTS_ALONE = 3,        /* a text a line: to be labeled or translated */
+    BO_TEXTS_ALONE_PAIR = 4,   /* text, tab, text: to be labeled */
     BO_TEXTS_KIND_COUNT = 5
 } bo_texts_kind;
 
@@ -50,7 +50,7 @@ typedef struct bo_texts bo_texts; /* immutable, shared by threads */
 
 /* BO_FORMAT, and file and line are named: a tab that is missing or too many, an empty (or blank) label or text, bytes that are
  * not UTF-8, a NUL, a label that has control characters or is none of `labels`, a text longer than `longest`. BO_INVALID: no
- * line at all, or (labelled, without `labels`) only one class. A carriage return before the end of a line is no part of it;
+ * line at all, or (labeled, without `labels`) only one class. A carriage return before the end of a line is no part of it;
  * empty lines at the end of a file are none. Special tokens (<|endoftext|>) in a text are taken letter by letter. */
 BO_API bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out);
 BO_API void bo_texts_close(bo_texts *texts); /* NULL is fine */
@@ -66,7 +66,7 @@ BO_API uint64_t bo_texts_tokens(const bo_texts *texts, size_t side);
 BO_API size_t bo_texts_longest(const bo_texts *texts, size_t side); /* tokens; with the end */
 BO_API size_t bo_texts_cut(const bo_texts *texts);                  /* how many texts were cut */
 BO_API size_t bo_texts_classes(const bo_texts *texts);
-BO_API const char *const *bo_texts_labels(const bo_texts *texts); /* classes of them; NULL: unlabelled */
+BO_API const char *const *bo_texts_labels(const bo_texts *texts); /* classes of them; NULL: unlabeled */
 BO_API uint64_t bo_texts_fingerprint(const bo_texts *texts);      /* of ids, labels and order */
 
 typedef struct bo_text_view {
@@ -74,7 +74,7 @@ typedef struct bo_text_view {
     size_t count; /* with the end */
 } bo_text_view;
 BO_API bo_text_view bo_texts_get(const bo_texts *texts, size_t example, size_t side);
-BO_API int32_t bo_texts_label(const bo_texts *texts, size_t example); /* -1: unlabelled */
+BO_API int32_t bo_texts_label(const bo_texts *texts, size_t example); /* -1: unlabeled */
 BO_API size_t bo_texts_line(const bo_texts *texts, size_t example,
                             const char **path); /* from 1, for messages; path NULL is fine */
 /* The text as it stood in the file, for BLEU and for showing; not terminated. */

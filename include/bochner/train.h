@@ -4,7 +4,7 @@
  *     bo_trainer_desc desc = {.model = model, .train = corpus, .valid = held_out, .folder = "run", .steps = 400};
  *     bo_trainer *trainer;
  *     bo_trainer_create(context, &desc, &trainer);
- *     bo_trainer_run(context, trainer);                 // progress through desc.report; BO_CANCELLED after a checkpoint
+ *     bo_trainer_run(context, trainer);                 // progress through desc.report; BO_CANCELED after a checkpoint
  *     bo_trainer_destroy(trainer);
  *
  * The folder: config.json, model.safetensors, tokenizer.json of the latest checkpoint (so that it loads as a model), best/
@@ -49,7 +49,7 @@ typedef struct bo_training_report {
     bool evaluated;                   /* this report is of an evaluation */
     bool stopped_early;               /* patience is at its end: no more steps follow */
 } bo_training_report;
-/* Return false to stop: a checkpoint is written, and bo_trainer_run returns BO_CANCELLED. */
+/* Return false to stop: a checkpoint is written, and bo_trainer_run returns BO_CANCELED. */
 typedef bool (*bo_report_fn)(void *user, const bo_training_report *report);
 
 typedef struct bo_trainer_desc {

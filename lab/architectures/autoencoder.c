@@ -98,7 +98,7 @@ bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, si
 
 /* ---- readouts -------------------------------------------------------------------------------------------------------------------- */
 
-/* Rows with a 1 behind their standardised numbers. */
+/* Rows with a 1 behind their standardized numbers. */
 typedef struct reader {
     size_t columns;       /* with the 1 */
     double *mean, *scale; /* of the others */
@@ -119,7 +119,7 @@ static void fit_scale(const lab_probe *p, reader *r)
     }
 }
 
-static void standardise(const reader *r, const float *x, size_t rows, float *out)
+static void standardize(const reader *r, const float *x, size_t rows, float *out)
 {
     const size_t columns = r->columns - 1;
     for (size_t i = 0; i < rows; i++) {
@@ -141,9 +141,9 @@ static bo_status open_reader(bo_context *context, const lab_probe *p, reader *r)
     if (!r->mean || !r->train || !r->valid || !r->test || !r->targets || !r->weights) return BO_MEMORY;
     r->scale = r->mean + p->columns;
     fit_scale(p, r);
-    standardise(r, p->train, p->train_count, r->train);
-    standardise(r, p->valid, p->valid_count, r->valid);
-    standardise(r, p->test, p->test_count, r->test);
+    standardize(r, p->train, p->train_count, r->train);
+    standardize(r, p->valid, p->valid_count, r->valid);
+    standardize(r, p->test, p->test_count, r->test);
     for (size_t i = 0; i < p->train_count; i++) r->targets[i * p->classes + (size_t)p->train_labels[i]] = 1;
     return BO_OK;
 }

@@ -34,7 +34,7 @@ bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, si
 
 /* ---- readouts ------------------------------------------------------------------------------------------------------------- */
 
-/* Rows with labels; features are standardised by the mean and deviation of `train`. */
+/* Rows with labels; features are standardized by the mean and deviation of `train`. */
 typedef struct lab_probe {
     size_t columns, classes;
     const float *train, *valid, *test; /* rows x columns */

@@ -55,7 +55,7 @@ static const bo_lab_table tables[] = {
      .log_x = true,
      .log_y = true},
     {.name = "accuracy",
-     .title = "What a linear readout makes of 100 labelled codes",
+     .title = "What a linear readout makes of 100 labeled codes",
      .rows = "numbers of the code",
      .values = "accuracy",
      .log_x = true},
@@ -81,10 +81,10 @@ static const struct way {
 
 /* ---- data ----------------------------------------------------------------------------------------------------------------- */
 
-/* Rows of one set of images: labelled ones to read out, to choose λ by, to test with; then those without labels. */
+/* Rows of one set of images: labeled ones to read out, to choose λ by, to test with; then those without labels. */
 typedef struct stage {
     lab_images images;
-    size_t sizes[SIZES], size_count, unlabelled;
+    size_t sizes[SIZES], size_count, unlabeled;
     float *codes;                                       /* of POOL + HELD + TEST images */
     double error[SIZES * WAYS], accuracy[SIZES * WAYS]; /* size by size, way by way; 100 labels */
     double chosen[SIZES * WAYS];                        /* accuracy on the HELD, to choose by */
@@ -165,7 +165,7 @@ static bo_status measure_one(lab_run *run, stage *s, size_t size, size_t way, la
                                        .seed = lab_seed(run),
                                        .from = done / all,
                                        .to = (done + 1) / all};
-    BO_TRY(lab_autoencoder_train(run, &desc, s->images.x + count * pixels, s->unlabelled, a));
+    BO_TRY(lab_autoencoder_train(run, &desc, s->images.x + count * pixels, s->unlabeled, a));
     BO_TRY(lab_autoencoder_apply(a, s->images.x, count, false, s->codes, &s->error[at]));
     BO_TRY(accuracy(run, s, s->codes, code, SOME, &s->accuracy[at]));
     BO_TRY(accuracy_on(run, s, true, s->codes, code, SOME, &s->chosen[at]));
@@ -229,9 +229,9 @@ static bo_status measure_all(lab_run *run, stage *s)
 static bo_status measure(lab_run *run)
 {
     static const size_t full[SIZES] = {4, 8, CODE, MOST_CODE}, quick[2] = {8, CODE};
-    stage s = {.size_count = lab_size(run, SIZES, 2), .unlabelled = lab_size(run, 10000, 2000)};
+    stage s = {.size_count = lab_size(run, SIZES, 2), .unlabeled = lab_size(run, 10000, 2000)};
     for (size_t i = 0; i < s.size_count; i++) s.sizes[i] = lab_quick(run) ? quick[i] : full[i];
-    BO_TRY(lab_images_open(run, POOL + HELD + TEST + s.unlabelled, &s.images));
+    BO_TRY(lab_images_open(run, POOL + HELD + TEST + s.unlabeled, &s.images));
     s.codes = bo_alloc_raw(lab_context(run), (POOL + HELD + TEST) * MOST_CODE, sizeof *s.codes, "codes");
     const bo_status status = s.codes ? measure_all(run, &s) : BO_MEMORY;
     bo_free(s.codes);

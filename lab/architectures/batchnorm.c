@@ -1,4 +1,4 @@
-/* batchnorm: what batch normalisation does to gradients, to the weights before it, and at test time. */
+/* batchnorm: what batch normalization does to gradients, to the weights before it, and at test time. */
 #include <math.h>
 #include "../statistics.h"
 #include "../tools/tape.h"
@@ -7,7 +7,7 @@
 static const bo_lab_claim claims[] = {
     {.name = "formula",
      .statement =
-         "The gradient of batch normalisation is dx = γ/σ (dy - mean(dy) - x̂ mean(dy x̂)): mean and deviation are "
+         "The gradient of batch normalization is dx = γ/σ (dy - mean(dy) - x̂ mean(dy x̂)): mean and deviation are "
          "functions of the batch too.",
      .number = "|dx - formula| / |dx|",
      .rule = BO_LAB_EACH_AT_MOST,
@@ -22,9 +22,9 @@ static const bo_lab_claim claims[] = {
      .number = "|dx - formula| / |dx|",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
-    {.name = "centring",
+    {.name = "centering",
      .statement =
-         "It is the gradient of centring alone: of the same layer with an ε before which the variance is nothing.",
+         "It is the gradient of centering alone: of the same layer with an ε before which the variance is nothing.",
      .number = "|dx - formula| / |dx| at ε = 10⁶, γ = 10³",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4},
@@ -204,12 +204,12 @@ static bo_status measure_gradient(lab_run *run, batch *b, bo_rng *rng)
     return BO_OK;
 }
 
-static bo_status measure_centring(lab_run *run, batch *b, bo_rng *rng)
+static bo_status measure_centering(lab_run *run, batch *b, bo_rng *rng)
 {
     b->gamma = 1e3, b->epsilon = 1e6, b->rows = BATCH;
     BO_TRY(open_batch(run, b));
     BO_TRY(run_batch(b, rng));
-    lab_claim(run, "centring", formula_error(b, 1, 0));
+    lab_claim(run, "centering", formula_error(b, 1, 0));
     return BO_OK;
 }
 
@@ -346,7 +346,7 @@ static bo_status measure_with(lab_run *run, batch *b)
     bo_rng rng = lab_rng(run, "lab.batchnorm");
     bo_status status = measure_gradient(run, b, &rng);
     lab_tape_close(&b->tape);
-    if (status == BO_OK) status = measure_centring(run, b, &rng);
+    if (status == BO_OK) status = measure_centering(run, b, &rng);
     lab_tape_close(&b->tape);
     if (status == BO_OK) status = measure_batches(run, b, &rng);
     return status == BO_OK ? measure_scale(run, b, &rng) : status;
@@ -365,12 +365,12 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_batchnorm = {
     {.name = "batchnorm",
      .group = LAB_ARCHITECTURES,
-     .title = "The gradient of batch normalisation",
+     .title = "The gradient of batch normalization",
      .claim = "Mean and deviation of a batch depend on all of it: the gradient loses its parts along 1 and along the "
-              "normalised batch, and the weights before it lose their scale.",
-     .source = "course notes, batch normalisation",
+              "normalized batch, and the weights before it lose their scale.",
+     .source = "course notes, batch normalization",
      .method =
-         "x of 32 columns, normal with mean 3 and deviation 2, goes through the engine's batch normalisation in "
+         "x of 32 columns, normal with mean 3 and deviation 2, goes through the engine's batch normalization in "
          "training; independent normal numbers arrive as gradients (batch 64; ε = 10⁻¹², γ = 1.5 unless said "
          "otherwise). The gradient of x is held against closed forms in float64: the whole one, the notes' (which "
          "have no deviation in y = γ (x - mean) + β), and one that takes mean and deviation for constants, at batches "

@@ -32,8 +32,8 @@ static bo_status split_layer(lab_scene *s, size_t layer)
 /* ---- identities -------------------------------------------------------------------------------------------------- */
 
 typedef struct identities {
-    double sum, formula;   /* largest differences, of the largest number */
-    double own, neighbour; /* part of a write outside its own space: the largest; outside the next head's: the mean */
+    double sum, formula;  /* largest differences, of the largest number */
+    double own, neighbor; /* part of a write outside its own space: the largest; outside the next head's: the mean */
     double rank, rank_together;
 } identities;
 
@@ -108,7 +108,7 @@ static bo_status compare_head(lab_scene *s, size_t layer, size_t h, identities *
     BO_TRY(status);
     out->formula = fmax(out->formula, difference);
     out->own = fmax(out->own, outside(s, s->written[h]));
-    out->neighbour += outside(s, s->written[(h + 1) % HEADS]) / (LAYERS * HEADS);
+    out->neighbor += outside(s, s->written[(h + 1) % HEADS]) / (LAYERS * HEADS);
     out->rank += rank / (LAYERS * HEADS);
     return BO_OK;
 }
@@ -118,7 +118,7 @@ static bo_status compare_layer(lab_scene *s, size_t layer, identities *out)
     double rank;
     BO_TRY(split_layer(s, layer));
     out->sum = fmax(out->sum, sum_difference(s));
-    lab_normalise(TOKENS, WIDTH, bo_model_describe(s->model)->norm_epsilon, s->stream + 2 * layer * STREAM, s->x);
+    lab_normalize(TOKENS, WIDTH, bo_model_describe(s->model)->norm_epsilon, s->stream + 2 * layer * STREAM, s->x);
     for (size_t h = 0; h < HEADS; h++) BO_TRY(compare_head(s, layer, h, out));
     BO_TRY(rank_of(s, s->together, &rank));
     out->rank_together += rank / LAYERS;
@@ -135,10 +135,10 @@ bo_status lab_circuits_identities(lab_scene *s)
     lab_claim(s->run, "concatenation", found.sum);
     lab_claim(s->run, "formula", found.formula);
     lab_claim(s->run, "column-space", found.own);
-    lab_claim(s->run, "other-space", found.neighbour);
+    lab_claim(s->run, "other-space", found.neighbor);
     lab_cell(s->run, "writes", "one head", "rank", found.rank);
     lab_cell(s->run, "writes", "one head", "outside Col(W_O W_V)", found.own);
-    lab_cell(s->run, "writes", "one head", "outside that of another head", found.neighbour);
+    lab_cell(s->run, "writes", "one head", "outside that of another head", found.neighbor);
     lab_cell(s->run, "writes", "all heads of a layer", "rank", found.rank_together);
     return BO_OK;
 }

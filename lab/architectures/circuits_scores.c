@@ -47,7 +47,7 @@ static bo_status look_once(lab_scene *s, looked *out)
 {
     BO_TRY(lab_stream(s->run, s->model, s->tokens, s->stream));
     for (size_t layer = 0; layer < LAYERS; layer++) {
-        lab_normalise(TOKENS, WIDTH, bo_model_describe(s->model)->norm_epsilon, s->stream + 2 * layer * STREAM, s->x);
+        lab_normalize(TOKENS, WIDTH, bo_model_describe(s->model)->norm_epsilon, s->stream + 2 * layer * STREAM, s->x);
         for (size_t h = 0; h < HEADS; h++) {
             lab_head head;
             BO_TRY(lab_head_read(s->context, s->model, layer, h, &head));
@@ -72,7 +72,7 @@ static bo_status token_rows(lab_scene *s, const char *name, const char *gain_nam
     bo_status status = table ? bo_model_get_weight(s->context, s->model, name, table) : BO_MEMORY;
     if (status == BO_OK && gain_name) status = bo_model_get_weight(s->context, s->model, gain_name, gain);
     const float *rows = table + (size_t)FIRST_TOKEN * WIDTH;
-    if (status == BO_OK && !gain_name) lab_normalise(ALPHABET, WIDTH, 0, rows, out);
+    if (status == BO_OK && !gain_name) lab_normalize(ALPHABET, WIDTH, 0, rows, out);
     for (size_t i = 0; status == BO_OK && gain_name && i < ALPHABET * WIDTH; i++)
         out[i] = (double)rows[i] * (double)gain[i % WIDTH];
     bo_free(table);

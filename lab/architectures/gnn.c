@@ -1,4 +1,4 @@
-/* gnn: what aggregation over neighbours computes: walks, reachability; what it cannot see; what depth does to it. */
+/* gnn: what aggregation over neighbors computes: walks, reachability; what it cannot see; what depth does to it. */
 #include <math.h>
 #include <string.h>
 #include "../../src/math/linalg.h"
@@ -9,7 +9,7 @@
 static const bo_lab_claim claims[] = {
     {.name = "walks",
      .statement =
-         "k layers that sum over neighbours, begun with a one for each node's own name, hold Aᵏ: column i of node j "
+         "k layers that sum over neighbors, begun with a one for each node's own name, hold Aᵏ: column i of node j "
          "is the number of walks of k steps from i to j.",
      .number = "entries that differ, k = 1 to 6",
      .rule = BO_LAB_EACH_AT_MOST,
@@ -29,7 +29,7 @@ static const bo_lab_claim claims[] = {
      .bound = 0},
     {.name = "order",
      .statement =
-         "How nodes are numbered and in which order neighbours come is nothing to three layers of messages by sum, "
+         "How nodes are numbered and in which order neighbors come is nothing to three layers of messages by sum, "
          "mean or largest, and to a mean over all nodes behind them.",
      .number = "largest |difference| / |output|, of nodes and of the whole",
      .rule = BO_LAB_EACH_AT_MOST,
@@ -71,8 +71,8 @@ static const bo_lab_table tables[] = {
      .values = "relative difference; share of numbers with other bits",
      .picture = BO_LAB_NO_PICTURE},
     {.name = "blind",
-     .title = "Difference between two neighbourhoods, by aggregate",
-     .rows = "neighbourhoods",
+     .title = "Difference between two neighborhoods, by aggregate",
+     .rows = "neighborhoods",
      .values = "difference of the node's number",
      .picture = BO_LAB_BARS},
     {.name = "smoothing",
@@ -187,7 +187,7 @@ static bo_status measure_walks(lab_run *run)
 
 /* ---- order -------------------------------------------------------------------------------------------------------------------- */
 
-/* The net with node i as node to[i], and its neighbours in an order of chance. */
+/* The net with node i as node to[i], and its neighbors in an order of chance. */
 static void permute_net(bo_rng *rng, const lab_net *n, const size_t *to, lab_net *out)
 {
     size_t from[LAB_NET_NODES], order[LAB_NET_NODES];
@@ -195,11 +195,10 @@ static void permute_net(bo_rng *rng, const lab_net *n, const size_t *to, lab_net
     out->nodes = n->nodes;
     out->first[0] = 0;
     for (size_t i = 0; i < n->nodes; i++) {
-        const int32_t *neighbours = n->neighbours + n->first[from[i]];
+        const int32_t *neighbors = n->neighbors + n->first[from[i]];
         const size_t count = (size_t)(n->first[from[i] + 1] - n->first[from[i]]);
         bo_rng_permutation(rng, count, order);
-        for (size_t k = 0; k < count; k++)
-            out->neighbours[(size_t)out->first[i] + k] = (int32_t)to[neighbours[order[k]]];
+        for (size_t k = 0; k < count; k++) out->neighbors[(size_t)out->first[i] + k] = (int32_t)to[neighbors[order[k]]];
         out->first[i + 1] = out->first[i] + (int32_t)count;
     }
 }
@@ -435,16 +434,16 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_gnn = {
     {.name = "gnn",
      .group = LAB_ARCHITECTURES,
-     .title = "What aggregation over neighbours counts, and what it cannot see",
+     .title = "What aggregation over neighbors counts, and what it cannot see",
      .claim =
-         "Sums over neighbours count walks, the largest says what can be reached, and neither depends on the order of "
-         "nodes or neighbours. Each is blind to something, and depth makes nodes alike.",
+         "Sums over neighbors count walks, the largest says what can be reached, and neither depends on the order of "
+         "nodes or neighbors. Each is blind to something, and depth makes nodes alike.",
      .source = "course notes, connection between graph dynamics and GNN",
      .method =
          "20 directed graphs of 12 nodes, an edge with probability 1/4: one to six aggregates by the engine, begun "
          "with one column for each node, against powers of A in integers and against a search for paths. For order: "
-         "48 nodes with normal features of 16 columns, renumbered, neighbours shuffled, through three layers of "
-         "messages with drawn weights. Neighbourhoods that theory says an aggregate cannot tell apart are given to "
+         "48 nodes with normal features of 16 columns, renumbered, neighbors shuffled, through three layers of "
+         "messages with drawn weights. Neighborhoods that theory says an aggregate cannot tell apart are given to "
          "each. For depth: 20 connected graphs of 48 nodes, edges both ways and loops, 4 to 28 means; the rate from "
          "16 layers on against the second eigenvalue.",
      LAB_CLAIMS(claims),

@@ -9,7 +9,7 @@ void lab_net_make(size_t nodes, const bool *sees, lab_net *out)
     for (size_t i = 0; i < nodes; i++) {
         out->first[i] = edges;
         for (size_t j = 0; j < nodes; j++)
-            if (sees[i * nodes + j]) out->neighbours[edges++] = (int32_t)j;
+            if (sees[i * nodes + j]) out->neighbors[edges++] = (int32_t)j;
     }
     out->first[nodes] = edges;
 }
@@ -56,15 +56,15 @@ static bo_status apply_on(lab_tape *tape, const lab_net *n, const lab_layers *l,
     const size_t edges = (size_t)n->first[n->nodes];
     bo_value leaf = lab_tape_leaf(tape, "x", n->nodes, l->columns);
     bo_edges near = {bo_graph_input(tape->graph, "first", BO_ELEMENT_INT32, n->nodes + 1, 1),
-                     bo_graph_input(tape->graph, "neighbours", BO_ELEMENT_INT32, edges ? edges : 1, 1)};
+                     bo_graph_input(tape->graph, "neighbors", BO_ELEMENT_INT32, edges ? edges : 1, 1)};
     bo_edges all = {bo_graph_input(tape->graph, "whole", BO_ELEMENT_INT32, 2, 1),
                     bo_graph_input(tape->graph, "everybody", BO_ELEMENT_INT32, n->nodes, 1)};
     for (size_t i = 0; i < n->nodes; i++) everybody[i] = (int32_t)i;
     BO_TRY(lab_tape_plan(tape, record_layers(tape, l, leaf, &near, &all), 1));
     BO_TRY(bo_graph_write(tape->context, tape->graph, near.first, n->first));
-    BO_TRY(bo_graph_write(tape->context, tape->graph, near.neighbours, n->neighbours));
+    BO_TRY(bo_graph_write(tape->context, tape->graph, near.neighbors, n->neighbors));
     BO_TRY(bo_graph_write(tape->context, tape->graph, all.first, whole));
-    BO_TRY(bo_graph_write(tape->context, tape->graph, all.neighbours, everybody));
+    BO_TRY(bo_graph_write(tape->context, tape->graph, all.neighbors, everybody));
     BO_TRY(draw_updates(tape, l));
     BO_TRY(lab_tape_write(tape, "x", x));
     BO_TRY(lab_tape_run(tape, NULL));

@@ -6,10 +6,10 @@
 
 enum { LAB_NET_NODES = 48, LAB_NET_EDGES = LAB_NET_NODES * LAB_NET_NODES, LAB_NET_HIDDEN = 16 };
 
-/* Node i sees neighbours[first[i]] … neighbours[first[i + 1] - 1]. At most LAB_NET_NODES nodes. */
+/* Node i sees neighbors[first[i]] … neighbors[first[i + 1] - 1]. At most LAB_NET_NODES nodes. */
 typedef struct lab_net {
     size_t nodes;
-    int32_t first[LAB_NET_NODES + 1], neighbours[LAB_NET_EDGES];
+    int32_t first[LAB_NET_NODES + 1], neighbors[LAB_NET_EDGES];
 } lab_net;
 
 /* sees[i nodes + j]: node i sees node j. */

@@ -82,7 +82,7 @@ static bo_status open_data(lab_run *run, lab_least_squares *out)
                                   &(lab_least_squares_desc){.rows = COUNT, .dim = DIM, .scales = scales}, &rng, out);
 }
 
-/* Minimises |X - W₂W₁X|²/n + λ(|W₁|² + |W₂|²) by the engine's gradient descent with weight decay 2λ. */
+/* Minimizes |X - W₂W₁X|²/n + λ(|W₁|² + |W₂|²) by the engine's gradient descent with weight decay 2λ. */
 static bo_status train(lab_run *run, const lab_least_squares *data, double lambda, autoencoder *out)
 {
     lab_descent d;

@@ -9,7 +9,7 @@
 static const bo_lab_claim claims[] = {
     {.name = "ridge",
      .statement =
-         "The W that minimises |X - WX|² + λ|W|² keeps σ²/(σ² + λ) of each principal direction; weight decay finds it.",
+         "The W that minimizes |X - WX|² + λ|W|² keeps σ²/(σ² + λ) of each principal direction; weight decay finds it.",
      .number = "largest |uᵢᵀWuᵢ - σᵢ²/(σᵢ² + λ)| over directions and λ",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0.01},
@@ -259,7 +259,7 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_purification = {{.name = "purification",
                                           .group = LAB_ARCHITECTURES,
                                           .title = "Linear purification keeps σ²/(σ² + λ) of each principal direction",
-                                          .claim = "The W that minimises |X - WX|² + λ|W|² is U diag(σᵢ²/(σᵢ² + λ)) "
+                                          .claim = "The W that minimizes |X - WX|² + λ|W|² is U diag(σᵢ²/(σᵢ² + λ)) "
                                                    "Uᵀ: strong directions pass, weak ones are taken for noise.",
                                           .source = "course notes, self-supervised linear purification",
                                           .method = "100 examples with 12 coordinates, singular values from 20 to 0.8 "

@@ -230,7 +230,7 @@ const lab_experiment lab_rnn_bottleneck = {
      .source = "course notes, attention mechanism to mitigate RNN bottleneck; Cho et al., 1406.1078",
      .method = "A string of 2 to 20 letters out of 8 is to be repeated. Encoder and decoder have one layer each, a GRU "
                "and an MLP, and learned positions; the decoder sees the encoder's last output at every token, or "
-               "attends to all of its outputs. The same 40,000 strings, 1500 steps of 1024 tokens, default optimiser. "
+               "attends to all of its outputs. The same 40,000 strings, 1500 steps of 1024 tokens, default optimizer. "
                "64 new strings of each length are decoded greedily; a letter is right at its place.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},

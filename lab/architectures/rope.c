@@ -86,7 +86,7 @@ static bo_status turning_open(lab_run *run, bo_weights *weights, bool rope, turn
     t->x = bo_graph_input(t->graph, "x", BO_ELEMENT_FLOAT32, PLACES, DIM);
     t->positions = bo_graph_input(t->graph, "positions", BO_ELEMENT_INT32, PLACES, 1);
     if (rope)
-        t->y = bo_graph_one(t->graph, BO_OP_ROPE, &(bo_rope_attributes){.dim = DIM, .layout = BO_ROPE_NEIGHBOURS}, 2,
+        t->y = bo_graph_one(t->graph, BO_OP_ROPE, &(bo_rope_attributes){.dim = DIM, .layout = BO_ROPE_NEIGHBORS}, 2,
                             (bo_value[]){t->x, t->positions});
     else
         t->y = bo_nn_positions(t->graph, "positions", t->x, t->positions, BO_POSITIONS_SINUSOIDAL, PLACES);

@@ -20,14 +20,14 @@ static const bo_lab_claim claims[] = {
     {.name = "by-length",
      .statement =
          "FFT needs O(log L) steps that wait for each other where the recurrence needs L; but on one thread, which "
-         "does all of them in turn, length favours neither.",
+         "does all of them in turn, length favors neither.",
      .number = "exponent of time(recurrence) / time(FFT) in the length, 16 states",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.2,
      .upper = 0.2},
     {.name = "by-states",
      .statement =
-         "States favour FFT: the recurrence pays for each at every token, the convolution once, for the kernel that "
+         "States favor FFT: the recurrence pays for each at every token, the convolution once, for the kernel that "
          "all sequences share.",
      .number = "time(recurrence) / time(FFT) with 64 states, as a multiple of that with 4; 16 sequences of 256 tokens",
      .rule = BO_LAB_AT_LEAST,

@@ -15,7 +15,7 @@
     "matrices and is charged for e. Tasks are a polynomial of degree 6 and separation rank 40 in 12 inputs, "          \
     "parity of 12 and of 13 signs, the product of 5 permutations of three things; 20,000 rows, 1,500 steps of "        \
     "64 by AdamW, the better of two rates for each network. On sequences: layers (X W)(T X W), (X W X)X W "            \
-    "(linear attention), that times X W, or weights |q k|^p for degree e, causal, normalised, no MLP; parity "         \
+    "(linear attention), that times X W, or weights |q k|^p for degree e, causal, normalized, no MLP; parity "         \
     "of 4 and of 5 signs, the product of 3 permutations, 700 steps. Degree 2 has to mix by decays T that do "          \
     "not look at the tokens, the others by attention: with the degree changes what a layer can look at. Tasks "        \
     "are sized so that neither all networks learn them nor none does. Error is that of rows held out over that "       \

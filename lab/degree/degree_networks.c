@@ -122,7 +122,7 @@ static bo_status score(task *t, bo_network *network, bo_trainer *trainer, uint64
     bo_network_evaluation found;
     bo_status status = take_steps(t, trainer, steps, guessing / 2, reached);
     if (status == BO_OK)
-        status = bo_network_evaluate(lab_context(t->run), network, t->rows.examples, BO_PART_VALID, &found);
+        status = bo_network_evaluate(lab_context(t->run), network, t->rows.examples, BO_SPLIT_VALID, &found);
     if (status == BO_NUMERIC) { /* it diverged: an outcome */
         *error = 1;
         *reached = (double)steps;

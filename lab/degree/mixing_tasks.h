@@ -23,7 +23,7 @@ int lab_permutations_compose(int a, int b);
 int lab_permutation_of(int p, int i);
 
 typedef struct lab_mixing_rows {
-    bo_examples *examples; /* the last fifth is held out (BO_PART_VALID), the rest is for training */
+    bo_examples *examples; /* the last fifth is held out (BO_SPLIT_VALID), the rest is for training */
     float *x;
     double *y;
 } lab_mixing_rows;

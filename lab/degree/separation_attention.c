@@ -64,7 +64,7 @@ static bo_status drawn(lab_run *run, bo_rng *rng, double *matrix)
                                     .heads = 1,
                                     .dim = DIM,
                                     .causal = true,
-                                    .normaliser = BO_NORMALISER_NONE,
+                                    .normalizer = BO_NORMALIZER_NONE,
                                     .features = {.kernel = BO_KERNEL_RBF, .features = r, .seed = lab_seed(run)}};
         bo_attention_desc favor = {.kind = BO_ATTENTION_FAVOR,
                                    .heads = 1,
@@ -121,7 +121,7 @@ static bo_status read_batch(cuts *c, lab_reader *reader, size_t first)
 }
 
 /* Takes off what depends on the row or on the column alone. */
-static void centre(size_t n, double *matrix)
+static void center(size_t n, double *matrix)
 {
     double rows[MOST] = {0}, columns[MOST] = {0}, mean = 0;
     for (size_t i = 0; i < n * n; i++) {
@@ -147,7 +147,7 @@ static bo_status ranks_of(cuts *c, const bo_model *model, ranks *out)
     *out = (ranks){0};
     for (size_t l = 0; status == BO_OK && l < LOGITS; l++) {
         double values[MOST];
-        centre(n, c->matrix + l * n * n);
+        center(n, c->matrix + l * n * n);
         status = lab_singular_values(lab_context(c->run), n, n, c->matrix + l * n * n, values);
         if (status == BO_OK) {
             out->effective += lab_effective_rank(values, n) / LOGITS;

@@ -322,7 +322,7 @@ static bo_status measure(lab_run *run)
     BO_TRY(bo_context_branch(lab_context(run), &one));
     bo_status status = measure_training(run, one);
     if (status == BO_OK) status = measure_decoding(run, one);
-    if (status != BO_OK && status != BO_CANCELLED && bo_context_error(one)[0])
+    if (status != BO_OK && status != BO_CANCELED && bo_context_error(one)[0])
         bo_fail(lab_context(run), status, "%s", bo_context_error(one));
     bo_context_destroy(one);
     return status;

@@ -114,7 +114,7 @@ enum { SOFTMAX, FAVOR, LEARNED, DARK, PROPOSAL, KINDS };
 static const char *const names[KINDS] = {"softmax", "FAVOR+", "learned features", "DARK", "FAVOR+ from N(0, Σ*)"};
 static const char *const presets[KINDS] = {"exact", "favor", "hedgehog", "dark", "favor"};
 
-/* q and k are not normalised, as in the models of the paper: after training they are as large and as anisotropic as
+/* q and k are not normalized, as in the models of the paper: after training they are as large and as anisotropic as
  * they please. */
 static bo_model_desc model_of(size_t kind)
 {
@@ -331,7 +331,7 @@ const lab_experiment lab_dark = {
          "Variance: q, k ~ N(0, Λ) in 8 dimensions with geometric spectra of trace 0.22, 128 draws of 4096 "
          "independent frequencies; the law is estimated from 8192 queries and keys. Thresholds: one dimension, the "
          "median of means over blocks of 64 to 4096 frequencies, fitted by a power of the size. Models of bytes with "
-         "2 layers, width 64, 4 heads, windows of 64 tokens and 64 features, queries and keys not normalised, are "
+         "2 layers, width 64, 4 heads, windows of 64 tokens and 64 features, queries and keys not normalized, are "
          "trained from scratch for 400 steps of 16 windows; the softmax model then gets the other attentions in its "
          "place and 100 further steps at half the rates, as it does itself, once with all weights and once without "
          "those that make q and k. M begins as the identity; what it then makes of queries and keys is looked at over "

@@ -92,7 +92,7 @@ static bo_status read_window(lab_run *run, reading *r, const bo_model *softmax, 
         char name[64];
         snprintf(name, sizeof name, "model.layers.%zu.self_attn.m", layer);
         BO_TRY(bo_model_get_weight(lab_context(run), dark, name, r->m));
-        lab_normalise(TOKENS, WIDTH, bo_model_describe(softmax)->norm_epsilon, r->stream + 2 * layer * STREAM, r->x);
+        lab_normalize(TOKENS, WIDTH, bo_model_describe(softmax)->norm_epsilon, r->stream + 2 * layer * STREAM, r->x);
         for (size_t h = 0; h < HEADS; h++) BO_TRY(read_head(run, r, softmax, layer, h));
     }
     return BO_OK;

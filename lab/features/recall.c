@@ -34,8 +34,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 4,
      .source = "RFA, 2103.02143"},
-    {.name = "normalised",
-     .statement = "Control: where the attention normalises keys itself, as RFA does, their lengths do not matter.",
+    {.name = "normalized",
+     .statement = "Control: where the attention normalizes keys itself, as RFA does, their lengths do not matter.",
      .number = "pairs held, unit keys / keys of lengths from 1/2 to 2, RFA at the largest size",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.98,
@@ -220,7 +220,7 @@ static bo_status measure_controls(lab_run *run, const bo_recall_result last[MEMO
     BO_TRY(recall(run, "trig", largest, &unit));
     lab_claim(run, "unit-norm", unit.capacity / fmax(last[NORMS].capacity, 1));
     BO_TRY(recall(run, "rfa-norms", largest, &norms));
-    lab_claim(run, "normalised", last[SINES].capacity / norms.capacity);
+    lab_claim(run, "normalized", last[SINES].capacity / norms.capacity);
     BO_TRY(recall(run, "exact", 0, &exact));
     for (size_t i = 0; i < exact.points; i++) lab_point(run, "newest", "exact", ldexp(1, (int)i), exact.by_distance[i]);
     lab_claim(run, "exact", exact.mean);

@@ -34,14 +34,14 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 0.8,
      .source = "Yu et al., Orthogonal Random Features, 1610.09072"},
-    {.name = "neighbours",
-     .statement = "Nearest neighbours by inner products of positive features are found more often when these are "
+    {.name = "neighbors",
+     .statement = "Nearest neighbors by inner products of positive features are found more often when these are "
                   "drawn optimally.",
      .number = "share of the 10 nearest found, optimal - as drawn, mean over R",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.02},
-    {.name = "neighbours-equal",
-     .statement = "For nearest neighbours too the representation does not matter when it is drawn optimally.",
+    {.name = "neighbors-equal",
+     .statement = "For nearest neighbors too the representation does not matter when it is drawn optimally.",
      .number = "share of the 10 nearest found, largest - least of the five representations, mean over R",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
@@ -67,8 +67,8 @@ static const bo_lab_table tables[] = {
      .rows = "coupling",
      .values = "mean squared error / predicted optimum",
      .picture = BO_LAB_BARS},
-    {.name = "neighbours",
-     .title = "Nearest neighbours by inner products of features",
+    {.name = "neighbors",
+     .title = "Nearest neighbors by inner products of features",
      .rows = "R, features",
      .values = "share of the 10 nearest that are found",
      .log_x = true},
@@ -339,7 +339,7 @@ static bo_status measure_kernel(lab_run *run)
     return status;
 }
 
-/* ---- nearest neighbours --------------------------------------------------------------------------------------------------------- */
+/* ---- nearest neighbors --------------------------------------------------------------------------------------------------------- */
 
 enum { NEAREST = 10, RECALL_LENGTHS = 5 };
 
@@ -400,19 +400,19 @@ static bo_status measure_recall(bench *b)
             char column[64];
             snprintf(column, sizeof column, "%s, optimal", lab_representation_names[r]);
             BO_TRY(recall_of(b, (lab_representation)r, true, features, &optimal[r]));
-            lab_point(b->run, "neighbours", column, (double)features, optimal[r]);
+            lab_point(b->run, "neighbors", column, (double)features, optimal[r]);
             BO_TRY(lab_progress(b->run, 0.7 + 0.3 * (double)i / RECALL_LENGTHS));
         }
         BO_TRY(recall_of(b, LAB_POSITIVE, false, features, &drawn));
-        lab_point(b->run, "neighbours", "positive, as drawn", (double)features, drawn);
+        lab_point(b->run, "neighbors", "positive, as drawn", (double)features, drawn);
         gain += (optimal[LAB_POSITIVE] - drawn) / RECALL_LENGTHS;
         apart += spread(optimal, REPRESENTATIONS, NULL) / RECALL_LENGTHS;
     }
     lab_note(b->run, "Drawn optimally, positive and bounded positive features are the same features: one law is "
                      "the other's, reweighted. Equal mean squared errors need not be equally spread: positive "
-                     "features err where the kernel is large, which is where neighbours are.");
-    lab_claim(b->run, "neighbours", gain);
-    lab_claim(b->run, "neighbours-equal", apart);
+                     "features err where the kernel is large, which is where neighbors are.");
+    lab_claim(b->run, "neighbors", gain);
+    lab_claim(b->run, "neighbors-equal", apart);
     return BO_OK;
 }
 
@@ -441,7 +441,7 @@ const lab_experiment lab_rf_equivalence = {
                "stand alone: cosines with a random phase, cosines or sines by a coin, positive exponentials, bounded "
                "positive exponentials, products of random signs; each as drawn and from the optimal density, which is "
                "sampled exactly. The optimum is computed from the kernel matrix. The library's own resampling (8 "
-               "candidates for each feature kept) and coupled features are measured at R = 128. Neighbours: 256 rows "
+               "candidates for each feature kept) and coupled features are measured at R = 128. Neighbors: 256 rows "
                "of norm 1.5, of which each seeks its 10 nearest by φ(x)·φ(y); mean over 10 draws.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},

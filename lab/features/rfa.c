@@ -349,7 +349,7 @@ const lab_experiment lab_rfa = {
          "to pay it is another function than softmax: neither can be put in the other's place without training.",
      .source = "Random Feature Attention (2103.02143), and notes on it",
      .method = "Models of bytes with 2 layers, width 64, 4 heads and windows of 128 tokens are trained for 600 steps "
-               "of 8 windows, with softmax (queries and keys normalised) and with 128 random features: with and "
+               "of 8 windows, with softmax (queries and keys normalized) and with 128 random features: with and "
                "without gate, with unit and with raw queries and keys, divided by √d alone. Swaps: the softmax model "
                "is read with random features without gate whose σ gives softmax's temperature, and the model of "
                "random features with softmax at the temperature of its σ; other frequencies of the same law are the "

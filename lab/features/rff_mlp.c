@@ -1,4 +1,4 @@
-/* rff-mlp: are token-wise MLPs over-parametrised in transformers? Widths swept, against random features with a trained
+/* rff-mlp: are token-wise MLPs over-parametrized in transformers? Widths swept, against random features with a trained
  * readout. */
 #include "../tools/language.h"
 #include "../statistics.h"
@@ -264,7 +264,7 @@ static bo_status try_once(lab_run *run, const function_data *f, const attempt *a
     const bo_network_desc desc = {.model = json, .examples = f->taught, .seed = lab_seed(run)};
     BO_TRY(bo_network_create(lab_context(run), &desc, &network));
     bo_status status = fit(run, f, a, network);
-    if (status == BO_OK) status = bo_network_evaluate(lab_context(run), network, f->asked, BO_PART_ALL, &score);
+    if (status == BO_OK) status = bo_network_evaluate(lab_context(run), network, f->asked, BO_SPLIT_ALL, &score);
     bo_network_destroy(network);
     *error = status == BO_OK && isfinite(score.rmse) ? score.rmse / f->deviation : INFINITY;
     return status == BO_NUMERIC ? BO_OK : status;
@@ -354,7 +354,7 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_rff_mlp = {
     {.name = "rff-mlp",
      .group = LAB_FEATURES,
-     .title = "Are token-wise MLPs over-parametrised in transformers?",
+     .title = "Are token-wise MLPs over-parametrized in transformers?",
      .claim = "An MLP is a feature map with a readout. Random Fourier features in its place, frequencies frozen, train "
               "with far smaller batches and need dramatically fewer parameters for complex functions; so MLPs are "
               "larger than they need to be.",

@@ -110,13 +110,13 @@ typedef struct problem {
     double done, fits;         /* for progress */
 } problem;
 
-static double bumps(const float *centres, const double *heights, const float *x)
+static double bumps(const float *centers, const double *heights, const float *x)
 {
     double sum = 0;
     for (size_t b = 0; b < BUMPS; b++) {
         double distance2 = 0;
         for (size_t j = 0; j < DIM; j++) {
-            const double d = (double)x[j] - (double)centres[b * DIM + j];
+            const double d = (double)x[j] - (double)centers[b * DIM + j];
             distance2 += d * d;
         }
         sum += heights[b] * exp(-true_gamma * distance2);
@@ -126,16 +126,16 @@ static double bumps(const float *centres, const double *heights, const float *x)
 
 static void fill_problem(problem *p)
 {
-    float centres[BUMPS * DIM];
+    float centers[BUMPS * DIM];
     double heights[BUMPS];
     bo_rng rng = lab_rng(p->run, "lab.rff-regression");
-    lab_fill_normal(&rng, 1, BUMPS * DIM, centres);
+    lab_fill_normal(&rng, 1, BUMPS * DIM, centers);
     for (size_t b = 0; b < BUMPS; b++) heights[b] = bo_rng_normal(&rng);
     lab_fill_normal(&rng, 1, p->rows * DIM, p->x);
     lab_fill_normal(&rng, 1, p->rows * DIM, p->other);
     for (size_t i = 0; i < p->rows; i++) {
-        p->y[i] = bumps(centres, heights, p->x + i * DIM);
-        p->truth[i] = bumps(centres, heights, p->other + i * DIM);
+        p->y[i] = bumps(centers, heights, p->x + i * DIM);
+        p->truth[i] = bumps(centers, heights, p->other + i * DIM);
     }
     const double deviation = lab_deviation(p->truth, p->rows);
     for (size_t i = 0; i < p->rows; i++) {

@@ -1,4 +1,4 @@
-/* dropout-and-batchnorm: what dropout has in common with batch normalisation, and how they get in each other's way. */
+/* dropout-and-batchnorm: what dropout has in common with batch normalization, and how they get in each other's way. */
 #include "../tools/linear_machine.h"
 #include "../tools/perturbed.h"
 #include "../statistics.h"
@@ -8,12 +8,12 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "plain-ridge",
-     .statement = "Behind batch normalisation dropout of rate q is plain ridge with λ = n q/(1 - q).",
+     .statement = "Behind batch normalization dropout of rate q is plain ridge with λ = n q/(1 - q).",
      .number = "largest distance of what was trained from it / distance of it from least squares, over q",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05},
     {.name = "scale-free",
-     .statement = "Dropout alone does not see the scale of the columns, as if they were normalised first.",
+     .statement = "Dropout alone does not see the scale of the columns, as if they were normalized first.",
      .number = "change of the predictions when the columns are multiplied by 1/8 to 8 / their root mean square",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-3},
@@ -23,27 +23,27 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1},
     {.name = "is-batchnorm",
-     .statement = "Dropout is batch normalisation (the notes' words): normalising alone gives dropout's predictions.",
-     .number = "distance of predictions with normalisation alone from dropout's / distance of least squares from them",
+     .statement = "Dropout is batch normalization (the notes' words): normalizing alone gives dropout's predictions.",
+     .number = "distance of predictions with normalization alone from dropout's / distance of least squares from them",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.1},
     {.name = "variance-shift",
      .statement =
-         "Dropout before batch normalisation makes the variance that it keeps 1/(1 - q) times that of evaluation.",
+         "Dropout before batch normalization makes the variance that it keeps 1/(1 - q) times that of evaluation.",
      .number = "largest |kept variance · (1 - q) / variance - 1| over q",
      .rule = BO_LAB_AT_MOST,
      .bound = 0.05,
      .source = "Li et al. 2018, arXiv 1801.05134"},
     {.name = "shift-hurts",
      .statement =
-         "In a network with dropout before batch normalisation, statistics taken again without dropout lower the test "
+         "In a network with dropout before batch normalization, statistics taken again without dropout lower the test "
          "error.",
      .number = "test error with kept statistics / with those taken again, q = 0.5",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.02,
      .source = "Li et al. 2018, arXiv 1801.05134"},
     {.name = "order",
-     .statement = "Control: with dropout behind batch normalisation, statistics taken again change nothing.",
+     .statement = "Control: with dropout behind batch normalization, statistics taken again change nothing.",
      .number = "test error with kept statistics / with those taken again, dropout last",
      .rule = BO_LAB_BETWEEN,
      .bound = 0.99,
@@ -52,12 +52,12 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "ridge",
-     .title = "Batch normalisation, then dropout: trained, and plain ridge",
+     .title = "Batch normalization, then dropout: trained, and plain ridge",
      .rows = "q",
      .values = "|w| / |w without dropout|",
      .theory = "ridge, λ = n q/(1 - q)"},
     {.name = "shift",
-     .title = "Variance that batch normalisation keeps, dropout before it",
+     .title = "Variance that batch normalization keeps, dropout before it",
      .rows = "q",
      .values = "kept variance / variance in evaluation",
      .theory = "1/(1 - q)"},
@@ -72,7 +72,7 @@ enum { ROWS = 64, DIM = 8 };
 
 /* ---- least squares ----------------------------------------------------------------------------------------------- */
 
-/* Columns of different scales that share a part; all are centred, as y is. */
+/* Columns of different scales that share a part; all are centered, as y is. */
 static bo_status open_problem(lab_run *run, lab_least_squares *out)
 {
     bo_rng rng = lab_rng(run, "lab.dropout-and-batchnorm");
@@ -95,7 +95,7 @@ static bo_status open_problem(lab_run *run, lab_least_squares *out)
 }
 
 /* The same examples with columns of variance 1. */
-static bo_status standardise(lab_run *run, const lab_least_squares *p, lab_least_squares *out)
+static bo_status standardize(lab_run *run, const lab_least_squares *p, lab_least_squares *out)
 {
     float x[ROWS * DIM];
     bo_rng rng = lab_rng(run, "unused");
@@ -119,8 +119,8 @@ static bo_value frozen(bo_graph *graph, const char *name, size_t width, bo_init_
         graph, &(bo_weight){.name = text, .rank = 2, .shape = {1, width}, .init = {law, 0, 0}, .frozen = true});
 }
 
-/* Batch normalisation without gain and bias to be learned. */
-static bo_value normalise(bo_graph *graph, bo_value x)
+/* Batch normalization without gain and bias to be learned. */
+static bo_value normalize(bo_graph *graph, bo_value x)
 {
     const size_t width = bo_graph_columns(graph, x);
     const bo_value inputs[] = {x, frozen(graph, "gain", width, BO_INIT_ONE), frozen(graph, "bias", width, BO_INIT_ZERO),
@@ -129,15 +129,15 @@ static bo_value normalise(bo_graph *graph, bo_value x)
     return bo_graph_one(graph, BO_OP_BATCH_NORM, &(bo_batch_norm_attributes){0}, 5, inputs);
 }
 
-static bo_value normalise_then_drop(bo_graph *graph, bo_value x, const void *rate)
+static bo_value normalize_then_drop(bo_graph *graph, bo_value x, const void *rate)
 {
-    return bo_nn_dropout(graph, normalise(graph, x), *(const double *)rate, 1);
+    return bo_nn_dropout(graph, normalize(graph, x), *(const double *)rate, 1);
 }
 
-/* Of |y - Zw|² behind batch normalisation with dropout q. */
+/* Of |y - Zw|² behind batch normalization with dropout q. */
 static bo_status train(lab_run *run, const lab_least_squares *p, const lab_least_squares *z, double q, double *w)
 {
-    const lab_perturbation perturbation = {normalise_then_drop, &q, z->scales[0] * z->scales[0] + q / (1 - q) * ROWS};
+    const lab_perturbation perturbation = {normalize_then_drop, &q, z->scales[0] * z->scales[0] + q / (1 - q) * ROWS};
     return lab_perturbed_mean(lab_context(run), p, &perturbation, lab_size(run, 30000, 8000), lab_seed(run), w);
 }
 
@@ -186,15 +186,15 @@ static bo_status measure_scales(lab_run *run, const lab_least_squares *p)
     return BO_OK;
 }
 
-/* Predictions of least squares, of dropout, and of batch normalisation without dropout. */
+/* Predictions of least squares, of dropout, and of batch normalization without dropout. */
 static bo_status measure_sameness(lab_run *run, const lab_least_squares *p, const lab_least_squares *z)
 {
-    double plain[ROWS], dropped[ROWS], normalised[ROWS], w[DIM];
+    double plain[ROWS], dropped[ROWS], normalized[ROWS], w[DIM];
     BO_TRY(predict(run, p, 1e-6, 0, plain));
     BO_TRY(predict(run, p, 1e-6, 0.5, dropped));
     BO_TRY(train(run, p, z, 0, w));
-    for (size_t r = 0; r < ROWS; r++) normalised[r] = lab_dot(z->x + r * DIM, w, DIM);
-    lab_claim(run, "is-batchnorm", lab_distance(normalised, dropped, ROWS) / lab_distance(plain, dropped, ROWS));
+    for (size_t r = 0; r < ROWS; r++) normalized[r] = lab_dot(z->x + r * DIM, w, DIM);
+    lab_claim(run, "is-batchnorm", lab_distance(normalized, dropped, ROWS) / lab_distance(plain, dropped, ROWS));
     return BO_OK;
 }
 
@@ -202,7 +202,7 @@ static bo_status measure_least_squares(lab_run *run)
 {
     lab_least_squares p, z = {0};
     BO_TRY(open_problem(run, &p));
-    bo_status status = standardise(run, &p, &z);
+    bo_status status = standardize(run, &p, &z);
     if (status == BO_OK) status = measure_ridge(run, &p, &z);
     if (status == BO_OK) status = measure_scales(run, &p);
     if (status == BO_OK) status = measure_sameness(run, &p, &z);
@@ -221,7 +221,7 @@ static bo_status kept_variance(bo_context *context, const float *x, double q, ui
     float variance[CHANNELS];
     BO_TRY(lab_descent_open(context, &d));
     const bo_value in = bo_graph_input(d.tape.graph, "x", BO_ELEMENT_FLOAT32, BATCH, CHANNELS);
-    const bo_value out = normalise(d.tape.graph, bo_nn_dropout(d.tape.graph, in, q, 1));
+    const bo_value out = normalize(d.tape.graph, bo_nn_dropout(d.tape.graph, in, q, 1));
     const bo_value line = lab_graph_linear(d.tape.graph, "w", out, CHANNELS, (bo_init){BO_INIT_NORMAL, 0, 1});
     bo_status status = lab_descent_ready(&d, lab_graph_squares(d.tape.graph, line, in), 1, &lab_plain_descent, seed);
     if (status == BO_OK) status = bo_graph_write(context, d.tape.graph, in, x);
@@ -233,21 +233,21 @@ static bo_status kept_variance(bo_context *context, const float *x, double q, ui
     return status;
 }
 
-static bo_status measure_shift(lab_run *run, double centre, const char *column)
+static bo_status measure_shift(lab_run *run, double center, const char *column)
 {
     static const double rates[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7};
     float x[BATCH * CHANNELS];
     double plain, kept, worst = 0;
     bo_rng rng = lab_rng(run, "lab.dropout-and-batchnorm.shift");
-    for (size_t i = 0; i < BATCH * CHANNELS; i++) x[i] = (float)(centre + bo_rng_normal(&rng));
+    for (size_t i = 0; i < BATCH * CHANNELS; i++) x[i] = (float)(center + bo_rng_normal(&rng));
     BO_TRY(kept_variance(lab_context(run), x, 0, lab_seed(run), &plain));
     for (size_t i = 0; i < LAB_COUNT_OF(rates); i++) {
         BO_TRY(kept_variance(lab_context(run), x, rates[i], lab_seed(run), &kept));
         lab_point(run, "shift", column, rates[i], kept / plain);
-        if (centre == 0) lab_point(run, "shift", "1/(1 - q)", rates[i], 1 / (1 - rates[i]));
+        if (center == 0) lab_point(run, "shift", "1/(1 - q)", rates[i], 1 / (1 - rates[i]));
         worst = fmax(worst, fabs(kept / plain * (1 - rates[i]) - 1));
     }
-    if (centre == 0) lab_claim(run, "variance-shift", worst);
+    if (center == 0) lab_claim(run, "variance-shift", worst);
     return lab_progress(run, 0.6);
 }
 
@@ -255,13 +255,13 @@ static bo_status measure_shift(lab_run *run, double centre, const char *column)
 
 enum { TRAIN = 256, TEST = 1024, WIDTH = 64 };
 
-/* Two hidden layers, the second normalised; dropout between them or behind. */
+/* Two hidden layers, the second normalized; dropout between them or behind. */
 static bo_value network(bo_graph *graph, bo_value x, double rate, bool last)
 {
     const bo_init first = {BO_INIT_NORMAL, 0, sqrt(2.0 / DIM)}, other = {BO_INIT_NORMAL, 0, sqrt(2.0 / WIDTH)};
     bo_value h = lab_graph_unary(graph, BO_UNARY_RELU, lab_graph_linear(graph, "first", x, WIDTH, first));
     if (!last) h = bo_nn_dropout(graph, h, rate, 1);
-    h = normalise(graph, lab_graph_linear(graph, "second", h, WIDTH, other));
+    h = normalize(graph, lab_graph_linear(graph, "second", h, WIDTH, other));
     h = lab_graph_unary(graph, BO_UNARY_RELU, h);
     if (last) h = bo_nn_dropout(graph, h, rate, 1);
     return lab_graph_linear(graph, "third", h, 1, (bo_init){BO_INIT_NORMAL, 0, sqrt(1.0 / WIDTH)});
@@ -314,7 +314,7 @@ static bo_status test_both(const lab_tape *tape, const examples *e, bool last, d
 
 static bo_status measure_order(lab_run *run, const examples *e, bool last)
 {
-    const char *row = last ? "normalise, drop" : "drop, normalise";
+    const char *row = last ? "normalize, drop" : "drop, normalize";
     const bo_optimizer_desc adam = {.kind = BO_OPTIMIZER_ADAMW, .rate = 3e-3};
     const size_t steps = lab_size(run, 2000, 500);
     lab_descent d;
@@ -362,17 +362,17 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_dropout_and_batchnorm = {
     {.name = "dropout-and-batchnorm",
      .group = LAB_LEARNING,
-     .title = "Dropout and batch normalisation: the same rescaling, and a shift of variance between them",
+     .title = "Dropout and batch normalization: the same rescaling, and a shift of variance between them",
      .claim =
-         "Dropout's penalty |Γw|² is plain ridge once columns are rescaled by Γ, as batch normalisation rescales "
-         "them: dropout sees no scales. Before batch normalisation dropout makes the variance of training differ from "
+         "Dropout's penalty |Γw|² is plain ridge once columns are rescaled by Γ, as batch normalization rescales "
+         "them: dropout sees no scales. Before batch normalization dropout makes the variance of training differ from "
          "that of evaluation.",
-     .source = "course notes, regularisation and dropout",
-     .method = "64 centred examples with 8 correlated inputs of deviations 0.5 to 2. On the engine: batch "
-               "normalisation, dropout, linear, trained for 30000 steps with fresh masks, the mean of the second half "
+     .source = "course notes, regularization and dropout",
+     .method = "64 centered examples with 8 correlated inputs of deviations 0.5 to 2. On the engine: batch "
+               "normalization, dropout, linear, trained for 30000 steps with fresh masks, the mean of the second half "
                "of the path; linear kernel machines with dropout in closed form on rescaled columns. The kept "
                "variance: 512 Gaussian inputs with 16 channels, 100 passes. The network: 8 inputs, 64 rectified "
-               "units, 64 normalised and rectified units, one output; dropout 0.5 before or behind the normalised "
+               "units, 64 normalized and rectified units, one output; dropout 0.5 before or behind the normalized "
                "layer; 256 examples, 2000 steps of AdamW at 3e-3, falling to 0, 1024 test examples.",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables)},

@@ -241,7 +241,7 @@ const lab_experiment lab_dropout_is_ridge = {
      .title = "Dropout on the inputs of least squares is ridge on the norms of the columns",
      .claim = "In expectation dropout with rate q = 1 - p adds q/(1 - q) |Γw|² to |y - Xw|², Γ the diagonal matrix of "
               "the norms of X's columns.",
-     .source = "course notes, regularisation and dropout; Srivastava et al. 2014, section 9.1",
+     .source = "course notes, regularization and dropout; Srivastava et al. 2014, section 9.1",
      .method = "64 examples with 8 Gaussian inputs of deviations 0.5 to 2, noise 1 on y. The engine's gradient descent "
                "sees the inputs with a fresh mask in each of 60000 steps, from w = 0; the mean of the second half of "
                "the path is compared with the closed form, for q = 0.1 to 0.9, with the engine's dropout (kept "

@@ -342,7 +342,7 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_estimators = {
     {.name = "estimators",
      .group = LAB_LEARNING,
-     .title = "Score-function and reparametrised gradients",
+     .title = "Score-function and reparametrized gradients",
      .claim = "Both estimate the gradient of an expectation without bias. The score function pays for the "
               "dimension, the pathwise estimator for steepness, and where f jumps the pathwise one is wrong.",
      .source =

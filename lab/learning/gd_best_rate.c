@@ -327,7 +327,7 @@ const lab_experiment lab_gd_best_rate = {
     {.name = "gd-best-rate",
      .group = LAB_LEARNING,
      .title = "The rate with the best worst case, for two modes and more",
-     .claim = "On |y - Xw|² the rate 1/(σ_max² + σ_min²) minimises the worst contraction of a step, which is then "
+     .claim = "On |y - Xw|² the rate 1/(σ_max² + σ_min²) minimizes the worst contraction of a step, which is then "
               "(κ - 1)/(κ + 1), whatever lies between the extreme singular values.",
      .source = "course notes, why the learning rate cannot be too large",
      .method =

@@ -1,4 +1,4 @@
-/* infinite-width: what kernels of infinitely wide networks lack: learned features, or a better optimiser? */
+/* infinite-width: what kernels of infinitely wide networks lack: learned features, or a better optimizer? */
 #include "infinite_width.h"
 #include "stopping.h"
 #include <math.h>
@@ -10,8 +10,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5},
     {.name = "disabled",
-     .statement = "The kernel loses even to finite networks whose features cannot learn (linearised), trained by Adam.",
-     .number = "its test error over that of the linearised network of width 128, geometric mean of three tasks",
+     .statement = "The kernel loses even to finite networks whose features cannot learn (linearized), trained by Adam.",
+     .number = "its test error over that of the linearized network of width 128, geometric mean of three tasks",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "adam-limit",
@@ -182,12 +182,12 @@ static bo_status train_network(lab_run *run, const lab_examples *e, bool frozen,
 
 /* ---- one task ---------------------------------------------------------------------------------------------------- */
 
-typedef enum kind { KERNEL, KERNEL_STEPS, MOST, CHOSEN, LINEARISED, FROZEN, NETWORK_SGD, NETWORK, MODELS } kind;
+typedef enum kind { KERNEL, KERNEL_STEPS, MOST, CHOSEN, LINEARIZED, FROZEN, NETWORK_SGD, NETWORK, MODELS } kind;
 static const char *const model_names[MODELS] = {"tangent kernel",
                                                 "tangent kernel, as many steps",
                                                 "most tangent features, Adam",
                                                 "64 chosen of them",
-                                                "linearised network, Adam",
+                                                "linearized network, Adam",
                                                 "frozen hidden layer, Adam",
                                                 "network, SGD",
                                                 "network, Adam"};
@@ -255,7 +255,7 @@ static bo_status measure_task(bench *b, size_t task, results *out)
     for (size_t i = 0; i < b->widths; i++) {
         BO_TRY(measure_features(b, widths[i], &out->adam[task][i], &out->flow[task][i], &out->chosen[task][i]));
         BO_TRY(lab_progress(b->run, 0.1 + 0.9 * ((double)task + (double)(i + 1) / (double)b->widths) / TASKS));
-        if (widths[i] == HIDDEN) errors[LINEARISED] = out->adam[task][i];
+        if (widths[i] == HIDDEN) errors[LINEARIZED] = out->adam[task][i];
     }
     errors[MOST] = out->adam[task][b->widths - 1];
     errors[CHOSEN] = out->chosen[task][b->widths - 1];
@@ -292,7 +292,7 @@ static void judge(const bench *b, const results *r)
         lab_point(b->run, "growth", "network of width 128, Adam", features, network_error);
     }
     lab_claim(b->run, "gap", mean_ratio(r, KERNEL, NETWORK));
-    lab_claim(b->run, "disabled", mean_ratio(r, KERNEL, LINEARISED));
+    lab_claim(b->run, "disabled", mean_ratio(r, KERNEL, LINEARIZED));
     lab_claim(b->run, "adam-limit", mean_ratio(r, KERNEL, MOST));
     lab_claim(b->run, "as-many-steps", mean_ratio(r, KERNEL_STEPS, MOST));
     lab_claim(b->run, "erased", mean_ratio(r, MOST, NETWORK));
@@ -338,10 +338,10 @@ static bo_status measure(lab_run *run)
 const lab_experiment lab_infinite_width = {
     {.name = "infinite-width",
      .group = LAB_LEARNING,
-     .title = "What infinitely wide networks lack: features or an optimiser?",
+     .title = "What infinitely wide networks lack: features or an optimizer?",
      .claim =
          "Tangent kernels lose to finite networks not because features do not learn but because kernels are what weak "
-         "optimisers make: trained by Adam, the same frozen features catch up.",
+         "optimizers make: trained by Adam, the same frozen features catch up.",
      .source = "Infinite Width Models That Work (2406.18800)",
      .method =
          "Regression on 300 examples of 20 inputs and a constant, stopped by 300 others, tested on 600: a product of "

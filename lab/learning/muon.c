@@ -1,4 +1,4 @@
-/* muon: what orthogonalising costs, where its iterations end, what gradients' size does; whether it learns faster. */
+/* muon: what orthogonalizing costs, where its iterations end, what gradients' size does; whether it learns faster. */
 #include "../tools/descent.h"
 #include "../tools/language.h"
 #include "../tools/least_squares.h"
@@ -89,7 +89,7 @@ static double cpu_seconds(void)
 }
 
 /* X of a gradient, as the step from zero with rate -1. */
-static bo_status orthogonalise(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t rows,
+static bo_status orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t rows,
                                size_t columns, const float *g, float *x)
 {
     const bo_backend *backend = bo_backend_cpu();
@@ -104,7 +104,7 @@ static bo_status orthogonalise(bo_context *context, bo_newton_schulz iteration, 
 }
 
 /* The same for a tall matrix by products of its longer side: ½(3I - XXᵀ)X. `a`: rows x rows of room. */
-static bo_status orthogonalise_long(bo_context *context, size_t steps, size_t rows, size_t columns, float *x, float *a,
+static bo_status orthogonalize_long(bo_context *context, size_t steps, size_t rows, size_t columns, float *x, float *a,
                                     float *room)
 {
     for (size_t step = 0; step < steps; step++) {
@@ -129,7 +129,7 @@ static bo_status time_update(bo_context *context, bo_newton_schulz iteration, si
     double times[REPEATS];
     for (size_t i = 0; i < REPEATS; i++) {
         const double start = cpu_seconds();
-        BO_TRY(orthogonalise(context, iteration, 5, rows, columns, b->g, b->x));
+        BO_TRY(orthogonalize(context, iteration, 5, rows, columns, b->g, b->x));
         times[i] = cpu_seconds() - start;
     }
     *out = lab_median(times, REPEATS);
@@ -142,7 +142,7 @@ static bo_status time_long(bo_context *context, buffers *b, double *out)
     for (size_t i = 0; i < 3; i++) {
         for (size_t k = 0; k < SHORT * TALL; k++) b->x[k] = b->g[k] / sqrtf(SHORT * TALL);
         const double start = cpu_seconds();
-        BO_TRY(orthogonalise_long(context, 5, TALL, SHORT, b->x, b->square, b->room));
+        BO_TRY(orthogonalize_long(context, 5, TALL, SHORT, b->x, b->square, b->room));
         times[i] = cpu_seconds() - start;
     }
     *out = lab_median(times, 3);
@@ -209,7 +209,7 @@ static bo_status values_after(bo_context *context, bo_newton_schulz iteration, s
 {
     float x[ROWS * COLUMNS];
     double a[ROWS * COLUMNS], u[ROWS * ROWS], values[ROWS], vt[ROWS * COLUMNS];
-    BO_TRY(orthogonalise(context, iteration, steps, ROWS, COLUMNS, g, x));
+    BO_TRY(orthogonalize(context, iteration, steps, ROWS, COLUMNS, g, x));
     for (size_t i = 0; i < ROWS * COLUMNS; i++) a[i] = (double)x[i];
     BO_TRY(bo_svd(context, ROWS, COLUMNS, a, u, values, vt));
     *high = values[0];
@@ -370,7 +370,7 @@ const lab_experiment lab_muon = {
          "cubic iterations with the 1024 x 1024 product of a 1024 x 64 matrix, by the engine's GEMM. Singular values: "
          "16 x 32, geometric down to 0.005 of the Frobenius norm. Sizes: 5 steps with the same Gaussian gradients "
          "times 1, 0.01, 100 and 10000, no clipping. Training: a transformer with 2 layers of width 32 on bytes of "
-         "text, context 64, 8 sequences a step, 300 steps, each optimiser with 0.3, 1, 3 and 10 times its usual rate "
+         "text, context 64, 8 sequences a step, 300 steps, each optimizer with 0.3, 1, 3 and 10 times its usual rate "
          "(Muon 0.02 and 3e-3 for what is no hidden matrix, AdamW 3e-3, SGD 0.1 with momentum 0.9).",
      LAB_CLAIMS(claims),
      LAB_TABLES(tables),

@@ -9,13 +9,13 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "stays",
-     .statement = "Under the maximal-update parametrisation the best rate stays where it is as the width grows.",
+     .statement = "Under the maximal-update parametrization the best rate stays where it is as the width grows.",
      .number = "octaves the best rate moves a doubling of the width",
      .rule = BO_LAB_BETWEEN,
      .bound = -0.3,
      .upper = 0.3},
     {.name = "falls",
-     .statement = "In the standard parametrisation the best rate falls with the width; one over it is the theory.",
+     .statement = "In the standard parametrization the best rate falls with the width; one over it is the theory.",
      .number = "octaves the best rate moves a doubling of the width",
      .rule = BO_LAB_AT_MOST,
      .bound = -0.5},
@@ -25,8 +25,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 0.03},
     {.name = "no-transfer",
-     .statement = "In the standard parametrisation it costs more than under μP.",
-     .number = "the same difference of the standard parametrisation less that of μP (nats a byte)",
+     .statement = "In the standard parametrization it costs more than under μP.",
+     .number = "the same difference of the standard parametrization less that of μP (nats a byte)",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.05},
     {.name = "activations",
@@ -50,7 +50,7 @@ static const bo_lab_claim claims[] = {
 
 static const bo_lab_table tables[] = {
     {.name = "standard",
-     .title = "Standard parametrisation: loss by rate, a line a width",
+     .title = "Standard parametrization: loss by rate, a line a width",
      .rows = "learning rate",
      .values = "loss on held-out text (nats a byte)",
      .log_x = true},
@@ -118,7 +118,7 @@ static bo_status train(sweep *s, size_t side, size_t width, double rate, double 
     return BO_OK;
 }
 
-/* At its base width the maximal-update parametrisation is the standard one to the last bit: nothing to train again. */
+/* At its base width the maximal-update parametrization is the standard one to the last bit: nothing to train again. */
 static bo_status sweep_width(sweep *s, size_t side, size_t width)
 {
     lab_rates *r = &s->rates[side][width];
@@ -169,7 +169,7 @@ static bo_status measure_transfer(sweep *s)
     lab_claim(s->run, "no-transfer", transfer_cost(s, STANDARD) - transfer_cost(s, MUP));
     const lab_rates *large[SIDES] = {&s->rates[STANDARD][s->widths - 1], &s->rates[MUP][s->widths - 1]};
     lab_note(s->run,
-             "Each at its own best rate, the largest model ends at %.3f in the standard parametrisation and at %.3f "
+             "Each at its own best rate, the largest model ends at %.3f in the standard parametrization and at %.3f "
              "under μP: what μP saves is the search, not the loss.",
              large[STANDARD]->losses[lab_rates_best(large[STANDARD])], large[MUP]->losses[lab_rates_best(large[MUP])]);
     return BO_OK;
@@ -257,9 +257,9 @@ static bo_status measure_sizes(sweep *s)
     lab_note(
         s->run,
         "The largest |exponent| of any matrix, of |W| or of |ΔW| after the steps, is %.2f under μP and %.2f in the "
-        "standard parametrisation.",
+        "standard parametrization.",
         sizes[MUP].most, sizes[STANDARD].most);
-    lab_note(s->run, "In the standard parametrisation the activation that grows fastest has the exponent %.2f.",
+    lab_note(s->run, "In the standard parametrization the activation that grows fastest has the exponent %.2f.",
              grows[STANDARD]);
     return BO_OK;
 }
@@ -279,14 +279,14 @@ const lab_experiment lab_mup = {
     {.name = "mup",
      .group = LAB_LEARNING,
      .title = "Learning rates that stay best as models grow wider",
-     .claim = "Under the maximal-update parametrisation the best learning rate of a small model is the best of a large "
-              "one, and activations and updates keep their size at every width; in the standard parametrisation "
+     .claim = "Under the maximal-update parametrization the best learning rate of a small model is the best of a large "
+              "one, and activations and updates keep their size at every width; in the standard parametrization "
               "neither is so.",
      .source = "Tensor Programs V (2203.03466)",
      .method =
          "Byte-level transformers of two layers with heads of 16, widths 32, 64, 128 and 256, untied, learn a text by "
          "AdamW for 120 steps of 4 windows of 64 bytes (cosine schedule), at seven rates from 2⁻⁹ to 2⁻³; 32 is the "
-         "base of μP, where both parametrisations are one. The best rate is the least of a parabola through the best "
+         "base of μP, where both parametrizations are one. The best rate is the least of a parabola through the best "
          "three; a loss above ln 256 counts as that. Sizes: the same models take 5 steps at 2⁻⁷ on one sequence "
          "(coordinate check); exponents are slopes of logarithms against that of the width. Random parts fall as one "
          "over the root of the width, so that only growth counts for activations.",

@@ -379,7 +379,7 @@ const lab_experiment lab_noise_is_ridge = {
      .title = "Noise on the inputs is a ridge penalty, and bounds the step",
      .claim = "Noise of variance σ² on the inputs of least squares with n examples is, in expectation, the penalty "
               "nσ²|w|². The mean of w is stable for steps below 2/(x² + σ²).",
-     .source = "course notes, relationship between noise and regularisation",
+     .source = "course notes, relationship between noise and regularization",
      .method =
          "64 examples with 8 inputs (singular values 12 to 4, noise 0.5 on y). The engine's gradient descent sees the "
          "inputs with fresh noise in each of 40000 steps, σ = 0.125 to 2; the mean of the second half of the path is "

@@ -15,9 +15,9 @@ typedef struct lab_rates {
 /* `count` rates from `first` on, each `factor` times the one before; losses NAN. */
 lab_rates lab_rates_make(size_t count, double first, double factor);
 size_t lab_rates_best(const lab_rates *r); /* the one of least loss */
-/* Where a parabola through it and its neighbours, over the logarithm of the rate, is least; at an end, that end. */
+/* Where a parabola through it and its neighbors, over the logarithm of the rate, is least; at an end, that end. */
 double lab_rates_between(const lab_rates *r);
-/* Of any rate, on a line over the logarithm between its neighbours; beyond the ends, the end's. */
+/* Of any rate, on a line over the logarithm between its neighbors; beyond the ends, the end's. */
 double lab_rates_loss(const lab_rates *r, double rate);
 
 #endif

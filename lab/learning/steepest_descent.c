@@ -7,7 +7,7 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "steps",
-     .statement = "-(α/2) |g|* times the gradient's direction in its norm minimises g·Δ + |Δ|²/α: g itself for ℓ2, "
+     .statement = "-(α/2) |g|* times the gradient's direction in its norm minimizes g·Δ + |Δ|²/α: g itself for ℓ2, "
                   "|g|₁ sign g for ℓ∞, the nuclear norm times UVᵀ for the spectral norm. So do the engine's SGD, ℓ∞ "
                   "descent and Muon.",
      .number =
@@ -118,7 +118,7 @@ static bo_status decrease(bo_context *context, norm kind, const double *g, const
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-/* What the optimiser does to a weight of zeros with the gradient g; Muon's step times the nuclear norm. */
+/* What the optimizer does to a weight of zeros with the gradient g; Muon's step times the nuclear norm. */
 static bo_status engine_step(bo_context *context, const bo_optimizer_desc *desc, const double *g, double *step)
 {
     lab_descent d;
@@ -377,9 +377,9 @@ const lab_experiment lab_steepest_descent = {
     {.name = "steepest-descent",
      .group = LAB_LEARNING,
      .title = "Steepest descent in ℓ2, ℓ∞ and the spectral norm: gradient, sign, UVᵀ",
-     .claim = "The Δ that minimises g·Δ + |Δ|²/α is -(α/2) g in ℓ2, -(α/2) |g|₁ sign g in ℓ∞ and -(α/2) |G|_nuclear "
+     .claim = "The Δ that minimizes g·Δ + |Δ|²/α is -(α/2) g in ℓ2, -(α/2) |g|₁ sign g in ℓ∞ and -(α/2) |G|_nuclear "
               "UVᵀ in the spectral norm. Which is fastest depends on the problem.",
-     .source = "course notes, optimisers as steepest descent; Bernstein and Newhouse 2024, arXiv 2409.20325",
+     .source = "course notes, optimizers as steepest descent; Bernstein and Newhouse 2024, arXiv 2409.20325",
      .method = "A Gaussian gradient of 8 x 12. The engine's SGD, ℓ∞ descent and Muon (cubic iterations to convergence, "
                "times the nuclear norm) step from zero; the decrease of the quadratic model is compared with the "
                "largest possible, with each other's, and with 20000 tries of hill climbing from a random direction "

@@ -1,4 +1,4 @@
-/* A graph that learns by an optimiser. */
+/* A graph that learns by an optimizer. */
 #include "descent.h"
 
 const bo_optimizer_desc lab_plain_descent = {.kind = BO_OPTIMIZER_SGD, .rate = 1, .momentum = -1, .clip = -1};

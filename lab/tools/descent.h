@@ -1,4 +1,4 @@
-/* A graph that learns by an optimiser, step by step: what bo_trainer does, for graphs that experiments record.
+/* A graph that learns by an optimizer, step by step: what bo_trainer does, for graphs that experiments record.
  *
  *     lab_descent descent;
  *     lab_descent_open(context, &descent);
@@ -33,7 +33,7 @@ bo_status lab_descent_ready(lab_descent *descent, bo_value loss, double scale, c
                             uint64_t seed);
 /* Gradients at the weights as they are; *loss (may be NULL) without the scale. */
 bo_status lab_descent_gradients(lab_descent *descent, double *loss);
-/* Gradients, then a step of the optimiser with `factor` times its rate. */
+/* Gradients, then a step of the optimizer with `factor` times its rate. */
 bo_status lab_descent_step(lab_descent *descent, double factor, double *loss);
 
 /* In place of open and ready: a weight "w" of zeros without a graph, which takes steps by gradients that are given. */

@@ -148,7 +148,7 @@ bo_status lab_stream(lab_run *run, const bo_model *model, const int32_t *ids, fl
     return status;
 }
 
-void lab_normalise(size_t rows, size_t width, double epsilon, const float *x, double *out)
+void lab_normalize(size_t rows, size_t width, double epsilon, const float *x, double *out)
 {
     for (size_t r = 0; r < rows; r++) {
         double square = 0;

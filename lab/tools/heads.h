@@ -17,10 +17,10 @@ typedef struct lab_head {
 
 bo_status lab_head_read(bo_context *context, const bo_model *model, size_t layer, size_t index, lab_head *out);
 void lab_head_free(lab_head *head);
-/* Queries or keys of x (tokens x width, normalised), `matrix` the head's q or k, turned to their places: tokens x dim. */
+/* Queries or keys of x (tokens x width, normalized), `matrix` the head's q or k, turned to their places: tokens x dim. */
 bo_status lab_head_turned(bo_context *context, const lab_head *head, const double *matrix, size_t tokens,
                           const double *x, double *out);
-/* x: tokens x width, normalised; weights: tokens x tokens, rows sum up to 1, nothing above the diagonal. */
+/* x: tokens x width, normalized; weights: tokens x tokens, rows sum up to 1, nothing above the diagonal. */
 bo_status lab_head_attention(bo_context *context, const lab_head *head, size_t tokens, const double *x,
                              double *weights);
 /* Its circuits, width x width: what it writes for what it reads, W_O W_V, and whom it looks for, W_Qᵀ W_K. */
@@ -31,6 +31,6 @@ bo_status lab_head_qk(bo_context *context, const lab_head *head, double *out);
  * attention and its MLP leave. */
 bo_status lab_stream(lab_run *run, const bo_model *model, const int32_t *ids, float *out);
 /* Rows over their root mean square. */
-void lab_normalise(size_t rows, size_t width, double epsilon, const float *x, double *out);
+void lab_normalize(size_t rows, size_t width, double epsilon, const float *x, double *out);
 
 #endif

@@ -27,7 +27,7 @@ bo_status lab_least_squares_open(bo_context *context, const lab_least_squares_de
                                  lab_least_squares *out);
 void lab_least_squares_close(lab_least_squares *problem);
 
-/* The w that minimises |y - Xw|² + λ Σ_j penalty_j w_j²; penalty NULL: all 1. X may have any rank where λ > 0. */
+/* The w that minimizes |y - Xw|² + λ Σ_j penalty_j w_j²; penalty NULL: all 1. X may have any rank where λ > 0. */
 bo_status lab_ridge(bo_context *context, const lab_least_squares *problem, double lambda, const double *penalty,
                     double *w);
 double lab_squares(const lab_least_squares *problem, const double *w); /* |y - Xw|² */

@@ -8,7 +8,7 @@
  * from the inputs to `width` columns, then a linear form. Or a transformer of such layers: inputs are `tokens` vectors of
  * `width` numbers, and with mean(X) that over all tokens,
  *   d = 2   (X W₁) ∘ mean(X W₂)
- *   d = 3   (X W_q) ((X W_k)ᵀ X W_v)        linear attention without features and without a normaliser
+ *   d = 3   (X W_q) ((X W_k)ᵀ X W_v)        linear attention without features and without a normalizer
  *   d = 4   that, ∘ (X W₃)
  * after which a linear form of the last token comes out. The degree is d^layers. */
 typedef struct lab_polynomial_desc {

@@ -73,6 +73,6 @@ typedef struct bo_recall_result {
 /* Chooses the knob on pairs of their own, then measures. size 0 where the kind has none; a size that a kind cannot have is
  * refused as its attention refuses it. */
 bo_status bo_recall_measure(bo_context *context, const bo_recall_kind *kind, size_t size,
-                                   const bo_recall_options *options, bo_recall_result *out);
+                            const bo_recall_options *options, bo_recall_result *out);
 
 #endif

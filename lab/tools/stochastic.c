@@ -88,13 +88,13 @@ bo_status lab_stochastic_loss(lab_stochastic *s, double *out)
     return BO_OK;
 }
 
-bo_status lab_stochastic_error(lab_stochastic *s, const double *centre, double *out)
+bo_status lab_stochastic_error(lab_stochastic *s, const double *center, double *out)
 {
     const size_t d = s->problem->dim;
     BO_TRY(lab_tape_read(&s->descent.tape, "w", s->w));
     *out = 0;
     for (size_t i = 0; i < s->runs; i++) {
-        const double distance = lab_distance_single(s->w + i * d, centre, d);
+        const double distance = lab_distance_single(s->w + i * d, center, d);
         *out += distance * distance / (double)s->runs;
     }
     return BO_OK;

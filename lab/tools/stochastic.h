@@ -23,9 +23,9 @@ bo_status lab_stochastic_open(bo_context *context, const lab_least_squares *prob
 void lab_stochastic_close(lab_stochastic *s);
 bo_status lab_stochastic_begin(lab_stochastic *s, const double *w); /* all runs there; NULL: at 0 */
 bo_status lab_stochastic_step(lab_stochastic *s, double rate);
-/* Means over the runs of |y - Xw|² and |w - centre|². */
+/* Means over the runs of |y - Xw|² and |w - center|². */
 bo_status lab_stochastic_loss(lab_stochastic *s, double *out);
-bo_status lab_stochastic_error(lab_stochastic *s, const double *centre, double *out);
+bo_status lab_stochastic_error(lab_stochastic *s, const double *center, double *out);
 
 /* S = E[e eᵀ] (dim x dim) after one more step, e = w - w*:
  * S - η(HS + SH) + (η²/b) mean_i (x_iᵀ S x_i + r_i²) x_i x_iᵀ + η² (1 - 1/b) HSH, H the mean of x xᵀ, r_i = left[i]

@@ -36,7 +36,7 @@ static bo_status look_at_head(bo_context *context, const bo_call *call, const fl
     if (status == BO_OK) status = look_at_eigenvalues(context, d->dim, &mq, &mk, out);
     if (status == BO_OK) status = bo_law_make(context, d->dim, mq.second, mk.second, &law);
     if (status == BO_OK) {
-        *infinite |= !law.isotropic_finite && bo_second_moments_mean_share(d->dim, &mq, &mk) <= BO_CENTRED_SHARE;
+        *infinite |= !law.isotropic_finite && bo_second_moments_mean_share(d->dim, &mq, &mk) <= BO_CENTERED_SHARE;
         bo_law_free(&law);
         out->query_norm += bo_second_moments_norm(d->dim, &mq) / (double)d->key_heads;
         out->key_norm += bo_second_moments_norm(d->dim, &mk) / (double)d->key_heads;
@@ -46,7 +46,7 @@ static bo_status look_at_head(bo_context *context, const bo_call *call, const fl
     return status;
 }
 
-/* *infinite: a key head, about as centred as the theory takes it, is too large for isotropic frequencies. */
+/* *infinite: a key head, about as centered as the theory takes it, is too large for isotropic frequencies. */
 static bo_status look(bo_context *context, const bo_call *call, const float *q, const float *k, bool *infinite,
                       bo_attention_advice *out)
 {
@@ -140,7 +140,7 @@ static void say(bo_attention_advice *a, const char *format, ...)
 
 static void explain(const bo_trials *t, bool infinite, const bo_row *best, bo_attention_advice *a)
 {
-    const bo_candidate *c = best->candidate;
+    const bo_advice_candidate *c = best->candidate;
     const char *window = best->desc.kind == BO_ATTENTION_HYBRID ? "a window of 64 keys (hybrid) and " : "";
     if (a->reachable)
         say(a, "%s%s: an error of %.2g with %zu features. %c%s; ", window, c->name, best->error, best->features,

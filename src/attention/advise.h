@@ -11,7 +11,7 @@ enum {
 
 /* One head of one sequence: some of its queries (at odd places, so that those at even ones may be learned from), at
  * most some thousands of its keys, and the exact answer. Arrays are contiguous. */
-typedef struct bo_problem {
+typedef struct bo_advice_problem {
     size_t key_head; /* whose law is its own */
     size_t queries, keys;
     float *q, *k, *v; /* queries x dim, keys x dim, keys x value_dim */
@@ -20,14 +20,14 @@ typedef struct bo_problem {
     double *exact;    /* queries x value_dim */
     double *entropy;  /* of each query's weights over all keys it sees in the data; NAN: it sees fewer than two … */
     double *share;    /* … and over the logarithm of their number */
-} bo_problem;
+} bo_advice_problem;
 
 typedef struct bo_survey {
     bo_context *context;
     size_t dim, value_dim, count;
     double scale;
     double norm; /* Σ |exact|² over all problems */
-    bo_problem *problems;
+    bo_advice_problem *problems;
     float *seen_q,
         *seen_k; /* to calibrate with: count x BO_SEEN_ROWS x dim, of even places of the problem's key head */
 } bo_survey;
@@ -40,7 +40,7 @@ void bo_survey_free(bo_survey *survey);
 /* Means over the queries that see at least two keys; 0 where none does. */
 void bo_survey_entropy(const bo_survey *survey, double *entropy, double *share);
 
-/* Causal HYBRID attention needs keys that are neighbours, and those of a survey are not: the first tokens of the
+/* Causal HYBRID attention needs keys that are neighbors, and those of a survey are not: the first tokens of the
  * survey's heads, side by side as heads of one sequence (after the end of a shorter one there are zeros, which no query
  * before them sees), and the exact answers of some queries at odd places, evenly spaced over each head's length. */
 typedef struct bo_beginnings {

@@ -10,7 +10,7 @@ static const double least_denominator = 0.5;
 #define LINEAR(kernel, degree) BO_ATTENTION_LINEAR, BO_KERNEL_##kernel, degree, BO_FUNCTION_##kernel
 #define DRAWN                  BO_PROPOSAL_NONE, BO_SAMPLING_DRAWN
 
-const bo_candidate bo_candidates[] = {
+const bo_advice_candidate bo_candidates[] = {
     {FAVOR(POSITIVE), DRAWN, "favor with positive features",
      "positive features are accurate where the kernel is small"},
     {FAVOR(HYPERBOLIC), DRAWN, "favor with hyperbolic features",
@@ -42,7 +42,7 @@ static double binomial(size_t n, size_t k)
     return round(value);
 }
 
-size_t bo_candidate_features(const bo_trials *t, const bo_candidate *c)
+size_t bo_candidate_features(const bo_trials *t, const bo_advice_candidate *c)
 {
     size_t degree = c->kernel == BO_KERNEL_TAYLOR ? 2 : (size_t)c->degree;
     double count = degree ? binomial(t->base->dim + degree, degree) : 0;
@@ -50,7 +50,7 @@ size_t bo_candidate_features(const bo_trials *t, const bo_candidate *c)
 }
 
 /* As a caller would create it. */
-static bo_attention_desc desc_of(const bo_trials *t, const bo_candidate *c, size_t features)
+static bo_attention_desc desc_of(const bo_trials *t, const bo_advice_candidate *c, size_t features)
 {
     bo_attention_desc desc = {.kind = c->kind,
                               .heads = t->base->heads,
@@ -217,7 +217,7 @@ static bo_status search(const contest *c, size_t hint, bo_row *row)
     return BO_OK;
 }
 
-bo_status bo_candidate_search(const bo_trials *t, const bo_candidate *candidate, size_t hint, bo_row *out)
+bo_status bo_candidate_search(const bo_trials *t, const bo_advice_candidate *candidate, size_t hint, bo_row *out)
 {
     contest c;
     bo_attention_desc desc = desc_of(t, candidate, BO_FEWEST);

@@ -12,7 +12,7 @@ enum {
     BO_MOST_CHOSEN = 1024,  /* features that are chosen by data, or of a hybrid */
 };
 
-typedef struct bo_candidate {
+typedef struct bo_advice_candidate {
     bo_attention_kind kind;
     bo_kernel kernel;
     int degree;
@@ -20,9 +20,9 @@ typedef struct bo_candidate {
     bo_proposal proposal;
     bo_sampling sampling;
     const char *name, *why;
-} bo_candidate;
+} bo_advice_candidate;
 
-extern const bo_candidate bo_candidates[];
+extern const bo_advice_candidate bo_candidates[];
 extern const size_t bo_candidate_count;
 
 /* What trials share. */
@@ -39,16 +39,16 @@ typedef struct bo_trials {
 
 /* A row of the advice before it is told. */
 typedef struct bo_row {
-    const bo_candidate *candidate;
+    const bo_advice_candidate *candidate;
     bo_attention_desc desc;
     size_t features, most;
     double error, predicted;
 } bo_row;
 
 /* Features of the candidate's map where it has no choice; 0: any. */
-size_t bo_candidate_features(const bo_trials *trials, const bo_candidate *candidate);
+size_t bo_candidate_features(const bo_trials *trials, const bo_advice_candidate *candidate);
 /* Finds the fewest features with which the candidate reaches the target. hint: where to begin if no formula says. */
-bo_status bo_candidate_search(const bo_trials *trials, const bo_candidate *candidate, size_t hint, bo_row *out);
+bo_status bo_candidate_search(const bo_trials *trials, const bo_advice_candidate *candidate, size_t hint, bo_row *out);
 /* The same for causal HYBRID attention with that row's map; false: it has none with this map. */
 bool bo_row_has_hybrid(const bo_row *row);
 bo_status bo_hybrid_search(const bo_trials *trials, const bo_row *row, bo_row *out);

@@ -5,7 +5,7 @@
 #include "../math/linalg.h"
 #include "advise.h"
 #include "compare.h"
-#include "front.h"
+#include "row_transform.h"
 
 enum {
     ROWS = 64,          /* that one task makes features of */
@@ -16,10 +16,10 @@ enum {
 /* One problem and the map that is tried on it. */
 typedef struct trial {
     const bo_survey *survey;
-    const bo_problem *problem;
+    const bo_advice_problem *problem;
     const bo_attention *attention;
     const bo_features *map;
-    bo_front front;
+    bo_row_transform front;
     double *results; /* two a query: error² and denominator, or its part of floor² and slope */
 } trial;
 
@@ -30,7 +30,7 @@ static trial trial_of(const bo_survey *survey, const bo_attention *attention, si
                    .problem = &survey->problems[index],
                    .attention = attention,
                    .map = attention->features[index],
-                   .front = bo_front_make(attention, NULL, index, &nothing)};
+                   .front = bo_row_transform_make(attention, NULL, index, &nothing)};
 }
 
 static double distance2(size_t count, const double *a, const double *b)
@@ -59,8 +59,8 @@ static void features_task(void *arg, size_t index, int worker)
     size_t count = t->attention->count;
     char *scratch = job->scratch + (size_t)worker * job->per_worker;
     size_t block = bo_features_block_bytes(t->map, ROWS);
-    const float *ready = bo_front_forward(&t->front, BO_OF_KEYS, rows, job->x + first * dim, dim,
-                                          (float *)(scratch + block), &ld); /* both sides are alike */
+    const float *ready = bo_row_transform_forward(&t->front, BO_OF_KEYS, rows, job->x + first * dim, dim,
+                                                  (float *)(scratch + block), &ld); /* both sides are alike */
     bo_features_block(t->map, rows, ready, ld, job->z + first * count, count, job->log_scale + first, scratch);
 }
 
@@ -96,7 +96,7 @@ static bo_status log_kernels(const trial *t, closed *c)
 static bo_status closed_make(const trial *t, closed *c)
 {
     bo_context *context = t->survey->context;
-    const bo_problem *p = t->problem;
+    const bo_advice_problem *p = t->problem;
     const char *what = "a kernel in closed form";
     size_t dim = t->survey->dim, width = t->front.width;
     bool softmax = bo_features_describe(t->map)->kernel == BO_KERNEL_SOFTMAX;
@@ -105,8 +105,8 @@ static bo_status closed_make(const trial *t, closed *c)
     c->own_k = bo_alloc_raw(context, p->keys * width, sizeof(float), what);
     c->own_logs = bo_alloc_raw(context, softmax ? 0 : p->queries * p->keys, sizeof(double), what);
     if (!c->own_q || !c->own_k || !c->own_logs) return BO_MEMORY;
-    c->q = bo_front_forward(&t->front, BO_OF_QUERIES, p->queries, p->q, dim, c->own_q, &c->ldq);
-    c->k = bo_front_forward(&t->front, BO_OF_KEYS, p->keys, p->k, dim, c->own_k, &c->ldk);
+    c->q = bo_row_transform_forward(&t->front, BO_OF_QUERIES, p->queries, p->q, dim, c->own_q, &c->ldq);
+    c->k = bo_row_transform_forward(&t->front, BO_OF_KEYS, p->keys, p->k, dim, c->own_k, &c->ldk);
     return softmax ? BO_OK : log_kernels(t, c);
 }
 
@@ -159,7 +159,7 @@ static void make_features(const trial *t, const products *p, size_t rows, const 
 
 static bo_status multiply(const trial *t, const products *p)
 {
-    const bo_problem *problem = t->problem;
+    const bo_advice_problem *problem = t->problem;
     size_t count = t->attention->count, dim = t->survey->dim;
     make_features(t, p, problem->queries, problem->q, p->zq, p->log_q);
     for (size_t first = 0; first < problem->keys; first += p->chunk) {
@@ -178,7 +178,7 @@ typedef struct error_job {
 } error_job;
 
 /* The sum of the weights over what it is in closed form */
-static double denominator_share(const bo_weights *weights, const double *log_kernel)
+static double denominator_share(const bo_compare_weights *weights, const double *log_kernel)
 {
     double expected = bo_log_sum(weights->end, log_kernel), share = 0;
     for (size_t j = 0; j < weights->end; j++) share += weights->sign[j] * exp(weights->log[j] - expected);
@@ -200,7 +200,7 @@ static void error_task(void *arg, size_t i, int worker)
         sign[j] = value < 0 ? -1 : 1;
         if (t->attention->scaled) running = fmax(running, (double)p->log_k[j]);
     }
-    bo_weights weights = {.end = t->problem->seen[i], .log = log_weights, .sign = sign};
+    bo_compare_weights weights = {.end = t->problem->seen[i], .log = log_weights, .sign = sign};
     bo_denominator sum = {false, desc->clamp, (double)p->log_q[i] + running};
     bo_weights_mix(&weights, (bo_rows){t->problem->v, value_dim}, value_dim, &sum, out);
     t->results[2 * i] = distance2(value_dim, out, t->problem->exact + i * value_dim);
@@ -256,10 +256,10 @@ static void predict_task(void *arg, size_t i, int worker)
 {
     const predict_job *job = arg;
     const trial *t = job->trial;
-    const bo_problem *p = t->problem;
+    const bo_advice_problem *p = t->problem;
     size_t value_dim = t->survey->value_dim, seen = p->seen[i], asked = seen < PREDICT_KEYS ? seen : PREDICT_KEYS;
     double *out = job->out + (size_t)worker * value_dim, slope = 0, m = (double)bo_features_frequencies(t->map);
-    bo_weights weights = {.end = seen, .log = (double *)job->kernel.log_kernel + i * p->keys};
+    bo_compare_weights weights = {.end = seen, .log = (double *)job->kernel.log_kernel + i * p->keys};
     bo_denominator sum = {0};
     bo_weights_mix(&weights, (bo_rows){p->v, value_dim}, value_dim, &sum, out);
     double log_sum = bo_log_sum(seen, weights.log);

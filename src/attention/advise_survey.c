@@ -57,7 +57,7 @@ static source source_of(const bo_call *call, const float *q, const float *k, con
                     .v = bo_rows_at(call, v, d->key_heads, d->value_dim, true, sequence, key_head)};
 }
 
-static bo_status problem_alloc(bo_context *context, const bo_survey *s, bo_problem *p)
+static bo_status problem_alloc(bo_context *context, const bo_survey *s, bo_advice_problem *p)
 {
     const char *what = "a sample of attention";
     p->q = bo_alloc_raw(context, p->queries * s->dim, sizeof(float), what);
@@ -104,7 +104,7 @@ static bo_status gather_values(bo_context *context, const source *from, size_t v
 typedef struct answer_job {
     const bo_survey *survey;
     const source *from;
-    bo_problem *problem;
+    bo_advice_problem *problem;
     double *rows; /* a row of all keys for each worker */
 } answer_job;
 
@@ -125,14 +125,14 @@ static void answer_task(void *arg, size_t i, int worker)
     const bo_survey *s = job->survey;
     const bo_sequence *at = &job->from->call->sequences[job->from->sequence];
     const bo_attention *a = job->from->call->attention;
-    bo_problem *p = job->problem;
+    bo_advice_problem *p = job->problem;
     size_t place = query_place(i, p->queries, at->queries), all = a->desc.causal ? place + 1 : at->keys;
     const float *q = p->q + i * s->dim;
-    bo_weights sampled = {.end = p->seen[i], .log = p->scores + i * p->keys};
+    bo_compare_weights sampled = {.end = p->seen[i], .log = p->scores + i * p->keys};
     bo_denominator sum = {0};
     bo_weights_softmax(a->kernels, s->dim, s->scale, q, (bo_rows){p->k, s->dim}, &sampled);
     bo_weights_mix(&sampled, (bo_rows){p->v, s->value_dim}, s->value_dim, &sum, p->exact + i * s->value_dim);
-    bo_weights whole = {.end = all, .log = job->rows + (size_t)worker * at->keys};
+    bo_compare_weights whole = {.end = all, .log = job->rows + (size_t)worker * at->keys};
     p->entropy[i] = p->share[i] = NAN;
     if (all < 2) return;
     bo_weights_softmax(a->kernels, s->dim, s->scale, q, job->from->k, &whole);
@@ -141,7 +141,7 @@ static void answer_task(void *arg, size_t i, int worker)
 }
 
 /* The first of the sampled keys that a query at this place may see */
-static size_t seen_from(const source *from, const bo_problem *p, size_t place)
+static size_t seen_from(const source *from, const bo_advice_problem *p, size_t place)
 {
     size_t keys = from->call->sequences[from->sequence].keys, seen = 0;
     if (!from->call->attention->desc.causal) return p->keys;
@@ -149,11 +149,12 @@ static size_t seen_from(const source *from, const bo_problem *p, size_t place)
     return seen;
 }
 
-static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_problem *p)
+static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_advice_problem *p)
 {
     const bo_sequence *at = &from->call->sequences[from->sequence];
     size_t most = bo_most(1, at->queries / 2);
-    *p = (bo_problem){.key_head = from->key_head, .queries = bo_least(queries, most), .keys = bo_least(KEYS, at->keys)};
+    *p = (bo_advice_problem){
+        .key_head = from->key_head, .queries = bo_least(queries, most), .keys = bo_least(KEYS, at->keys)};
     BO_TRY(problem_alloc(s->context, s, p));
     gather_queries(from->q, s->dim, p->queries, at->queries, p->q);
     gather(from->k, s->dim, p->keys, at->keys, p->k);
@@ -206,7 +207,7 @@ bo_status bo_survey_make(bo_context *context, const bo_call *call, const float *
 void bo_survey_free(bo_survey *survey)
 {
     for (size_t i = 0; i < survey->count; i++) {
-        bo_problem *p = &survey->problems[i];
+        bo_advice_problem *p = &survey->problems[i];
         void *const blocks[] = {p->q, p->k, p->v, p->seen, p->scores, p->exact, p->entropy, p->share};
         for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) bo_free(blocks[b]);
     }
@@ -270,7 +271,7 @@ static void beginnings_task(void *arg, size_t index, int worker)
     size_t h = index / b->most, i = index % b->most, start = h * b->tokens;
     if (i >= b->queries[h]) return;
     size_t place = query_place(i, b->queries[h], b->lengths[h]);
-    bo_weights w = {.end = place + 1, .log = job->rows + (size_t)worker * b->tokens};
+    bo_compare_weights w = {.end = place + 1, .log = job->rows + (size_t)worker * b->tokens};
     bo_denominator sum = {0};
     bo_weights_softmax(job->exact->kernels, b->dim, job->exact->desc.scale, b->q + (start + place) * b->dim,
                        (bo_rows){b->k + start * b->dim, b->dim}, &w);

@@ -7,7 +7,7 @@
 #include "../features/fingerprint.h"
 #include "../features/propose.h"
 #include "internal.h"
-#include "kept.h"
+#include "kv_cache.h"
 
 static const bo_engine *engine_of(bo_attention_kind kind)
 {
@@ -92,8 +92,8 @@ static bo_status create_maps(bo_context *context, bo_attention *attention)
     desc->features = made;
     attention->count = desc->features.features;
     attention->scaled = bo_features_scaled(map);
-    if (desc->normaliser == BO_NORMALISER_NONE && attention->scaled)
-        return bo_fail(context, BO_INVALID, "attention: features of kernel %s need a normaliser, found none",
+    if (desc->normalizer == BO_NORMALIZER_NONE && attention->scaled)
+        return bo_fail(context, BO_INVALID, "attention: features of kernel %s need a normalizer, found none",
                        bo_kernel_name(desc->features.kernel));
     if (desc->clamp == 0) desc->clamp = bo_features_nonnegative(map) ? (double)FLT_MIN : 1e-3;
     return BO_OK;
@@ -121,7 +121,7 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
     if (attention->count) attention->sums_bytes = bo_sums_bytes(attention->count, d->value_dim);
     if (attention->engine->memory)
         attention->sums_bytes = bo_padded(attention->engine->memory(attention)) * sizeof(float);
-    if (attention->held) attention->kept_bytes = bo_kept_bytes(attention->held, d->dim, d->value_dim);
+    if (attention->held) attention->kept_bytes = bo_kv_cache_bytes(attention->held, d->dim, d->value_dim);
     return BO_OK;
 }
 

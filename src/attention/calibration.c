@@ -87,7 +87,7 @@ bo_status bo_calibration_create(bo_context *context, const bo_attention *attenti
 /* A batch after every check, and what it says by itself. */
 typedef struct batch {
     bo_call call;
-    bo_front *fronts;           /* one a key head */
+    bo_row_transform *fronts;   /* one a key head */
     char *transposes;           /* of the fronts */
     bo_second_moments *moments; /* two a law */
     float *rows;                /* BO_KEPT_ROWS x width */
@@ -117,13 +117,13 @@ static bo_status make_fronts(bo_context *context, const bo_calibration *c, batch
     bo_attention like = {.desc = c->desc, .kernels = b->call.kernels, .group = b->call.attention->group};
     bo_carver count = {0};
     BO_TRY(bo_parameters_check(context, &like, b->call.in));
-    bo_front_make(&like, b->call.in, 0, &count);
+    bo_row_transform_make(&like, b->call.in, 0, &count);
     b->transposes = bo_alloc_raw(context, c->desc.key_heads, bo_most(count.bytes, 64), "fronts of a batch");
     b->fronts = bo_alloc(context, c->desc.key_heads, sizeof *b->fronts, "fronts of a batch");
     if (!b->transposes || !b->fronts) return BO_MEMORY;
     for (size_t h = 0; h < c->desc.key_heads; h++) {
         bo_carver carver = {.at = b->transposes + h * count.bytes};
-        b->fronts[h] = bo_front_make(&like, b->call.in, h, &carver);
+        b->fronts[h] = bo_row_transform_make(&like, b->call.in, h, &carver);
     }
     return BO_OK;
 }

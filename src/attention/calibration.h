@@ -25,9 +25,9 @@ struct bo_calibration {
     bo_seen *seen;
 };
 
-static inline bo_sample bo_seen_sample(const bo_calibration *calibration, const bo_seen *seen)
+static inline bo_feature_sample bo_seen_sample(const bo_calibration *calibration, const bo_seen *seen)
 {
-    return (bo_sample){seen->kept, BO_KEPT_ROWS, calibration->width};
+    return (bo_feature_sample){seen->kept, BO_KEPT_ROWS, calibration->width};
 }
 
 /* The factor of a law for the inputs of this map after length scales and √γ: calibration_apply.c. */

@@ -40,9 +40,10 @@ static bo_status draw_map(bo_context *context, const bo_calibration *c, const bo
 {
     const bo_attention_desc *d = &attention->desc;
     const bo_features *map = attention->features[law];
-    bo_sample q = bo_seen_sample(c, &c->seen[2 * law]), k = bo_seen_sample(c, &c->seen[2 * law + 1]);
+    bo_feature_sample q = bo_seen_sample(c, &c->seen[2 * law]), k = bo_seen_sample(c, &c->seen[2 * law + 1]);
     bool choose = d->features.sampling == BO_SAMPLING_OPTIMAL, propose = d->proposal != BO_PROPOSAL_NONE;
-    bo_origin origin = {.seed = bo_attention_seed(attention, law, draw), .candidates = d->features.candidates};
+    bo_frequency_origin origin = {.seed = bo_attention_seed(attention, law, draw),
+                                  .candidates = d->features.candidates};
     double *root = bo_alloc_raw(context, propose ? c->width * c->width : 0, sizeof *root, "a proposal");
     bo_status status = root ? BO_OK : BO_MEMORY;
     if (choose) origin.q = &q, origin.k = &k;

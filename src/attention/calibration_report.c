@@ -25,7 +25,8 @@ typedef struct mixture {
     double log_whole; /* log of the mean of exp(|t|²) */
 } mixture;
 
-static bo_status mixture_make(bo_context *context, const bo_features_desc *map, const bo_sample *x, mixture *out)
+static bo_status mixture_make(bo_context *context, const bo_features_desc *map, const bo_feature_sample *x,
+                              mixture *out)
 {
     size_t dim = map->dim;
     out->t = bo_alloc_raw(context, x->count * dim, sizeof *out->t, "rows of a mixture");
@@ -62,8 +63,8 @@ static void mixture_draw(const bo_features_desc *map, const mixture *sides, size
 
 /* log (E c)² of positive features: with A = E f(q, w)², B = E f(k, w)² and w from the mean of both mixtures it is the
  * square of the mean of √(AB) / ½(A / E A + B / E B), which never exceeds √(E A E B). */
-static bo_status least_of_mixtures(bo_context *context, const bo_features *many, const bo_sample *q, const bo_sample *k,
-                                   const mixture *sides, double *numbers, double *out)
+static bo_status least_of_mixtures(bo_context *context, const bo_features *many, const bo_feature_sample *q,
+                                   const bo_feature_sample *k, const mixture *sides, double *numbers, double *out)
 {
     double *a = numbers, *b = numbers + FREQUENCIES;
     BO_TRY(bo_features_log_energies(context, many, q, a));
@@ -76,8 +77,8 @@ static bo_status least_of_mixtures(bo_context *context, const bo_features *many,
     return BO_OK;
 }
 
-static bo_status least_of_positive(bo_context *context, bo_features *many, const bo_sample *q, const bo_sample *k,
-                                   double *out)
+static bo_status least_of_positive(bo_context *context, bo_features *many, const bo_feature_sample *q,
+                                   const bo_feature_sample *k, double *out)
 {
     const bo_features_desc *map = bo_features_describe(many);
     mixture sides[2] = {{0}};
@@ -102,8 +103,8 @@ static bo_status least_of_positive(bo_context *context, bo_features *many, const
 /* ---- all three -------------------------------------------------------------------------------------------------- */
 
 /* log E c² over the frequencies of a map, and where asked log (E c)². */
-static bo_status average(bo_context *context, const bo_features *map, const bo_sample *q, const bo_sample *k,
-                         double *second, double *least)
+static bo_status average(bo_context *context, const bo_features *map, const bo_feature_sample *q,
+                         const bo_feature_sample *k, double *second, double *least)
 {
     size_t count = bo_features_frequencies(map);
     double *c = bo_alloc_raw(context, count, sizeof *c, "second moments of frequencies");
@@ -123,8 +124,9 @@ static double log_chosen(const bo_features *map, double log_choice, double log_l
     return log(exp(fmax(0, log_choice)) + share * expm1(fmax(0, log_law)));
 }
 
-static bo_status judge_positive(bo_context *context, const bo_features *map, bo_features *many, const bo_sample *q,
-                                const bo_sample *k, double square, bo_calibration_report *out)
+static bo_status judge_positive(bo_context *context, const bo_features *map, bo_features *many,
+                                const bo_feature_sample *q, const bo_feature_sample *k, double square,
+                                bo_calibration_report *out)
 {
     double choice;
     BO_TRY(least_of_positive(context, many, q, k, &out->log_floor));
@@ -137,8 +139,9 @@ static bo_status judge_positive(bo_context *context, const bo_features *map, bo_
 }
 
 /* Many frequencies of the kernel's spectrum tell the first and the last. */
-static bo_status judge_other(bo_context *context, const bo_features *map, const bo_features *many, const bo_sample *q,
-                             const bo_sample *k, double square, bo_calibration_report *out)
+static bo_status judge_other(bo_context *context, const bo_features *map, const bo_features *many,
+                             const bo_feature_sample *q, const bo_feature_sample *k, double square,
+                             bo_calibration_report *out)
 {
     double choice;
     BO_TRY(average(context, many, q, k, &out->log_isotropic, &out->log_floor));
@@ -148,7 +151,7 @@ static bo_status judge_other(bo_context *context, const bo_features *map, const 
 }
 
 /* Every frequency has the same energy, so that there is nothing to choose: the variance of one, over pairs. */
-static double log_flat_variance(const bo_features *map, const bo_sample *q, const bo_sample *k)
+static double log_flat_variance(const bo_features *map, const bo_feature_sample *q, const bo_feature_sample *k)
 {
     enum { SHIFTS = 16 };
     double m = (double)bo_features_frequencies(map), sum = 0;
@@ -163,9 +166,9 @@ static double log_flat_variance(const bo_features *map, const bo_sample *q, cons
 bo_status bo_calibration_judge(bo_context *context, const bo_calibration *calibration, size_t law,
                                const bo_features *map, bo_calibration_report *out)
 {
-    bo_sample q = bo_seen_sample(calibration, &calibration->seen[2 * law]);
-    bo_sample k = bo_seen_sample(calibration, &calibration->seen[2 * law + 1]);
-    bo_origin origin = {.seed = bo_features_describe(map)->seed, .frequencies = FREQUENCIES};
+    bo_feature_sample q = bo_seen_sample(calibration, &calibration->seen[2 * law]);
+    bo_feature_sample k = bo_seen_sample(calibration, &calibration->seen[2 * law + 1]);
+    bo_frequency_origin origin = {.seed = bo_features_describe(map)->seed, .frequencies = FREQUENCIES};
     double square;
     BO_TRY(bo_features_log_square(context, map, &q, &k, &square));
     if (bo_features_flat(map)) {

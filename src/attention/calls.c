@@ -78,13 +78,13 @@ bool bo_runs_together(bo_context *context, const bo_attention *attention, const 
 
 static bo_status run_forward(bo_context *context, bo_call *call)
 {
-    bo_watch watch;
-    bo_watch_begin(&watch, context, "attention, forward", watched(call, 1));
+    bo_pass_progress watch;
+    bo_pass_progress_begin(&watch, context, "attention, forward", watched(call, 1));
     call->watch = &watch;
     if (call->in->solves) *call->in->solves = (bo_solves){0}; /* tasks add to it */
     BO_TRY((bo_runs_together(context, call->attention, &call->plan) ? call->attention->engine->together
                                                                     : one_by_one)(context, call));
-    if (atomic_load(&watch.stopped)) return BO_CANCELLED;
+    if (atomic_load(&watch.stopped)) return BO_CANCELED;
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     for (size_t s = 0; call->final && s < call->shape->sequences; s++)
         bo_state_add_tokens(call->final[s], call->sequences[s].keys);
@@ -99,7 +99,8 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
     if (call->shape->no_keys && !call->initial)
         return bo_fail(context, BO_INVALID, "attention: the shape has no keys, and there are no initial states to ask");
     if (call->shape->no_queries && !call->final)
-        return bo_fail(context, BO_INVALID, "attention: the shape has no queries, and there are no final states to keep");
+        return bo_fail(context, BO_INVALID,
+                       "attention: the shape has no queries, and there are no final states to keep");
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call, call->final));
     if (!call->out && geometry->queries_total) return bo_fail(context, BO_INVALID, "attention: out is NULL");
@@ -248,12 +249,12 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     BO_TRY(bo_desks_take(context, call->work, tasks, (size_t)bo_context_threads(context), call->plan.backward_bytes,
                          "attention's backward pass", &job.desks));
     bool hybrid = attention->desc.kind == BO_ATTENTION_HYBRID; /* whose two parts pass over the queries one by one */
-    bo_watch watch;
+    bo_pass_progress watch;
     job.parameters = bo_work_take(context, call->work, tasks, job.parameter_floats * sizeof(float),
                                   "gradients of attention's parameters");
     if (job.parameters) {
         memset(job.parameters, 0, tasks * job.parameter_floats * sizeof(float));
-        bo_watch_begin(&watch, context, "attention, backward", watched(call, hybrid ? 2 : 1));
+        bo_pass_progress_begin(&watch, context, "attention, backward", watched(call, hybrid ? 2 : 1));
         call->watch = &watch;
         if (!call->dout) zero_queries(call);
         bo_parallel(context, tasks, backward_task, &job);
@@ -263,7 +264,7 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     bo_work_give(call->work, job.parameters);
     bo_desks_give(&job.desks);
     if (!ready) return BO_MEMORY;
-    if (atomic_load(&watch.stopped)) return BO_CANCELLED;
+    if (atomic_load(&watch.stopped)) return BO_CANCELED;
     if (atomic_load(call->not_finite)) return bo_inputs_blame(context, call);
     return atomic_load(&too_large) ? bo_gradients_blame(context, call) : BO_OK;
 }

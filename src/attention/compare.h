@@ -6,11 +6,11 @@
 #include "internal.h"
 
 /* a_j = sign_j exp(log_j) for the keys first <= j < end: those the query sees. */
-typedef struct bo_weights {
+typedef struct bo_compare_weights {
     size_t first, end;
     double *log;
     const double *sign; /* NULL: all 1 */
-} bo_weights;
+} bo_compare_weights;
 
 /* log Σ exp(x_i); -INFINITY for none */
 double bo_log_sum(size_t count, const double *x);
@@ -19,7 +19,8 @@ double bo_log_sum(size_t count, const double *x);
 double bo_relative_error(double error, double norm);
 
 /* log_j = scale q·k_j: softmax attention */
-void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, const float *q, bo_rows k, bo_weights *w);
+void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, const float *q, bo_rows k,
+                        bo_compare_weights *w);
 
 /* How the sum of weights becomes a denominator: see `clamp` in attention.h. A clamp of 0: there is none. */
 typedef struct bo_denominator {
@@ -28,7 +29,8 @@ typedef struct bo_denominator {
 } bo_denominator;
 
 /* out (value_dim) = Σ_j a_j v_j / denominator */
-void bo_weights_mix(const bo_weights *w, bo_rows v, size_t value_dim, const bo_denominator *denominator, double *out);
+void bo_weights_mix(const bo_compare_weights *w, bo_rows v, size_t value_dim, const bo_denominator *denominator,
+                    double *out);
 
 /* ---- a study of some queries ------------------------------------------------------------------------------------ */
 

@@ -17,7 +17,7 @@ typedef struct head_keys {
     size_t sequence, key_head, count;
     bo_rows k, v;
     const bo_features *map; /* NULL: explicit keys, or a memory */
-    bo_front front;
+    bo_row_transform front;
     const float *t; /* keys after the front */
     size_t ldt;
     double *decay, *input, *running;
@@ -90,7 +90,7 @@ static double log_mix(const head_keys *keys, size_t head)
 }
 
 /* The weights of the kind's own kernel; scores hold s q·k of every key seen and are overwritten. */
-static void own_weights(const tile_job *tile, size_t index, double *sign, bo_weights *w)
+static void own_weights(const tile_job *tile, size_t index, double *sign, bo_compare_weights *w)
 {
     const head_keys *keys = tile->keys;
     size_t window = window_begin(keys, tile->place[index]);
@@ -111,7 +111,8 @@ static void own_weights(const tile_job *tile, size_t index, double *sign, bo_wei
 
 /* The unit of a clamp: exp(log scale of the query + running log scale), or a weight in the window where that is
  * larger. */
-static bo_denominator own_denominator(const tile_job *tile, size_t index, double query_scale, const bo_weights *w)
+static bo_denominator own_denominator(const tile_job *tile, size_t index, double query_scale,
+                                      const bo_compare_weights *w)
 {
     const head_keys *keys = tile->keys;
     const bo_attention_desc *desc = &keys->of->attention->desc;
@@ -123,7 +124,7 @@ static bo_denominator own_denominator(const tile_job *tile, size_t index, double
     else if (!keys->of->attention->scaled)
         unit = 0;
     for (size_t j = window; j < w->end; j++) unit = fmax(unit, w->log[j]);
-    return (bo_denominator){desc->normaliser == BO_NORMALISER_NONE, desc->clamp, unit};
+    return (bo_denominator){desc->normalizer == BO_NORMALIZER_NONE, desc->clamp, unit};
 }
 
 /* ---- one query ------------------------------------------------------------------------------------------------- */
@@ -194,7 +195,7 @@ static void query_task(void *arg, size_t index, int worker)
     size_t place = tile->place[index];
     bo_rows q = bo_rows_at(s->call, s->call->in->q, desc->heads, desc->dim, false, keys->sequence, tile->head);
     bo_rows out = bo_rows_at(s->call, s->out, desc->heads, desc->value_dim, false, keys->sequence, tile->head);
-    bo_weights weights = {.end = seen_end(keys, place), .log = at.log};
+    bo_compare_weights weights = {.end = seen_end(keys, place), .log = at.log};
     bo_denominator sum = {0};
 
     bo_weights_softmax(s->call->kernels, desc->dim, s->scale, q.at + place * q.stride, keys->k, &weights);
@@ -224,9 +225,8 @@ static bo_status run_tile(const head_keys *keys, tile_job *tile)
     bo_rows rows = bo_rows_at(s->call, s->call->in->q, desc->heads, desc->dim, false, keys->sequence, tile->head);
     for (size_t i = 0; keys->map && i < tile->count; i++) {
         float *to = s->queries + i * width;
-        const float *row =
-            bo_front_forward(&keys->front, BO_OF_QUERIES, 1, rows.at + tile->place[i] * rows.stride, desc->dim, to,
-                             &ld);
+        const float *row = bo_row_transform_forward(&keys->front, BO_OF_QUERIES, 1,
+                                                    rows.at + tile->place[i] * rows.stride, desc->dim, to, &ld);
         if (row != to) memcpy(to, row, width * sizeof *to);
     }
     if (s->matrix)
@@ -268,8 +268,8 @@ static void front_task(void *arg, size_t index, int worker)
     bo_carver carver = {.at = s->scratch + (size_t)worker * s->per_worker};
     workplace at = workplace_at(s, &carver);
     const float *x = keys->k.at + first * keys->k.stride;
-    const float *t = bo_front_forward(&keys->front, BO_OF_KEYS, rows, x, keys->k.stride,
-                                      job->t + first * keys->front.width, &ld);
+    const float *t = bo_row_transform_forward(&keys->front, BO_OF_KEYS, rows, x, keys->k.stride,
+                                              job->t + first * keys->front.width, &ld);
     if (index == 0) keys->t = t, keys->ldt = ld;
     if (!s->attention->scaled) return;
     bo_features_block(keys->map, rows, t, ld, at.z, s->attention->count, at.log_scale, at.block);
@@ -308,7 +308,7 @@ static bo_status run_key_head(const bo_study *s, size_t sequence, size_t key_hea
     keys.input = numbers + s->longest_keys;
     keys.running = numbers + 2 * s->longest_keys;
     if (keys.map) {
-        keys.front = bo_front_make(a, in, key_head, &carver);
+        keys.front = bo_row_transform_make(a, in, key_head, &carver);
         front_job job = {&keys, t};
         bo_parallel(s->context, (keys.count + ROWS - 1) / ROWS, front_task, &job);
         follow_gates(&keys);
@@ -333,7 +333,7 @@ bo_status bo_study_run(bo_study *s)
     size_t width = a->desc.features.dim, longest = s->longest_keys;
     bo_carver workplaces = {0}, front = {0};
     workplace_at(s, &workplaces);
-    bo_front_make(a, NULL, 0, &front);
+    bo_row_transform_make(a, NULL, 0, &front);
     s->per_worker = workplaces.bytes;
     s->scratch = bo_alloc_raw(s->context, (size_t)bo_context_threads(s->context), s->per_worker, "comparing attention");
     s->queries = bo_alloc_raw(s->context, BO_STUDY_TILE * width, sizeof(float), "comparing attention");

@@ -26,7 +26,8 @@ double bo_relative_error(double error, double norm)
     return norm > 0 ? sqrt(error / norm) : error == 0 ? 0 : INFINITY;
 }
 
-void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, const float *q, bo_rows k, bo_weights *w)
+void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, const float *q, bo_rows k,
+                        bo_compare_weights *w)
 {
     for (size_t j = w->first; j < w->end; j++) w->log[j] = scale * kernels->dot(dim, q, k.at + j * k.stride);
     w->sign = NULL;
@@ -41,7 +42,8 @@ static double divisor(double sum, double top, const bo_denominator *d)
     return least > (double)FLT_MIN * unit ? least : 0;
 }
 
-void bo_weights_mix(const bo_weights *w, bo_rows v, size_t value_dim, const bo_denominator *denominator, double *out)
+void bo_weights_mix(const bo_compare_weights *w, bo_rows v, size_t value_dim, const bo_denominator *denominator,
+                    double *out)
 {
     double top = largest(w->end - w->first, w->log + w->first), sum = 0;
     memset(out, 0, value_dim * sizeof *out);

@@ -245,7 +245,8 @@ static bo_status use_laws(bo_context *context, bo_attention *attention, size_t m
     bo_features **fresh = bo_alloc(context, maps, sizeof *fresh, "maps of a proposal");
     bo_status status = fresh ? BO_OK : BO_MEMORY;
     for (size_t h = 0; status == BO_OK && h < maps; h++) {
-        bo_origin origin = {.seed = bo_features_describe(attention->features[h])->seed, .factor = laws[h].root};
+        bo_frequency_origin origin = {.seed = bo_features_describe(attention->features[h])->seed,
+                                      .factor = laws[h].root};
         status = bo_features_like(context, attention->features[h], &origin, &fresh[h]);
     }
     for (size_t h = 0; fresh && h < maps; h++) {
@@ -267,7 +268,7 @@ static void warn(bo_context *context, const bo_dark_report *r)
             "proposal: %zu eigenvalues of the precision were raised to %g: the data is too large for the best law to "
             "exist (largest eigenvalue %.3g, key head %zu; below 0.45 it does)",
             r->clipped, BO_LEAST_PRECISION, r->largest, r->key_head);
-    if (r->mean_share > BO_CENTRED_SHARE)
+    if (r->mean_share > BO_CENTERED_SHARE)
         bo_log(context, BO_LOG_WARNING,
                "proposal: the mean is %.0f%% of the second moment of q and k; the theory takes it as 0",
                100 * r->mean_share);

@@ -4,7 +4,7 @@
 #define BO_ATTENTION_DARK_H
 
 #include "calls.h"
-#include "front.h"
+#include "row_transform.h"
 
 /* A call that has its layout and nothing else: enough for bo_rows_at. */
 static inline bo_call bo_layout_of(const bo_attention *attention, const bo_attention_shape *shape,
@@ -28,9 +28,9 @@ typedef struct bo_side {
     size_t heads;     /* of the array */
     size_t first, count, dim;
     bool keys;
-    const bo_front *fronts; /* one a key head: rows are taken as they leave it; NULL: as they are */
-    size_t width;           /* of a row then */
-    size_t step;            /* tokens from row to row of a head: 1 takes all */
+    const bo_row_transform *fronts; /* one a key head: rows are taken as they leave it; NULL: as they are */
+    size_t width;                   /* of a row then */
+    size_t step;                    /* tokens from row to row of a head: 1 takes all */
 } bo_side;
 
 bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_head, size_t key_heads);
@@ -54,7 +54,7 @@ bo_status bo_second_moments_alloc(bo_context *context, size_t width, bo_second_m
 /* BO_NUMERIC, naming the place, where a row is not finite. Freed by bo_second_moments_free, also after failure. */
 bo_status bo_second_moments_measure(bo_context *context, const bo_side *side, double scale, bo_second_moments *out);
 void bo_second_moments_free(bo_second_moments *moments);
-/* The mean of (|mean|² of either) over (the trace of either's second moments): 0 for centred data. */
+/* The mean of (|mean|² of either) over (the trace of either's second moments): 0 for centered data. */
 double bo_second_moments_mean_share(size_t dim, const bo_second_moments *q, const bo_second_moments *k);
 /* Eigenvalues of the mean of both second moments, ascending, none negative. */
 bo_status bo_second_moments_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
@@ -81,8 +81,8 @@ typedef struct bo_law {
 } bo_law;
 
 #define BO_LEAST_PRECISION 0.05
-/* Up to this mean_share data counts as centred, which the law takes it to be. */
-#define BO_CENTRED_SHARE 0.2
+/* Up to this mean_share data counts as centered, which the law takes it to be. */
+#define BO_CENTERED_SHARE 0.2
 
 /* The symmetric factor R (dim x dim) of a proposal's N(0, R Rᵀ) for data with these moments (of √s q and √s k). */
 bo_status bo_proposal_root(bo_context *context, bo_proposal proposal, size_t dim, const bo_second_moments *q,

@@ -62,8 +62,8 @@ static const float *through_front(const bo_side *side, size_t head, size_t rows,
 {
     *ldt = ldx;
     if (!side->fronts) return x;
-    const bo_front *front = side->fronts + (side->keys ? head : head / side->call->attention->group);
-    return bo_front_forward(front, side->keys ? BO_OF_KEYS : BO_OF_QUERIES, rows, x, ldx, t, ldt);
+    const bo_row_transform *front = side->fronts + (side->keys ? head : head / side->call->attention->group);
+    return bo_row_transform_forward(front, side->keys ? BO_OF_KEYS : BO_OF_QUERIES, rows, x, ldx, t, ldt);
 }
 
 void bo_side_spread(const bo_side *side, size_t wanted, double offset, float *out)

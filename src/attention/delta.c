@@ -85,7 +85,7 @@ static bool forward_rows(const bo_delta_task *at, bo_delta *work)
     size_t tokens = asked ? at->at->queries : at->at->keys;
     for (size_t first = 0; first < tokens; first += work->chunk) {
         size_t rows = bo_least(work->chunk, tokens - first);
-        if (bo_watch_stops(at->call->watch, rows)) return false;
+        if (bo_pass_stops(at->call->watch, rows)) return false;
         if (!asked) record(at, work, first);
         bo_delta_keys(work, at, first, asked ? 0 : rows);
         if (!asked) bo_delta_solve(work, bo_rows_from(at->rows.v, first).at, at->rows.v.stride);
@@ -114,7 +114,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 
 /* Keys of `count` sequences (count x dim), queries of the group (group x count x dim) and u (values), one at a time. */
 typedef struct step_work {
-    bo_front front;
+    bo_row_transform front;
     float *k, *q, *u;
 } step_work;
 
@@ -122,7 +122,7 @@ static step_work step_make(const bo_attention *attention, const bo_attention_inp
                            bo_carver *carver)
 {
     size_t rows = count * attention->desc.dim;
-    step_work work = {.front = bo_front_make(attention, in, key_head, carver)};
+    step_work work = {.front = bo_row_transform_make(attention, in, key_head, carver)};
     work.k = bo_carve_floats(carver, rows);
     work.q = bo_carve_floats(carver, attention->group * rows);
     work.u = bo_carve_floats(carver, attention->desc.value_dim);
@@ -137,11 +137,11 @@ static size_t step_bytes(const bo_attention *attention, size_t count)
 }
 
 /* Rows after the front, times `factor`. */
-static void take_rows(const bo_front *front, bo_role role, size_t rows, const float *x, size_t ldx, float factor,
-                      float *to)
+static void take_rows(const bo_row_transform *front, bo_role role, size_t rows, const float *x, size_t ldx,
+                      float factor, float *to)
 {
     size_t ldt, dim = front->dim;
-    const float *t = bo_front_forward(front, role, rows, x, ldx, to, &ldt);
+    const float *t = bo_row_transform_forward(front, role, rows, x, ldx, to, &ldt);
     for (size_t i = 0; i < rows; i++) front->kernels->scale(dim, factor, t + i * ldt, to + i * dim);
 }
 

@@ -13,7 +13,7 @@
 #ifndef BO_ATTENTION_DELTA_H
 #define BO_ATTENTION_DELTA_H
 
-#include "front.h"
+#include "row_transform.h"
 #include "segments.h"
 
 /* Work space of one key head. Invariants: keys <= chunk; k … beta are of the chunk's keys; without a gate remains is 1,
@@ -21,7 +21,7 @@
 typedef struct bo_delta {
     const bo_attention *attention;
     const bo_kernels *kernels;
-    bo_front front;
+    bo_row_transform front;
     size_t chunk, dim, values;
     bool gated;
     float *s; /* the memory: dim x values */
@@ -35,7 +35,7 @@ typedef struct bo_delta {
     float *weights;    /* exp(b_T - b_j) */
     float *products;   /* -P_ij, 0 for j >= i as far as bands of rows reach: chunk x chunk */
     float *x, *u;      /* chunk x values */
-    float *learnt;     /* weights u: chunk x values */
+    float *learned;    /* weights u: chunk x values */
     const float *beta; /* β_i, `beta_stride` apart; NULL: 1 */
     size_t beta_stride;
     float *q;      /* s q of some queries after the front: chunk x dim */

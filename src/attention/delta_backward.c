@@ -1,5 +1,5 @@
 /* The backward pass of a sequence: the tape has the memory at the segments' beginnings; segments are taken from the
- * last to the first, the memory before each chunk of one and what was learnt in it made again on the way forward, the
+ * last to the first, the memory before each chunk of one and what was learned in it made again on the way forward, the
  * gradient on the way back. So memory is that of √N states. */
 #include <string.h>
 #include "delta_gradient.h"
@@ -44,7 +44,7 @@ static void give_rows(const bo_delta *delta, bo_role role, size_t first, size_t 
     if (!dx.at) return;
     x = bo_rows_from(x, first);
     dx = bo_rows_from(dx, first);
-    bo_front_backward(&delta->front, role, rows, x.at, x.stride, dt, dx.at, dx.stride, NULL);
+    bo_row_transform_backward(&delta->front, role, rows, x.at, x.stride, dt, dx.at, dx.stride, NULL);
 }
 
 static bool back_queries(const bo_delta_task *at, bo_delta_back *back, size_t first, size_t rows)
@@ -87,7 +87,7 @@ static bool back_chunk(const bo_delta_task *at, back_work *work, size_t first, s
 {
     bo_delta_back *back = &work->back;
     size_t keys = at->at->keys ? rows : 0;
-    if (bo_watch_stops(at->call->watch, rows)) return false;
+    if (bo_pass_stops(at->call->watch, rows)) return false;
     go_to(work, index);
     bo_delta_keys(&back->delta, at, first, keys);
     bo_delta_weigh(&back->delta);

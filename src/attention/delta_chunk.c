@@ -15,7 +15,7 @@ bo_delta bo_delta_make(const bo_attention *attention, const bo_attention_inputs 
                      .dim = dim,
                      .values = values,
                      .gated = d->gate != BO_GATE_NONE};
-    work.front = bo_front_make(attention, in, key_head, carver);
+    work.front = bo_row_transform_make(attention, in, key_head, carver);
     work.s = bo_carve_floats(carver, dim * values);
     work.kt = bo_carve_floats(carver, dim * chunk);
     work.b = bo_carve(carver, chunk, sizeof(double));
@@ -25,7 +25,7 @@ bo_delta bo_delta_make(const bo_attention *attention, const bo_attention_inputs 
     work.products = bo_carve_floats(carver, chunk * chunk);
     work.x = bo_carve_floats(carver, chunk * values);
     work.u = bo_carve_floats(carver, chunk * values);
-    work.learnt = bo_carve_floats(carver, chunk * values);
+    work.learned = bo_carve_floats(carver, chunk * values);
     work.q = bo_carve_floats(carver, chunk * dim);
     work.scores = bo_carve_floats(carver, chunk * chunk);
     work.t = bo_carve_floats(carver, chunk * dim);
@@ -83,15 +83,15 @@ void bo_delta_keys(bo_delta *work, const bo_delta_task *task, size_t first, size
     work->beta = bo_rows_from(task->rows.beta, first).at;
     work->beta_stride = task->rows.beta.stride;
     if (keys == 0) return;
-    work->k = bo_front_forward(&work->front, BO_OF_KEYS, keys, bo_rows_from(task->rows.k, first).at,
-                               task->rows.k.stride, work->t, &work->ldk);
+    work->k = bo_row_transform_forward(&work->front, BO_OF_KEYS, keys, bo_rows_from(task->rows.k, first).at,
+                                       task->rows.k.stride, work->t, &work->ldk);
     work->kernels->transpose(keys, work->dim, work->k, work->ldk, work->kt, work->chunk);
     if (work->gated) decays(work, bo_rows_from(task->rows.gate, first).at, task->rows.gate.stride);
     bo_delta_triangle(work, keys, work->dim, work->k, work->ldk, work->kt, work->products);
     for (size_t i = 0; i < keys; i++) bo_delta_decay_row(work, i, i, -1, work->products + i * work->chunk);
 }
 
-/* ---- what is learnt --------------------------------------------------------------------------------------------- */
+/* ---- what is learned --------------------------------------------------------------------------------------------- */
 
 static void weigh_row(const bo_delta *work, size_t i)
 {
@@ -136,8 +136,8 @@ void bo_delta_absorb(const bo_delta *work, float *to)
     else if (to != work->s)
         memcpy(to, work->s, size * sizeof *to);
     for (size_t j = 0; work->gated && j < keys; j++)
-        kernels->scale(values, work->weights[j], work->u + j * values, work->learnt + j * values);
-    kernels->multiply(work->dim, values, keys, work->k, 1, work->ldk, work->gated ? work->learnt : work->u, values,
+        kernels->scale(values, work->weights[j], work->u + j * values, work->learned + j * values);
+    kernels->multiply(work->dim, values, keys, work->k, 1, work->ldk, work->gated ? work->learned : work->u, values,
                       true, to, values);
 }
 
@@ -146,7 +146,7 @@ void bo_delta_absorb(const bo_delta *work, float *to)
 void bo_delta_queries(bo_delta *work, size_t queries, const float *q, size_t ldq)
 {
     size_t ldt, dim = work->dim;
-    const float *t = bo_front_forward(&work->front, BO_OF_QUERIES, queries, q, ldq, work->q, &ldt);
+    const float *t = bo_row_transform_forward(&work->front, BO_OF_QUERIES, queries, q, ldq, work->q, &ldt);
     for (size_t i = 0; i < queries; i++)
         work->kernels->scale(dim, (float)work->attention->desc.scale, t + i * ldt, work->q + i * dim);
     if (work->keys == 0) return;

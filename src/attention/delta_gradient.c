@@ -26,7 +26,7 @@ bo_delta_back bo_delta_back_make(const bo_attention *attention, const bo_attenti
 /* ---- the memory ------------------------------------------------------------------------------------------------- */
 
 /* Gᵀk_j and G u_j, weighed; the gates' part of them. */
-static void back_learnt(bo_delta_back *back)
+static void back_learned(bo_delta_back *back)
 {
     const bo_delta *work = &back->delta;
     const bo_kernels *kernels = work->kernels;
@@ -50,7 +50,7 @@ void bo_delta_back_memory(bo_delta_back *back)
     size_t dim = work->dim, values = work->values, keys = work->keys;
     kernels->transpose(dim, values, work->s, values, back->st, dim);
     if (keys == 0) return;
-    back_learnt(back);
+    back_learned(back);
     if (!work->gated) return;
     float remains = work->remains[keys - 1];
     back->through = (double)remains * kernels->dot(dim * values, work->s, back->g);

@@ -61,7 +61,7 @@ static bo_status resolve_gate(bo_context *context, bo_attention_desc *d)
 {
     const char *name = bo_attention_name(d->kind);
     if ((unsigned)d->gate >= BO_GATE_COUNT) REFUSE("no gate with number %d", (int)d->gate);
-    if ((unsigned)d->normaliser >= BO_NORMALISER_COUNT) REFUSE("no normaliser with number %d", (int)d->normaliser);
+    if ((unsigned)d->normalizer >= BO_NORMALIZER_COUNT) REFUSE("no normalizer with number %d", (int)d->normalizer);
     bool keeps_keys = bo_is_explicit(d) || d->kind == BO_ATTENTION_HYBRID;
     if (d->gate != BO_GATE_NONE && keeps_keys) REFUSE("kind %s has no gate; found %s", name, bo_gate_name(d->gate));
     if (d->gate != BO_GATE_NONE && d->kind == BO_ATTENTION_GLA)
@@ -69,7 +69,7 @@ static bo_status resolve_gate(bo_context *context, bo_attention_desc *d)
     if (d->gate != BO_GATE_NONE && d->gate != BO_GATE_DECAY && bo_is_memory(d))
         REFUSE("kind %s has gate none or decay; found %s", name, bo_gate_name(d->gate));
     if (d->gate != BO_GATE_NONE && !d->causal) REFUSE("gate %s needs causal attention", bo_gate_name(d->gate));
-    if (d->normaliser == BO_NORMALISER_NONE && keeps_keys) REFUSE("kind %s is always normalised", name);
+    if (d->normalizer == BO_NORMALIZER_NONE && keeps_keys) REFUSE("kind %s is always normalized", name);
     return BO_OK;
 }
 
@@ -185,7 +185,7 @@ static bo_status resolve_mapless(bo_context *context, bo_attention_desc *d)
         REFUSE("clamp %g with kind %s: only the denominators of kinds with features have one", d->clamp, name);
     if (ridge && d->scale != 0) REFUSE("kind ridge has no scale; found %g", d->scale);
     if (bo_is_memory(d) && !d->causal) REFUSE("kind %s is causal; found causal = false", name);
-    if (bo_is_memory(d)) d->normaliser = BO_NORMALISER_NONE;
+    if (bo_is_memory(d)) d->normalizer = BO_NORMALIZER_NONE;
     if (!d->scale && !ridge) d->scale = 1 / sqrt((double)d->dim);
     if (d->kind == BO_ATTENTION_POWER && d->power == 0) d->power = 2;
     d->features = (bo_features_desc){0};

@@ -108,7 +108,7 @@ static void forward_queries(bo_exact *work, size_t first, size_t end, bool last)
     size_t group = call->attention->group, next;
     for (; first < end; first = next) {
         next = bo_softmax_tile_end(work->keys.old, first, end);
-        if (bo_watch_stops(call->watch, next - first)) return;
+        if (bo_pass_stops(call->watch, next - first)) return;
         bo_exact_load(work, next);
         for (size_t head = work->key_head * group; head < (work->key_head + 1) * group; head++) {
             bo_exact_fill(work, head, first, next);
@@ -168,7 +168,7 @@ static void keep_task(void *arg, size_t index, int worker)
     const bo_call *call = arg;
     size_t key_heads = call->attention->desc.key_heads;
     (void)worker;
-    bo_softmax_keys keys = bo_softmax_keys_of(call, index / key_heads, index % key_heads, (bo_kept){.ring = 0});
+    bo_softmax_keys keys = bo_softmax_keys_of(call, index / key_heads, index % key_heads, (bo_kv_cache){.ring = 0});
     bo_softmax_keep(&keys);
 }
 
@@ -217,14 +217,14 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
     bo_softmax_tile tile = bo_softmax_carve(attention, &carver);
     tile.slack = slack;
     for (size_t sequence = first; sequence < first + count; sequence++) {
-        bo_kept kept = bo_kept_in(attention, states[sequence], key_head);
-        size_t tokens = bo_kept_token(attention, in, sequence, key_head, states[sequence]);
+        bo_kv_cache kept = bo_kv_cache_in(attention, states[sequence], key_head);
+        size_t tokens = bo_kv_cache_token(attention, in, sequence, key_head, states[sequence]);
         size_t head = sequence * desc->heads + key_head * attention->group;
         for (size_t row = 0, rows; row < attention->group; row += rows) {
             rows = attention->group - row < BO_SOFTMAX_TILE ? attention->group - row : BO_SOFTMAX_TILE;
             bo_rows q = {(float *)in->q + (head + row) * desc->dim, desc->dim};
             bool finite = bo_softmax_begin(&tile, 0, rows, q, desc->scale);
-            bo_softmax_add(&tile, &kept, bo_kept_first(tokens, kept.ring), tokens);
+            bo_softmax_add(&tile, &kept, bo_kv_cache_first(tokens, kept.ring), tokens);
             finite = divide(&tile, (bo_rows){out + (head + row) * desc->value_dim, desc->value_dim}) && finite;
             if (!finite) atomic_store(not_finite, true);
         }

@@ -79,7 +79,7 @@ void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, fl
     bo_softmax_begin_slopes(&work.keys);
     for (size_t first = 0, end; first < queries; first = end) {
         end = bo_softmax_tile_end(work.keys.old, first, queries);
-        if (bo_watch_stops(call->watch, end - first)) return;
+        if (bo_pass_stops(call->watch, end - first)) return;
         bo_exact_load(&work, end);
         for (size_t g = 0; g < group; g++) {
             size_t head = key_head * group + g;

@@ -134,7 +134,7 @@ static bool forward_causal(const bo_gla_task *at, forward_work *work)
     size_t size = work->block.dim * work->block.value_dim;
     for (size_t first = 0; first < at->tokens; first += work->chunk) {
         size_t tokens = bo_least(work->chunk, at->tokens - first);
-        if (bo_watch_stops(call->watch, tokens)) return false;
+        if (bo_pass_stops(call->watch, tokens)) return false;
         if (call->tape.top && first && first % call->plan.segment == 0)
             memcpy(bo_tape_memory(call, at->sequence, at->key_head, first / call->plan.segment - 1), work->s,
                    size * sizeof *work->s);
@@ -151,7 +151,7 @@ static bool forward_asking(const bo_gla_task *at, forward_work *work)
     size_t group = call->attention->group, values = d->value_dim;
     for (size_t first = 0; first < at->tokens; first += BO_GATED_ROWS) {
         size_t rows = bo_least(BO_GATED_ROWS, at->tokens - first);
-        if (bo_watch_stops(call->watch, rows)) return false;
+        if (bo_pass_stops(call->watch, rows)) return false;
         for (size_t head = at->key_head * group; head < (at->key_head + 1) * group; head++) {
             bo_rows q = bo_rows_from(bo_rows_at(call, call->in->q, d->heads, d->dim, false, at->sequence, head), first);
             bo_rows out = bo_rows_from(bo_rows_at(call, call->out, d->heads, values, false, at->sequence, head), first);
@@ -216,7 +216,8 @@ static bool step_one(const bo_attention *attention, const bo_attention_inputs *i
     out += head * d->value_dim;
     bo_gla_scaled(block, attention->group, in->q + head * d->dim, d->dim, work->q);
     if (in->k) {
-        block->k = bo_front_forward(&block->front, BO_OF_KEYS, 1, in->k + key * d->dim, d->dim, block->t, &block->ldk);
+        block->k =
+            bo_row_transform_forward(&block->front, BO_OF_KEYS, 1, in->k + key * d->dim, d->dim, block->t, &block->ldk);
         attention->kernels->exp_below(d->dim, in->log_gate + key * d->dim, 0, block->g);
     }
     attention->kernels->state_step_gated(d->dim, d->value_dim, in->k != NULL, block->g, block->k,

@@ -15,14 +15,14 @@
 #ifndef BO_ATTENTION_GLA_H
 #define BO_ATTENTION_GLA_H
 
-#include "front.h"
+#include "row_transform.h"
 #include "segments.h"
 
 /* A block's gates, keys and queries. */
 typedef struct bo_gla_block {
     const bo_attention *attention;
     const bo_kernels *kernels;
-    bo_front front;
+    bo_row_transform front;
     size_t dim, value_dim, rows;
     float *g, *upto, *after; /* rows x dim */
     float *whole;            /* dim */

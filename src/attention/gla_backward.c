@@ -94,8 +94,8 @@ static void give_queries(const bo_gla_block *block, size_t rows, const query_row
 {
     block->kernels->scale(rows * block->dim, (float)block->attention->desc.scale, dq, dq);
     if (at->dq.at)
-        bo_front_backward(&block->front, BO_OF_QUERIES, rows, at->q.at, at->q.stride, dq, at->dq.at, at->dq.stride,
-                          NULL);
+        bo_row_transform_backward(&block->front, BO_OF_QUERIES, rows, at->q.at, at->q.stride, dq, at->dq.at,
+                                  at->dq.stride, NULL);
 }
 
 /* ---- a block --------------------------------------------------------------------------------------------------- */
@@ -173,7 +173,8 @@ static void give_keys(const back_work *work, bo_rows k, const key_gradients *to)
     const bo_gla_block *block = &work->block;
     size_t rows = block->rows, dim = block->dim, values = block->value_dim;
     if (to->k.at)
-        bo_front_backward(&block->front, BO_OF_KEYS, rows, k.at, k.stride, work->dk, to->k.at, to->k.stride, NULL);
+        bo_row_transform_backward(&block->front, BO_OF_KEYS, rows, k.at, k.stride, work->dk, to->k.at, to->k.stride,
+                                  NULL);
     give_rows(to->v, rows, values, work->dv);
     give_rows(to->gate, rows, dim, work->dlog);
 }
@@ -184,7 +185,7 @@ static bool back_block(const bo_gla_task *at, back_work *work, size_t first, siz
     bo_gla_block *block = &work->block;
     bo_rows v = bo_rows_from(at->rows.v, first);
     key_gradients to = gradients_at(at, first);
-    if (bo_watch_stops(call->watch, rows)) return false;
+    if (bo_pass_stops(call->watch, rows)) return false;
     take(at, block, first, rows);
     if (first >= BO_GATED_ROWS) expect(at, block, first - BO_GATED_ROWS, BO_GATED_ROWS);
     back_later(work, st, v.at, v.stride);
@@ -261,7 +262,7 @@ static bool reverse_asking(const bo_gla_task *at, back_work *work, const float *
     begin_states(work, initial);
     for (size_t first = 0; call->dout && first < at->tokens; first += BO_GATED_ROWS) {
         size_t rows = bo_least(BO_GATED_ROWS, at->tokens - first);
-        if (bo_watch_stops(call->watch, rows)) return false;
+        if (bo_pass_stops(call->watch, rows)) return false;
         for (size_t g = 0; g < call->attention->group; g++) {
             query_rows query = queries_at(at, g, first);
             if (!bo_rows_finite(kernels, rows, values, query.dout.at, query.dout.stride)) return false;

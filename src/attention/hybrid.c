@@ -13,7 +13,7 @@ static float relative(float top, float reference)
     return top > -INFINITY ? expf(top - reference) : 0.0f;
 }
 
-void bo_part_merge(const bo_attention *attention, bo_part *far, bo_part near)
+void bo_hybrid_part_merge(const bo_attention *attention, bo_hybrid_part *far, bo_hybrid_part near)
 {
     const bo_kernels *kernels = attention->kernels;
     size_t width = attention->desc.value_dim;
@@ -26,10 +26,10 @@ void bo_part_merge(const bo_attention *attention, bo_part *far, bo_part near)
     far->top = top;
 }
 
-bo_part bo_window_part(const bo_softmax_tile *tile, size_t row, const bo_attention_inputs *in, size_t head)
+bo_hybrid_part bo_window_part(const bo_softmax_tile *tile, size_t row, const bo_attention_inputs *in, size_t head)
 {
     float log_mix = in->mix ? logf(in->mix[head]) : 0.0f;
-    return (bo_part){tile->numerator + row * tile->value_dim, tile->sum[row], tile->top[row] + log_mix};
+    return (bo_hybrid_part){tile->numerator + row * tile->value_dim, tile->sum[row], tile->top[row] + log_mix};
 }
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
@@ -92,13 +92,13 @@ static bo_key_stream leaving_keys(const bo_softmax_keys *keys, early_rows early)
 {
     const bo_call *call = keys->call;
     bo_key_stream stream = bo_stream_of(call, keys->sequence, keys->key_head);
-    size_t first = bo_kept_first(keys->old, call->attention->held);
+    size_t first = bo_kv_cache_first(keys->old, call->attention->held);
     stream.delay = call->attention->held;
     stream.early = keys->old - first;
     stream.early_k = early.k;
     stream.early_v = early.v;
     size_t leave = bo_least(stream.early, call->sequences[keys->sequence].keys);
-    if (leave) bo_kept_read(call->kernels, &keys->kept, first, leave, early.k, early.v);
+    if (leave) bo_kv_cache_read(call->kernels, &keys->kept, first, leave, early.k, early.v);
     return stream;
 }
 
@@ -117,9 +117,9 @@ static void finish_tile(task *t, size_t head, size_t first, size_t offset)
     size_t tape = bo_exact_tape(&t->window, head, first);
     for (size_t r = 0; r < tile->rows; r++) {
         size_t i = offset + r;
-        bo_part far = {t->work.n + i * tile->value_dim, t->work.denominator[i], t->work.top[i]};
-        bo_part_merge(call->attention, &far, bo_window_part(tile, r, call->in, head));
-        float sum = bo_normalise(call->attention, far.denominator, far.numerator, out.at + r * out.stride);
+        bo_hybrid_part far = {t->work.n + i * tile->value_dim, t->work.denominator[i], t->work.top[i]};
+        bo_hybrid_part_merge(call->attention, &far, bo_window_part(tile, r, call->in, head));
+        float sum = bo_normalize(call->attention, far.denominator, far.numerator, out.at + r * out.stride);
         bo_exact_note(call, bo_linear_finite(call->attention, far.denominator, far.numerator));
         if (!call->tape.top) continue;
         call->tape.top[tape + r] = far.top > -INFINITY ? far.top : 0.0f; /* no key at all: keep NaN out of backward */
@@ -203,7 +203,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
     if (call->tape.top && alone) record_sums(&t, 0);
     for (size_t first = 0; first < tokens; first += chunk) {
         if (call->tape.top && !alone && first && first % segment == 0) record_sums(&t, first / segment - 1);
-        if (bo_watch_stops(call->watch, bo_least(chunk, tokens - first))) return;
+        if (bo_pass_stops(call->watch, bo_least(chunk, tokens - first))) return;
         if (!forward_chunk(&t, first, bo_least(chunk, tokens - first))) return;
     }
     if (call->final) {
@@ -218,7 +218,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 static void add_early(const bo_call *call, size_t sequence, size_t key_head, size_t count, early_rows gradients)
 {
     const bo_attention_desc *desc = &call->attention->desc;
-    float *row = bo_kept_gradient(call->attention, call->gradients->initial[sequence], key_head);
+    float *row = bo_kv_cache_gradient(call->attention, call->gradients->initial[sequence], key_head);
     for (size_t j = 0; j < count; j++, row += desc->dim + desc->value_dim) {
         call->kernels->axpy(desc->dim, 1.0f, gradients.k + j * desc->dim, row);
         call->kernels->axpy(desc->value_dim, 1.0f, gradients.v + j * desc->value_dim, row + desc->dim);
@@ -233,9 +233,9 @@ static void backward(const bo_call *call, size_t sequence, size_t key_head, floa
     early_rows early = carve_early(attention, tokens, &carver), slopes = carve_early(attention, tokens, &carver);
     void *rest = carver.at + carver.bytes;
     bo_exact_backward(call, sequence, key_head, parameters, rest);
-    if (atomic_load(call->not_finite) || bo_watch_stops(call->watch, 0)) return;
+    if (atomic_load(call->not_finite) || bo_pass_stops(call->watch, 0)) return;
 
-    bo_softmax_keys keys = bo_softmax_keys_of(call, sequence, key_head, (bo_kept){.ring = 0});
+    bo_softmax_keys keys = bo_softmax_keys_of(call, sequence, key_head, (bo_kv_cache){.ring = 0});
     bo_linear_reverse reverse = {.call = call, .sequence = sequence, .key_head = key_head, .add = true};
     reverse.parameters = parameters;
     reverse.keys = leaving_keys(&keys, early);

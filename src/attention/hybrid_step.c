@@ -53,9 +53,9 @@ static bool map_rows(const step_at *at, step_work *work)
     for (size_t row = 0; row < count; row++) {
         if (!leaves(at, row)) continue;
         const void *state = at->states[at->first + row];
-        bo_kept kept = bo_kept_in(attention, state, at->key_head);
-        bo_kept_read(attention->kernels, &kept, (size_t)bo_attention_state_tokens(state) - kept.ring, 1,
-                     work->k + row * desc->dim, work->v + row * desc->value_dim);
+        bo_kv_cache kept = bo_kv_cache_in(attention, state, at->key_head);
+        bo_kv_cache_read(attention->kernels, &kept, (size_t)bo_attention_state_tokens(state) - kept.ring, 1,
+                         work->k + row * desc->dim, work->v + row * desc->value_dim);
     }
     bo_mapper_features(&work->far.mapper, BO_OF_KEYS, count, work->k, desc->dim, work->far.fk, work->far.lk);
     bo_linear_step_queries(attention, &work->far, at->in, at->first, count, at->key_head);
@@ -81,11 +81,11 @@ static bool step_window(const step_at *at, step_work *work, size_t row, size_t g
     bool finite = true;
     for (size_t r = 0; r < work->tile.rows; r++) {
         size_t i = (g + r) * at->count + row;
-        bo_part far = {.numerator = work->far.n + (g + r) * values, .top = work->far.lq[i] + *sums.log_scale};
+        bo_hybrid_part far = {.numerator = work->far.n + (g + r) * values, .top = work->far.lq[i] + *sums.log_scale};
         far.denominator = (float)attention->kernels->dot(features, work->far.fq + i * features, sums.z);
-        bo_part_merge(attention, &far, bo_window_part(&work->tile, r, at->in, head + r));
+        bo_hybrid_part_merge(attention, &far, bo_window_part(&work->tile, r, at->in, head + r));
         finite = finite && bo_linear_finite(attention, far.denominator, far.numerator);
-        bo_normalise(attention, far.denominator, far.numerator, out + r * values);
+        bo_normalize(attention, far.denominator, far.numerator, out + r * values);
     }
     return finite;
 }
@@ -98,14 +98,14 @@ static bool step_one(const step_at *at, step_work *work, size_t row)
     void *state = at->states[sequence];
     bo_sums sums = bo_state_sums(attention, state, at->key_head);
     step_sums(at, work, row, sums);
-    bo_kept kept = bo_kept_in(attention, state, at->key_head);
-    size_t tokens = bo_kept_token(attention, at->in, sequence, at->key_head, state);
+    bo_kv_cache kept = bo_kv_cache_in(attention, state, at->key_head);
+    size_t tokens = bo_kv_cache_token(attention, at->in, sequence, at->key_head, state);
     bool finite = true;
     for (size_t g = 0, rows; g < group; g += rows) {
         rows = group - g < BO_SOFTMAX_TILE ? group - g : BO_SOFTMAX_TILE;
         bo_rows q = {(float *)at->in->q + (sequence * desc->heads + head + g) * desc->dim, desc->dim};
         bo_softmax_begin(&work->tile, 0, rows, q, desc->scale);
-        bo_softmax_add(&work->tile, &kept, bo_kept_first(tokens, kept.ring), tokens);
+        bo_softmax_add(&work->tile, &kept, bo_kv_cache_first(tokens, kept.ring), tokens);
         finite = step_window(at, work, row, g, sums) && finite;
     }
     return finite;

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "calls.h"
-#include "kept.h"
+#include "kv_cache.h"
 #include "parameters.h"
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
@@ -313,7 +313,8 @@ static bool state_finite(const bo_call *call, const float *gradient, size_t key_
         return kernels->finite(attention->engine->memory_gradient(attention),
                                bo_memory_gradient(attention, gradient, key_head));
     return kernels->finite(attention->count * (d->value_dim + 1), bo_sums_gradient(attention, gradient, key_head)) &&
-           kernels->finite(attention->held * (d->dim + d->value_dim), bo_kept_gradient(attention, gradient, key_head));
+           kernels->finite(attention->held * (d->dim + d->value_dim),
+                           bo_kv_cache_gradient(attention, gradient, key_head));
 }
 
 bool bo_gradients_finite(const bo_call *call, size_t sequence, size_t key_head)

@@ -27,7 +27,7 @@
 #include "../base/base.h"
 #include "../features/block.h"
 #include "../kernels/kernels.h"
-#include "watch.h"
+#include "progress.h"
 
 typedef struct bo_engine bo_engine;
 typedef struct bo_work bo_work; /* work.h */
@@ -170,7 +170,7 @@ typedef struct bo_call {
     const float *const *d_final;
     const bo_attention_gradients *gradients;
     bo_work *work;           /* room for scratch; NULL: it is allocated */
-    bo_watch *watch;         /* counts rows of queries and keys, once a key head; NULL: none */
+    bo_pass_progress *watch; /* counts rows of queries and keys, once a key head; NULL: none */
     atomic_bool *not_finite; /* some task met a NaN or an infinity among the inputs, or numbers that grew to one */
 } bo_call;
 

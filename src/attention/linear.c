@@ -66,7 +66,7 @@ bo_linear_task bo_linear_task_make(const bo_call *call, size_t sequence, size_t 
 /* Log scales hold the norm of the row itself: they are not finite where it is not, and nobody need look at it before. */
 static bool told(const bo_linear *linear)
 {
-    return linear->attention->scaled && bo_front_is_none(&linear->mapper.front);
+    return linear->attention->scaled && bo_row_transform_is_none(&linear->mapper.front);
 }
 
 bool bo_linear_map_keys(const bo_linear_task *at, bo_linear *linear, size_t first, size_t keys, float *mapped,
@@ -118,7 +118,7 @@ bool bo_linear_ask(const bo_linear_task *at, bo_linear_forward *work, size_t fir
         size_t tape = head * call->queries_total + at->at->query_start + first;
         for (size_t i = 0; i < queries; i++) {
             if (!bo_linear_finite(attention, work->denominator[i], work->n + i * d->value_dim)) return false;
-            float sum = bo_normalise(attention, work->denominator[i], work->n + i * d->value_dim,
+            float sum = bo_normalize(attention, work->denominator[i], work->n + i * d->value_dim,
                                      out.at + (first + i) * out.stride);
             if (!call->tape.top) continue;
             call->tape.top[tape + i] = work->top[i];
@@ -133,7 +133,7 @@ static bool forward_causal(const bo_linear_task *at, bo_linear_forward *work)
     size_t chunk = work->linear.chunk, tokens = at->at->keys;
     for (size_t first = 0; first < tokens; first += chunk) {
         size_t rows = bo_least(chunk, tokens - first);
-        if (bo_watch_stops(at->call->watch, rows)) return false;
+        if (bo_pass_stops(at->call->watch, rows)) return false;
         bo_linear_record(at, &work->linear, first);
         if (!take_keys(at, &work->linear, first, rows)) return false;
         size_t next = first + rows, end = bo_least(next + chunk, tokens);
@@ -149,7 +149,7 @@ static bool forward_bidirectional(const bo_linear_task *at, bo_linear_forward *w
 {
     size_t chunk = work->linear.chunk;
     for (size_t first = 0; first < at->at->keys; first += chunk) {
-        if (bo_watch_stops(at->call->watch, bo_least(chunk, at->at->keys - first))) return false;
+        if (bo_pass_stops(at->call->watch, bo_least(chunk, at->at->keys - first))) return false;
         if (!take_keys(at, &work->linear, first, bo_least(chunk, at->at->keys - first))) return false;
         bo_linear_absorb(&work->linear, bo_rows_from(at->v, first).at, at->v.stride);
     }
@@ -157,7 +157,7 @@ static bool forward_bidirectional(const bo_linear_task *at, bo_linear_forward *w
         bo_sums_copy(at->call->attention, bo_tape_sums(at->call, at->sequence, at->key_head, 0), work->linear.sums);
     for (size_t first = 0; first < at->at->queries; first += chunk) {
         size_t rows = bo_least(chunk, at->at->queries - first);
-        if (bo_watch_stops(at->call->watch, rows) || !bo_linear_ask(at, work, first, rows)) return false;
+        if (bo_pass_stops(at->call->watch, rows) || !bo_linear_ask(at, work, first, rows)) return false;
     }
     return true;
 }

@@ -77,7 +77,7 @@ void bo_linear_map_queries(bo_linear *work, size_t queries, const float *q, size
 const float *bo_linear_features(const bo_linear *work, const float *mapped, size_t first, size_t rows);
 /* Numerators n (queries x value_dim) and denominators of queries whose features are in fq, against sums and the chunk's
  * keys (values v); both are relative to exp(top), top = lq + running log scale (-INFINITY before the first key). Without
- * a normaliser denominators are 1. */
+ * a normalizer denominators are 1. */
 void bo_linear_queries(const bo_linear *work, size_t queries, size_t lag, const float *v, size_t ldv, float *n,
                        size_t ldn, float *denominator, float *top);
 /* The sums take the chunk's keys in. */
@@ -86,7 +86,7 @@ void bo_linear_absorb(bo_linear *work, const float *v, size_t ldv);
 /* The sums have a denominator to give. */
 static inline bool bo_linear_divides(const bo_linear *work)
 {
-    return work->attention->desc.normaliser == BO_NORMALISER_SUM;
+    return work->attention->desc.normalizer == BO_NORMALIZER_SUM;
 }
 
 /* Scores f_i·f_j of row i for j < visible(i), times exp(c[j] + b[t] - r[t]) unless the weights come apart, then zeros;
@@ -107,7 +107,7 @@ bool bo_log_scales_fit(size_t n, const float *log_scale);
 /* Neither denominator nor numerator has left float. */
 bool bo_linear_finite(const bo_attention *attention, float denominator, const float *n);
 /* out = n / denominator under the descriptor's rules; also what the tape keeps as `sum` (internal.h). */
-float bo_normalise(const bo_attention *attention, float denominator, const float *n, float *out);
+float bo_normalize(const bo_attention *attention, float denominator, const float *n, float *out);
 
 /* log (1 - g) of a convex gate, never less than log 1e-30; 0 for the others. */
 float bo_log_input(const bo_attention *attention, float log_gate);

@@ -165,7 +165,7 @@ static void give_gates(const bo_linear_reverse *at, back_work *work, size_t firs
 static bool back_chunk(const bo_linear_reverse *at, back_work *work, size_t first, size_t count, size_t index)
 {
     bo_linear_back *back = &work->back;
-    if (bo_watch_stops(at->call->watch, count)) return false;
+    if (bo_pass_stops(at->call->watch, count)) return false;
     bo_key_rows rows = take(at, work, first, count);
     restore_chunk(work, &rows, index);
     back->st = work->states + index * back->wide * back->linear.count;
@@ -226,11 +226,11 @@ static bool reverse_bidirectional(const bo_linear_reverse *at, back_work *work, 
     back->st = work->states;
     for (size_t first = 0; first < sequence->queries; first += chunk) {
         size_t rows = bo_least(chunk, sequence->queries - first);
-        if (bo_watch_stops(call->watch, rows) || !back_queries(at, work, first, rows, 0)) return false;
+        if (bo_pass_stops(call->watch, rows) || !back_queries(at, work, first, rows, 0)) return false;
     }
     for (size_t first = 0; first < sequence->keys; first += chunk) {
         bo_key_rows rows = take(at, work, first, bo_least(chunk, sequence->keys - first));
-        if (bo_watch_stops(call->watch, rows.keys)) return false;
+        if (bo_pass_stops(call->watch, rows.keys)) return false;
         bo_linear_map(linear, BO_OF_KEYS, rows.keys, rows.k, rows.ldk, linear->fk, linear->lk);
         linear->keys = rows.keys;
         if (linear->weighted) linear->kernels->exp_shift(rows.keys, linear->lk, -after, linear->weights);
@@ -252,7 +252,7 @@ void bo_linear_reverse_run(const bo_linear_reverse *at, void *scratch)
     bo_carver carver = {.at = scratch};
     back_work work = back_make(call->attention, call->in, at->key_head, &call->plan, &carver);
     const void *initial = call->initial ? call->initial[at->sequence] : NULL;
-    if (bo_front_wanted(call->gradients)) work.front = at->parameters;
+    if (bo_row_transform_wanted(call->gradients)) work.front = at->parameters;
     begin_gradient(at, &work);
     bool finite = (bo_linear_sweeps(call, at->sequence) ? reverse_causal : reverse_bidirectional)(at, &work, initial);
     if (!finite) bo_note_stop(call);

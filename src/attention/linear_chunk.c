@@ -85,7 +85,7 @@ void bo_linear_map(const bo_linear *work, bo_role role, size_t rows, const float
         bo_mapper_features(mapper, role, rows, x, ldx, mapped, log_scale);
         return;
     }
-    const float *t = bo_front_forward(&mapper->front, role, rows, x, ldx, mapped, &ldt);
+    const float *t = bo_row_transform_forward(&mapper->front, role, rows, x, ldx, mapped, &ldt);
     for (size_t r = 0; t != mapped && r < rows; r++) memcpy(mapped + r * width, t + r * ldt, width * sizeof *mapped);
     memset(log_scale, 0, rows * sizeof *log_scale);
 }
@@ -245,12 +245,12 @@ bool bo_linear_finite(const bo_attention *attention, float denominator, const fl
     return isfinite(denominator) && attention->kernels->finite(attention->desc.value_dim, n);
 }
 
-float bo_normalise(const bo_attention *attention, float denominator, const float *n, float *out)
+float bo_normalize(const bo_attention *attention, float denominator, const float *n, float *out)
 {
     const bo_kernels *kernels = attention->kernels;
     size_t values = attention->desc.value_dim;
     float clamp = (float)attention->desc.clamp;
-    if (attention->desc.normaliser == BO_NORMALISER_NONE) {
+    if (attention->desc.normalizer == BO_NORMALIZER_NONE) {
         memcpy(out, n, values * sizeof *out);
         return -1;
     }

@@ -265,13 +265,13 @@ static void through_front(bo_linear_back *back, bo_role role, size_t rows, const
 {
     const bo_mapper *mapper = &back->linear.mapper;
     size_t ldt;
-    const float *t = bo_front_forward(&mapper->front, role, rows, x, ldx, mapper->t, &ldt);
-    if (bo_front_is_none(&mapper->front)) {
+    const float *t = bo_row_transform_forward(&mapper->front, role, rows, x, ldx, mapper->t, &ldt);
+    if (bo_row_transform_is_none(&mapper->front)) {
         through_map(back, rows, t, ldt, features, slopes, dx, lddx);
         return;
     }
     through_map(back, rows, t, ldt, features, slopes, back->dt, mapper->front.width);
-    bo_front_backward(&mapper->front, role, rows, x, ldx, back->dt, dx, lddx, parameters);
+    bo_row_transform_backward(&mapper->front, role, rows, x, ldx, back->dt, dx, lddx, parameters);
 }
 
 /* A panel of queries: df_i through the sums before the chunk, and their part of G. Closed: down to dt. */
@@ -291,7 +291,7 @@ static void query_panel(bo_linear_back *back, size_t first, size_t rows)
 void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters)
 {
     bo_linear *work = &back->linear;
-    const bo_front *front = &work->mapper.front;
+    const bo_row_transform *front = &work->mapper.front;
     size_t dim = front->dim;
     bo_linear_map_queries(work, rows->rows, rows->q, rows->ldq);
     output_gradients(back, rows);
@@ -303,7 +303,7 @@ void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, flo
     float *dq = rows->dq && !rows->add ? rows->dq : back->dx;
     size_t lddq = rows->dq && !rows->add ? rows->lddq : dim;
     if (work->closed.used)
-        bo_front_backward(front, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, back->dt, dq, lddq, parameters);
+        bo_row_transform_backward(front, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, back->dt, dq, lddq, parameters);
     else
         through_front(back, BO_OF_QUERIES, rows->rows, rows->q, rows->ldq, work->fq, back->dfq, dq, lddq, parameters);
     for (size_t i = 0; rows->dq && rows->add && i < rows->rows; i++)
@@ -313,11 +313,12 @@ void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, flo
 void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters)
 {
     bo_linear *work = &back->linear;
-    const bo_front *front = &work->mapper.front;
+    const bo_row_transform *front = &work->mapper.front;
     size_t dim = front->dim, values = work->value_dim;
     if (work->closed.used) {
         add_direct(work, rows->keys, back->direct, back->dtk);
-        bo_front_backward(front, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, back->dtk, back->dx, dim, parameters);
+        bo_row_transform_backward(front, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, back->dtk, back->dx, dim,
+                                  parameters);
     } else {
         add_flow(work, rows->keys, work->fk, back->dfk, back->own);
         through_front(back, BO_OF_KEYS, rows->keys, rows->k, rows->ldk, work->fk, back->dfk, back->dx, dim, parameters);

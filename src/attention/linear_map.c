@@ -5,7 +5,7 @@ bo_mapper bo_mapper_make(const bo_attention *attention, const bo_attention_input
                          bo_carver *carver)
 {
     bo_mapper mapper = {.map = attention->features[key_head], .count = attention->count};
-    mapper.front = bo_front_make(attention, in, key_head, carver);
+    mapper.front = bo_row_transform_make(attention, in, key_head, carver);
     mapper.t = bo_carve_floats(carver, rows * mapper.front.width);
     mapper.block = bo_carve(carver, bo_features_block_bytes(mapper.map, rows), 1);
     return mapper;
@@ -15,7 +15,7 @@ void bo_mapper_features(const bo_mapper *mapper, bo_role role, size_t rows, cons
                         float *log_scale)
 {
     size_t ldt;
-    const float *t = bo_front_forward(&mapper->front, role, rows, x, ldx, mapper->t, &ldt);
+    const float *t = bo_row_transform_forward(&mapper->front, role, rows, x, ldx, mapper->t, &ldt);
     bo_features_block(mapper->map, rows, t, ldt, features, mapper->count, log_scale, mapper->block);
 }
 

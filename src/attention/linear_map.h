@@ -3,10 +3,10 @@
 #ifndef BO_ATTENTION_LINEAR_MAP_H
 #define BO_ATTENTION_LINEAR_MAP_H
 
-#include "front.h"
+#include "row_transform.h"
 
 typedef struct bo_mapper {
-    bo_front front;
+    bo_row_transform front;
     const bo_features *map;
     size_t count; /* features */
     float *t;     /* rows after the front: rows x width */

@@ -62,7 +62,7 @@ static bool step_one(const bo_attention *attention, bo_linear_step_work *work, s
         const float *fq = work->fq + (g * count + row) * features;
         float denominator = attention->kernels->dot_f32(features, fq, sums.z);
         if (!bo_linear_finite(attention, denominator, work->n + g * values)) return false;
-        bo_normalise(attention, denominator, work->n + g * values, out + g * values);
+        bo_normalize(attention, denominator, work->n + g * values, out + g * values);
     }
     return true;
 }

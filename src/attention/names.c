@@ -16,7 +16,7 @@ typedef struct preset {
     const char *name;
     bo_attention_kind kind;
     bo_gate gate;
-    bo_normaliser normaliser;
+    bo_normalizer normalizer;
     bo_proposal proposal;
     bo_kernel kernel;
     bo_function function;
@@ -38,25 +38,25 @@ static const preset presets[] = {
     {.name = "retention",
      .kind = BO_ATTENTION_LINEAR,
      .gate = BO_GATE_FIXED,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .kernel = BO_KERNEL_LINEAR,
      .causal = true},
     {.name = "hedgehog", .kind = BO_ATTENTION_LEARNED, .kernel = BO_KERNEL_COSH},
     {.name = "t2r", .kind = BO_ATTENTION_LEARNED, .kernel = BO_KERNEL_RECTIFIER},
     {.name = "power", .kind = BO_ATTENTION_POWER},
-    {.name = "gla", .kind = BO_ATTENTION_GLA, .normaliser = BO_NORMALISER_NONE, .causal = true},
-    {.name = "delta", .kind = BO_ATTENTION_DELTA, .normaliser = BO_NORMALISER_NONE, .causal = true, .unit = true},
+    {.name = "gla", .kind = BO_ATTENTION_GLA, .normalizer = BO_NORMALIZER_NONE, .causal = true},
+    {.name = "delta", .kind = BO_ATTENTION_DELTA, .normalizer = BO_NORMALIZER_NONE, .causal = true, .unit = true},
     {.name = "gated-delta",
      .kind = BO_ATTENTION_DELTA,
      .gate = BO_GATE_DECAY,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .causal = true,
      .unit = true},
-    {.name = "ridge", .kind = BO_ATTENTION_RIDGE, .normaliser = BO_NORMALISER_NONE, .causal = true},
+    {.name = "ridge", .kind = BO_ATTENTION_RIDGE, .normalizer = BO_NORMALIZER_NONE, .causal = true},
     {.name = "gated-ridge",
      .kind = BO_ATTENTION_RIDGE,
      .gate = BO_GATE_DECAY,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .causal = true},
 };
 
@@ -74,7 +74,7 @@ bool bo_attention_preset(const char *name, bo_attention_desc *desc)
         if (!bo_same_name(name, p->name)) continue;
         desc->kind = p->kind;
         desc->gate = p->gate;
-        desc->normaliser = p->normaliser;
+        desc->normalizer = p->normalizer;
         desc->proposal = p->proposal;
         desc->features.kernel = p->kernel;
         desc->features.function = p->function;

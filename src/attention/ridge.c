@@ -47,7 +47,7 @@ static void report(bo_solves *to, const bo_solves *from)
 }
 
 /* Without a gate: of x as the factor gives it for the chunk's last query, in the system of the state's own H. */
-static void measure_factor(bo_ridge *work, size_t member)
+static void measure_factor(bo_attention_ridge *work, size_t member)
 {
     size_t dim = work->dim;
     const float *q = work->q + (member * work->chunk + work->rows - 1) * dim, *h = bo_ridge_h(work);
@@ -71,7 +71,7 @@ typedef struct outputs {
 } outputs;
 
 /* With a gate. */
-static void iterate_chunk(bo_ridge *work, const outputs *out)
+static void iterate_chunk(bo_attention_ridge *work, const outputs *out)
 {
     size_t group = work->attention->group, each = work->chunk * work->dim;
     bo_ridge_sums sums = bo_ridge_sums_g(work);
@@ -90,7 +90,7 @@ static void iterate_chunk(bo_ridge *work, const outputs *out)
 }
 
 /* The factor without a gate takes the chunk's keys in on the way to answers; here there is nobody to answer. */
-static void take_chunk(bo_ridge *work)
+static void take_chunk(bo_attention_ridge *work)
 {
     bo_ridge_block block = work->block;
     block.sides = 0;
@@ -100,7 +100,7 @@ static void take_chunk(bo_ridge *work)
 }
 
 /* Answers the queries in work->q and takes the chunk's keys in; false: numbers left float. */
-static bool run_chunk(bo_ridge *work, const outputs *out)
+static bool run_chunk(bo_attention_ridge *work, const outputs *out)
 {
     size_t group = work->attention->group;
     if (work->gated) {
@@ -128,7 +128,7 @@ static bool run_chunk(bo_ridge *work, const outputs *out)
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
-static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, bo_ridge *work)
+static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, bo_attention_ridge *work)
 {
     const bo_attention *attention = call->attention;
     const bo_attention_desc *d = &attention->desc;
@@ -137,7 +137,7 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
     size_t tokens = size->keys ? size->keys : size->queries, head = key_head * attention->group;
     for (size_t first = 0; first < tokens; first += work->chunk) {
         size_t rows = bo_least(work->chunk, tokens - first);
-        if (bo_watch_stops(call->watch, rows)) return false;
+        if (bo_pass_stops(call->watch, rows)) return false;
         if (call->tape.top && at.k.at && first && first % call->plan.segment == 0)
             memcpy(bo_tape_memory(call, sequence, key_head, first / call->plan.segment - 1), work->memory,
                    bo_ridge_memory(attention) * sizeof(float));
@@ -158,7 +158,7 @@ static bool forward_rows(const bo_call *call, size_t sequence, size_t key_head, 
     return true;
 }
 
-static bool sums_finite(const bo_ridge *work)
+static bool sums_finite(const bo_attention_ridge *work)
 {
     return work->kernels->finite(work->dim * work->value_dim, work->memory) &&
            work->kernels->finite(work->dim * work->dim, bo_ridge_h(work));
@@ -168,7 +168,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 {
     const bo_attention *attention = call->attention;
     bo_carver carver = {.at = scratch};
-    bo_ridge work = bo_ridge_make(attention, call->in, key_head, call->plan.chunk, attention->group, &carver);
+    bo_attention_ridge work = bo_ridge_make(attention, call->in, key_head, call->plan.chunk, attention->group, &carver);
     void *initial = call->initial ? (void *)call->initial[sequence] : NULL;
     bo_ridge_begin(&work, initial ? bo_state_memory(attention, initial, key_head) : NULL);
     if (!forward_rows(call, sequence, key_head, &work) || !sums_finite(&work)) {
@@ -202,7 +202,7 @@ static bo_token_rows token_at(const bo_attention_desc *d, const bo_attention_inp
 
 /* The memory of a step: the state's own, or a copy where it is only asked, since the factor may be made anew and is
  * written to even by tokens of zero. With a gate asking writes nothing. */
-static void step_memory(bo_ridge *work, float *own, float *memory, bool asks)
+static void step_memory(bo_attention_ridge *work, float *own, float *memory, bool asks)
 {
     work->memory = asks && !work->gated ? own : memory;
     if (work->memory == own)
@@ -217,7 +217,7 @@ static void step(const bo_attention *attention, const bo_attention_inputs *in, s
 {
     const bo_attention_desc *d = &attention->desc;
     bo_carver carver = {.at = scratch};
-    bo_ridge work = bo_ridge_make(attention, in, key_head, 1, attention->group, &carver);
+    bo_attention_ridge work = bo_ridge_make(attention, in, key_head, 1, attention->group, &carver);
     float *own = work.memory;
     for (size_t s = first; s < first + count; s++) {
         size_t head = s * d->heads + key_head * attention->group;

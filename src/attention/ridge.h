@@ -14,7 +14,7 @@
 #ifndef BO_ATTENTION_RIDGE_H
 #define BO_ATTENTION_RIDGE_H
 
-#include "front.h"
+#include "row_transform.h"
 #include "segments.h"
 
 /* ---- the factor ------------------------------------------------------------------------------------------------ */
@@ -64,10 +64,10 @@ void bo_ridge_factor_take(bo_ridge_factor factor, const bo_kernels *kernels, con
 
 /* Work space of one key head. Invariants: rows <= chunk; keys is rows, or 0 where only queries are asked; k, q are
  * as the front leaves them; without a gate every remains and reach (j <= i) is 1. */
-typedef struct bo_ridge {
+typedef struct bo_attention_ridge {
     const bo_attention *attention;
     const bo_kernels *kernels;
-    bo_front front;
+    bo_row_transform front;
     size_t dim, value_dim, chunk;
     bool gated;
     float *memory; /* its own, or that of a state that takes a token in */
@@ -95,29 +95,29 @@ typedef struct bo_ridge {
     bool *left;       /* of each side and row, what is to be solved directly: sides x chunk */
     bool measures;    /* residuals are wanted */
     bo_solves solves; /* so far */
-} bo_ridge;
+} bo_attention_ridge;
 
 /* `sides`: the right-hand sides of a row. */
-bo_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
-                       size_t sides, bo_carver *carver);
+bo_attention_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                 size_t chunk, size_t sides, bo_carver *carver);
 /* Floats of the memory of a key head. */
 size_t bo_ridge_memory(const bo_attention *attention);
-static inline float *bo_ridge_h(const bo_ridge *work)
+static inline float *bo_ridge_h(const bo_attention_ridge *work)
 {
     return work->memory + bo_padded(work->dim * work->value_dim);
 }
-bo_ridge_factor bo_ridge_factor_of(const bo_ridge *work);
+bo_ridge_factor bo_ridge_factor_of(const bo_attention_ridge *work);
 /* The memory to begin with: that of a state, or nothing where it is NULL. */
-void bo_ridge_begin(bo_ridge *work, const float *memory);
+void bo_ridge_begin(bo_attention_ridge *work, const float *memory);
 /* Where the factor is none, or for another Λ, it is made anew. */
-void bo_ridge_refit(bo_ridge *work);
+void bo_ridge_refit(bo_attention_ridge *work);
 
 /* The chunk [first, first + rows): its keys (none where k is NULL), and the queries of one head of the group.
  * False: numbers that are not finite. */
-bool bo_ridge_keys(bo_ridge *work, const bo_token_rows *at, size_t first, size_t rows);
-bool bo_ridge_queries(bo_ridge *work, size_t member, bo_rows q, size_t first);
+bool bo_ridge_keys(bo_attention_ridge *work, const bo_token_rows *at, size_t first, size_t rows);
+bool bo_ridge_queries(bo_attention_ridge *work, size_t member, bo_rows q, size_t first);
 /* G and H take the chunk's keys in (the factor has them already). */
-void bo_ridge_absorb(bo_ridge *work);
+void bo_ridge_absorb(bo_attention_ridge *work);
 
 /* One of the sums, as a linear map of a chunk's rows: out_i = exp(b_i) Mᵀ p_i + Σ_{j<=i} exp(b_i - b_j) (p_i·a_j)
  * c_j. */
@@ -128,9 +128,9 @@ typedef struct bo_ridge_sums {
     size_t width, out_width;
 } bo_ridge_sums;
 /* For `count` rows p (count x width), row s being row index[s] of the chunk, ascending. */
-void bo_ridge_product(const bo_ridge *work, const bo_ridge_sums *sums, size_t count, const size_t *index,
+void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums, size_t count, const size_t *index,
                       const float *p, float *out, size_t ldo);
-bo_ridge_sums bo_ridge_sums_g(const bo_ridge *work);
+bo_ridge_sums bo_ridge_sums_g(const bo_attention_ridge *work);
 
 /* Without a gate: the chunk's tokens go into a factor, and right-hand sides are answered on the way. */
 typedef struct bo_ridge_sweep {
@@ -141,18 +141,18 @@ typedef struct bo_ridge_sweep {
     float *out;         /* Tᵀ U⁻ᵀ q of row i and side a: tail floats at out + a * side + i * row */
     size_t tail, row, side;
 } bo_ridge_sweep;
-void bo_ridge_sweep_run(const bo_ridge *work, const bo_ridge_sweep *sweep);
+void bo_ridge_sweep_run(const bo_attention_ridge *work, const bo_ridge_sweep *sweep);
 
 /* With a gate: x (rows x dim) of right-hand sides q (rows x dim), by conjugate gradients; counts in work->solves. After
  * bo_ridge_precondition, once a chunk. Rows of side `side` that are not solved so are left. */
-void bo_ridge_precondition(bo_ridge *work);
-void bo_ridge_iterate(bo_ridge *work, size_t side, const float *q, float *x);
+void bo_ridge_precondition(bo_attention_ridge *work);
+void bo_ridge_iterate(bo_attention_ridge *work, size_t side, const float *q, float *x);
 /* The first row from i on of which some side was left, ready to be asked; work->rows: none. Rows ascend. */
-size_t bo_ridge_direct_next(bo_ridge *work, size_t sides, size_t i);
+size_t bo_ridge_direct_next(bo_attention_ridge *work, size_t sides, size_t i);
 /* Into exact.x: x of q, or of G dout; then o = Gᵀx. */
-void bo_ridge_direct_query(bo_ridge *work, const float *q);
-void bo_ridge_direct_pull(bo_ridge *work, const float *dout);
-void bo_ridge_direct_output(const bo_ridge *work, float *out);
+void bo_ridge_direct_query(bo_attention_ridge *work, const float *q);
+void bo_ridge_direct_pull(bo_attention_ridge *work, const float *dout);
+void bo_ridge_direct_output(const bo_attention_ridge *work, float *out);
 
 /* ---- the engine ------------------------------------------------------------------------------------------------ */
 

@@ -13,7 +13,7 @@
 #include "ridge.h"
 
 typedef struct back_work {
-    bo_ridge ridge;
+    bo_attention_ridge ridge;
     const bo_call *call;
     size_t sequence, key_head, segment, wide; /* wide = value_dim + dim */
     bo_token_rows rows;
@@ -107,7 +107,7 @@ static float *start_of(const back_work *work, size_t local)
 /* G_i dout_i of one query head's rows. */
 static void pull(back_work *work, size_t member, size_t first, float *to)
 {
-    bo_ridge *ridge = &work->ridge;
+    bo_attention_ridge *ridge = &work->ridge;
     size_t values = ridge->value_dim;
     bo_rows dout = query_rows(work, work->call->dout, values, member, first);
     for (size_t i = 0; i < ridge->rows; i++) {
@@ -122,7 +122,7 @@ static void pull(back_work *work, size_t member, size_t first, float *to)
 static bool take_sides(back_work *work, size_t first)
 {
     const bo_call *call = work->call;
-    bo_ridge *ridge = &work->ridge;
+    bo_attention_ridge *ridge = &work->ridge;
     size_t group = call->attention->group, dim = ridge->dim, values = ridge->value_dim, each = ridge->chunk * dim;
     call->kernels->transpose(dim, values, ridge->memory, values, work->gt, dim);
     call->kernels->transpose(ridge->keys, values, ridge->vb, values, work->vt, ridge->chunk);
@@ -139,7 +139,7 @@ static bool take_sides(back_work *work, size_t first)
 /* With a gate. Where one of x and y is solved directly, both are, with G dout made anew in double. */
 static void iterate_chunk(back_work *work, size_t first, size_t local)
 {
-    bo_ridge *ridge = &work->ridge;
+    bo_attention_ridge *ridge = &work->ridge;
     size_t group = work->call->attention->group, sides = 2 * group, dim = ridge->dim, chunk = ridge->chunk;
     bo_ridge_precondition(ridge);
     for (size_t a = 0; a < sides; a++)
@@ -158,7 +158,7 @@ static void iterate_chunk(back_work *work, size_t first, size_t local)
 
 static bool solve_chunk(back_work *work, size_t first, size_t local, size_t rows)
 {
-    bo_ridge *ridge = &work->ridge;
+    bo_attention_ridge *ridge = &work->ridge;
     size_t dim = ridge->dim;
     if (!bo_ridge_keys(ridge, &work->rows, first, rows) || !take_sides(work, first)) return false;
     if (!ridge->gated) {
@@ -179,10 +179,10 @@ static bool solve_chunk(back_work *work, size_t first, size_t local, size_t rows
 /* The segment [first, end), from the memory at its beginning to that at its end. */
 static bool replay(back_work *work, size_t first, size_t end)
 {
-    bo_ridge *ridge = &work->ridge;
+    bo_attention_ridge *ridge = &work->ridge;
     for (size_t token = first; token < end; token += ridge->chunk) {
         size_t rows = bo_least(ridge->chunk, end - token);
-        if (bo_watch_stops(work->call->watch, 0)) return false;
+        if (bo_pass_stops(work->call->watch, 0)) return false;
         if (work->gates)
             memcpy(start_of(work, token - first), ridge->memory, bo_ridge_memory(ridge->attention) * sizeof(float));
         if (work->call->dout ? !solve_chunk(work, token, token - first, rows)
@@ -201,7 +201,7 @@ static bool replay(back_work *work, size_t first, size_t end)
 /* From before the chunk to after it, once R is decayed, and from its tokens to after it. */
 static void pass_through(back_work *work, const float *start)
 {
-    const bo_ridge *ridge = &work->ridge;
+    const bo_attention_ridge *ridge = &work->ridge;
     const bo_kernels *kernels = ridge->kernels;
     size_t dim = ridge->dim, values = ridge->value_dim;
     const float *h = start + bo_padded(dim * values);
@@ -218,7 +218,7 @@ static void pass_through(back_work *work, const float *start)
 /* From tokens to queries: work->scores are [dout, -y]·[v, k], decayed, ridge->scores x·k. */
 static void pass_within(back_work *work)
 {
-    const bo_ridge *ridge = &work->ridge;
+    const bo_attention_ridge *ridge = &work->ridge;
     for (size_t i = 1; i < ridge->keys; i++) {
         const float *decayed = work->scores + i * ridge->chunk, *plain = ridge->scores + i * ridge->chunk;
         double sum = 0;
@@ -232,7 +232,7 @@ static void pass_within(back_work *work)
 /* From before the chunk to queries; x is decayed already. The pairs, transposed already, are not needed any more. */
 static void pass_from_start(back_work *work, const float *start, const float *x)
 {
-    const bo_ridge *ridge = &work->ridge;
+    const bo_attention_ridge *ridge = &work->ridge;
     const bo_kernels *kernels = ridge->kernels;
     size_t dim = ridge->dim, values = ridge->value_dim, wide = work->wide, rows = ridge->rows;
     float *products = work->pairs;
@@ -250,7 +250,7 @@ static void pass_from_start(back_work *work, const float *start, const float *x)
 /* scores_ij = a_i·c_j; a is rows x width, ct width x chunk. */
 static void score(const back_work *work, size_t width, const float *a, const float *ct, float *scores)
 {
-    const bo_ridge *ridge = &work->ridge;
+    const bo_attention_ridge *ridge = &work->ridge;
     ridge->kernels->multiply(ridge->rows, ridge->keys, width, a, width, 1, ct, ridge->chunk, false, scores,
                              ridge->chunk);
 }
@@ -258,7 +258,7 @@ static void score(const back_work *work, size_t width, const float *a, const flo
 /* exp(b_i - b_j) scores_ij for j <= i, else 0. */
 static void decay(const back_work *work, float *scores)
 {
-    const bo_ridge *ridge = &work->ridge;
+    const bo_attention_ridge *ridge = &work->ridge;
     size_t chunk = ridge->chunk;
     for (size_t i = 0; i < ridge->rows; i++)
         for (size_t j = 0; j < ridge->keys; j++)
@@ -268,7 +268,7 @@ static void decay(const back_work *work, float *scores)
 /* [v, k], its transpose, and what later tokens make of them: u_j = exp(b_T - b_j) R [v, k], w_j alike with Rᵀk. */
 static void begin_chunk(back_work *work)
 {
-    bo_ridge *ridge = &work->ridge;
+    bo_attention_ridge *ridge = &work->ridge;
     const bo_kernels *kernels = ridge->kernels;
     size_t dim = ridge->dim, values = ridge->value_dim, wide = work->wide, keys = ridge->keys, chunk = ridge->chunk;
     if (!keys) return;
@@ -291,7 +291,7 @@ static void begin_chunk(back_work *work)
 /* [dout, -y] of one query head; on the way dΛ. */
 static void begin_member(back_work *work, size_t member, size_t first, const float *x, const float *y)
 {
-    const bo_ridge *ridge = &work->ridge;
+    const bo_attention_ridge *ridge = &work->ridge;
     size_t dim = ridge->dim, values = ridge->value_dim;
     bo_rows dout = query_rows(work, work->call->dout, values, member, first);
     for (size_t i = 0; i < ridge->rows; i++) {
@@ -307,14 +307,14 @@ static void begin_member(back_work *work, size_t member, size_t first, const flo
 
 static void back_member(back_work *work, size_t member, size_t first, size_t local)
 {
-    bo_ridge *ridge = &work->ridge;
+    bo_attention_ridge *ridge = &work->ridge;
     const bo_kernels *kernels = ridge->kernels;
     size_t dim = ridge->dim, wide = work->wide, rows = ridge->rows, keys = ridge->keys, chunk = ridge->chunk;
     float *x = kept(work, work->x, member, local), *y = kept(work, work->y, member, local);
     bo_rows q = query_rows(work, work->call->in->q, dim, member, first);
     bo_rows dq = query_rows(work, work->call->gradients->q, dim, member, first);
     begin_member(work, member, first, x, y);
-    if (dq.at) bo_front_backward(&ridge->front, BO_OF_QUERIES, rows, q.at, q.stride, y, dq.at, dq.stride, NULL);
+    if (dq.at) bo_row_transform_backward(&ridge->front, BO_OF_QUERIES, rows, q.at, q.stride, y, dq.at, dq.stride, NULL);
     if (keys) {
         score(work, wide, work->douts, work->vt, work->scores);
         decay(work, work->scores);
@@ -335,7 +335,7 @@ static void give_keys(back_work *work, size_t first)
     const bo_call *call = work->call;
     const bo_attention_desc *d = &call->attention->desc;
     const bo_attention_gradients *to = call->gradients;
-    bo_ridge *ridge = &work->ridge;
+    bo_attention_ridge *ridge = &work->ridge;
     size_t dim = ridge->dim, values = ridge->value_dim, sequence = work->sequence, head = work->key_head;
     bo_rows dk = bo_rows_from(bo_rows_at(call, to->k, d->key_heads, dim, true, sequence, head), first);
     bo_rows dv = bo_rows_from(bo_rows_at(call, to->v, d->key_heads, values, true, sequence, head), first);
@@ -350,7 +350,8 @@ static void give_keys(back_work *work, size_t first)
     }
     bo_rows k = bo_rows_from(work->rows.k, first);
     if (dk.at && k.at)
-        bo_front_backward(&ridge->front, BO_OF_KEYS, ridge->keys, k.at, k.stride, work->u, dk.at, dk.stride, NULL);
+        bo_row_transform_backward(&ridge->front, BO_OF_KEYS, ridge->keys, k.at, k.stride, work->u, dk.at, dk.stride,
+                                  NULL);
 }
 
 static void give_gates(back_work *work, size_t first)
@@ -367,7 +368,7 @@ static void give_gates(back_work *work, size_t first)
 
 static bool back_chunk(back_work *work, size_t first, size_t local, size_t rows)
 {
-    if (bo_watch_stops(work->call->watch, rows) || !bo_ridge_keys(&work->ridge, &work->rows, first, rows)) return false;
+    if (bo_pass_stops(work->call->watch, rows) || !bo_ridge_keys(&work->ridge, &work->rows, first, rows)) return false;
     begin_chunk(work);
     if (work->gates) pass_through(work, start_of(work, local));
     for (size_t g = 0; work->call->dout && g < work->call->attention->group; g++) back_member(work, g, first, local);
@@ -382,7 +383,7 @@ static bool back_chunk(back_work *work, size_t first, size_t local, size_t rows)
 static void begin_gradient(back_work *work)
 {
     const bo_attention *attention = work->call->attention;
-    const bo_ridge *ridge = &work->ridge;
+    const bo_attention_ridge *ridge = &work->ridge;
     size_t dim = ridge->dim, values = ridge->value_dim;
     memset(work->r, 0, dim * work->wide * sizeof *work->r);
     memset(work->dlambda, 0, dim * sizeof *work->dlambda);
@@ -395,7 +396,7 @@ static void begin_gradient(back_work *work)
 static void end_gradient(back_work *work, float *parameters)
 {
     const bo_attention *attention = work->call->attention;
-    const bo_ridge *ridge = &work->ridge;
+    const bo_attention_ridge *ridge = &work->ridge;
     size_t dim = ridge->dim, values = ridge->value_dim;
     float *dlambda = parameters + bo_parameter_offset(attention, BO_PARAMETER_LAMBDA);
     for (size_t j = 0; j < dim; j++) dlambda[j] += (float)work->dlambda[j];
@@ -408,7 +409,7 @@ static void end_gradient(back_work *work, float *parameters)
 static bool reverse(back_work *work, const float *initial)
 {
     const bo_call *call = work->call;
-    bo_ridge *ridge = &work->ridge;
+    bo_attention_ridge *ridge = &work->ridge;
     const bo_sequence *size = &call->sequences[work->sequence];
     size_t tokens = size->keys ? size->keys : size->queries, segment = work->segment, chunk = ridge->chunk;
     for (size_t segments = (tokens + segment - 1) / segment; segments-- > 0;) {

@@ -23,14 +23,14 @@ size_t bo_ridge_memory(const bo_attention *attention)
     return sums_floats(d) + (d->gate == BO_GATE_NONE ? factor_floats(d) + bo_padded(d->dim) : 0);
 }
 
-bo_ridge_factor bo_ridge_factor_of(const bo_ridge *work)
+bo_ridge_factor bo_ridge_factor_of(const bo_attention_ridge *work)
 {
     return (bo_ridge_factor){.dim = work->dim,
                              .width = bo_ridge_width(work->dim, work->value_dim),
                              .rows = (double *)(work->memory + sums_floats(&work->attention->desc))};
 }
 
-void bo_ridge_begin(bo_ridge *work, const float *memory)
+void bo_ridge_begin(bo_attention_ridge *work, const float *memory)
 {
     size_t bytes = bo_ridge_memory(work->attention) * sizeof(float);
     if (memory)
@@ -40,7 +40,7 @@ void bo_ridge_begin(bo_ridge *work, const float *memory)
     bo_ridge_refit(work);
 }
 
-void bo_ridge_refit(bo_ridge *work)
+void bo_ridge_refit(bo_attention_ridge *work)
 {
     if (work->gated) return;
     float *fitted = work->memory + sums_floats(&work->attention->desc) + factor_floats(&work->attention->desc);
@@ -53,7 +53,7 @@ void bo_ridge_refit(bo_ridge *work)
 /* ---- work space ------------------------------------------------------------------------------------------------ */
 
 /* What only systems with a gate need. */
-static void carve_solver(bo_ridge *work, size_t sides, bo_carver *carver)
+static void carve_solver(bo_attention_ridge *work, size_t sides, bo_carver *carver)
 {
     size_t chunk = work->chunk, dim = work->dim, width = bo_ridge_width(dim, 0);
     work->direct = (bo_ridge_factor){.dim = dim, .width = width};
@@ -69,17 +69,17 @@ static void carve_solver(bo_ridge *work, size_t sides, bo_carver *carver)
     work->diagonal = bo_carve(carver, dim, sizeof(double));
 }
 
-bo_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
-                       size_t sides, bo_carver *carver)
+bo_attention_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
+                                 size_t chunk, size_t sides, bo_carver *carver)
 {
     size_t dim = attention->desc.dim, values = attention->desc.value_dim;
-    bo_ridge work = {.attention = attention,
-                     .kernels = attention->kernels,
-                     .dim = dim,
-                     .value_dim = values,
-                     .chunk = chunk,
-                     .gated = attention->desc.gate != BO_GATE_NONE};
-    work.front = bo_front_make(attention, in, key_head, carver);
+    bo_attention_ridge work = {.attention = attention,
+                               .kernels = attention->kernels,
+                               .dim = dim,
+                               .value_dim = values,
+                               .chunk = chunk,
+                               .gated = attention->desc.gate != BO_GATE_NONE};
+    work.front = bo_row_transform_make(attention, in, key_head, carver);
     work.memory = bo_carve_floats(carver, bo_ridge_memory(attention));
     work.lambda = bo_carve_floats(carver, dim);
     work.k = bo_carve_floats(carver, chunk * dim);
@@ -108,17 +108,17 @@ bo_ridge bo_ridge_make(const bo_attention *attention, const bo_attention_inputs 
 /* ---- taking rows in -------------------------------------------------------------------------------------------- */
 
 /* Rows behind the front, one after the other; false: not finite. */
-static bool take_rows(const bo_ridge *work, bo_role role, size_t rows, bo_rows from, float *to)
+static bool take_rows(const bo_attention_ridge *work, bo_role role, size_t rows, bo_rows from, float *to)
 {
     size_t dim = work->dim, ld;
     if (!bo_rows_finite(work->kernels, rows, dim, from.at, from.stride)) return false;
-    const float *ready = bo_front_forward(&work->front, role, rows, from.at, from.stride, to, &ld);
+    const float *ready = bo_row_transform_forward(&work->front, role, rows, from.at, from.stride, to, &ld);
     for (size_t i = 0; ready != to && i < rows; i++) memcpy(to + i * dim, ready + i * ld, dim * sizeof *to);
     return true;
 }
 
 /* b, remains and reach. Sums of gates may be far larger than any exponent that counts, so they cancel in double. */
-static void weigh(bo_ridge *work, bo_rows gate)
+static void weigh(bo_attention_ridge *work, bo_rows gate)
 {
     work->b[0] = 0;
     for (size_t i = 0; i < work->rows; i++) {
@@ -133,7 +133,7 @@ static void weigh(bo_ridge *work, bo_rows gate)
     }
 }
 
-bool bo_ridge_keys(bo_ridge *work, const bo_token_rows *at, size_t first, size_t rows)
+bool bo_ridge_keys(bo_attention_ridge *work, const bo_token_rows *at, size_t first, size_t rows)
 {
     const bo_kernels *kernels = work->kernels;
     size_t dim = work->dim, values = work->value_dim;
@@ -154,14 +154,14 @@ bool bo_ridge_keys(bo_ridge *work, const bo_token_rows *at, size_t first, size_t
     return true;
 }
 
-bool bo_ridge_queries(bo_ridge *work, size_t member, bo_rows q, size_t first)
+bool bo_ridge_queries(bo_attention_ridge *work, size_t member, bo_rows q, size_t first)
 {
     return take_rows(work, BO_OF_QUERIES, work->rows, bo_rows_from(q, first),
                      work->q + member * work->chunk * work->dim);
 }
 
 /* M = exp(b_T) M + Σ_j exp(b_T - b_j) k_j c_jᵀ; c is weighed in place. */
-static void absorb_into(const bo_ridge *work, size_t width, float *c, float *m)
+static void absorb_into(const bo_attention_ridge *work, size_t width, float *c, float *m)
 {
     const bo_kernels *kernels = work->kernels;
     size_t last = work->keys - 1;
@@ -171,7 +171,7 @@ static void absorb_into(const bo_ridge *work, size_t width, float *c, float *m)
     kernels->multiply(work->dim, width, work->keys, work->k, 1, work->dim, c, width, true, m, width);
 }
 
-void bo_ridge_absorb(bo_ridge *work)
+void bo_ridge_absorb(bo_attention_ridge *work)
 {
     if (!work->keys) return;
     absorb_into(work, work->value_dim, work->vb, work->memory);
@@ -189,7 +189,7 @@ static void widen(size_t n, double a, const float *x, size_t m, const float *y, 
 }
 
 /* Tokens [first, first + count) of the chunk and their right-hand sides. */
-static void fill_block(const bo_ridge *work, const bo_ridge_sweep *sweep, size_t first, size_t count)
+static void fill_block(const bo_attention_ridge *work, const bo_ridge_sweep *sweep, size_t first, size_t count)
 {
     const bo_ridge_block *block = sweep->block;
     size_t dim = work->dim, values = work->value_dim, width = block->width;
@@ -205,7 +205,7 @@ static void fill_block(const bo_ridge *work, const bo_ridge_sweep *sweep, size_t
     }
 }
 
-void bo_ridge_sweep_run(const bo_ridge *work, const bo_ridge_sweep *sweep)
+void bo_ridge_sweep_run(const bo_attention_ridge *work, const bo_ridge_sweep *sweep)
 {
     const bo_ridge_block *block = sweep->block;
     for (size_t first = 0; first < work->rows; first += BO_RIDGE_BLOCK) {
@@ -222,14 +222,14 @@ void bo_ridge_sweep_run(const bo_ridge *work, const bo_ridge_sweep *sweep)
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
-bo_ridge_sums bo_ridge_sums_g(const bo_ridge *work)
+bo_ridge_sums bo_ridge_sums_g(const bo_attention_ridge *work)
 {
     return (bo_ridge_sums){
         .m = work->memory, .at = work->kt, .c = work->vb, .width = work->dim, .out_width = work->value_dim};
 }
 
 /* Bands of rows that see nearly the same keys. */
-void bo_ridge_product(const bo_ridge *work, const bo_ridge_sums *sums, size_t count, const size_t *index,
+void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums, size_t count, const size_t *index,
                       const float *p, float *out, size_t ldo)
 {
     const bo_kernels *kernels = work->kernels;

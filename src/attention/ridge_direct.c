@@ -30,7 +30,7 @@ void bo_ridge_exact_load(const bo_ridge_exact *exact, const float *g, const floa
 }
 
 /* [H, G] = g [H, G] + β k [k, v]ᵀ, where side is still free for -β k. */
-static void take_token(const bo_ridge *work, size_t i)
+static void take_token(const bo_attention_ridge *work, size_t i)
 {
     const bo_ridge_exact *exact = &work->exact;
     static const double one = 1, zero = 0;
@@ -45,14 +45,14 @@ static void take_token(const bo_ridge *work, size_t i)
     work->kernels->rotate(width, 1, &one, &zero, exact->token, exact->zeros, 0, dim, exact->side, exact->sums, width);
 }
 
-static bool row_is_left(const bo_ridge *work, size_t sides, size_t i)
+static bool row_is_left(const bo_attention_ridge *work, size_t sides, size_t i)
 {
     for (size_t a = 0; a < sides; a++)
         if (work->left[a * work->chunk + i]) return true;
     return false;
 }
 
-size_t bo_ridge_direct_next(bo_ridge *work, size_t sides, size_t i)
+size_t bo_ridge_direct_next(bo_attention_ridge *work, size_t sides, size_t i)
 {
     size_t next = i;
     while (next < work->rows && !row_is_left(work, sides, next)) next++;
@@ -65,7 +65,7 @@ size_t bo_ridge_direct_next(bo_ridge *work, size_t sides, size_t i)
 }
 
 /* |(H + Λ)x - side| / |side| */
-static double residual(const bo_ridge *work)
+static double residual(const bo_attention_ridge *work)
 {
     const bo_ridge_exact *exact = &work->exact;
     double squares = 0, norm = 0;
@@ -79,7 +79,7 @@ static double residual(const bo_ridge *work)
 }
 
 /* x of the right-hand side in `side`. */
-static void solve(bo_ridge *work)
+static void solve(bo_attention_ridge *work)
 {
     const bo_ridge_exact *exact = &work->exact;
     memcpy(exact->x, exact->side, work->dim * sizeof *exact->x);
@@ -88,13 +88,13 @@ static void solve(bo_ridge *work)
     if (work->measures) work->solves.largest_residual = fmax(work->solves.largest_residual, residual(work));
 }
 
-void bo_ridge_direct_query(bo_ridge *work, const float *q)
+void bo_ridge_direct_query(bo_attention_ridge *work, const float *q)
 {
     for (size_t j = 0; j < work->dim; j++) work->exact.side[j] = (double)q[j];
     solve(work);
 }
 
-void bo_ridge_direct_pull(bo_ridge *work, const float *dout)
+void bo_ridge_direct_pull(bo_attention_ridge *work, const float *dout)
 {
     const bo_ridge_exact *exact = &work->exact;
     for (size_t i = 0; i < work->dim; i++) {
@@ -106,7 +106,7 @@ void bo_ridge_direct_pull(bo_ridge *work, const float *dout)
     solve(work);
 }
 
-void bo_ridge_direct_output(const bo_ridge *work, float *out)
+void bo_ridge_direct_output(const bo_attention_ridge *work, float *out)
 {
     const bo_ridge_exact *exact = &work->exact;
     double *sum = exact->token;

@@ -71,7 +71,7 @@ static void eliminate(bo_ridge_factor factor, const bo_ridge_exact *exact, const
 }
 
 /* Rows that begin_rows left become the factor. False: a pivot was less than that of Λ alone, which no H >= 0 can do. */
-static bool factorise(bo_ridge_factor factor, const bo_ridge_exact *exact, const bo_kernels *kernels,
+static bool factorize(bo_ridge_factor factor, const bo_ridge_exact *exact, const bo_kernels *kernels,
                       const float *lambda)
 {
     bool definite = true;
@@ -95,7 +95,7 @@ void bo_ridge_factor_fit(bo_ridge_factor factor, size_t values, const bo_ridge_e
     double raise = 0;
     do {
         begin_rows(factor, values, exact, lambda, raise);
-        if (factorise(factor, exact, kernels, lambda)) return;
+        if (factorize(factor, exact, kernels, lambda)) return;
         raise = raise > 0 ? 4 * raise : (double)factor.dim * 0x1p-24;
     } while (raise < 1);
 }

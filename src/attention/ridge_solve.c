@@ -10,7 +10,7 @@ static const double least_diagonal = 1e-30; /* whose inverse is still a float */
 /* Tolerances that rounding may add to what the steps say. */
 enum { SLACK = 10 };
 
-void bo_ridge_precondition(bo_ridge *work)
+void bo_ridge_precondition(bo_attention_ridge *work)
 {
     size_t dim = work->dim;
     const float *h = bo_ridge_h(work);
@@ -28,7 +28,7 @@ void bo_ridge_precondition(bo_ridge *work)
 }
 
 /* hp = (H_i + Λ) p_i for the rows in `active`. */
-static void apply(const bo_ridge *work, size_t count, const float *p)
+static void apply(const bo_attention_ridge *work, size_t count, const float *p)
 {
     bo_ridge_sums sums = {
         .m = bo_ridge_h(work), .at = work->kt, .c = work->kb, .width = work->dim, .out_width = work->dim};
@@ -38,7 +38,7 @@ static void apply(const bo_ridge *work, size_t count, const float *p)
 }
 
 /* z = r / diagonal; returns r·z. */
-static double precondition(const bo_ridge *work, size_t row)
+static double precondition(const bo_attention_ridge *work, size_t row)
 {
     const float *r = work->r + row * work->dim, *inverse = work->inverse + row * work->dim;
     for (size_t j = 0; j < work->dim; j++) work->z[j] = inverse[j] * r[j];
@@ -46,7 +46,7 @@ static double precondition(const bo_ridge *work, size_t row)
 }
 
 /* The first direction of every row that is not there already; how many. */
-static size_t begin(bo_ridge *work, const float *q, float *x)
+static size_t begin(bo_attention_ridge *work, const float *q, float *x)
 {
     size_t dim = work->dim, count = 0;
     double tolerance = work->attention->desc.tolerance;
@@ -64,7 +64,7 @@ static size_t begin(bo_ridge *work, const float *q, float *x)
 }
 
 /* One step of the row in slot s; whether it goes on. */
-static bool step_row(bo_ridge *work, size_t s, float *x)
+static bool step_row(bo_attention_ridge *work, size_t s, float *x)
 {
     const bo_kernels *kernels = work->kernels;
     size_t dim = work->dim, i = work->active[s];
@@ -85,7 +85,7 @@ static bool step_row(bo_ridge *work, size_t s, float *x)
 
 /* What x itself leaves, |(H + Λ)x - q| / |q|: rounding makes it differ from what the steps carry along. A row that is not
  * there is left, and so are those still `active`. */
-static void check(bo_ridge *work, size_t active, const float *q, const float *x, bool *left)
+static void check(bo_attention_ridge *work, size_t active, const float *q, const float *x, bool *left)
 {
     size_t dim = work->dim;
     double most = SLACK * work->attention->desc.tolerance;
@@ -105,7 +105,7 @@ static void check(bo_ridge *work, size_t active, const float *q, const float *x,
     }
 }
 
-void bo_ridge_iterate(bo_ridge *work, size_t side, const float *q, float *x)
+void bo_ridge_iterate(bo_attention_ridge *work, size_t side, const float *q, float *x)
 {
     size_t dim = work->dim, count = begin(work, q, x);
     work->solves.systems += work->rows;

@@ -52,7 +52,7 @@ typedef struct block {
 enum { EDGE_ROWS = 16 };
 
 /* False: no row sees any. */
-static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, const bo_piece *piece, block *b)
+static bool block_of(const bo_softmax_tile *tile, size_t row, size_t position, const bo_kv_piece *piece, block *b)
 {
     size_t end = position + piece->count;
     bool whole = seen_from(tile, row + BO_SOFTMAX_BLOCK - 1) <= position && seen_end(tile, row) >= end;
@@ -119,13 +119,13 @@ static void weigh(const bo_softmax_tile *tile, const block *b)
     }
 }
 
-void bo_softmax_add(const bo_softmax_tile *tile, const bo_kept *kept, size_t first, size_t end)
+void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t first, size_t end)
 {
     first = bo_most(first, seen_from(tile, 0));
     end = bo_least(end, seen_end(tile, tile->rows - 1));
-    bo_piece piece;
+    bo_kv_piece piece;
     for (size_t at = first; at < end; at += piece.count) {
-        piece = bo_kept_piece(kept, at, end);
+        piece = bo_kv_cache_piece(kept, at, end);
         block b;
         for (size_t row = 0; row < tile->rows; row += b.rows) {
             if (!block_of(tile, row, at, &piece, &b)) continue;
@@ -197,13 +197,13 @@ static void add_block_slope(const bo_softmax_tile *tile, const bo_softmax_slope 
     }
 }
 
-void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kept *kept, size_t first,
-                          size_t end, bo_rows dk, bo_rows dv)
+void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kv_cache *kept,
+                          size_t first, size_t end, bo_rows dk, bo_rows dv)
 {
     size_t at = bo_most(first, seen_from(tile, 0));
     end = bo_least(end, seen_end(tile, tile->rows - 1));
-    for (bo_piece piece; at < end; at += piece.count) {
-        piece = bo_kept_piece(kept, at, end);
+    for (bo_kv_piece piece; at < end; at += piece.count) {
+        piece = bo_kv_cache_piece(kept, at, end);
         tile->kernels->transpose(tile->dim, piece.count, piece.keys, BO_PANEL, slope->key_rows, tile->dim);
         tile->kernels->transpose(piece.count, tile->value_dim, piece.values, tile->value_dim, slope->value_panel,
                                  BO_PANEL);

@@ -8,7 +8,7 @@
 #ifndef BO_ATTENTION_SOFTMAX_H
 #define BO_ATTENTION_SOFTMAX_H
 
-#include "kept.h"
+#include "kv_cache.h"
 
 enum {
     BO_SOFTMAX_TILE = 128, /* most queries in a tile; tiles end at multiples of it */
@@ -37,7 +37,7 @@ bo_softmax_tile bo_softmax_carve(const bo_attention *attention, bo_carver *carve
 /* Fills q and begins with nothing seen. False: some query is not finite. */
 bool bo_softmax_begin(bo_softmax_tile *tile, size_t position, size_t rows, bo_rows q, double scale);
 /* Adds the keys at positions first … end - 1, of which `kept` holds those that some row sees. */
-void bo_softmax_add(const bo_softmax_tile *tile, const bo_kept *kept, size_t first, size_t end);
+void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t first, size_t end);
 
 /* ---- its gradient ---------------------------------------------------------------------------------------------- */
 
@@ -57,8 +57,8 @@ typedef struct bo_softmax_slope {
 bo_softmax_slope bo_softmax_carve_slope(const bo_attention *attention, bo_carver *carver);
 /* As bo_softmax_add, with top as the forward pass left it less the log weight that keys have in the denominator. dk,
  * dv: where the gradients of the key at position `first` and of those after it are added; NULL: not wanted. */
-void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kept *kept, size_t first,
-                          size_t end, bo_rows dk, bo_rows dv);
+void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *slope, const bo_kv_cache *kept,
+                          size_t first, size_t end, bo_rows dk, bo_rows dv);
 
 /* ---- the keys of a task ---------------------------------------------------------------------------------------- */
 
@@ -67,17 +67,17 @@ void bo_softmax_add_slope(const bo_softmax_tile *tile, const bo_softmax_slope *s
 typedef struct bo_softmax_keys {
     const bo_call *call;
     size_t sequence, key_head;
-    size_t old;    /* tokens of the initial state: the call's own have positions old, old + 1, … */
-    size_t count;  /* of the call's own */
-    size_t loaded; /* of those, in `fresh` */
-    bo_kept kept;  /* in the initial state; keys == NULL: none */
-    bo_kept fresh;
+    size_t old;       /* tokens of the initial state: the call's own have positions old, old + 1, … */
+    size_t count;     /* of the call's own */
+    size_t loaded;    /* of those, in `fresh` */
+    bo_kv_cache kept; /* in the initial state; keys == NULL: none */
+    bo_kv_cache fresh;
     bo_rows k, v; /* of the call */
 } bo_softmax_keys;
 
 /* Scratch for up to `longest` keys of a call, of which those that `span` queries see are loaded at once. */
-bo_kept bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver);
-bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t key_head, bo_kept fresh);
+bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver);
+bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t key_head, bo_kv_cache fresh);
 /* Loads the call's keys before `end`. False: some is not finite. */
 bool bo_softmax_load(bo_softmax_keys *keys, size_t end);
 /* Adds all that the tile sees of what is loaded. */

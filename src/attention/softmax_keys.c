@@ -9,23 +9,23 @@ static size_t panels_up(size_t slots)
 }
 
 /* With a window, `span` queries see no more than the window before their last. */
-bo_kept bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver)
+bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver)
 {
     const bo_attention_desc *desc = &attention->desc;
     size_t ring = panels_up(longest ? longest : 1), seen = panels_up(desc->window + span);
     if (desc->window && seen < ring) ring = seen;
-    void *bytes = bo_carve(carver, bo_kept_bytes(ring, desc->dim, desc->value_dim), 1);
-    return bytes ? bo_kept_at(bytes, ring, desc->dim, desc->value_dim) : (bo_kept){.ring = ring};
+    void *bytes = bo_carve(carver, bo_kv_cache_bytes(ring, desc->dim, desc->value_dim), 1);
+    return bytes ? bo_kv_cache_at(bytes, ring, desc->dim, desc->value_dim) : (bo_kv_cache){.ring = ring};
 }
 
-bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t key_head, bo_kept fresh)
+bo_softmax_keys bo_softmax_keys_of(const bo_call *call, size_t sequence, size_t key_head, bo_kv_cache fresh)
 {
     const bo_attention_desc *desc = &call->attention->desc;
     bo_softmax_keys keys = {.call = call, .sequence = sequence, .key_head = key_head, .fresh = fresh};
     if (call->initial) {
         const void *state = call->initial[sequence];
         keys.old = (size_t)((const bo_state_header *)state)->tokens;
-        keys.kept = bo_kept_in(call->attention, state, key_head);
+        keys.kept = bo_kv_cache_in(call->attention, state, key_head);
     }
     if (!call->shape->no_keys) {
         keys.count = call->sequences[sequence].keys;
@@ -42,7 +42,7 @@ bool bo_softmax_load(bo_softmax_keys *keys, size_t end)
     if (keys->loaded >= end) return true;
     size_t first = keys->loaded, count = end - first;
     bo_rows k = bo_rows_from(keys->k, first), v = bo_rows_from(keys->v, first);
-    bo_kept_append(kernels, &keys->fresh, keys->old + first, count, k, v);
+    bo_kv_cache_append(kernels, &keys->fresh, keys->old + first, count, k, v);
     keys->loaded = end;
     return bo_rows_finite(kernels, count, keys->fresh.dim, k.at, k.stride) &&
            bo_rows_finite(kernels, count, keys->fresh.value_dim, v.at, v.stride);
@@ -50,7 +50,7 @@ bool bo_softmax_load(bo_softmax_keys *keys, size_t end)
 
 static size_t oldest(const bo_softmax_keys *keys, size_t tokens)
 {
-    return bo_kept_first(tokens, keys->call->attention->held);
+    return bo_kv_cache_first(tokens, keys->call->attention->held);
 }
 
 void bo_softmax_add_keys(const bo_softmax_tile *tile, const bo_softmax_keys *keys)
@@ -63,8 +63,8 @@ void bo_softmax_keep(const bo_softmax_keys *keys)
 {
     const bo_call *call = keys->call;
     if (!call->final) return;
-    bo_kept final = bo_kept_in(call->attention, call->final[keys->sequence], keys->key_head);
-    bo_kept_append(call->kernels, &final, keys->old, keys->count, keys->k, keys->v);
+    bo_kv_cache final = bo_kv_cache_in(call->attention, call->final[keys->sequence], keys->key_head);
+    bo_kv_cache_append(call->kernels, &final, keys->old, keys->count, keys->k, keys->v);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static slopes state_slopes(const bo_softmax_keys *keys, const float *gradient)
 {
     if (!gradient) return (slopes){{NULL, 0}, {NULL, 0}};
     const bo_attention_desc *desc = &keys->call->attention->desc;
-    float *rows = bo_kept_gradient(keys->call->attention, gradient, keys->key_head);
+    float *rows = bo_kv_cache_gradient(keys->call->attention, gradient, keys->key_head);
     size_t stride = desc->dim + desc->value_dim;
     return (slopes){{rows, stride}, {rows + desc->dim, stride}};
 }

@@ -2,7 +2,7 @@
 #include <string.h>
 #include "../features/propose.h"
 #include "internal.h"
-#include "kept.h"
+#include "kv_cache.h"
 
 /* ---- maps --------------------------------------------------------------------------------------------------------- */
 
@@ -64,9 +64,9 @@ static bo_status move_kept(bo_context *context, const bo_attention *from, const 
     if (!keys) return BO_MEMORY;
     float *values = keys + tokens * dim;
     for (size_t h = 0; h < from->desc.key_heads; h++) {
-        bo_kept source = bo_kept_in(from, state, h), target = bo_kept_in(to, out, h);
-        bo_kept_read(from->kernels, &source, 0, tokens, keys, values);
-        bo_kept_append(to->kernels, &target, 0, tokens, (bo_rows){keys, dim}, (bo_rows){values, value_dim});
+        bo_kv_cache source = bo_kv_cache_in(from, state, h), target = bo_kv_cache_in(to, out, h);
+        bo_kv_cache_read(from->kernels, &source, 0, tokens, keys, values);
+        bo_kv_cache_append(to->kernels, &target, 0, tokens, (bo_rows){keys, dim}, (bo_rows){values, value_dim});
     }
     bo_state_add_tokens(out, tokens);
     bo_free(keys);

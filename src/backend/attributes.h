@@ -22,9 +22,9 @@ typedef struct bo_linear_attributes {
     double keep;  /* 0: 1 */
 } bo_linear_attributes;
 
-typedef enum bo_normalisation { BO_NORMALISE_RMS = 0, BO_NORMALISE_LAYER = 1 } bo_normalisation;
+typedef enum bo_normalization { BO_NORMALIZE_RMS = 0, BO_NORMALIZE_LAYER = 1 } bo_normalization;
 typedef struct bo_norm_attributes {
-    bo_normalisation kind;
+    bo_normalization kind;
     size_t width; /* divides the columns; gain and bias (1 x width) serve every group */
     double epsilon;
     bool gain, bias;
@@ -36,8 +36,8 @@ typedef struct bo_dropout_attributes {
 } bo_dropout_attributes;
 
 typedef enum bo_rope_layout {
-    BO_ROPE_HALVES = 0,     /* pairs (i, i + rotated / 2): Llama as Hugging Face stores it */
-    BO_ROPE_NEIGHBOURS = 1, /* pairs (2i, 2i + 1): the paper, GPT-J */
+    BO_ROPE_HALVES = 0,    /* pairs (i, i + rotated / 2): Llama as Hugging Face stores it */
+    BO_ROPE_NEIGHBORS = 1, /* pairs (2i, 2i + 1): the paper, GPT-J */
 } bo_rope_layout;
 typedef struct bo_rope_attributes {
     size_t dim;     /* of a head; divides the columns */

@@ -70,7 +70,7 @@ typedef enum bo_op_kind {
     BO_OP_EMBED = 0,    /* indices (n x 1, int32), table (v x w) -> table[indices] (n x w): embeddings, choosing rows */
     BO_OP_POSITION = 1, /* x, positions (n x 1, int32) [, table] -> x + P[positions] */
     BO_OP_LINEAR = 2, /* x, W_1 … W_k [, b_1 … b_k] [, r] -> y_i = s x W_iᵀ + b_i (+ r where k = 1); W: out x in */
-    BO_OP_NORM = 3,   /* x [, gain] [, bias] -> normalised groups of `width` columns */
+    BO_OP_NORM = 3,   /* x [, gain] [, bias] -> normalized groups of `width` columns */
     BO_OP_DROPOUT = 4,        /* x -> x m / (1 - rate) */
     BO_OP_ROPE = 5,           /* x, positions -> rotated pairs of each head (2104.09864) */
     BO_OP_ATTENTION = 6,      /* q, k, v, then what `given` names in the order of bo_attention_given -> out */
@@ -89,12 +89,12 @@ typedef enum bo_op_kind {
     BO_OP_RECURRENT = 18, /* x (n x g h; projected), U (g h x h), b (1 x g h) -> h_1, h_2, … (n x h) */
     BO_OP_CONVOLUTION = 19, /* x (images of places x channels), W (out x kernel places · in / groups) [, b] -> y */
     BO_OP_POOL = 20,        /* x (images) -> the largest or the mean of each window, channel by channel */
-    BO_OP_BATCH_NORM = 21,  /* x, gain, bias, mean, variance (1 x columns) -> columns normalised over the rows. Training
+    BO_OP_BATCH_NORM = 21,  /* x, gain, bias, mean, variance (1 x columns) -> columns normalized over the rows. Training
                              * moves `mean` and `variance`, weights without a gradient, towards the batch's */
     BO_OP_RESHAPE = 22,     /* x -> the same numbers in rows of another length */
     BO_OP_CONCAT = 23,      /* x_1 … x_k with as many rows -> their columns side by side */
-    BO_OP_AGGREGATE = 24, /* x (nodes x c), first ((targets + 1) x 1, int32), neighbours (edges x 1, int32) -> y_i: sum,
-                            * mean or largest of x over neighbours[first[i]] … neighbours[first[i + 1] - 1]; none: 0 */
+    BO_OP_AGGREGATE = 24, /* x (nodes x c), first ((targets + 1) x 1, int32), neighbors (edges x 1, int32) -> y_i: sum,
+                            * mean or largest of x over neighbors[first[i]] … neighbors[first[i + 1] - 1]; none: 0 */
     BO_OP_NOISE = 25,     /* x -> x + σ ε, or x with parts set to 0, in training; else x */
     BO_OP_ROUND = 26,     /* x -> x rounded to a small float format; the gradient to another */
     BO_OP_COUNT = 27
@@ -127,7 +127,7 @@ typedef struct bo_op {
     double (*operations)(bo_context *context, const bo_op_call *call);
 } bo_op;
 
-struct bo_updates; /* updates.h: what optimisers ask for */
+struct bo_updates; /* updates.h: what optimizers ask for */
 
 typedef struct bo_backend {
     const char *name; /* "cpu" */

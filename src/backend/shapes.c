@@ -56,7 +56,7 @@ unsigned bo_passes_linear(const bo_op_call *call)
 bo_status bo_shape_norm(bo_context *context, bo_op_call *call)
 {
     const bo_norm_attributes *a = call->attributes;
-    if (a->kind != BO_NORMALISE_RMS && a->kind != BO_NORMALISE_LAYER) REFUSE("norm: no kind %d", (int)a->kind);
+    if (a->kind != BO_NORMALIZE_RMS && a->kind != BO_NORMALIZE_LAYER) REFUSE("norm: no kind %d", (int)a->kind);
     BO_TRY(begin(context, call, "norm", (size_t)1 + a->gain + a->bias));
     if (!a->width || call->in[0].columns % a->width)
         REFUSE("norm: groups of %zu do not divide %zu columns", a->width, call->in[0].columns);
@@ -88,7 +88,7 @@ bo_status bo_shape_rope(bo_context *context, bo_op_call *call)
         REFUSE("rope: %zu columns of a head turn, expected an even number up to %zu", rotated, a->dim);
     if (a->base != 0 && !(a->base >= 1 && isfinite(a->base))) /* below 1 frequencies would grow without bound */
         REFUSE("rope: the base is %g, expected at least 1", a->base);
-    if (a->layout != BO_ROPE_HALVES && a->layout != BO_ROPE_NEIGHBOURS) REFUSE("rope: no layout %d", (int)a->layout);
+    if (a->layout != BO_ROPE_HALVES && a->layout != BO_ROPE_NEIGHBORS) REFUSE("rope: no layout %d", (int)a->layout);
     give_like_first(call);
     return BO_OK;
 }

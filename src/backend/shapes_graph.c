@@ -39,7 +39,7 @@ bo_status bo_shape_aggregate(bo_context *context, bo_op_call *call)
     if ((unsigned)a->kind >= BO_AGGREGATE_COUNT) REFUSE("aggregate: no kind %d", (int)a->kind);
     if (!(a->dropout >= 0 && a->dropout < 1)) REFUSE("aggregate: dropout of %g, expected one in [0, 1)", a->dropout);
     BO_TRY(check_integers(context, call, "aggregate", 1, "the column of first edges", 0));
-    BO_TRY(check_integers(context, call, "aggregate", 2, "the column of neighbours", 0));
+    BO_TRY(check_integers(context, call, "aggregate", 2, "the column of neighbors", 0));
     if (call->in[1].rows < 2) REFUSE("aggregate: %zu first edges, expected one more than nodes", call->in[1].rows);
     give(call, 0, call->in[1].rows - 1, call->in[0].columns);
     return BO_OK;

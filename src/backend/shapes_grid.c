@@ -1,4 +1,4 @@
-/* Shapes of operations on grids: convolution, pooling, batch normalisation. */
+/* Shapes of operations on grids: convolution, pooling, batch normalization. */
 #include <math.h>
 #include "shapes_internal.h"
 
@@ -119,7 +119,7 @@ bo_status bo_shape_pool(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
-/* ---- batch normalisation --------------------------------------------------------------------------------------- */
+/* ---- batch normalization --------------------------------------------------------------------------------------- */
 
 bo_status bo_shape_batch_norm(bo_context *context, bo_op_call *call)
 {

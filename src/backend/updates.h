@@ -1,4 +1,4 @@
-/* What optimisers ask of a backend: sums over gradients, and changes of weights in place. Vectors of `count` floats on the
+/* What optimizers ask of a backend: sums over gradients, and changes of weights in place. Vectors of `count` floats on the
  * device; results do not depend on the number of threads, and nothing is allocated. */
 #ifndef BO_BACKEND_UPDATES_H
 #define BO_BACKEND_UPDATES_H

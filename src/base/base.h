@@ -65,7 +65,7 @@ void bo_context_watch(bo_context *branch, bo_progress_fn progress, void *user);
 /* ---- log, progress ------------------------------------------------------------------------------------- */
 
 void bo_log(bo_context *context, bo_log_level level, const char *format, ...) BO_PRINTF(3, 4);
-/* BO_CANCELLED (with a message) when the caller's callback asks to stop, else BO_OK. */
+/* BO_CANCELED (with a message) when the caller's callback asks to stop, else BO_OK. */
 bo_status bo_progress(bo_context *context, const char *what, double done, double total);
 double bo_seconds(void); /* a monotonic clock */
 

@@ -135,7 +135,7 @@ void bo_log(bo_context *context, bo_log_level level, const char *format, ...)
 bo_status bo_progress(bo_context *context, const char *what, double done, double total)
 {
     if (!context->progress || context->progress(context->user, what, done, total)) return BO_OK;
-    return bo_fail(context, BO_CANCELLED, "%s was cancelled", what);
+    return bo_fail(context, BO_CANCELED, "%s was canceled", what);
 }
 
 double bo_seconds(void)

@@ -11,7 +11,7 @@ uint64_t bo_rng_stream(const char *purpose, uint64_t number)
     uint64_t hash = 14695981039346656037u; /* FNV-1a, 64 bits */
     for (const char *p = purpose; *p; p++) hash = (hash ^ (unsigned char)*p) * 1099511628211u;
     hash ^= number * 0x9E3779B97F4A7C15u;
-    hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u; /* splitmix64's finaliser */
+    hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u; /* splitmix64's finalizer */
     hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBu;
     return hash ^ (hash >> 31);
 }
@@ -80,7 +80,7 @@ double bo_rng_gamma(bo_rng *rng, double shape)
 
 uint64_t bo_rng_below(bo_rng *rng, uint64_t bound)
 {
-    uint64_t threshold = -bound % bound; /* numbers below it would favour small remainders */
+    uint64_t threshold = -bound % bound; /* numbers below it would favor small remainders */
     for (;;) {
         uint64_t bits = bo_rng_bits(rng);
         if (bits >= threshold) return bits % bound;

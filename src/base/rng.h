@@ -15,12 +15,12 @@ typedef struct bo_rng {
 uint64_t bo_rng_stream(const char *purpose, uint64_t number); /* hash of a label: FNV-1a, then mixed with number */
 bo_rng bo_rng_make(uint64_t seed, uint64_t stream);
 
-uint64_t bo_rng_bits(bo_rng *rng);                           /* 64 uniform bits */
-double bo_rng_uniform(bo_rng *rng);                          /* (0, 1), never 0 nor 1 */
-double bo_rng_normal(bo_rng *rng);                           /* N(0, 1): Box-Muller in double */
-double bo_rng_gamma(bo_rng *rng, double shape);              /* Gamma(shape, 1): Marsaglia-Tsang */
-uint64_t bo_rng_below(bo_rng *rng, uint64_t bound);          /* uniform in [0, bound), unbiased */
+uint64_t bo_rng_bits(bo_rng *rng);                                  /* 64 uniform bits */
+double bo_rng_uniform(bo_rng *rng);                                 /* (0, 1), never 0 nor 1 */
+double bo_rng_normal(bo_rng *rng);                                  /* N(0, 1): Box-Muller in double */
+double bo_rng_gamma(bo_rng *rng, double shape);                     /* Gamma(shape, 1): Marsaglia-Tsang */
+uint64_t bo_rng_below(bo_rng *rng, uint64_t bound);                 /* uniform in [0, bound), unbiased */
 void bo_rng_words(const bo_rng *rng, size_t blocks, uint32_t *out); /* 4 x blocks, from block rng->next on; rng stays */
-void bo_rng_permutation(bo_rng *rng, size_t n, size_t *out); /* Fisher-Yates */
+void bo_rng_permutation(bo_rng *rng, size_t n, size_t *out);        /* Fisher-Yates */
 
 #endif

@@ -116,7 +116,7 @@ enum { CHUNK = 256 };
 #define bo_gemm_f32 bo_gemm
 #define bo_gemm_f64 bo_gemm64
 #define BO_TEMPLATE "backward.c"
-#include "twice.h"
+#include "both_precisions.h"
 
 static bo_status check_gradients(bo_context *context, const bo_features *f, bool known, const void *x, size_t ldx,
                                  const void *dz, size_t lddz, bool wants_dx, size_t lddx, bool wants_frequencies)

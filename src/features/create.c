@@ -212,7 +212,7 @@ bo_status bo_features_create(bo_context *context, const bo_features_desc *desc, 
     say_what_is_odd(context, &resolved);
     bo_features *features = NULL;
     BO_TRY(bo_features_begin(context, &resolved, &features));
-    const bo_sample sample = {resolved.sample, resolved.sample_rows, resolved.sample_stride};
+    const bo_feature_sample sample = {resolved.sample, resolved.sample_rows, resolved.sample_stride};
     bo_status status = needs_selection(&resolved) ? bo_features_select(context, features, NULL, &sample, &sample)
                                                   : bo_features_draw(context, features);
     if (status == BO_OK) status = bo_features_finish(context, features);
@@ -242,7 +242,7 @@ bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, 
     bool chosen = needs_selection(&resolved), exponential = bo_function_find(resolved.function)->exponential;
     if (chosen) total += m * sizeof(float);
     if (resolved.function == BO_FUNCTION_OPRF || (chosen && exponential)) total += m * (sizeof(float) + sizeof(double));
-    if (resolved.function == BO_FUNCTION_POLYNOMIAL) total += bo_polynomial_runs(&resolved) * sizeof(bo_run);
+    if (resolved.function == BO_FUNCTION_POLYNOMIAL) total += bo_polynomial_runs(&resolved) * sizeof(bo_polynomial_run);
     if (resolved.function == BO_FUNCTION_TENSORSKETCH)
         total += (size_t)resolved.degree * (dim + 1) * (sizeof(int32_t) + sizeof(float));
     if (resolved.function == BO_FUNCTION_SELFTENSOR) total += 2 * bo_selftensor_count(&resolved) * sizeof(float);

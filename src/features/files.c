@@ -28,21 +28,21 @@ static char *descriptor_to_json(bo_context *context, const bo_features_desc *des
     return json;
 }
 
-static void add_tensor(bo_tensor *tensors, size_t *count, const char *name, bo_dtype type, size_t rows, size_t columns,
-                       const void *data)
+static void add_tensor(bo_file_tensor *tensors, size_t *count, const char *name, bo_dtype type, size_t rows,
+                       size_t columns, const void *data)
 {
     if (!data) return;
     size_t entries = rows * (columns ? columns : 1);
-    tensors[(*count)++] = (bo_tensor){.name = name,
-                                      .dtype = type,
-                                      .rank = columns ? 2 : 1,
-                                      .shape = {rows, columns},
-                                      .data = data,
-                                      .bytes = entries * 4};
+    tensors[(*count)++] = (bo_file_tensor){.name = name,
+                                           .dtype = type,
+                                           .rank = columns ? 2 : 1,
+                                           .shape = {rows, columns},
+                                           .data = data,
+                                           .bytes = entries * 4};
 }
 
-bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_tensor *tensors, size_t *count, char **json,
-                           void **owned)
+bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_file_tensor *tensors, size_t *count,
+                           char **json, void **owned)
 {
     size_t m = f->frequencies, dim = f->desc.dim, n = 0;
     *json = NULL;
@@ -74,7 +74,7 @@ bo_status bo_features_pack(bo_context *context, const bo_features *f, bo_tensor 
 
 bo_status bo_features_save(bo_context *context, const bo_features *features, const char *path)
 {
-    bo_tensor tensors[BO_FEATURES_TENSORS];
+    bo_file_tensor tensors[BO_FEATURES_TENSORS];
     size_t count;
     char *json;
     void *owned;
@@ -176,7 +176,7 @@ static void hadamard_shape(const bo_features_desc *desc, size_t *blocks, size_t 
 static bo_status check_claims(bo_context *context, const bo_tensors *file, const bo_features_desc *desc)
 {
     size_t m = bo_frequencies_of(desc), blocks, padded;
-    const bo_tensor *unused;
+    const bo_file_tensor *unused;
     if (desc->function == BO_FUNCTION_TENSORSKETCH) {
         const size_t shape[2] = {(size_t)desc->degree, desc->dim + 1};
         BO_TRY(bo_tensors_require(context, file, "features.sketch_hashes", BO_I32, 2, shape, &unused));
@@ -201,7 +201,7 @@ static bo_status read_array(bo_context *context, const bo_tensors *file, const c
                             size_t columns, bool optional, void *out)
 {
     const size_t shape[2] = {rows, columns};
-    const bo_tensor *tensor = NULL;
+    const bo_file_tensor *tensor = NULL;
     void **array = out;
     if (optional && !bo_tensors_find(file, name)) return BO_OK;
     BO_TRY(bo_tensors_require(context, file, name, type, columns ? 2 : 1, shape, &tensor));
@@ -238,7 +238,7 @@ static bo_status read_sketch(bo_context *context, const bo_tensors *file, bo_fea
 {
     size_t degree = (size_t)f->desc.degree, columns = f->desc.dim + 1, count = degree * columns;
     const size_t shape[2] = {degree, columns};
-    const bo_tensor *hashes = NULL, *signs = NULL;
+    const bo_file_tensor *hashes = NULL, *signs = NULL;
     BO_TRY(bo_tensors_require(context, file, "features.sketch_hashes", BO_I32, 2, shape, &hashes));
     BO_TRY(bo_tensors_require(context, file, "features.sketch_signs", BO_F32, 2, shape, &signs));
     BO_TRY(bo_sketch_create(context, f->desc.dim, f->desc.features, f->desc.degree, &f->sketch));
@@ -257,7 +257,7 @@ static bo_status read_sketch(bo_context *context, const bo_tensors *file, bo_fea
 static bo_status read_selftensor(bo_context *context, const bo_tensors *file, bo_features *f)
 {
     const size_t count = bo_selftensor_count(&f->desc);
-    const bo_tensor *tensor = NULL;
+    const bo_file_tensor *tensor = NULL;
     BO_TRY(bo_tensors_require(context, file, "features.selftensor", BO_F32, 1, &count, &tensor));
     BO_TRY(bo_selftensor_create(context, &f->desc, &f->selftensor));
     float *matrices = bo_selftensor_matrices(f->selftensor);

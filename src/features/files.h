@@ -8,7 +8,7 @@
 /* Fills `tensors` (room for BO_FEATURES_TENSORS) and one metadata value, JSON text to be freed with bo_free. The tensors
  * point into `features` or into *owned (freed with bo_free). */
 enum { BO_FEATURES_TENSORS = 10 };
-bo_status bo_features_pack(bo_context *context, const bo_features *features, bo_tensor *tensors, size_t *count,
+bo_status bo_features_pack(bo_context *context, const bo_features *features, bo_file_tensor *tensors, size_t *count,
                            char **json, void **owned);
 /* The reverse; tensors carry the same names ("features.w", …). */
 bo_status bo_features_unpack(bo_context *context, const bo_tensors *file, const char *json, bo_features **out);

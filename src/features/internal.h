@@ -192,7 +192,7 @@ bo_function bo_function_default(bo_kernel kernel);
 
 /* ---- the object ------------------------------------------------------------------------------------------------ */
 
-/* Three HD blocks: u = norm ∘ H D₁ H D₂ H D₃ t on t padded with zeros, H unnormalised (norms carry its size). */
+/* Three HD blocks: u = norm ∘ H D₁ H D₂ H D₃ t on t padded with zeros, H unnormalized (norms carry its size). */
 typedef struct bo_hadamard {
     size_t padded, blocks; /* padded: the power of two >= dim; 0: not in use */
     float *signs;          /* blocks x 3 x padded, ±1: D₃, D₂, D₁ in the order they are applied */
@@ -209,10 +209,10 @@ typedef struct bo_factors {
 
 /* Features that are products of the features `parents`, `parents` + 1, … with t[variable], t[variable + 1], …, without
  * repeats: functions/polynomial.c. */
-typedef struct bo_run {
+typedef struct bo_polynomial_run {
     uint32_t parents, children, variable;
     bo_factors factors;
-} bo_run;
+} bo_polynomial_run;
 
 /* Columns and features of maps without frequencies, whose sizes nothing in a file bears out: at most tens of megabytes. */
 enum { BO_EXACT_MOST = 1 << 22 };
@@ -235,10 +235,10 @@ struct bo_features {
     float *length_scales; /* dim, or NULL: all 1 */
     float *w;             /* frequencies x dim */
     bo_packed *packed;
-    float *weights;    /* one a frequency, multiplies its features; NULL: all 1 */
-    float *proposal;   /* dim x dim: R of N(0, R Rᵀ), which w was drawn from; NULL: from the kernel's spectrum */
-    float *chosen;     /* with a proposal and a choice among its candidates: the choice's part of the weights; else NULL */
-    double *spread;    /* dim x dim, of a proposal's variance; NULL: it is infinite */
+    float *weights;  /* one a frequency, multiplies its features; NULL: all 1 */
+    float *proposal; /* dim x dim: R of N(0, R Rᵀ), which w was drawn from; NULL: from the kernel's spectrum */
+    float *chosen;  /* with a proposal and a choice among its candidates: the choice's part of the weights; else NULL */
+    double *spread; /* dim x dim, of a proposal's variance; NULL: it is infinite */
     double log_spread; /* the same variance's factor */
     double *offset;    /* exponential functions: added to u; NULL: 0 */
     float *offset_f32;
@@ -249,7 +249,7 @@ struct bo_features {
     bo_hadamard hadamard;
     bo_sketch *sketch;
     bo_selftensor *selftensor;
-    bo_run *runs; /* POLYNOMIAL */
+    bo_polynomial_run *runs; /* POLYNOMIAL */
 };
 
 /* Checks everything there is to check about a descriptor and fills in the defaults. The length scales and the
@@ -268,8 +268,8 @@ bo_status bo_features_finish(bo_context *context, bo_features *features);
 bo_status bo_features_draw(bo_context *context, bo_features *features);
 /* Data-aware choice among candidates, drawn from the proposal where there is one: replaces bo_features_draw. Leverage
  * scores look at q alone. */
-bo_status bo_features_select(bo_context *context, bo_features *features, const float *proposal, const bo_sample *q,
-                             const bo_sample *k);
+bo_status bo_features_select(bo_context *context, bo_features *features, const float *proposal,
+                             const bo_feature_sample *q, const bo_feature_sample *k);
 /* Frequencies as a dense matrix, also for HADAMARD: frequencies x dim. */
 bo_status bo_features_dense_f32(bo_context *context, const bo_features *features, float *w);
 bo_status bo_features_dense_f64(bo_context *context, const bo_features *features, double *w);
@@ -301,7 +301,7 @@ void bo_sketch_destroy(bo_sketch *sketch);
 int32_t *bo_sketch_hashes(bo_sketch *sketch); /* degree x (dim + 1) */
 float *bo_sketch_signs(bo_sketch *sketch);    /* degree x (dim + 1) */
 
-size_t bo_polynomial_runs(const bo_features_desc *desc); /* how many bo_run its features are made in */
+size_t bo_polynomial_runs(const bo_features_desc *desc); /* how many bo_polynomial_run its features are made in */
 
 size_t bo_selftensor_count(const bo_features_desc *desc); /* floats of its matrices */
 bo_status bo_selftensor_create(bo_context *context, const bo_features_desc *desc, bo_selftensor **out);

@@ -19,7 +19,7 @@ typedef struct side {
 typedef struct matrix_job {
     const bo_features_desc *desc;
     const bo_kernel_definition *kernel;
-    const double *factor, *centre;
+    const double *factor, *center;
     size_t columns; /* of a lifted row */
     side *left, *right, *filling;
     size_t first_left, first_right, count_right;
@@ -29,7 +29,7 @@ typedef struct matrix_job {
 
 /* ---- kernels of inner products and distances ------------------------------------------------------------------- */
 
-/* Distances do not change when both sides are centred, and then lose fewer digits. */
+/* Distances do not change when both sides are centered, and then lose fewer digits. */
 static void scale_task(void *arg, size_t row, int worker)
 {
     const matrix_job *job = arg;
@@ -40,7 +40,7 @@ static void scale_task(void *arg, size_t row, int worker)
     facts fact = {0};
     (void)worker;
     for (size_t j = 0; j < dim; j++) {
-        t[j] = ((double)x[j] - job->centre[j]) * job->factor[j];
+        t[j] = ((double)x[j] - job->center[j]) * job->factor[j];
         top = fmax(top, fabs(t[j]));
     }
     for (size_t j = 0; j < dim; j++) {
@@ -182,14 +182,14 @@ static bo_status direct_rows(bo_context *context, matrix_job *job)
 
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
 
-static void find_centre(const matrix_job *job, double *centre)
+static void find_center(const matrix_job *job, double *center)
 {
     size_t rows = job->right->rows < TILE ? job->right->rows : TILE;
     for (size_t j = 0; j < job->desc->dim; j++) {
         double sum = 0;
         for (size_t i = 0; job->kernel->form == BO_FORM_DISTANCE && i < rows; i++)
             sum += (double)job->right->x[i * job->right->stride + j];
-        centre[j] = sum / (double)rows;
+        center[j] = sum / (double)rows;
     }
 }
 
@@ -202,11 +202,11 @@ static bo_status run_matrix(bo_context *context, matrix_job *job)
     facts *fact = bo_alloc_raw(context, 2 * TILE, sizeof *fact, "tiles of a kernel matrix");
     bo_status status = vectors && tiles && fact ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
-        double *factor = vectors, *centre = vectors + dim;
+        double *factor = vectors, *center = vectors + dim;
         bo_input_factors(job->desc, factor);
-        find_centre(job, centre);
+        find_center(job, center);
         job->factor = factor;
-        job->centre = centre;
+        job->center = center;
         job->left->t = tiles;
         job->right->t = tiles + TILE * job->columns;
         job->left->fact = fact;

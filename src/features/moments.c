@@ -17,7 +17,8 @@ static void turned_free(turned *x)
     bo_free(x->own);
 }
 
-static bo_status turn(bo_context *context, const bo_features *f, const bo_sample *x, const double *by, turned *out)
+static bo_status turn(bo_context *context, const bo_features *f, const bo_feature_sample *x, const double *by,
+                      turned *out)
 {
     size_t dim = f->desc.dim, n = x->count;
     double *t = bo_alloc_raw(context, n * dim, sizeof *t, "rows in float64");
@@ -61,8 +62,8 @@ static bo_status log_mean_pairs(bo_context *context, size_t dim, const turned *x
 }
 
 /* The second moment of a pair is exp(spread + 2|A(t + t')|² - |t|² - |t'|²): propose.c, with A = I for N(0, I). */
-bo_status bo_features_log_second(bo_context *context, const bo_features *f, bool proposed, const bo_sample *q,
-                                 const bo_sample *k, double *log_second)
+bo_status bo_features_log_second(bo_context *context, const bo_features *f, bool proposed, const bo_feature_sample *q,
+                                 const bo_feature_sample *k, double *log_second)
 {
     turned x = {0}, y = {0};
     bool stretched = proposed && f->proposal;
@@ -78,8 +79,8 @@ bo_status bo_features_log_second(bo_context *context, const bo_features *f, bool
     return status;
 }
 
-static bo_status log_square_of_matrix(bo_context *context, const bo_features *f, const bo_sample *q, const bo_sample *k,
-                                      double *out)
+static bo_status log_square_of_matrix(bo_context *context, const bo_features *f, const bo_feature_sample *q,
+                                      const bo_feature_sample *k, double *out)
 {
     size_t pairs = q->count * k->count;
     double *value = bo_alloc_raw(context, pairs, sizeof *value, "kernel values");
@@ -92,8 +93,8 @@ static bo_status log_square_of_matrix(bo_context *context, const bo_features *f,
     return status;
 }
 
-bo_status bo_features_log_square(bo_context *context, const bo_features *f, const bo_sample *q, const bo_sample *k,
-                                 double *log_square)
+bo_status bo_features_log_square(bo_context *context, const bo_features *f, const bo_feature_sample *q,
+                                 const bo_feature_sample *k, double *log_square)
 {
     if (f->desc.kernel != BO_KERNEL_SOFTMAX) return log_square_of_matrix(context, f, q, k, log_square);
     turned x = {0}, y = {0};

@@ -134,7 +134,7 @@ bo_status bo_proposal_draw(bo_context *context, bo_features *features, const flo
 }
 
 /* As `origin` says, but for the factor. */
-static bo_status make_like(bo_context *context, const bo_features *features, const bo_origin *origin,
+static bo_status make_like(bo_context *context, const bo_features *features, const bo_frequency_origin *origin,
                            const float *proposal, bo_features **out)
 {
     bo_features_desc desc = features->desc;
@@ -197,7 +197,7 @@ bo_status bo_features_check_choice(bo_context *context, const bo_features *featu
     return bo_candidates_check(context, features->frequencies, features->desc.dim, candidates);
 }
 
-static bo_status check_origin(bo_context *context, const bo_features *features, const bo_origin *origin)
+static bo_status check_origin(bo_context *context, const bo_features *features, const bo_frequency_origin *origin)
 {
     size_t kept = origin->frequencies ? origin->frequencies : features->frequencies;
     if (origin->factor) BO_TRY(check_factor(context, features, origin->factor));
@@ -207,7 +207,8 @@ static bo_status check_origin(bo_context *context, const bo_features *features, 
     return bo_candidates_check(context, kept, features->desc.dim, origin->candidates);
 }
 
-bo_status bo_features_like(bo_context *context, const bo_features *features, const bo_origin *origin, bo_features **out)
+bo_status bo_features_like(bo_context *context, const bo_features *features, const bo_frequency_origin *origin,
+                           bo_features **out)
 {
     size_t count = origin->factor ? features->desc.dim * features->desc.dim : 0;
     *out = NULL;
@@ -254,7 +255,7 @@ bo_status bo_features_redraw(bo_context *context, bo_features *features, uint64_
 {
     bo_features *fresh;
     BO_TRY(check_drawn(context, features));
-    BO_TRY(make_like(context, features, &(bo_origin){.seed = seed}, features->proposal, &fresh));
+    BO_TRY(make_like(context, features, &(bo_frequency_origin){.seed = seed}, features->proposal, &fresh));
     become(features, fresh);
     return BO_OK;
 }
@@ -264,7 +265,8 @@ bo_status bo_features_propose(bo_context *context, bo_features *features, const 
     bo_features *fresh;
     BO_TRY(check_factor(context, features, factor));
     BO_TRY(check_drawn(context, features));
-    BO_TRY(bo_features_like(context, features, &(bo_origin){.seed = features->desc.seed, .factor = factor}, &fresh));
+    BO_TRY(bo_features_like(context, features, &(bo_frequency_origin){.seed = features->desc.seed, .factor = factor},
+                            &fresh));
     become(features, fresh);
     return BO_OK;
 }

@@ -3,7 +3,7 @@
  * E[φ(x)·φ(y)] what it was.
  *
  *   optimal   q_i ~ sqrt(E|f_i(x)|² E|f_i(y)|²) over the data on either side of the kernel (Sernau, Bonacina, Saurous
- *             2024, arXiv 2406.18802): minimises the mean squared error of the kernel over pairs of the data; computed
+ *             2024, arXiv 2406.18802): minimizes the mean squared error of the kernel over pairs of the data; computed
  *             in logarithms, since positive features span many decades. Candidates that come from a proposal bring its
  *             weights along: f_i has them
  *   leverage  q_i ~ the ridge leverage scores of the frequency's features, diag(ZᵀZ (ZᵀZ + λI)⁻¹) (Li et al. 2019)
@@ -48,8 +48,8 @@ static void energy_task(void *arg, size_t i, int worker)
 }
 
 /* Buffers for ROWS rows: t (ROWS x dim), u (ROWS x m), half_norms (ROWS). */
-static bo_status add_energies(bo_context *context, const bo_features *f, const bo_sample *x, const double *w, double *t,
-                              double *log_sum)
+static bo_status add_energies(bo_context *context, const bo_features *f, const bo_feature_sample *x, const double *w,
+                              double *t, double *log_sum)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
     double *u = t + ROWS * dim, *half_norms = u + ROWS * m;
@@ -71,7 +71,8 @@ static bo_status add_energies(bo_context *context, const bo_features *f, const b
     return BO_OK;
 }
 
-bo_status bo_features_log_energies(bo_context *context, const bo_features *f, const bo_sample *x, double *log_mean)
+bo_status bo_features_log_energies(bo_context *context, const bo_features *f, const bo_feature_sample *x,
+                                   double *log_mean)
 {
     size_t m = f->frequencies, dim = f->desc.dim;
     double *w = bo_alloc_raw(context, m * dim, sizeof *w, "candidate frequencies");
@@ -87,8 +88,8 @@ bo_status bo_features_log_energies(bo_context *context, const bo_features *f, co
     return status;
 }
 
-bo_status bo_features_log_scores(bo_context *context, const bo_features *f, const bo_sample *q, const bo_sample *k,
-                                 double *log_score)
+bo_status bo_features_log_scores(bo_context *context, const bo_features *f, const bo_feature_sample *q,
+                                 const bo_feature_sample *k, double *log_score)
 {
     size_t m = f->frequencies;
     BO_TRY(bo_features_log_energies(context, f, q, log_score));
@@ -101,8 +102,8 @@ bo_status bo_features_log_scores(bo_context *context, const bo_features *f, cons
 }
 
 /* score[i] ~ sqrt(Σ_q |f_i|² Σ_k |f_i|²), scaled so that the largest is 1 */
-static bo_status optimal_scores(bo_context *context, const bo_features *f, const bo_sample *q, const bo_sample *k,
-                                double *score)
+static bo_status optimal_scores(bo_context *context, const bo_features *f, const bo_feature_sample *q,
+                                const bo_feature_sample *k, double *score)
 {
     double high = -INFINITY;
     BO_TRY(bo_features_log_scores(context, f, q, k, score));
@@ -155,7 +156,8 @@ static bo_status scores_by_columns(bo_context *context, size_t rows, size_t colu
 }
 
 /* A frequency's score is the sum of its features'. */
-static bo_status leverage_scores(bo_context *context, const bo_features *f, const bo_sample *sample, double *score)
+static bo_status leverage_scores(bo_context *context, const bo_features *f, const bo_feature_sample *sample,
+                                 double *score)
 {
     size_t rows = sample->count, columns = f->desc.features, m = f->frequencies, dim = f->desc.dim;
     double lambda = f->desc.leverage_lambda;
@@ -235,8 +237,8 @@ static bo_status prepare(bo_context *context, bo_features *features, const float
     return features->function->prepare ? features->function->prepare(context, features) : BO_OK;
 }
 
-bo_status bo_features_select(bo_context *context, bo_features *features, const float *proposal, const bo_sample *q,
-                             const bo_sample *k)
+bo_status bo_features_select(bo_context *context, bo_features *features, const float *proposal,
+                             const bo_feature_sample *q, const bo_feature_sample *k)
 {
     size_t count = features->desc.candidates;
     bo_features *candidates = NULL;

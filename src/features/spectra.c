@@ -10,7 +10,7 @@
 
 /* ---- the Gamma distribution's quantile ------------------------------------------------------------------------- */
 
-/* Regularised lower incomplete gamma function P(a, x): the series below a + 1, Lentz's continued fraction
+/* Regularized lower incomplete gamma function P(a, x): the series below a + 1, Lentz's continued fraction
  * above. */
 static double gamma_probability(double a, double x)
 {

@@ -81,7 +81,7 @@ static inline double double_of_bits(uint64_t bits)
     return value;
 }
 
-/* One loop a type, with the byte order outside the loop so that each vectorises. */
+/* One loop a type, with the byte order outside the loop so that each vectorizes. */
 #define BO_CONVERT(item, expression)                                                                                   \
     do {                                                                                                               \
         if (array->swap) {                                                                                             \

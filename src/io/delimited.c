@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Undoes doubled quotes; text outside quotes loses the blanks around it. */
-static char *field_string(bo_context *context, bo_strings *strings, const bo_field *field)
+static char *field_string(bo_context *context, bo_strings *strings, const bo_reader_field *field)
 {
     const char *text = field->text, *end = field->end;
     if (!field->quoted) {
@@ -52,7 +52,7 @@ static bo_status refuse_duplicates(bo_context *context, const bo_reader *reader,
     return status;
 }
 
-static bo_status set_name(bo_context *context, bo_reader *reader, size_t column, const bo_field *field)
+static bo_status set_name(bo_context *context, bo_reader *reader, size_t column, const bo_reader_field *field)
 {
     char *name = field_string(context, &reader->strings, field);
     if (!name) return BO_MEMORY;
@@ -68,7 +68,7 @@ static bo_status read_header(bo_context *context, bo_reader *reader, const char 
     if (!reader->names) return BO_MEMORY;
     bool last = false;
     for (size_t column = 0; column < reader->columns && !last; ++column) {
-        bo_field field;
+        bo_reader_field field;
         if (!bo_field_next(reader->delimiter, &text, end, &field, &last))
             return bad_quote(context, reader, line, column);
         BO_TRY(set_name(context, reader, column, &field));
@@ -80,7 +80,7 @@ static bo_status count_columns(bo_context *context, bo_reader *reader, const cha
 {
     size_t columns = 0;
     for (bool last = false; !last; ++columns) {
-        bo_field field;
+        bo_reader_field field;
         if (!bo_field_next(reader->delimiter, &text, end, &field, &last))
             return bad_quote(context, reader, line, columns);
     }
@@ -114,7 +114,7 @@ static bo_status ragged(bo_context *context, const bo_reader *reader, const char
 {
     size_t count = 0;
     for (bool last = false; !last; ++count) {
-        bo_field field;
+        bo_reader_field field;
         if (!bo_field_next(reader->delimiter, &text, end, &field, &last)) break;
     }
     return bo_fail(context, BO_FORMAT, "%s: line %zu: %zu columns, but the first row has %zu",
@@ -134,7 +134,7 @@ bo_status bo_text_room(bo_context *context, bo_reader *reader)
     return BO_OK;
 }
 
-static bo_status put_text(bo_context *context, bo_reader *reader, const bo_field *field, size_t line, size_t row,
+static bo_status put_text(bo_context *context, bo_reader *reader, const bo_reader_field *field, size_t line, size_t row,
                           size_t column)
 {
     char label[BO_COLUMN_TEXT];
@@ -152,8 +152,8 @@ static bo_status put_text(bo_context *context, bo_reader *reader, const bo_field
     return BO_OK;
 }
 
-static bo_status put_field(bo_context *context, bo_reader *reader, const bo_field *field, size_t line, size_t row,
-                           size_t column)
+static bo_status put_field(bo_context *context, bo_reader *reader, const bo_reader_field *field, size_t line,
+                           size_t row, size_t column)
 {
     double *cell = &reader->cells[row * reader->columns + column];
     if (bo_cell_read(field->text, field->end, cell) != BO_CELL_TEXT) return BO_OK;
@@ -190,7 +190,7 @@ bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *t
                 continue;
             }
         }
-        bo_field field;
+        bo_reader_field field;
         if (!bo_field_next(delimiter, &at, end, &field, &last)) return bad_quote(context, reader, line, column);
         BO_TRY(put_field(context, reader, &field, line, row, column));
     }

@@ -6,13 +6,14 @@
 #include <strings.h>
 
 /* The first complete records of the file. */
-typedef struct bo_sample {
+typedef struct bo_detect_sample {
     const char *text, *end;
     bool whole; /* the sample is the whole file */
-} bo_sample;
+} bo_detect_sample;
 
 /* Next record of the sample that is not blank or a comment; false at the end or before a cut record. */
-static bool sample_next(const bo_sample *sample, char delimiter, const char **at, const char **text, const char **end)
+static bool sample_next(const bo_detect_sample *sample, char delimiter, const char **at, const char **text,
+                        const char **end)
 {
     while (*at < sample->end) {
         const char *start = *at, *stop = sample->end;
@@ -47,7 +48,7 @@ static bool is_libsvm_line(const char *text, const char *end, size_t *pairs)
     bool last = false;
     if (comment) end = comment;
     for (size_t i = 0; !last && at < end; ++i) {
-        bo_field field;
+        bo_reader_field field;
         double value;
         bo_field_next(' ', &at, end, &field, &last);
         if (field.text == field.end) break;
@@ -64,7 +65,7 @@ static bool is_libsvm_line(const char *text, const char *end, size_t *pairs)
     return true;
 }
 
-static bool is_libsvm(const bo_sample *sample)
+static bool is_libsvm(const bo_detect_sample *sample)
 {
     const char *at = sample->text, *text, *end;
     size_t pairs = 0, records = 0;
@@ -76,7 +77,7 @@ static bool is_libsvm(const bo_sample *sample)
 }
 
 /* A name that says so, and a first line that agrees: then the reader can say which line does not. */
-static bool is_called_libsvm(const bo_sample *sample, const char *path)
+static bool is_called_libsvm(const bo_detect_sample *sample, const char *path)
 {
     const char *at = sample->text, *text, *end, *name = strrchr(path, '/');
     size_t pairs = 0;
@@ -88,7 +89,7 @@ static bool is_called_libsvm(const bo_sample *sample, const char *path)
 /* ---- delimited ----------------------------------------------------------------------------------------- */
 
 /* Fields a record in every record, or 0 when they differ or are malformed. *texts: text cells after the first record. */
-static size_t consistent_fields(const bo_sample *sample, char delimiter, size_t *texts)
+static size_t consistent_fields(const bo_detect_sample *sample, char delimiter, size_t *texts)
 {
     const char *at = sample->text, *text, *end;
     size_t fields = 0, records = 0;
@@ -96,7 +97,7 @@ static size_t consistent_fields(const bo_sample *sample, char delimiter, size_t 
     while (records < BO_SAMPLE_RECORDS && sample_next(sample, delimiter, &at, &text, &end)) {
         size_t count = 0;
         for (bool last = false; !last; ++count) {
-            bo_field field;
+            bo_reader_field field;
             double value;
             if (!bo_field_next(delimiter, &text, end, &field, &last)) return 0;
             if (records > 0 && bo_cell_read(field.text, field.end, &value) == BO_CELL_TEXT) ++*texts;
@@ -110,14 +111,14 @@ static size_t consistent_fields(const bo_sample *sample, char delimiter, size_t 
 }
 
 /* Blanks separate numbers in every record; the first may be a header. *fields is 0 when the counts differ. */
-static bool is_spaced(const bo_sample *sample, size_t *fields)
+static bool is_spaced(const bo_detect_sample *sample, size_t *fields)
 {
     const char *at = sample->text, *text, *end;
     size_t records = 0, texts = 0;
     while (records < BO_SAMPLE_RECORDS && sample_next(sample, ' ', &at, &text, &end)) {
         size_t count = 0;
         for (bool last = false; !last; ++count) {
-            bo_field field;
+            bo_reader_field field;
             double value;
             bo_field_next(' ', &text, end, &field, &last);
             bool is_text = bo_cell_read(field.text, field.end, &value) == BO_CELL_TEXT;
@@ -133,13 +134,13 @@ static bool is_spaced(const bo_sample *sample, size_t *fields)
 }
 
 /* Tabs that stand for themselves and not for blanks: a field between two of them is empty. */
-static bool tabs_have_gaps(const bo_sample *sample)
+static bool tabs_have_gaps(const bo_detect_sample *sample)
 {
     const char *at = sample->text, *text, *end;
     for (size_t records = 0; records < BO_SAMPLE_RECORDS && sample_next(sample, '\t', &at, &text, &end); ++records) {
         bool last = false;
         for (size_t i = 0; !last; ++i) {
-            bo_field field;
+            bo_reader_field field;
             double value;
             if (!bo_field_next('\t', &text, end, &field, &last)) return false;
             if (i > 0 && !last && !field.quoted && bo_cell_read(field.text, field.end, &value) == BO_CELL_MISSING &&
@@ -150,7 +151,7 @@ static bool tabs_have_gaps(const bo_sample *sample)
     return false;
 }
 
-static bo_text_form delimited_form(const bo_sample *sample, const char *path)
+static bo_text_form delimited_form(const bo_detect_sample *sample, const char *path)
 {
     static const char candidates[] = {',', ';', '\t'};
     bo_text_form form = {BO_FORMAT_CSV, ',', false};
@@ -186,19 +187,19 @@ static bo_text_form delimited_form(const bo_sample *sample, const char *path)
 /* ---- header -------------------------------------------------------------------------------------------- */
 
 typedef struct bo_first_cell {
-    bo_cell kind;
+    bo_cell_kind kind;
     const char *text, *end;
 } bo_first_cell;
 
 /* One column: is the first record's cell text while the others are numbers (a header for certain), and does it
  * reappear further down (then it is a value and no name)? */
-static void judge_column(const bo_sample *sample, char delimiter, size_t column, const bo_first_cell *first,
+static void judge_column(const bo_detect_sample *sample, char delimiter, size_t column, const bo_first_cell *first,
                          bool *names, bool *reappears)
 {
     const char *at = sample->text, *text, *end;
     size_t records = 0, numbers = 0, texts = 0;
     while (records < BO_SAMPLE_RECORDS && sample_next(sample, delimiter, &at, &text, &end)) {
-        bo_field field = {0};
+        bo_reader_field field = {0};
         bool last = false;
         size_t i = 0;
         if (records++ == 0) continue;
@@ -206,7 +207,7 @@ static void judge_column(const bo_sample *sample, char delimiter, size_t column,
             if (!bo_field_next(delimiter, &text, end, &field, &last)) return;
         if (i <= column) return;
         double value;
-        bo_cell kind = bo_cell_read(field.text, field.end, &value);
+        bo_cell_kind kind = bo_cell_read(field.text, field.end, &value);
         numbers += kind == BO_CELL_NUMBER;
         texts += kind == BO_CELL_TEXT;
         if (field.end - field.text == first->end - first->text &&
@@ -217,7 +218,7 @@ static void judge_column(const bo_sample *sample, char delimiter, size_t column,
 }
 
 /* Only the first columns are judged: a header shows there, and wide files stay quick. */
-static bool has_header(const bo_sample *sample, char delimiter)
+static bool has_header(const bo_detect_sample *sample, char delimiter)
 {
     const char *at = sample->text, *text, *end;
     bool names = false, reappears = false, all_text = true, last = false;
@@ -225,7 +226,7 @@ static bool has_header(const bo_sample *sample, char delimiter)
     size_t count = 0;
     if (!sample_next(sample, delimiter, &at, &text, &end)) return false;
     while (!last && count < sizeof first / sizeof *first) {
-        bo_field field;
+        bo_reader_field field;
         double value;
         if (!bo_field_next(delimiter, &text, end, &field, &last)) return false;
         bo_first_cell cell = {bo_cell_read(field.text, field.end, &value), field.text, field.end};
@@ -243,7 +244,7 @@ static bool has_header(const bo_sample *sample, char delimiter)
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
 /* A sample with at least two complete records where the file has them. */
-static bo_status take_sample(bo_context *context, bo_bytes *bytes, bo_sample *sample)
+static bo_status take_sample(bo_context *context, bo_bytes *bytes, bo_detect_sample *sample)
 {
     const unsigned char *data;
     size_t have;
@@ -259,7 +260,7 @@ static bo_status take_sample(bo_context *context, bo_bytes *bytes, bo_sample *sa
     }
 }
 
-static bo_status refuse_binary(bo_context *context, const char *path, const bo_sample *sample)
+static bo_status refuse_binary(bo_context *context, const char *path, const bo_detect_sample *sample)
 {
     const unsigned char *data = (const unsigned char *)sample->text;
     size_t have = (size_t)(sample->end - sample->text);
@@ -290,7 +291,7 @@ bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_t
     if (wanted == BO_FORMAT_AUTO && have >= 4 && data[0] == 0 && data[1] == 0 && data[2] >= 8 && data[2] <= 14)
         form->format = BO_FORMAT_IDX;
     if (form->format == BO_FORMAT_NPY || form->format == BO_FORMAT_IDX) return BO_OK;
-    bo_sample sample;
+    bo_detect_sample sample;
     BO_TRY(take_sample(context, bytes, &sample));
     BO_TRY(refuse_binary(context, path, &sample));
     const char *p = sample.text;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static bo_status bad_item(bo_context *context, const bo_reader *reader, size_t line, const bo_field *item,
+static bo_status bad_item(bo_context *context, const bo_reader *reader, size_t line, const bo_reader_field *item,
                           const char *what)
 {
     int length = item->end - item->text < 40 ? (int)(item->end - item->text) : 40;
@@ -12,17 +12,17 @@ static bo_status bad_item(bo_context *context, const bo_reader *reader, size_t l
                    item->text, what);
 }
 
-static bo_status read_label(bo_context *context, const bo_reader *reader, size_t line, const bo_field *item,
+static bo_status read_label(bo_context *context, const bo_reader *reader, size_t line, const bo_reader_field *item,
                             double *value)
 {
-    bo_cell kind = bo_cell_read(item->text, item->end, value);
+    bo_cell_kind kind = bo_cell_read(item->text, item->end, value);
     if (kind == BO_CELL_NUMBER) return BO_OK;
     if (memchr(item->text, ',', (size_t)(item->end - item->text)))
         return bad_item(context, reader, line, item, "several labels on one line are not supported");
     return bad_item(context, reader, line, item, "the label must be a number");
 }
 
-static bo_status read_pair(bo_context *context, const bo_reader *reader, size_t line, const bo_field *item,
+static bo_status read_pair(bo_context *context, const bo_reader *reader, size_t line, const bo_reader_field *item,
                            size_t *index, double *value)
 {
     const char *colon = memchr(item->text, ':', (size_t)(item->end - item->text));
@@ -46,7 +46,7 @@ bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text
 {
     const char *comment = memchr(text, '#', (size_t)(end - text)), *at = text;
     size_t previous = 0;
-    bo_field item;
+    bo_reader_field item;
     bool last = false;
     double value;
     if (comment) end = comment;

@@ -144,7 +144,7 @@ static bool same_word(const char *text, size_t length, const char *word)
     return strlen(word) == length && strncasecmp(text, word, length) == 0;
 }
 
-bo_cell bo_cell_read(const char *text, const char *end, double *value)
+bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
 {
     while (text < end && (*text == ' ' || *text == '\t')) ++text;
     while (text < end && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) --end;

@@ -6,13 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum bo_cell { BO_CELL_NUMBER, BO_CELL_MISSING, BO_CELL_TEXT } bo_cell;
+typedef enum bo_cell_kind { BO_CELL_NUMBER, BO_CELL_MISSING, BO_CELL_TEXT } bo_cell_kind;
 
 /* The decimal number that starts at `text`: [+-] digits [. digits] [e [+-] digits], correctly rounded (too large:
  * infinite). False when none does. */
 bool bo_number_read(const char *text, const char *end, const char **stop, double *value);
 /* A whole cell without the blanks around it: a number (also inf), missing (empty, NA, NaN, null, ?), or text. */
-bo_cell bo_cell_read(const char *text, const char *end, double *value);
+bo_cell_kind bo_cell_read(const char *text, const char *end, double *value);
 /* The shortest of %.15g and %.17g that reads back as the same number. */
 enum { BO_NUMBER_TEXT = 32 };
 const char *bo_number_format(double value, char out[BO_NUMBER_TEXT]);

@@ -171,7 +171,7 @@ static bo_status next_text(bo_context *context, bo_reader *reader, size_t max_ro
     return BO_OK;
 }
 
-bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_block *block)
+bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows, bo_data_block *block)
 {
     memset(block, 0, sizeof *block);
     block->columns = reader->columns;

@@ -154,11 +154,11 @@ void bo_strings_free(bo_strings *strings);
 
 /* One field of a delimited record. Moves *at behind the field and its delimiter; *last: no more follow. A quoted field
  * with doubled quotes is copied to `strings`. Fails when text follows a closing quote. */
-typedef struct bo_field {
+typedef struct bo_reader_field {
     const char *text, *end;
     bool quoted;
-} bo_field;
-bool bo_field_next(char delimiter, const char **at, const char *end, bo_field *field, bool *last);
+} bo_reader_field;
+bool bo_field_next(char delimiter, const char **at, const char *end, bo_reader_field *field, bool *last);
 
 bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_text_form *form);
 bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,

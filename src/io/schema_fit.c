@@ -73,7 +73,7 @@ static void decide_by_format(bo_schema *schema, const bo_reader *reader)
 static bo_status scan_labels(bo_context *context, bo_schema *schema, bo_reader *labels, size_t *rows)
 {
     for (*rows = 0;;) {
-        bo_block block;
+        bo_data_block block;
         BO_TRY(bo_reader_next(context, labels, SIZE_MAX, &block));
         if (block.rows == 0) return BO_OK;
         for (size_t i = 0; i < block.rows * block.columns; ++i)
@@ -193,7 +193,7 @@ static bo_status fit_cells(bo_context *context, bo_fit *fit, bo_reader *reader)
 {
     bo_schema *schema = fit->schema;
     for (;;) {
-        bo_block block;
+        bo_data_block block;
         BO_TRY(bo_reader_next(context, reader, SIZE_MAX, &block));
         if (block.rows == 0) return BO_OK;
         for (size_t r = 0, i = 0; r < block.rows; ++r) {
@@ -216,7 +216,7 @@ static bo_status fit_late(bo_context *context, bo_fit *fit, bo_reader *reader)
 {
     BO_TRY(bo_reader_rewind(context, reader));
     for (;;) {
-        bo_block block;
+        bo_data_block block;
         BO_TRY(bo_reader_next(context, reader, SIZE_MAX, &block));
         if (block.rows == 0) return BO_OK;
         for (size_t r = 0, i = 0; r < block.rows; ++r)

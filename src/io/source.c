@@ -20,13 +20,13 @@ bo_status bo_source_open(bo_context *context, const bo_data_desc *desc, size_t m
     if ((unsigned)desc->format > BO_FORMAT_SPACED || (unsigned)desc->task > BO_TASK_CLASSIFICATION ||
         (unsigned)desc->impute > BO_IMPUTE_MEDIAN)
         return bo_fail(context, BO_INVALID, "format, task or impute is none of the known values");
-    const bool labelled = desc->labels && !desc->no_target;
-    if (labelled && strcmp(desc->path, "-") == 0 && strcmp(desc->labels, "-") == 0)
+    const bool labeled = desc->labels && !desc->no_target;
+    if (labeled && strcmp(desc->path, "-") == 0 && strcmp(desc->labels, "-") == 0)
         return bo_fail(context, BO_INVALID, "data and labels cannot both come from standard input");
     BO_TRY(open_reader(context, desc->path, desc->format, min_columns, spool, &out->data));
-    bo_status status = labelled ? open_reader(context, desc->labels, BO_FORMAT_AUTO, 0, spool, &out->labels) : BO_OK;
+    bo_status status = labeled ? open_reader(context, desc->labels, BO_FORMAT_AUTO, 0, spool, &out->labels) : BO_OK;
     size_t rows, labels;
-    if (status == BO_OK && labelled && bo_reader_rows(out->data, &rows) && bo_reader_rows(out->labels, &labels) &&
+    if (status == BO_OK && labeled && bo_reader_rows(out->data, &rows) && bo_reader_rows(out->labels, &labels) &&
         rows != labels)
         status = bo_fail(context, BO_FORMAT, "%s has %zu rows, but the labels in %s have %zu",
                          bo_reader_path(out->data), rows, bo_reader_path(out->labels), labels);

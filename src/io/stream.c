@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BO_PART_ROWS = 1024 }; /* rows of a block dealt out to one part where the format cannot seek */
+enum { BO_STREAM_PART_ROWS = 1024 }; /* rows of a block dealt out to one part where the format cannot seek */
 
 /* ---- matching columns ---------------------------------------------------------------------------------- */
 
@@ -154,11 +154,11 @@ static bo_status plan_runs(bo_context *context, bo_stream *stream)
     for (size_t i = 0; i < schema->column_count; ++i) {
         const size_t from = stream->input_columns[i], to = schema->columns[i].first;
         if (from == SIZE_MAX) continue;
-        bo_run *run = stream->run_count ? &stream->runs[stream->run_count - 1] : NULL;
+        bo_stream_run *run = stream->run_count ? &stream->runs[stream->run_count - 1] : NULL;
         if (run && run->from + run->count == from && run->to + run->count == to)
             ++run->count;
         else
-            stream->runs[stream->run_count++] = (bo_run){from, to, 1};
+            stream->runs[stream->run_count++] = (bo_stream_run){from, to, 1};
     }
     return BO_OK;
 }
@@ -269,7 +269,7 @@ static bo_status put_category(bo_context *context, bo_stream *stream, const bo_c
     return BO_OK;
 }
 
-static bo_status put_row(bo_context *context, bo_stream *stream, const bo_block *block, size_t r, float *x)
+static bo_status put_row(bo_context *context, bo_stream *stream, const bo_data_block *block, size_t r, float *x)
 {
     const bo_schema *schema = stream->schema;
     const bo_reader *reader = stream->source.data;
@@ -301,7 +301,7 @@ static bo_status put_row(bo_context *context, bo_stream *stream, const bo_block 
 }
 
 static bo_status put_targets(bo_context *context, const bo_stream *stream, const bo_reader *reader,
-                             const bo_block *block, double *y)
+                             const bo_data_block *block, double *y)
 {
     const size_t targets = stream->schema->targets;
     for (size_t r = 0; r < block->rows; ++r)
@@ -315,7 +315,7 @@ static bo_status put_targets(bo_context *context, const bo_stream *stream, const
 
 static bo_status next_cells(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y, size_t *rows)
 {
-    bo_block block;
+    bo_data_block block;
     BO_TRY(bo_reader_next(context, stream->source.data, max_rows, &block));
     for (size_t r = 0; r < block.rows; ++r) BO_TRY(put_row(context, stream, &block, r, x + r * stream->schema->dim));
     if (y && !stream->source.labels) BO_TRY(put_targets(context, stream, stream->source.data, &block, y));
@@ -325,7 +325,7 @@ static bo_status next_cells(bo_context *context, bo_stream *stream, size_t max_r
 
 /* ---- the fast way: arrays ------------------------------------------------------------------------------ */
 
-/* NaN and infinity have all exponent bits set; an or over all values vectorises. */
+/* NaN and infinity have all exponent bits set; an or over all values vectorizes. */
 static bool all_finite(const float *x, size_t count)
 {
     uint32_t bad = 0;
@@ -385,7 +385,7 @@ static bo_status next_array(bo_context *context, bo_stream *stream, size_t max_r
     } else {
         for (size_t r = 0; r < *rows; ++r)
             for (size_t i = 0; i < stream->run_count; ++i) {
-                const bo_run *run = &stream->runs[i];
+                const bo_stream_run *run = &stream->runs[i];
                 bo_convert_f32(&reader->array, raw + r * stride + run->from * reader->array.item, run->count,
                                x + r * dim + run->to);
             }
@@ -408,7 +408,7 @@ static bo_status next_labels(bo_context *context, bo_stream *stream, size_t rows
 {
     bo_reader *labels = stream->source.labels;
     while (rows > 0) {
-        bo_block block;
+        bo_data_block block;
         if (y) {
             BO_TRY(bo_reader_next(context, labels, rows, &block));
             BO_TRY(put_targets(context, stream, labels, &block, y));
@@ -448,15 +448,15 @@ static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *room
         *room = stream->last - reader->next_row;
         return BO_OK;
     }
-    size_t block = reader->next_row / BO_PART_ROWS;
+    size_t block = reader->next_row / BO_STREAM_PART_ROWS;
     const size_t ahead = (stream->part + stream->parts - block % stream->parts) % stream->parts;
     if (ahead) {
-        const size_t gap = (block + ahead) * BO_PART_ROWS - reader->next_row;
+        const size_t gap = (block + ahead) * BO_STREAM_PART_ROWS - reader->next_row;
         size_t skipped;
         BO_TRY(skip_rows(context, stream, gap, &skipped));
         block += ahead;
     }
-    *room = (block + 1) * BO_PART_ROWS - reader->next_row;
+    *room = (block + 1) * BO_STREAM_PART_ROWS - reader->next_row;
     return BO_OK;
 }
 

@@ -4,10 +4,10 @@
 
 #include "schema.h"
 
-/* A run of neighbouring columns of the file that are neighbouring inputs. */
-typedef struct bo_run {
+/* A run of neighboring columns of the file that are neighboring inputs. */
+typedef struct bo_stream_run {
     size_t from, to, count;
-} bo_run;
+} bo_stream_run;
 
 struct bo_stream {
     bo_schema *schema;
@@ -15,7 +15,7 @@ struct bo_stream {
     size_t *input_columns;  /* file column of each column of the schema; SIZE_MAX: none (target, unused) */
     size_t *target_columns; /* of the data or the labels file; NULL: the targets are absent */
     bool one_hot, parted;
-    bo_run *runs; /* fast way: binary file, numbers only */
+    bo_stream_run *runs; /* fast way: binary file, numbers only */
     size_t run_count;
     size_t part, parts, first, last; /* rows [first, last) of a part that seeks; else every parts-th block */
     size_t unseen;                   /* categories the schema does not know */

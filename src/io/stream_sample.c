@@ -45,7 +45,7 @@ static bo_status sample_by_seeking(bo_context *context, bo_stream *stream, size_
     if (!picks) return BO_MEMORY;
     bo_status status = draw_distinct(context, rng, total, count, picks);
     for (*sampled = 0; *sampled < count && status == BO_OK && got; *sampled += got) {
-        size_t run = 1; /* neighbours in one read */
+        size_t run = 1; /* neighbors in one read */
         while (*sampled + run < count && picks[*sampled + run] == picks[*sampled] + run) ++run;
         status = bo_reader_seek(context, stream->source.data, picks[*sampled]);
         if (status == BO_OK && stream->source.labels)

@@ -20,7 +20,7 @@ struct bo_tensors {
     const unsigned char *bytes;
     size_t size;
     bool mapped;
-    bo_tensor *tensors;
+    bo_file_tensor *tensors;
     bool *copied;
     size_t count;
     bo_meta *meta;
@@ -57,7 +57,7 @@ static bo_status read_dtype(bo_context *context, const bo_tensors *file, const c
                    name, text);
 }
 
-static bo_status read_shape(bo_context *context, const bo_tensors *file, const cJSON *item, bo_tensor *tensor)
+static bo_status read_shape(bo_context *context, const bo_tensors *file, const cJSON *item, bo_file_tensor *tensor)
 {
     const cJSON *size;
     if (!cJSON_IsArray(item)) return malformed(context, file, tensor->name, "has no shape");
@@ -74,7 +74,7 @@ static bo_status read_shape(bo_context *context, const bo_tensors *file, const c
 static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON *item, size_t data_start)
 {
     static const char *const known[] = {"dtype", "shape", "data_offsets"};
-    bo_tensor *tensor = &file->tensors[file->count];
+    bo_file_tensor *tensor = &file->tensors[file->count];
     memset(tensor, 0, sizeof *tensor);
     if (!(tensor->name = bo_strdup(context, item->string))) return BO_MEMORY;
     ++file->count;
@@ -132,12 +132,12 @@ static bo_status read_meta(bo_context *context, bo_tensors *file, const cJSON *o
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const bo_tensor *)a)->name, ((const bo_tensor *)b)->name);
+    return strcmp(((const bo_file_tensor *)a)->name, ((const bo_file_tensor *)b)->name);
 }
 
 static int by_place(const void *a, const void *b)
 {
-    const bo_tensor *x = a, *y = b;
+    const bo_file_tensor *x = a, *y = b;
     if (x->data != y->data) return (const char *)x->data < (const char *)y->data ? -1 : 1;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
 }
@@ -148,7 +148,7 @@ static bo_status check_places(bo_context *context, bo_tensors *file, const unsig
     const unsigned char *at = start;
     qsort(file->tensors, file->count, sizeof *file->tensors, by_place);
     for (size_t i = 0; i < file->count; ++i) {
-        const bo_tensor *tensor = &file->tensors[i];
+        const bo_file_tensor *tensor = &file->tensors[i];
         if ((const unsigned char *)tensor->data != at)
             return malformed(context, file, tensor->name,
                              (const unsigned char *)tensor->data < at ? "overlaps another tensor"
@@ -174,13 +174,13 @@ static bo_status check_names(bo_context *context, bo_tensors *file)
     return BO_OK;
 }
 
-/* A header of odd length, or a neighbour of bytes, can leave numbers where C may not read them. */
+/* A header of odd length, or a neighbor of bytes, can leave numbers where C may not read them. */
 static bo_status align_data(bo_context *context, bo_tensors *file)
 {
     file->copied = bo_alloc(context, file->count, sizeof *file->copied, "tensors");
     if (!file->copied) return BO_MEMORY;
     for (size_t i = 0; i < file->count; ++i) {
-        bo_tensor *tensor = &file->tensors[i];
+        bo_file_tensor *tensor = &file->tensors[i];
         if ((uintptr_t)tensor->data % bo_dtypes[tensor->dtype].size == 0) continue;
         void *copy = bo_alloc_raw(context, tensor->bytes, 1, "a tensor");
         if (!copy) return BO_MEMORY;
@@ -287,7 +287,7 @@ bo_status bo_tensors_open_memory(bo_context *context, const char *name, const vo
     return open_tensors(context, name, size ? data : "", size, out);
 }
 
-bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_tensor *tensors, size_t count,
+bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                             bo_tensors **out)
 {
     bo_status status = BO_OK;
@@ -335,14 +335,14 @@ size_t bo_tensors_count(const bo_tensors *file)
     return file->count;
 }
 
-const bo_tensor *bo_tensors_at(const bo_tensors *file, size_t index)
+const bo_file_tensor *bo_tensors_at(const bo_tensors *file, size_t index)
 {
     return index < file->count ? &file->tensors[index] : NULL;
 }
 
-const bo_tensor *bo_tensors_find(const bo_tensors *file, const char *name)
+const bo_file_tensor *bo_tensors_find(const bo_tensors *file, const char *name)
 {
-    const bo_tensor key = {.name = name};
+    const bo_file_tensor key = {.name = name};
     return file->count ? bsearch(&key, file->tensors, file->count, sizeof key, by_name) : NULL;
 }
 
@@ -383,9 +383,9 @@ static const char *shape_text(size_t rank, const size_t *shape, bool zero_is_any
 }
 
 bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const char *name, bo_dtype dtype, size_t rank,
-                             const size_t *shape, const bo_tensor **out)
+                             const size_t *shape, const bo_file_tensor **out)
 {
-    const bo_tensor *tensor = bo_tensors_find(file, name);
+    const bo_file_tensor *tensor = bo_tensors_find(file, name);
     char found[200], wanted[200];
     *out = NULL;
     if (!tensor) return bo_fail(context, BO_FORMAT, "%s: has no tensor '%.100s'", file->path, name);

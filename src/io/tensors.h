@@ -6,13 +6,13 @@
 
 typedef enum bo_dtype { BO_F64, BO_F32, BO_F16, BO_BF16, BO_I64, BO_I32, BO_I16, BO_I8, BO_U8, BO_BOOL } bo_dtype;
 
-typedef struct bo_tensor {
+typedef struct bo_file_tensor {
     const char *name;
     bo_dtype dtype;
     size_t rank, shape[8];
     const void *data; /* in the file's mapping when read */
     size_t bytes;
-} bo_tensor;
+} bo_file_tensor;
 
 typedef struct bo_meta {
     const char *key, *value;
@@ -22,21 +22,21 @@ typedef struct bo_tensors bo_tensors; /* an open file; immutable */
 
 bo_status bo_tensors_open(bo_context *context, const char *path, bo_tensors **out);
 /* Tensors that lie elsewhere, as if they were a file: their data must stay where it is until it is closed. */
-bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_tensor *tensors, size_t count,
+bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                             bo_tensors **out);
 void bo_tensors_close(bo_tensors *file);
 size_t bo_tensors_count(const bo_tensors *file);
-const bo_tensor *bo_tensors_at(const bo_tensors *file, size_t index);
-const bo_tensor *bo_tensors_find(const bo_tensors *file, const char *name);     /* NULL: none */
-const char *bo_tensors_meta(const bo_tensors *file, const char *key);           /* NULL: none */
+const bo_file_tensor *bo_tensors_at(const bo_tensors *file, size_t index);
+const bo_file_tensor *bo_tensors_find(const bo_tensors *file, const char *name); /* NULL: none */
+const char *bo_tensors_meta(const bo_tensors *file, const char *key);            /* NULL: none */
 size_t bo_tensors_meta_count(const bo_tensors *file);
 bo_meta bo_tensors_meta_at(const bo_tensors *file, size_t index);
 const char *bo_tensors_path(const bo_tensors *file);
 /* The tensor, checked: exists, has this dtype, rank and shape (a 0 in shape accepts any); else BO_FORMAT with names. */
 bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const char *name, bo_dtype dtype, size_t rank,
-                             const size_t *shape, const bo_tensor **out);
+                             const size_t *shape, const bo_file_tensor **out);
 
 /* Writes beside, flushes, renames. */
-bo_status bo_tensors_write(bo_context *context, const char *path, const bo_tensor *tensors, size_t count,
+bo_status bo_tensors_write(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                            const bo_meta *meta, size_t meta_count);
 #endif

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-static bo_status check_tensor(bo_context *context, const char *path, const bo_tensor *tensors, size_t index)
+static bo_status check_tensor(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t index)
 {
-    const bo_tensor *tensor = &tensors[index];
+    const bo_file_tensor *tensor = &tensors[index];
     size_t wanted;
     if (!tensor->name || strcmp(tensor->name, "__metadata__") == 0)
         return bo_fail(context, BO_INVALID, "%s: tensor %zu has no usable name", path, index);
@@ -21,7 +21,7 @@ static bo_status check_tensor(bo_context *context, const char *path, const bo_te
     return BO_OK;
 }
 
-static void write_entry(bo_json_text *text, const bo_tensor *tensor, size_t begin)
+static void write_entry(bo_json_text *text, const bo_file_tensor *tensor, size_t begin)
 {
     bo_json_string(text, tensor->name);
     bo_json_raw(text, ":{\"dtype\":");
@@ -51,7 +51,7 @@ static void write_meta(bo_json_text *text, const bo_meta *meta, size_t count)
 }
 
 /* Items of 8 bytes, then 4, 2, 1; among equals in the order given. */
-static void order_by_width(const bo_tensor *tensors, size_t count, size_t *order)
+static void order_by_width(const bo_file_tensor *tensors, size_t count, size_t *order)
 {
     size_t at = 0;
     for (size_t width = 8; width > 0; width /= 2)
@@ -59,7 +59,7 @@ static void order_by_width(const bo_tensor *tensors, size_t count, size_t *order
             if (bo_dtypes[tensors[i].dtype].size == width) order[at++] = i;
 }
 
-static bo_status write_file(bo_context *context, const char *path, const bo_tensor *tensors, const size_t *order,
+static bo_status write_file(bo_context *context, const char *path, const bo_file_tensor *tensors, const size_t *order,
                             size_t count, const bo_json_text *header)
 {
     bo_output *output;
@@ -75,7 +75,7 @@ static bo_status write_file(bo_context *context, const char *path, const bo_tens
     return status;
 }
 
-bo_status bo_tensors_write(bo_context *context, const char *path, const bo_tensor *tensors, size_t count,
+bo_status bo_tensors_write(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                            const bo_meta *meta, size_t meta_count)
 {
     if (!path || !*path) return bo_fail(context, BO_INVALID, "no file to write was named");

@@ -131,7 +131,7 @@ bo_status bo_records_rewind(bo_context *context, bo_reader *reader)
 
 /* ---- fields -------------------------------------------------------------------------------------------- */
 
-static bool field_spaced(const char **at, const char *end, bo_field *field, bool *last)
+static bool field_spaced(const char **at, const char *end, bo_reader_field *field, bool *last)
 {
     const char *p = *at;
     while (p < end && (*p == ' ' || *p == '\t')) ++p;
@@ -145,7 +145,7 @@ static bool field_spaced(const char **at, const char *end, bo_field *field, bool
     return true;
 }
 
-bool bo_field_next(char delimiter, const char **at, const char *end, bo_field *field, bool *last)
+bool bo_field_next(char delimiter, const char **at, const char *end, bo_reader_field *field, bool *last)
 {
     if (delimiter == ' ') return field_spaced(at, end, field, last);
     const char *p = *at, *start = p;

@@ -119,11 +119,11 @@ typedef struct bo_kernels {
     double (*dot)(size_t n, const float *x, const float *y);
     /* sum of x[i], alike */
     double (*sum)(size_t n, const float *x);
-    /* y[i] = (x[i] - mean[i]) * factor[i]: standardisation and length scales in one */
+    /* y[i] = (x[i] - mean[i]) * factor[i]: standardization and length scales in one */
     void (*affine)(size_t n, const float *x, const float *mean, const float *factor, float *y);
     /* q[i] = x[i] * scale rounded to the nearest integer (ties to even), clamped to [-127, 127]; 0 for NaN */
     void (*quantize)(size_t n, float scale, const float *x, int8_t *q);
-    /* In-place unnormalised Walsh-Hadamard transform of x, n a power of two. */
+    /* In-place unnormalized Walsh-Hadamard transform of x, n a power of two. */
     void (*hadamard)(size_t n, float *x);
 
     /* C (m x n) = A B, or C += A B where `add`, for operands in cache: nothing is packed. A(i, p) = a[i * row + p * column]:

@@ -71,7 +71,7 @@ static double log_loss(calibration *c, double sharpness, const double *offset, b
 }
 
 /* Diagonal Newton with halving: convex, so it cannot go wrong, and small, so it need not be clever. */
-static void minimise(calibration *c, double *sharpness, double *offset, double *trial)
+static void minimize(calibration *c, double *sharpness, double *offset, double *trial)
 {
     enum { STEPS = 200 };
     double loss = log_loss(c, *sharpness, offset, true);
@@ -102,7 +102,7 @@ static bo_status calibrate_classes(bo_context *context, const bo_left_out *left_
     calibration c = {left_out, classes, space, space + classes, space + 2 * classes + 1, 0};
     for (size_t i = 0; i < left_out->rows; i++) c.mean_weight += left_out->weight[i] / (double)left_out->rows;
     *sharpness = 2; /* scores are ±1 for the surest rows */
-    minimise(&c, sharpness, offset, space + 3 * classes + 2);
+    minimize(&c, sharpness, offset, space + 3 * classes + 2);
     *loss = log_loss(&c, *sharpness, offset, false);
     bo_free(space);
     return BO_OK;

@@ -16,11 +16,11 @@ static const double tolerance = 1e-5; /* of the residual; the products are float
 
 typedef struct cg {
     bo_context *context;
-    const bo_problem *problem;
+    const bo_fit_problem *problem;
     size_t n, features, outputs;
-    double *centre, *root, *mean; /* root_j = D_j^-½ */
+    double *center, *root, *mean; /* root_j = D_j^-½ */
     double weight;
-    bo_pass pass;
+    bo_row_pass pass;
     float *direction; /* features x outputs, float copy for the products */
     float *partial;
     double *sample;  /* m x features: S */
@@ -32,13 +32,13 @@ typedef struct cg {
 
 static void cg_free(cg *c)
 {
-    void *blocks[] = {c->centre,  c->root, c->mean, c->direction, c->partial, c->sample, c->factor,
+    void *blocks[] = {c->center,  c->root, c->mean, c->direction, c->partial, c->sample, c->factor,
                       c->against, c->x,    c->r,    c->p,         c->q,       c->z};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
     bo_pass_free(&c->pass);
 }
 
-static bo_status cg_create(bo_context *context, const bo_problem *problem, cg *c)
+static bo_status cg_create(bo_context *context, const bo_fit_problem *problem, cg *c)
 {
     size_t features = bo_features_describe(problem->front.phi)->features, t = problem->targets->outputs;
     *c = (cg){.context = context, .problem = problem, .n = problem->samples->rows, .features = features, .outputs = t};
@@ -46,7 +46,7 @@ static bo_status cg_create(bo_context *context, const bo_problem *problem, cg *c
     double **vectors[] = {&c->x, &c->r, &c->p, &c->q, &c->z};
     for (size_t i = 0; i < 5; i++)
         if (!(*vectors[i] = bo_alloc(context, features * t, sizeof(double), "a vector of CG"))) return BO_MEMORY;
-    c->centre = bo_alloc(context, features, sizeof(double), "the coefficients");
+    c->center = bo_alloc(context, features, sizeof(double), "the coefficients");
     c->root = bo_alloc(context, features, sizeof(double), "the penalty");
     c->mean = bo_alloc(context, t, sizeof(double), "the coefficients");
     c->direction = bo_alloc(context, features * t, sizeof(float), "a vector of CG");
@@ -54,13 +54,13 @@ static bo_status cg_create(bo_context *context, const bo_problem *problem, cg *c
     c->sample = bo_alloc(context, c->m * features, sizeof(double), "the preconditioner");
     c->factor = bo_alloc(context, c->m * c->m, sizeof(double), "the preconditioner");
     c->against = bo_alloc(context, c->m * t, sizeof(double), "the preconditioner");
-    if (!c->centre || !c->root || !c->mean || !c->direction || !c->partial || !c->sample || !c->factor || !c->against)
+    if (!c->center || !c->root || !c->mean || !c->direction || !c->partial || !c->sample || !c->factor || !c->against)
         return BO_MEMORY;
     double largest;
-    BO_TRY(bo_pass_means(context, problem, c->centre, c->root, c->mean, &c->weight, &largest));
+    BO_TRY(bo_pass_means(context, problem, c->center, c->root, c->mean, &c->weight, &largest));
     bo_penalty_fill(&problem->penalty, c->weight, features, c->root, c->root);
     for (size_t j = 0; j < features; j++) c->root[j] = 1 / sqrt(c->root[j]);
-    return bo_pass_create(context, problem, c->centre, 0, &c->pass);
+    return bo_pass_create(context, problem, c->center, 0, &c->pass);
 }
 
 /* S and the factor of (m/n) I + SSᵀ from rows spread evenly over the data. */
@@ -177,7 +177,7 @@ static bo_status iterate(cg *c, bo_machine *machine, double *space)
     return BO_OK;
 }
 
-static bo_status solve(bo_context *context, const bo_problem *problem, bo_machine *machine)
+static bo_status solve(bo_context *context, const bo_fit_problem *problem, bo_machine *machine)
 {
     cg c;
     bo_status status = cg_create(context, problem, &c);
@@ -187,14 +187,14 @@ static bo_status solve(bo_context *context, const bo_problem *problem, bo_machin
     if (status == BO_OK) status = iterate(&c, machine, space);
     if (status == BO_OK) {
         for (size_t k = 0; k < c.features * c.outputs; k++) c.x[k] *= c.root[k / c.outputs];
-        status = bo_machine_take_solution(context, machine, problem->targets, c.x, c.mean, c.centre);
+        status = bo_machine_take_solution(context, machine, problem->targets, c.x, c.mean, c.center);
     }
     bo_free(space);
     cg_free(&c);
     return status;
 }
 
-bo_status bo_solve_cg(bo_context *context, const bo_problem *problem, bo_machine *machine)
+bo_status bo_solve_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine)
 {
     return bo_solve_held_out(context, problem, HELD_ROWS, solve, machine);
 }

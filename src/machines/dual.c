@@ -1,4 +1,4 @@
-/* The dual form, for more features than rows: with Zc = √w (φ - centre) and a penalty D on β,
+/* The dual form, for more features than rows: with Zc = √w (φ - center) and a penalty D on β,
  *
  *     M = Zc D⁻¹ Zcᵀ + I,   α = M⁻¹ √w (y - mean),   β = D⁻¹ Zcᵀ α,
  *
@@ -11,22 +11,22 @@
 
 typedef struct dual {
     size_t rows, features, outputs;
-    double *z;       /* rows x features: √w (φ - centre) */
+    double *z;       /* rows x features: √w (φ - center) */
     double *zd;      /* rows x features: the same times D⁻¹ */
     double *m;       /* rows x rows: M, then its factor */
     double *alpha;   /* rows x outputs */
     double *inverse; /* rows x rows: L⁻¹ */
-    double *centre, *squares, *penalty, *beta, *mean;
+    double *center, *squares, *penalty, *beta, *mean;
     double weight;
 } dual;
 
 static void dual_free(dual *d)
 {
-    double *blocks[] = {d->z, d->zd, d->m, d->alpha, d->inverse, d->centre, d->squares, d->penalty, d->beta, d->mean};
+    double *blocks[] = {d->z, d->zd, d->m, d->alpha, d->inverse, d->center, d->squares, d->penalty, d->beta, d->mean};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
-static bo_status dual_create(bo_context *context, const bo_problem *problem, dual *d)
+static bo_status dual_create(bo_context *context, const bo_fit_problem *problem, dual *d)
 {
     size_t n = problem->samples->rows, r = bo_features_describe(problem->front.phi)->features,
            t = problem->targets->outputs;
@@ -36,18 +36,18 @@ static bo_status dual_create(bo_context *context, const bo_problem *problem, dua
     d->m = bo_alloc_raw(context, n * n, sizeof(double), "the kernel matrix");
     d->inverse = bo_alloc_raw(context, n * n, sizeof(double), "the inverse factor");
     d->alpha = bo_alloc_raw(context, n * t, sizeof(double), "the dual coefficients");
-    d->centre = bo_alloc(context, r, sizeof(double), "the coefficients");
+    d->center = bo_alloc(context, r, sizeof(double), "the coefficients");
     d->squares = bo_alloc(context, r, sizeof(double), "the coefficients");
     d->penalty = bo_alloc(context, r, sizeof(double), "the coefficients");
     d->beta = bo_alloc(context, r * t, sizeof(double), "the coefficients");
     d->mean = bo_alloc(context, t, sizeof(double), "the coefficients");
-    return d->z && d->zd && d->m && d->inverse && d->alpha && d->centre && d->squares && d->penalty && d->beta &&
+    return d->z && d->zd && d->m && d->inverse && d->alpha && d->center && d->squares && d->penalty && d->beta &&
                    d->mean
                ? BO_OK
                : BO_MEMORY;
 }
 
-static bo_status fill_features(bo_context *context, const bo_problem *problem, dual *d)
+static bo_status fill_features(bo_context *context, const bo_fit_problem *problem, dual *d)
 {
     size_t dim = problem->samples->dim, block = BO_MACHINE_BLOCK;
     float *scratch = bo_alloc_raw(context, block * dim, sizeof *scratch, "a block of inputs");
@@ -63,8 +63,8 @@ static bo_status fill_features(bo_context *context, const bo_problem *problem, d
     return status;
 }
 
-/* Means, then centred and weighted features and targets. */
-static void centre_and_weigh(const bo_problem *problem, dual *d)
+/* Means, then centered and weighted features and targets. */
+static void center_and_weigh(const bo_fit_problem *problem, dual *d)
 {
     size_t n = d->rows, r = d->features, outputs = d->outputs;
     const bo_samples *samples = problem->samples;
@@ -72,19 +72,19 @@ static void centre_and_weigh(const bo_problem *problem, dual *d)
         double root = (double)bo_targets_root_weight(problem->targets, samples, i), w = root * root;
         d->weight += w;
         for (size_t j = 0; j < r; j++) {
-            d->centre[j] += w * d->z[i * r + j];
+            d->center[j] += w * d->z[i * r + j];
             d->squares[j] += w * d->z[i * r + j] * d->z[i * r + j];
         }
         for (size_t t = 0; t < outputs; t++)
             d->mean[t] += w * (double)bo_targets_value(problem->targets, samples->y + i * samples->targets, t);
     }
-    for (size_t j = 0; j < r; j++) d->centre[j] *= problem->intercept ? 1 / d->weight : 0;
+    for (size_t j = 0; j < r; j++) d->center[j] *= problem->intercept ? 1 / d->weight : 0;
     for (size_t t = 0; t < outputs; t++) d->mean[t] *= problem->intercept ? 1 / d->weight : 0;
     bo_penalty_fill(&problem->penalty, d->weight, r, d->squares, d->penalty);
     for (size_t i = 0; i < n; i++) {
         double root = (double)bo_targets_root_weight(problem->targets, samples, i);
         for (size_t j = 0; j < r; j++) {
-            d->z[i * r + j] = root * (d->z[i * r + j] - d->centre[j]);
+            d->z[i * r + j] = root * (d->z[i * r + j] - d->center[j]);
             d->zd[i * r + j] = d->z[i * r + j] / d->penalty[j];
         }
         for (size_t t = 0; t < outputs; t++)
@@ -106,7 +106,7 @@ static bo_status solve(bo_context *context, dual *d)
 }
 
 /* 1 - S_ii = (M⁻¹)_ii - w_i/n, and the weighted residual is α: left-out errors without refitting. */
-static bo_status leave_out(bo_context *context, const bo_problem *problem, const dual *d, bo_left_out *out)
+static bo_status leave_out(bo_context *context, const bo_fit_problem *problem, const dual *d, bo_left_out *out)
 {
     size_t n = d->rows, outputs = d->outputs;
     const bo_samples *samples = problem->samples;
@@ -131,7 +131,8 @@ static bo_status leave_out(bo_context *context, const bo_problem *problem, const
 }
 
 /* What predict.c needs for standard deviations. */
-static bo_status keep_uncertainty(bo_context *context, const bo_problem *problem, const dual *d, bo_machine *machine)
+static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *problem, const dual *d,
+                                  bo_machine *machine)
 {
     const bo_samples *samples = problem->samples;
     size_t n = d->rows;
@@ -154,9 +155,9 @@ static bo_status keep_uncertainty(bo_context *context, const bo_problem *problem
     return BO_OK;
 }
 
-static bo_status finish(bo_context *context, const bo_problem *problem, dual *d, bo_machine *machine)
+static bo_status finish(bo_context *context, const bo_fit_problem *problem, dual *d, bo_machine *machine)
 {
-    BO_TRY(bo_machine_take_solution(context, machine, problem->targets, d->beta, d->mean, d->centre));
+    BO_TRY(bo_machine_take_solution(context, machine, problem->targets, d->beta, d->mean, d->center));
     bo_left_out left_out;
     BO_TRY(leave_out(context, problem, d, &left_out));
     bo_status status = bo_machine_calibrate(context, machine, problem->targets, &left_out);
@@ -165,13 +166,13 @@ static bo_status finish(bo_context *context, const bo_problem *problem, dual *d,
     return status;
 }
 
-bo_status bo_solve_dual(bo_context *context, const bo_problem *problem, bo_machine *machine)
+bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine)
 {
     dual d;
     bo_status status = dual_create(context, problem, &d);
     if (status == BO_OK) status = fill_features(context, problem, &d);
     if (status == BO_OK) {
-        centre_and_weigh(problem, &d);
+        center_and_weigh(problem, &d);
         status = solve(context, &d);
     }
     if (status == BO_OK) status = finish(context, problem, &d, machine);

@@ -166,25 +166,26 @@ typedef struct array {
     bo_dtype dtype;
     void **data;
     size_t rows, columns; /* columns 0: a vector */
+    const char *former;   /* its name in files of earlier versions; NULL: the same */
 } array;
 
 static size_t list_arrays(bo_machine *m, array *out)
 {
     size_t r = m->report.features, t = m->report.outputs, n = m->train_rows, dim = m->report.dim, count = 0;
-    out[count++] = (array){"machine.beta", BO_F64, (void **)&m->beta, r, t};
-    out[count++] = (array){"machine.intercept", BO_F64, (void **)&m->intercept, t, 0};
-    out[count++] = (array){"machine.centre", BO_F64, (void **)&m->centre, r, 0};
-    out[count++] = (array){"machine.noise_variance", BO_F64, (void **)&m->noise_variance, t, 0};
-    out[count++] = (array){"scaling.mean", BO_F32, (void **)&m->scaler.mean, dim, 0};
-    out[count++] = (array){"scaling.factor", BO_F32, (void **)&m->scaler.factor, dim, 0};
-    if (m->report.classes) out[count++] = (array){"machine.offset", BO_F64, (void **)&m->offset, t, 0};
+    out[count++] = (array){"machine.beta", BO_F64, (void **)&m->beta, r, t, NULL};
+    out[count++] = (array){"machine.intercept", BO_F64, (void **)&m->intercept, t, 0, NULL};
+    out[count++] = (array){"machine.center", BO_F64, (void **)&m->center, r, 0, "machine.centre"};
+    out[count++] = (array){"machine.noise_variance", BO_F64, (void **)&m->noise_variance, t, 0, NULL};
+    out[count++] = (array){"scaling.mean", BO_F32, (void **)&m->scaler.mean, dim, 0, NULL};
+    out[count++] = (array){"scaling.factor", BO_F32, (void **)&m->scaler.factor, dim, 0, NULL};
+    if (m->report.classes) out[count++] = (array){"machine.offset", BO_F64, (void **)&m->offset, t, 0, NULL};
     if (m->uncertainty == BO_UNCERTAINTY_PRIMAL)
-        out[count++] = (array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0};
+        out[count++] = (array){"machine.factor", BO_F32, (void **)&m->factor, r * (r + 1) / 2, 0, NULL};
     if (m->uncertainty == BO_UNCERTAINTY_DUAL) {
-        out[count++] = (array){"train.x", BO_F32, (void **)&m->train_x, n, dim};
-        out[count++] = (array){"train.root_weight", BO_F32, (void **)&m->train_root_weight, n, 0};
-        out[count++] = (array){"train.factor", BO_F64, (void **)&m->train_factor, n * (n + 1) / 2, 0};
-        out[count++] = (array){"train.penalty", BO_F64, (void **)&m->penalty, r, 0};
+        out[count++] = (array){"train.x", BO_F32, (void **)&m->train_x, n, dim, NULL};
+        out[count++] = (array){"train.root_weight", BO_F32, (void **)&m->train_root_weight, n, 0, NULL};
+        out[count++] = (array){"train.factor", BO_F64, (void **)&m->train_factor, n * (n + 1) / 2, 0, NULL};
+        out[count++] = (array){"train.penalty", BO_F64, (void **)&m->penalty, r, 0, NULL};
     }
     return count;
 }
@@ -194,14 +195,14 @@ static size_t array_bytes(const array *a)
     return a->rows * (a->columns ? a->columns : 1) * (a->dtype == BO_F64 ? 8 : 4);
 }
 
-static bo_tensor tensor_of(const array *a)
+static bo_file_tensor tensor_of(const array *a)
 {
-    return (bo_tensor){.name = a->name,
-                       .dtype = a->dtype,
-                       .rank = a->columns ? 2 : 1,
-                       .shape = {a->rows, a->columns},
-                       .data = *a->data,
-                       .bytes = array_bytes(a)};
+    return (bo_file_tensor){.name = a->name,
+                            .dtype = a->dtype,
+                            .rank = a->columns ? 2 : 1,
+                            .shape = {a->rows, a->columns},
+                            .data = *a->data,
+                            .bytes = array_bytes(a)};
 }
 
 /* ---- save ------------------------------------------------------------------------------------------------ */
@@ -209,7 +210,7 @@ static bo_tensor tensor_of(const array *a)
 bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const bo_schema *schema, const char *path)
 {
     array arrays[MOST_TENSORS];
-    bo_tensor tensors[MOST_TENSORS + BO_FEATURES_TENSORS];
+    bo_file_tensor tensors[MOST_TENSORS + BO_FEATURES_TENSORS];
     size_t own = list_arrays((bo_machine *)machine, arrays), map = 0, metas = 0;
     for (size_t i = 0; i < own; i++) tensors[i] = tensor_of(&arrays[i]);
     char *report = NULL, *map_json = NULL, *schema_json = NULL, version[16];
@@ -272,9 +273,10 @@ static bo_status check_report(bo_context *context, const char *path, const bo_ma
 
 static bo_status load_array(bo_context *context, const bo_tensors *file, const array *a)
 {
-    const bo_tensor *tensor;
+    const bo_file_tensor *tensor;
     size_t shape[2] = {a->rows, a->columns};
-    BO_TRY(bo_tensors_require(context, file, a->name, a->dtype, a->columns ? 2 : 1, shape, &tensor));
+    const char *name = a->former && bo_tensors_find(file, a->former) ? a->former : a->name;
+    BO_TRY(bo_tensors_require(context, file, name, a->dtype, a->columns ? 2 : 1, shape, &tensor));
     void *copy = bo_alloc_raw(context, array_bytes(a), 1, a->name);
     if (!copy) return BO_MEMORY;
     memcpy(copy, tensor->data, array_bytes(a));

@@ -131,12 +131,12 @@ bo_status bo_machine_memory(bo_context *context, const bo_machine_desc *desc, si
     return BO_OK;
 }
 
-bo_status bo_problem_features(bo_context *context, const bo_problem *problem, size_t first, size_t rows, float *scratch,
-                              float *z, size_t ldz)
+bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows,
+                              float *scratch, float *z, size_t ldz)
 {
     const bo_samples *samples = problem->samples;
-    return bo_front_apply(context, &problem->front, rows, samples->x + first * samples->dim, samples->dim, scratch, z,
-                          ldz);
+    return bo_row_map_apply(context, &problem->front, rows, samples->x + first * samples->dim, samples->dim, scratch, z,
+                            ldz);
 }
 
 static bo_status fit_primal(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
@@ -150,7 +150,7 @@ static bo_status fit_primal(bo_context *context, bo_fitting *fitting, const bo_s
 static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_solver solver,
                                bo_machine **out)
 {
-    bo_problem problem = bo_fitting_problem(fitting, samples);
+    bo_fit_problem problem = bo_fitting_problem(fitting, samples);
     double begin = bo_seconds();
     fitting->report.rows = samples->rows;
     fitting->report.precision = solver == BO_SOLVER_DUAL ? BO_PRECISION_FLOAT64 : BO_PRECISION_FLOAT32;
@@ -172,7 +172,7 @@ static bo_status fit_otherwise(bo_context *context, bo_fitting *fitting, const b
 static bo_status fit_logistic(bo_context *context, bo_fitting *fitting, const bo_samples *samples, bo_machine **out)
 {
     BO_TRY(fit_primal(context, fitting, samples, out));
-    bo_problem problem = bo_fitting_problem(fitting, samples);
+    bo_fit_problem problem = bo_fitting_problem(fitting, samples);
     double begin = bo_seconds();
     bo_status status = bo_solve_logistic(context, &problem, &fitting->moments, *out);
     if (status == BO_OK) {

@@ -57,7 +57,7 @@ static bo_status make_features(bo_context *context, bo_fitting *fitting, bo_feat
     return status;
 }
 
-static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo_choice *choice)
+static void fill_report(bo_fitting *fitting, const bo_samples *samples, const bo_search_choice *choice)
 {
     const bo_machine_desc *desc = &fitting->desc;
     const bo_features_desc *map = bo_features_describe(fitting->phi);
@@ -90,7 +90,7 @@ bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, c
     bo_fitting *fitting = bo_alloc(context, 1, sizeof *fitting, "the fit");
     if (!fitting) return BO_MEMORY;
     fitting->desc = *desc;
-    bo_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
+    bo_search_choice choice = {.gamma = desc->features.gamma, .lambda = desc->lambda};
     bo_features_desc map = bo_fitting_map(desc, samples->dim);
     size_t kept = samples->classes && desc->lambda == 0 ? KEPT_ROWS_OF_CLASSES : KEPT_ROWS;
     bo_status status = bo_scaler_fit(context, desc->scaling, samples, &fitting->scaler);
@@ -145,19 +145,19 @@ bo_status bo_fitting_begin(bo_context *context, const bo_machine_desc *desc, con
     return BO_OK;
 }
 
-bo_front bo_fitting_front(const bo_fitting *fitting)
+bo_row_map bo_fitting_front(const bo_fitting *fitting)
 {
-    return (bo_front){&fitting->scaler, fitting->phi, fitting->quantum};
+    return (bo_row_map){&fitting->scaler, fitting->phi, fitting->quantum};
 }
 
-bo_problem bo_fitting_problem(const bo_fitting *fitting, const bo_samples *samples)
+bo_fit_problem bo_fitting_problem(const bo_fitting *fitting, const bo_samples *samples)
 {
-    return (bo_problem){&fitting->desc,
-                        samples,
-                        bo_fitting_front(fitting),
-                        &fitting->targets,
-                        {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
-                        !fitting->desc.no_intercept};
+    return (bo_fit_problem){&fitting->desc,
+                            samples,
+                            bo_fitting_front(fitting),
+                            &fitting->targets,
+                            {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout},
+                            !fitting->desc.no_intercept};
 }
 
 bo_status bo_fitting_open_moments(bo_context *context, bo_fitting *fitting)
@@ -183,7 +183,7 @@ bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samp
                        "give the sample weights too, or ask for precision float32");
     BO_TRY(bo_samples_check(context, rows));
     double begin = bo_seconds();
-    bo_front front = bo_fitting_front(fitting);
+    bo_row_map front = bo_fitting_front(fitting);
     bo_status status =
         bo_moments_add(context, &fitting->moments, &front, &fitting->targets, rows, fitting->report_progress);
     fitting->seconds += bo_seconds() - begin;
@@ -198,7 +198,7 @@ static bool same_floats(const float *a, const float *b, size_t count)
 /* Everything that makes a map, as it would be written to a file. */
 static bo_status same_map(bo_context *context, const bo_features *a, const bo_features *b, bool *same)
 {
-    bo_tensor left[BO_FEATURES_TENSORS], right[BO_FEATURES_TENSORS];
+    bo_file_tensor left[BO_FEATURES_TENSORS], right[BO_FEATURES_TENSORS];
     size_t left_count = 0, right_count = 0;
     char *left_json = NULL, *right_json = NULL;
     void *left_owned = NULL, *right_owned = NULL;
@@ -270,7 +270,8 @@ bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_c
 }
 
 /* The packed factor for standard deviations. */
-static bo_status keep_uncertainty(bo_context *context, const bo_ridge *ridge, bool intercept, bo_machine *machine)
+static bo_status keep_uncertainty(bo_context *context, const bo_machine_ridge *ridge, bool intercept,
+                                  bo_machine *machine)
 {
     size_t n = ridge->features;
     machine->factor = bo_alloc_raw(context, n * (n + 1) / 2, sizeof(float), "the factor of the Gram matrix");
@@ -303,13 +304,13 @@ bo_status bo_fitting_give(bo_context *context, bo_fitting *fitting, bo_machine *
     return BO_OK;
 }
 
-static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitting, const bo_ridge *ridge,
+static bo_status machine_from_ridge(bo_context *context, const bo_fitting *fitting, const bo_machine_ridge *ridge,
                                     bo_machine *machine)
 {
     bool intercept = !fitting->desc.no_intercept;
-    BO_TRY(bo_machine_take_solution(context, machine, &fitting->targets, ridge->beta, ridge->intercept, ridge->centre));
+    BO_TRY(bo_machine_take_solution(context, machine, &fitting->targets, ridge->beta, ridge->intercept, ridge->center));
     bo_left_out left_out;
-    bo_front front = bo_fitting_front(fitting);
+    bo_row_map front = bo_fitting_front(fitting);
     BO_TRY(bo_ridge_left_out(context, ridge, &front, &fitting->targets, &fitting->kept, intercept, &left_out));
     bo_status status = bo_machine_calibrate(context, machine, &fitting->targets, &left_out);
     bo_left_out_free(&left_out);
@@ -324,7 +325,7 @@ static bo_status settle_lambda(bo_context *context, bo_fitting *fitting)
     double begin = bo_seconds();
     bo_samples probe = fitting->kept; /* rows in random order: the first ones are as good as any */
     if (!probe.classes && probe.rows > PROBE_ROWS) probe.rows = PROBE_ROWS;
-    bo_problem problem = bo_fitting_problem(fitting, &probe);
+    bo_fit_problem problem = bo_fitting_problem(fitting, &probe);
     bo_status status =
         bo_search_lambda(context, &problem, &fitting->moments, fitting->report.spectrum, &fitting->report.lambda);
     fitting->report.search_seconds += bo_seconds() - begin;
@@ -345,7 +346,7 @@ bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine
     BO_TRY(settle_lambda(context, fitting));
     begin = bo_seconds();
     bo_penalty penalty = {fitting->report.lambda, fitting->desc.noise, fitting->desc.dropout};
-    bo_ridge ridge;
+    bo_machine_ridge ridge;
     fitting->report.rows = fitting->moments.rows;
     BO_TRY(bo_ridge_solve(context, &fitting->moments, &penalty, intercept, fitting->desc.seed, &ridge));
     bo_machine *machine = NULL;

@@ -13,7 +13,7 @@ struct bo_fitting {
     bo_scaler scaler;
     bo_targets targets;
     bo_features *phi;
-    float quantum; /* of bo_front */
+    float quantum; /* of bo_row_map */
     bo_moments moments;
     bo_samples kept; /* training rows on which leave-one-out measures the machine's error */
     bo_machine_report report;
@@ -23,13 +23,13 @@ struct bo_fitting {
 
 /* The map's descriptor with what only fitting knows. */
 bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim);
-/* Everything before the first row is learnt: scaling, targets, γ and λ, the map. `rows`: how many will come. */
+/* Everything before the first row is learned: scaling, targets, γ and λ, the map. `rows`: how many will come. */
 bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
                              bo_fitting **out);
 bo_status bo_fitting_open_moments(bo_context *context, bo_fitting *fitting);
-bo_front bo_fitting_front(const bo_fitting *fitting);
+bo_row_map bo_fitting_front(const bo_fitting *fitting);
 /* These samples, with everything else as the fit has it. */
-bo_problem bo_fitting_problem(const bo_fitting *fitting, const bo_samples *samples);
+bo_fit_problem bo_fitting_problem(const bo_fitting *fitting, const bo_samples *samples);
 /* A machine with report, scaling and map, but no solution yet. */
 bo_status bo_fitting_give(bo_context *context, bo_fitting *fitting, bo_machine **out);
 /* Descriptor and samples make sense together. */

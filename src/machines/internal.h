@@ -28,15 +28,15 @@ void bo_scaler_apply(bo_context *context, const bo_scaler *scaler, size_t rows, 
 /* ---- front: from rows to features ------------------------------------------------------------------------- */
 
 /* Scaling, the map, and rounding: all that stands before a linear system. */
-typedef struct bo_front {
+typedef struct bo_row_map {
     const bo_scaler *scaler;
     const bo_features *phi;
     float quantum; /* features are rounded to multiples of it, at most 127 of them; a power of two; 0: not rounded */
-} bo_front;
+} bo_row_map;
 
 /* z (rows x features, stride ldz) from raw rows; scratch: rows x dim floats. */
-bo_status bo_front_apply(bo_context *context, const bo_front *front, size_t rows, const float *x, size_t ldx,
-                         float *scratch, float *z, size_t ldz);
+bo_status bo_row_map_apply(bo_context *context, const bo_row_map *front, size_t rows, const float *x, size_t ldx,
+                           float *scratch, float *z, size_t ldz);
 /* Rounds z in place; q (rows x columns, stride ldq) receives the multiples, or NULL. */
 void bo_round_features(bo_context *context, float quantum, size_t rows, size_t columns, float *z, size_t ldz, int8_t *q,
                        size_t ldq);
@@ -78,9 +78,9 @@ typedef struct bo_moments {
 bo_status bo_moments_create(bo_context *context, size_t features, size_t outputs, bo_precision precision,
                             bo_moments *out);
 void bo_moments_free(bo_moments *moments);
-bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_front *front, const bo_targets *targets,
+bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *front, const bo_targets *targets,
                          const bo_samples *samples, bool report);
-/* Estimate of the largest eigenvalue of the centred ZᵀZ, by power iteration. */
+/* Estimate of the largest eigenvalue of the centered ZᵀZ, by power iteration. */
 bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bool intercept, double *largest);
 
 /* ---- ridge --------------------------------------------------------------------------------------------- */
@@ -89,26 +89,26 @@ bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bo
 typedef struct bo_penalty {
     double lambda, noise, dropout;
 } bo_penalty;
-/* out: one number a feature; sums is Σ w, squares_j is |z_j|² uncentred. */
+/* out: one number a feature; sums is Σ w, squares_j is |z_j|² uncentered. */
 void bo_penalty_fill(const bo_penalty *penalty, double weight, size_t features, const double *squares, double *out);
 
 /* A solved ridge system, in the system's units (targets scaled). */
-typedef struct bo_ridge {
+typedef struct bo_machine_ridge {
     size_t features, outputs;
-    double *factor;    /* features x features, lower: L Lᵀ = centred ZᵀZ + D */
+    double *factor;    /* features x features, lower: L Lᵀ = centered ZᵀZ + D */
     double *beta;      /* features x outputs */
-    double *intercept; /* outputs; f = β·(φ - centre) + intercept */
-    double *centre;    /* features */
+    double *intercept; /* outputs; f = β·(φ - center) + intercept */
+    double *center;    /* features */
     double weight;     /* Σ w */
     double rows;       /* rows of positive weight: what GCV counts */
     double freedom;    /* effective degrees of freedom, intercept included */
     double *rss;       /* outputs: residual sum of squares on the training rows */
-    double gcv;        /* generalised cross-validation, summed over outputs */
-} bo_ridge;
+    double gcv;        /* generalized cross-validation, summed over outputs */
+} bo_machine_ridge;
 
 bo_status bo_ridge_solve(bo_context *context, const bo_moments *moments, const bo_penalty *penalty, bool intercept,
-                         uint64_t seed, bo_ridge *out);
-void bo_ridge_free(bo_ridge *ridge);
+                         uint64_t seed, bo_machine_ridge *out);
+void bo_ridge_free(bo_machine_ridge *ridge);
 
 /* ---- leave-one-out on a few training rows ---------------------------------------------------------------- */
 
@@ -124,7 +124,7 @@ typedef struct bo_left_out {
 
 bo_status bo_left_out_create(bo_context *context, size_t rows, size_t outputs, bool labels, bo_left_out *out);
 void bo_left_out_free(bo_left_out *left_out);
-bo_status bo_ridge_left_out(bo_context *context, const bo_ridge *ridge, const bo_front *front,
+bo_status bo_ridge_left_out(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *front,
                             const bo_targets *targets, const bo_samples *samples, bool intercept, bo_left_out *out);
 
 /* Log loss of classes from left-out scores, calibrated on the same rows: a mean over rows. */
@@ -133,8 +133,8 @@ bo_status bo_left_out_log_loss(bo_context *context, const bo_left_out *left_out,
 /* Cross-validation score of a solved system, summed over outputs: GCV, corrected on the rows of `probe` by what exact
  * leave-one-out says there. GCV puts the mean leverage in every row's place and overlooks the few rows that are
  * interpolated; the ratio of the two on a sample sets it right. */
-bo_status bo_ridge_score(bo_context *context, const bo_ridge *ridge, const bo_front *front, const bo_targets *targets,
-                         const bo_samples *probe, bool intercept, double *score);
+bo_status bo_ridge_score(bo_context *context, const bo_machine_ridge *ridge, const bo_row_map *front,
+                         const bo_targets *targets, const bo_samples *probe, bool intercept, double *score);
 
 /* ---- the machine ----------------------------------------------------------------------------------------- */
 
@@ -149,10 +149,10 @@ struct bo_machine {
     char why[160];
     bo_scaler scaler;
     bo_features *phi;
-    double quantum;    /* of bo_front */
+    double quantum;    /* of bo_row_map */
     double *beta;      /* features x outputs, in the units of y */
     double *intercept; /* outputs */
-    double *centre;    /* features: subtracted from φ before β; zero without intercept */
+    double *center;    /* features: subtracted from φ before β; zero without intercept */
     /* predictive variance: noise_variance (outputs, of a row of weight 1) * (1/mean_weight + inverse_weight +
      * φᵀ(ZᵀZ + D)⁻¹φ): a new row weighs what training rows do on average */
     bo_uncertainty uncertainty;
@@ -169,46 +169,46 @@ struct bo_machine {
     double *offset; /* classes */
 };
 
-bo_front bo_machine_front(const bo_machine *machine);
+bo_row_map bo_machine_front(const bo_machine *machine);
 bo_status bo_machine_create(bo_context *context, const bo_machine_report *report, bo_machine **out);
 /* Scores in the units of y from a block of features: mean (rows x outputs). */
 bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size_t rows, const float *z, size_t ldz,
                             double *mean);
-/* Takes β, intercept and centre from the system's units into the machine's. */
+/* Takes β, intercept and center from the system's units into the machine's. */
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
-                                   const double *beta, const double *intercept, const double *centre);
+                                   const double *beta, const double *intercept, const double *center);
 /* Noise level (regression) or calibration (classes) from rows left out. */
 bo_status bo_machine_calibrate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                                const bo_left_out *left_out);
 
 /* ---- the problem ------------------------------------------------------------------------------------------ */
 
-typedef struct bo_problem { /* what every solver gets */
+typedef struct bo_fit_problem { /* what every solver gets */
     const bo_machine_desc *desc;
     const bo_samples *samples;
-    bo_front front;
+    bo_row_map front;
     const bo_targets *targets;
     bo_penalty penalty;
     bool intercept;
-} bo_problem;
+} bo_fit_problem;
 
 /* ---- search -------------------------------------------------------------------------------------------- */
 
-typedef struct bo_choice {
+typedef struct bo_search_choice {
     double gamma, lambda;
     double score;    /* see bo_machine_report.search_score */
     double spectrum; /* largest eigenvalue of ZᵀZ expected for all rows */
     double seconds;
-} bo_choice;
+} bo_search_choice;
 
 /* Chooses what the descriptor leaves open. `rows` is the number of rows the final fit will see. */
 bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
                     const bo_scaler *scaler, const bo_targets *targets, const bo_samples *samples, size_t rows,
-                    bo_choice *out);
+                    bo_search_choice *out);
 
-/* The best λ near penalty->lambda by bo_ridge_score, from moments at full size: three factorisations, a few more if it
+/* The best λ near penalty->lambda by bo_ridge_score, from moments at full size: three factorizations, a few more if it
  * moves. spectrum: the largest eigenvalue. */
-bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double spectrum,
+bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments, double spectrum,
                            double *lambda);
 
 /* Is λ so small against the largest eigenvalue that float32 products would drown it? Their rounding, about 1e-7 of an
@@ -222,8 +222,8 @@ static inline bool bo_needs_precision(double lambda, double spectrum)
 typedef struct bo_loo {
     size_t rows, outputs;
     bool intercept;
-    double *kernel;  /* rows x rows: √w K √w, centred when intercept */
-    double *targets; /* rows x outputs: √w y, centred when intercept */
+    double *kernel;  /* rows x rows: √w K √w, centered when intercept */
+    double *targets; /* rows x outputs: √w y, centered when intercept */
     double *root;    /* rows: √w */
     double weight;   /* Σ w */
     double *work;    /* rows x rows */
@@ -238,7 +238,7 @@ bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc
 /* Error for each λ of the grid from one eigendecomposition; *largest is the top eigenvalue. */
 bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, size_t count, double *error,
                       double *largest);
-/* Error for one λ from one Cholesky factorisation: dearer a λ, but many times cheaper for a few. */
+/* Error for one λ from one Cholesky factorization: dearer a λ, but many times cheaper for a few. */
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error);
 
 /* L⁻¹ of a lower triangle, panel by panel so that its zeros cost nothing: n³/3. */
@@ -246,14 +246,15 @@ bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, doub
 
 /* ---- solvers that are not the primal one --------------------------------------------------------------------- */
 
-bo_status bo_solve_dual(bo_context *context, const bo_problem *problem, bo_machine *machine);
-bo_status bo_solve_cg(bo_context *context, const bo_problem *problem, bo_machine *machine);
-bo_status bo_solve_sgd(bo_context *context, const bo_problem *problem, bo_machine *machine);
-bo_status bo_solve_logistic(bo_context *context, const bo_problem *problem, bo_moments *moments, bo_machine *machine);
+bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
+bo_status bo_solve_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
+bo_status bo_solve_sgd(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
+bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
+                            bo_machine *machine);
 
 /* Features of rows [first, first + rows) of the samples. scratch: rows x dim floats. */
-bo_status bo_problem_features(bo_context *context, const bo_problem *problem, size_t first, size_t rows, float *scratch,
-                              float *z, size_t ldz);
+bo_status bo_problem_features(bo_context *context, const bo_fit_problem *problem, size_t first, size_t rows,
+                              float *scratch, float *z, size_t ldz);
 
 /* Bytes a fit may use: the descriptor's, or three quarters of the machine's. */
 size_t bo_memory_limit(const bo_machine_desc *desc);

@@ -1,6 +1,6 @@
 /* Multinomial logistic loss on the features:
  *
- *     F(B, b) = Σ_i w_i (log Σ_c exp s_ic - s_i,y(i)) + λ/2 |B|²,   s_i = Bᵀ(φ_i - centre) + b.
+ *     F(B, b) = Σ_i w_i (log Σ_c exp s_ic - s_i,y(i)) + λ/2 |B|²,   s_i = Bᵀ(φ_i - center) + b.
  *
  * L-BFGS, preconditioned by the ridge system: the Hessian is at most ¼ ZᵀZ + λ a class (up to the coupling of classes), and
  * (¼ A + λ)⁻¹ = 4 (A + 4λ)⁻¹ is a solve with the factor that ridge has anyway. It starts at the calibrated ridge solution. */
@@ -17,12 +17,12 @@ static const double exact = 1e-6, enough = 3e-4, roughly = 1e-3;
 
 typedef struct logistic {
     bo_context *context;
-    const bo_problem *problem;
+    const bo_fit_problem *problem;
     bo_machine *machine;
     size_t features, classes, size; /* size = features * classes + classes: B, then b */
     double lambda, weight;
     const double *factor; /* features²: of A + 4λ */
-    bo_pass pass;
+    bo_row_pass pass;
     float *coefficients; /* features x classes */
     float *partial;
     double *theta, *gradient, *trial, *trial_gradient, *direction;
@@ -39,7 +39,7 @@ static void logistic_free(logistic *l)
     bo_pass_free(&l->pass);
 }
 
-static bo_status logistic_create(bo_context *context, const bo_problem *problem, bo_machine *machine, logistic *l)
+static bo_status logistic_create(bo_context *context, const bo_fit_problem *problem, bo_machine *machine, logistic *l)
 {
     size_t features = machine->report.features, classes = machine->report.classes, size = features * classes + classes;
     *l = (logistic){.context = context,
@@ -57,7 +57,7 @@ static bo_status logistic_create(bo_context *context, const bo_problem *problem,
     l->partial = bo_alloc_raw(context, features * classes, sizeof(float), "the logistic fit");
     if (!l->steps || !l->changes || !l->coefficients || !l->partial) return BO_MEMORY;
     double limit = 0.5 * (double)bo_memory_limit(problem->desc);
-    BO_TRY(bo_pass_create(context, problem, machine->centre, limit, &l->pass));
+    BO_TRY(bo_pass_create(context, problem, machine->center, limit, &l->pass));
     l->pass.unweighted = true;
     return BO_OK;
 }
@@ -164,12 +164,12 @@ static void remember(logistic *l)
 }
 
 /* Descends from theta; *value is F there on return. */
-static bo_status minimise(logistic *l, double precision, bool report, double *value)
+static bo_status minimize(logistic *l, double precision, bool report, double *value)
 {
     l->stored = 0;
     BO_TRY(evaluate(l, l->theta, l->gradient, value));
     for (int step = 0; step < MOST_STEPS; step++) {
-        if (report) BO_TRY(bo_progress(l->context, "minimising the logistic loss", step, 0));
+        if (report) BO_TRY(bo_progress(l->context, "minimizing the logistic loss", step, 0));
         BO_TRY(choose_direction(l));
         double slope = inner(l, l->direction, l->gradient), rate = 1, next = INFINITY;
         if (!(-slope > precision * *value)) break;
@@ -192,7 +192,7 @@ static bo_status minimise(logistic *l, double precision, bool report, double *va
 }
 
 /* Sets λ and the factor that belongs to it. */
-static bo_status set_lambda(logistic *l, bo_moments *moments, double lambda, bo_ridge *ridge)
+static bo_status set_lambda(logistic *l, bo_moments *moments, double lambda, bo_machine_ridge *ridge)
 {
     bo_ridge_free(ridge);
     bo_penalty penalty = {.lambda = 4 * lambda};
@@ -213,12 +213,12 @@ static void start_from_ridge(logistic *l)
 
 static bo_status held_loss(logistic *l, const bo_samples *held, double *loss)
 {
-    bo_problem problem = *l->problem;
+    bo_fit_problem problem = *l->problem;
     problem.samples = held;
     logistic other = *l;
     other.problem = &problem;
     other.lambda = 0;
-    BO_TRY(bo_pass_create(l->context, &problem, l->machine->centre, 0, &other.pass));
+    BO_TRY(bo_pass_create(l->context, &problem, l->machine->center, 0, &other.pass));
     other.pass.unweighted = true;
     bo_status status = evaluate(&other, l->theta, l->trial_gradient, loss);
     bo_pass_free(&other.pass);
@@ -227,8 +227,8 @@ static bo_status held_loss(logistic *l, const bo_samples *held, double *loss)
 
 /* λ by the loss on held-out rows: down from the ridge's in factors of 4, each start the last one's solution, on a quarter of
  * the rows. */
-static bo_status choose_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, bo_machine *machine,
-                               double *lambda)
+static bo_status choose_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
+                               bo_machine *machine, double *lambda)
 {
     enum { CANDIDATES = 5, LEAST_ROWS = 4000 };
     const bo_samples *all = problem->samples;
@@ -242,10 +242,10 @@ static bo_status choose_lambda(bo_context *context, const bo_problem *problem, b
     held.x += rest.rows * some.dim;
     held.y += rest.rows * some.targets;
     if (held.weights) held.weights += rest.rows;
-    bo_problem reduced = *problem;
+    bo_fit_problem reduced = *problem;
     reduced.samples = &rest;
     logistic l;
-    bo_ridge ridge = {0};
+    bo_machine_ridge ridge = {0};
     bo_status status = logistic_create(context, &reduced, machine, &l);
     double best = INFINITY, candidate = 4 * machine->report.lambda, value, loss = 0;
     *lambda = candidate;
@@ -253,7 +253,7 @@ static bo_status choose_lambda(bo_context *context, const bo_problem *problem, b
     for (int i = 0; status == BO_OK && i < CANDIDATES && held_rows > 0; i++, candidate /= 4) {
         status = set_lambda(&l, moments, candidate, &ridge);
         if (status == BO_OK) l.weight *= (double)rest.rows / (double)all->rows;
-        if (status == BO_OK) status = minimise(&l, roughly, false, &value);
+        if (status == BO_OK) status = minimize(&l, roughly, false, &value);
         if (status == BO_OK) status = held_loss(&l, &held, &loss);
         if (status == BO_OK) status = bo_progress(context, "choosing lambda", i + 1, CANDIDATES);
         if (status != BO_OK || !(loss < best)) break;
@@ -281,7 +281,8 @@ static bo_status take(logistic *l)
     return BO_OK;
 }
 
-bo_status bo_solve_logistic(bo_context *context, const bo_problem *problem, bo_moments *moments, bo_machine *machine)
+bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
+                            bo_machine *machine)
 {
     double lambda = problem->desc->lambda, value;
     if (lambda == 0) {
@@ -291,13 +292,13 @@ bo_status bo_solve_logistic(bo_context *context, const bo_problem *problem, bo_m
         machine->report.fit_seconds -= bo_seconds() - begin; /* the caller counts all of this as fitting */
     }
     logistic l;
-    bo_ridge ridge = {0};
+    bo_machine_ridge ridge = {0};
     bo_status status = logistic_create(context, problem, machine, &l);
     if (status == BO_OK) status = set_lambda(&l, moments, lambda, &ridge);
     if (status == BO_OK) {
         start_from_ridge(&l);
         bool small = (double)problem->samples->rows * (double)l.features < 2e7;
-        status = minimise(&l, small ? exact : enough, true, &value);
+        status = minimize(&l, small ? exact : enough, true, &value);
     }
     if (status == BO_OK) status = take(&l);
     bo_ridge_free(&ridge);

@@ -14,10 +14,10 @@ bo_status bo_machine_create(bo_context *context, const bo_machine_report *report
     machine->sharpness = machine->mean_weight = 1;
     machine->beta = bo_alloc(context, report->features * report->outputs, sizeof(double), "the coefficients");
     machine->intercept = bo_alloc(context, report->outputs, sizeof(double), "the coefficients");
-    machine->centre = bo_alloc(context, report->features, sizeof(double), "the coefficients");
+    machine->center = bo_alloc(context, report->features, sizeof(double), "the coefficients");
     machine->noise_variance = bo_alloc(context, report->outputs, sizeof(double), "the noise");
     machine->offset = bo_alloc(context, report->classes, sizeof(double), "the calibration");
-    if (!machine->beta || !machine->intercept || !machine->centre || !machine->noise_variance || !machine->offset) {
+    if (!machine->beta || !machine->intercept || !machine->center || !machine->noise_variance || !machine->offset) {
         bo_machine_destroy(machine);
         return BO_MEMORY;
     }
@@ -32,7 +32,7 @@ void bo_machine_destroy(bo_machine *machine)
     bo_features_destroy(machine->phi);
     bo_free(machine->beta);
     bo_free(machine->intercept);
-    bo_free(machine->centre);
+    bo_free(machine->center);
     bo_free(machine->noise_variance);
     bo_free(machine->factor);
     bo_free(machine->train_x);
@@ -43,9 +43,9 @@ void bo_machine_destroy(bo_machine *machine)
     bo_free(machine);
 }
 
-bo_front bo_machine_front(const bo_machine *machine)
+bo_row_map bo_machine_front(const bo_machine *machine)
 {
-    return (bo_front){&machine->scaler, machine->phi, (float)machine->quantum};
+    return (bo_row_map){&machine->scaler, machine->phi, (float)machine->quantum};
 }
 
 const bo_machine_report *bo_machine_describe(const bo_machine *machine)
@@ -54,7 +54,7 @@ const bo_machine_report *bo_machine_describe(const bo_machine *machine)
 }
 
 bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
-                                   const double *beta, const double *intercept, const double *centre)
+                                   const double *beta, const double *intercept, const double *center)
 {
     size_t features = machine->report.features, outputs = machine->report.outputs;
     for (size_t t = 0; t < outputs; t++) {
@@ -70,7 +70,7 @@ bo_status bo_machine_take_solution(bo_context *context, bo_machine *machine, con
         }
         machine->intercept[t] = intercept[t] * scale + shift;
     }
-    memcpy(machine->centre, centre, features * sizeof *centre);
+    memcpy(machine->center, center, features * sizeof *center);
     return BO_OK;
 }
 
@@ -81,7 +81,7 @@ bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size
     double *wide = bo_alloc_raw(context, rows * features, sizeof *wide, "a block of features");
     if (!wide) return BO_MEMORY;
     for (size_t i = 0; i < rows; i++) {
-        for (size_t j = 0; j < features; j++) wide[i * features + j] = (double)z[i * ldz + j] - machine->centre[j];
+        for (size_t j = 0; j < features; j++) wide[i * features + j] = (double)z[i * ldz + j] - machine->center[j];
         memcpy(mean + i * outputs, machine->intercept, outputs * sizeof *mean);
     }
     bo_status status = bo_gemm64(context, false, false, rows, outputs, features, 1, wide, features, machine->beta,

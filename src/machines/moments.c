@@ -79,7 +79,7 @@ static bo_status add_rounded(bo_context *context, bo_moments *moments, float qua
     return bo_gram(context, others, rows, b->z + features, b->stride, g + features * size + features, size, true);
 }
 
-static bo_status add_block(bo_context *context, bo_moments *moments, const bo_front *front, const bo_targets *targets,
+static bo_status add_block(bo_context *context, bo_moments *moments, const bo_row_map *front, const bo_targets *targets,
                            const bo_samples *samples, size_t first, size_t rows, block *b)
 {
     size_t features = moments->features, dim = samples->dim;
@@ -93,7 +93,7 @@ static bo_status add_block(bo_context *context, bo_moments *moments, const bo_fr
                    moments->precision == BO_PRECISION_FLOAT64);
 }
 
-bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_front *front, const bo_targets *targets,
+bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *front, const bo_targets *targets,
                          const bo_samples *samples, bool report)
 {
     block b;
@@ -111,7 +111,7 @@ bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_fron
 }
 
 /* y = (ZᵀZ - ssᵀ/n) x from the upper triangle. */
-static void centred_multiply(const bo_moments *moments, bool intercept, const double *x, double *y)
+static void centered_multiply(const bo_moments *moments, bool intercept, const double *x, double *y)
 {
     size_t n = moments->features, size = moments->size;
     const double *g = moments->gram;
@@ -151,7 +151,7 @@ bo_status bo_moments_spectrum(bo_context *context, const bo_moments *moments, bo
         norm = sqrt(norm);
         if (norm == 0) break;
         for (size_t j = 0; j < n; j++) x[j] /= norm;
-        centred_multiply(moments, intercept, x, y);
+        centered_multiply(moments, intercept, x, y);
         double quotient = 0;
         for (size_t j = 0; j < n; j++) quotient += x[j] * y[j];
         *largest = quotient;

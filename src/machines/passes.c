@@ -4,12 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-bo_status bo_pass_create(bo_context *context, const bo_problem *problem, const double *centre, double memory,
-                         bo_pass *out)
+bo_status bo_pass_create(bo_context *context, const bo_fit_problem *problem, const double *center, double memory,
+                         bo_row_pass *out)
 {
     size_t features = bo_features_describe(problem->front.phi)->features, outputs = problem->targets->outputs;
     size_t rows = problem->samples->rows, block = rows < BO_MACHINE_BLOCK ? rows : BO_MACHINE_BLOCK;
-    *out = (bo_pass){.problem = problem, .features = features, .outputs = outputs, .block = block, .centre = centre};
+    *out =
+        (bo_row_pass){.problem = problem, .features = features, .outputs = outputs, .block = block, .center = center};
     bool keep = 4.0 * (double)rows * (double)features <= memory;
     out->scratch = bo_alloc_raw(context, block * problem->samples->dim, sizeof(float), "a block of inputs");
     out->z = bo_alloc_raw(context, block * features, sizeof(float), "a block of features");
@@ -20,16 +21,16 @@ bo_status bo_pass_create(bo_context *context, const bo_problem *problem, const d
     return BO_MEMORY;
 }
 
-void bo_pass_free(bo_pass *pass)
+void bo_pass_free(bo_row_pass *pass)
 {
     bo_free(pass->scratch);
     bo_free(pass->z);
     bo_free(pass->scores);
     bo_free(pass->kept);
-    *pass = (bo_pass){0};
+    *pass = (bo_row_pass){0};
 }
 
-bo_status bo_pass_features(bo_context *context, bo_pass *pass, size_t first, size_t rows, const float **z)
+bo_status bo_pass_features(bo_context *context, bo_row_pass *pass, size_t first, size_t rows, const float **z)
 {
     size_t features = pass->features;
     float *to = pass->kept ? pass->kept + first * features : pass->z;
@@ -40,14 +41,14 @@ bo_status bo_pass_features(bo_context *context, bo_pass *pass, size_t first, siz
         float root = 1;
         if (!pass->unweighted) root = bo_targets_root_weight(pass->problem->targets, pass->problem->samples, first + i);
         for (size_t j = 0; j < features; j++)
-            to[i * features + j] = root * (to[i * features + j] - (float)pass->centre[j]);
+            to[i * features + j] = root * (to[i * features + j] - (float)pass->center[j]);
     }
     if (pass->kept && first + rows == pass->problem->samples->rows) pass->filled = true;
     return BO_OK;
 }
 
-static void add_block(const bo_problem *problem, size_t first, size_t rows, const float *z, size_t features,
-                      double *centre, double *squares, double *mean, double *weight, double *largest_norm)
+static void add_block(const bo_fit_problem *problem, size_t first, size_t rows, const float *z, size_t features,
+                      double *center, double *squares, double *mean, double *weight, double *largest_norm)
 {
     const bo_samples *samples = problem->samples;
     for (size_t i = 0; i < rows; i++) {
@@ -55,7 +56,7 @@ static void add_block(const bo_problem *problem, size_t first, size_t rows, cons
         *weight += w;
         for (size_t j = 0; j < features; j++) {
             double value = (double)z[i * features + j];
-            centre[j] += w * value;
+            center[j] += w * value;
             squares[j] += w * value * value;
             norm += value * value;
         }
@@ -65,13 +66,13 @@ static void add_block(const bo_problem *problem, size_t first, size_t rows, cons
     }
 }
 
-bo_status bo_pass_means(bo_context *context, const bo_problem *problem, double *centre, double *squares, double *mean,
-                        double *weight, double *largest_norm)
+bo_status bo_pass_means(bo_context *context, const bo_fit_problem *problem, double *center, double *squares,
+                        double *mean, double *weight, double *largest_norm)
 {
     size_t features = bo_features_describe(problem->front.phi)->features, outputs = problem->targets->outputs;
-    bo_pass pass;
+    bo_row_pass pass;
     BO_TRY(bo_pass_create(context, problem, NULL, 0, &pass));
-    memset(centre, 0, features * sizeof *centre);
+    memset(center, 0, features * sizeof *center);
     memset(squares, 0, features * sizeof *squares);
     memset(mean, 0, outputs * sizeof *mean);
     *weight = *largest_norm = 0;
@@ -80,10 +81,10 @@ bo_status bo_pass_means(bo_context *context, const bo_problem *problem, double *
         size_t left = problem->samples->rows - first, rows = left < pass.block ? left : pass.block;
         status = bo_problem_features(context, problem, first, rows, pass.scratch, pass.z, features);
         if (status == BO_OK)
-            add_block(problem, first, rows, pass.z, features, centre, squares, mean, weight, largest_norm);
+            add_block(problem, first, rows, pass.z, features, center, squares, mean, weight, largest_norm);
     }
     bo_pass_free(&pass);
-    for (size_t j = 0; j < features; j++) centre[j] *= problem->intercept ? 1 / *weight : 0;
+    for (size_t j = 0; j < features; j++) center[j] *= problem->intercept ? 1 / *weight : 0;
     for (size_t t = 0; t < outputs; t++) mean[t] *= problem->intercept ? 1 / *weight : 0;
     return status;
 }
@@ -108,7 +109,7 @@ bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const
     return status;
 }
 
-bo_status bo_solve_held_out(bo_context *context, const bo_problem *problem, size_t most, bo_solver_fn solve,
+bo_status bo_solve_held_out(bo_context *context, const bo_fit_problem *problem, size_t most, bo_solver_fn solve,
                             bo_machine *machine)
 {
     const bo_samples *all = problem->samples;
@@ -123,7 +124,7 @@ bo_status bo_solve_held_out(bo_context *context, const bo_problem *problem, size
     bo_status status = bo_samples_gather(context, all, order, held_rows, &held);
     if (status == BO_OK) status = bo_samples_gather(context, all, order + held_rows, all->rows - held_rows, &rest);
     bo_free(order);
-    bo_problem reduced = *problem;
+    bo_fit_problem reduced = *problem;
     reduced.samples = &rest;
     if (status == BO_OK) status = solve(context, &reduced, machine);
     if (status == BO_OK) status = bo_pass_held_out(context, machine, problem->targets, &held, &left_out);

@@ -4,36 +4,36 @@
 
 #include "internal.h"
 
-/* One block of rows at a time: features (centred, weighted by √w) and encoded targets. */
-typedef struct bo_pass {
-    const bo_problem *problem;
+/* One block of rows at a time: features (centered, weighted by √w) and encoded targets. */
+typedef struct bo_row_pass {
+    const bo_fit_problem *problem;
     size_t features, outputs, block;
-    const double *centre; /* features */
+    const double *center; /* features */
     float *scratch;       /* block x dim */
     float *z;             /* block x features */
     float *scores;        /* block x outputs */
     float *kept;          /* all rows' features, when memory allows: made in the first pass */
     bool filled;
     bool unweighted; /* leave √w out */
-} bo_pass;
+} bo_row_pass;
 
 /* Allocates; keeps all features in memory when they take at most `memory` bytes. */
-bo_status bo_pass_create(bo_context *context, const bo_problem *problem, const double *centre, double memory,
-                         bo_pass *out);
-void bo_pass_free(bo_pass *pass);
-/* Features of rows [first, first + rows) into *z (stride features): centred and weighted. */
-bo_status bo_pass_features(bo_context *context, bo_pass *pass, size_t first, size_t rows, const float **z);
-/* Weighted means of features (centre, may be NULL) and encoded targets, total weight, |z_j|² and the largest |z|² from
+bo_status bo_pass_create(bo_context *context, const bo_fit_problem *problem, const double *center, double memory,
+                         bo_row_pass *out);
+void bo_pass_free(bo_row_pass *pass);
+/* Features of rows [first, first + rows) into *z (stride features): centered and weighted. */
+bo_status bo_pass_features(bo_context *context, bo_row_pass *pass, size_t first, size_t rows, const float **z);
+/* Weighted means of features (center, may be NULL) and encoded targets, total weight, |z_j|² and the largest |z|² from
  * one pass. Zero means when the problem has no intercept. */
-bo_status bo_pass_means(bo_context *context, const bo_problem *problem, double *centre, double *squares, double *mean,
-                        double *weight, double *largest_norm);
+bo_status bo_pass_means(bo_context *context, const bo_fit_problem *problem, double *center, double *squares,
+                        double *mean, double *weight, double *largest_norm);
 /* Rows set aside from training to measure the error of machines that have no leverages: predictions as they are. */
 bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const bo_targets *targets,
                            const bo_samples *held, bo_left_out *out);
 
 /* Solves on all rows but at most `most` (a tenth at most), which then measure the machine's error. The rows are copied. */
-typedef bo_status (*bo_solver_fn)(bo_context *context, const bo_problem *problem, bo_machine *machine);
-bo_status bo_solve_held_out(bo_context *context, const bo_problem *problem, size_t most, bo_solver_fn solve,
+typedef bo_status (*bo_solver_fn)(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
+bo_status bo_solve_held_out(bo_context *context, const bo_fit_problem *problem, size_t most, bo_solver_fn solve,
                             bo_machine *machine);
 
 #endif

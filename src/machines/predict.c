@@ -26,7 +26,7 @@ static void workspace_free(workspace *space)
     bo_free(space->against);
 }
 
-/* Features of scaled rows in blocks, handed row by row as (φ - centre) √w / D. */
+/* Features of scaled rows in blocks, handed row by row as (φ - center) √w / D. */
 static bo_status train_features(bo_context *context, const bo_machine *machine, workspace *space)
 {
     size_t features = machine->report.features, dim = machine->report.dim, n = machine->train_rows;
@@ -35,7 +35,7 @@ static bo_status train_features(bo_context *context, const bo_machine *machine, 
         BO_TRY(bo_features_apply(context, machine->phi, rows, machine->train_x + first * dim, dim, space->z, features));
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < features; j++)
-                space->train[(first + i) * features + j] = ((double)space->z[i * features + j] - machine->centre[j]) *
+                space->train[(first + i) * features + j] = ((double)space->z[i * features + j] - machine->center[j]) *
                                                            (double)machine->train_root_weight[first + i] /
                                                            machine->penalty[j];
     }
@@ -73,7 +73,7 @@ static bo_status quadratic_form(bo_context *context, const bo_machine *machine, 
     size_t features = machine->report.features, n = machine->train_rows;
     for (size_t j = 0; j < features; j++)
         for (size_t i = 0; i < rows; i++)
-            space->columns[j * rows + i] = (double)space->z[i * features + j] - machine->centre[j];
+            space->columns[j * rows + i] = (double)space->z[i * features + j] - machine->center[j];
     memset(q, 0, rows * sizeof *q);
     if (machine->uncertainty == BO_UNCERTAINTY_PRIMAL) {
         BO_TRY(bo_solve_lower(context, features, rows, space->factor, features, space->columns, rows));
@@ -105,8 +105,8 @@ static bo_status predict_block(bo_context *context, const bo_machine *machine, w
                                const float *x, size_t ldx, double *mean, double *std)
 {
     size_t features = machine->report.features, outputs = machine->report.outputs;
-    bo_front front = bo_machine_front(machine);
-    BO_TRY(bo_front_apply(context, &front, rows, x, ldx, space->scaled, space->z, features));
+    bo_row_map front = bo_machine_front(machine);
+    BO_TRY(bo_row_map_apply(context, &front, rows, x, ldx, space->scaled, space->z, features));
     BO_TRY(bo_machine_scores(context, machine, rows, space->z, features, mean));
     if (!std) return BO_OK;
     double q[PREDICT_ROWS];

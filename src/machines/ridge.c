@@ -1,4 +1,4 @@
-/* The ridge system in its primal form: (ZᵀZ + D) β = ZᵀY with the intercept taken out by centring,
+/* The ridge system in its primal form: (ZᵀZ + D) β = ZᵀY with the intercept taken out by centering,
  *
  *     A = ZᵀZ - s sᵀ/n,  b = ZᵀY - s tᵀ/n,  (A + D) β = b,  intercept = t/n        (s, t: sums; n: total weight)
  *
@@ -16,32 +16,32 @@ void bo_penalty_fill(const bo_penalty *penalty, double weight, size_t features, 
     for (size_t j = 0; j < features; j++) out[j] = uniform + ratio * squares[j];
 }
 
-void bo_ridge_free(bo_ridge *ridge)
+void bo_ridge_free(bo_machine_ridge *ridge)
 {
     bo_free(ridge->factor);
     bo_free(ridge->beta);
     bo_free(ridge->intercept);
-    bo_free(ridge->centre);
+    bo_free(ridge->center);
     bo_free(ridge->rss);
-    *ridge = (bo_ridge){0};
+    *ridge = (bo_machine_ridge){0};
 }
 
-static bo_status allocate(bo_context *context, const bo_moments *moments, bo_ridge *out)
+static bo_status allocate(bo_context *context, const bo_moments *moments, bo_machine_ridge *out)
 {
     size_t n = moments->features, t = moments->outputs;
-    *out = (bo_ridge){.features = n, .outputs = t};
+    *out = (bo_machine_ridge){.features = n, .outputs = t};
     out->factor = bo_alloc_raw(context, n * n, sizeof *out->factor, "the factor of the Gram matrix");
     out->beta = bo_alloc_raw(context, n * t, sizeof *out->beta, "the coefficients");
     out->intercept = bo_alloc(context, t, sizeof *out->intercept, "the coefficients");
-    out->centre = bo_alloc(context, n, sizeof *out->centre, "the coefficients");
+    out->center = bo_alloc(context, n, sizeof *out->center, "the coefficients");
     out->rss = bo_alloc(context, t, sizeof *out->rss, "the residuals");
-    return out->factor && out->beta && out->intercept && out->centre && out->rss ? BO_OK : BO_MEMORY;
+    return out->factor && out->beta && out->intercept && out->center && out->rss ? BO_OK : BO_MEMORY;
 }
 
 typedef struct assembly {
     const bo_moments *moments;
     const double *penalty;
-    bo_ridge *out;
+    bo_machine_ridge *out;
 } assembly;
 
 enum { ASSEMBLY_ROWS = 32 };
@@ -51,33 +51,33 @@ static void assemble_rows(void *arg, size_t index, int worker)
 {
     (void)worker;
     const assembly *job = arg;
-    bo_ridge *out = job->out;
+    bo_machine_ridge *out = job->out;
     size_t n = out->features, outputs = out->outputs, size = job->moments->size, end = (index + 1) * ASSEMBLY_ROWS;
     for (size_t i = index * ASSEMBLY_ROWS; i < end && i < n; i++) {
         const double *g = job->moments->gram + i * size;
-        double pull = out->centre[i] * out->weight;
-        for (size_t j = i; j < n; j++) out->factor[i * n + j] = g[j] - pull * out->centre[j];
+        double pull = out->center[i] * out->weight;
+        for (size_t j = i; j < n; j++) out->factor[i * n + j] = g[j] - pull * out->center[j];
         out->factor[i * n + i] += job->penalty[i];
         for (size_t t = 0; t < outputs; t++) out->beta[i * outputs + t] = g[n + t] - pull * out->intercept[t];
     }
 }
 
 static void assemble(bo_context *context, const bo_moments *moments, const double *penalty, bool intercept,
-                     bo_ridge *out)
+                     bo_machine_ridge *out)
 {
     size_t n = moments->features, size = moments->size, last = size - 1;
     const double *g = moments->gram;
     out->weight = g[last * size + last];
     out->rows = (double)moments->rows;
-    for (size_t j = 0; intercept && j < n; j++) out->centre[j] = g[j * size + last] / out->weight;
+    for (size_t j = 0; intercept && j < n; j++) out->center[j] = g[j * size + last] / out->weight;
     for (size_t t = 0; intercept && t < moments->outputs; t++)
         out->intercept[t] = g[(n + t) * size + last] / out->weight;
     assembly job = {moments, penalty, out};
     bo_parallel(context, (n + ASSEMBLY_ROWS - 1) / ASSEMBLY_ROWS, assemble_rows, &job);
 }
 
-/* RSS = yᵀy - bᵀβ - βᵀDβ, all centred (from (A + D)β = b). Rounding may leave it slightly negative: clamped. */
-static void residuals(const bo_moments *moments, const double *penalty, const double *rhs, bo_ridge *out)
+/* RSS = yᵀy - bᵀβ - βᵀDβ, all centered (from (A + D)β = b). Rounding may leave it slightly negative: clamped. */
+static void residuals(const bo_moments *moments, const double *penalty, const double *rhs, bo_machine_ridge *out)
 {
     size_t n = moments->features, outputs = moments->outputs, size = moments->size;
     for (size_t t = 0; t < outputs; t++) {
@@ -93,8 +93,8 @@ static void residuals(const bo_moments *moments, const double *penalty, const do
 
 /* tr(D (A + D)⁻¹) = E |L⁻¹ D^½ v|² over random signs v (Hutchinson). The same signs for every λ, so that comparisons of
  * λ share their error. */
-static bo_status trace_of_penalty(bo_context *context, const bo_ridge *ridge, const double *penalty, uint64_t seed,
-                                  double *trace)
+static bo_status trace_of_penalty(bo_context *context, const bo_machine_ridge *ridge, const double *penalty,
+                                  uint64_t seed, double *trace)
 {
     enum { PROBES = 32 };
     size_t n = ridge->features;
@@ -113,7 +113,7 @@ static bo_status trace_of_penalty(bo_context *context, const bo_ridge *ridge, co
     return status;
 }
 
-static double gcv_score(const bo_ridge *ridge)
+static double gcv_score(const bo_machine_ridge *ridge)
 {
     double left = 1 - ridge->freedom / ridge->rows, score = 0;
     if (left <= 1e-9) return INFINITY;
@@ -122,7 +122,7 @@ static double gcv_score(const bo_ridge *ridge)
 }
 
 static bo_status solve(bo_context *context, const bo_moments *moments, const double *penalty, bool intercept,
-                       uint64_t seed, double *rhs, bo_ridge *out)
+                       uint64_t seed, double *rhs, bo_machine_ridge *out)
 {
     size_t n = moments->features, outputs = moments->outputs;
     assemble(context, moments, penalty, intercept, out);
@@ -149,7 +149,7 @@ static bo_status solve(bo_context *context, const bo_moments *moments, const dou
 }
 
 bo_status bo_ridge_solve(bo_context *context, const bo_moments *moments, const bo_penalty *penalty, bool intercept,
-                         uint64_t seed, bo_ridge *out)
+                         uint64_t seed, bo_machine_ridge *out)
 {
     size_t n = moments->features, size = moments->size;
     bo_status status = allocate(context, moments, out);

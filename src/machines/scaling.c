@@ -46,7 +46,7 @@ static void column_moments(void *arg, size_t index, int worker)
     }
 }
 
-/* A row thirty deviations out has no neighbours to learn from: what the machine says there is chance, and wild. */
+/* A row thirty deviations out has no neighbors to learn from: what the machine says there is chance, and wild. */
 static const double farthest = 5;
 
 bo_status bo_scaler_fit(bo_context *context, bo_scaling kind, const bo_samples *samples, bo_scaler *out)

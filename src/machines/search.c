@@ -31,7 +31,7 @@ typedef struct judge {
     bool by_probability; /* classes, at the end: score by the log loss of left-out rows */
     bool cautious;       /* regression, at the end: prefer the larger of λ that are as good */
     bo_loo loo;
-    bo_problem problem; /* samples: the probe */
+    bo_fit_problem problem; /* samples: the probe */
     bo_moments moments;
 } judge;
 
@@ -62,7 +62,7 @@ static double least_for(const bo_moments *moments, float quantum, double spectru
 static bo_status judge_gamma(judge *j, double gamma, double lambda)
 {
     if (j->exact) return bo_loo_kernel(j->context, &j->loo, j->map, gamma, false, j->scaled);
-    bo_problem *problem = &j->problem;
+    bo_fit_problem *problem = &j->problem;
     bo_features_desc desc = *j->map;
     desc.gamma = gamma;
     desc.features = j->features;
@@ -86,9 +86,9 @@ static bo_status judge_gamma(judge *j, double gamma, double lambda)
 }
 
 /* Squares go on punishing scores beyond ±1 that classify rightly, and want a larger λ than the classes do. */
-static bo_status log_loss(const judge *j, const bo_ridge *ridge, double *loss)
+static bo_status log_loss(const judge *j, const bo_machine_ridge *ridge, double *loss)
 {
-    const bo_problem *problem = &j->problem;
+    const bo_fit_problem *problem = &j->problem;
     bo_left_out rows;
     BO_TRY(bo_ridge_left_out(j->context, ridge, &problem->front, problem->targets, problem->samples, problem->intercept,
                              &rows));
@@ -100,10 +100,10 @@ static bo_status log_loss(const judge *j, const bo_ridge *ridge, double *loss)
 static bo_status judge_lambda(judge *j, double lambda, double *error)
 {
     if (j->exact) return bo_loo_point(j->context, &j->loo, lambda, error);
-    const bo_problem *problem = &j->problem;
+    const bo_fit_problem *problem = &j->problem;
     bo_penalty penalty = problem->penalty;
     penalty.lambda = lambda;
-    bo_ridge ridge;
+    bo_machine_ridge ridge;
     bo_status status =
         bo_ridge_solve(j->context, &j->moments, &penalty, problem->intercept, problem->desc->seed, &ridge);
     if (status == BO_NUMERIC) {
@@ -127,7 +127,7 @@ static double vertex(double left, double middle, double right)
     return fmax(-0.5, fmin(0.5, 0.5 * (left - right) / curvature));
 }
 
-/* Minimises the error over λ from *lambda in factors of 4, then once more by a parabola. */
+/* Minimizes the error over λ from *lambda in factors of 4, then once more by a parabola. */
 static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error)
 {
     const double step = 4;
@@ -160,7 +160,7 @@ static bo_status best_lambda(judge *j, bool fixed, double *lambda, double *error
     return BO_OK;
 }
 
-bo_status bo_search_lambda(bo_context *context, const bo_problem *problem, bo_moments *moments, double spectrum,
+bo_status bo_search_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments, double spectrum,
                            double *lambda)
 {
     judge j = {.context = context,
@@ -403,7 +403,7 @@ static size_t fill_gammas(const bo_features_desc *map, double typical, double *g
 
 bo_status bo_search(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
                     const bo_scaler *scaler, const bo_targets *targets, const bo_samples *samples, size_t rows,
-                    bo_choice *out)
+                    bo_search_choice *out)
 {
     bo_features_desc plain = *map; /* data-aware sampling sharpens the final map; the search does without */
     plain.sampling = BO_SAMPLING_DRAWN;

@@ -11,9 +11,9 @@ enum { BATCH = 256, EPOCHS = 20, POWER_ROWS = 2048, POWER_STEPS = 20, SGD_HELD_R
 
 typedef struct sgd {
     bo_context *context;
-    const bo_problem *problem;
+    const bo_fit_problem *problem;
     size_t n, features, outputs;
-    double *centre, *penalty, *mean, *average;
+    double *center, *penalty, *mean, *average;
     double weight, largest_norm;
     float *beta, *gradient, *scaled, *x, *z, *scores;
     size_t *order;
@@ -21,17 +21,17 @@ typedef struct sgd {
 
 static void sgd_free(sgd *s)
 {
-    void *blocks[] = {s->centre, s->penalty, s->mean, s->average, s->beta, s->gradient,
+    void *blocks[] = {s->center, s->penalty, s->mean, s->average, s->beta, s->gradient,
                       s->scaled, s->x,       s->z,    s->scores,  s->order};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
-static bo_status sgd_create(bo_context *context, const bo_problem *problem, sgd *s)
+static bo_status sgd_create(bo_context *context, const bo_fit_problem *problem, sgd *s)
 {
     size_t features = bo_features_describe(problem->front.phi)->features, t = problem->targets->outputs;
     size_t dim = problem->samples->dim, rows = problem->samples->rows, most = POWER_ROWS;
     *s = (sgd){.context = context, .problem = problem, .n = rows, .features = features, .outputs = t};
-    s->centre = bo_alloc(context, features, sizeof(double), "the coefficients");
+    s->center = bo_alloc(context, features, sizeof(double), "the coefficients");
     s->penalty = bo_alloc(context, features, sizeof(double), "the penalty");
     s->mean = bo_alloc(context, t, sizeof(double), "the coefficients");
     s->average = bo_alloc(context, features * t, sizeof(double), "the coefficients");
@@ -42,26 +42,26 @@ static bo_status sgd_create(bo_context *context, const bo_problem *problem, sgd 
     s->z = bo_alloc(context, most * features, sizeof(float), "a batch");
     s->scores = bo_alloc(context, most * t, sizeof(float), "a batch");
     s->order = bo_alloc(context, rows, sizeof(size_t), "the order of rows");
-    if (!s->centre || !s->penalty || !s->mean || !s->average || !s->beta || !s->gradient || !s->x || !s->scaled ||
+    if (!s->center || !s->penalty || !s->mean || !s->average || !s->beta || !s->gradient || !s->x || !s->scaled ||
         !s->z || !s->scores || !s->order)
         return BO_MEMORY;
-    BO_TRY(bo_pass_means(context, problem, s->centre, s->penalty, s->mean, &s->weight, &s->largest_norm));
+    BO_TRY(bo_pass_means(context, problem, s->center, s->penalty, s->mean, &s->weight, &s->largest_norm));
     bo_penalty_fill(&problem->penalty, s->weight, features, s->penalty, s->penalty);
     return BO_OK;
 }
 
-/* Centred, weighted features of the rows order[first…]. */
+/* Centered, weighted features of the rows order[first…]. */
 static bo_status batch_features(sgd *s, size_t first, size_t rows)
 {
     const bo_samples *samples = s->problem->samples;
     size_t dim = samples->dim;
     for (size_t i = 0; i < rows; i++)
         memcpy(s->x + i * dim, samples->x + s->order[first + i] * dim, dim * sizeof(float));
-    BO_TRY(bo_front_apply(s->context, &s->problem->front, rows, s->x, dim, s->scaled, s->z, s->features));
+    BO_TRY(bo_row_map_apply(s->context, &s->problem->front, rows, s->x, dim, s->scaled, s->z, s->features));
     for (size_t i = 0; i < rows; i++) {
         float root = bo_targets_root_weight(s->problem->targets, samples, s->order[first + i]);
         float *z = s->z + i * s->features;
-        for (size_t j = 0; j < s->features; j++) z[j] = root * (z[j] - (float)s->centre[j]);
+        for (size_t j = 0; j < s->features; j++) z[j] = root * (z[j] - (float)s->center[j]);
     }
     return BO_OK;
 }
@@ -141,18 +141,18 @@ static bo_status run(sgd *s, bo_machine *machine)
     return BO_OK;
 }
 
-static bo_status solve(bo_context *context, const bo_problem *problem, bo_machine *machine)
+static bo_status solve(bo_context *context, const bo_fit_problem *problem, bo_machine *machine)
 {
     sgd s;
     bo_status status = sgd_create(context, problem, &s);
     if (status == BO_OK) status = run(&s, machine);
     if (status == BO_OK)
-        status = bo_machine_take_solution(context, machine, problem->targets, s.average, s.mean, s.centre);
+        status = bo_machine_take_solution(context, machine, problem->targets, s.average, s.mean, s.center);
     sgd_free(&s);
     return status;
 }
 
-bo_status bo_solve_sgd(bo_context *context, const bo_problem *problem, bo_machine *machine)
+bo_status bo_solve_sgd(bo_context *context, const bo_fit_problem *problem, bo_machine *machine)
 {
     return bo_solve_held_out(context, problem, SGD_HELD_ROWS, solve, machine);
 }

@@ -1,6 +1,6 @@
 /* General matrix product on packed panels (Goto and van de Geijn 2008), from one source for both precisions. */
 #include <string.h>
-#include "few.h"
+#include "gemv.h"
 #include "linalg.h"
 #include "panel.h"
 #include "../kernels/kernels.h"
@@ -77,15 +77,15 @@ typedef struct product64 {
 
 size_t bo_gemm_shared_bytes(bo_context *context, size_t m, size_t k, size_t count, const bo_gemm_product *products)
 {
-    size_t packed = room32(context, m, k, count, products) * sizeof(float), few = bo_few_bytes(m, k, count, products);
+    size_t packed = room32(context, m, k, count, products) * sizeof(float), few = bo_gemv_bytes(m, k, count, products);
     return packed > few ? packed : few;
 }
 
 void bo_gemm_shared(bo_context *context, bool ta, size_t m, size_t k, float alpha, const float *a, size_t lda,
                     size_t count, const bo_gemm_product *products, void *room)
 {
-    if (bo_few(ta, m, count, products)) {
-        bo_few_multiply(context, m, k, alpha, a, lda, count, products, room);
+    if (bo_gemv(ta, m, count, products)) {
+        bo_gemv_multiply(context, m, k, alpha, a, lda, count, products, room);
         return;
     }
     multiply32(context, ta, m, k, alpha, a, lda, count, products, false, room);

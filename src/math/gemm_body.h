@@ -79,7 +79,7 @@ static void BEGIN(const PRODUCT *product, size_t i, size_t j, size_t m, size_t n
     }
 }
 
-/* Rows run fastest, so that neighbouring tasks share the part of B in the second-level cache. */
+/* Rows run fastest, so that neighboring tasks share the part of B in the second-level cache. */
 static void TILE_TASK(void *arg, size_t index, int worker)
 {
     (void)worker;

@@ -78,7 +78,7 @@ bo_status bo_cholesky(bo_context *context, size_t n, double *a, size_t lda, size
 bo_status bo_solve_lower(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx);
 bo_status bo_solve_lower_t(bo_context *context, size_t n, size_t m, const double *l, size_t ldl, double *x, size_t ldx);
 
-/* W (outputs x features) that minimises |Z Wᵀ - Y|² + λ |W|², exactly. BO_NUMERIC where λ is too small for the rank of Z. */
+/* W (outputs x features) that minimizes |Z Wᵀ - Y|² + λ |W|², exactly. BO_NUMERIC where λ is too small for the rank of Z. */
 typedef struct bo_readout {
     size_t rows, features, outputs;
     const float *z, *y; /* rows x features, rows x outputs */

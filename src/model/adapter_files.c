@@ -96,7 +96,7 @@ static bo_status read_b(bo_context *context, const bo_backend *backend, const bo
 
 /* Tensors on their way into a file; `room` is for one B. */
 typedef struct package {
-    bo_tensor *tensors;
+    bo_file_tensor *tensors;
     char (*names)[NAME];
     size_t count;
     float *host, *room;
@@ -128,9 +128,9 @@ static void free_package(package *p)
     bo_free(p->room);
 }
 
-static bo_tensor tensor_of(const char *name, const bo_weight *weight, const float *data)
+static bo_file_tensor tensor_of(const char *name, const bo_weight *weight, const float *data)
 {
-    bo_tensor tensor = {.name = name, .dtype = BO_F32, .rank = weight->rank, .data = data};
+    bo_file_tensor tensor = {.name = name, .dtype = BO_F32, .rank = weight->rank, .data = data};
     memcpy(tensor.shape, weight->shape, weight->rank * sizeof *weight->shape);
     tensor.bytes = numbers(weight) * sizeof *data;
     return tensor;
@@ -139,9 +139,9 @@ static bo_tensor tensor_of(const char *name, const bo_weight *weight, const floa
 static float *add_tensor(package *p, const bo_weight *weight, const char *letter, size_t rows, size_t columns,
                          float *data)
 {
-    bo_tensor *tensor = &p->tensors[p->count];
+    bo_file_tensor *tensor = &p->tensors[p->count];
     name_of(weight, letter, p->names[p->count]);
-    *tensor = (bo_tensor){p->names[p->count], BO_F32, 2, {rows, columns}, data, rows * columns * sizeof *data};
+    *tensor = (bo_file_tensor){p->names[p->count], BO_F32, 2, {rows, columns}, data, rows * columns * sizeof *data};
     p->count++;
     return data + rows * columns;
 }
@@ -200,7 +200,7 @@ static bo_status find(bo_context *context, const bo_tensors *file, const bo_weig
                       size_t rows, size_t columns, const float **out)
 {
     char name[NAME];
-    const bo_tensor *tensor;
+    const bo_file_tensor *tensor;
     const size_t shape[] = {rows, columns};
     name_of(weight, letter, name);
     BO_TRY(bo_tensors_require(context, file, name, BO_F32, 2, shape, &tensor));
@@ -236,7 +236,7 @@ static bo_status take_whole(bo_context *context, bo_weights *weights, const bo_t
 {
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
         const bo_weight *weight = bo_weights_at(weights, i);
-        const bo_tensor *tensor;
+        const bo_file_tensor *tensor;
         char name[NAME];
         if (!bo_lora_is_whole(weights, weight)) continue;
         name_of_whole(weight, name);
@@ -346,7 +346,7 @@ static bo_status take_base(bo_context *context, bo_model *model, const bo_tensor
     for (size_t i = 0; i < bo_tensors_count(file); i++) {
         const char *name = bo_tensors_at(file, i)->name;
         const bo_weight *weight = bo_weights_find(model->weights, name);
-        const bo_tensor *tensor;
+        const bo_file_tensor *tensor;
         if (!weight)
             return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is none of the model", bo_tensors_path(file), name);
         BO_TRY(bo_tensors_require(context, file, name, BO_F32, weight->rank, weight->shape, &tensor));

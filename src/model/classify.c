@@ -3,7 +3,7 @@
 #include <string.h>
 #include <bochner/tasks.h>
 #include "../attention/internal.h"
-#include "pieces.h"
+#include "long_text.h"
 
 enum {
     ROWS = 4096,
@@ -20,7 +20,7 @@ typedef struct packer {
 } packer;
 
 /* What labels examples of one set of texts. Long examples do not fit usual packs. */
-typedef struct labeller {
+typedef struct labeler {
     const bo_model *model;
     const bo_texts *texts;
     packer usual, whole;
@@ -30,7 +30,7 @@ typedef struct labeller {
     float *logits;       /* of a pack */
     float *pooled;       /* of the texts of an example */
     size_t done, all;    /* examples */
-} labeller;
+} labeler;
 
 /* ---- which texts ---------------------------------------------------------------------------------------------------- */
 
@@ -40,7 +40,7 @@ void bo_model_texts(const bo_model *model, bool alone, bo_texts_desc *out)
     const bool pairs = d->task == BO_MODEL_MATCH, translates = d->task == BO_MODEL_TRANSLATE;
     const int32_t end = model->tokenizer ? bo_tokenizer_end(model->tokenizer) : -1;
     *out = (bo_texts_desc){.tokenizer = model->tokenizer, .labels = d->labels, .classes = d->classes};
-    out->kind = pairs ? BO_TEXTS_LABELLED_PAIR : translates ? BO_TEXTS_PAIR : BO_TEXTS_LABELLED;
+    out->kind = pairs ? BO_TEXTS_LABELED_PAIR : translates ? BO_TEXTS_PAIR : BO_TEXTS_LABELED;
     if (alone) out->kind = pairs ? BO_TEXTS_ALONE_PAIR : BO_TEXTS_ALONE;
     out->longest = translates ? d->context : bo_model_most_tokens(d);
     if (translates && model->tokenizer) out->end = (end >= 0 ? (size_t)end : bo_tokenizer_vocab(model->tokenizer)) + 1;
@@ -67,7 +67,7 @@ static size_t tokens_of(const bo_texts *texts, size_t example)
 }
 
 /* Ids and positions that the tables of the model have: texts may be of another tokenizer. */
-static bo_status check_example(bo_context *context, const labeller *l, size_t example)
+static bo_status check_example(bo_context *context, const labeler *l, size_t example)
 {
     const size_t most = bo_model_most_tokens(&l->model->desc), vocab = l->model->desc.vocab;
     for (size_t side = 0; side < bo_texts_sides(l->texts); side++) {
@@ -98,7 +98,7 @@ static void packer_free(packer *p)
     *p = (packer){0};
 }
 
-static bo_status packer_make(bo_context *context, const labeller *l, size_t rows, size_t most, packer *out)
+static bo_status packer_make(bo_context *context, const labeler *l, size_t rows, size_t most, packer *out)
 {
     packer_free(out);
     BO_TRY(bo_text_pack_create(context, l->texts, (size_t[2]){rows, 0}, most, 0, &out->pack));
@@ -112,7 +112,7 @@ static bo_status packer_make(bo_context *context, const labeller *l, size_t rows
 }
 
 /* Logits of examples l->chosen[0 … count - 1]. */
-static bo_status run_pack(bo_context *context, labeller *l, const packer *p, size_t count, float *out)
+static bo_status run_pack(bo_context *context, labeler *l, const packer *p, size_t count, float *out)
 {
     bo_pass pass = {0};
     BO_TRY(bo_text_pack_fill(context, p->pack, l->texts, l->chosen, count));
@@ -126,7 +126,7 @@ static bo_status run_pack(bo_context *context, labeller *l, const packer *p, siz
 /* ---- long examples ------------------------------------------------------------------------------------------------------ */
 
 /* A graph of about its size: one that is there may be a quarter too long. */
-static bo_status read_whole(bo_context *context, labeller *l, size_t example, float *out)
+static bo_status read_whole(bo_context *context, labeler *l, size_t example, float *out)
 {
     const size_t tokens = tokens_of(l->texts, example), step = tokens / 8 + 1;
     if (l->whole.rows < tokens || l->whole.rows - tokens > tokens / 4)
@@ -135,7 +135,7 @@ static bo_status read_whole(bo_context *context, labeller *l, size_t example, fl
     return run_pack(context, l, &l->whole, 1, out);
 }
 
-static bo_status make_pieces(bo_context *context, labeller *l)
+static bo_status make_pieces(bo_context *context, labeler *l)
 {
     bo_model_graph_desc desc = {.rows = 1, .examples = 1, .logits = true, .half = BO_HALF_TARGET};
     if (l->pieces) return BO_OK;
@@ -144,7 +144,7 @@ static bo_status make_pieces(bo_context *context, labeller *l)
     return bo_pieces_create(context, l->model, &l->pieces);
 }
 
-static bo_status read_in_pieces(bo_context *context, labeller *l, size_t example, float *out)
+static bo_status read_in_pieces(bo_context *context, labeler *l, size_t example, float *out)
 {
     const size_t width = l->model->desc.width;
     BO_TRY(make_pieces(context, l));
@@ -158,7 +158,7 @@ static bo_status read_in_pieces(bo_context *context, labeller *l, size_t example
 
 /* ---- all -------------------------------------------------------------------------------------------------------------- */
 
-static void labeller_free(labeller *l)
+static void labeler_free(labeler *l)
 {
     packer_free(&l->usual);
     packer_free(&l->whole);
@@ -170,7 +170,7 @@ static void labeller_free(labeller *l)
 }
 
 /* Packs for `count` examples from `first` on: no larger than they need. */
-static bo_status labeller_make(bo_context *context, labeller *l, size_t first, size_t count)
+static bo_status labeler_make(bo_context *context, labeler *l, size_t first, size_t count)
 {
     static const char what[] = "labels of texts";
     const bo_model_desc *d = &l->model->desc;
@@ -186,7 +186,7 @@ static bo_status labeller_make(bo_context *context, labeller *l, size_t first, s
 }
 
 /* As many of `count` examples as go into a pack; 0: not even the first does. */
-static size_t choose(const labeller *l, size_t first, size_t count)
+static size_t choose(const labeler *l, size_t first, size_t count)
 {
     size_t open = 0, filled = 0;
     while (open < count && open < l->usual.most) {
@@ -199,14 +199,14 @@ static size_t choose(const labeller *l, size_t first, size_t count)
 }
 
 /* Logits of examples, in the order of the texts. */
-static bo_status label_some(bo_context *context, labeller *l, size_t first, size_t count, float *logits)
+static bo_status label_some(bo_context *context, labeler *l, size_t first, size_t count, float *logits)
 {
     const size_t classes = l->model->desc.classes;
     for (size_t i = 0; i < count; i++) BO_TRY(check_example(context, l, first + i));
     for (size_t i = 0; i < count;) {
         const size_t together = choose(l, first + i, count - i);
         float *out = logits + i * classes;
-        BO_TRY(bo_progress(context, "labelling", (double)l->done, (double)l->all));
+        BO_TRY(bo_progress(context, "labeling", (double)l->done, (double)l->all));
         if (together)
             BO_TRY(run_pack(context, l, &l->usual, together, out));
         else
@@ -235,15 +235,15 @@ bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo
     if (!probabilities && count) return bo_fail(context, BO_INVALID, "labels: probabilities is NULL");
     if (!count) return BO_OK;
     const size_t classes = model->desc.classes;
-    labeller l = {.model = model, .texts = texts, .all = count};
-    bo_status status = labeller_make(context, &l, first, count);
+    labeler l = {.model = model, .texts = texts, .all = count};
+    bo_status status = labeler_make(context, &l, first, count);
     if (status == BO_OK) status = label_some(context, &l, first, count, probabilities);
     for (size_t i = 0; i < count && status == BO_OK; i++) {
         float *row = probabilities + i * classes;
         const double all = log_sum(classes, row);
         for (size_t c = 0; c < classes; c++) row[c] = (float)exp((double)row[c] - all);
     }
-    labeller_free(&l);
+    labeler_free(&l);
     return status;
 }
 
@@ -276,9 +276,9 @@ static void count_block(const bo_texts *texts, size_t first, size_t count, const
     }
 }
 
-static bo_status evaluate(bo_context *context, labeller *l, float *logits, bo_classification *out)
+static bo_status evaluate(bo_context *context, labeler *l, float *logits, bo_classification *out)
 {
-    BO_TRY(labeller_make(context, l, 0, l->all));
+    BO_TRY(labeler_make(context, l, 0, l->all));
     for (size_t first = 0; first < l->all; first += BLOCK) {
         const size_t count = bo_least(l->all - first, BLOCK);
         BO_TRY(label_some(context, l, first, count, logits));
@@ -296,12 +296,12 @@ bo_status bo_model_evaluate_labels(bo_context *context, const bo_model *model, c
     BO_TRY(check_labels(context, &model->desc, texts));
     const double begin = bo_seconds();
     const size_t classes = model->desc.classes, all = bo_texts_count(texts);
-    labeller l = {.model = model, .texts = texts, .all = most && most < all ? (size_t)most : all};
+    labeler l = {.model = model, .texts = texts, .all = most && most < all ? (size_t)most : all};
     bo_classification found = {.classes = classes, .examples = l.all};
     float *logits = bo_alloc(context, bo_least(l.all, BLOCK) * classes, sizeof *logits, "logits");
     found.confusion = bo_alloc(context, classes * classes, sizeof *found.confusion, "a table of confusions");
     bo_status status = logits && found.confusion ? evaluate(context, &l, logits, &found) : BO_MEMORY;
-    labeller_free(&l);
+    labeler_free(&l);
     bo_free(logits);
     if (status != BO_OK) {
         bo_classification_free(&found);

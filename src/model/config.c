@@ -16,7 +16,19 @@ NAMED(bo_function, function)
 NAMED(bo_draw, draw)
 NAMED(bo_sampling, sampling)
 NAMED(bo_norm, norm)
-NAMED(bo_positions, positions)
+static const char *positions_text(unsigned value)
+{
+    return bo_positions_name((bo_positions)value);
+}
+
+static bool positions_parse(const char *text, unsigned *out)
+{
+    bo_positions value;
+    bool former = strcmp(text, "rope-neighbours") == 0; /* as earlier versions wrote it */
+    bool found = bo_positions_parse(former ? bo_positions_name(BO_POSITIONS_ROPE_NEIGHBORS) : text, &value);
+    if (found) *out = (unsigned)value;
+    return found;
+}
 NAMED(bo_mixer, mixer)
 NAMED(bo_ssm, ssm)
 NAMED(bo_parametrization, parametrization)
@@ -45,16 +57,16 @@ static bool act_parse(const char *text, unsigned *out)
     return find(text, acts, BO_MLP_COUNT, out);
 }
 
-static const char *const normalisers[BO_NORMALISER_COUNT] = {"sum", "none"};
+static const char *const normalizers[BO_NORMALIZER_COUNT] = {"sum", "none"};
 
-static const char *normaliser_text(unsigned value)
+static const char *normalizer_text(unsigned value)
 {
-    return value < BO_NORMALISER_COUNT ? normalisers[value] : NULL;
+    return value < BO_NORMALIZER_COUNT ? normalizers[value] : NULL;
 }
 
-static bool normaliser_parse(const char *text, unsigned *out)
+static bool normalizer_parse(const char *text, unsigned *out)
 {
-    return find(text, normalisers, BO_NORMALISER_COUNT, out);
+    return find(text, normalizers, BO_NORMALIZER_COUNT, out);
 }
 
 /* ---- fields ------------------------------------------------------------------------------------------------------- */
@@ -103,7 +115,12 @@ static const bo_config_field attention_fields[] = {
      .text = attention_text,
      .parse = attention_parse},
     ENUM("gate", attention.gate, gate),
-    ENUM("normaliser", attention.normaliser, normaliser),
+    {.name = "normalizer",
+     .former = "normaliser",
+     .type = BO_CONFIG_NAME,
+     .offset = offsetof(bo_model_desc, attention.normalizer),
+     .text = normalizer_text,
+     .parse = normalizer_parse},
     ENUM("proposal", attention.proposal, proposal),
     PLAIN("scale", BO_CONFIG_REAL, attention.scale),
     PLAIN("one_draw", BO_CONFIG_BOOL, attention.one_draw),
@@ -180,12 +197,13 @@ static void write_mlp(bo_json_text *text, const bo_model_desc *desc)
 /* Fields of attention lie in cross_attention as they do in `attention`, so far behind. */
 static size_t shift_of(bo_model_part part)
 {
-    return part == BO_PART_CROSS ? offsetof(bo_model_desc, cross_attention) - offsetof(bo_model_desc, attention) : 0;
+    return part == BO_MODEL_PART_CROSS ? offsetof(bo_model_desc, cross_attention) - offsetof(bo_model_desc, attention)
+                                       : 0;
 }
 
 static const char *name_of(bo_model_part part)
 {
-    return part == BO_PART_CROSS ? "cross_attention" : "attention";
+    return part == BO_MODEL_PART_CROSS ? "cross_attention" : "attention";
 }
 
 static void write_attention(bo_json_text *text, const bo_model *model, bo_model_part part)
@@ -228,8 +246,8 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     write_mlp(&text, &model->desc);
     write_numbers(&text, &model->desc);
     bo_config_write_task(&text, &model->desc);
-    write_attention(&text, model, BO_PART_LAYERS);
-    write_attention(&text, model, BO_PART_CROSS);
+    write_attention(&text, model, BO_MODEL_PART_LAYERS);
+    write_attention(&text, model, BO_MODEL_PART_CROSS);
     bo_json_raw(&text, "\n}\n");
     *json = text.bytes;
     return text.failed ? BO_MEMORY : BO_OK;
@@ -272,7 +290,7 @@ static bo_status read_attention(bo_context *context, const char *where, const cJ
     snprintf(place, sizeof place, "%.250s: \"%s\"", where, name_of(part));
     BO_TRY(bo_config_fields_read(context, place, attention_fields, COUNT(attention_fields), true, "features", attention,
                                  desc));
-    if (part == BO_PART_CROSS) out->cross_attention.heads = out->heads; /* it is given, also where it is exact */
+    if (part == BO_MODEL_PART_CROSS) out->cross_attention.heads = out->heads; /* it is given, also where it is exact */
     if (!features) return BO_OK;
     snprintf(place, sizeof place, "%.250s: \"%s\": \"features\"", where, name_of(part));
     return bo_config_fields_read(context, place, feature_fields, COUNT(feature_fields), true, NULL, features, desc);
@@ -293,8 +311,8 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     BO_TRY(read_numbers(context, where, json, &out->desc));
     BO_TRY(read_mlp(context, where, json, &out->desc));
     BO_TRY(bo_config_read_task(context, where, json, out));
-    BO_TRY(read_attention(context, where, json, BO_PART_LAYERS, &out->desc));
-    BO_TRY(read_attention(context, where, json, BO_PART_CROSS, &out->desc));
+    BO_TRY(read_attention(context, where, json, BO_MODEL_PART_LAYERS, &out->desc));
+    BO_TRY(read_attention(context, where, json, BO_MODEL_PART_CROSS, &out->desc));
     out->no_tokenizer = cJSON_IsNull(tokenizer);
     out->knows_tokenizer = fingerprint != NULL;
     out->tokenizer_fingerprint = fingerprint ? strtoull(fingerprint, NULL, 16) : 0;

@@ -46,6 +46,7 @@ typedef enum bo_config_type {
 
 typedef struct bo_config_field {
     const char *name;
+    const char *former; /* its name in files of earlier versions; NULL: the same */
     bo_config_type type;
     size_t offset;
     bool required;

@@ -125,7 +125,8 @@ static bo_status refuse(bo_context *context, const char *where, const char *name
 static bool known(const char *name, const bo_config_field *fields, size_t count, const char *also)
 {
     bool found = also && strcmp(name, also) == 0;
-    for (size_t i = 0; !found && i < count; i++) found = strcmp(name, fields[i].name) == 0;
+    for (size_t i = 0; !found && i < count; i++)
+        found = strcmp(name, fields[i].name) == 0 || (fields[i].former && strcmp(name, fields[i].former) == 0);
     return found;
 }
 
@@ -136,6 +137,7 @@ bo_status bo_config_fields_read(bo_context *context, const char *where, const bo
     if (!cJSON_IsObject(json)) return bo_fail(context, BO_FORMAT, "%s: should be a JSON object", where);
     for (size_t i = 0; i < count; i++) {
         item = cJSON_GetObjectItemCaseSensitive(json, fields[i].name);
+        if (!item && fields[i].former) item = cJSON_GetObjectItemCaseSensitive(json, fields[i].former);
         if (!item && fields[i].required)
             return bo_fail(context, BO_FORMAT, "%s: \"%s\" is missing", where, fields[i].name);
         if (!item) continue;

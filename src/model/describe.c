@@ -47,7 +47,7 @@ static bo_status check_size(bo_context *context, const char *name, size_t value,
 
 static bool turns(bo_positions positions)
 {
-    return positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBOURS;
+    return positions == BO_POSITIONS_ROPE || positions == BO_POSITIONS_ROPE_NEIGHBORS;
 }
 
 /* A text and its end. */
@@ -128,7 +128,7 @@ static bo_status resolve_numbers(bo_context *context, bo_model_desc *d)
 static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
 {
     if (!bo_parametrization_name(d->parametrization))
-        REFUSE("no parametrisation with number %d", (int)d->parametrization);
+        REFUSE("no parametrization with number %d", (int)d->parametrization);
     if (d->storage != BO_STORAGE_FLOAT32 && d->storage != BO_STORAGE_FLOAT8)
         REFUSE("storage must be float32 or float8, found number %d", (int)d->storage);
     if (d->parametrization == BO_PARAMETRIZATION_STANDARD) d->base_width = 0;
@@ -138,7 +138,7 @@ static bo_status resolve_parametrization(bo_context *context, bo_model_desc *d)
     return check_size(context, "base_width", d->base_width, MOST_WIDTH);
 }
 
-/* A mixer of a degree is one attention and no other. Its queries and keys are as they are projected; heads are normalised. */
+/* A mixer of a degree is one attention and no other. Its queries and keys are as they are projected; heads are normalized. */
 static void resolve_degree(bo_model_desc *d)
 {
     const size_t capacity = d->attention.capacity, chunk = d->attention.chunk;
@@ -218,11 +218,11 @@ bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d
     BO_TRY(fill_size(context, "dim", d->head_dim, &a->dim));
     BO_TRY(fill_size(context, "value_dim", d->head_dim, &a->value_dim));
     a->causal = bo_model_is_causal(d, part);
-    if (bo_is_memory(a)) a->normaliser = BO_NORMALISER_NONE;
+    if (bo_is_memory(a)) a->normalizer = BO_NORMALIZER_NONE;
     if (!f->features && wants_features(a)) f->features = 128;
     if (!f->seed) f->seed = d->seed;
     bool signed_features = a->kind == BO_ATTENTION_RFA && f->kernel == BO_KERNEL_RBF;
-    if (a->clamp == 0 && signed_features && a->normaliser == BO_NORMALISER_SUM) a->clamp = 0.02;
+    if (a->clamp == 0 && signed_features && a->normalizer == BO_NORMALIZER_SUM) a->clamp = 0.02;
     if (!a->capacity && bo_is_explicit(a) && !a->window) a->capacity = bo_model_positions(d);
     return BO_OK;
 }
@@ -234,13 +234,13 @@ bo_choice bo_query_norm(const bo_attention_desc *a)
 
 bo_choice bo_output_norm(const bo_attention_desc *a)
 {
-    return a->normaliser == BO_NORMALISER_NONE ? BO_CHOICE_YES : BO_CHOICE_NO;
+    return a->normalizer == BO_NORMALIZER_NONE ? BO_CHOICE_YES : BO_CHOICE_NO;
 }
 
 static bo_status resolve_attention(bo_context *context, bo_model_desc *d)
 {
     bo_attention_desc *a = &d->attention;
-    BO_TRY(bo_model_resolve_attention(context, d, BO_PART_LAYERS, a));
+    BO_TRY(bo_model_resolve_attention(context, d, BO_MODEL_PART_LAYERS, a));
     if (d->query_norm == BO_CHOICE_AUTO) d->query_norm = bo_query_norm(a);
     if (d->output_norm == BO_CHOICE_AUTO) d->output_norm = bo_output_norm(a);
     return BO_OK;

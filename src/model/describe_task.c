@@ -36,8 +36,8 @@ static bool looks_back(const bo_attention_desc *a)
 
 bool bo_model_is_causal(const bo_model_desc *d, bo_model_part part)
 {
-    if (part == BO_PART_CROSS) return looks_back(&d->cross_attention);
-    const bool encodes = labels(d->task) || part == BO_PART_ENCODER;
+    if (part == BO_MODEL_PART_CROSS) return looks_back(&d->cross_attention);
+    const bool encodes = labels(d->task) || part == BO_MODEL_PART_ENCODER;
     return !encodes || (labels(d->task) && d->forward) || looks_back(&d->attention);
 }
 
@@ -131,7 +131,7 @@ bo_status bo_task_resolve(bo_context *context, bo_model_desc *d)
         REFUSE("pooling first with forward: the first token knows nothing of those that follow");
     if (labels(d->task)) return check_classes(context, d);
     if (d->parametrization == BO_PARAMETRIZATION_UNIT)
-        REFUSE("parametrisation unit shares out one residual stream, and the task translate has two: standard or mup");
+        REFUSE("parametrization unit shares out one residual stream, and the task translate has two: standard or mup");
     if (!d->encoder_layers) d->encoder_layers = d->layers;
     if (d->encoder_layers > MOST_LAYERS)
         REFUSE("encoder_layers must be at most %d, found %zu", MOST_LAYERS, d->encoder_layers);
@@ -171,26 +171,26 @@ bo_status bo_cross_resolve(bo_context *context, bo_model_desc *d)
     if (!is_given(a)) *a = usual_cross(d);
     if (a->gate != BO_GATE_NONE || a->window || a->kind == BO_ATTENTION_HYBRID)
         REFUSE("cross_attention sees all of a source at once: it has no gate and no window, and is not hybrid");
-    return bo_model_resolve_attention(context, d, BO_PART_CROSS, a);
+    return bo_model_resolve_attention(context, d, BO_MODEL_PART_CROSS, a);
 }
 
 /* ---- of a place -------------------------------------------------------------------------------------------------------- */
 
 bool bo_model_attends(const bo_model_desc *d, bo_model_part part)
 {
-    if (part == BO_PART_CROSS) return d->task == BO_MODEL_TRANSLATE && d->cross == BO_CROSS_ATTENTION;
+    if (part == BO_MODEL_PART_CROSS) return d->task == BO_MODEL_TRANSLATE && d->cross == BO_CROSS_ATTENTION;
     return bo_nn_mixer_attends(d->mixer);
 }
 
 bo_model_part bo_model_part_of(const bo_model_desc *d, size_t place)
 {
-    if (place < d->layers) return BO_PART_LAYERS;
-    return place < bo_model_place(d, BO_PART_ENCODER) ? BO_PART_CROSS : BO_PART_ENCODER;
+    if (place < d->layers) return BO_MODEL_PART_LAYERS;
+    return place < bo_model_place(d, BO_MODEL_PART_ENCODER) ? BO_MODEL_PART_CROSS : BO_MODEL_PART_ENCODER;
 }
 
 bo_attention_desc bo_model_attention_of(const bo_model_desc *d, bo_model_part part)
 {
-    bo_attention_desc a = part == BO_PART_CROSS ? d->cross_attention : d->attention;
+    bo_attention_desc a = part == BO_MODEL_PART_CROSS ? d->cross_attention : d->attention;
     a.causal = bo_model_is_causal(d, part);
     return a;
 }

@@ -133,7 +133,7 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
     double layers = (double)d->layers + (double)d->encoder_layers;
     double numbers = (double)d->vocab * width + (double)d->classes * width;
     numbers += layers * (mixer + least_mlp(d) + least_maps(&d->attention, d->key_heads));
-    if (bo_model_attends(d, BO_PART_CROSS))
+    if (bo_model_attends(d, BO_MODEL_PART_CROSS))
         numbers += (double)d->layers * (2 * heads * width + least_maps(&d->cross_attention, d->key_heads));
     if (d->positions == BO_POSITIONS_LEARNED) numbers += (double)d->context * width;
     if (2 * numbers <= (double)about.st_size) return BO_OK;

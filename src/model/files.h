@@ -2,7 +2,7 @@
 #ifndef BO_MODEL_FILES_H
 #define BO_MODEL_FILES_H
 
-#include "../nn/package.h"
+#include "../nn/weight_files.h"
 #include "config.h"
 
 /* "folder/name", freed with bo_free. */

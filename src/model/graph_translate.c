@@ -32,7 +32,7 @@ static bo_value encode(const recording *r)
     const bo_model_desc *d = &r->model->desc;
     bo_model_graph *out = r->out;
     size_t rows = r->desc->source_rows;
-    size_t first = bo_model_place(d, BO_PART_ENCODER);
+    size_t first = bo_model_place(d, BO_MODEL_PART_ENCODER);
     bo_stack stack = {.graph = out->graph,
                       .model = r->model,
                       .root = "model.encoder",
@@ -61,7 +61,7 @@ typedef struct asked {
 static bo_attention_layer cross_layer(const recording *r, size_t layer)
 {
     const bo_model_desc *d = &r->model->desc;
-    bo_attention *attention = r->attentions[bo_model_place(d, BO_PART_CROSS) + layer];
+    bo_attention *attention = r->attentions[bo_model_place(d, BO_MODEL_PART_CROSS) + layer];
     bo_attention_layer desc = bo_model_cross_layer(d, layer, attention);
     desc.tokens = r->desc->tokens;
     desc.key_tokens = r->desc->source_tokens;
@@ -92,7 +92,7 @@ static void read_source(const recording *r, bo_value encoded)
     }
 }
 
-static bo_value summarise(const recording *r, bo_value encoded)
+static bo_value summarize(const recording *r, bo_value encoded)
 {
     r->out->sources = index_input(r, "sources", r->desc->rows);
     return bo_graph_one(r->out->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2,
@@ -119,7 +119,7 @@ static void decode(const recording *r, bo_value encoded)
     bo_value x = bo_stack_embed(&stack, out->tokens);
     if (d->cross == BO_CROSS_SUMMARY) {
         if (!encoded) out->summary = bo_graph_input(out->graph, "summary", BO_ELEMENT_FLOAT32, r->desc->rows, d->width);
-        x = add_summary(r, encoded ? summarise(r, encoded) : out->summary, x);
+        x = add_summary(r, encoded ? summarize(r, encoded) : out->summary, x);
     } else {
         stack.between = ask;
         stack.user = &source;
@@ -136,7 +136,7 @@ void bo_model_graph_translate(const bo_model *model, const bo_model_graph_desc *
     } else if (model->desc.cross != BO_CROSS_SUMMARY) {
         read_source(&r, encoded);
     } else {
-        out->summary = summarise(&r, encoded);
+        out->summary = summarize(&r, encoded);
         bo_graph_keep(out->graph, out->summary);
     }
 }

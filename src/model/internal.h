@@ -47,7 +47,7 @@ void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc)
 /* The layer with this number (bo_model_place), of `attention` (NULL where the mixer is another), without what the graph knows:
  * tokens and sequences. */
 bo_mixer_layer bo_model_mixer(const bo_model_desc *desc, size_t number, bo_attention *attention);
-/* Cross attention of layer `layer`, likewise; q and k are normalised as its kind wants it, whatever the mixer. */
+/* Cross attention of layer `layer`, likewise; q and k are normalized as its kind wants it, whatever the mixer. */
 bo_attention_layer bo_model_cross_layer(const bo_model_desc *desc, size_t layer, bo_attention *attention);
 /* The memory of a layer: its bytes, the same as a multiple of 64, and made the memory of nothing. */
 size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, bo_attention *attention);
@@ -58,7 +58,7 @@ bo_status bo_layer_state_begin(bo_context *context, const bo_model_desc *desc, s
 size_t bo_model_positions(const bo_model_desc *desc);
 /* Most tokens of a sequence that positions or matrices were learned for; 0: any number. */
 size_t bo_model_most_tokens(const bo_model_desc *desc);
-/* Gives the model's weights, of which none is declared yet, the rules of its parametrisation. */
+/* Gives the model's weights, of which none is declared yet, the rules of its parametrization. */
 bo_status bo_model_parametrize(bo_context *context, bo_model *model);
 /* What describe.c leaves to mlp.c: hidden (at most `most`), degree_heads and mlp_features. */
 bo_status bo_mlp_resolve(bo_context *context, size_t most, bo_model_desc *d);

@@ -35,7 +35,7 @@ size_t bo_lanes_size_number(size_t size)
 
 static size_t cross_place(const bo_lanes *lanes, size_t layer)
 {
-    return bo_model_place(&lanes->model->desc, BO_PART_CROSS) + layer;
+    return bo_model_place(&lanes->model->desc, BO_MODEL_PART_CROSS) + layer;
 }
 
 static size_t lane_state_bytes(const bo_lanes *lanes, size_t layer)
@@ -115,7 +115,7 @@ static bo_status take_attention(bo_context *context, bo_lanes *lanes, size_t pla
 static bo_status take_attentions(bo_context *context, bo_lanes *lanes)
 {
     const bo_model_desc *d = &lanes->model->desc;
-    size_t cross = bo_model_place(d, BO_PART_CROSS), places = bo_model_place(d, BO_PART_END);
+    size_t cross = bo_model_place(d, BO_MODEL_PART_CROSS), places = bo_model_place(d, BO_MODEL_PART_END);
     lanes->own = bo_alloc(context, places, sizeof *lanes->own, "attentions of lanes");
     lanes->attentions = bo_alloc(context, places, sizeof *lanes->attentions, "attentions of lanes");
     if (!lanes->own || !lanes->attentions) return BO_MEMORY;
@@ -152,7 +152,7 @@ static bo_status allocate(bo_context *context, bo_lanes *lanes)
     lanes->sources = bo_alloc(context, count, sizeof *lanes->sources, "lanes");
     lanes->room = bo_alloc(context, count, sizeof *lanes->room, "lanes");
     lanes->taken = bo_alloc(context, count, sizeof *lanes->taken, "lanes");
-    lanes->table = bo_alloc(context, count, bo_model_place(d, BO_PART_ENCODER) * sizeof *lanes->table, "lanes");
+    lanes->table = bo_alloc(context, count, bo_model_place(d, BO_MODEL_PART_ENCODER) * sizeof *lanes->table, "lanes");
     if (!lanes->blocks || !lanes->next || !lanes->tokens || !lanes->sources || !lanes->room || !lanes->taken ||
         !lanes->table)
         return BO_MEMORY;

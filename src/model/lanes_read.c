@@ -122,7 +122,7 @@ static char *block_of(const reading *r, size_t sequence)
 static bo_status begin_states(bo_context *context, const reading *r)
 {
     const bo_lanes *lanes = r->lanes;
-    size_t layers = lanes->model->desc.layers, cross = bo_model_place(&lanes->model->desc, BO_PART_CROSS);
+    size_t layers = lanes->model->desc.layers, cross = bo_model_place(&lanes->model->desc, BO_MODEL_PART_CROSS);
     for (size_t i = 0; lanes->source.offsets && i < layers; i++)
         for (size_t s = 0; s < r->sequences; s++) {
             char *state = block_of(r, s) + lanes->source.offsets[i];
@@ -200,7 +200,8 @@ static bo_status prepare(bo_context *context, bo_lanes *lanes, size_t count, rea
         if (!r->lengths[i]) return BO_MEMORY;
     }
     r->indices = bo_alloc(context, rows > queries ? rows : queries, sizeof *r->indices, "tokens of sources");
-    r->table = bo_alloc(context, queries, bo_model_place(d, BO_PART_ENCODER) * sizeof *r->table, "states of sources");
+    r->table =
+        bo_alloc(context, queries, bo_model_place(d, BO_MODEL_PART_ENCODER) * sizeof *r->table, "states of sources");
     r->zeros = bo_alloc(context, queries, columns * sizeof *r->zeros, "queries of sources");
     if (!r->indices || !r->table || !r->zeros) return BO_MEMORY;
     return blocks > lanes->source.count ? bo_lane_blocks_allocate(context, blocks, &lanes->source) : BO_OK;

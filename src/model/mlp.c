@@ -80,7 +80,7 @@ bo_status bo_mlp_resolve(bo_context *context, size_t most, bo_model_desc *d)
 
 void bo_mlp_maps_destroy(bo_features **maps, const bo_model_desc *desc)
 {
-    for (size_t i = 0; maps && i < bo_model_place(desc, BO_PART_END); i++) bo_features_destroy(maps[i]);
+    for (size_t i = 0; maps && i < bo_model_place(desc, BO_MODEL_PART_END); i++) bo_features_destroy(maps[i]);
     bo_free(maps);
 }
 
@@ -88,12 +88,12 @@ bo_status bo_mlp_maps_create(bo_context *context, bo_model_desc *desc, bo_featur
 {
     *out = NULL;
     if (desc->mlp != BO_MLP_RANDOM_FEATURES) return BO_OK;
-    const size_t places = bo_model_place(desc, BO_PART_END);
+    const size_t places = bo_model_place(desc, BO_MODEL_PART_END);
     bo_status status = BO_OK;
     bo_features **maps = bo_alloc(context, places, sizeof *maps, "a model's maps");
     if (!maps) return BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < places; i++) {
-        if (bo_model_part_of(desc, i) == BO_PART_CROSS) continue;
+        if (bo_model_part_of(desc, i) == BO_MODEL_PART_CROSS) continue;
         bo_features_desc layer = desc->mlp_features;
         bo_rng rng = bo_rng_make(layer.seed, bo_rng_stream("model mlp frequencies", i));
         layer.seed = bo_rng_bits(&rng);
@@ -115,7 +115,7 @@ bo_status bo_mlp_maps_create(bo_context *context, bo_model_desc *desc, bo_featur
 uint64_t bo_model_frozen(const bo_model *model)
 {
     uint64_t numbers = 0;
-    for (size_t i = 0; model->mlp_maps && i < bo_model_place(&model->desc, BO_PART_END); i++)
+    for (size_t i = 0; model->mlp_maps && i < bo_model_place(&model->desc, BO_MODEL_PART_END); i++)
         if (model->mlp_maps[i]) numbers += (uint64_t)bo_features_frequencies(model->mlp_maps[i]) * model->desc.width;
     return numbers;
 }

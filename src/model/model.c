@@ -9,7 +9,8 @@
 
 void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc)
 {
-    for (size_t i = 0; attentions && i < bo_model_place(desc, BO_PART_END); i++) bo_attention_destroy(attentions[i]);
+    for (size_t i = 0; attentions && i < bo_model_place(desc, BO_MODEL_PART_END); i++)
+        bo_attention_destroy(attentions[i]);
     bo_free(attentions);
 }
 
@@ -27,15 +28,15 @@ static bo_status create_attention(bo_context *context, const bo_model_desc *desc
 bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, size_t source_capacity,
                                bo_attention ***out)
 {
-    const size_t places = bo_model_place(desc, BO_PART_END);
+    const size_t places = bo_model_place(desc, BO_MODEL_PART_END);
     bo_status status = BO_OK;
     bo_attention **attentions = bo_alloc(context, places, sizeof *attentions, "a model's attentions");
     if (!attentions) return BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < places; i++) {
         const bo_model_part part = bo_model_part_of(desc, i);
         if (bo_model_attends(desc, part))
-            status =
-                create_attention(context, desc, i, part == BO_PART_LAYERS ? capacity : source_capacity, &attentions[i]);
+            status = create_attention(context, desc, i, part == BO_MODEL_PART_LAYERS ? capacity : source_capacity,
+                                      &attentions[i]);
     }
     if (status != BO_OK) {
         bo_attentions_destroy(attentions, desc);
@@ -60,8 +61,8 @@ static void describe_attentions(bo_model *model)
 {
     bo_model_desc *d = &model->desc;
     describe_attention(model->attentions[0], &d->attention);
-    if (bo_model_attends(d, BO_PART_CROSS))
-        describe_attention(model->attentions[bo_model_place(d, BO_PART_CROSS)], &d->cross_attention);
+    if (bo_model_attends(d, BO_MODEL_PART_CROSS))
+        describe_attention(model->attentions[bo_model_place(d, BO_MODEL_PART_CROSS)], &d->cross_attention);
 }
 
 /* Recording a graph declares the weights. */
@@ -172,7 +173,7 @@ static uint64_t hash_task(uint64_t hash, const bo_model_desc *d)
 {
     const bo_attention_desc *a = &d->cross_attention;
     const uint64_t words[] = {d->task,  d->classes, d->pooling, d->forward,   d->encoder_layers,
-                              d->cross, a->kind,    a->gate,    a->normaliser};
+                              d->cross, a->kind,    a->gate,    a->normalizer};
     const double numbers[] = {a->scale, a->clamp, a->power, a->temperature};
     if (d->task == BO_MODEL_LANGUAGE) return hash;
     hash = hash_bytes(hash_bytes(hash, words, sizeof words), numbers, sizeof numbers);
@@ -189,7 +190,7 @@ uint64_t bo_model_fingerprint(const bo_model *model)
         d->layers,     d->heads,       d->key_heads,
         d->head_dim,   d->mlp,         d->norm,
         d->positions,  a->kind,        a->gate,
-        a->normaliser, a->window,      a->unit,
+        a->normalizer, a->window,      a->unit,
         d->query_norm, d->output_norm, model->tokenizer ? bo_tokenizer_fingerprint(model->tokenizer) : 0};
     const double numbers[] = {d->rope_base, d->norm_epsilon, a->scale, a->clamp, a->power, a->temperature};
     uint64_t hash = hash_bytes(0xcbf29ce484222325u, words, sizeof words);
@@ -203,12 +204,12 @@ uint64_t bo_model_fingerprint(const bo_model *model)
         hash = hash_bytes(hash, weight->name, strlen(weight->name) + 1);
         hash = hash_bytes(hash, weight->shape, weight->rank * sizeof *weight->shape);
     }
-    for (size_t i = 0; i < bo_model_place(d, BO_PART_END); i++)
+    for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++)
         for (size_t h = 0; model->attentions[i] && bo_attention_features(model->attentions[i], h); h++) {
             uint64_t map = bo_features_fingerprint(bo_attention_features(model->attentions[i], h));
             hash = hash_bytes(hash, &map, sizeof map);
         }
-    for (size_t i = 0; model->mlp_maps && i < bo_model_place(d, BO_PART_END); i++) {
+    for (size_t i = 0; model->mlp_maps && i < bo_model_place(d, BO_MODEL_PART_END); i++) {
         if (!model->mlp_maps[i]) continue;
         uint64_t map = bo_features_fingerprint(model->mlp_maps[i]);
         hash = hash_bytes(hash, &map, sizeof map);

@@ -19,16 +19,16 @@ typedef struct bo_adapter {
 /* Where layers are numbered through, as for attentions, states, calibrations and dropout: the layers, then (TRANSLATE) as many
  * cross attentions, one a layer, then the encoder's layers. */
 typedef enum bo_model_part {
-    BO_PART_LAYERS = 0,
-    BO_PART_CROSS = 1,
-    BO_PART_ENCODER = 2,
-    BO_PART_END = 3
+    BO_MODEL_PART_LAYERS = 0,
+    BO_MODEL_PART_CROSS = 1,
+    BO_MODEL_PART_ENCODER = 2,
+    BO_MODEL_PART_END = 3
 } bo_model_part;
 static inline size_t bo_model_place(const bo_model_desc *d, bo_model_part part) /* the first number; END: of all */
 {
-    if (part == BO_PART_LAYERS) return 0;
-    if (part == BO_PART_CROSS || d->task != BO_MODEL_TRANSLATE) return d->layers;
-    return 2 * d->layers + (part == BO_PART_END ? d->encoder_layers : 0);
+    if (part == BO_MODEL_PART_LAYERS) return 0;
+    if (part == BO_MODEL_PART_CROSS || d->task != BO_MODEL_TRANSLATE) return d->layers;
+    return 2 * d->layers + (part == BO_MODEL_PART_END ? d->encoder_layers : 0);
 }
 
 /* Invariants: `desc` has no zero left where zero meant a default, and makes the same model again; attentions[i] is that of

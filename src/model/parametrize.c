@@ -1,4 +1,4 @@
-/* A model's parametrisation: the same model at the base width says which extents of its weights grow. */
+/* A model's parametrization: the same model at the base width says which extents of its weights grow. */
 #include <math.h>
 #include "internal.h"
 

@@ -123,7 +123,7 @@ static void multiply(size_t rows, size_t columns, const float *w, bool transpose
         }
 }
 
-static double normalise(size_t count, double *x)
+static double normalize(size_t count, double *x)
 {
     double square = 0;
     for (size_t i = 0; i < count; i++) square += x[i] * x[i];
@@ -138,14 +138,14 @@ static double largest_singular_value(size_t rows, size_t columns, const float *w
     enum { MOST_STEPS = 60 };
     double norm = 0;
     for (size_t i = 0; i < columns; i++) x[i] = 1 + 0.5 * sin(1 + 7.3 * (double)i); /* at right angles to nothing */
-    normalise(columns, x);
+    normalize(columns, x);
     for (size_t step = 0; step < MOST_STEPS; step++) {
         double last = norm;
         multiply(rows, columns, w, false, x, y);
-        norm = normalise(rows, y);
+        norm = normalize(rows, y);
         if (norm == 0 || fabs(norm - last) < 1e-4 * norm) break;
         multiply(rows, columns, w, true, y, x);
-        normalise(columns, x);
+        normalize(columns, x);
     }
     return norm;
 }

@@ -29,7 +29,7 @@ void bo_sampler_remember(bo_sampler *sampler, int32_t id)
 /* ---- logits ------------------------------------------------------------------------------------------------------- */
 
 /* Each recent token once (1909.05858). */
-static void penalise(const bo_sampler *sampler, float *logits, size_t vocab)
+static void penalize(const bo_sampler *sampler, float *logits, size_t vocab)
 {
     float penalty = (float)sampler->repetition_penalty;
     size_t count = sampler->recent_count < RECENT ? sampler->recent_count : RECENT;
@@ -121,7 +121,7 @@ static size_t draw(bo_sampler *sampler, const float *logits, size_t vocab, size_
 
 static size_t choose(bo_sampler *sampler, float *logits, size_t vocab)
 {
-    if (sampler->repetition_penalty != 0 && sampler->repetition_penalty != 1) penalise(sampler, logits, vocab);
+    if (sampler->repetition_penalty != 0 && sampler->repetition_penalty != 1) penalize(sampler, logits, vocab);
     size_t best = find_largest(logits, vocab);
     if (best == vocab) return 0;
     if (sampler->greedy || isinf(logits[best])) return best;

@@ -19,22 +19,22 @@ static void name_layer(size_t layer, layer_name out)
 
 /* ---- out ---------------------------------------------------------------------------------------------------------- */
 
-static size_t list_tensors(const bo_session *session, layer_name *names, bo_tensor *tensors)
+static size_t list_tensors(const bo_session *session, layer_name *names, bo_file_tensor *tensors)
 {
     size_t layers = session->model->desc.layers, count = 0;
     for (size_t i = 0; i < layers; i++) {
         size_t bytes = bo_session_layer_bytes(session, i);
         name_layer(i, names[i]);
-        tensors[count++] = (bo_tensor){
+        tensors[count++] = (bo_file_tensor){
             .name = names[i], .dtype = BO_U8, .rank = 1, .shape = {bytes}, .data = session->states[i], .bytes = bytes};
     }
     if (session->has_logits)
-        tensors[count++] = (bo_tensor){.name = "logits",
-                                       .dtype = BO_F32,
-                                       .rank = 1,
-                                       .shape = {session->model->desc.vocab},
-                                       .data = session->logits,
-                                       .bytes = session->model->desc.vocab * sizeof(float)};
+        tensors[count++] = (bo_file_tensor){.name = "logits",
+                                            .dtype = BO_F32,
+                                            .rank = 1,
+                                            .shape = {session->model->desc.vocab},
+                                            .data = session->logits,
+                                            .bytes = session->model->desc.vocab * sizeof(float)};
     return count;
 }
 
@@ -54,7 +54,7 @@ bo_status bo_session_save(bo_context *context, const bo_session *session, const 
     bo_meta metas[] = {{"format", format_name}, {"format_version", version}, {"fingerprint", fingerprint},
                        {"weights", weights},    {"tokens", tokens},          {"capacity", capacity}};
     layer_name *names = bo_alloc(context, layers, sizeof *names, "names of states");
-    bo_tensor *tensors = bo_alloc(context, layers + 1, sizeof *tensors, "a session's states");
+    bo_file_tensor *tensors = bo_alloc(context, layers + 1, sizeof *tensors, "a session's states");
     bo_status status = BO_MEMORY;
     if (names && tensors)
         status = bo_tensors_write(context, path, tensors, list_tensors(session, names, tensors), metas,
@@ -126,7 +126,7 @@ static bo_status read_layer(bo_context *context, const bo_tensors *file, size_t 
                             const bo_attention *attention, uint64_t tokens, void *state)
 {
     layer_name name;
-    const bo_tensor *tensor;
+    const bo_file_tensor *tensor;
     size_t bytes = bo_attention_state_bytes(made_by);
     name_layer(layer, name);
     BO_TRY(bo_tensors_require(context, file, name, BO_U8, 1, &bytes, &tensor));
@@ -147,7 +147,7 @@ static bo_status read_numbers(bo_context *context, const bo_tensors *file, const
                               void *state)
 {
     layer_name name;
-    const bo_tensor *tensor;
+    const bo_file_tensor *tensor;
     size_t bytes = bo_session_layer_bytes(session, layer);
     name_layer(layer, name);
     BO_TRY(bo_tensors_require(context, file, name, BO_U8, 1, &bytes, &tensor));
@@ -184,7 +184,7 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
 static bo_status load(bo_context *context, const bo_tensors *file, bo_session *session, char *memory, void **states)
 {
     header head = {0};
-    const bo_tensor *logits = NULL;
+    const bo_file_tensor *logits = NULL;
     size_t vocab = session->model->desc.vocab;
     BO_TRY(read_header(context, file, &head));
     BO_TRY(check_model(context, file, session->model, &head));

@@ -120,7 +120,7 @@ bo_mixer_layer bo_model_mixer(const bo_model_desc *d, size_t number, bo_attentio
 bo_attention_layer bo_model_cross_layer(const bo_model_desc *d, size_t layer, bo_attention *attention)
 {
     const bo_attention_desc *kind = &d->cross_attention;
-    bo_attention_layer desc = attention_layer(d, bo_model_place(d, BO_PART_CROSS) + layer, attention);
+    bo_attention_layer desc = attention_layer(d, bo_model_place(d, BO_MODEL_PART_CROSS) + layer, attention);
     desc.positions = BO_POSITIONS_NONE;
     desc.query_norm = bo_query_norm(kind) == BO_CHOICE_YES;
     desc.output_norm = bo_output_norm(kind) == BO_CHOICE_YES;

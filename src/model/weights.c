@@ -71,7 +71,7 @@ static bool needless(const char *name, bo_family family, bool untied)
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------ */
 
-static float number_at(const bo_tensor *tensor, size_t index)
+static float number_at(const bo_file_tensor *tensor, size_t index)
 {
     const uint16_t *half = tensor->data;
     const uint32_t bits = tensor->dtype == BO_BF16 ? (uint32_t)half[index] << 16 : 0;
@@ -83,9 +83,9 @@ static float number_at(const bo_tensor *tensor, size_t index)
 }
 
 static bo_status find_tensor(bo_context *context, const bo_tensors *file, const bo_weight *weight, const place *at,
-                             const bo_tensor **out)
+                             const bo_file_tensor **out)
 {
-    const bo_tensor *tensor = bo_tensors_find(file, at->tensor);
+    const bo_file_tensor *tensor = bo_tensors_find(file, at->tensor);
     bo_dtype dtype = tensor ? tensor->dtype : BO_F32;
     size_t shape[4];
     memcpy(shape, weight->shape, sizeof shape);
@@ -99,7 +99,7 @@ static bo_status find_tensor(bo_context *context, const bo_tensors *file, const 
     return bo_tensors_require(context, file, at->tensor, dtype, weight->rank, shape, out);
 }
 
-static void gather(const bo_tensor *tensor, const bo_weight *weight, const place *at, float *out)
+static void gather(const bo_file_tensor *tensor, const bo_weight *weight, const place *at, float *out)
 {
     size_t rows = weight->shape[0], count = weight->rows * weight->columns, columns = count / rows;
     for (size_t r = 0; r < rows; r++)
@@ -112,7 +112,7 @@ static void gather(const bo_tensor *tensor, const bo_weight *weight, const place
 static bo_status read_weight(bo_context *context, const bo_tensors *file, const bo_backend *backend,
                              const bo_weight *weight, const place *at)
 {
-    const bo_tensor *tensor;
+    const bo_file_tensor *tensor;
     size_t count = weight->rows * weight->columns;
     float *copy = NULL;
     BO_TRY(find_tensor(context, file, weight, at, &tensor));
@@ -141,7 +141,7 @@ static bo_status check_weights(bo_context *context, const bo_model *model, bo_fa
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i);
         place at = place_of(weight, family, file);
-        const bo_tensor *tensor;
+        const bo_file_tensor *tensor;
         BO_TRY(find_tensor(context, file, weight, &at, &tensor));
         used[tensor - bo_tensors_at(file, 0)] = true;
     }

@@ -27,7 +27,7 @@ static bo_status add_pair(bo_context *context, pairs *p, int32_t from, int32_t t
 
 /* ---- reading --------------------------------------------------------------------------------------------------------------- */
 
-static bo_status read_node(bo_context *context, const bo_reader *reader, const bo_block *block, size_t row,
+static bo_status read_node(bo_context *context, const bo_reader *reader, const bo_data_block *block, size_t row,
                            size_t column, size_t nodes, int32_t *out)
 {
     const double value = block->cells[row * block->columns + column];
@@ -48,7 +48,7 @@ static bo_status read_node(bo_context *context, const bo_reader *reader, const b
 
 static bo_status read_pairs(bo_context *context, bo_reader *reader, size_t nodes, bool undirected, pairs *out)
 {
-    bo_block block;
+    bo_data_block block;
     if (bo_reader_columns(reader) != 2)
         return bo_fail(context, BO_FORMAT, "%s: edges should have two columns, from and to, found %zu",
                        bo_reader_path(reader), bo_reader_columns(reader));
@@ -94,7 +94,7 @@ static bo_status make_lists(bo_context *context, const pairs *p, bo_examples *ex
     if (!first) return BO_MEMORY;
     examples->adjacent = first;
     examples->first = first;
-    examples->neighbours = first + nodes + 1;
+    examples->neighbors = first + nodes + 1;
     examples->edges = p->count;
     for (size_t i = 0; i < p->count; i++) {
         first[p->list[i][1] + 1]++;
@@ -144,8 +144,8 @@ bo_status bo_edges_check(bo_context *context, const bo_examples *examples)
         if (first[i] > first[i + 1])
             return bo_fail(context, BO_INVALID, "edges: the list of node %zu ends before it begins", i);
     for (size_t i = 0; i < examples->edges; i++)
-        if (examples->neighbours[i] < 0 || (size_t)examples->neighbours[i] >= examples->rows)
+        if (examples->neighbors[i] < 0 || (size_t)examples->neighbors[i] >= examples->rows)
             return bo_fail(context, BO_INVALID, "edges: number %zu comes from node %d, expected one from 0 to %zu", i,
-                           (int)examples->neighbours[i], examples->rows - 1);
+                           (int)examples->neighbors[i], examples->rows - 1);
     return BO_OK;
 }

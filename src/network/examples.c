@@ -4,8 +4,8 @@
 #include "../base/permutation.h"
 #include "examples.h"
 
-static const char *const part_names[BO_PART_COUNT] = {"train", "valid", "test"};
-BO_NAMED(part, bo_part, part_names)
+static const char *const split_names[BO_SPLIT_COUNT] = {"train", "valid", "test"};
+BO_NAMED(split, bo_split, split_names)
 
 void bo_examples_destroy(bo_examples *examples)
 {
@@ -16,15 +16,15 @@ void bo_examples_destroy(bo_examples *examples)
     bo_free(examples);
 }
 
-size_t bo_examples_count(const bo_examples *examples, bo_part part)
+size_t bo_examples_count(const bo_examples *examples, bo_split part)
 {
-    if (!examples->order || part >= BO_PART_ALL) return examples->rows;
+    if (!examples->order || part >= BO_SPLIT_ALL) return examples->rows;
     return examples->begin[part + 1] - examples->begin[part];
 }
 
-size_t bo_examples_row(const bo_examples *examples, bo_part part, size_t index)
+size_t bo_examples_row(const bo_examples *examples, bo_split part, size_t index)
 {
-    if (!examples->order || part >= BO_PART_ALL) return index;
+    if (!examples->order || part >= BO_SPLIT_ALL) return index;
     return examples->order[examples->begin[part] + index];
 }
 
@@ -50,7 +50,7 @@ static bo_status load(bo_context *context, const bo_examples_desc *desc, const b
     point_to_data(examples);
     if (!examples->rows) return bo_fail(context, BO_FORMAT, "%s: has no rows", desc->data.path);
     if (desc->edges) BO_TRY(bo_edges_load(context, desc, examples));
-    if (desc->split) return bo_parts_load(context, desc->split, examples);
+    if (desc->split) return bo_splits_load(context, desc->split, examples);
     return parts ? bo_examples_split(context, examples, desc->valid, desc->test, desc->seed) : BO_OK;
 }
 
@@ -104,7 +104,7 @@ bo_status bo_examples_create(bo_context *context, const bo_examples *arrays, bo_
                               .y = arrays->y,
                               .edges = arrays->edges,
                               .first = arrays->first,
-                              .neighbours = arrays->neighbours};
+                              .neighbors = arrays->neighbors};
     *out = examples;
     return BO_OK;
 }
@@ -114,10 +114,10 @@ bo_status bo_examples_create(bo_context *context, const bo_examples *arrays, bo_
 void bo_examples_batch(const bo_examples *examples, uint64_t seed, uint64_t step, size_t batch, size_t first,
                        size_t count, size_t *rows)
 {
-    const size_t all = bo_examples_count(examples, BO_PART_TRAIN);
+    const size_t all = bo_examples_count(examples, BO_SPLIT_TRAIN);
     for (size_t i = 0; i < count; i++) {
         const uint64_t at = step * batch + first + i;
-        rows[i] = bo_examples_row(examples, BO_PART_TRAIN, (size_t)bo_permute(seed, at / all, all, at % all));
+        rows[i] = bo_examples_row(examples, BO_SPLIT_TRAIN, (size_t)bo_permute(seed, at / all, all, at % all));
     }
 }
 
@@ -142,8 +142,8 @@ uint64_t bo_examples_fingerprint(const bo_examples *examples)
     hash = add_bytes(hash, examples->x, examples->rows * examples->dim * sizeof *examples->x);
     hash = add_bytes(hash, examples->y, examples->rows * examples->targets * sizeof *examples->y);
     hash = add_bytes(hash, examples->first, (examples->rows + 1) * sizeof *examples->first);
-    hash = add_bytes(hash, examples->neighbours, examples->edges * sizeof *examples->neighbours);
+    hash = add_bytes(hash, examples->neighbors, examples->edges * sizeof *examples->neighbors);
     if (!examples->order) return hash;
     hash = add_bytes(hash, examples->begin, sizeof examples->begin);
-    return add_bytes(hash, examples->order, examples->begin[BO_PART_COUNT] * sizeof *examples->order);
+    return add_bytes(hash, examples->order, examples->begin[BO_SPLIT_COUNT] * sizeof *examples->order);
 }

@@ -8,7 +8,7 @@
 #include "../io/bytes.h"
 #include "../io/output.h"
 #include "../kernels/kernels.h"
-#include "../nn/package.h"
+#include "../nn/weight_files.h"
 #include "internal.h"
 
 enum { FORMAT = 1, DEPTH = 24, MOST_BYTES = 256 << 20, PATH = 4096, SCALINGS = 4 };
@@ -25,7 +25,7 @@ static bo_status path_in(bo_context *context, const char *folder, const char *na
 static const char *const scaling_names[SCALINGS] = {"scaling.input.shift", "scaling.input.scale",
                                                     "scaling.target.shift", "scaling.target.scale"};
 
-static bo_scaling *scaling_at(bo_network *network, size_t index)
+static bo_network_scaling *scaling_at(bo_network *network, size_t index)
 {
     return index < 2 ? &network->inputs : &network->outputs;
 }
@@ -33,13 +33,13 @@ static bo_scaling *scaling_at(bo_network *network, size_t index)
 static bo_status pack_scalings(bo_context *context, const bo_network *network, bo_package *package)
 {
     for (size_t i = 0; i < SCALINGS; i++) {
-        const bo_scaling *scaling = i < 2 ? &network->inputs : &network->outputs;
+        const bo_network_scaling *scaling = i < 2 ? &network->inputs : &network->outputs;
         if (!scaling->count) continue;
-        bo_tensor tensor = {.dtype = BO_F32,
-                            .rank = 1,
-                            .shape = {scaling->count},
-                            .data = i % 2 ? scaling->scale : scaling->shift,
-                            .bytes = scaling->count * sizeof(float)};
+        bo_file_tensor tensor = {.dtype = BO_F32,
+                                 .rank = 1,
+                                 .shape = {scaling->count},
+                                 .data = i % 2 ? scaling->scale : scaling->shift,
+                                 .bytes = scaling->count * sizeof(float)};
         BO_TRY(bo_package_add(context, package, scaling_names[i], &tensor));
     }
     return BO_OK;
@@ -134,7 +134,7 @@ bo_status bo_network_save(bo_context *context, const bo_network *network, const 
 /* ---- weights in ------------------------------------------------------------------------------------------------------------ */
 
 static bo_status find_floats(bo_context *context, const bo_tensors *file, const char *name, size_t rank,
-                             const size_t *shape, bool *used, const bo_tensor **out)
+                             const size_t *shape, bool *used, const bo_file_tensor **out)
 {
     BO_TRY(bo_tensors_require(context, file, name, BO_F32, rank, shape, out));
     used[*out - bo_tensors_at(file, 0)] = true;
@@ -154,8 +154,8 @@ static bool must_scale(const bo_network *network, size_t index)
 static bo_status read_scalings(bo_context *context, bo_network *network, const bo_tensors *file, bool *used)
 {
     for (size_t i = 0; i < SCALINGS; i++) {
-        bo_scaling *scaling = scaling_at(network, i);
-        const bo_tensor *tensor = bo_tensors_find(file, scaling_names[i]);
+        bo_network_scaling *scaling = scaling_at(network, i);
+        const bo_file_tensor *tensor = bo_tensors_find(file, scaling_names[i]);
         const size_t turn = i < 2 ? network->facts.dim : network->facts.targets;
         if (!tensor && !(i % 2 && scaling->count) && !must_scale(network, i)) continue;
         BO_TRY(find_floats(context, file, scaling_names[i], 1, (size_t[]){scaling->count}, used, &tensor));
@@ -186,7 +186,7 @@ static bo_status read_maps(bo_context *context, bo_network *network, const bo_te
 static bo_status read_all(bo_context *context, bo_network *network, const bo_tensors *file, bool *used)
 {
     bo_weights *weights = network->weights;
-    const bo_tensor *tensor;
+    const bo_file_tensor *tensor;
     for (size_t i = 0; i < bo_weights_count(weights); i++) { /* before memory is spent on what a description claims */
         const bo_weight *weight = bo_weights_at(weights, i);
         BO_TRY(find_floats(context, file, weight->name, weight->rank, weight->shape, used, &tensor));

@@ -52,7 +52,7 @@ static bo_status fill_nodes(bo_context *context, const bo_network *network, bo_n
             bo_scaling_apply(&network->inputs, data->dim, data->x + i * data->dim, (float *)room + i * data->dim);
         if (!graph->drawn) BO_TRY(bo_graph_write(context, graph->graph, graph->x, room));
         BO_TRY(bo_graph_write(context, graph->graph, graph->first, data->first));
-        BO_TRY(bo_graph_write(context, graph->graph, graph->neighbours, data->edges ? data->neighbours : &none));
+        BO_TRY(bo_graph_write(context, graph->graph, graph->neighbors, data->edges ? data->neighbors : &none));
     }
     for (size_t i = 0; i < graph->examples; i++) room[i] = (int32_t)rows[i];
     return bo_graph_write(context, graph->graph, graph->chosen, room);

@@ -85,8 +85,7 @@ static void record_inputs(bo_recorder *r)
                         : bo_graph_input(r->graph, "input", BO_ELEMENT_FLOAT32, rows, shape->channels);
     if (network->input != BO_NETWORK_GRAPH) return;
     out->first = bo_graph_input(r->graph, "first", BO_ELEMENT_INT32, r->examples + 1, 1);
-    out->neighbours =
-        bo_graph_input(r->graph, "neighbours", BO_ELEMENT_INT32, data && data->edges ? data->edges : 1, 1);
+    out->neighbors = bo_graph_input(r->graph, "neighbors", BO_ELEMENT_INT32, data && data->edges ? data->edges : 1, 1);
     out->chosen = bo_graph_input(r->graph, "nodes", BO_ELEMENT_INT32, r->desc->examples, 1);
 }
 

@@ -2,7 +2,7 @@
  *
  * description.c  JSON to layers       wiring.c    who takes from whom      registry.c   the types of layers
  * fields.c       their options        widths.c    symbols and multiplier   layers_*.c   a small function each
- * graph.c        recording            loss.c      what is minimised        network.c    life
+ * graph.c        recording            loss.c      what is minimized        network.c    life
  * files.c        the folder           scaling.c   units of data            predict.c    answers
  * examples*.c    data                 targets.c   what a loss can take                             */
 #ifndef BO_NETWORK_INTERNAL_H
@@ -206,9 +206,9 @@ int32_t bo_examples_label(const bo_examples *examples, size_t row); /* negative:
 
 /* Of inputs and targets, from the training part. */
 bo_status bo_scaling_fit(bo_context *context, bo_network *network, const bo_examples *examples);
-bo_status bo_scaling_create(bo_context *context, size_t count, bo_scaling *out); /* shift 0, scale 1 */
-void bo_scaling_apply(const bo_scaling *scaling, size_t count, const float *from, float *to);
-void bo_scaling_undo(const bo_scaling *scaling, size_t count, float *values);
-void bo_scaling_free(bo_scaling *scaling);
+bo_status bo_scaling_create(bo_context *context, size_t count, bo_network_scaling *out); /* shift 0, scale 1 */
+void bo_scaling_apply(const bo_network_scaling *scaling, size_t count, const float *from, float *to);
+void bo_scaling_undo(const bo_network_scaling *scaling, size_t count, float *values);
+void bo_scaling_free(bo_network_scaling *scaling);
 
 #endif

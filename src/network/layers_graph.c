@@ -1,4 +1,4 @@
-/* Layers that look along the edges of a graph. A node without neighbours receives 0. */
+/* Layers that look along the edges of a graph. A node without neighbors receives 0. */
 #include <stddef.h>
 #include "internal.h"
 
@@ -12,7 +12,7 @@ static const char *aggregate_name(unsigned value)
 
 static bo_edges edges_of(const bo_recorder *r)
 {
-    return (bo_edges){r->out->first, r->out->neighbours};
+    return (bo_edges){r->out->first, r->out->neighbors};
 }
 
 static bo_aggregate_layer layer_of(const bo_recorder *r)
@@ -40,7 +40,7 @@ static const bo_layer_field graph_fields[] = {
     {.name = "bias", .kind = BO_FIELD_BOOL, .offset = AT(bias), .otherwise = 1},
 };
 
-/* W_self x_i + W_neighbours agg_j x_j + b (GraphSAGE, 1706.02216); without a width the aggregate alone. */
+/* W_self x_i + W_neighbors agg_j x_j + b (GraphSAGE, 1706.02216); without a width the aggregate alone. */
 static bo_value record_graph(bo_recorder *r)
 {
     const bo_edges edges = edges_of(r);
@@ -49,6 +49,7 @@ static bo_value record_graph(bo_recorder *r)
     bo_value seen = bo_nn_aggregate(r->graph, r->in[0], &edges, &layer);
     if (!width) return seen;
     r->shape.channels = width;
+    /* These names are in files, and first values follow from them: the spelling stays. */
     const bo_nn_name own = bo_nn_join(r->layer->name, ".self"), theirs = bo_nn_join(r->layer->name, ".neighbours");
     bo_value kept =
         bo_nn_linear(r->graph, own.text, r->in[0], &(bo_linear_desc){.out = width, .bias = r->options->bias});

@@ -1,4 +1,4 @@
-/* Layers on images and sequences: convolution, pooling, batch normalisation. */
+/* Layers on images and sequences: convolution, pooling, batch normalization. */
 #include <stddef.h>
 #include <string.h>
 #include "internal.h"
@@ -111,7 +111,7 @@ static bo_value record_pool(bo_recorder *r)
     return bo_nn_pool(r->graph, r->in[0], (bo_pool_kind)r->options->kind, &windows);
 }
 
-/* ---- batch normalisation --------------------------------------------------------------------------------------------------- */
+/* ---- batch normalization --------------------------------------------------------------------------------------------------- */
 
 static const bo_layer_field batch_norm_fields[] = {
     {.name = "epsilon", .kind = BO_FIELD_REAL, .offset = AT(epsilon), .otherwise = 1e-5},

@@ -199,7 +199,7 @@ static bo_attention_layer attention_of(const bo_recorder *r)
                                 .positions = r->options->positions ? BO_POSITIONS_ROPE : BO_POSITIONS_NONE,
                                 .rope_base = 10000,
                                 .query_norm = !unit,
-                                .output_norm = memory || d->normaliser == BO_NORMALISER_NONE,
+                                .output_norm = memory || d->normalizer == BO_NORMALIZER_NONE,
                                 .epsilon = 1e-6,
                                 .dropout = r->options->rate,
                                 .sigma = 1,

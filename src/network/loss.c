@@ -1,4 +1,4 @@
-/* What is minimised: the output against classes, targets, the input or a layer of it. */
+/* What is minimized: the output against classes, targets, the input or a layer of it. */
 #include <math.h>
 #include <string.h>
 #include "internal.h"

@@ -28,10 +28,10 @@ typedef struct bo_facts {
 } bo_facts;
 
 /* x becomes (x - shift) scale, numbers in turns of `count`. */
-typedef struct bo_scaling {
+typedef struct bo_network_scaling {
     size_t count; /* 0: x stays as it is */
     float *shift, *scale;
-} bo_scaling;
+} bo_network_scaling;
 
 typedef enum bo_network_loss {
     BO_NETWORK_MSE = 0, /* the first four as bo_loss_kind */
@@ -62,8 +62,8 @@ struct bo_network {
     double multiplier;
     bo_parametrization parametrization;
     uint64_t seed;
-    bo_scaling inputs, outputs; /* of x, and of targets */
-    bo_schema *schema;          /* NULL: of no file */
+    bo_network_scaling inputs, outputs; /* of x, and of targets */
+    bo_schema *schema;                  /* NULL: of no file */
     bo_weights *weights;
 };
 
@@ -96,7 +96,7 @@ typedef struct bo_network_graph {
     size_t examples;
     bo_value x, targets;        /* targets 0: none are needed */
     bool drawn;                 /* x is a weight and not written */
-    bo_value first, neighbours; /* of a graph, else 0 */
+    bo_value first, neighbors;  /* of a graph, else 0 */
     bo_value chosen;            /* of a graph: the nodes that count */
     bo_value loss, outputs;     /* 0 where not asked for */
     const float *mask;          /* with `hide`: 0 where it hid, of what the layer gives */
@@ -127,6 +127,6 @@ uint64_t bo_examples_fingerprint(const bo_examples *examples);
 bo_status bo_network_write(bo_context *context, const bo_network *network, const char *folder);
 /* Overwrites weights with those of a folder written for the same description. */
 bo_status bo_network_read(bo_context *context, bo_network *network, const char *folder);
-uint64_t bo_network_fingerprint(const bo_network *network); /* of description, parametrisation and shapes */
+uint64_t bo_network_fingerprint(const bo_network *network); /* of description, parametrization and shapes */
 
 #endif

@@ -9,7 +9,7 @@ enum { MOST_ROWS = 1024, BLOCK_BYTES = 64 << 20 };
 typedef struct reading {
     const bo_network *network;
     const bo_examples *examples;
-    bo_part part;
+    bo_split part;
     bool hide, before; /* see bo_network_graph_desc */
     size_t count, block, outputs;
     bo_network_graph graph;
@@ -89,9 +89,9 @@ static void softmax(size_t count, float *values)
 }
 
 /* The unit of what the output was trained towards. */
-static const bo_scaling *unit_of(const bo_network *network)
+static const bo_network_scaling *unit_of(const bo_network *network)
 {
-    static const bo_scaling plain = {0};
+    static const bo_network_scaling plain = {0};
     if (network->target == BO_NO_LAYER) return &network->outputs;
     if (network->target == BO_INPUT_LAYER || network->inputs.count == 1) return &network->inputs;
     return &plain;
@@ -126,7 +126,7 @@ static bo_status predict(bo_context *context, reading *r, float *out)
     return BO_OK;
 }
 
-bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_part part,
+bo_status bo_network_predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part,
                              float *out)
 {
     if (!network || !examples || !out)
@@ -141,7 +141,7 @@ bo_status bo_network_predict(bo_context *context, const bo_network *network, con
 bo_status bo_network_last_inputs(bo_context *context, const bo_network *network, const bo_examples *examples,
                                  float *out)
 {
-    reading r = {.network = network, .examples = examples, .part = BO_PART_TRAIN, .before = true};
+    reading r = {.network = network, .examples = examples, .part = BO_SPLIT_TRAIN, .before = true};
     const bo_status status = predict(context, &r, out);
     close_reading(&r);
     return status;
@@ -161,7 +161,7 @@ static size_t largest(size_t count, const float *values)
 static double squared_error(const bo_network *network, size_t count, const float *output, const float *target,
                             const float *mask)
 {
-    const bo_scaling *unit = unit_of(network);
+    const bo_network_scaling *unit = unit_of(network);
     double sum = 0, counted = 0;
     for (size_t i = 0; i < count; i++) {
         double p = (double)output[i];
@@ -217,8 +217,8 @@ static bo_status evaluate(bo_context *context, reading *r, bo_network_evaluation
     return BO_OK;
 }
 
-bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples, bo_part part,
-                              bo_network_evaluation *out)
+bo_status bo_network_evaluate(bo_context *context, const bo_network *network, const bo_examples *examples,
+                              bo_split part, bo_network_evaluation *out)
 {
     if (!network || !examples || !out)
         return bo_fail(context, BO_INVALID, "network: nothing to evaluate: network, examples or out is NULL");

@@ -28,7 +28,7 @@ static bo_status check(bo_context *context, const bo_network *network)
 /* Classes: 1 for the one that it is, 0 for the others. */
 static void fill_target(const regression *r, size_t index)
 {
-    const size_t row = bo_examples_row(r->examples, BO_PART_TRAIN, index);
+    const size_t row = bo_examples_row(r->examples, BO_SPLIT_TRAIN, index);
     float *y = r->y + index * r->outputs;
     if (r->network->loss == BO_NETWORK_CROSS_ENTROPY) {
         const int32_t label = bo_examples_label(r->examples, row);
@@ -87,7 +87,7 @@ bo_status bo_network_solve(bo_context *context, bo_network *network, const bo_ex
     const bo_shape *in = last->from[0] < 0 ? &network->input_shape : &network->layers[last->from[0]].shape;
     regression r = {.network = network,
                     .examples = examples,
-                    .rows = bo_examples_count(examples, BO_PART_TRAIN),
+                    .rows = bo_examples_count(examples, BO_SPLIT_TRAIN),
                     .features = in->channels + last->options.bias,
                     .outputs = last->shape.channels,
                     .bias = last->options.bias};

@@ -3,7 +3,7 @@
 #include <math.h>
 #include "internal.h"
 
-bo_status bo_scaling_create(bo_context *context, size_t count, bo_scaling *out)
+bo_status bo_scaling_create(bo_context *context, size_t count, bo_network_scaling *out)
 {
     out->count = count;
     out->shift = bo_alloc(context, count, sizeof *out->shift, "a scaling");
@@ -13,14 +13,14 @@ bo_status bo_scaling_create(bo_context *context, size_t count, bo_scaling *out)
     return BO_OK;
 }
 
-void bo_scaling_free(bo_scaling *scaling)
+void bo_scaling_free(bo_network_scaling *scaling)
 {
     bo_free(scaling->shift);
     bo_free(scaling->scale);
-    *scaling = (bo_scaling){0};
+    *scaling = (bo_network_scaling){0};
 }
 
-void bo_scaling_apply(const bo_scaling *scaling, size_t count, const float *from, float *to)
+void bo_scaling_apply(const bo_network_scaling *scaling, size_t count, const float *from, float *to)
 {
     const size_t turn = scaling->count;
     if (!turn)
@@ -29,7 +29,7 @@ void bo_scaling_apply(const bo_scaling *scaling, size_t count, const float *from
         for (size_t j = 0; j < turn; j++) to[i + j] = (from[i + j] - scaling->shift[j]) * scaling->scale[j];
 }
 
-void bo_scaling_undo(const bo_scaling *scaling, size_t count, float *values)
+void bo_scaling_undo(const bo_network_scaling *scaling, size_t count, float *values)
 {
     const size_t turn = scaling->count;
     for (size_t i = 0; turn && i < count; i += turn)
@@ -48,7 +48,7 @@ typedef struct table {
 
 static double cell(const table *t, size_t index, size_t column)
 {
-    const size_t at = bo_examples_row(t->examples, BO_PART_TRAIN, index) * t->columns + column;
+    const size_t at = bo_examples_row(t->examples, BO_SPLIT_TRAIN, index) * t->columns + column;
     return t->floats ? (double)t->floats[at] : t->doubles[at];
 }
 
@@ -60,9 +60,9 @@ static float scale_for(double mean, double deviation)
 }
 
 /* Mean and deviation of the columns in turns; where nothing varies only the mean goes. */
-static void standardize(const table *t, bo_scaling *scaling)
+static void standardize(const table *t, bo_network_scaling *scaling)
 {
-    const size_t rows = bo_examples_count(t->examples, BO_PART_TRAIN), turn = scaling->count;
+    const size_t rows = bo_examples_count(t->examples, BO_SPLIT_TRAIN), turn = scaling->count;
     const double count = (double)rows * (double)(t->columns / turn);
     for (size_t j = 0; j < turn && rows; j++) {
         double mean = 0, square = 0;
@@ -80,7 +80,7 @@ static void standardize(const table *t, bo_scaling *scaling)
 static bool are_bytes(const table *t)
 {
     double largest = 0, least = 0;
-    const size_t rows = bo_examples_count(t->examples, BO_PART_TRAIN);
+    const size_t rows = bo_examples_count(t->examples, BO_SPLIT_TRAIN);
     for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < t->columns; c++) {
             largest = fmax(largest, cell(t, i, c));

@@ -148,10 +148,10 @@ static bo_value prepare(const recorder *r, bo_value x, const char *norm, bo_valu
     if (layer->query_norm)
         x = bo_nn_norm(r->graph, bo_nn_join(r->prefix, norm).text, x,
                        &(bo_norm_layer){.width = r->kind->dim, .epsilon = layer->epsilon, .gain = first_gain(r)});
-    if (layer->positions != BO_POSITIONS_ROPE && layer->positions != BO_POSITIONS_ROPE_NEIGHBOURS) return x;
+    if (layer->positions != BO_POSITIONS_ROPE && layer->positions != BO_POSITIONS_ROPE_NEIGHBORS) return x;
     bo_rope_attributes rope = {.dim = r->kind->dim,
                                .base = layer->rope_base,
-                               .layout = layer->positions == BO_POSITIONS_ROPE ? BO_ROPE_HALVES : BO_ROPE_NEIGHBOURS};
+                               .layout = layer->positions == BO_POSITIONS_ROPE ? BO_ROPE_HALVES : BO_ROPE_NEIGHBORS};
     return bo_graph_one(r->graph, BO_OP_ROPE, &rope, 2, (bo_value[]){x, positions});
 }
 

@@ -35,7 +35,7 @@ bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value 
                         bo_nn_stream(desc->layer, 1));
 }
 
-/* y_o = zᵀ W_o z for every column o of the residual, with z of `hidden` columns: a projection of x, normalised, or, as wide
+/* y_o = zᵀ W_o z for every column o of the residual, with z of `hidden` columns: a projection of x, normalized, or, as wide
  * as x, x itself. */
 bo_value bo_nn_quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
 {

@@ -1,17 +1,17 @@
 /* Mixers whose output is a polynomial of the tokens X (rows) of a sequence, up to norms. The layer X Π (W_k Xᵀ) fits together
  * as written for some degrees only; what stands for it, all of it causal:
  *   2   (X W_1) ∘ (T X W_2)            T a decaying mean of each channel, learned, that does not look at X
- *   3   (X W_q W_kᵀ Xᵀ) X W_v          linear attention without features and without a normaliser
+ *   3   (X W_q W_kᵀ Xᵀ) X W_v          linear attention without features and without a normalizer
  *   4   that, ∘ (X W_3)
  *   e   |X W_q W_kᵀ Xᵀ|^p X W_v        with 2p + 1 = e, weights divided by their sum
- * Heads have their own W; each head's output is normalised and all are projected and added to the residual. 3, 4 and e are
+ * Heads have their own W; each head's output is normalized and all are projected and added to the residual. 3, 4 and e are
  * made of the attention that bo_nn_mixer_attention describes. */
 #include "internal.h"
 
 void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out)
 {
     *out = (bo_attention_desc){.kind = BO_ATTENTION_LINEAR,
-                               .normaliser = BO_NORMALISER_NONE,
+                               .normalizer = BO_NORMALIZER_NONE,
                                .causal = true,
                                .features = {.kernel = BO_KERNEL_LINEAR}};
     if (kind == BO_MIXER_DEGREE_E)

@@ -23,7 +23,7 @@ bo_value bo_nn_aggregate(bo_graph *graph, bo_value x, const bo_edges *edges, con
 {
     bo_aggregate_attributes attributes = {.kind = desc->kind, .dropout = desc->edge_dropout, .stream = desc->stream};
     bo_value nodes = bo_nn_noise(graph, x, BO_NOISE_ROWS, desc->node_dropout, desc->stream + 1);
-    return bo_graph_one(graph, BO_OP_AGGREGATE, &attributes, 3, (bo_value[]){nodes, edges->first, edges->neighbours});
+    return bo_graph_one(graph, BO_OP_AGGREGATE, &attributes, 3, (bo_value[]){nodes, edges->first, edges->neighbors});
 }
 
 /* tanh(W_2 s) is made once for every node and not once for every edge: it does not know for whom it is. */

@@ -1,4 +1,4 @@
-/* Convolution, pooling, batch normalisation. */
+/* Convolution, pooling, batch normalization. */
 #include <math.h>
 #include "internal.h"
 #include "../backend/shapes.h"
@@ -41,7 +41,7 @@ bo_image bo_nn_image_after(const bo_windows *windows)
 
 /* ---- layers ---------------------------------------------------------------------------------------------------- */
 
-/* A kernel for each channel by itself is a vector to optimisers: there is no matrix in it. */
+/* A kernel for each channel by itself is a vector to optimizers: there is no matrix in it. */
 static bo_value kernel(bo_graph *graph, const char *prefix, size_t in, const bo_convolution_layer *desc)
 {
     bo_windows windows = bo_windows_resolve(&desc->windows);

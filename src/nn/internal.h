@@ -33,7 +33,7 @@ bo_value bo_nn_readout(bo_graph *graph, const char *prefix, bo_value x, double f
 /* Kinds of MLP; bo_nn_mlp chooses. */
 bo_value bo_nn_random_features(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
                                const bo_mlp_layer *desc);
-/* The product, normalised, without what brings it back to the residual. */
+/* The product, normalized, without what brings it back to the residual. */
 bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc);
 bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
 bo_value bo_nn_quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);

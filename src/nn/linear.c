@@ -66,7 +66,7 @@ static bo_value add_residual(bo_graph *graph, bo_value y, bo_value residual, dou
     return bo_graph_one(graph, BO_OP_ADD, NULL, 2, (bo_value[]){residual, y});
 }
 
-/* What stands in front of a weight: the parametrisation's and the layer's. */
+/* What stands in front of a weight: the parametrization's and the layer's. */
 static double scale_of(const bo_graph *graph, bo_value weight, const bo_linear_desc *desc)
 {
     const bo_weight *w = bo_graph_weight_of(graph, weight);
@@ -180,7 +180,7 @@ bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_no
     if (desc->gain != 0) gain = (bo_init){.law = BO_INIT_NORMAL, .a = desc->gain};
     bo_value inputs[3] = {x, bo_nn_vector(graph, prefix, ".weight", desc->width, gain)};
     if (layer) inputs[2] = bo_nn_vector(graph, prefix, ".bias", desc->width, (bo_init){0});
-    bo_norm_attributes attributes = {.kind = layer ? BO_NORMALISE_LAYER : BO_NORMALISE_RMS,
+    bo_norm_attributes attributes = {.kind = layer ? BO_NORMALIZE_LAYER : BO_NORMALIZE_RMS,
                                      .width = desc->width,
                                      .epsilon = desc->epsilon,
                                      .gain = true,

@@ -6,7 +6,7 @@ static const char *const mlp_names[BO_MLP_COUNT] = {"relu2",           "gelu",  
                                                     "random-features", "degree-2", "degree-3", "degree-4", "degree-e",
                                                     "quadratic"};
 static const char *const norm_names[BO_NORM_COUNT] = {"rms", "layer"};
-static const char *const position_names[BO_POSITIONS_COUNT] = {"rope", "rope-neighbours", "learned", "sinusoidal",
+static const char *const position_names[BO_POSITIONS_COUNT] = {"rope", "rope-neighbors", "learned", "sinusoidal",
                                                                "none"};
 static const char *const mixer_names[BO_MIXER_COUNT] = {
     "attention", "mlp", "ssm", "conv", "rnn", "gru", "lstm", "degree-2", "degree-3", "degree-4", "degree-e"};

@@ -26,7 +26,7 @@ typedef struct bo_linear_desc {
     bo_init init; /* law ZERO and a = 1: zeros; the zero value: normal with deviation 1/√in */
     bo_init bias_init;
     bo_value residual; /* added to y; 0: none. Of one linear, not of several */
-    double factor;     /* of x Wᵀ, beside what the parametrisation puts there; 0: 1 */
+    double factor;     /* of x Wᵀ, beside what the parametrization puts there; 0: 1 */
     double keep;       /* of the residual; 0: 1 */
 } bo_linear_desc;
 bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_desc *desc);
@@ -117,7 +117,7 @@ typedef struct bo_mlp_layer {
     bo_mlp kind;
     size_t hidden;               /* QUADRATIC: of the x that its forms see */
     const bo_features *features; /* RANDOM_FEATURES: its map, which outlives the graph; `hidden` is its length */
-    size_t heads;                /* DEGREE_d: groups of columns, each normalised; 0: 1 */
+    size_t heads;                /* DEGREE_d: groups of columns, each normalized; 0: 1 */
     bool bias;
     double dropout;
     double epsilon; /* of the norm within QUADRATIC */
@@ -130,7 +130,7 @@ bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value res
 bo_value bo_nn_pair(bo_graph *graph, const char *prefix, bo_value u, bo_value v, size_t hidden);
 
 /* The γ at which two vectors of `width` independent numbers of size 1 are at distance one for this kernel, or of length one
- * where it is one of inner products: where a map of normalised x should begin. */
+ * where it is one of inner products: where a map of normalized x should begin. */
 double bo_nn_unit_gamma(bo_kernel kernel, size_t width);
 
 /* State-space mixer (S4D, 2206.11893; gate and convolution as in 2312.00752): y = SSM(silu(conv(x W_u))) ∘ silu(x W_g),
@@ -187,16 +187,16 @@ typedef struct bo_convolution_layer {
 } bo_convolution_layer;
 bo_value bo_nn_convolution(bo_graph *graph, const char *prefix, bo_value x, const bo_convolution_layer *desc);
 bo_value bo_nn_pool(bo_graph *graph, bo_value x, bo_pool_kind kind, const bo_windows *windows);
-/* Columns normalised over the rows: `prefix`.weight, .bias and what evaluation uses and training moves: .running_mean,
+/* Columns normalized over the rows: `prefix`.weight, .bias and what evaluation uses and training moves: .running_mean,
  * .running_var. epsilon 0: 1e-5, momentum 0: 0.1. */
 bo_value bo_nn_batch_norm(bo_graph *graph, const char *prefix, bo_value x, double epsilon, double momentum);
 
 /* ---- graphs ---------------------------------------------------------------------------------------------------------- */
 
-/* A graph as its rows of neighbours: those of node i are neighbours[first[i]] … neighbours[first[i + 1] - 1]. */
+/* A graph as its rows of neighbors: those of node i are neighbors[first[i]] … neighbors[first[i + 1] - 1]. */
 typedef struct bo_edges {
-    bo_value first;      /* int32, (nodes + 1) x 1 */
-    bo_value neighbours; /* int32, edges x 1; without any edge one that first[] does not speak of */
+    bo_value first;     /* int32, (nodes + 1) x 1 */
+    bo_value neighbors; /* int32, edges x 1; without any edge one that first[] does not speak of */
 } bo_edges;
 
 typedef struct bo_aggregate_layer {
@@ -204,9 +204,9 @@ typedef struct bo_aggregate_layer {
     double edge_dropout, node_dropout; /* in training: edges, and the states of nodes, that are not there */
     uint64_t stream;                   /* and the next: of dropout */
 } bo_aggregate_layer;
-/* Sum, mean or largest of x over the neighbours; 0 where there are none. */
+/* Sum, mean or largest of x over the neighbors; 0 where there are none. */
 bo_value bo_nn_aggregate(bo_graph *graph, bo_value x, const bo_edges *edges, const bo_aggregate_layer *desc);
-/* s_i + W_1 mean_j tanh(W_2 s_j) over the neighbours j, or their sum or largest: `prefix`.message.weight (hidden x width) and
+/* s_i + W_1 mean_j tanh(W_2 s_j) over the neighbors j, or their sum or largest: `prefix`.message.weight (hidden x width) and
  * `prefix`.update.weight, which begins at zero. */
 bo_value bo_nn_message(bo_graph *graph, const char *prefix, bo_value states, const bo_edges *edges, size_t hidden,
                        const bo_aggregate_layer *desc);

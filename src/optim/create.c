@@ -1,10 +1,10 @@
-/* Making an optimiser: one piece of device memory for all states, one of the host for their names. */
+/* Making an optimizer: one piece of device memory for all states, one of the host for their names. */
 #include "internal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What an optimiser over these weights needs. */
+/* What an optimizer over these weights needs. */
 typedef struct needs {
     size_t parts, states, matrices;
     size_t floats, names; /* of the states, and bytes of their names */
@@ -16,15 +16,15 @@ static needs count_needs(bo_context *context, const bo_optimizer_desc *desc, bo_
     const bo_updates *updates = bo_weights_backend(weights)->updates;
     needs n = {0};
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
-        bo_part part;
+        bo_optim_part part;
         const bo_weight *weight = bo_weights_at(weights, i);
-        if (!bo_part_make(desc, weight, &part)) continue;
+        if (!bo_optim_part_make(desc, weight, &part)) continue;
         n.parts++;
         const char *names[BO_MOST_SLOTS + 1];
-        size_t states = bo_part_states(desc, &part, names);
+        size_t states = bo_optim_part_states(desc, &part, names);
         for (size_t s = 0; s < states; s++) n.names += strlen(names[s]) + strlen(weight->name) + 2;
         n.states += states;
-        n.floats += states * bo_part_stride(&part);
+        n.floats += states * bo_optim_part_stride(&part);
         if (part.rule != BO_OPTIMIZER_MUON) continue;
         n.matrices++;
         size_t scratch = updates->muon_bytes(context, weight->rows, weight->columns);
@@ -43,7 +43,7 @@ size_t bo_optimizer_bytes(bo_context *context, const bo_optimizer_desc *desc, bo
 
 static bo_status allocate(bo_context *context, const needs *n, bo_optimizer *o)
 {
-    static const char what[] = "the state of the optimiser";
+    static const char what[] = "the state of the optimizer";
     o->part = bo_alloc(context, n->parts, sizeof *o->part, what);
     o->state = bo_alloc(context, n->states, sizeof *o->state, what);
     o->matrix = bo_alloc(context, n->matrices, sizeof *o->matrix, what);
@@ -67,12 +67,12 @@ static int by_work(const void *left, const void *right)
     return a->w < b->w ? -1 : a->w > b->w;
 }
 
-static void add_matrix(bo_optimizer *o, const bo_part *part)
+static void add_matrix(bo_optimizer *o, const bo_optim_part *part)
 {
     o->matrix[o->matrices++] = (bo_muon_matrix){
         .rows = part->weight->rows,
         .columns = part->weight->columns,
-        .factor = bo_part_shape_factor(&o->desc, part),
+        .factor = bo_optim_part_shape_factor(&o->desc, part),
         .g = part->weight->gradient,
         .m = part->state[0],
         .w = part->weight->data,
@@ -80,17 +80,17 @@ static void add_matrix(bo_optimizer *o, const bo_part *part)
 }
 
 /* Gives the part its states, of which `floats` and `letters` are used up to here. */
-static void add_states(bo_optimizer *o, bo_part *part, size_t *floats, size_t *letters)
+static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, size_t *letters)
 {
     const char *names[BO_MOST_SLOTS + 1];
-    size_t states = bo_part_states(&o->desc, part, names), rules = states - (o->desc.average > 0);
+    size_t states = bo_optim_part_states(&o->desc, part, names), rules = states - (o->desc.average > 0);
     for (size_t s = 0; s < states; s++) {
         char *name = o->names + *letters;
         *letters += (size_t)sprintf(name, "%s.%s", names[s], part->weight->name) + 1;
         void *data = (float *)o->memory + *floats;
-        *floats += bo_part_stride(part);
+        *floats += bo_optim_part_stride(part);
         *(s < rules ? &part->state[s] : &part->average) = data;
-        o->state[o->states++] = (bo_optimizer_state){name, data, bo_part_count(part)};
+        o->state[o->states++] = (bo_optimizer_state){name, data, bo_optim_part_count(part)};
     }
 }
 
@@ -98,10 +98,10 @@ static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
 {
     size_t floats = 0, letters = 0;
     for (size_t i = 0; i < bo_weights_count(weights); i++) {
-        bo_part *part = &o->part[o->parts];
+        bo_optim_part *part = &o->part[o->parts];
         const bo_weight *weight = bo_weights_at(weights, i);
-        bo_part found;
-        if (!bo_part_make(&o->desc, weight, &found)) continue;
+        bo_optim_part found;
+        if (!bo_optim_part_make(&o->desc, weight, &found)) continue;
         if (!weight->data || !weight->gradient)
             return bo_fail(context, BO_INVALID, "weight %s has no memory for its gradient", weight->name);
         *part = found;
@@ -120,7 +120,7 @@ static bo_status check_parametrization(bo_context *context, bo_optimizer_kind ki
     if (rules->kind != BO_PARAMETRIZATION_UNIT || !grows) return BO_OK;
     return bo_fail(
         context, BO_INVALID,
-        "optimiser %s: the unit-scaled parametrisation has rates for muon, adamw and sign, whose steps do not "
+        "optimizer %s: the unit-scaled parametrization has rates for muon, adamw and sign, whose steps do not "
         "depend on the size of the gradient",
         bo_optimizer_name(kind));
 }
@@ -132,7 +132,7 @@ bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc
     bo_optimizer_desc resolved;
     BO_TRY(bo_optimizer_resolve(context, desc, &resolved));
     BO_TRY(check_parametrization(context, resolved.kind, bo_weights_rules(weights)));
-    bo_optimizer *o = bo_alloc(context, 1, sizeof *o, "an optimiser");
+    bo_optimizer *o = bo_alloc(context, 1, sizeof *o, "an optimizer");
     if (!o) return BO_MEMORY;
     o->desc = resolved;
     o->backend = bo_weights_backend(weights);

@@ -1,4 +1,4 @@
-/* How an optimiser is laid out: a part for every trained weight, with the rule it follows and its state. */
+/* How an optimizer is laid out: a part for every trained weight, with the rule it follows and its state. */
 #ifndef BO_OPTIM_INTERNAL_H
 #define BO_OPTIM_INTERNAL_H
 
@@ -8,24 +8,24 @@
 enum { BO_MOST_SLOTS = 2 }; /* vectors a rule keeps for a weight: AdamW's two moments */
 
 /* Invariant: of the states (names and vectors as long as the weight) the rule's come first, then the average. */
-typedef struct bo_part {
+typedef struct bo_optim_part {
     const bo_weight *weight;
     bo_optimizer_kind rule;               /* ADAMW for what Muon leaves */
     double rate, decay;                   /* at factor 1; decay is not yet times the rate */
     void *state[BO_MOST_SLOTS], *average; /* NULL: none */
-} bo_part;
+} bo_optim_part;
 
 /* The vectors of state that a part has: their names' first words into `names` (at most BO_MOST_SLOTS + 1). */
-size_t bo_part_states(const bo_optimizer_desc *desc, const bo_part *part, const char **names);
+size_t bo_optim_part_states(const bo_optimizer_desc *desc, const bo_optim_part *part, const char **names);
 /* The part of a weight, without state; false where it is not trained. */
-bool bo_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_part *out);
+bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out);
 /* Floats from one state to the next. */
-size_t bo_part_stride(const bo_part *part);
-size_t bo_part_count(const bo_part *part);
-/* Of the rate, as the weight's parametrisation has it for the part's rule. */
-double bo_part_rate_factor(const bo_part *part);
-/* Muon's factor for the shape and the parametrisation. */
-double bo_part_shape_factor(const bo_optimizer_desc *desc, const bo_part *part);
+size_t bo_optim_part_stride(const bo_optim_part *part);
+size_t bo_optim_part_count(const bo_optim_part *part);
+/* Of the rate, as the weight's parametrization has it for the part's rule. */
+double bo_optim_part_rate_factor(const bo_optim_part *part);
+/* Muon's factor for the shape and the parametrization. */
+double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_part *part);
 
 /* Invariants: parts stand in the order of the weights; matrices (Muon's, by falling work) point to the state and the weight
  * of their part; swapped: the weights hold the average and the other way round. */
@@ -36,7 +36,7 @@ struct bo_optimizer {
     uint64_t steps;
     bool swapped;
     size_t parts, states, matrices;
-    bo_part *part;
+    bo_optim_part *part;
     bo_optimizer_state *state;
     bo_muon_matrix *matrix;
     char *names;

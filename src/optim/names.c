@@ -1,4 +1,4 @@
-/* Names of optimisers, schedules and Muon's choices. */
+/* Names of optimizers, schedules and Muon's choices. */
 #include "optim.h"
 
 static const char *const optimizer_names[BO_OPTIMIZER_COUNT] = {"muon", "adamw", "sgd", "sign", "linf"};

@@ -1,5 +1,5 @@
-/* Optimisers over the weights of a model, and schedules of their rate. The state (moments, average) is device memory of
- * the optimiser's own, saved and restored as named arrays so that a resumed run continues bit for bit. */
+/* Optimizers over the weights of a model, and schedules of their rate. The state (moments, average) is device memory of
+ * the optimizer's own, saved and restored as named arrays so that a resumed run continues bit for bit. */
 #ifndef BO_OPTIM_H
 #define BO_OPTIM_H
 
@@ -17,7 +17,7 @@ bo_status bo_optimizer_resolve(bo_context *context, const bo_optimizer_desc *des
 
 typedef struct bo_optimizer bo_optimizer;
 
-/* Weights that are frozen now are left out. The weights must have memory for gradients, and outlive the optimiser. */
+/* Weights that are frozen now are left out. The weights must have memory for gradients, and outlive the optimizer. */
 bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights,
                               bo_optimizer **out);
 void bo_optimizer_destroy(bo_optimizer *optimizer); /* NULL is fine */

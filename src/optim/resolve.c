@@ -1,4 +1,4 @@
-/* Descriptors of optimisers: checked, and with their defaults filled in. */
+/* Descriptors of optimizers: checked, and with their defaults filled in. */
 #include "optim.h"
 #include <math.h>
 
@@ -17,7 +17,7 @@ static void fill(double *field, double usual)
 static bo_status check_kinds(bo_context *context, const bo_optimizer_desc *desc)
 {
     if ((unsigned)desc->kind >= BO_OPTIMIZER_COUNT)
-        return bo_fail(context, BO_INVALID, "optimiser %d is none of the %d kinds", (int)desc->kind,
+        return bo_fail(context, BO_INVALID, "optimizer %d is none of the %d kinds", (int)desc->kind,
                        BO_OPTIMIZER_COUNT);
     if ((unsigned)desc->factor >= BO_MUON_FACTOR_COUNT)
         return bo_fail(context, BO_INVALID, "Muon's factor %d is none of the %d kinds", (int)desc->factor,
@@ -48,7 +48,7 @@ static bo_status check_or_none(bo_context *context, const char *what, double val
 static bo_status check(bo_context *context, const bo_optimizer_desc *desc)
 {
     BO_TRY(check_kinds(context, desc));
-    BO_TRY(check_number(context, "an optimiser's rate", desc->rate, false));
+    BO_TRY(check_number(context, "an optimizer's rate", desc->rate, false));
     BO_TRY(check_number(context, "the rate of what Muon leaves to AdamW", desc->other_rate, false));
     BO_TRY(check_number(context, "weight decay", desc->decay, false));
     BO_TRY(check_or_none(context, "momentum", desc->momentum, true));

@@ -7,11 +7,11 @@
 static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, double *norm)
 {
     double squares = 0;
-    const bo_part *bad = NULL;
+    const bo_optim_part *bad = NULL;
     for (size_t i = 0; i < o->parts; i++) {
-        const bo_part *part = &o->part[i];
+        const bo_optim_part *part = &o->part[i];
         double own;
-        BO_TRY(o->backend->updates->sum_squares(context, bo_part_count(part), part->weight->gradient, &own));
+        BO_TRY(o->backend->updates->sum_squares(context, bo_optim_part_count(part), part->weight->gradient, &own));
         if (!isfinite(own) && !bad) bad = part;
         squares += own;
     }
@@ -37,21 +37,22 @@ static bo_rule rule_of(const bo_optimizer *o, double rate, double decay, double 
 }
 
 /* The steepest step of length |g|₁ in the ℓ∞ norm: -(α/2) |g|₁ sign g. */
-static bo_status step_linf(bo_context *context, const bo_updates *updates, const bo_part *part, bo_rule *rule)
+static bo_status step_linf(bo_context *context, const bo_updates *updates, const bo_optim_part *part, bo_rule *rule)
 {
     const bo_weight *w = part->weight;
     double size;
-    BO_TRY(updates->sum_sizes(context, bo_part_count(part), w->gradient, &size));
+    BO_TRY(updates->sum_sizes(context, bo_optim_part_count(part), w->gradient, &size));
     rule->rate *= 0.5 * rule->scale * size;
-    return updates->sign(context, rule, bo_part_count(part), w->gradient, NULL, w->data);
+    return updates->sign(context, rule, bo_optim_part_count(part), w->gradient, NULL, w->data);
 }
 
 /* Muon's matrices are left to step_matrices. */
-static bo_status step_part(bo_context *context, const bo_optimizer *o, const bo_part *part, double factor, double scale)
+static bo_status step_part(bo_context *context, const bo_optimizer *o, const bo_optim_part *part, double factor,
+                           double scale)
 {
     const bo_updates *updates = o->backend->updates;
     const bo_weight *w = part->weight;
-    size_t count = bo_part_count(part);
+    size_t count = bo_optim_part_count(part);
     bo_rule rule = rule_of(o, part->rate, part->decay, factor, scale);
     switch (part->rule) {
     case BO_OPTIMIZER_ADAMW:
@@ -80,9 +81,9 @@ static bo_status average(bo_context *context, const bo_optimizer *o)
 {
     double part_of_now = fmax(1 - o->desc.average, 1 / (double)o->steps);
     for (size_t i = 0; i < o->parts; i++) {
-        const bo_part *part = &o->part[i];
+        const bo_optim_part *part = &o->part[i];
         if (!part->average) continue;
-        BO_TRY(o->backend->updates->approach(context, bo_part_count(part), part_of_now, part->weight->data,
+        BO_TRY(o->backend->updates->approach(context, bo_optim_part_count(part), part_of_now, part->weight->data,
                                              part->average));
     }
     return BO_OK;
@@ -106,8 +107,8 @@ bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *o)
 {
     if (o->desc.average == 0 || o->steps == 0) return BO_OK;
     for (size_t i = 0; i < o->parts; i++) {
-        const bo_part *part = &o->part[i];
-        BO_TRY(o->backend->updates->swap(context, bo_part_count(part), part->average, part->weight->data));
+        const bo_optim_part *part = &o->part[i];
+        BO_TRY(o->backend->updates->swap(context, bo_optim_part_count(part), part->average, part->weight->data));
     }
     o->swapped = !o->swapped;
     return BO_OK;

@@ -49,7 +49,7 @@ bo_status bo_plan_resolve(bo_context *context, const bo_plan_shape *shape, bo_pl
     out->attention = lasting_name(shape->attention ? shape->attention : BO_PLAN_ATTENTION_NAME);
     if (!out->attention) return bo_fail(context, BO_INVALID, "a plan's attention: there is no '%s'", shape->attention);
     if ((unsigned)out->optimizer >= BO_OPTIMIZER_COUNT)
-        return bo_fail(context, BO_INVALID, "a plan's optimiser: there is no number %d", (int)out->optimizer);
+        return bo_fail(context, BO_INVALID, "a plan's optimizer: there is no number %d", (int)out->optimizer);
     BO_TRY(check_sizes(context, out));
     const bo_model_desc model = model_of(out);
     bo_model_desc resolved;
@@ -112,7 +112,7 @@ bo_status bo_plan_head_of(bo_context *context, const bo_plan_shape *s, bo_plan_h
     return status;
 }
 
-/* ---- the optimiser ------------------------------------------------------------------------------------------------------- */
+/* ---- the optimizer ------------------------------------------------------------------------------------------------------- */
 
 enum { ITERATIONS = 5 }; /* Muon's */
 

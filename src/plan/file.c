@@ -131,7 +131,7 @@ static bo_status read_timings(const calibration_file *file, const cJSON *root, b
     BO_TRY(read_word(file, root, "attention", &attention));
     BO_TRY(read_word(file, root, "optimizer", &optimizer));
     if (!bo_optimizer_parse(optimizer, &kind))
-        return bo_fail(file->context, BO_FORMAT, "%s: there is no optimiser '%s'", file->path, optimizer);
+        return bo_fail(file->context, BO_FORMAT, "%s: there is no optimizer '%s'", file->path, optimizer);
     const cJSON *item, *list = cJSON_GetObjectItemCaseSensitive(root, "timings");
     *count = 0;
     cJSON_ArrayForEach(item, list)

@@ -151,7 +151,7 @@ static bo_status take_timings(bo_context *context, const bo_plan_timing *timings
         BO_TRY(bo_plan_resolve(context, &timings[i].shape, &own->shape));
         if (own->shape.attention != machine->timings[0].shape.attention ||
             own->shape.optimizer != machine->timings[0].shape.optimizer)
-            return bo_fail(context, BO_INVALID, "timing %zu: expected the attention and optimiser of the first, %s", i,
+            return bo_fail(context, BO_INVALID, "timing %zu: expected the attention and optimizer of the first, %s", i,
                            machine->timings[0].shape.attention);
     }
     return BO_OK;

@@ -66,8 +66,8 @@ static void keep_within(law_point *point)
     for (size_t i = 0; i < FREE; i++) point->at[i] = fmin(fmax(point->at[i], log(lowest[i])), log(highest[i]));
 }
 
-/* One of the 26 neighbours on a grid of this step: -1, 0 or 1 of it each way. */
-static law_point neighbour(const law_point *from, double step, size_t number)
+/* One of the 26 neighbors on a grid of this step: -1, 0 or 1 of it each way. */
+static law_point neighbor(const law_point *from, double step, size_t number)
 {
     law_point to = *from;
     for (size_t i = 0; i < FREE; i++, number /= 3) to.at[i] += step * ((double)(number % 3) - 1);
@@ -75,7 +75,7 @@ static law_point neighbour(const law_point *from, double step, size_t number)
     return to;
 }
 
-/* To the best neighbour while one is better, then by half the step. */
+/* To the best neighbor while one is better, then by half the step. */
 static double descend(const law_search *search, double step, law_point *point, bo_plan_law *law)
 {
     double best = try_point(search, point, law);
@@ -83,7 +83,7 @@ static double descend(const law_search *search, double step, law_point *point, b
         law_point next = *point;
         for (size_t n = 0; n < 27; n++) {
             bo_plan_law tried;
-            const law_point near = neighbour(point, step, n);
+            const law_point near = neighbor(point, step, n);
             const double left = try_point(search, &near, &tried);
             if (left < best) best = left, next = near, *law = tried;
         }

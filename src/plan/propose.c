@@ -33,7 +33,7 @@ static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, 
     return status;
 }
 
-/* Weights, gradients and a vector of the optimiser: less it never is. */
+/* Weights, gradients and a vector of the optimizer: less it never is. */
 static double weight_bytes(const bo_plan_candidate *item)
 {
     return 3 * sizeof(float) * item->counts.parameters;

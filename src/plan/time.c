@@ -125,7 +125,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void summarise(plan_runner *runner, size_t rounds, bo_plan_timing *out)
+static void summarize(plan_runner *runner, size_t rounds, bo_plan_timing *out)
 {
     double *s = runner->samples;
     qsort(s, rounds, sizeof *s, ascending);
@@ -142,7 +142,7 @@ static bo_status time_all(bo_context *context, double seconds, bo_plan_timing *t
     for (size_t i = 0; i < stage->count; i++)
         BO_TRY(open_runner(context, stage, &timings[i].shape, &stage->runners[i]));
     BO_TRY(take_rounds(context, stage, seconds > 0 ? seconds : SECONDS, &rounds));
-    for (size_t i = 0; i < stage->count; i++) summarise(&stage->runners[i], rounds, &timings[i]);
+    for (size_t i = 0; i < stage->count; i++) summarize(&stage->runners[i], rounds, &timings[i]);
     return BO_OK;
 }
 

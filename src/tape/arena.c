@@ -6,40 +6,40 @@
 
 typedef int (*order_of)(const void *, const void *);
 
-static bool meet(const bo_piece *a, const bo_piece *b)
+static bool meet(const bo_arena_piece *a, const bo_arena_piece *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
 
 /* ---- orders -------------------------------------------------------------------------------------------------------- */
 
-static int by_size(const bo_piece *a, const bo_piece *b)
+static int by_size(const bo_arena_piece *a, const bo_arena_piece *b)
 {
     return (b->bytes > a->bytes) - (b->bytes < a->bytes);
 }
 
-static int by_life(const bo_piece *a, const bo_piece *b)
+static int by_life(const bo_arena_piece *a, const bo_arena_piece *b)
 {
     uint32_t left = a->last - a->first, right = b->last - b->first;
     return (right > left) - (right < left);
 }
 
 /* Equal ones as they come up, whatever sorts them. */
-static int by_place(const bo_piece *a, const bo_piece *b)
+static int by_place(const bo_arena_piece *a, const bo_arena_piece *b)
 {
     return a->first != b->first ? (a->first < b->first ? -1 : 1) : (a > b) - (a < b);
 }
 
 static int large_first(const void *left, const void *right)
 {
-    const bo_piece *a = *(bo_piece *const *)left, *b = *(bo_piece *const *)right;
+    const bo_arena_piece *a = *(bo_arena_piece *const *)left, *b = *(bo_arena_piece *const *)right;
     int order = by_size(a, b);
     return order ? order : by_place(a, b);
 }
 
 static int large_and_long_first(const void *left, const void *right)
 {
-    const bo_piece *a = *(bo_piece *const *)left, *b = *(bo_piece *const *)right;
+    const bo_arena_piece *a = *(bo_arena_piece *const *)left, *b = *(bo_arena_piece *const *)right;
     int order = by_size(a, b);
     if (!order) order = by_life(a, b);
     return order ? order : by_place(a, b);
@@ -47,7 +47,7 @@ static int large_and_long_first(const void *left, const void *right)
 
 static int long_first(const void *left, const void *right)
 {
-    const bo_piece *a = *(bo_piece *const *)left, *b = *(bo_piece *const *)right;
+    const bo_arena_piece *a = *(bo_arena_piece *const *)left, *b = *(bo_arena_piece *const *)right;
     int order = by_life(a, b);
     if (!order) order = by_size(a, b);
     return order ? order : by_place(a, b);
@@ -55,18 +55,18 @@ static int long_first(const void *left, const void *right)
 
 static int as_they_come(const void *left, const void *right)
 {
-    const bo_piece *a = *(bo_piece *const *)left, *b = *(bo_piece *const *)right;
+    const bo_arena_piece *a = *(bo_arena_piece *const *)left, *b = *(bo_arena_piece *const *)right;
     return by_place(a, b);
 }
 
 /* ---- one order ----------------------------------------------------------------------------------------------------- */
 
 /* The best offset among `count` pieces in order of their offsets. */
-static size_t best_offset(size_t count, bo_piece *const *placed, const bo_piece *piece)
+static size_t best_offset(size_t count, bo_arena_piece *const *placed, const bo_arena_piece *piece)
 {
     size_t best = SIZE_MAX, smallest = SIZE_MAX, end = 0;
     for (size_t i = 0; i < count; i++) {
-        const bo_piece *other = placed[i];
+        const bo_arena_piece *other = placed[i];
         if (!meet(other, piece)) continue;
         if (other->offset >= end + piece->bytes && other->offset - end < smallest) {
             smallest = other->offset - end;
@@ -77,7 +77,7 @@ static size_t best_offset(size_t count, bo_piece *const *placed, const bo_piece 
     return best == SIZE_MAX ? end : best;
 }
 
-static void insert(size_t count, bo_piece **placed, bo_piece *piece)
+static void insert(size_t count, bo_arena_piece **placed, bo_arena_piece *piece)
 {
     size_t at = count;
     while (at > 0 && placed[at - 1]->offset > piece->offset) at--;
@@ -86,7 +86,7 @@ static void insert(size_t count, bo_piece **placed, bo_piece *piece)
 }
 
 /* Bytes in all. */
-static size_t place_all(size_t count, bo_piece **order, bo_piece **placed)
+static size_t place_all(size_t count, bo_arena_piece **order, bo_arena_piece **placed)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
@@ -99,11 +99,11 @@ static size_t place_all(size_t count, bo_piece **order, bo_piece **placed)
 
 /* ---- all orders ---------------------------------------------------------------------------------------------------- */
 
-bo_status bo_arena_place(bo_context *context, size_t count, bo_piece *pieces, size_t *bytes)
+bo_status bo_arena_place(bo_context *context, size_t count, bo_arena_piece *pieces, size_t *bytes)
 {
     static const order_of orders[] = {large_first, large_and_long_first, long_first, as_they_come};
     size_t homeless = 0, *best = bo_alloc(context, count, sizeof *best, "offsets of a plan");
-    bo_piece **order = best ? bo_alloc_raw(context, 2 * count, sizeof *order, "the order of a plan") : NULL;
+    bo_arena_piece **order = best ? bo_alloc_raw(context, 2 * count, sizeof *order, "the order of a plan") : NULL;
     if (!order) {
         bo_free(best);
         return BO_MEMORY;

@@ -8,12 +8,12 @@ enum { BO_TAPE_ERROR = 1024, BO_NEVER = UINT32_MAX };
 
 /* ---- recorded ------------------------------------------------------------------------------------------------------ */
 
-typedef enum bo_origin { BO_ORIGIN_INPUT, BO_ORIGIN_WEIGHT, BO_ORIGIN_MADE } bo_origin;
+typedef enum bo_tensor_origin { BO_ORIGIN_INPUT, BO_ORIGIN_WEIGHT, BO_ORIGIN_MADE } bo_tensor_origin;
 
 /* Invariant: number 0 is nobody's; rows and columns are at least 1, and the bytes are less than 2^48. The second half
  * is the plan's. */
-typedef struct bo_tensor {
-    bo_origin origin;
+typedef struct bo_graph_tensor {
+    bo_tensor_origin origin;
     bo_element element;
     size_t rows, columns;
     char *name;    /* INPUT */
@@ -27,7 +27,7 @@ typedef struct bo_tensor {
     bool outside;             /* its segment may not forget it */
     bool wanted;              /* by backward or by recomputation within its segment */
     uint32_t piece, gradient; /* where it is at this point of the schedule; 0: nowhere yet */
-} bo_tensor;
+} bo_graph_tensor;
 
 /* The number of a segment is its place among the segments, from 1; 0: none. */
 typedef struct bo_node {
@@ -49,14 +49,14 @@ typedef enum bo_home { BO_HOME_ARENA, BO_HOME_WEIGHT, BO_HOME_GRADIENT } bo_home
 
 /* A piece of memory that is in use from step `first` to step `last`, both included. Invariants in the arena: bytes and
  * offset are multiples of 64, and pieces that are in use at the same step do not overlap. */
-typedef struct bo_piece {
+typedef struct bo_arena_piece {
     bo_home home;
     size_t weight; /* WEIGHT, GRADIENT: whose */
     size_t bytes, offset;
     size_t floats;        /* that backward may find rounded to bfloat16; 0: none of that kind */
     uint32_t first, last; /* BO_NEVER: to the end and beyond */
     void *address;        /* once there is memory */
-} bo_piece;
+} bo_arena_piece;
 
 typedef enum bo_move { BO_MOVE_NONE, BO_MOVE_ROUND, BO_MOVE_WIDEN } bo_move;
 
@@ -82,7 +82,7 @@ struct bo_graph {
     bo_context *context; /* where recording allocates and fails */
     bo_weights *weights;
     const bo_backend *backend;
-    bo_list tensors, nodes, scopes; /* bo_tensor, bo_node, char * */
+    bo_list tensors, nodes, scopes; /* bo_graph_tensor, bo_node, char * */
     uint32_t segment, segments;     /* being recorded, so far */
     size_t branches;                /* of the residual stream, so far */
     bo_status status;               /* the first error of recording, and its sentence */
@@ -90,7 +90,7 @@ struct bo_graph {
 
     bool planned;
     bo_graph_desc desc;
-    bo_list pieces, steps; /* bo_piece, bo_step */
+    bo_list pieces, steps; /* bo_arena_piece, bo_step */
     uint32_t seed;         /* piece of the loss's gradient */
     size_t bytes;
     double operations;
@@ -99,9 +99,9 @@ struct bo_graph {
     float loss_scale;
 };
 
-static inline bo_tensor *bo_tensor_at(const bo_graph *graph, bo_value value)
+static inline bo_graph_tensor *bo_graph_tensor_at(const bo_graph *graph, bo_value value)
 {
-    return (bo_tensor *)graph->tensors.at + value;
+    return (bo_graph_tensor *)graph->tensors.at + value;
 }
 
 static inline bo_node *bo_node_at(const bo_graph *graph, size_t index)
@@ -109,9 +109,9 @@ static inline bo_node *bo_node_at(const bo_graph *graph, size_t index)
     return (bo_node *)graph->nodes.at + index;
 }
 
-static inline bo_piece *bo_piece_at(const bo_graph *graph, uint32_t piece)
+static inline bo_arena_piece *bo_arena_piece_at(const bo_graph *graph, uint32_t piece)
 {
-    return (bo_piece *)graph->pieces.at + piece;
+    return (bo_arena_piece *)graph->pieces.at + piece;
 }
 
 static inline bo_step *bo_step_at(const bo_graph *graph, size_t index)
@@ -124,12 +124,12 @@ static inline const char *bo_scope_of(const bo_graph *graph, const bo_node *node
     return ((char **)graph->scopes.at)[node->scope];
 }
 
-static inline size_t bo_tensor_bytes(const bo_tensor *tensor)
+static inline size_t bo_graph_tensor_bytes(const bo_graph_tensor *tensor)
 {
     return tensor->rows * tensor->columns * 4;
 }
 
-static inline size_t bo_piece_bytes(size_t bytes)
+static inline size_t bo_arena_piece_bytes(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
@@ -141,13 +141,13 @@ void bo_node_call(const bo_graph *graph, const bo_node *node, bo_op_call *call);
 /* Repeats the context's error with the scope in front. */
 bo_status bo_scope_fail(bo_context *context, const bo_graph *graph, const bo_node *node, bo_status status);
 
-/* analyse.c: who has a gradient, what happens late, what is computed again. */
-bo_status bo_plan_analyse(bo_context *context, bo_graph *graph);
+/* analyze.c: who has a gradient, what happens late, what is computed again. */
+bo_status bo_graph_analyze(bo_context *context, bo_graph *graph);
 /* schedule.c: the steps, and the pieces with their lifetimes. */
-bo_status bo_plan_schedule(bo_context *context, bo_graph *graph);
+bo_status bo_graph_schedule(bo_context *context, bo_graph *graph);
 /* narrow.c: values that wait for backward wait as bfloat16, where the plan asks for it. */
-bo_status bo_plan_narrow(bo_context *context, bo_graph *graph);
+bo_status bo_graph_narrow(bo_context *context, bo_graph *graph);
 /* arena.c: offsets of the pieces whose home is the arena, and the bytes of all. Number 0 is nobody's. */
-bo_status bo_arena_place(bo_context *context, size_t count, bo_piece *pieces, size_t *bytes);
+bo_status bo_arena_place(bo_context *context, size_t count, bo_arena_piece *pieces, size_t *bytes);
 
 #endif

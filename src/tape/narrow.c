@@ -36,7 +36,7 @@ static void values_of(bo_step *step, uint32_t *values[VALUES])
 
 static bool may_wait(const narrowing *n, uint32_t piece)
 {
-    return bo_piece_at(n->graph, piece)->floats > 0;
+    return bo_arena_piece_at(n->graph, piece)->floats > 0;
 }
 
 /* Reads what forward made when forward is over: may see it rounded. */
@@ -71,9 +71,9 @@ static void find_waits(narrowing *n)
 
 static uint32_t add_piece(bo_context *context, bo_graph *graph, size_t bytes)
 {
-    bo_piece *piece = bo_list_add(context, &graph->pieces, sizeof *piece, "pieces of a plan");
+    bo_arena_piece *piece = bo_list_add(context, &graph->pieces, sizeof *piece, "pieces of a plan");
     if (!piece) return 0;
-    piece->bytes = bo_piece_bytes(bytes);
+    piece->bytes = bo_arena_piece_bytes(bytes);
     return (uint32_t)(graph->pieces.count - 1);
 }
 
@@ -93,7 +93,7 @@ static bo_status widen_for(bo_context *context, narrowing *n, uint32_t index, ui
 {
     wait *w = &n->waits[piece];
     if (!may_wait(n, piece) || !w->packed || !waits(n, w->last, index)) return BO_OK;
-    size_t floats = bo_piece_at(n->graph, piece)->floats;
+    size_t floats = bo_arena_piece_at(n->graph, piece)->floats;
     if (!(w->now = add_piece(context, n->graph, floats * sizeof(float)))) return BO_MEMORY;
     w->last = index; /* it may be named twice */
     return add_move(context, n, BO_MOVE_WIDEN, w->packed, w->now, floats);
@@ -106,7 +106,7 @@ static bo_status round_after(bo_context *context, narrowing *n, uint32_t index, 
     if (!may_wait(n, piece)) return BO_OK;
     w->last = index;
     if (w->packed || w->after != index) return BO_OK;
-    size_t floats = bo_piece_at(n->graph, piece)->floats;
+    size_t floats = bo_arena_piece_at(n->graph, piece)->floats;
     if (!(w->packed = add_piece(context, n->graph, floats * sizeof(uint16_t)))) return BO_MEMORY;
     return add_move(context, n, BO_MOVE_ROUND, w->now, w->packed, floats);
 }
@@ -131,7 +131,7 @@ static bo_status copy_step(bo_context *context, narrowing *n, uint32_t index)
 
 static void name_piece(bo_graph *graph, uint32_t step, uint32_t piece)
 {
-    bo_piece *named = bo_piece_at(graph, piece);
+    bo_arena_piece *named = bo_arena_piece_at(graph, piece);
     if (!piece || (named->first == 0 && named->last == BO_NEVER)) return; /* there from the beginning and always */
     if (named->first > step) named->first = step;
     if (named->last < step) named->last = step;
@@ -141,7 +141,7 @@ static void name_piece(bo_graph *graph, uint32_t step, uint32_t piece)
 static void renew_lifetimes(bo_graph *graph)
 {
     for (uint32_t p = 1; p < graph->pieces.count; p++) {
-        bo_piece *piece = bo_piece_at(graph, p);
+        bo_arena_piece *piece = bo_arena_piece_at(graph, p);
         if (piece->first == 0 && piece->last == BO_NEVER) continue;
         piece->first = BO_NEVER;
         if (piece->last != BO_NEVER) piece->last = 0;
@@ -165,7 +165,7 @@ static bo_status narrow(bo_context *context, narrowing *n)
     return BO_OK;
 }
 
-bo_status bo_plan_narrow(bo_context *context, bo_graph *graph)
+bo_status bo_graph_narrow(bo_context *context, bo_graph *graph)
 {
     if (!graph->desc.bfloat16 || !graph->desc.gradients) return BO_OK;
     narrowing n = {.graph = graph, .old = graph->steps, .pieces = graph->pieces.count};

@@ -1,7 +1,7 @@
-/* Parametrisations: how the first deviation of a weight, the factor in front of it and the rates of optimisers follow from
+/* Parametrizations: how the first deviation of a weight, the factor in front of it and the rates of optimizers follow from
  * its shape. docs/parametrization.md derives the table.
  *
- * In the maximal-update parametrisation (2203.03466, Table 3) the weight is compared with that of the same name in the base
+ * In the maximal-update parametrization (2203.03466, Table 3) the weight is compared with that of the same name in the base
  * model. Its columns are the fan in, its rows the fan out; a vector has a fan out alone, and so has a table of embeddings,
  * whose rows are chosen, not summed. Extents that differ from the base model's are those that grow with the width. */
 #include <math.h>
@@ -34,7 +34,7 @@ static void follow_base(bo_weight *w, const bo_weight *b)
 }
 
 /* Every product gives numbers of size 1, and so does a step of it times η base_width (2407.17465, Table 2; its η is ours times
- * base_width, so that rates mean the same as in the standard parametrisation at that width). */
+ * base_width, so that rates mean the same as in the standard parametrization at that width). */
 static void unit_rate(const bo_rules *rules, bo_weight *w)
 {
     double base = or_one((double)rules->base_width), columns = (double)w->columns;

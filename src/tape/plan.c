@@ -11,7 +11,7 @@ static void forget_plan(bo_graph *graph)
     graph->planned = false;
     graph->seed = 0;
     for (bo_value v = 0; v < graph->tensors.count; v++) {
-        bo_tensor *t = bo_tensor_at(graph, v);
+        bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         t->trained = t->graded = t->read = t->outside = t->wanted = false;
         t->piece = t->gradient = 0;
     }
@@ -28,7 +28,7 @@ static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo
     if (!desc->loss || desc->loss >= graph->tensors.count)
         return bo_fail(context, BO_INVALID, "the loss is value %u, but the graph has values 1 to %zu", desc->loss,
                        graph->tensors.count - 1);
-    const bo_tensor *loss = bo_tensor_at(graph, desc->loss);
+    const bo_graph_tensor *loss = bo_graph_tensor_at(graph, desc->loss);
     if (loss->rows != 1 || loss->columns != 1 || loss->element != BO_ELEMENT_FLOAT32 || loss->origin != BO_ORIGIN_MADE)
         return bo_fail(context, BO_INVALID, "the loss is %zu x %zu: expected a 1 x 1 result of an operation",
                        loss->rows, loss->columns);
@@ -55,9 +55,9 @@ bo_status bo_graph_plan(bo_context *context, bo_graph *graph, const bo_graph_des
     BO_TRY(check_loss(context, graph, desc));
     forget_plan(graph);
     graph->desc = *desc;
-    BO_TRY(bo_plan_analyse(context, graph));
-    BO_TRY(bo_plan_schedule(context, graph));
-    BO_TRY(bo_plan_narrow(context, graph));
+    BO_TRY(bo_graph_analyze(context, graph));
+    BO_TRY(bo_graph_schedule(context, graph));
+    BO_TRY(bo_graph_narrow(context, graph));
     BO_TRY(bo_arena_place(context, graph->pieces.count, graph->pieces.at, &graph->bytes));
     count_operations(context, graph);
     graph->planned = true;
@@ -75,7 +75,7 @@ double bo_graph_operations(const bo_graph *graph)
 }
 
 /* Where a piece is, now that there is memory. */
-static bo_status find_address(bo_context *context, bo_graph *graph, bo_piece *piece)
+static bo_status find_address(bo_context *context, bo_graph *graph, bo_arena_piece *piece)
 {
     if (piece->home == BO_HOME_ARENA) {
         piece->address = graph->arena + piece->offset;
@@ -96,7 +96,7 @@ bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
     if (!graph->arena) return BO_MEMORY;
     bo_status status = BO_OK;
     for (uint32_t i = 1; status == BO_OK && i < graph->pieces.count; i++)
-        status = find_address(context, graph, bo_piece_at(graph, i));
+        status = find_address(context, graph, bo_arena_piece_at(graph, i));
     if (status == BO_OK) return BO_OK;
     graph->backend->release(graph->arena);
     graph->arena = NULL;

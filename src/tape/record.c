@@ -34,7 +34,7 @@ bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **o
     graph->weights = weights;
     graph->backend = bo_weights_backend(weights);
     graph->loss_scale = 1;
-    if (!bo_list_add(context, &graph->tensors, sizeof(bo_tensor), "tensors of a graph")) { /* number 0 */
+    if (!bo_list_add(context, &graph->tensors, sizeof(bo_graph_tensor), "tensors of a graph")) { /* number 0 */
         bo_graph_destroy(graph);
         return BO_MEMORY;
     }
@@ -52,7 +52,7 @@ void bo_graph_destroy(bo_graph *graph)
     if (!graph) return;
     for (size_t i = 0; i < graph->nodes.count; i++) bo_free(bo_node_at(graph, i)->attributes);
     for (size_t i = 0; i < graph->scopes.count; i++) bo_free(((char **)graph->scopes.at)[i]);
-    for (size_t i = 0; i < graph->tensors.count; i++) bo_free(bo_tensor_at(graph, (bo_value)i)->name);
+    for (size_t i = 0; i < graph->tensors.count; i++) bo_free(bo_graph_tensor_at(graph, (bo_value)i)->name);
     bo_free(graph->tensors.at);
     bo_free(graph->nodes.at);
     bo_free(graph->scopes.at);
@@ -105,7 +105,7 @@ bo_status bo_scope_fail(bo_context *context, const bo_graph *graph, const bo_nod
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------- */
 
-static bo_value add_tensor(bo_graph *graph, const bo_tensor *tensor)
+static bo_value add_tensor(bo_graph *graph, const bo_graph_tensor *tensor)
 {
     size_t numbers, bytes;
     if (graph->status != BO_OK) return 0;
@@ -113,7 +113,7 @@ static bo_value add_tensor(bo_graph *graph, const bo_tensor *tensor)
         __builtin_mul_overflow(numbers, 4, &bytes) || bytes >= most_bytes)
         return REFUSE("a tensor of %zu x %zu numbers: expected at least 1 x 1 and less than 2^48 bytes", tensor->rows,
                       tensor->columns);
-    bo_tensor *added = bo_list_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
+    bo_graph_tensor *added = bo_list_add(graph->context, &graph->tensors, sizeof *added, "tensors of a graph");
     if (!added) return remember(graph, BO_MEMORY);
     *added = *tensor;
     return (bo_value)(graph->tensors.count - 1);
@@ -122,11 +122,11 @@ static bo_value add_tensor(bo_graph *graph, const bo_tensor *tensor)
 bo_value bo_graph_input(bo_graph *graph, const char *name, bo_element element, size_t rows, size_t columns)
 {
     bo_value value = add_tensor(
-        graph,
-        &(bo_tensor){.origin = BO_ORIGIN_INPUT, .element = element, .rows = rows, .columns = columns, .kept = true});
+        graph, &(bo_graph_tensor){
+                   .origin = BO_ORIGIN_INPUT, .element = element, .rows = rows, .columns = columns, .kept = true});
     if (!value) return 0;
     char *copy = bo_strdup(graph->context, name);
-    bo_tensor_at(graph, value)->name = copy;
+    bo_graph_tensor_at(graph, value)->name = copy;
     return copy ? value : remember(graph, BO_MEMORY);
 }
 
@@ -137,16 +137,16 @@ bo_value bo_graph_weight(bo_graph *graph, const bo_weight *desc)
     bo_status status = bo_weights_declare(graph->context, graph->weights, desc, &index);
     if (status != BO_OK) return remember(graph, status);
     for (bo_value v = 1; v < graph->tensors.count; v++) {
-        const bo_tensor *known = bo_tensor_at(graph, v);
+        const bo_graph_tensor *known = bo_graph_tensor_at(graph, v);
         if (known->origin == BO_ORIGIN_WEIGHT && known->weight == index) return v;
     }
     const bo_weight *weight = bo_weights_at(graph->weights, index);
-    return add_tensor(graph, &(bo_tensor){.origin = BO_ORIGIN_WEIGHT,
-                                          .element = weight->element,
-                                          .rows = weight->rows,
-                                          .columns = weight->columns,
-                                          .weight = index,
-                                          .kept = true});
+    return add_tensor(graph, &(bo_graph_tensor){.origin = BO_ORIGIN_WEIGHT,
+                                                .element = weight->element,
+                                                .rows = weight->rows,
+                                                .columns = weight->columns,
+                                                .weight = index,
+                                                .kept = true});
 }
 
 static bool is_value(const bo_graph *graph, bo_value value)
@@ -156,12 +156,12 @@ static bool is_value(const bo_graph *graph, bo_value value)
 
 size_t bo_graph_rows(const bo_graph *graph, bo_value value)
 {
-    return is_value(graph, value) ? bo_tensor_at(graph, value)->rows : 0;
+    return is_value(graph, value) ? bo_graph_tensor_at(graph, value)->rows : 0;
 }
 
 size_t bo_graph_columns(const bo_graph *graph, bo_value value)
 {
-    return is_value(graph, value) ? bo_tensor_at(graph, value)->columns : 0;
+    return is_value(graph, value) ? bo_graph_tensor_at(graph, value)->columns : 0;
 }
 
 bo_weights *bo_graph_weights(const bo_graph *graph)
@@ -172,7 +172,7 @@ bo_weights *bo_graph_weights(const bo_graph *graph)
 const bo_weight *bo_graph_weight_of(const bo_graph *graph, bo_value value)
 {
     if (!is_value(graph, value)) return NULL;
-    const bo_tensor *tensor = bo_tensor_at(graph, value);
+    const bo_graph_tensor *tensor = bo_graph_tensor_at(graph, value);
     return tensor->origin == BO_ORIGIN_WEIGHT ? bo_weights_at(graph->weights, tensor->weight) : NULL;
 }
 
@@ -185,7 +185,7 @@ void bo_graph_keep(bo_graph *graph, bo_value value)
 {
     if (graph->status != BO_OK) return;
     if (is_value(graph, value))
-        bo_tensor_at(graph, value)->kept = true;
+        bo_graph_tensor_at(graph, value)->kept = true;
     else
         REFUSE("value %u is to be kept, but the graph has values 1 to %zu", value, graph->tensors.count - 1);
 }
@@ -194,7 +194,7 @@ void bo_graph_keep(bo_graph *graph, bo_value value)
 
 static bo_operand operand_of(const bo_graph *graph, bo_value value)
 {
-    const bo_tensor *tensor = bo_tensor_at(graph, value);
+    const bo_graph_tensor *tensor = bo_graph_tensor_at(graph, value);
     return (bo_operand){.element = tensor->element, .rows = tensor->rows, .columns = tensor->columns};
 }
 
@@ -234,11 +234,11 @@ static void make_outputs(bo_graph *graph, size_t index, bo_value *outputs)
     node->outputs = call.outputs;
     for (size_t i = 0; i < call.outputs; i++) {
         const bo_operand *out = &call.out[i];
-        outputs[i] = node->out[i] = add_tensor(graph, &(bo_tensor){.origin = BO_ORIGIN_MADE,
-                                                                   .element = out->element,
-                                                                   .rows = out->rows,
-                                                                   .columns = out->columns,
-                                                                   .node = (uint32_t)index});
+        outputs[i] = node->out[i] = add_tensor(graph, &(bo_graph_tensor){.origin = BO_ORIGIN_MADE,
+                                                                         .element = out->element,
+                                                                         .rows = out->rows,
+                                                                         .columns = out->columns,
+                                                                         .node = (uint32_t)index});
     }
 }
 
@@ -276,13 +276,13 @@ void bo_graph_storable(const bo_graph *graph, bool *which)
 {
     for (size_t w = 0; w < bo_weights_count(graph->weights); w++) which[w] = false;
     for (bo_value v = 1; v < graph->tensors.count; v++) {
-        const bo_tensor *t = bo_tensor_at(graph, v);
+        const bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         if (t->origin == BO_ORIGIN_WEIGHT) which[t->weight] = true;
     }
     for (size_t n = 0; n < graph->nodes.count; n++) {
         const bo_node *node = bo_node_at(graph, n);
         for (size_t i = 0; i < node->inputs; i++) {
-            const bo_tensor *t = bo_tensor_at(graph, node->in[i]);
+            const bo_graph_tensor *t = bo_graph_tensor_at(graph, node->in[i]);
             if (t->origin == BO_ORIGIN_WEIGHT && !(node->op->stored_inputs >> i & 1)) which[t->weight] = false;
         }
     }

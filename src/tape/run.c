@@ -3,31 +3,31 @@
 
 /* ---- the host's side ----------------------------------------------------------------------------------------------- */
 
-static bo_status find(bo_context *context, const bo_graph *graph, bo_value value, bo_tensor **out)
+static bo_status find(bo_context *context, const bo_graph *graph, bo_value value, bo_graph_tensor **out)
 {
     if (!graph->arena) return bo_fail(context, BO_INVALID, "the graph has no memory yet: bo_graph_allocate first");
     if (!value || value >= graph->tensors.count)
         return bo_fail(context, BO_INVALID, "value %u is not there: the graph has values 1 to %zu", value,
                        graph->tensors.count - 1);
-    *out = bo_tensor_at(graph, value);
+    *out = bo_graph_tensor_at(graph, value);
     return BO_OK;
 }
 
 bo_status bo_graph_write(bo_context *context, bo_graph *graph, bo_value value, const void *host)
 {
-    bo_tensor *t = NULL;
+    bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     if (t->origin != BO_ORIGIN_INPUT) return bo_fail(context, BO_INVALID, "value %u is no input", value);
-    return graph->backend->write(context, bo_piece_at(graph, t->piece)->address, host, bo_tensor_bytes(t));
+    return graph->backend->write(context, bo_arena_piece_at(graph, t->piece)->address, host, bo_graph_tensor_bytes(t));
 }
 
 bo_status bo_graph_read(bo_context *context, bo_graph *graph, bo_value value, void *host)
 {
-    bo_tensor *t = NULL;
+    bo_graph_tensor *t = NULL;
     BO_TRY(find(context, graph, value, &t));
     if (!t->kept && value != graph->desc.loss)
         return bo_fail(context, BO_INVALID, "value %u is not kept after a run (bo_graph_keep)", value);
-    return graph->backend->read(context, host, bo_piece_at(graph, t->piece)->address, bo_tensor_bytes(t));
+    return graph->backend->read(context, host, bo_arena_piece_at(graph, t->piece)->address, bo_graph_tensor_bytes(t));
 }
 
 void bo_graph_loss_scale(bo_graph *graph, float scale)
@@ -39,7 +39,7 @@ void bo_graph_loss_scale(bo_graph *graph, float scale)
 
 static void *address(const bo_graph *graph, uint32_t piece)
 {
-    return bo_piece_at(graph, piece)->address; /* number 0 is NULL */
+    return bo_arena_piece_at(graph, piece)->address; /* number 0 is NULL */
 }
 
 static void make_call(const bo_graph *graph, const bo_step *step, const bo_pass *pass, bo_op_call *call)
@@ -93,7 +93,7 @@ bo_status bo_graph_run(bo_context *context, bo_graph *graph, const bo_pass *pass
 
 static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value value, bool *out)
 {
-    const bo_tensor *t = bo_tensor_at(graph, value);
+    const bo_graph_tensor *t = bo_graph_tensor_at(graph, value);
     *out = true;
     if (t->element != BO_ELEMENT_FLOAT32) return BO_OK;
     return graph->backend->finite(context, address(graph, t->piece), t->rows * t->columns, out);
@@ -104,7 +104,7 @@ static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value 
 static bo_status blame_given(bo_context *context, const bo_graph *graph, const char **scope)
 {
     for (bo_value v = 1; v < graph->tensors.count; v++) {
-        const bo_tensor *t = bo_tensor_at(graph, v);
+        const bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         bool finite, weight = t->origin == BO_ORIGIN_WEIGHT;
         if (t->origin == BO_ORIGIN_MADE || (weight && bo_weights_at(graph->weights, t->weight)->frozen)) continue;
         BO_TRY(is_finite(context, graph, v, &finite));

@@ -7,28 +7,29 @@
 /* 0: out of memory. */
 static uint32_t add_piece(bo_context *context, bo_graph *graph, size_t bytes)
 {
-    bo_piece *piece = bo_list_add(context, &graph->pieces, sizeof *piece, "pieces of a plan");
+    bo_arena_piece *piece = bo_list_add(context, &graph->pieces, sizeof *piece, "pieces of a plan");
     if (!piece) return 0;
-    *piece = (bo_piece){.bytes = bo_piece_bytes(bytes),
-                        .first = (uint32_t)graph->steps.count - 1,
-                        .last = (uint32_t)graph->steps.count - 1};
+    *piece = (bo_arena_piece){.bytes = bo_arena_piece_bytes(bytes),
+                              .first = (uint32_t)graph->steps.count - 1,
+                              .last = (uint32_t)graph->steps.count - 1};
     return (uint32_t)(graph->pieces.count - 1);
 }
 
 /* … named by the step being made. */
 static uint32_t use(bo_graph *graph, uint32_t piece)
 {
-    bo_piece *used = bo_piece_at(graph, piece);
+    bo_arena_piece *used = bo_arena_piece_at(graph, piece);
     if (piece && used->last != BO_NEVER) used->last = (uint32_t)graph->steps.count - 1;
     return piece;
 }
 
 /* … in use from the beginning, and after the end. */
-static bo_status add_always(bo_context *context, bo_graph *graph, bo_home home, const bo_tensor *tensor, uint32_t *out)
+static bo_status add_always(bo_context *context, bo_graph *graph, bo_home home, const bo_graph_tensor *tensor,
+                            uint32_t *out)
 {
-    *out = add_piece(context, graph, bo_tensor_bytes(tensor));
+    *out = add_piece(context, graph, bo_graph_tensor_bytes(tensor));
     if (!*out) return BO_MEMORY;
-    bo_piece *piece = bo_piece_at(graph, *out);
+    bo_arena_piece *piece = bo_arena_piece_at(graph, *out);
     piece->home = home;
     piece->weight = tensor->weight;
     piece->first = 0;
@@ -39,16 +40,17 @@ static bo_status add_always(bo_context *context, bo_graph *graph, bo_home home, 
 /* Inputs and weights are there before the first step; gradients of weights and of the loss too. */
 static bo_status add_given(bo_context *context, bo_graph *graph)
 {
-    if (!bo_list_add(context, &graph->pieces, sizeof(bo_piece), "pieces of a plan")) return BO_MEMORY; /* number 0 */
+    if (!bo_list_add(context, &graph->pieces, sizeof(bo_arena_piece), "pieces of a plan"))
+        return BO_MEMORY; /* number 0 */
     for (bo_value v = 1; v < graph->tensors.count; v++) {
-        bo_tensor *t = bo_tensor_at(graph, v);
+        bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         if (t->origin == BO_ORIGIN_MADE) continue;
         bo_home home = t->origin == BO_ORIGIN_WEIGHT ? BO_HOME_WEIGHT : BO_HOME_ARENA;
         BO_TRY(add_always(context, graph, home, t, &t->piece));
         if (t->graded) BO_TRY(add_always(context, graph, BO_HOME_GRADIENT, t, &t->gradient));
     }
     if (!graph->desc.gradients) return BO_OK;
-    bo_tensor *loss = bo_tensor_at(graph, graph->desc.loss);
+    bo_graph_tensor *loss = bo_graph_tensor_at(graph, graph->desc.loss);
     BO_TRY(add_always(context, graph, BO_HOME_ARENA, loss, &loss->gradient));
     graph->seed = loss->gradient;
     return BO_OK;
@@ -70,14 +72,14 @@ static bo_status begin_step(bo_context *context, bo_graph *graph, size_t node, b
 static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_node *node, bo_step *step)
 {
     for (size_t i = 0; i < node->outputs; i++) {
-        bo_tensor *t = bo_tensor_at(graph, node->out[i]);
-        step->out[i] = add_piece(context, graph, bo_tensor_bytes(t));
+        bo_graph_tensor *t = bo_graph_tensor_at(graph, node->out[i]);
+        step->out[i] = add_piece(context, graph, bo_graph_tensor_bytes(t));
         if (!step->out[i]) return BO_MEMORY;
         t->piece = step->out[i];
         if (t->kept || node->out[i] == graph->desc.loss)
-            bo_piece_at(graph, t->piece)->last = BO_NEVER;
+            bo_arena_piece_at(graph, t->piece)->last = BO_NEVER;
         else if (t->element == BO_ELEMENT_FLOAT32)
-            bo_piece_at(graph, t->piece)->floats = t->rows * t->columns;
+            bo_arena_piece_at(graph, t->piece)->floats = t->rows * t->columns;
     }
     return BO_OK;
 }
@@ -125,7 +127,7 @@ static bo_status add_forward(bo_context *context, bo_graph *graph, size_t index,
     bo_node *node = bo_node_at(graph, index);
     BO_TRY(begin_step(context, graph, index, false, &step));
     step->again = again;
-    for (size_t i = 0; i < node->inputs; i++) step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->piece);
+    for (size_t i = 0; i < node->inputs; i++) step->in[i] = use(graph, bo_graph_tensor_at(graph, node->in[i])->piece);
     BO_TRY(write_outputs(context, graph, node, step));
     return add_room(context, graph, node, step, gradients);
 }
@@ -139,7 +141,7 @@ static void pass_gradient(bo_graph *graph, const bo_node *node, const bo_step *s
     bo_node_call(graph, node, &call);
     unsigned passes = node->op->passes(&call);
     for (size_t i = 0; i < node->inputs; i++) {
-        bo_tensor *t = bo_tensor_at(graph, node->in[i]);
+        bo_graph_tensor *t = bo_graph_tensor_at(graph, node->in[i]);
         if (!(passes >> i & 1) || !t->graded || t->gradient) continue;
         t->gradient = step->dout[0];
         return;
@@ -151,10 +153,10 @@ static bo_status write_gradients(bo_context *context, bo_graph *graph, const bo_
 {
     pass_gradient(graph, node, step);
     for (size_t i = 0; i < node->inputs; i++) {
-        bo_tensor *t = bo_tensor_at(graph, node->in[i]);
+        bo_graph_tensor *t = bo_graph_tensor_at(graph, node->in[i]);
         if (!t->graded || (t->gradient && t->gradient == step->dout[0])) continue;
         step->add[i] = t->gradient != 0;
-        if (!t->gradient && !(t->gradient = add_piece(context, graph, bo_tensor_bytes(t)))) return BO_MEMORY;
+        if (!t->gradient && !(t->gradient = add_piece(context, graph, bo_graph_tensor_bytes(t)))) return BO_MEMORY;
         step->din[i] = use(graph, t->gradient);
     }
     return BO_OK;
@@ -167,10 +169,10 @@ static bo_status add_backward(bo_context *context, bo_graph *graph, size_t index
     BO_TRY(begin_step(context, graph, index, true, &step));
     for (size_t i = 0; i < node->inputs; i++)
         if (node->late || node->op->reads_inputs >> i & 1)
-            step->in[i] = use(graph, bo_tensor_at(graph, node->in[i])->piece);
+            step->in[i] = use(graph, bo_graph_tensor_at(graph, node->in[i])->piece);
     if (node->late) BO_TRY(write_outputs(context, graph, node, step));
     for (size_t i = 0; i < node->outputs; i++) {
-        const bo_tensor *t = bo_tensor_at(graph, node->out[i]);
+        const bo_graph_tensor *t = bo_graph_tensor_at(graph, node->out[i]);
         bool touched = node->op->reads_outputs >> i & 1 || node->op->forward_in_backward;
         if (!node->late && touched) step->out[i] = use(graph, t->piece);
         step->dout[i] = use(graph, t->gradient);
@@ -191,7 +193,7 @@ static bo_status recompute(bo_context *context, bo_graph *graph, uint32_t segmen
     return BO_OK;
 }
 
-bo_status bo_plan_schedule(bo_context *context, bo_graph *graph)
+bo_status bo_graph_schedule(bo_context *context, bo_graph *graph)
 {
     BO_TRY(add_given(context, graph));
     for (size_t n = 0; n < graph->nodes.count; n++) {

@@ -6,7 +6,7 @@
 
 #include "../backend/backend.h"
 
-/* What an optimiser should know of a weight. */
+/* What an optimizer should know of a weight. */
 typedef enum bo_weight_role {
     BO_WEIGHT_MATRIX = 0,    /* hidden: Muon's */
     BO_WEIGHT_EMBEDDING = 1, /* rows of tokens or positions */
@@ -37,11 +37,11 @@ typedef struct bo_weight {
     bo_weight_role role;
     bo_init init;
     bool frozen; /* no gradient, never updated */
-    /* What it is multiplied with wherever it is used: of a description, or as the parametrisation has it; 0: 1. The layer
+    /* What it is multiplied with wherever it is used: of a description, or as the parametrization has it; 0: 1. The layer
      * sees to it. */
     double scale;
     /* How it follows the width, set when it is declared. `in` and `out`: its fans as multiples of the base model's; `rate`:
-     * of optimisers whose steps do not depend on the gradient's size. 1, 1, 1 in the standard parametrisation. */
+     * of optimizers whose steps do not depend on the gradient's size. 1, 1, 1 in the standard parametrization. */
     double in, out, rate;
     size_t offset;
     bo_element element; /* FLOAT32, but for what bo_weights_store made of it */
@@ -56,7 +56,7 @@ typedef struct bo_rules {
     bo_weights *base;      /* MUP: the same weights at the base width, declared; NULL: this is the base */
     size_t base_width;     /* UNIT: rates count as at this width; 0: 1 */
     size_t branches;       /* UNIT: additions to the residual stream of a graph; 0: not known */
-    double gradient_scale; /* backward gives this multiple of all gradients, which optimisers undo; 0: 1 */
+    double gradient_scale; /* backward gives this multiple of all gradients, which optimizers undo; 0: 1 */
     bool float8;           /* linear layers see values rounded to E4M3 and gradients to E5M2 */
 } bo_rules;
 

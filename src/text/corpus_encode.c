@@ -1,7 +1,7 @@
 /* The ids of a corpus, made once: rounds of parts that threads encode, each into ids of its own, appended in order. */
 #include "corpus.h"
 #include "encoder.h"
-#include "parts.h"
+#include "text_parts.h"
 
 enum { PARTS_A_THREAD = 8 };
 
@@ -28,7 +28,7 @@ static void encode_part(void *arg, size_t index, int worker)
     bo_round *round = arg;
     bo_encoded *encoded = &round->encoded[index];
     bo_encoder *encoder = &round->encoders.items[worker];
-    const bo_part *part = &round->parts.items[round->first + index];
+    const bo_text_part *part = &round->parts.items[round->first + index];
     encoded->ids.count = 0;
     encoded->status = bo_encoder_run(encoder, part->text, part->length, &encoded->ids);
     encoded->invalid = encoder->invalid;
@@ -68,7 +68,8 @@ static void append(bo_corpus *corpus, const int32_t *ids, size_t count)
 }
 
 /* Byte `at` of a part, for a message: "PATH: byte PLACE OF". */
-static size_t locate(const bo_documents *documents, const bo_part *part, size_t at, const char **path, const char **of)
+static size_t locate(const bo_documents *documents, const bo_text_part *part, size_t at, const char **path,
+                     const char **of)
 {
     const bo_document *document = &documents->items[part->document];
     const bool lines = documents->unescaped[document->file] != NULL;
@@ -78,7 +79,7 @@ static size_t locate(const bo_documents *documents, const bo_part *part, size_t 
 }
 
 /* Bytes that are not UTF-8 are encoded as bytes, which is worth a word, or cannot be, which is an error. */
-static bo_status tell_invalid(bo_context *context, bo_round *round, const bo_part *part, size_t at)
+static bo_status tell_invalid(bo_context *context, bo_round *round, const bo_text_part *part, size_t at)
 {
     const bo_tokenizer *tokenizer = round->corpus->tokenizer;
     const char *path, *what;
@@ -93,7 +94,8 @@ static bo_status tell_invalid(bo_context *context, bo_round *round, const bo_par
     return BO_OK;
 }
 
-static bo_status tell_missed(bo_context *context, const bo_round *round, const bo_part *part, const bo_missed *missed)
+static bo_status tell_missed(bo_context *context, const bo_round *round, const bo_text_part *part,
+                             const bo_missed *missed)
 {
     const char *path, *of;
     const size_t place = locate(&round->corpus->documents, part, missed->place, &path, &of);
@@ -104,7 +106,7 @@ static bo_status collect_part(bo_context *context, bo_round *round, size_t index
 {
     bo_corpus *corpus = round->corpus;
     const bo_encoded *encoded = &round->encoded[index];
-    const bo_part *part = &round->parts.items[round->first + index];
+    const bo_text_part *part = &round->parts.items[round->first + index];
     if (encoded->invalid != SIZE_MAX) BO_TRY(tell_invalid(context, round, part, encoded->invalid));
     if (encoded->missed.bytes > 0) return tell_missed(context, round, part, &encoded->missed);
     BO_TRY(reserve(context, round, encoded->ids.count + 1));

@@ -1,5 +1,5 @@
 #include "encoder.h"
-#include "seams.h"
+#include "cut_points.h"
 #include "unicode.h"
 
 #include <stdio.h>
@@ -139,7 +139,7 @@ static bo_status encode_piece(bo_encoder *encoder, const char *text, size_t leng
 bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length)
 {
     for (size_t piece; length > 0; text += piece, length -= piece) {
-        piece = bo_seams_next(encoder->tokenizer, text, length);
+        piece = bo_cut_points_next(encoder->tokenizer, text, length);
         BO_TRY(encode_piece(encoder, text, piece));
     }
     return BO_OK;
@@ -192,7 +192,7 @@ static const bo_added *next_added(const bo_encoder *encoder, const char *text, s
 /* A stretch without added tokens. Bytes that are not UTF-8 are words of their own: expressions could not look at them. */
 static bo_status encode_stretch(bo_encoder *encoder, const char *text, size_t length, bool first)
 {
-    BO_TRY(bo_normalize(encoder, text, length, &text, &length));
+    BO_TRY(bo_text_normalize(encoder, text, length, &text, &length));
     for (size_t at = 0; at < length; first = false) {
         size_t valid = bo_utf8_valid(text + at, length - at);
         if (valid > 0) BO_TRY(bo_split(encoder, 0, text + at, valid, first));

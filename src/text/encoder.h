@@ -71,7 +71,7 @@ bo_status bo_encoders_failed(bo_context *context, const bo_encoders *encoders, b
 /* ---- the stages --------------------------------------------------------------------------------------------------- */
 
 /* *out is the text itself where nothing changes it, else it lies in encoder->normal until the next call. */
-bo_status bo_normalize(bo_encoder *encoder, const char *text, size_t length, const char **out, size_t *out_length);
+bo_status bo_text_normalize(bo_encoder *encoder, const char *text, size_t length, const char **out, size_t *out_length);
 /* Sends each word of the text, which is valid UTF-8, to bo_encode_word. first: nothing stands before it. */
 bo_status bo_split(bo_encoder *encoder, size_t step, const char *text, size_t length, bool first);
 /* The ids of one word, appended to encoder->out. */

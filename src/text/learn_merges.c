@@ -17,10 +17,10 @@ typedef struct bo_place {
     uint32_t word, before;
 } bo_place;
 
-typedef struct bo_candidate {
+typedef struct bo_merge_candidate {
     uint64_t count, pair;
     uint32_t index;
-} bo_candidate;
+} bo_merge_candidate;
 
 /* Word w is the `lengths[w]` symbols from starts[w] on. */
 typedef struct bo_learning {
@@ -35,7 +35,7 @@ typedef struct bo_learning {
     size_t mask;
     bo_place *places;
     size_t place_count, place_capacity;
-    bo_candidate *heap;
+    bo_merge_candidate *heap;
     size_t heap_count, heap_capacity;
 } bo_learning;
 
@@ -124,12 +124,12 @@ static void take_pairs_of(bo_learning *learning, uint32_t word)
 
 /* ---- the heap: the most frequent pair on top, of equal ones the smaller ------------------------------------------- */
 
-static bool goes_before(const bo_candidate *a, const bo_candidate *b)
+static bool goes_before(const bo_merge_candidate *a, const bo_merge_candidate *b)
 {
     return a->count != b->count ? a->count > b->count : a->pair < b->pair;
 }
 
-static bo_status push(bo_learning *learning, bo_candidate candidate)
+static bo_status push(bo_learning *learning, bo_merge_candidate candidate)
 {
     void *heap = learning->heap;
     bo_status status =
@@ -143,9 +143,9 @@ static bo_status push(bo_learning *learning, bo_candidate candidate)
     return BO_OK;
 }
 
-static bo_candidate pop(bo_learning *learning)
+static bo_merge_candidate pop(bo_learning *learning)
 {
-    bo_candidate *heap = learning->heap, top = heap[0], last = heap[--learning->heap_count];
+    bo_merge_candidate *heap = learning->heap, top = heap[0], last = heap[--learning->heap_count];
     size_t at = 0;
     for (size_t child; (child = 2 * at + 1) < learning->heap_count; at = child) {
         if (child + 1 < learning->heap_count && goes_before(&heap[child + 1], &heap[child])) ++child;
@@ -160,7 +160,8 @@ static bo_status push_pairs(bo_learning *learning, size_t from, uint64_t least)
 {
     for (size_t i = from; i < learning->pair_count; ++i)
         if (learning->pairs[i].count >= least)
-            BO_TRY(push(learning, (bo_candidate){learning->pairs[i].count, learning->pairs[i].pair, (uint32_t)i}));
+            BO_TRY(
+                push(learning, (bo_merge_candidate){learning->pairs[i].count, learning->pairs[i].pair, (uint32_t)i}));
     return BO_OK;
 }
 
@@ -227,10 +228,10 @@ static bo_status learn(bo_learning *learning, int32_t first_id, size_t most, uin
                        size_t *count)
 {
     while (*count < most && learning->heap_count > 0) {
-        bo_candidate best = pop(learning);
+        bo_merge_candidate best = pop(learning);
         uint64_t now = learning->pairs[best.index].count;
         if (now != best.count) {
-            if (now >= least) BO_TRY(push(learning, (bo_candidate){now, best.pair, best.index}));
+            if (now >= least) BO_TRY(push(learning, (bo_merge_candidate){now, best.pair, best.index}));
             continue;
         }
         merges[*count][0] = (int32_t)(best.pair >> 32);

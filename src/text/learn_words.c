@@ -1,5 +1,5 @@
 #include "learn.h"
-#include "parts.h"
+#include "text_parts.h"
 #include "unicode.h"
 #include "vocabulary.h"
 
@@ -132,7 +132,7 @@ static void count_task(void *arg, size_t index, int worker)
 {
     bo_counting *counting = arg;
     bo_counter *counter = &counting->counters[worker];
-    const bo_part *part = &counting->parts.items[counting->first + index];
+    const bo_text_part *part = &counting->parts.items[counting->first + index];
     if (counter->status == BO_OK) counter->status = count_part(counting, counter, part->text, part->length);
 }
 

@@ -9,23 +9,23 @@
 
 /* What the fields of a line are. */
 typedef struct bo_columns {
-    bool labelled;
+    bool labeled;
     size_t sides;
     const char *expected, *names[BO_MOST_SIDES];
 } bo_columns;
 
 static const bo_columns columns_of[BO_TEXTS_KIND_COUNT] = {
-    [BO_TEXTS_LABELLED] = {true, 1, "label, tab, text", {"text"}},
-    [BO_TEXTS_LABELLED_PAIR] = {true, 2, "label, tab, text, tab, text", {"first text", "second text"}},
+    [BO_TEXTS_LABELED] = {true, 1, "label, tab, text", {"text"}},
+    [BO_TEXTS_LABELED_PAIR] = {true, 2, "label, tab, text, tab, text", {"first text", "second text"}},
     [BO_TEXTS_PAIR] = {false, 2, "source, tab, target", {"source", "target"}},
     [BO_TEXTS_ALONE] = {false, 1, "a text alone", {"text"}},
     [BO_TEXTS_ALONE_PAIR] = {false, 2, "text, tab, text", {"first text", "second text"}},
 };
 
-typedef struct bo_field {
+typedef struct bo_line_field {
     const char *text;
     size_t bytes;
-} bo_field;
+} bo_line_field;
 
 const char *bo_side_name(bo_texts_kind kind, size_t side)
 {
@@ -72,7 +72,7 @@ static void list_classes(const bo_categories *classes, char *out, size_t room)
 }
 
 static bo_status unknown_class(bo_context *context, const bo_categories *classes, const char *where,
-                               const bo_field *field)
+                               const bo_line_field *field)
 {
     char shown[BO_EXCERPT], known[512];
     list_classes(classes, known, sizeof known);
@@ -81,7 +81,7 @@ static bo_status unknown_class(bo_context *context, const bo_categories *classes
 }
 
 static bo_status find_class(bo_context *context, bo_categories *classes, bool closed, const char *where,
-                            const bo_field *field, int32_t *out)
+                            const bo_line_field *field, int32_t *out)
 {
     enum { MOST_BYTES = 255 }; /* as a model takes */
     char label[MOST_BYTES + 1], shown[BO_EXCERPT];
@@ -143,7 +143,7 @@ static bo_status sort_classes(bo_context *context, bo_lines *lines)
 
 /* ---- one line ------------------------------------------------------------------------------------------------------- */
 
-static bo_status check_bytes(bo_context *context, const char *where, const bo_field *line)
+static bo_status check_bytes(bo_context *context, const char *where, const bo_line_field *line)
 {
     const size_t valid = bo_utf8_valid(line->text, line->bytes);
     if (valid < line->bytes)
@@ -157,16 +157,16 @@ static bo_status check_bytes(bo_context *context, const char *where, const bo_fi
 }
 
 /* The fields of a line, `wanted` of them. */
-static bo_status split_fields(bo_context *context, const char *where, const bo_columns *columns, const bo_field *line,
-                              size_t wanted, bo_field *fields)
+static bo_status split_fields(bo_context *context, const char *where, const bo_columns *columns,
+                              const bo_line_field *line, size_t wanted, bo_line_field *fields)
 {
     const char *at = line->text, *end = at + line->bytes;
     size_t tabs = 0;
     char shown[BO_EXCERPT];
     for (const char *tab; (tab = memchr(at, '\t', (size_t)(end - at))); at = tab + 1, ++tabs)
-        if (tabs < wanted) fields[tabs] = (bo_field){at, (size_t)(tab - at)};
+        if (tabs < wanted) fields[tabs] = (bo_line_field){at, (size_t)(tab - at)};
     if (tabs + 1 == wanted) {
-        fields[tabs] = (bo_field){at, (size_t)(end - at)};
+        fields[tabs] = (bo_line_field){at, (size_t)(end - at)};
         return BO_OK;
     }
     if (line->bytes == 0) return bo_fail(context, BO_FORMAT, "%s: is empty; expected %s", where, columns->expected);
@@ -175,10 +175,10 @@ static bo_status split_fields(bo_context *context, const char *where, const bo_c
 }
 
 static bo_status parse_line(bo_context *context, bo_lines *lines, const bo_columns *columns, bool closed,
-                            const char *where, const bo_field *line, bo_line *out)
+                            const char *where, const bo_line_field *line, bo_line *out)
 {
-    bo_field fields[1 + BO_MOST_SIDES] = {{0}};
-    const size_t labels = columns->labelled ? 1 : 0, wanted = labels + columns->sides;
+    bo_line_field fields[1 + BO_MOST_SIDES] = {{0}};
+    const size_t labels = columns->labeled ? 1 : 0, wanted = labels + columns->sides;
     BO_TRY(check_bytes(context, where, line));
     BO_TRY(split_fields(context, where, columns, line, wanted, fields));
     for (size_t i = 0; i < wanted; ++i) {
@@ -213,9 +213,9 @@ static bo_status add(bo_context *context, bo_lines *lines, bo_line line)
 
 /* Without the mark that some programs put before UTF-8, and without the line ends and empty lines behind the last text (unless
  * they are texts too). */
-static bo_field body_of(const bo_lines *lines, const bo_mapping *mapping)
+static bo_line_field body_of(const bo_lines *lines, const bo_mapping *mapping)
 {
-    bo_field body = {mapping->data, mapping->size};
+    bo_line_field body = {mapping->data, mapping->size};
     if (lines->before == 0 && body.bytes >= 3 && memcmp(body.text, "\xef\xbb\xbf", 3) == 0) {
         body.text += 3;
         body.bytes -= 3;
@@ -232,7 +232,7 @@ bo_status bo_lines_read(bo_context *context, bo_lines *lines, size_t file, bo_te
 {
     enum { LINES_A_WORD = 4096 };
     const bo_columns *columns = &columns_of[kind];
-    const bo_field body = body_of(lines, &lines->mappings[file]);
+    const bo_line_field body = body_of(lines, &lines->mappings[file]);
     const char *begin = body.text, *end = begin + body.bytes;
     char where[4200];
     size_t number = lines->before + 1;
@@ -240,7 +240,7 @@ bo_status bo_lines_read(bo_context *context, bo_lines *lines, size_t file, bo_te
     for (const char *at = begin, *stop; at < end; at = stop + 1, ++number) {
         stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
-        bo_field line = {at, (size_t)(stop - at)};
+        bo_line_field line = {at, (size_t)(stop - at)};
         if (line.bytes > 0 && stop[-1] == '\r') --line.bytes;
         snprintf(where, sizeof where, "%s, line %zu", lines->paths[file], number);
         bo_line found = {.label = -1, .file = file, .number = number};
@@ -319,7 +319,7 @@ static bo_status open_lines(bo_context *context, const bo_texts_desc *desc, bo_l
     BO_TRY(open_files(context, desc, lines));
     const char *more = lines->file_count > 1 ? ", …" : "";
     if (lines->count == 0) return bo_fail(context, BO_INVALID, "%s%s: holds no text", lines->paths[0], more);
-    if (columns_of[desc->kind].labelled && !desc->labels) {
+    if (columns_of[desc->kind].labeled && !desc->labels) {
         if (lines->classes.count < 2)
             return bo_fail(context, BO_INVALID, "%s%s: all %zu lines have the class \"%s\"; expected two or more",
                            lines->paths[0], more, lines->count, lines->classes.items[0].text);

@@ -1,7 +1,7 @@
 /* The model: vocabulary, added tokens, merges. Nothing the file says is believed: ids are distinct and not far beyond their
  * number, and a merge joins tokens that exist into one that exists. */
 #include "load.h"
-#include "seams.h"
+#include "cut_points.h"
 #include "unicode.h"
 
 #include <stdio.h>
@@ -279,5 +279,5 @@ bo_status bo_load_model(bo_loading *loading, const cJSON *model, const cJSON *ad
     BO_TRY(load_added(loading, added));
     BO_TRY(load_merges(loading, cJSON_GetObjectItemCaseSensitive(model, "merges")));
     BO_TRY(find_symbols(loading, model));
-    return bo_seams_find(loading->context, loading->tokenizer);
+    return bo_cut_points_find(loading->context, loading->tokenizer);
 }

@@ -6,7 +6,7 @@
 
 /* ---- normalizers -------------------------------------------------------------------------------------------------- */
 
-static bo_status load_form(bo_loading *loading, const cJSON *part, bo_normalizer *step)
+static bo_status load_form(bo_loading *loading, const cJSON *part, bo_text_normalizer *step)
 {
     static const struct {
         const char *name;
@@ -19,13 +19,13 @@ static bo_status load_form(bo_loading *loading, const cJSON *part, bo_normalizer
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; ++i)
         if (strcmp(bo_load_type(part), forms[i].name) == 0) {
-            *step = (bo_normalizer){.kind = BO_NORMALIZE_FORM, .form = forms[i].options};
+            *step = (bo_text_normalizer){.kind = BO_NORMALIZE_FORM, .form = forms[i].options};
             return BO_OK;
         }
     return bo_load_refuse(loading, "a normalizer", part);
 }
 
-static bo_status keep_content(bo_loading *loading, const cJSON *part, const char *name, bo_normalizer *step)
+static bo_status keep_content(bo_loading *loading, const cJSON *part, const char *name, bo_text_normalizer *step)
 {
     const char *content = bo_load_text(part, name);
     if (!content)
@@ -44,7 +44,7 @@ bo_status bo_load_normalizer(bo_loading *loading, const cJSON *part)
     if (tokenizer->normalizer_count == BO_MOST_STEPS)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: more than %d normalizers are not supported",
                        loading->where, BO_MOST_STEPS);
-    bo_normalizer *step = &tokenizer->normalizers[tokenizer->normalizer_count++]; /* freed whatever comes of it */
+    bo_text_normalizer *step = &tokenizer->normalizers[tokenizer->normalizer_count++]; /* freed whatever comes of it */
     if (strcmp(type, "Prepend") == 0) {
         step->kind = BO_NORMALIZE_PREPEND;
         return keep_content(loading, part, "prepend", step);
@@ -73,7 +73,7 @@ static bo_status load_byte_level(bo_loading *loading, const cJSON *part, bo_spli
 {
     strcpy(step->prefix, " ");
     step->prefixing = bo_load_flag(part, "add_prefix_space", true) ? BO_PREFIX_ALWAYS : BO_PREFIX_NEVER;
-    step->behaviour = BO_SPLIT_ISOLATED;
+    step->behavior = BO_SPLIT_ISOLATED;
     loading->tokenizer->byte_level = true;
     if (!bo_load_flag(part, "use_regex", true)) return BO_OK;
     return bo_pattern_compile(loading->context, loading->where, bo_gpt2_pattern, &step->pattern);
@@ -88,13 +88,13 @@ static bo_status load_split(bo_loading *loading, const cJSON *part, bo_splitter 
         [BO_SPLIT_MERGED_WITH_NEXT] = "MergedWithNext",
         [BO_SPLIT_CONTIGUOUS] = "Contiguous",
     };
-    const char *behaviour = bo_load_text(part, "behavior");
+    const char *behavior = bo_load_text(part, "behavior");
     size_t i = 0, count = sizeof names / sizeof *names;
-    while (i < count && !(behaviour && strcmp(behaviour, names[i]) == 0)) ++i;
+    while (i < count && !(behavior && strcmp(behavior, names[i]) == 0)) ++i;
     if (i == count)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: the behavior \"%.80s\" of a Split is not supported",
-                       loading->where, behaviour ? behaviour : "");
-    step->behaviour = (bo_behaviour)i;
+                       loading->where, behavior ? behavior : "");
+    step->behavior = (bo_behavior)i;
     step->invert = bo_load_flag(part, "invert", false);
     return bo_load_pattern(loading, cJSON_GetObjectItemCaseSensitive(part, "pattern"), &step->pattern);
 }
@@ -111,7 +111,7 @@ static bo_status load_metaspace(bo_loading *loading, const cJSON *part, bo_split
     step->prefixing = strcmp(scheme, "always") == 0  ? BO_PREFIX_ALWAYS
                       : strcmp(scheme, "first") == 0 ? BO_PREFIX_FIRST
                                                      : BO_PREFIX_NEVER;
-    step->behaviour = BO_SPLIT_MERGED_WITH_NEXT;
+    step->behavior = BO_SPLIT_MERGED_WITH_NEXT;
     return bo_load_flag(part, "split", true) ? bo_pattern_string(loading->context, blank, &step->pattern) : BO_OK;
 }
 
@@ -122,14 +122,14 @@ static bo_status load_named(bo_loading *loading, const cJSON *part, bo_splitter 
     if (strcmp(type, "Digits") == 0) {
         bool single = bo_load_flag(part, "individual_digits", false);
         expression = "\\p{N}";
-        step->behaviour = single ? BO_SPLIT_ISOLATED : BO_SPLIT_CONTIGUOUS;
+        step->behavior = single ? BO_SPLIT_ISOLATED : BO_SPLIT_CONTIGUOUS;
     } else if (strcmp(type, "Whitespace") == 0) {
         expression = "\\w+|[^\\w\\s]+";
-        step->behaviour = BO_SPLIT_REMOVED;
+        step->behavior = BO_SPLIT_REMOVED;
         step->invert = true;
     } else if (strcmp(type, "WhitespaceSplit") == 0) {
         expression = "\\s+";
-        step->behaviour = BO_SPLIT_REMOVED;
+        step->behavior = BO_SPLIT_REMOVED;
     }
     if (!expression) return bo_load_refuse(loading, "a pre-tokenizer", part);
     return bo_pattern_compile(loading->context, loading->where, expression, &step->pattern);

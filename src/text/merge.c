@@ -75,7 +75,7 @@ static void offer(const bo_merges *merges, bo_merging *word, size_t *heap_count,
     if (merge) push(word->heap, heap_count, (uint64_t)merge->rank << 32 | left);
 }
 
-/* Symbols that were merged into their left neighbour are -1. An entry of the heap counts only if the pair that stands there
+/* Symbols that were merged into their left neighbor are -1. An entry of the heap counts only if the pair that stands there
  * now still has its rank. */
 static void merge_long(const bo_merges *merges, bo_merging *word)
 {

@@ -46,7 +46,8 @@ static bo_status lower(bo_context *context, const char *text, size_t length, bo_
 }
 
 /* A regular expression wants valid text: each valid stretch is a text of its own. */
-static bo_status replace(bo_encoder *encoder, const bo_normalizer *step, const char *text, size_t length, bo_buffer *to)
+static bo_status replace(bo_encoder *encoder, const bo_text_normalizer *step, const char *text, size_t length,
+                         bo_buffer *to)
 {
     bo_context *context = encoder->context;
     const size_t content = strlen(step->content);
@@ -67,7 +68,8 @@ static bo_status replace(bo_encoder *encoder, const bo_normalizer *step, const c
     return BO_OK;
 }
 
-static bo_status strip(bo_context *context, const bo_normalizer *step, const char *text, size_t length, bo_buffer *to)
+static bo_status strip(bo_context *context, const bo_text_normalizer *step, const char *text, size_t length,
+                       bo_buffer *to)
 {
     size_t begin = 0, end = 0, bytes;
     while (step->left && bo_utf8_space(text + begin, length - begin, &bytes)) begin += bytes;
@@ -77,7 +79,8 @@ static bo_status strip(bo_context *context, const bo_normalizer *step, const cha
     return bo_buffer_append(context, to, text + begin, end - begin);
 }
 
-static bo_status apply(bo_encoder *encoder, const bo_normalizer *step, const char *text, size_t length, bo_buffer *to)
+static bo_status apply(bo_encoder *encoder, const bo_text_normalizer *step, const char *text, size_t length,
+                       bo_buffer *to)
 {
     bo_context *context = encoder->context;
     switch (step->kind) {
@@ -96,7 +99,7 @@ static bo_status apply(bo_encoder *encoder, const bo_normalizer *step, const cha
     return BO_OK;
 }
 
-bo_status bo_normalize(bo_encoder *encoder, const char *text, size_t length, const char **out, size_t *out_length)
+bo_status bo_text_normalize(bo_encoder *encoder, const char *text, size_t length, const char **out, size_t *out_length)
 {
     *out = text;
     *out_length = length;

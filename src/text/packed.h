@@ -18,7 +18,7 @@ typedef struct bo_packed_stream {
 
 typedef struct bo_text_pack {
     size_t examples, most; /* in it now, and at most */
-    size_t texts;          /* examples (LABELLED_PAIR: two each) */
+    size_t texts;          /* examples (LABELED_PAIR: two each) */
     size_t sequences;      /* texts, and of the rest 1 or more */
     size_t most_sequences;
     bo_packed_stream stream; /* the texts; of PAIR the targets: begin, y_1, y_2, … */

@@ -28,12 +28,12 @@ static bo_status wait_instead(bo_cutting *cutting, size_t begin, size_t end, boo
 }
 
 /* The next stretch of the text, which is a match or lies between two. */
-static bo_status take(bo_cutting *cutting, bo_behaviour behaviour, size_t begin, size_t end, bool matched)
+static bo_status take(bo_cutting *cutting, bo_behavior behavior, size_t begin, size_t end, bool matched)
 {
     const bool waiting = cutting->begin < cutting->end;
     bool joins = false;
     if (begin == end) return BO_OK;
-    switch (behaviour) {
+    switch (behavior) {
     case BO_SPLIT_REMOVED:
         return matched ? BO_OK : pass_on(cutting, begin, end);
     case BO_SPLIT_ISOLATED:
@@ -61,8 +61,8 @@ static bo_status cut(bo_encoder *encoder, size_t step, const char *text, size_t 
     for (size_t at = 0, begin, end; at < length; at = end) {
         BO_TRY(
             bo_pattern_find(encoder->context, &splitter->pattern, &encoder->matcher, text, length, at, &begin, &end));
-        BO_TRY(take(&cutting, splitter->behaviour, at, begin, splitter->invert));
-        BO_TRY(take(&cutting, splitter->behaviour, begin, end, !splitter->invert));
+        BO_TRY(take(&cutting, splitter->behavior, at, begin, splitter->invert));
+        BO_TRY(take(&cutting, splitter->behavior, begin, end, !splitter->invert));
     }
     return pass_on(&cutting, cutting.begin, cutting.end);
 }

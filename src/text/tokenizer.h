@@ -11,32 +11,32 @@ enum { BO_MOST_STEPS = 16 };
 
 /* ---- before the text is split ------------------------------------------------------------------------------------- */
 
-typedef enum bo_normalizer_kind {
+typedef enum bo_text_normalizer_kind {
     BO_NORMALIZE_PREPEND,
     BO_NORMALIZE_REPLACE,
     BO_NORMALIZE_FORM,
     BO_NORMALIZE_LOWERCASE,
     BO_NORMALIZE_STRIP
-} bo_normalizer_kind;
+} bo_text_normalizer_kind;
 
-typedef struct bo_normalizer {
-    bo_normalizer_kind kind;
+typedef struct bo_text_normalizer {
+    bo_text_normalizer_kind kind;
     bo_pattern pattern; /* REPLACE */
     char *content;      /* PREPEND, REPLACE */
     int form;           /* FORM: options of utf8proc */
     bool left, right;   /* STRIP */
-} bo_normalizer;
+} bo_text_normalizer;
 
 /* ---- splitting into the words that are merged within -------------------------------------------------------------- */
 
 /* What becomes of the matches, as Hugging Face names it. */
-typedef enum bo_behaviour {
+typedef enum bo_behavior {
     BO_SPLIT_REMOVED,
     BO_SPLIT_ISOLATED,
     BO_SPLIT_MERGED_WITH_PREVIOUS,
     BO_SPLIT_MERGED_WITH_NEXT,
     BO_SPLIT_CONTIGUOUS
-} bo_behaviour;
+} bo_behavior;
 
 typedef enum bo_prefixing { BO_PREFIX_NEVER, BO_PREFIX_FIRST, BO_PREFIX_ALWAYS } bo_prefixing;
 
@@ -46,7 +46,7 @@ typedef struct bo_splitter {
     char prefix[8]; /* a blank, or what blanks became */
     bo_prefixing prefixing;
     bo_pattern pattern; /* text NULL: nothing is split */
-    bo_behaviour behaviour;
+    bo_behavior behavior;
     bool invert; /* the text between matches is what counts as matched */
 } bo_splitter;
 
@@ -83,7 +83,7 @@ struct bo_tokenizer {
     size_t added_count;
     size_t added_from[257]; /* those that begin with byte b are added_from[b] to added_from[b + 1] */
 
-    bo_normalizer normalizers[BO_MOST_STEPS];
+    bo_text_normalizer normalizers[BO_MOST_STEPS];
     size_t normalizer_count;
     bo_splitter splitters[BO_MOST_STEPS];
     size_t splitter_count;

@@ -6,7 +6,7 @@
 
 static size_t places(const bo_model *model)
 {
-    return bo_model_place(&model->desc, BO_PART_END);
+    return bo_model_place(&model->desc, BO_MODEL_PART_END);
 }
 
 static bool draws_from_data(const bo_attention *attention)

@@ -27,17 +27,17 @@ const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PAT
     return out;
 }
 
-/* ---- the optimiser's vectors -------------------------------------------------------------------------------------------- */
+/* ---- the optimizer's vectors -------------------------------------------------------------------------------------------- */
 
 /* Host copies of all vectors in one block, which `tensors` point into. */
-static bo_status read_states(bo_context *context, const bo_trainer *trainer, bo_tensor *tensors, float *block)
+static bo_status read_states(bo_context *context, const bo_trainer *trainer, bo_file_tensor *tensors, float *block)
 {
     const bo_backend *backend = bo_weights_backend(trainer->task->weights);
     for (size_t i = 0; i < bo_optimizer_states(trainer->optimizer); i++) {
         const bo_optimizer_state state = bo_optimizer_state_at(trainer->optimizer, i);
         const size_t bytes = state.count * sizeof(float);
         BO_TRY(backend->read(context, block, state.data, bytes));
-        tensors[i] = (bo_tensor){state.name, BO_F32, 1, {state.count}, block, bytes};
+        tensors[i] = (bo_file_tensor){state.name, BO_F32, 1, {state.count}, block, bytes};
         block += state.count;
     }
     return BO_OK;
@@ -52,8 +52,8 @@ static bo_status write_optimizer(bo_context *context, const bo_trainer *trainer,
     for (size_t i = 0; i < count; i++) floats += bo_optimizer_state_at(trainer->optimizer, i).count;
     snprintf(done, sizeof done, "%llu", (unsigned long long)bo_optimizer_steps(trainer->optimizer));
     const bo_meta meta = {"steps", done};
-    bo_tensor *tensors = bo_alloc(context, count, sizeof *tensors, "a list of the optimiser's vectors");
-    float *block = bo_alloc_raw(context, floats, sizeof *block, "a copy of the optimiser's vectors");
+    bo_file_tensor *tensors = bo_alloc(context, count, sizeof *tensors, "a list of the optimizer's vectors");
+    float *block = bo_alloc_raw(context, floats, sizeof *block, "a copy of the optimizer's vectors");
     bo_status status = tensors && block ? read_states(context, trainer, tensors, block) : BO_MEMORY;
     if (status == BO_OK) status = bo_tensors_write(context, path, tensors, count, &meta, 1);
     bo_free(block);
@@ -66,7 +66,7 @@ static bo_status take_states(bo_context *context, bo_trainer *trainer, const bo_
     const bo_backend *backend = bo_weights_backend(trainer->task->weights);
     for (size_t i = 0; i < bo_optimizer_states(trainer->optimizer); i++) {
         const bo_optimizer_state state = bo_optimizer_state_at(trainer->optimizer, i);
-        const bo_tensor *tensor;
+        const bo_file_tensor *tensor;
         BO_TRY(bo_tensors_require(context, file, state.name, BO_F32, 1, &state.count, &tensor));
         if (!bo_context_kernels(context)->finite(state.count, tensor->data))
             return bo_fail(context, BO_FORMAT, "%s: tensor '%s' holds a number that is not finite",
@@ -150,7 +150,7 @@ static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
                    (unsigned long long)trainer->now.step, bo_train_last_words(trainer, words));
 }
 
-/* With averaging the model that others see is the average, and the optimiser's file has the weights in its place. */
+/* With averaging the model that others see is the average, and the optimizer's file has the weights in its place. */
 static bo_status write_files(bo_context *context, bo_trainer *trainer, const char *folder)
 {
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));

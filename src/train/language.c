@@ -1,4 +1,4 @@
-/* Language modelling as a task: a model learns to predict the next token of a text. Items are windows of the model's context. */
+/* Language modeling as a task: a model learns to predict the next token of a text. Items are windows of the model's context. */
 #include "models.h"
 
 /* Room for the batch of one run of the graph, in the host's memory. */

@@ -28,9 +28,9 @@ static bo_status check(bo_context *context, const bo_train_task *task)
     const size_t ranks = desc->ranks ? (size_t)desc->ranks->size : 1;
     BO_TRY(bo_network_check(context, desc->network, desc->examples, true));
     if (desc->held_out) BO_TRY(bo_network_check(context, desc->network, desc->held_out, true));
-    if (!bo_examples_count(desc->examples, BO_PART_TRAIN))
+    if (!bo_examples_count(desc->examples, BO_SPLIT_TRAIN))
         return bo_fail(context, BO_INVALID, "there are no examples to train on");
-    if (desc->held_out && !bo_examples_count(desc->held_out, BO_PART_VALID))
+    if (desc->held_out && !bo_examples_count(desc->held_out, BO_SPLIT_VALID))
         return bo_fail(context, BO_INVALID, "there are no examples for validation");
     if (whole(task) && desc->batch != 1)
         return bo_fail(context, BO_INVALID, "a graph is trained on as a whole: expected a batch of 1, found %zu",
@@ -57,7 +57,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
     const bo_examples *examples = task->desc->examples;
     const bo_network_graph_desc desc = {.data = examples,
                                         .examples =
-                                            whole(task) ? bo_examples_count(examples, BO_PART_TRAIN) : micro_batch,
+                                            whole(task) ? bo_examples_count(examples, BO_SPLIT_TRAIN) : micro_batch,
                                         .loss = true,
                                         .gradients = true,
                                         .checkpoint = task->desc->checkpointing,
@@ -86,7 +86,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
     (void)pass;
     if (whole(task))
         for (size_t i = 0; i < own->graph.examples; i++)
-            own->rows[i] = bo_examples_row(desc->examples, BO_PART_TRAIN, i);
+            own->rows[i] = bo_examples_row(desc->examples, BO_SPLIT_TRAIN, i);
     else
         bo_examples_batch(desc->examples, desc->seed, place->step, desc->batch, place->rank * share + place->first,
                           place->count, own->rows);
@@ -96,7 +96,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
 static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_score *out)
 {
     bo_network_evaluation found;
-    BO_TRY(bo_network_evaluate(context, task->desc->network, task->desc->held_out, BO_PART_VALID, &found));
+    BO_TRY(bo_network_evaluate(context, task->desc->network, task->desc->held_out, BO_SPLIT_VALID, &found));
     out->loss = found.loss;
     out->metric = network_of(task)->loss == BO_NETWORK_CROSS_ENTROPY ? found.accuracy : found.rmse;
     out->count = found.examples;
@@ -161,7 +161,7 @@ bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_
                                 .evaluates = desc->held_out != NULL};
     own->examples = bo_examples_fingerprint(desc->examples);
     if (desc->held_out) own->held_out = bo_examples_fingerprint(desc->held_out);
-    if (whole(&own->task)) own->task.batch = 1, own->task.units = bo_examples_count(desc->examples, BO_PART_TRAIN);
+    if (whole(&own->task)) own->task.batch = 1, own->task.units = bo_examples_count(desc->examples, BO_SPLIT_TRAIN);
     *out = &own->task;
     return BO_OK;
 }

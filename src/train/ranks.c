@@ -37,13 +37,13 @@ bo_status bo_train_any(bo_context *context, const bo_trainer *trainer, bool *fla
 bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status mine)
 {
     if (alone(trainer)) return mine;
-    double failures[2] = {mine != BO_OK && mine != BO_CANCELLED, mine == BO_CANCELLED};
+    double failures[2] = {mine != BO_OK && mine != BO_CANCELED, mine == BO_CANCELED};
     bo_status summed = trainer->desc.ranks->sum(trainer->desc.ranks->user, failures, 2);
-    if (mine != BO_OK && mine != BO_CANCELLED) return mine;
+    if (mine != BO_OK && mine != BO_CANCELED) return mine;
     if (summed != BO_OK) return no_sum(context, trainer);
     if (failures[0] > 0) return bo_fail(context, BO_IO, "another rank failed"); /* and does not wait for a checkpoint */
-    if (mine == BO_CANCELLED) return mine;
-    return failures[1] > 0 ? bo_fail(context, BO_CANCELLED, "another rank was asked to stop") : BO_OK;
+    if (mine == BO_CANCELED) return mine;
+    return failures[1] > 0 ? bo_fail(context, BO_CANCELED, "another rank was asked to stop") : BO_OK;
 }
 
 bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)

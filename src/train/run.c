@@ -140,7 +140,7 @@ static bo_status go_on(bo_context *context, bo_trainer *trainer)
         BO_TRY(between(context, trainer));
         if (at_end(trainer)) return BO_OK;
         BO_TRY(bo_train_any(context, trainer, &trainer->stop));
-        if (trainer->stop) return BO_CANCELLED;
+        if (trainer->stop) return BO_CANCELED;
         BO_TRY(bo_train_timed_step(context, trainer));
     }
 }
@@ -151,7 +151,7 @@ static bo_status stopped(bo_context *context, bo_trainer *trainer)
     bo_train_clock(trainer);
     if (trainer->now.step > 0) BO_TRY(bo_train_agree(context, trainer, bo_train_save(context, trainer)));
     bo_train_fill_report(trainer, false);
-    return bo_fail(context, BO_CANCELLED, "stopped on request after step %llu", (unsigned long long)trainer->now.step);
+    return bo_fail(context, BO_CANCELED, "stopped on request after step %llu", (unsigned long long)trainer->now.step);
 }
 
 bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer)
@@ -161,7 +161,7 @@ bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer)
     trainer->first = trainer->now.step;
     trainer->stop = false;
     const bo_status status = go_on(context, trainer);
-    if (status == BO_CANCELLED) return stopped(context, trainer);
+    if (status == BO_CANCELED) return stopped(context, trainer);
     if (status == BO_OK && trainer->first == trainer->now.step) bo_train_fill_report(trainer, false); /* it was done */
     return status;
 }

@@ -1,4 +1,4 @@
-/* One step: gradients of micro-batches added up, summed over the ranks, given to the optimiser. */
+/* One step: gradients of micro-batches added up, summed over the ranks, given to the optimizer. */
 #include "train.h"
 #include <stdio.h>
 #include <string.h>

@@ -147,7 +147,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
     const bo_trainer_desc *desc = task->desc;
     const size_t rows = main_rows(own);
     if (desc->model->desc.task == BO_MODEL_LANGUAGE)
-        return bo_fail(context, BO_INVALID, "training: a language model learns from a corpus, not from labelled texts");
+        return bo_fail(context, BO_INVALID, "training: a language model learns from a corpus, not from labeled texts");
     if (desc->pack && desc->pack < rows)
         return bo_fail(context, BO_INVALID, "pack: expected at least the longest example's %zu tokens, found %zu", rows,
                        desc->pack);

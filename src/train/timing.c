@@ -67,7 +67,7 @@ static bo_status measure_steps(bo_context *context, bo_trainer *trainer, double 
     do {
         const double start = bo_seconds();
         BO_TRY(bo_train_timed_step(context, trainer));
-        if (trainer->stop) return BO_CANCELLED;
+        if (trainer->stop) return BO_CANCELED;
         spent += bo_seconds() - start;
         left = trainer->now.step - first < LEAST ? seconds_left(trainer) : enough - spent;
         if (trainer->now.step - first >= MOST) left = 0;

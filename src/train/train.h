@@ -1,5 +1,5 @@
 /* Inside of training. A run is a pure function of its settings: data, dropout and rate of step t follow from (seed, t), so
- * that weights, the optimiser's vectors and a few numbers (bo_training) are all that resuming needs. */
+ * that weights, the optimizer's vectors and a few numbers (bo_training) are all that resuming needs. */
 #ifndef BO_TRAIN_H
 #define BO_TRAIN_H
 
@@ -10,7 +10,7 @@
 
 /* ---- where a run is -------------------------------------------------------------------------------------------------- */
 
-/* The numbers of a run that a checkpoint keeps, beside weights and the optimiser's vectors. */
+/* The numbers of a run that a checkpoint keeps, beside weights and the optimizer's vectors. */
 typedef struct bo_training {
     uint64_t step, steps; /* done, and in all; steps 0: still to be found from `minutes` */
     double minutes;       /* 0: steps were given */
@@ -86,7 +86,7 @@ uint64_t bo_train_interval(uint64_t given, uint64_t steps);
 
 /* Gradients of step now.step and its mean loss, over all ranks. */
 bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *loss);
-/* Gradients and a change of the weights. Where it fails or is cancelled the weights are as they were. */
+/* Gradients and a change of the weights. Where it fails or is canceled the weights are as they were. */
 bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss);
 
 /* ---- the run (run.c, timing.c) ------------------------------------------------------------------------------------------ */

@@ -73,7 +73,7 @@ static inline void direct_query(const direct *d, size_t s, size_t h, size_t i, d
         total_size += decay * own;
         for (size_t c = 0; c < values; c++) out[c] += weight * v[c], size[c] += decay * own * fabs(v[c]);
     }
-    for (size_t c = 0; desc->normaliser == BO_NORMALISER_SUM && c < values; c++) {
+    for (size_t c = 0; desc->normalizer == BO_NORMALIZER_SUM && c < values; c++) {
         out[c] /= total;
         size[c] = (size[c] + fabs(out[c]) * total_size) / total;
     }

@@ -298,7 +298,7 @@ static inline void judge_backward(const trial *t, const judge_verdict *v)
     }
     for (size_t s = 0; t->initial && s < t->desc.shape.sequences; s++) {
         size_t at = s * t->gradient_floats, heads = trial_is_memory(t->d) ? t->d->key_heads : 0;
-        for (size_t h = 0; h < heads; h++) judge_symmetrise(t, t->d_initial[s] + h * trial_sums(t));
+        for (size_t h = 0; h < heads; h++) judge_symmetrize(t, t->d_initial[s] + h * trial_sums(t));
         for (size_t n = 0; n < TRIAL_SHAKES; n++) shaken[n] = v->shaken[n].initial + at;
         judge_compare(t, "gradient of the initial state", t->gradient_floats, 1, t->d_initial[s], v->truth.initial + at,
                       shaken);

@@ -18,7 +18,7 @@ static inline float *judge_matrices(const trial *t, const void *state, size_t ke
 }
 
 /* H and its gradient are symmetric; whoever writes half of one twice is as right as who writes both. */
-static inline void judge_symmetrise(const trial *t, float *matrices)
+static inline void judge_symmetrize(const trial *t, float *matrices)
 {
     size_t dim = t->d->dim;
     float *h = matrices + dim * t->d->value_dim;

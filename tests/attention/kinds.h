@@ -76,7 +76,7 @@ static inline bo_attention_desc kind_desc(const kind_of *kind, size_t heads, siz
                               .value_dim = value_dim,
                               .causal = causal || kind->causal_only,
                               .gate = kind->gate,
-                              .normaliser = kind->normaliser,
+                              .normalizer = kind->normalizer,
                               .window = kind->window,
                               .rank = kind->low_rank ? (dim + 1) / 2 : 0,
                               .power = kind->power,

@@ -10,7 +10,7 @@ typedef struct kind_of {
     bo_kernel kernel;
     bo_function function;
     bo_gate gate;
-    bo_normaliser normaliser;
+    bo_normalizer normalizer;
     size_t window;
     bool causal_only;
     bool low_rank;
@@ -73,20 +73,20 @@ static const kind_of kinds[] = {
      .kind = BO_ATTENTION_LINEAR,
      .kernel = BO_KERNEL_ELU,
      .function = BO_FUNCTION_ELU,
-     .normaliser = BO_NORMALISER_NONE},
+     .normalizer = BO_NORMALIZER_NONE},
     {.name = "linear rbf, decay, not divided",
      .kind = BO_ATTENTION_LINEAR,
      .kernel = BO_KERNEL_RBF,
      .function = BO_FUNCTION_SINCOS,
      .gate = BO_GATE_DECAY,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .causal_only = true},
     {.name = "linear taylor, convex, not divided",
      .kind = BO_ATTENTION_LINEAR,
      .kernel = BO_KERNEL_TAYLOR,
      .function = BO_FUNCTION_TAYLOR,
      .gate = BO_GATE_CONVEX,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .causal_only = true},
     {.name = "rfa", .kind = BO_ATTENTION_RFA, .kernel = BO_KERNEL_RBF, .function = BO_FUNCTION_SINCOS},
     {.name = "rfa-gate",
@@ -201,7 +201,7 @@ static const kind_of kinds[] = {
      .kernel = BO_KERNEL_LINEAR,
      .function = BO_FUNCTION_IDENTITY,
      .gate = BO_GATE_FIXED,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .causal_only = true},
     {.name = "linear elu, fixed",
      .kind = BO_ATTENTION_LINEAR,
@@ -230,7 +230,7 @@ static const kind_of kinds[] = {
      .kernel = BO_KERNEL_LINEAR,
      .function = BO_FUNCTION_IDENTITY,
      .gate = BO_GATE_DECAY,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .causal_only = true},
     {.name = "linear cubic",
      .kind = BO_ATTENTION_LINEAR,
@@ -294,7 +294,7 @@ static const kind_of kinds[] = {
      .kernel = BO_KERNEL_RECTIFIER,
      .function = BO_FUNCTION_RECTIFIER,
      .gate = BO_GATE_DECAY,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .causal_only = true},
     {.name = "hybrid of hedgehog",
      .kind = BO_ATTENTION_HYBRID,

@@ -7,7 +7,7 @@
 /* y = σ∘x̂ with x̂ = x / (|x| + 1e-3) (RFA), M x + b (DARK without b, learned maps), x (the others). NULL: σ = 1, the
  * identity's rows, b = 0. RFA's temperature is in its frequencies: N(0, I / τ²). */
 typedef struct oracle_front {
-    bool normalises, multiplies, learned;
+    bool normalizes, multiplies, learned;
     const double *sigma, *m, *bias;
     size_t dim, width; /* of x and of y */
 } oracle_front;
@@ -23,7 +23,7 @@ static inline oracle_front oracle_front_make(const bo_attention_desc *desc, cons
                                              const double *bias)
 {
     bool learned = oracle_learned(desc), multiplies = learned || desc->kind == BO_ATTENTION_DARK;
-    return (oracle_front){.normalises = desc->kind == BO_ATTENTION_RFA,
+    return (oracle_front){.normalizes = desc->kind == BO_ATTENTION_RFA,
                           .multiplies = multiplies,
                           .learned = learned,
                           .sigma = sigma,
@@ -55,7 +55,7 @@ static inline void oracle_front_apply(const oracle_front *front, const double *x
     double reach = sqrt(oracle_dot(front->dim, x, x)) + 1e-3;
     for (size_t i = 0; i < front->width; i++) {
         y[i] = x[i];
-        if (front->normalises) y[i] = (front->sigma ? front->sigma[i] : 1) * x[i] / reach;
+        if (front->normalizes) y[i] = (front->sigma ? front->sigma[i] : 1) * x[i] / reach;
         if (front->multiplies) y[i] = oracle_multiply(front, i, x, noise);
     }
 }
@@ -70,7 +70,7 @@ static inline void oracle_unit_backward(size_t dim, const double *x, const doubl
     }
 }
 
-static inline void oracle_normalise_backward(const oracle_front *front, const double *x, const double *dy, double *dx,
+static inline void oracle_normalize_backward(const oracle_front *front, const double *x, const double *dy, double *dx,
                                              double *dsigma)
 {
     double reach = sqrt(oracle_dot(front->dim, x, x)) + 1e-3, *inner = oracle_zeros(front->dim);
@@ -86,8 +86,8 @@ static inline void oracle_normalise_backward(const oracle_front *front, const do
 static inline void oracle_front_backward(const oracle_front *front, const double *x, const double *dy, double *dx,
                                          double *dsigma, double *dm, double *dbias)
 {
-    if (front->normalises) {
-        oracle_normalise_backward(front, x, dy, dx, dsigma);
+    if (front->normalizes) {
+        oracle_normalize_backward(front, x, dy, dx, dsigma);
         return;
     }
     for (size_t i = 0; i < front->width; i++) {

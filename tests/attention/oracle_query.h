@@ -262,7 +262,7 @@ static inline double oracle_unsigned(const oracle_head *h, const oracle_work *w,
 
 static inline void oracle_denominator(oracle_head *h, const oracle_work *w, double sum, oracle_query *query)
 {
-    if (h->desc->normaliser == BO_NORMALISER_NONE) {
+    if (h->desc->normalizer == BO_NORMALIZER_NONE) {
         query->den = exp(-query->top);
         query->clamped = true;
         return;

@@ -169,7 +169,7 @@ static void windows_are_measured(void **state)
     data *d = make_data(2.2);
     bo_attention_advice a = advise(context, d, true, 0.02, 64);
     assert_true(!a.reachable && least_error(&a, true) > 0.5 * least_error(&a, false));
-    for (size_t n = 0; n < TOKENS; n++) /* one large coordinate turns with time: neighbours are alike */
+    for (size_t n = 0; n < TOKENS; n++) /* one large coordinate turns with time: neighbors are alike */
         for (size_t h = 0; h < HEADS; h++)
             for (size_t j = 0; j < 2; j++) {
                 float turned = (float)(8 * cos((double)n / 60 - (double)j * 1.5707963));

@@ -3,7 +3,7 @@
 #define ADVICE_KEY_HEADS 4
 #include "advice.h"
 
-/* Neighbours are alike: the coordinates of q and k follow x_t = ρ x_(t-1) + √(1-ρ²) noise (AR(1)), k near q. Large are
+/* Neighbors are alike: the coordinates of q and k follow x_t = ρ x_(t-1) + √(1-ρ²) noise (AR(1)), k near q. Large are
  * four coordinates, of each head others: what is drawn for all heads together fits none. */
 static data *drifting_data(uint64_t seed)
 {

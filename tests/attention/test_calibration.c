@@ -170,7 +170,7 @@ static void proposals_are_the_best_of_their_kind(void **state)
     const float pair[2][3] = {{0.9F, -0.2F, 0.4F}, {0.5F, 0.3F, -0.1F}};
     bo_context *context = test_context(1);
     bo_features_desc desc = {.kernel = BO_KERNEL_SOFTMAX, .dim = 3, .features = 8, .seed = 1};
-    bo_sample q = {pair[0], 1, 3}, k = {pair[1], 1, 3};
+    bo_feature_sample q = {pair[0], 1, 3}, k = {pair[1], 1, 3};
     bo_features *map;
     assert_ok(context, bo_features_create(context, &desc, &map));
     double second[2][9], root[9], at_best, other;

@@ -114,7 +114,7 @@ static void errors_are_relative(void **state)
 /* ---- maps that are exact --------------------------------------------------------------------------------------- */
 
 /* TAYLOR, POLYNOMIAL (which may be negative), ELU and the maps of columns have φ(x)·φ(y) = k(x, y): the output is that
- * of the kernel up to float rounding, with gates of every kind, without a normaliser, packed, in either layout. */
+ * of the kernel up to float rounding, with gates of every kind, without a normalizer, packed, in either layout. */
 static void exact_maps_meet_their_kernel(void **state)
 {
     (void)state;
@@ -124,17 +124,17 @@ static void exact_maps_meet_their_kernel(void **state)
         bo_kernel kernel;
         int degree;
         bo_gate gate;
-        bo_normaliser normaliser;
-    } cases[] = {{BO_KERNEL_TAYLOR, 0, BO_GATE_NONE, BO_NORMALISER_SUM},
-                 {BO_KERNEL_TAYLOR, 0, BO_GATE_CONVEX, BO_NORMALISER_SUM},
-                 {BO_KERNEL_ELU, 0, BO_GATE_DECAY, BO_NORMALISER_SUM},
-                 {BO_KERNEL_ELU, 0, BO_GATE_CONVEX, BO_NORMALISER_NONE},
-                 {BO_KERNEL_POLYNOMIAL, 3, BO_GATE_DECAY, BO_NORMALISER_NONE},
-                 {BO_KERNEL_POLYNOMIAL, 2, BO_GATE_NONE, BO_NORMALISER_SUM},
-                 {BO_KERNEL_POLYNOMIAL, 2, BO_GATE_FIXED, BO_NORMALISER_SUM},
-                 {BO_KERNEL_LINEAR, 0, BO_GATE_FIXED, BO_NORMALISER_NONE},
-                 {BO_KERNEL_COSH, 0, BO_GATE_DECAY, BO_NORMALISER_SUM},
-                 {BO_KERNEL_RECTIFIER, 0, BO_GATE_NONE, BO_NORMALISER_SUM}};
+        bo_normalizer normalizer;
+    } cases[] = {{BO_KERNEL_TAYLOR, 0, BO_GATE_NONE, BO_NORMALIZER_SUM},
+                 {BO_KERNEL_TAYLOR, 0, BO_GATE_CONVEX, BO_NORMALIZER_SUM},
+                 {BO_KERNEL_ELU, 0, BO_GATE_DECAY, BO_NORMALIZER_SUM},
+                 {BO_KERNEL_ELU, 0, BO_GATE_CONVEX, BO_NORMALIZER_NONE},
+                 {BO_KERNEL_POLYNOMIAL, 3, BO_GATE_DECAY, BO_NORMALIZER_NONE},
+                 {BO_KERNEL_POLYNOMIAL, 2, BO_GATE_NONE, BO_NORMALIZER_SUM},
+                 {BO_KERNEL_POLYNOMIAL, 2, BO_GATE_FIXED, BO_NORMALIZER_SUM},
+                 {BO_KERNEL_LINEAR, 0, BO_GATE_FIXED, BO_NORMALIZER_NONE},
+                 {BO_KERNEL_COSH, 0, BO_GATE_DECAY, BO_NORMALIZER_SUM},
+                 {BO_KERNEL_RECTIFIER, 0, BO_GATE_NONE, BO_NORMALIZER_SUM}};
     size_t lengths[] = {1, 40, TOKENS - 41};
     const bo_attention_shape shapes[] = {
         whole,
@@ -152,7 +152,7 @@ static void exact_maps_meet_their_kernel(void **state)
                 in.log_gate = d->log_gate;
             desc.features = (bo_features_desc){.kernel = cases[c].kernel, .degree = cases[c].degree, .gamma = 0.7};
             desc.gate = cases[c].gate;
-            desc.normaliser = cases[c].normaliser;
+            desc.normalizer = cases[c].normalizer;
             bo_attention_error e = compare(context, &desc, &shapes[s], &in, TOKENS);
             if (!(e.against_kernel < 1e-4)) fail_msg("case %zu, shape %zu: %g", c, s, e.against_kernel);
             assert_true(e.against_softmax > 0.005);

@@ -202,7 +202,7 @@ static void plans_count_operations(void **state)
     check_operations(context, (bo_attention_desc){.kind = BO_ATTENTION_RIDGE}, 4 * 8 * 6 + 6 * 8 * 8);
     bo_attention_desc retention = {.kind = BO_ATTENTION_LINEAR,
                                    .gate = BO_GATE_FIXED,
-                                   .normaliser = BO_NORMALISER_NONE,
+                                   .normalizer = BO_NORMALIZER_NONE,
                                    .features.kernel = BO_KERNEL_LINEAR};
     check_operations(context, retention, 4 * 8 * 6 + 65 * (8 + 6));
     bo_attention_desc poly = {.kind = BO_ATTENTION_LINEAR, .features.kernel = BO_KERNEL_POLYNOMIAL};

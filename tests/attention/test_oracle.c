@@ -9,7 +9,7 @@ typedef struct case_of {
     bo_kernel kernel;
     bo_function function;
     bo_gate gate;
-    bo_normaliser normaliser;
+    bo_normalizer normalizer;
     bool causal, initial;
     double clamp;
     size_t window, rank, past;
@@ -34,7 +34,7 @@ static const case_of cases[] = {
      .initial = true, .rank = 2},
     {"linear elu", BO_ATTENTION_LINEAR, BO_KERNEL_ELU, BO_FUNCTION_ELU, .causal = true, .initial = true},
     {"linear taylor, not divided", BO_ATTENTION_LINEAR, BO_KERNEL_TAYLOR, BO_FUNCTION_TAYLOR, BO_GATE_DECAY,
-     BO_NORMALISER_NONE, .causal = true, .initial = true},
+     BO_NORMALIZER_NONE, .causal = true, .initial = true},
     {"linear relu, clamped", BO_ATTENTION_LINEAR, BO_KERNEL_ARCCOS, BO_FUNCTION_RELU, .causal = true, .clamp = 0.3},
     {"hybrid", BO_ATTENTION_HYBRID, BO_KERNEL_SOFTMAX, BO_FUNCTION_POSITIVE, .causal = true, .window = 2, .past = PAST,
      .initial = true},
@@ -49,7 +49,7 @@ static const case_of cases[] = {
      .rank = DIM},
     {"t2r", BO_ATTENTION_LEARNED, BO_KERNEL_RECTIFIER, BO_FUNCTION_RECTIFIER, .causal = true, .rank = DIM},
     {"t2r, not divided", BO_ATTENTION_LEARNED, BO_KERNEL_RECTIFIER, BO_FUNCTION_RECTIFIER, BO_GATE_DECAY,
-     BO_NORMALISER_NONE, .causal = true, .rank = 2, .one_map = true},
+     BO_NORMALIZER_NONE, .causal = true, .rank = 2, .one_map = true},
     {"hybrid of hedgehog", BO_ATTENTION_HYBRID, BO_KERNEL_COSH, BO_FUNCTION_EXPONENTIAL, .causal = true, .window = 2,
      .past = PAST, .initial = true, .rank = DIM},
     {"hybrid of t2r", BO_ATTENTION_HYBRID, BO_KERNEL_RECTIFIER, BO_FUNCTION_RECTIFIER, .causal = true, .window = 1,
@@ -152,7 +152,7 @@ static void make_problem(bo_context *context, const case_of *c, problem *p)
                                   .scale = 0.6,
                                   .gate = c->gate,
                                   .window = c->window,
-                                  .normaliser = c->normaliser,
+                                  .normalizer = c->normalizer,
                                   .clamp = c->clamp,
                                   .temperature = 0.8,
                                   .rank = c->rank,

@@ -79,7 +79,7 @@ static void agrees_with_the_sum(void **state)
             bo_attention_desc desc = describe(map, 3 + i);
             desc.chunk = chunks[(i + map) % 4];
             desc.causal = i != 1;
-            desc.normaliser = maps[map].degree % 2 ? BO_NORMALISER_NONE : BO_NORMALISER_SUM;
+            desc.normalizer = maps[map].degree % 2 ? BO_NORMALIZER_NONE : BO_NORMALIZER_SUM;
             desc.gate = i == 2 ? BO_GATE_FIXED : BO_GATE_NONE;
             bo_attention_shape shape = {.sequences = 1, .tokens = tokens[i], .layout = BO_LAYOUT_TOKENS_FIRST};
             direct d = direct_make(1, desc, shape, maps[map].direct);

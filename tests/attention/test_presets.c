@@ -9,7 +9,7 @@ typedef struct expected {
     const char *name;
     bo_attention_kind kind;
     bo_gate gate;
-    bo_normaliser normaliser;
+    bo_normalizer normalizer;
     bo_proposal proposal;
     bo_kernel kernel; /* with its function: nothing where there is no map */
     bo_function function;
@@ -76,7 +76,7 @@ static const expected presets[] = {
     {.name = "retention",
      .kind = BO_ATTENTION_LINEAR,
      .gate = BO_GATE_FIXED,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .kernel = BO_KERNEL_LINEAR,
      .function = BO_FUNCTION_IDENTITY,
      .features = DIM,
@@ -97,13 +97,13 @@ static const expected presets[] = {
     {.name = "power", .kind = BO_ATTENTION_POWER, .scale = USUAL},
     {.name = "gla",
      .kind = BO_ATTENTION_GLA,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .sums = DIM * VALUE,
      .scale = USUAL,
      .causal = true},
     {.name = "delta",
      .kind = BO_ATTENTION_DELTA,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .sums = DIM * VALUE,
      .scale = USUAL,
      .causal = true,
@@ -111,20 +111,20 @@ static const expected presets[] = {
     {.name = "gated-delta",
      .kind = BO_ATTENTION_DELTA,
      .gate = BO_GATE_DECAY,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .sums = DIM * VALUE,
      .scale = USUAL,
      .causal = true,
      .unit = true},
     {.name = "ridge",
      .kind = BO_ATTENTION_RIDGE,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .sums = DIM * (VALUE + DIM),
      .causal = true},
     {.name = "gated-ridge",
      .kind = BO_ATTENTION_RIDGE,
      .gate = BO_GATE_DECAY,
-     .normaliser = BO_NORMALISER_NONE,
+     .normalizer = BO_NORMALIZER_NONE,
      .sums = DIM * (VALUE + DIM),
      .causal = true},
 };
@@ -157,7 +157,7 @@ static void descriptions_are_those_of_the_table(void **state)
         assert_int_equal(desc.causal, e->causal);
         assert_ok(context, bo_attention_create(context, &desc, &attention));
         const bo_attention_desc *d = bo_attention_describe(attention);
-        bool same = d->kind == e->kind && d->gate == e->gate && d->normaliser == e->normaliser &&
+        bool same = d->kind == e->kind && d->gate == e->gate && d->normalizer == e->normalizer &&
                     d->proposal == e->proposal && d->features.kernel == e->kernel &&
                     d->features.function == e->function && d->features.features == e->features &&
                     d->causal == e->causal && d->unit == e->unit && d->heads == HEADS && d->key_heads == HEADS;
@@ -188,7 +188,7 @@ static void the_rest_stays_as_it_was(void **state)
                                     .heads = 3,
                                     .dim = 5,
                                     .gate = BO_GATE_CONVEX,
-                                    .normaliser = BO_NORMALISER_NONE,
+                                    .normalizer = BO_NORMALIZER_NONE,
                                     .proposal = BO_PROPOSAL_GAUSSIAN,
                                     .causal = !presets[i].causal,
                                     .unit = !presets[i].unit,
@@ -199,7 +199,7 @@ static void the_rest_stays_as_it_was(void **state)
         bo_attention_desc after = before;
         assert_true(bo_attention_preset(presets[i].name, &after));
         bool decided = after.kind == presets[i].kind && after.gate == presets[i].gate &&
-                       after.normaliser == presets[i].normaliser && after.proposal == presets[i].proposal &&
+                       after.normalizer == presets[i].normalizer && after.proposal == presets[i].proposal &&
                        after.unit == presets[i].unit && after.causal && after.features.kernel != BO_KERNEL_CAUCHY;
         bool kept = after.heads == 3 && after.dim == 5 && after.scale == 7 && after.window == 9 && after.chunk == 11 &&
                     after.features.features == 13 && after.features.seed == 15;

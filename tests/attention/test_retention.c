@@ -75,7 +75,7 @@ static void divides_where_asked(void **state)
 {
     (void)state;
     bo_attention_desc desc = retention(9, 4, 0);
-    desc.normaliser = BO_NORMALISER_SUM;
+    desc.normalizer = BO_NORMALIZER_SUM;
     desc.features = (bo_features_desc){.kernel = BO_KERNEL_ELU};
     for (size_t i = 0; i < 2; i++) {
         bo_attention_shape shape = {.sequences = 1 + i, .tokens = 53, .layout = BO_LAYOUT_TOKENS_FIRST};

@@ -40,7 +40,7 @@ static void samples_hold_the_exact_answer(void **state)
         assert_ok(context, bo_attention_forward(context, s.exact, &whole, &in, NULL, NULL, out, NULL));
         assert_int_equal(s.survey.count, HEADS);
         for (size_t h = 0; h < HEADS; h++) {
-            const bo_problem *p = &s.survey.problems[h];
+            const bo_advice_problem *p = &s.survey.problems[h];
             assert_true(p->queries == 64 && p->keys == TOKENS && p->key_head == h / 2);
             for (size_t i = 0; i < p->queries; i++) {
                 size_t place = 2 * (size_t)(TOKENS / 2 * ((double)i + 0.5) / 64) + 1;

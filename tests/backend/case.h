@@ -34,11 +34,11 @@ typedef struct op_case {
     size_t inputs;
     op_input in[BO_OP_INPUTS];
     bo_pass pass;
-    bool exact;        /* outputs are those of the oracle rounded to float, bit by bit */
-    bool large;        /* too large to differentiate by every number: random directions and some numbers only */
-    double step;       /* of differences; 0: 1e-3 */
-    double cancelling; /* size of a gradient's terms where they cancel by definition: what is left is their rounding */
-    unsigned moved;    /* bits of weights without a gradient, which forward may write in training */
+    bool exact;       /* outputs are those of the oracle rounded to float, bit by bit */
+    bool large;       /* too large to differentiate by every number: random directions and some numbers only */
+    double step;      /* of differences; 0: 1e-3 */
+    double canceling; /* size of a gradient's terms where they cancel by definition: what is left is their rounding */
+    unsigned moved;   /* bits of weights without a gradient, which forward may write in training */
     struct trial *trial; /* ATTENTION: in[] is as the trial has it */
     uint64_t seed;
 } op_case;

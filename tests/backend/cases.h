@@ -94,7 +94,7 @@ static inline void cases_rope(op_visitor visit, void *user)
         for (size_t f = 0; f < 8; f++) {
             const size_t *s = shapes[n];
             bo_rope_attributes attributes = {.dim = s[2], .rotated = s[3], .base = n % 3 == 1 ? 500000 : 0};
-            attributes.layout = f % 2 ? BO_ROPE_NEIGHBOURS : BO_ROPE_HALVES;
+            attributes.layout = f % 2 ? BO_ROPE_NEIGHBORS : BO_ROPE_HALVES;
             op_case c = {
                 .name = CASE_NAME("rope layout %zu of %zu x %zu heads of %zu, %zu turn, from %.0f", f % 2, s[0], s[1],
                                   s[2], s[3], firsts[f / 2]),
@@ -139,17 +139,17 @@ static inline void cases_norm(op_visitor visit, void *user)
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
         for (unsigned bits = 0; bits < 8; bits++) {
             const size_t *s = shapes[n];
-            bo_norm_attributes a = {.kind = bits & 4 ? BO_NORMALISE_LAYER : BO_NORMALISE_RMS, .width = s[2]};
+            bo_norm_attributes a = {.kind = bits & 4 ? BO_NORMALIZE_LAYER : BO_NORMALIZE_RMS, .width = s[2]};
             a.epsilon = n % 2 ? 1e-5 : 1e-6, a.gain = bits & 1, a.bias = bits & 2;
             op_case c = {.name = CASE_NAME("norm %u of %zu x %zu groups of %zu", bits, s[0], s[1], s[2]),
                          .in = {{.rows = s[0], .columns = s[1] * s[2], .b = n == 3 ? 2 : 0}},
-                         .cancelling = s[2] < 3 ? 10 : 0,
+                         .canceling = s[2] < 3 ? 10 : 0,
                          .seed = n};
             case_norm(visit, user, c, a);
         }
     for (unsigned kind = 0; kind < 2; kind++) {
         bo_norm_attributes a = {
-            .kind = (bo_normalisation)kind, .width = 12, .epsilon = 1e-2, .gain = true, .bias = true};
+            .kind = (bo_normalization)kind, .width = 12, .epsilon = 1e-2, .gain = true, .bias = true};
         op_case c = {.name = CASE_NAME("norm %u, epsilon counts", kind), .in = {{.rows = 6, .columns = 24, .a = 0.1}}};
         c.step = 1e-4;
         case_norm(visit, user, c, a);
@@ -162,7 +162,7 @@ static inline void cases_norm(op_visitor visit, void *user)
         case_norm(visit, user, c, a);
         a.width = 1;
         c.name = CASE_NAME("norm %u of single numbers", kind), c.in[0].b = 0, c.in[0].columns = 3;
-        c.in[0].law = LAW_AWAY, c.cancelling = 100;
+        c.in[0].law = LAW_AWAY, c.canceling = 100;
         case_norm(visit, user, c, a);
         a.width = 48;
         c = (op_case){.name = CASE_NAME("norm %u, large", kind), .in = {{.rows = 389, .columns = 96}}, .large = true};

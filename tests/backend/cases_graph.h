@@ -42,7 +42,7 @@ static inline void cases_concat(op_visitor visit, void *user)
 static inline void cases_aggregate(op_visitor visit, void *user)
 {
     static const struct {
-        size_t nodes, targets, edges, columns, named; /* named: neighbours are below this */
+        size_t nodes, targets, edges, columns, named; /* named: neighbors are below this */
     } graphs[] = {{1, 1, 1, 1, 1}, {5, 5, 12, 3, 5}, {4, 9, 20, 17, 2}, {9, 4, 3, 33, 9}, {7, 7, 40, 16, 7}};
     static const char *const kinds[] = {"sum", "mean", "max"};
     char name[128];

@@ -1,4 +1,4 @@
-/* The cases of convolution, pooling and batch normalisation. */
+/* The cases of convolution, pooling and batch normalization. */
 #ifndef BO_TEST_BACKEND_CASES_GRID_H
 #define BO_TEST_BACKEND_CASES_GRID_H
 
@@ -136,7 +136,7 @@ static inline void cases_pool(op_visitor visit, void *user)
         }
 }
 
-/* ---- batch normalisation --------------------------------------------------------------------------------------- */
+/* ---- batch normalization --------------------------------------------------------------------------------------- */
 
 static inline void cases_batch_norm(op_visitor visit, void *user)
 {
@@ -158,7 +158,7 @@ static inline void cases_batch_norm(op_visitor visit, void *user)
                          .pass = {.training = training},
                          .moved = 1 << 3 | 1 << 4,
                          .large = rows > 1000,
-                         .cancelling = rows < 4 && training ? 30 : 0, /* two rows are ±1 whatever they were */
+                         .canceling = rows < 4 && training ? 30 : 0, /* two rows are ±1 whatever they were */
                          .step = rows < 4 ? 1e-4 : 0,
                          .seed = n};
             visit(user, &c);

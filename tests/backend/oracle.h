@@ -194,7 +194,7 @@ static inline void plain_norm_group(const bo_norm_attributes *a, const double *x
                                     const double *bias, double *y)
 {
     double mean = 0, square = 0;
-    for (size_t c = 0; a->kind == BO_NORMALISE_LAYER && c < a->width; c++) mean += x[c] / (double)a->width;
+    for (size_t c = 0; a->kind == BO_NORMALIZE_LAYER && c < a->width; c++) mean += x[c] / (double)a->width;
     for (size_t c = 0; c < a->width; c++) square += (x[c] - mean) * (x[c] - mean) / (double)a->width;
     for (size_t c = 0; c < a->width; c++)
         y[c] = (x[c] - mean) / sqrt(square + a->epsilon) * (gain ? gain[c] : 1) + (bias ? bias[c] : 0);

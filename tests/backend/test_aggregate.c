@@ -4,7 +4,7 @@
 enum { NODES = 40, EDGES = 3000 };
 
 typedef struct sparse {
-    int32_t first[NODES + 1], neighbours[EDGES];
+    int32_t first[NODES + 1], neighbors[EDGES];
     float x[NODES * NODES];
 } sparse;
 
@@ -14,7 +14,7 @@ static sparse sparse_make(void)
     sparse s = {0};
     bo_rng rng = bo_rng_make(3, 1);
     for (size_t i = 0; i <= NODES; i++) s.first[i] = (int32_t)(i * EDGES / NODES);
-    for (size_t e = 0; e < EDGES; e++) s.neighbours[e] = (int32_t)bo_rng_below(&rng, NODES);
+    for (size_t e = 0; e < EDGES; e++) s.neighbors[e] = (int32_t)bo_rng_below(&rng, NODES);
     for (size_t i = 0; i < NODES; i++) s.x[i * NODES + i] = 1;
     return s;
 }
@@ -25,7 +25,7 @@ static test_call sparse_call(sparse *s, const bo_aggregate_attributes *attribute
     t.call.pass = pass;
     test_input(&t, s->x, BO_ELEMENT_FLOAT32, NODES, NODES);
     test_input(&t, s->first, BO_ELEMENT_INT32, NODES + 1, 1);
-    test_input(&t, s->neighbours, BO_ELEMENT_INT32, EDGES, 1);
+    test_input(&t, s->neighbors, BO_ELEMENT_INT32, EDGES, 1);
     return t;
 }
 
@@ -99,9 +99,9 @@ static void refuses_what_is_no_graph(void **state)
     (void)state;
     bo_context *context = test_context(1);
     sparse s = sparse_make();
-    s.neighbours[17] = -1;
+    s.neighbors[17] = -1;
     expect(context, &s, "edge 17 names node -1, expected one from 0 to 39");
-    s.neighbours[17] = NODES;
+    s.neighbors[17] = NODES;
     expect(context, &s, "edge 17 names node 40");
     s = sparse_make();
     s.first[0] = 1;

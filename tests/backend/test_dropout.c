@@ -58,7 +58,7 @@ static void seeds_and_streams_share_nothing(void **state)
             if (fabs(correlation(mask, others[i], shift, 0.5)) > 5) fail_msg("mask %zu follows the first", i);
         free(others[i]);
     }
-    for (size_t shift = 1; shift < 200; shift++) /* neighbours, and rows */
+    for (size_t shift = 1; shift < 200; shift++) /* neighbors, and rows */
         if (fabs(correlation(mask, mask, shift, 0.5)) > 5) fail_msg("a mask repeats itself after %zu places", shift);
     free(mask);
     free(same);

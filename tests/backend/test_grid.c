@@ -146,7 +146,7 @@ typedef struct norm {
     float x[ROWS * COLUMNS], gain[COLUMNS], bias[COLUMNS], mean[COLUMNS], variance[COLUMNS], y[ROWS * COLUMNS];
 } norm;
 
-static bo_status normalise(norm *n, size_t rows, bool training, bool again)
+static bo_status normalize(norm *n, size_t rows, bool training, bool again)
 {
     const bo_op *op = bo_backend_cpu()->ops[BO_OP_BATCH_NORM];
     bo_op_call call = {.attributes = &n->attributes, .inputs = 5, .again = again};
@@ -171,10 +171,10 @@ static void training_moves_what_is_kept(void **state)
     for (size_t j = 0; j < COLUMNS; j++) n.gain[j] = 1, n.mean[j] = (float)(8 * j), n.variance[j] = 4;
     for (size_t i = 0; i < ROWS * COLUMNS; i++) mean[i % COLUMNS] += (double)n.x[i] / ROWS;
     for (size_t i = 0; i < ROWS * COLUMNS; i++) variance[i % COLUMNS] += pow((double)n.x[i] - mean[i % COLUMNS], 2);
-    assert_ok(n.context, normalise(&n, ROWS, false, false)); /* evaluation leaves them */
-    assert_ok(n.context, normalise(&n, ROWS, true, true));   /* and so does what is computed again */
+    assert_ok(n.context, normalize(&n, ROWS, false, false)); /* evaluation leaves them */
+    assert_ok(n.context, normalize(&n, ROWS, true, true));   /* and so does what is computed again */
     for (size_t j = 0; j < COLUMNS; j++) assert_true(n.mean[j] == (float)(8 * j) && n.variance[j] == 4);
-    assert_ok(n.context, normalise(&n, ROWS, true, false));
+    assert_ok(n.context, normalize(&n, ROWS, true, false));
     for (size_t j = 0; j < COLUMNS; j++) { /* the unbiased variance; one rounding to float each */
         assert_close(n.mean[j], 0.75 * 8 * (double)j + 0.25 * mean[j], 0x1p-23 * fabs(mean[j]));
         assert_close(n.variance[j], 0.75 * 4 + 0.25 * variance[j] / (ROWS - 1), 0x1p-22 * variance[j]);
@@ -186,9 +186,9 @@ static void one_row_has_no_variance(void **state)
 {
     (void)state;
     norm n = {.context = test_context(1), .variance = {1, 1}};
-    assert_int_equal(normalise(&n, 1, true, false), BO_INVALID);
+    assert_int_equal(normalize(&n, 1, true, false), BO_INVALID);
     assert_non_null(strstr(bo_context_error(n.context), "a batch of 1 rows has no variance, expected 2 or more"));
-    assert_ok(n.context, normalise(&n, 1, false, false));
+    assert_ok(n.context, normalize(&n, 1, false, false));
     bo_context_destroy(n.context);
 }
 

@@ -44,7 +44,7 @@ static void nothing_is_hidden(void **state)
     bo_context *context = test_context(2);
     static const bo_linear_attributes linear = {.weights = 1};
     static const bo_norm_attributes rms = {.width = COLUMNS, .epsilon = 1e-6},
-                                    layer = {.kind = BO_NORMALISE_LAYER, .width = COLUMNS, .epsilon = 1e-6};
+                                    layer = {.kind = BO_NORMALIZE_LAYER, .width = COLUMNS, .epsilon = 1e-6};
     static const bo_rope_attributes rope = {.dim = COLUMNS};
     static const bo_dropout_attributes dropout = {.rate = 0.5};
     static const bo_unary_attributes silu = {.function = BO_UNARY_SILU}, relu2 = {.function = BO_UNARY_RELU2};

@@ -41,7 +41,7 @@ static void expect(bo_small_float kind, double x, double expected)
     }
 }
 
-/* Each number stays; the middle between two neighbours goes to the one whose last bit is 0; a little off it to the nearer. */
+/* Each number stays; the middle between two neighbors goes to the one whose last bit is 0; a little off it to the nearer. */
 static void every_code_point(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@ typedef struct arrays {
 static test_call operation(const arrays *a, size_t which)
 {
     static const bo_norm_attributes rms = {.width = COLUMNS, .epsilon = 1e-6, .gain = true},
-                                    heads = {.kind = BO_NORMALISE_LAYER, .width = 32, .gain = true, .bias = true};
+                                    heads = {.kind = BO_NORMALIZE_LAYER, .width = 32, .gain = true, .bias = true};
     static const bo_rope_attributes rope = {.dim = 64, .rotated = 48};
     static const bo_position_attributes learned = {BO_POSITION_LEARNED}, waves = {BO_POSITION_SINUSOIDAL};
     static const bo_unary_attributes gelu = {.factor = 0.5};
@@ -128,12 +128,12 @@ static void norms_of_large_and_small(void **state)
     bo_context *context = test_context(1);
     float *x = test_normals(COLUMNS, 8), scaled[COLUMNS];
     const struct {
-        bo_normalisation kind;
+        bo_normalization kind;
         float scale, shift, tolerance;
-    } cases[] = {{BO_NORMALISE_RMS, 0x1p100f, 0, 1e-6f},
-                 {BO_NORMALISE_RMS, 0x1p-60f, 0, 1e-6f},
-                 {BO_NORMALISE_LAYER, 0x1p100f, 0, 1e-5f},
-                 {BO_NORMALISE_LAYER, 1, 4096, 2e-3f}}; /* x + 4096 is rounded to 2^-12 */
+    } cases[] = {{BO_NORMALIZE_RMS, 0x1p100f, 0, 1e-6f},
+                 {BO_NORMALIZE_RMS, 0x1p-60f, 0, 1e-6f},
+                 {BO_NORMALIZE_LAYER, 0x1p100f, 0, 1e-5f},
+                 {BO_NORMALIZE_LAYER, 1, 4096, 2e-3f}}; /* x + 4096 is rounded to 2^-12 */
     for (size_t c = 0; c < 4; c++) {
         bo_norm_attributes a = {.kind = cases[c].kind, .width = COLUMNS};
         for (size_t i = 0; i < COLUMNS; i++) scaled[i] = x[i] * cases[c].scale + cases[c].shift;

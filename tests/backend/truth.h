@@ -54,7 +54,7 @@ static inline void truth_array_drop(truth_array *a)
 
 /* Row by row: what shaking does to this row, or a quarter of what it does to the worst one; and rounding of results
  * that `terms` terms are added to. fmax ignores NAN. */
-static inline void truth_room(truth_array *a, size_t terms, double cancelling)
+static inline void truth_room(truth_array *a, size_t terms, double canceling)
 {
     double worst = 0, largest = 0;
     for (size_t i = 0; i < a->rows * a->columns; i++) {
@@ -67,7 +67,7 @@ static inline void truth_room(truth_array *a, size_t terms, double cancelling)
             for (size_t s = 0; s < TRUTH_SHAKES; s++) own = fmax(own, fabs(a->shaken[s][i] - a->value[i]));
         for (size_t i = row * a->columns; i < (row + 1) * a->columns; i++)
             a->room[i] = TRUTH_SLACK * fmax(own, 0.25 * worst) +
-                         0x1p-23 * fmax(largest, cancelling) * (4 + sqrt((double)terms)) + 1e-36;
+                         0x1p-23 * fmax(largest, canceling) * (4 + sqrt((double)terms)) + 1e-36;
     }
 }
 
@@ -206,14 +206,14 @@ static inline void truth_direction_rooms(op_truth *t, size_t k, size_t terms)
     }
 }
 
-static inline void truth_rooms(op_truth *t, size_t terms, double cancelling)
+static inline void truth_rooms(op_truth *t, size_t terms, double canceling)
 {
     for (size_t o = 0; o < t->outputs; o++) {
         truth_room(&t->out[o], terms, 0);
         for (size_t k = 0; k < t->inputs; k++) {
             if (!t->has[k]) continue;
             truth_array *a = &t->gradient[o][k];
-            truth_room(a, terms, cancelling);
+            truth_room(a, terms, canceling);
             for (size_t i = 0; i < a->rows * a->columns; i++) t->size[k] = fmax(t->size[k], fabs(a->value[i]));
         }
     }
@@ -248,7 +248,7 @@ static inline op_truth truth_make(const op_case *c, const double *mask)
         }
         truth_ask(c, &op, dout, &t, s);
         for (size_t o = 0; o < op.outputs; o++) free(dout[o]);
-        if (s == TRUTH_SHAKES) truth_rooms(&t, truth_terms(&op), c->cancelling);
+        if (s == TRUTH_SHAKES) truth_rooms(&t, truth_terms(&op), c->canceling);
         op_drop(&op);
     }
     return t;

@@ -141,7 +141,7 @@ static void test_log_and_progress(void **state)
     assert_string_equal(h.message, "fitting");
     assert_true(h.done == 3 && h.total == 10);
     h.go_on = false;
-    assert_fails(context, BO_CANCELLED, "fitting", bo_progress(context, "fitting", 4, 10));
+    assert_fails(context, BO_CANCELED, "fitting", bo_progress(context, "fitting", 4, 10));
     bo_context_destroy(context);
 
     context = test_context(1); /* silent: nothing to call */

@@ -178,10 +178,8 @@ static void test_threads_that_do_not_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_index_once),
-        cmocka_unit_test(test_many_batches),
-        cmocka_unit_test(test_nested_runs_inline),
-        cmocka_unit_test(test_two_contexts),
+        cmocka_unit_test(test_every_index_once),          cmocka_unit_test(test_many_batches),
+        cmocka_unit_test(test_nested_runs_inline),        cmocka_unit_test(test_two_contexts),
         cmocka_unit_test(test_threads_that_do_not_start),
     };
     return cmocka_run_group_tests_name("base.pool", tests, NULL, NULL);

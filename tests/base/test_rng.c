@@ -109,7 +109,7 @@ static void test_streams_differ(void **state)
     assert_true(bits != bo_rng_bits(&b) && bits == bo_rng_bits(&c));
 }
 
-/* Neighbouring streams, as blocks of one draw use them: no correlation. The mean of n products of independent N(0, 1) has
+/* Neighboring streams, as blocks of one draw use them: no correlation. The mean of n products of independent N(0, 1) has
  * variance 1/n. */
 static void test_streams_are_independent(void **state)
 {
@@ -186,19 +186,19 @@ static void test_normal(void **state)
     (void)state;
     static double values[COUNT];
     bo_rng rng = bo_rng_make(12, 1);
-    double first = 0, second = 0, fourth = 0, neighbours = 0, before = 0;
+    double first = 0, second = 0, fourth = 0, neighbors = 0, before = 0;
     for (int i = 0; i < COUNT; i++) {
         double x = values[i] = bo_rng_normal(&rng);
         first += x;
         second += x * x - 1;
         fourth += x * x * x * x - 3;
-        neighbours += x * before;
+        neighbors += x * before;
         before = x;
     }
     assert_close(first / sqrt(COUNT), 0, z_limit);
     assert_close(second / sqrt(2.0 * COUNT), 0, z_limit);
     assert_close(fourth / sqrt(96.0 * COUNT), 0, z_limit);
-    assert_close(neighbours / sqrt(COUNT), 0, z_limit);
+    assert_close(neighbors / sqrt(COUNT), 0, z_limit);
     assert_true(ks_distance(values, normal_cdf) < ks_limit);
 }
 

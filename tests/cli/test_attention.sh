@@ -218,7 +218,7 @@ head -c 600 K.npy >cut.npy
 refused "cut.npy|truncated|(2, 37, 5)" --q Q.npy --k cut.npy --v V.npy --kind exact
 wrong "--kind|rfa-gate" --q Q.npy --k K.npy --v V.npy
 wrong "no --v" --q Q.npy --k K.npy --kind exact
-wrong "expected one of|'favour'|did you mean favor" --q Q.npy --k K.npy --v V.npy --kind favour
+wrong "expected one of|'favor'|did you mean favor" --q Q.npy --k K.npy --v V.npy --kind favor
 refused "--causal|short.npy" --q Q.npy --k short.npy --v short.npy --kind hybrid
 wrong "--map|'positve'|did you mean positive" --q Q.npy --k K.npy --v V.npy --kind favor --map positve
 wrong "--window|found '0'" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 0
@@ -234,9 +234,9 @@ wrong "one of --m, --whiten" --q Q.npy --k K.npy --v V.npy --kind dark --m M.npy
 wrong ".npy|O.csv" --q Q.npy --k K.npy --v V.npy --kind exact --out O.csv
 wrong "would replace a file|--k K.npy" --q Q.npy --k K.npy --v V.npy --kind exact --out K.npy
 wrong "--target is for --advise" --q Q.npy --k K.npy --v V.npy --kind exact --target 0.1
-wrong "--normaliser none is for kind linear, rfa,|found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --normaliser none
-wrong "softmax kernel need a normaliser" --q Q.npy --k K.npy --v V.npy --kind linear --map positive --normaliser none
-wrong "--clamp has no meaning" --q Q.npy --k K.npy --v V.npy --kind linear --normaliser none --clamp 3
+wrong "--normalizer none is for kind linear, rfa,|found kind favor" --q Q.npy --k K.npy --v V.npy --kind favor --normalizer none
+wrong "softmax kernel need a normalizer" --q Q.npy --k K.npy --v V.npy --kind linear --map positive --normalizer none
+wrong "--clamp has no meaning" --q Q.npy --k K.npy --v V.npy --kind linear --normalizer none --clamp 3
 wrong "--draw has no meaning for the elu map" --q Q.npy --k K.npy --v V.npy --kind linear --draw iid
 wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind exact --plan --out plan.npy
 wrong "--plan computes nothing" --q Q.npy --k K.npy --v V.npy --kind exact --plan --compare

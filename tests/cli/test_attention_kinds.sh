@@ -13,7 +13,7 @@ memory() {
         awk -v kind="$1" -v H="$5" -v HK="$6" -v N="$7" -v D="$8" -v list="$([ -e "$9" ] || echo "$9")" -v columns="${10}" \
             -v betas="${11}" -v unit=$UNIT -v ridge=$RIDGE '
         { for (j = 1; j <= NF; j++) x[NR, j] = $j }
-        function normalise(row,   j, n) { for (j = 1; j <= D; j++) n += x[row, j] ^ 2
+        function normalize(row,   j, n) { for (j = 1; j <= D; j++) n += x[row, j] ^ 2
             for (j = 1; j <= D; j++) x[row, j] /= sqrt(n) + 1e-3 }
         function solve(row,   i, j, l, f) { # y = (h + ridge)^-1 q by elimination; h is positive definite
             for (i = 1; i <= D; i++) { y[i] = x[row, i]; for (j = 1; j <= D; j++) a[i, j] = h[i, j] + (i == j) * ridge }
@@ -22,7 +22,7 @@ memory() {
             for (i = D; i >= 1; i--) { for (j = i + 1; j <= D; j++) y[i] -= a[i, j] * y[j]; y[i] /= a[i, i] } }
         END { keys = H * N; values = keys + HK * N; gates = values + HK * N; after = gates + (list == "" ? HK * N : 0)
             split(list, decay, ","); scale = kind == "ridge" ? 1 : 1 / sqrt(D)
-            if (unit) for (i = 1; i <= values; i++) normalise(i)
+            if (unit) for (i = 1; i <= values; i++) normalize(i)
             for (head = 0; head < H; head++) { kh = int(head / (H / HK))
                 for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) { s[i, j] = 0; h[i, j] = 0 }
                 for (t = 1; t <= N; t++) { k = keys + kh * N + t; v = values + kh * N + t; g = gates + kh * N + t
@@ -102,7 +102,7 @@ done
     memory gla Q4.npy K.npy V.npy 4 2 37 5 0.8,1 1 - | agrees O.npy "retention, two decays"
     attend $arrays --kind retention --decay decays.npy --out O.npy
     memory gla Q.npy K.npy V.npy 2 2 37 5 "$(numbers decays.npy 1 | tr -s ' \n' ' ,')" 1 - | agrees O.npy "retention, decays of a file"
-    attend $grouped --kind linear --map identity --normaliser none --causal --gate G.npy --out O.npy
+    attend $grouped --kind linear --map identity --normalizer none --causal --gate G.npy --out O.npy
     memory gla Q4.npy K.npy V.npy 4 2 37 5 G.npy 1 - | agrees O.npy "retention with gates of the data"
     attend $grouped --kind gla --gate G5.npy --out O.npy
     memory gla Q4.npy K.npy V.npy 4 2 37 5 G5.npy 5 - | agrees O.npy gla
@@ -290,7 +290,7 @@ piece normal "2, 5" 0 >lambda.npy
     wrong "--decay is for kind|found kind gla" $arrays --kind gla --gate G5.npy --decay 0.5
     wrong "not both" $arrays --kind retention --decay 0.5 --gate G.npy
     for gate in gate log-gate; do
-        wrong "retention has fixed decays|--kind linear --map identity --normaliser none --causal --$gate" $arrays --kind retention --$gate G.npy
+        wrong "retention has fixed decays|--kind linear --map identity --normalizer none --causal --$gate" $arrays --kind retention --$gate G.npy
     done
     wrong "a gate needs --causal" $arrays --kind linear --decay 0.5
     for lambda in 0 -1; do

@@ -58,7 +58,7 @@ done
 # Linear attention with the identity as its map: the products with the sums, and the same count as favor's without features.
 detail=$(tr '{' '\n' <out | grep -F '"retention, forward / small-GEMM"' | sed 's/.*"detail": "N = 64: //; s/ms, //; s/of //')
 near "operations of retention a token" "$(echo "$detail" | awk '{ print $1 * $2 / 64 }')" "$(echo "$detail" | awk '{ print $5 }')"
-for map in "identity, not normalised" elu favor; do
+for map in "identity, not normalized" elu favor; do
     for gate in retention "a gate a token"; do
         expect "gates of $map" "$(figure "$map, forward: $gate / plain" value)" '>' 0
         expect "gates of $map" "$(figure "$map, forward + backward: $gate / plain" value)" '>' 0

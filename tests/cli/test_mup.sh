@@ -12,7 +12,7 @@ succeeds "$BOCHNER" mup check --widths 16,32,64,128 $small --steps 4
 awk '/layer 0 mlp/ { n++; word[n] = $NF } END { exit !(n == 2 && word[1] == "grows" && word[2] == "flat") }' out ||
     complain "what follows the width: $(grep 'layer 0 mlp' out)"
 succeeds "$BOCHNER" mup check --widths 16,32 --width 16 --heads 2 --layers 1 --unit-mup --mixer lstm
-grep -q '^unit parametrisation' out || complain "--unit-mup: $(head -3 out)"
+grep -q '^unit parametrization' out || complain "--unit-mup: $(head -3 out)"
 
 succeeds "$BOCHNER" mup transfer --data text.txt --widths 16,32 $small --context 16 --batch 4 --steps 12 \
     --rates 0.001,0.004,0.016 --json --plot transfer.svg --quiet

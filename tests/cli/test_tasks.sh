@@ -53,11 +53,11 @@ succeeds "$BOCHNER" predict moods test.txt --weights int8 --quiet
 cmp -s out labels.csv && complain "weights of eight bits change no probability"
 expect "lines and a header with int8" "$(wc -l <out)" == 101
 "$BOCHNER" predict moods - --quiet <test.txt >piped || complain "predict of a pipe"
-cmp -s piped labels.csv || complain "a pipe is labelled otherwise than a file"
-succeeds "$BOCHNER" predict moods test.tsv --labelled --json
+cmp -s piped labels.csv || complain "a pipe is labeled otherwise than a file"
+succeeds "$BOCHNER" predict moods test.tsv --labeled --json
 expect "accuracy of predict" "$(field out accuracy)" == "$accuracy"
 expect "rows of predict" "$(field out rows)" == 100
-succeeds "$BOCHNER" predict moods test.tsv --labelled --out labels.tsv
+succeeds "$BOCHNER" predict moods test.tsv --labeled --out labels.tsv
 grep -q 'accuracy' err || complain "no figures: $(cat err)"
 [ "$(head -1 labels.tsv)" = "$(printf 'prediction\tprobability')" ] || complain "header $(head -1 labels.tsv)"
 succeeds "$BOCHNER" predict moods test.txt --proba --out labels.npy

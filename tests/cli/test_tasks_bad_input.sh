@@ -21,7 +21,7 @@ with moods.tsv 7 "\tit is good" >label.tsv
 with moods.tsv 7 "pos\t" >text.tsv
 with moods.tsv 7 "fine\tit is good" >class.tsv
 with moods.tsv 7 "pos\tit is g\377d" >bytes.tsv
-for command in "eval moods --data" "predict moods --labelled --out labels.csv"; do
+for command in "eval moods --data" "predict moods --labeled --out labels.csv"; do
     fails 1 "tab.tsv|line 7|label, tab, text" "$BOCHNER" $command tab.tsv
     fails 1 "tabs.tsv|line 7" "$BOCHNER" $command tabs.tsv
     fails 1 "label.tsv|line 7|empty" "$BOCHNER" $command label.tsv
@@ -37,10 +37,10 @@ fails 1 "empty.txt|line 9|empty" "$BOCHNER" predict moods empty.txt
 : >nothing.txt
 fails 1 "nothing.txt" "$BOCHNER" predict moods nothing.txt
 fails 1 "standard input" "$BOCHNER" predict moods - <nothing.txt
-fails 1 "standard input|line 7|UTF-8" "$BOCHNER" predict moods - --labelled <bytes.tsv
+fails 1 "standard input|line 7|UTF-8" "$BOCHNER" predict moods - --labeled <bytes.tsv
 fails 1 "line 1|text, tab, text" "$BOCHNER" predict twins moods.txt
-fails 1 "moods.tsv, line 1|a text alone|give --labelled" "$BOCHNER" predict moods moods.tsv --out labels.csv
-fails 1 "twins.tsv, line 1|found 2 tabs|give --labelled" "$BOCHNER" predict twins twins.tsv
+fails 1 "moods.tsv, line 1|a text alone|give --labeled" "$BOCHNER" predict moods moods.tsv --out labels.csv
+fails 1 "twins.tsv, line 1|found 2 tabs|give --labeled" "$BOCHNER" predict twins twins.tsv
 fails 1 "line 1|a text alone|eval" "$BOCHNER" generate deen <numbers.tsv
 with moods.tsv 7 "p\033[31m\tit is good" >control.tsv
 fails 1 "line 7|control characters|x1b" "$BOCHNER" eval moods --data control.tsv
@@ -85,7 +85,7 @@ stopped() {
 stopped predict moods -
 stopped generate deen
 
-# A text that is longer than in training is cut to be labelled, and that is said; or read whole.
+# A text that is longer than in training is cut to be labeled, and that is said; or read whole.
 succeeds "$BOCHNER" predict moods long.txt
 grep -q "Cut .*1 text after 64 tokens" err || complain "nothing says that a text was cut: $(cat err)"
 succeeds "$BOCHNER" predict moods long.txt --context 1000
@@ -104,8 +104,8 @@ fails 2 "--beam|classifies" "$BOCHNER" eval moods --data moods.tsv --beam 2
 fails 2 "--field|classifies" "$BOCHNER" eval moods --data moods.tsv --field text
 fails 2 "--plot|translates" "$BOCHNER" eval deen --data numbers.tsv --plot p.svg
 fails 2 "--std|classifies" "$BOCHNER" predict moods moods.txt --std
-fails 2 "--plot|--labelled" "$BOCHNER" predict moods moods.txt --plot p.svg
-fails 2 "--labelled|models of texts" "$BOCHNER" predict no.model moods.txt --labelled
+fails 2 "--plot|--labeled" "$BOCHNER" predict moods moods.txt --plot p.svg
+fails 2 "--labeled|models of texts" "$BOCHNER" predict no.model moods.txt --labeled
 fails 2 "--weights|models of texts" "$BOCHNER" predict no.model moods.txt --weights int8
 fails 2 "--split|networks" "$BOCHNER" predict moods moods.txt --split s
 cp moods.txt moods.csv
@@ -122,7 +122,7 @@ fails 1 "nowhere" "$BOCHNER" eval nowhere --data moods.tsv
 fails 1 "no/such" "$BOCHNER" predict moods moods.txt --out no/such/labels.csv
 succeeds "$BOCHNER" predict moods moods.txt --out kept.csv
 cp kept.csv before.csv
-fails 1 "line 7" "$BOCHNER" predict moods tab.tsv --labelled --out kept.csv
+fails 1 "line 7" "$BOCHNER" predict moods tab.tsv --labeled --out kept.csv
 cmp -s kept.csv before.csv || complain "a file of labels was replaced by half of one"
 ls | grep -q part && complain "something was left: $(ls | grep part)"
 finish

@@ -128,7 +128,7 @@ static bool stop_at_ten(void *user, const char *what, double done, double total)
 }
 
 /* More pairs than anyone can wait for: it can be stopped. */
-static void measuring_can_be_cancelled(void **state)
+static void measuring_can_be_canceled(void **state)
 {
     (void)state;
     int calls = 0;
@@ -142,7 +142,7 @@ static void measuring_can_be_cancelled(void **state)
     bo_features_accuracy accuracy;
     assert_ok(context, bo_features_create(context, &desc, &f));
     alarm(60);
-    assert_fails(context, BO_CANCELLED, "", bo_features_error(context, f, 4, x, DIM, SIZE_MAX, 1, &accuracy));
+    assert_fails(context, BO_CANCELED, "", bo_features_error(context, f, 4, x, DIM, SIZE_MAX, 1, &accuracy));
     alarm(0);
     assert_int_equal(calls, 10);
     bo_features_destroy(f);
@@ -156,7 +156,7 @@ int main(void)
         cmocka_unit_test(couplings_do_better),
         cmocka_unit_test(exact_maps_have_no_error),
         cmocka_unit_test(variance_vanishes_where_it_should),
-        cmocka_unit_test(measuring_can_be_cancelled),
+        cmocka_unit_test(measuring_can_be_canceled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,7 +135,7 @@ static void check_strides(bo_context *context, const bo_features_desc *desc, voi
     bo_features_destroy(f);
 }
 
-static void strides_are_honoured(void **state)
+static void strides_are_honored(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -230,7 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_isa_agrees_with_float64), cmocka_unit_test(threads_do_not_change_a_bit),
-        cmocka_unit_test(strides_are_honoured),          cmocka_unit_test(frequencies_are_what_they_say),
+        cmocka_unit_test(strides_are_honored),           cmocka_unit_test(frequencies_are_what_they_say),
         cmocka_unit_test(a_callback_makes_features),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,7 +62,7 @@ static void every_map_survives_a_file(void **state)
 
 /* Writes a map's tensors with other JSON, or other tensors with its JSON. */
 static void write_altered(bo_context *context, const char *json, const char *from, const char *to,
-                          const bo_tensor *tensors, size_t count)
+                          const bo_file_tensor *tensors, size_t count)
 {
     char text[1200];
     const char *at = from ? strstr(json, from) : NULL;
@@ -81,7 +81,7 @@ static void wrong_files_are_refused(void **state)
     bo_context *context = test_context(1);
     bo_features_desc desc = {.dim = 3, .features = 8, .seed = 1};
     bo_features *f, *loaded;
-    bo_tensor tensors[BO_FEATURES_TENSORS];
+    bo_file_tensor tensors[BO_FEATURES_TENSORS];
     size_t count;
     char *json;
     void *owned;
@@ -116,7 +116,7 @@ static void wrong_files_are_refused(void **state)
     write_altered(context, json, NULL, NULL, tensors, 0);
     assert_fails(context, BO_FORMAT, "features.w", bo_features_load(context, path, &loaded));
     float poisoned[12] = {0, NAN};
-    bo_tensor wrong = tensors[0];
+    bo_file_tensor wrong = tensors[0];
     wrong.data = poisoned;
     write_altered(context, json, NULL, NULL, &wrong, 1);
     assert_fails(context, BO_FORMAT, "entry 1", bo_features_load(context, path, &loaded));
@@ -189,7 +189,7 @@ static void refuse_altered(bo_context *context, const bo_features *f, const char
                            const char *message)
 {
     bo_features *loaded;
-    bo_tensor tensors[BO_FEATURES_TENSORS];
+    bo_file_tensor tensors[BO_FEATURES_TENSORS];
     size_t count;
     char *json;
     void *owned;

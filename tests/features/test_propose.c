@@ -279,14 +279,14 @@ static void choices_of_a_proposal_keep_the_kernel(void **state)
     float x[2 * ROWS * D], z[2 * M], block[2 * M], scales[2];
     double factor[D * D], wide[2 * D], exact[2 * M], sum = 0, squares = 0, dot = 0;
     char path[64], *scratch = aligned_alloc(64, bo_features_block_bytes(map, 2) + 64);
-    bo_sample q = {x, ROWS, D}, k = {x + ROWS * D, ROWS, D};
+    bo_feature_sample q = {x, ROWS, D}, k = {x + ROWS * D, ROWS, D};
     test_inputs(1, 2 * ROWS * D, x);
     for (size_t i = 0; i < ROWS * D; i++) x[i] *= 1.5f; /* queries are larger than keys */
     for (size_t i = 0; i < 2 * D; i++) wide[i] = (double)pair[i];
     for (size_t j = 0; j < D; j++) dot += wide[j] * wide[D + j];
     skewed(roots, factor);
     for (uint64_t s = 0; s < SEEDS; s++) {
-        bo_origin origin = {.seed = s, .factor = factor, .q = &q, .k = &k, .candidates = 4 * M};
+        bo_frequency_origin origin = {.seed = s, .factor = factor, .q = &q, .k = &k, .candidates = 4 * M};
         double value = 0;
         assert_ok(context, bo_features_like(context, map, &origin, &f));
         assert_ok(context, bo_features_apply(context, f, 2, pair, D, z, M));

@@ -278,7 +278,7 @@ static bool stop_at_once(void *user, const char *what, double done, double total
     return false;
 }
 
-static void long_draws_can_be_cancelled(void **state)
+static void long_draws_can_be_canceled(void **state)
 {
     (void)state;
     static const bo_draw draws[] = {BO_DRAW_IID, BO_DRAW_ORTHOGONAL, BO_DRAW_SIMPLEX};
@@ -289,7 +289,7 @@ static void long_draws_can_be_cancelled(void **state)
         assert_int_equal(bo_context_create(&how, &context), BO_OK);
         bo_features_desc desc = {.kernel = BO_KERNEL_SOFTMAX, .dim = 4, .features = 70000, .draw = draws[i]};
         bo_features *phi;
-        assert_fails(context, BO_CANCELLED, "drawing frequencies", bo_features_create(context, &desc, &phi));
+        assert_fails(context, BO_CANCELED, "drawing frequencies", bo_features_create(context, &desc, &phi));
         assert_null(phi);
         assert_int_equal(asked, 1);
         bo_context_destroy(context);
@@ -304,7 +304,7 @@ int main(void)
         cmocka_unit_test(odd_choices_are_said_aloud),
         cmocka_unit_test(defaults_are_filled_in),
         cmocka_unit_test(names_come_back),
-        cmocka_unit_test(long_draws_can_be_cancelled),
+        cmocka_unit_test(long_draws_can_be_canceled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

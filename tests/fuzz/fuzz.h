@@ -32,7 +32,7 @@ static inline bool fuzz_pass(bo_context *context, bo_reader *reader, size_t bloc
 {
     *rows = *letters = 0;
     for (;;) {
-        bo_block block;
+        bo_data_block block;
         double sum = 0;
         if (!fuzz_ok(context, bo_reader_next(context, reader, block_rows, &block))) return false;
         if (block.rows == 0) return true;

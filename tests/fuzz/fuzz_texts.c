@@ -4,9 +4,9 @@
 #include "text/lines.h"
 #include "text/unicode.h"
 
-static void check_line(const bo_lines *lines, const bo_line *line, bool labelled)
+static void check_line(const bo_lines *lines, const bo_line *line, bool labeled)
 {
-    if (labelled ? line->label < 0 || (size_t)line->label >= lines->classes.count : line->label != -1) abort();
+    if (labeled ? line->label < 0 || (size_t)line->label >= lines->classes.count : line->label != -1) abort();
     for (size_t side = 0; side < lines->sides; ++side) {
         const char *text = line->text[side];
         const size_t bytes = line->bytes[side];
@@ -27,10 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const bool closed = data[0] & 0x80;
     if (closed && !fuzz_ok(context, bo_categories_add_label(context, &lines.classes, "a"))) abort();
     if (fuzz_ok(context, bo_lines_read(context, &lines, 0, kind, closed))) {
-        const bool labelled = kind == BO_TEXTS_LABELLED || kind == BO_TEXTS_LABELLED_PAIR;
+        const bool labeled = kind == BO_TEXTS_LABELED || kind == BO_TEXTS_LABELED_PAIR;
         for (size_t i = 0; i < lines.count; ++i) {
             if (lines.items[i].number != i + 1) abort();
-            check_line(&lines, &lines.items[i], labelled);
+            check_line(&lines, &lines.items[i], labeled);
         }
     } else if (!strstr(bo_context_error(context), "fuzz.tsv, line ")) {
         abort();

@@ -89,7 +89,7 @@ static void cells(void **state)
     (void)state;
     static const struct {
         const char *text;
-        bo_cell kind;
+        bo_cell_kind kind;
     } cases[] = {
         {"", BO_CELL_MISSING},     {"  ", BO_CELL_MISSING},   {"NA", BO_CELL_MISSING},   {"nan", BO_CELL_MISSING},
         {"-NaN", BO_CELL_MISSING}, {"null", BO_CELL_MISSING}, {"NULL", BO_CELL_MISSING}, {"?", BO_CELL_MISSING},
@@ -99,7 +99,7 @@ static void cells(void **state)
         {"na", BO_CELL_TEXT},      {"??", BO_CELL_TEXT},      {"nano", BO_CELL_TEXT},    {"1e+", BO_CELL_TEXT}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         double value;
-        bo_cell kind = bo_cell_read(cases[i].text, cases[i].text + strlen(cases[i].text), &value);
+        bo_cell_kind kind = bo_cell_read(cases[i].text, cases[i].text + strlen(cases[i].text), &value);
         if (kind != cases[i].kind) fail_msg("'%s' is of kind %d", cases[i].text, (int)kind);
         if (kind != BO_CELL_NUMBER) assert_true(isnan(value));
     }

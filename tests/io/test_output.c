@@ -75,7 +75,7 @@ static void full_disk(void **state)
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     bo_status status = bo_npy_write_f32(f->context, path, 1000, 100, values);
-    bo_tensor tensor = {
+    bo_file_tensor tensor = {
         .name = "w", .dtype = BO_F32, .rank = 1, .shape = {100000}, .data = values, .bytes = sizeof values};
     const char *model = test_path(f, "m.safetensors");
     bo_status second = bo_tensors_write(f->context, model, &tensor, 1, NULL, 0);

@@ -11,7 +11,7 @@ static double *read_all(test_folder *folder, const char *path, bo_format format,
     *rows = 0;
     *columns = bo_reader_columns(reader);
     for (;;) {
-        bo_block block;
+        bo_data_block block;
         assert_ok(folder->context, bo_reader_next(folder->context, reader, 3, &block));
         if (block.rows == 0) break;
         assert_int_equal(block.first_row, *rows);
@@ -42,7 +42,7 @@ static void refuse(test_folder *folder, const char *path, bo_format format, bo_s
     bo_reader *reader;
     bo_status status = bo_reader_open(folder->context, path, format, 0, &reader);
     while (status == BO_OK) {
-        bo_block block;
+        bo_data_block block;
         status = bo_reader_next(folder->context, reader, 100, &block);
         if (status == BO_OK && block.rows == 0) fail_msg("%s was read to the end", path);
     }
@@ -80,7 +80,7 @@ static void csv_quotes(void **state)
     const char *path = test_text(
         f, "q.csv", "name,\"say \"\"hi\"\"\",n\n\"a, b\",\"two\nlines\",1\n\"x\"\"y\",5\" pipe,2\n\n\"\",\"Z\xe9\",3");
     bo_reader *reader;
-    bo_block block;
+    bo_data_block block;
     assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 0, &reader));
     assert_string_equal(bo_reader_name(reader, 1), "say \"hi\"");
     for (int pass = 0; pass < 2; ++pass) {
@@ -335,7 +335,7 @@ static void seeking(void **state)
     const char *path = test_path(f, "s.npy");
     assert_ok(f->context, bo_npy_write_f32(f->context, path, 100, 3, values));
     bo_reader *reader;
-    bo_block block;
+    bo_data_block block;
     size_t rows;
     assert_ok(f->context, bo_reader_open(f->context, path, BO_FORMAT_AUTO, 0, &reader));
     assert_true(bo_reader_rows(reader, &rows) && rows == 100);
@@ -377,7 +377,7 @@ static bool refuse_to_go_on(void *user, const char *what, double done, double to
     return false;
 }
 
-/* A pipe that is open and silent: the wait for it can be cancelled. The alarm ends a test that would hang. */
+/* A pipe that is open and silent: the wait for it can be canceled. The alarm ends a test that would hang. */
 static void silent_pipes(void **state)
 {
     test_folder *f = *state;
@@ -392,8 +392,8 @@ static void silent_pipes(void **state)
     int writer = open(path, O_RDWR);
     assert_true(writer >= 0);
     alarm(20);
-    assert_fails(context, BO_CANCELLED, "", bo_data_load(context, &desc, NULL, &data));
-    assert_fails(context, BO_CANCELLED, "", bo_reader_open(context, path, BO_FORMAT_AUTO, 0, &reader));
+    assert_fails(context, BO_CANCELED, "", bo_data_load(context, &desc, NULL, &data));
+    assert_fails(context, BO_CANCELED, "", bo_reader_open(context, path, BO_FORMAT_AUTO, 0, &reader));
     alarm(0);
     close(writer);
     bo_context_destroy(context);

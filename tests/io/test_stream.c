@@ -231,7 +231,7 @@ static void standard_input(void **state)
     dup2(ends[0], STDIN_FILENO);
     close(ends[0]);
     bo_reader *reader;
-    bo_block block;
+    bo_data_block block;
     assert_ok(f->context, bo_reader_open(f->context, "-", BO_FORMAT_AUTO, 4, &reader));
     assert_ok(f->context, bo_reader_next(f->context, reader, 1, &block));
     assert_true(block.cells[1] == 1);

@@ -8,7 +8,7 @@ static void round_trip(void **state)
     const float w[] = {1, 2, 3, 4, 5, 6};
     const double d[] = {0.5};
     const uint8_t b[] = {7, 8, 9};
-    const bo_tensor tensors[] = {
+    const bo_file_tensor tensors[] = {
         {.name = "bytes", .dtype = BO_U8, .rank = 1, .shape = {3}, .data = b, .bytes = 3},
         {.name = "w \"q\"", .dtype = BO_F32, .rank = 2, .shape = {2, 3}, .data = w, .bytes = 24},
         {.name = "scalar", .dtype = BO_F64, .rank = 0, .data = d, .bytes = 8},
@@ -20,7 +20,7 @@ static void round_trip(void **state)
     assert_ok(f->context, bo_tensors_open(f->context, path, &file));
     assert_int_equal(bo_tensors_count(file), 4);
     for (size_t i = 0; i < 4; ++i) {
-        const bo_tensor *tensor = bo_tensors_find(file, tensors[i].name);
+        const bo_file_tensor *tensor = bo_tensors_find(file, tensors[i].name);
         assert_non_null(tensor);
         assert_int_equal(tensor->dtype, tensors[i].dtype);
         assert_int_equal(tensor->bytes, tensors[i].bytes);
@@ -30,7 +30,7 @@ static void round_trip(void **state)
     assert_string_equal(bo_tensors_meta(file, "json"), meta[1].value);
     assert_null(bo_tensors_meta(file, "absent"));
     assert_int_equal(bo_tensors_meta_count(file), 2);
-    const bo_tensor *out;
+    const bo_file_tensor *out;
     assert_ok(f->context, bo_tensors_require(f->context, file, "w \"q\"", BO_F32, 2, (size_t[]){0, 3}, &out));
     assert_fails(f->context, BO_FORMAT, "shape (2, 3), (any, 4) was expected",
                  bo_tensors_require(f->context, file, "w \"q\"", BO_F32, 2, (size_t[]){0, 4}, &out));
@@ -43,10 +43,10 @@ static void round_trip(void **state)
     FILE *stream = fopen(path, "rb");
     assert_int_equal(fgetc(stream) % 8, 0);
     fclose(stream);
-    bo_tensor bad = tensors[0];
+    bo_file_tensor bad = tensors[0];
     bad.bytes = 4;
     assert_fails(f->context, BO_INVALID, "do not fit together", bo_tensors_write(f->context, path, &bad, 1, NULL, 0));
-    const bo_tensor twice[] = {tensors[0], tensors[0]};
+    const bo_file_tensor twice[] = {tensors[0], tensors[0]};
     assert_fails(f->context, BO_INVALID, "given twice", bo_tensors_write(f->context, path, twice, 2, NULL, 0));
 }
 
@@ -131,7 +131,7 @@ static void misaligned(void **state)
     memcpy(bytes + 8 + sizeof header - 1 + 1, &value, sizeof value);
     bo_tensors *file;
     assert_ok(f->context, bo_tensors_open_memory(f->context, "m", bytes, 8 + sizeof header - 1 + 5, &file));
-    const bo_tensor *tensor = bo_tensors_find(file, "a");
+    const bo_file_tensor *tensor = bo_tensors_find(file, "a");
     assert_int_equal((uintptr_t)tensor->data % 4, 0);
     assert_true(*(const float *)tensor->data == 1.5f);
     bo_tensors_close(file);
@@ -141,7 +141,7 @@ static void misaligned(void **state)
 static bo_status write_and_read(bo_context *context, const void *path)
 {
     const float w[] = {1, 2};
-    const bo_tensor tensor = {.name = "w", .dtype = BO_F32, .rank = 1, .shape = {2}, .data = w, .bytes = sizeof w};
+    const bo_file_tensor tensor = {.name = "w", .dtype = BO_F32, .rank = 1, .shape = {2}, .data = w, .bytes = sizeof w};
     const bo_meta meta = {"key", "value"};
     bo_tensors *file = NULL;
     bo_status status = bo_tensors_write(context, path, &tensor, 1, &meta, 1);

@@ -154,7 +154,7 @@ static void multiply_does_not_depend_on_its_tiles(void **state)
     free_operands(&o);
 }
 
-/* Runs, apart or overlapping as those of neighbouring patches are, give the bits of the product where they lie together. */
+/* Runs, apart or overlapping as those of neighboring patches are, give the bits of the product where they lie together. */
 static void runs_are_one_product(void **state)
 {
     (void)state;

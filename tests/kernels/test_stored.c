@@ -18,7 +18,7 @@ static float from_bits(uint32_t bits)
     return x;
 }
 
-/* By comparing: the nearer of the two neighbours, the even one where they are equally near. */
+/* By comparing: the nearer of the two neighbors, the even one where they are equally near. */
 static uint16_t nearest(float x)
 {
     uint32_t bits;

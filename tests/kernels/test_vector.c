@@ -15,7 +15,7 @@ enum { COUNT = 40000 };
 /* kernels.h: |error| <= 2e-7 scale, relative 2e-7 for exp */
 static const double promised = 2e-7;
 
-/* Arguments that matter: a dense grid, every magnitude of float, neighbours of multiples of π/2 (where one of
+/* Arguments that matter: a dense grid, every magnitude of float, neighbors of multiples of π/2 (where one of
  * the two is nearly zero) and of the places where a reduction hands over to the next. */
 static float *angles(void)
 {

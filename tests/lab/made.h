@@ -9,7 +9,7 @@
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
-            return bo_fail(lab_context(run), BO_INVALID, "line %d does not hold: %s", __LINE__, #condition);          \
+            return bo_fail(lab_context(run), BO_INVALID, "line %d does not hold: %s", __LINE__, #condition);           \
     } while (0)
 
 static const bo_lab_claim made_claims[] = {

@@ -15,12 +15,12 @@ static const bo_model_desc tiny = {.layers = 1,
                                    .query_norm = BO_CHOICE_NO,
                                    .seed = 1};
 
-static void test_normalise(void **state)
+static void test_normalize(void **state)
 {
     (void)state;
     const float x[4] = {3, 4, 0, 0};
     double out[4];
-    lab_normalise(2, 2, 1e-6, x, out);
+    lab_normalize(2, 2, 1e-6, x, out);
     assert_close(out[0], 3 / sqrt(12.5), 1e-6); /* the mean square is (9 + 16) / 2 */
     assert_close(out[1], 4 / sqrt(12.5), 1e-6);
     assert_close(out[2], 0, 0);
@@ -91,7 +91,7 @@ static bo_status look(lab_run *run, const bo_model *model)
     double x[TOKENS * WIDTH], weights[TOKENS * TOKENS];
     lab_head head;
     BO_TRY(lab_stream(run, model, ids, stream));
-    lab_normalise(TOKENS, WIDTH, 1e-6, stream, x);
+    lab_normalize(TOKENS, WIDTH, 1e-6, stream, x);
     BO_TRY(lab_head_read(lab_context(run), model, 0, 0, &head));
     const bo_status status = lab_head_attention(lab_context(run), &head, TOKENS, x, weights);
     lab_head_free(&head);
@@ -136,7 +136,7 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_normalise), cmocka_unit_test(test_attention),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_normalize), cmocka_unit_test(test_attention),
                                        cmocka_unit_test(test_turned), cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

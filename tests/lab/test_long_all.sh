@@ -8,9 +8,9 @@ seconds=$(($(date +%s) - start))
 echo "lab run all --quick: $seconds s"
 expect "seconds of lab run all --quick" "$seconds" "<=" 600
 succeeds "$BOCHNER" lab report
-[ -s lab/report.html ] || complain "no page"
+[ -s lab-results/report.html ] || complain "no page"
 "$BOCHNER" lab list --json | sed 's/{"name"/\n&/g' | sed -n 's/^{"name": "\([^"]*\)".*/\1/p' | while read -r name; do
-    grep -q "<article id=\"$name\">" lab/report.html || echo "$name" >>absent
+    grep -q "<article id=\"$name\">" lab-results/report.html || echo "$name" >>absent
 done
 [ -e absent ] && complain "not on the page: $(tr '\n' ' ' <absent)"
 finish

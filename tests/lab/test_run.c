@@ -1,4 +1,4 @@
-/* Running: the same bits for any number of threads, what an experiment may do wrong, cancelling, out of memory. */
+/* Running: the same bits for any number of threads, what an experiment may do wrong, canceling, out of memory. */
 #include "made.h"
 #include "base/counting.h"
 
@@ -199,9 +199,9 @@ static void test_cancel(void **state)
     for (size_t i = 0; i < 2; i++)
         for (int timed = 0; timed < 2; timed++) {
             p.calls = 0;
-            assert_int_equal(run(context, endless[i], timed, 5, &result), BO_CANCELLED);
+            assert_int_equal(run(context, endless[i], timed, 5, &result), BO_CANCELED);
             assert_null(result);
-            assert_true(strstr(bo_context_error(context), "made was cancelled"));
+            assert_true(strstr(bo_context_error(context), "made was canceled"));
             assert_true(p.calls >= 3);
         }
     p = (patience){.most = (size_t)-1};

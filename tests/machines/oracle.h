@@ -71,7 +71,7 @@ static inline bo_samples oracle_regression(size_t rows, size_t dim, size_t targe
     return (bo_samples){.rows = rows, .dim = dim, .targets = targets, .x = x, .y = y};
 }
 
-/* Round Gaussian clouds of unit width, their centres `distance` from the origin along different axes (the last class at
+/* Round Gaussian clouds of unit width, their centers `distance` from the origin along different axes (the last class at
  * the origin). Class c has weight c + 1 among the rows. */
 static inline bo_samples oracle_classes(size_t rows, size_t dim, size_t classes, double distance, uint64_t seed)
 {
@@ -146,7 +146,7 @@ static inline double *oracle_features(bo_context *context, const bo_machine *mac
 
 /* ---- ridge -------------------------------------------------------------------------------------------------- */
 
-/* Minimises Σ w_i |β·z_i + b - y_i|² + Σ_j D_j |β_j|² by the normal equations of [z, 1]. beta: (features + 1) x targets,
+/* Minimizes Σ w_i |β·z_i + b - y_i|² + Σ_j D_j |β_j|² by the normal equations of [z, 1]. beta: (features + 1) x targets,
  * the intercept in the last row (zero without). w NULL: all 1. */
 static inline double *oracle_ridge(size_t rows, size_t features, size_t targets, const double *z, const double *y,
                                    const double *w, const double *penalty, bool intercept)

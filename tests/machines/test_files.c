@@ -167,7 +167,7 @@ static void rewrite(fixture *f, const char *key, const char *value, const char *
 {
     bo_tensors *file;
     assert_ok(f->context, bo_tensors_open(f->context, f->path, &file));
-    bo_tensor tensors[32];
+    bo_file_tensor tensors[32];
     bo_meta meta[16];
     size_t count = 0, metas = 0;
     for (size_t i = 0; i < bo_tensors_count(file); i++)
@@ -234,7 +234,7 @@ static void test_other_files(void **state)
     spill(f->other, text, sizeof text - 1);
     expect_refused(f, BO_FORMAT, "other");
     float values[4] = {1, 2, 3, 4};
-    bo_tensor tensor = {
+    bo_file_tensor tensor = {
         .name = "model.weight", .dtype = BO_F32, .rank = 2, .shape = {2, 2}, .data = values, .bytes = 16};
     assert_ok(f->context, bo_tensors_write(f->context, f->other, &tensor, 1, NULL, 0));
     expect_refused(f, BO_FORMAT, "another safetensors file");

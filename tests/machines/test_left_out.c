@@ -10,7 +10,7 @@ static double square(double x)
 
 /* ---- exact kernel on a sample ------------------------------------------------------------------------------- */
 
-/* Kernel ridge with an unpenalised intercept on all rows but `gone`: [K + λ, 1; 1ᵀ, 0] [α; b] = [y; 0]. Squared errors of
+/* Kernel ridge with an unpenalized intercept on all rows but `gone`: [K + λ, 1; 1ᵀ, 0] [α; b] = [y; 0]. Squared errors of
  * predicting `gone`, summed over outputs. */
 static double refit_kernel(size_t n, size_t outputs, const double *k, const double *y, double lambda, bool intercept,
                            size_t gone)
@@ -85,7 +85,7 @@ static void test_exact_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* The kernel that the features make, ZZᵀ, centred by hand. */
+/* The kernel that the features make, ZZᵀ, centered by hand. */
 static void test_kernel_of_features(void **state)
 {
     (void)state;
@@ -212,9 +212,9 @@ static void test_ridge_left_out(void **state)
         assert_ok(context, bo_fitting_begin(context, &desc, &samples, &fitting));
         assert_ok(context, bo_fitting_add(context, fitting, &samples));
         bo_penalty penalty = {desc.lambda, desc.noise, desc.dropout};
-        bo_ridge ridge;
+        bo_machine_ridge ridge;
         bo_left_out left_out;
-        bo_front front = bo_fitting_front(fitting);
+        bo_row_map front = bo_fitting_front(fitting);
         assert_ok(context, bo_ridge_solve(context, &fitting->moments, &penalty, s->intercept, 1, &ridge));
         assert_ok(context,
                   bo_ridge_left_out(context, &ridge, &front, &fitting->targets, &samples, s->intercept, &left_out));
@@ -288,7 +288,7 @@ static void test_noise_level(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- generalised cross-validation ------------------------------------------------------------------------------- */
+/* ---- generalized cross-validation ------------------------------------------------------------------------------- */
 
 /* GCV = Σ_t RSS_t / n / (1 - tr S / n)². RSS is exact; the trace is Hutchinson's with 32 sign vectors, whose variance is
  * 2/32 times the sum of squares off the diagonal of D^½ (A + D)⁻¹ D^½. */
@@ -301,19 +301,19 @@ static void test_gcv(void **state)
         bo_samples samples = samples_of(s);
         bo_machine_desc desc = desc_of(s);
         bo_fitting *fitting;
-        bo_ridge ridge;
+        bo_machine_ridge ridge;
         assert_ok(context, bo_fitting_begin(context, &desc, &samples, &fitting));
         assert_ok(context, bo_fitting_add(context, fitting, &samples));
         bo_penalty penalty = {desc.lambda, desc.noise, desc.dropout};
         assert_ok(context, bo_ridge_solve(context, &fitting->moments, &penalty, s->intercept, 1, &ridge));
         size_t outputs = fitting->targets.outputs;
-        double z[ROWS * FEATURES], y[ROWS * 3], w[ROWS], d[FEATURES], centre[FEATURES] = {0}, weight = 0;
+        double z[ROWS * FEATURES], y[ROWS * 3], w[ROWS], d[FEATURES], center[FEATURES] = {0}, weight = 0;
         system_of(context, fitting, &samples, z, y, w);
         for (size_t i = 0; i < ROWS; i++) weight += w[i];
         for (size_t j = 0; j < FEATURES; j++) d[j] = desc.lambda + weight * square(desc.noise);
         for (size_t i = 0; i < ROWS * FEATURES; i++) {
             d[i % FEATURES] += desc.dropout / (1 - desc.dropout) * w[i / FEATURES] * square(z[i]);
-            if (s->intercept) centre[i % FEATURES] += w[i / FEATURES] * z[i] / weight;
+            if (s->intercept) center[i % FEATURES] += w[i / FEATURES] * z[i] / weight;
         }
         double *beta = oracle_ridge(ROWS, FEATURES, outputs, z, y, w, d, s->intercept), rss[3] = {0},
                a[FEATURES * FEATURES] = {0};
@@ -323,7 +323,7 @@ static void test_gcv(void **state)
                     w[i] * square(y[i * outputs + t] - oracle_predict(FEATURES, outputs, z + i * FEATURES, beta, t));
             for (size_t p = 0; p < FEATURES; p++)
                 for (size_t q = 0; q < FEATURES; q++)
-                    a[p * FEATURES + q] += w[i] * (z[i * FEATURES + p] - centre[p]) * (z[i * FEATURES + q] - centre[q]);
+                    a[p * FEATURES + q] += w[i] * (z[i * FEATURES + p] - center[p]) * (z[i * FEATURES + q] - center[q]);
         }
         for (size_t j = 0; j < FEATURES; j++) a[j * FEATURES + j] += d[j];
         double *inverse = oracle_inverse(FEATURES, a), trace = 0, off = 0, score = 0;
@@ -368,7 +368,7 @@ static void test_freedom_falls(void **state)
     double before = FEATURES + 2;
     for (double lambda = 1e-3; lambda < 1e5; lambda *= 4) {
         bo_penalty penalty = {.lambda = lambda};
-        bo_ridge ridge;
+        bo_machine_ridge ridge;
         assert_ok(context, bo_ridge_solve(context, &fitting->moments, &penalty, true, 1, &ridge));
         assert_true(ridge.freedom < before && ridge.freedom > 1 - 1e-9);
         before = ridge.freedom;

@@ -228,7 +228,7 @@ static void test_accepted(void **state)
     assert_ok(f->context, bo_machine_predict(f->context, machine, 1, few.x, DIM, &mean, &std));
     assert_true(isfinite(mean) && isfinite(std));
     bo_machine_destroy(machine);
-    /* a constant target is learnt exactly */
+    /* a constant target is learned exactly */
     double same[ROWS];
     for (size_t i = 0; i < ROWS; i++) same[i] = 41.5;
     bo_samples constant = f->train;
@@ -273,7 +273,7 @@ static void test_predict(void **state)
     bo_machine_destroy(NULL);
 }
 
-/* ---- cancelling ------------------------------------------------------------------------------------------------------ */
+/* ---- canceling ------------------------------------------------------------------------------------------------------ */
 
 typedef struct patience {
     int calls, most;
@@ -286,7 +286,7 @@ static bool be_patient(void *user, const char *what, double done, double total)
     return ++p->calls <= p->most;
 }
 
-/* Cancelled at the first call, the second, … until the work is done: always BO_CANCELLED, nothing leaked. */
+/* Canceled at the first call, the second, … until the work is done: always BO_CANCELED, nothing leaked. */
 static void expect_cancellable(const bo_machine_desc *desc, const bo_samples *samples, int least)
 {
     for (int most = 0;; most++) {
@@ -301,9 +301,9 @@ static void expect_cancellable(const bo_machine_desc *desc, const bo_samples *sa
         bo_machine *machine = (bo_machine *)&p;
         bo_status status = bo_machine_fit(context, desc, samples, &machine);
         if (status != BO_OK) {
-            assert_int_equal(status, BO_CANCELLED);
+            assert_int_equal(status, BO_CANCELED);
             assert_null(machine);
-            assert_true(strstr(bo_context_error(context), "cancelled") != NULL);
+            assert_true(strstr(bo_context_error(context), "canceled") != NULL);
             assert_int_equal(p.calls, most + 1); /* and not asked again */
         }
         bo_machine_destroy(status == BO_OK ? machine : NULL);

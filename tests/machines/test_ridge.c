@@ -1,4 +1,4 @@
-/* The ridge machine against explicit normal equations with an unpenalised intercept. Tolerances: oracle_tolerance. */
+/* The ridge machine against explicit normal equations with an unpenalized intercept. Tolerances: oracle_tolerance. */
 #include "oracle.h"
 
 enum { ROWS = 240, DIM = 3, FEATURES = 48, NEW_ROWS = 60 };
@@ -253,7 +253,7 @@ static void test_dual(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- regularisers ----------------------------------------------------------------------------------------------- */
+/* ---- regularizers ----------------------------------------------------------------------------------------------- */
 
 /* Noise of deviation σ on the features is λ + Σw σ², and nothing else. */
 static void test_noise_is_lambda(void **state)
@@ -352,7 +352,7 @@ static void expect_copies(corrupt_fn corrupt, double noise, double dropout)
         assert_close(average / error, 0, 7);
         far = fmax(far, fabs(clean[i] - mean[i]) / error);
     }
-    assert_true(far > 40); /* the test would see a machine that ignores the regulariser */
+    assert_true(far > 40); /* the test would see a machine that ignores the regularizer */
     free(z), free(z_new), free(mean), free(clean);
     bo_machine_destroy(machine), bo_machine_destroy(without);
     oracle_drop(&train), oracle_drop(&fresh);
@@ -372,7 +372,7 @@ static void test_dropout_is_dropout(void **state)
 }
 
 /* Dropout p is the penalty λ + p/(1 - p) |z_j|² on coefficient j. */
-static void test_dropout_is_generalised_ridge(void **state)
+static void test_dropout_is_generalized_ridge(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -409,9 +409,9 @@ static void test_tiny_lambda(void **state)
     desc.lambda = 1;
     machine = oracle_fit(context, &desc, &train);
     assert_int_not_equal(machine->report.precision, BO_PRECISION_FLOAT64);
-    /* the largest eigenvalue of the centred Gram matrix, by a power iteration of our own, within the promised few per cent */
-    double *z = oracle_features(context, machine, ROWS, train.x), v[FEATURES], u[ROWS], top = 0, centre[FEATURES] = {0};
-    for (size_t i = 0; i < ROWS * FEATURES; i++) centre[i % FEATURES] += z[i] / ROWS;
+    /* the largest eigenvalue of the centered Gram matrix, by a power iteration of our own, within the promised few per cent */
+    double *z = oracle_features(context, machine, ROWS, train.x), v[FEATURES], u[ROWS], top = 0, center[FEATURES] = {0};
+    for (size_t i = 0; i < ROWS * FEATURES; i++) center[i % FEATURES] += z[i] / ROWS;
     for (size_t j = 0; j < FEATURES; j++) v[j] = 1 + (double)j / 7;
     for (int step = 0; step < 300; step++) {
         double norm = 0;
@@ -420,10 +420,10 @@ static void test_tiny_lambda(void **state)
         for (size_t j = 0; j < FEATURES; j++) v[j] /= top;
         for (size_t i = 0; i < ROWS; i++) {
             u[i] = 0;
-            for (size_t j = 0; j < FEATURES; j++) u[i] += (z[i * FEATURES + j] - centre[j]) * v[j];
+            for (size_t j = 0; j < FEATURES; j++) u[i] += (z[i * FEATURES + j] - center[j]) * v[j];
         }
         memset(v, 0, sizeof v);
-        for (size_t i = 0; i < ROWS * FEATURES; i++) v[i % FEATURES] += (z[i] - centre[i % FEATURES]) * u[i / FEATURES];
+        for (size_t i = 0; i < ROWS * FEATURES; i++) v[i % FEATURES] += (z[i] - center[i % FEATURES]) * u[i / FEATURES];
     }
     assert_close(machine->report.spectrum / top, 1, 0.1);
     free(z), free(penalty);
@@ -445,7 +445,7 @@ int main(void)
         cmocka_unit_test(test_noise_is_lambda),
         cmocka_unit_test(test_noise_is_noise),
         cmocka_unit_test(test_dropout_is_dropout),
-        cmocka_unit_test(test_dropout_is_generalised_ridge),
+        cmocka_unit_test(test_dropout_is_generalized_ridge),
         cmocka_unit_test(test_tiny_lambda),
     };
     return cmocka_run_group_tests_name("machines.ridge", tests, NULL, NULL);

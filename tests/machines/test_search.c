@@ -239,7 +239,7 @@ static void test_same_bits(void **state)
 }
 
 /* At most two final fits and a second; the best of three, since other programs run here too. Sanitizers slow our code down and
- * not LAPACK's: nothing to be learnt there. */
+ * not LAPACK's: nothing to be learned there. */
 static void test_time(void **state)
 {
     (void)state;

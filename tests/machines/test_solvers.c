@@ -209,7 +209,7 @@ static void test_memory_is_an_upper_bound(void **state)
 
 enum { L_ROWS = 300, L_FEATURES = 16, CLASSES = 3, UNKNOWNS = (L_FEATURES + 1) * CLASSES };
 
-/* F = Σ w (log Σ exp s - s_y) + λ/2 |B|², s = Bᵀ(z - centre) + b, theta = [B (features x classes); b]; the intercept is free.
+/* F = Σ w (log Σ exp s - s_y) + λ/2 |B|², s = Bᵀ(z - center) + b, theta = [B (features x classes); b]; the intercept is free.
  * gradient and Hessian may be NULL. */
 static double logistic_loss(const bo_samples *train, const double *z, const double *w, double lambda,
                             const double *theta, double *gradient, double *hessian)
@@ -278,13 +278,13 @@ static void test_logistic_is_the_minimum(void **state)
             }
             memcpy(theta, trial, sizeof theta);
         }
-        /* the machine's own point, the centre folded into its intercept */
+        /* the machine's own point, the center folded into its intercept */
         double mine[UNKNOWNS];
         memcpy(mine, machine->beta, L_FEATURES * CLASSES * sizeof *mine);
         for (size_t c = 0; c < CLASSES; c++) {
             mine[L_FEATURES * CLASSES + c] = machine->intercept[c];
             for (size_t j = 0; j < L_FEATURES; j++)
-                mine[L_FEATURES * CLASSES + c] -= machine->centre[j] * machine->beta[j * CLASSES + c];
+                mine[L_FEATURES * CLASSES + c] -= machine->center[j] * machine->beta[j * CLASSES + c];
         }
         double value = logistic_loss(&train, z, w, desc.lambda, mine, gradient, hessian);
         assert_true(value >= best * (1 - 1e-9));
@@ -328,7 +328,7 @@ static void test_logistic_refusals(void **state)
 
 /* ---- probabilities -------------------------------------------------------------------------------------------------- */
 
-/* The probabilities that made the clouds of oracle_classes: priors (c + 1), densities exp(-|x - centre|²/2). */
+/* The probabilities that made the clouds of oracle_classes: priors (c + 1), densities exp(-|x - center|²/2). */
 static void bayes(size_t dim, size_t classes, double apart, const float *x, double *p)
 {
     double sum = 0;
@@ -404,9 +404,9 @@ static void test_calibration_is_a_minimum(void **state)
     assert_ok(context, bo_fitting_begin(context, &desc, &train, &fitting));
     assert_ok(context, bo_fitting_add(context, fitting, &train));
     bo_penalty penalty = {.lambda = 0.5};
-    bo_ridge ridge;
+    bo_machine_ridge ridge;
     bo_left_out left_out;
-    bo_front front = bo_fitting_front(fitting);
+    bo_row_map front = bo_fitting_front(fitting);
     assert_ok(context, bo_ridge_solve(context, &fitting->moments, &penalty, true, 1, &ridge));
     assert_ok(context, bo_ridge_left_out(context, &ridge, &front, &fitting->targets, &train, true, &left_out));
     double values[9], *p = malloc(TRAIN * 3 * sizeof *p);

@@ -88,7 +88,7 @@ static void test_blocks(void **state)
 {
     fixture *f = *state;
     float *weights = oracle_weights(ROWS, 5);
-    for (int mode = 0; mode < 8; mode++) { /* classes, weights, regularisers */
+    for (int mode = 0; mode < 8; mode++) { /* classes, weights, regularizers */
         bo_samples train = mode & 1 ? f->classes : f->train;
         train.weights = mode & 2 ? weights : NULL;
         bo_machine_desc desc = plain_desc();

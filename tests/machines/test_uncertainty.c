@@ -13,22 +13,22 @@ static void expect_formula(bo_context *context, const bo_machine_desc *desc, con
     bool intercept = !desc->no_intercept;
     double *z = oracle_features(context, machine, n, train->x),
            *q = oracle_features(context, machine, NEW_ROWS, fresh.x);
-    double *a = calloc(features * features, sizeof *a), *centre = calloc(features, sizeof *centre), weight = 0;
+    double *a = calloc(features * features, sizeof *a), *center = calloc(features, sizeof *center), weight = 0;
     double *squares = calloc(features, sizeof *squares);
     for (size_t i = 0; i < n; i++) {
         double w = train->weights ? (double)train->weights[i] : 1;
         weight += w;
         for (size_t j = 0; j < features; j++) {
             squares[j] += w * z[i * features + j] * z[i * features + j];
-            if (intercept) centre[j] += w * z[i * features + j];
+            if (intercept) center[j] += w * z[i * features + j];
         }
     }
-    for (size_t j = 0; j < features; j++) centre[j] /= weight;
+    for (size_t j = 0; j < features; j++) center[j] /= weight;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < features; j++)
             for (size_t k = 0; k < features; k++)
                 a[j * features + k] += (train->weights ? (double)train->weights[i] : 1) *
-                                       (z[i * features + j] - centre[j]) * (z[i * features + k] - centre[k]);
+                                       (z[i * features + j] - center[j]) * (z[i * features + k] - center[k]);
     for (size_t j = 0; j < features; j++)
         a[j * features + j] +=
             desc->lambda + weight * desc->noise * desc->noise + desc->dropout / (1 - desc->dropout) * squares[j];
@@ -40,7 +40,7 @@ static void expect_formula(bo_context *context, const bo_machine_desc *desc, con
         for (size_t j = 0; j < features; j++)
             for (size_t k = 0; k < features; k++)
                 form +=
-                    (q[i * features + j] - centre[j]) * inverse[j * features + k] * (q[i * features + k] - centre[k]);
+                    (q[i * features + j] - center[j]) * inverse[j * features + k] * (q[i * features + k] - center[k]);
         for (size_t t = 0; t < outputs; t++) {
             double fresh_noise = 1 / machine->mean_weight; /* a new row weighs what training rows do on average */
             double expected = sqrt(machine->noise_variance[t] * (fresh_noise + (intercept ? 1 / weight : 0) + form));
@@ -49,7 +49,7 @@ static void expect_formula(bo_context *context, const bo_machine_desc *desc, con
             assert_true(std[i * outputs + t] >= sqrt(machine->noise_variance[t] * fresh_noise));
         }
     }
-    free(z), free(q), free(a), free(centre), free(squares), free(inverse);
+    free(z), free(q), free(a), free(center), free(squares), free(inverse);
     oracle_drop(&fresh);
     bo_machine_destroy(machine);
 }

@@ -12,7 +12,7 @@ static void fit_weighted(bo_context *context, const bo_samples *train, const bo_
     bo_machine_destroy(machine);
 }
 
-/* λ is found on a grid of absolute numbers, so that another unit leads to a neighbouring λ: predictions agree to a fraction of
+/* λ is found on a grid of absolute numbers, so that another unit leads to a neighboring λ: predictions agree to a fraction of
  * the noise, and standard deviations to a few per cent. */
 static void test_unit_does_not_matter(void **state)
 {

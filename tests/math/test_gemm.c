@@ -3,7 +3,7 @@
 #include "linalg_testing.h"
 
 static const size_t sizes[][3] = {
-    /* 1, primes, block sizes and their neighbours (tiles of 4..14 x 4..32, tasks of 112 x 256, runs of 448)
+    /* 1, primes, block sizes and their neighbors (tiles of 4..14 x 4..32, tasks of 112 x 256, runs of 448)
      */
     {1, 1, 1},     {1, 37, 5},      {13, 1, 7},     {14, 32, 448},  {15, 33, 449},
     {13, 31, 447}, {112, 256, 8},   {113, 257, 9},  {111, 255, 17}, {6, 16, 257},

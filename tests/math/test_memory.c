@@ -99,7 +99,7 @@ static bo_status call(int which, bo_context *context, room *r)
     case 15:
         return bo_eigenvalues(context, N, r->l, r->values, r->x);
     default:
-        return BO_CANCELLED;
+        return BO_CANCELED;
     }
 }
 
@@ -126,7 +126,7 @@ static void every_allocation_may_fail(void **state)
             assert_true(granted < 1000);
         }
     }
-    assert_int_equal(call(17, context, r), BO_CANCELLED); /* the list above is whole */
+    assert_int_equal(call(17, context, r), BO_CANCELED); /* the list above is whole */
     free(r);
     bo_context_destroy(context);
     assert_int_equal(money.held, 0);

@@ -39,7 +39,7 @@ static inline interpreter interpreter_make(bo_context *context, const bo_graph *
     }
     in.tensors = calloc(graph->tensors.count, sizeof *in.tensors);
     for (size_t v = 1; v < graph->tensors.count; v++) {
-        const bo_tensor *t = bo_tensor_at(graph, (bo_value)v);
+        const bo_graph_tensor *t = bo_graph_tensor_at(graph, (bo_value)v);
         in.tensors[v] = (plain_tensor){.element = t->element, .rows = t->rows, .columns = t->columns};
         if (t->element == BO_ELEMENT_INT32)
             in.tensors[v].index = calloc(t->rows * t->columns, sizeof(int32_t));
@@ -55,7 +55,7 @@ static inline void interpreter_drop(interpreter *in)
 {
     for (size_t v = 1; v < in->graph->tensors.count; v++) {
         free(in->tensors[v].index);
-        if (bo_tensor_at(in->graph, (bo_value)v)->origin != BO_ORIGIN_WEIGHT) free(in->tensors[v].x);
+        if (bo_graph_tensor_at(in->graph, (bo_value)v)->origin != BO_ORIGIN_WEIGHT) free(in->tensors[v].x);
     }
     for (size_t i = 0; i < bo_weights_count(in->graph->weights); i++) free(in->weights[i]);
     free(in->tensors);

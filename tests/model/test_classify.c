@@ -1,6 +1,6 @@
 /* Labels of texts: the same alone, in packs and in pieces; both sides are seen; what was found is counted; bad input. */
 #include "base/counting.h"
-#include "labellers.h"
+#include "labelers.h"
 
 enum { EXAMPLES = 20, LONG = 5000 };
 
@@ -43,11 +43,11 @@ static void alone_as_together(const setting *s, const char *kind, bo_model_task 
 {
     size_t lengths[EXAMPLES];
     float together[EXAMPLES * CLASSES], alone[EXAMPLES * CLASSES];
-    bo_model_desc desc = labeller_desc(kind, task);
+    bo_model_desc desc = labeler_desc(kind, task);
     desc.pooling = pooling;
     for (size_t i = 0; i < EXAMPLES; i++) lengths[i] = 1 + i * i * 7 % 23;
-    bo_model *model = labeller(s->context, &desc, s->tokenizer);
-    bo_texts *texts = labelled_texts(s->context, s->tokenizer, &desc, EXAMPLES, lengths);
+    bo_model *model = labeler(s->context, &desc, s->tokenizer);
+    bo_texts *texts = labeled_texts(s->context, s->tokenizer, &desc, EXAMPLES, lengths);
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 0, EXAMPLES, together));
     for (size_t i = 0; i < EXAMPLES; i++) {
         double sum = 0;
@@ -77,8 +77,8 @@ static void read_whole(const setting *s, const bo_model *model, const bo_texts *
 {
     bo_pass pass = {0};
     double sum = 0;
-    bo_text_pack *pack = labelled_pack(s->context, texts, 2 * LONG, 1, 1);
-    bo_model_graph g = labeller_graph(s->context, model, pack, (bo_model_graph_desc){.logits = true}, &pass);
+    bo_text_pack *pack = labeled_pack(s->context, texts, 2 * LONG, 1, 1);
+    bo_model_graph g = labeler_graph(s->context, model, pack, (bo_model_graph_desc){.logits = true}, &pass);
     assert_ok(s->context, bo_graph_run(s->context, g.graph, &pass));
     assert_ok(s->context, bo_graph_read(s->context, g.graph, g.logits, out));
     for (size_t c = 0; c < CLASSES; c++) sum += exp((double)out[c]);
@@ -91,8 +91,8 @@ static void whole_as_in_pieces(const setting *s, const char *kind, bo_model_desc
 {
     static const size_t lengths[] = {LONG, 30};
     float whole[CLASSES], found[2 * CLASSES], short_one[CLASSES];
-    bo_model *model = labeller(s->context, &desc, s->tokenizer);
-    bo_texts *texts = labelled_texts(s->context, s->tokenizer, &desc, 2, lengths);
+    bo_model *model = labeler(s->context, &desc, s->tokenizer);
+    bo_texts *texts = labeled_texts(s->context, s->tokenizer, &desc, 2, lengths);
     read_whole(s, model, texts, whole);
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 0, 2, found));
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 1, 1, short_one));
@@ -126,7 +126,7 @@ static void test_texts_of_any_length(void **state)
     };
     setting *s = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bo_model_desc desc = labeller_desc(cases[i].kind, cases[i].task);
+        bo_model_desc desc = labeler_desc(cases[i].kind, cases[i].task);
         desc.pooling = cases[i].pooling, desc.forward = cases[i].forward, desc.attention.window = cases[i].window;
         bo_model *model;
         assert_ok(s->context, bo_model_create(s->context, &desc, s->tokenizer, &model));
@@ -141,13 +141,13 @@ static void test_streams_in_constant_memory(void **state)
 {
     setting *s = *state;
     size_t peaks[2];
-    bo_model_desc desc = labeller_desc("rfa-gate", BO_MODEL_CLASSIFY);
+    bo_model_desc desc = labeler_desc("rfa-gate", BO_MODEL_CLASSIFY);
     desc.forward = true;
-    bo_model *model = labeller(s->context, &desc, s->tokenizer);
+    bo_model *model = labeler(s->context, &desc, s->tokenizer);
     for (size_t i = 0; i < 2; i++) {
         const size_t lengths[] = {LONG << 2 * i, 3};
         float found[CLASSES];
-        bo_texts *texts = labelled_texts(s->context, s->tokenizer, &desc, 2, lengths);
+        bo_texts *texts = labeled_texts(s->context, s->tokenizer, &desc, 2, lengths);
         counting memory = {0};
         bo_context *context = counting_context(&memory, 1);
         assert_ok(context, bo_model_classify(context, model, texts, 0, 1, found));
@@ -178,9 +178,9 @@ static bool sees_far_end(const setting *s, const char *kind, bo_pooling pooling,
     const size_t other = pooling == BO_POOLING_LAST ? 2 : 1;
     float found[3 * CLASSES];
     bo_texts *texts;
-    bo_model_desc desc = labeller_desc(kind, BO_MODEL_CLASSIFY);
+    bo_model_desc desc = labeler_desc(kind, BO_MODEL_CLASSIFY);
     desc.pooling = pooling, desc.forward = forward;
-    bo_model *model = labeller(s->context, &desc, s->tokenizer);
+    bo_model *model = labeler(s->context, &desc, s->tokenizer);
     if (silent >= 0) silence(s->context, model, (size_t)silent);
     bo_texts_desc wanted;
     bo_model_texts(model, false, &wanted);
@@ -219,9 +219,9 @@ static void test_found_is_counted(void **state)
     uint64_t confusion[CLASSES * CLASSES] = {0};
     bo_classification found;
     for (size_t i = 0; i < EXAMPLES; i++) tokens += lengths[i] = 3 + i % 5;
-    bo_model_desc desc = labeller_desc("rfa", BO_MODEL_CLASSIFY);
-    bo_model *model = labeller(s->context, &desc, s->tokenizer);
-    bo_texts *texts = labelled_texts(s->context, s->tokenizer, &desc, EXAMPLES, lengths);
+    bo_model_desc desc = labeler_desc("rfa", BO_MODEL_CLASSIFY);
+    bo_model *model = labeler(s->context, &desc, s->tokenizer);
+    bo_texts *texts = labeled_texts(s->context, s->tokenizer, &desc, EXAMPLES, lengths);
     assert_ok(s->context, bo_model_classify(s->context, model, texts, 0, EXAMPLES, p));
     for (size_t i = 0; i < EXAMPLES; i++) {
         const float *row = p + i * CLASSES;
@@ -262,9 +262,9 @@ static void test_wrong_models_and_texts(void **state)
     bo_classification found;
     bo_session *session;
     bo_texts *alone = open_lines(s, BO_TEXTS_ALONE, "x\ny\n"), *pairs = open_lines(s, BO_TEXTS_ALONE_PAIR, "x\ty\n"),
-             *others = open_lines(s, BO_TEXTS_LABELLED, "no\tx\nyes\ty\n");
-    bo_model_desc desc = labeller_desc("exact", BO_MODEL_CLASSIFY), language = test_desc("exact");
-    bo_model *model = labeller(s->context, &desc, s->tokenizer), *other;
+             *others = open_lines(s, BO_TEXTS_LABELED, "no\tx\nyes\ty\n");
+    bo_model_desc desc = labeler_desc("exact", BO_MODEL_CLASSIFY), language = test_desc("exact");
+    bo_model *model = labeler(s->context, &desc, s->tokenizer), *other;
     assert_ok(s->context, bo_model_create(s->context, &language, s->tokenizer, &other));
     assert_fails(s->context, BO_INVALID, "task is language", bo_model_classify(s->context, other, alone, 0, 1, p));
     assert_fails(s->context, BO_INVALID, "texts alone", bo_model_classify(s->context, model, pairs, 0, 1, p));
@@ -291,7 +291,7 @@ static void test_wrong_models_and_texts(void **state)
     assert_fails(s->context, BO_INVALID, "line 2: the text is empty",
                  bo_model_classify(s->context, model, empty, 0, 3, p));
     bo_texts_close(empty);
-    desc = labeller_desc("exact", BO_MODEL_CLASSIFY);
+    desc = labeler_desc("exact", BO_MODEL_CLASSIFY);
     desc.vocab = 100;
     assert_ok(s->context, bo_model_create(s->context, &desc, NULL, &other));
     assert_fails(s->context, BO_INVALID, "below 100", bo_model_classify(s->context, other, alone, 0, 1, p));
@@ -309,11 +309,11 @@ static void test_starved(void **state)
     setting *s = *state;
     static const size_t lengths[] = {5, LONG, 4};
     for (int forward = 0; forward < 2; forward++) {
-        bo_model_desc desc = labeller_desc("rfa", BO_MODEL_MATCH);
+        bo_model_desc desc = labeler_desc("rfa", BO_MODEL_MATCH);
         desc.layers = 1, desc.forward = forward;
         bo_model *model;
         assert_ok(s->context, bo_model_create(s->context, &desc, s->tokenizer, &model));
-        bo_texts *texts = labelled_texts(s->context, s->tokenizer, &desc, 3, lengths);
+        bo_texts *texts = labeled_texts(s->context, s->tokenizer, &desc, 3, lengths);
         for (size_t at = 1, reached = 1; reached; at++) {
             counting memory = {0};
             bo_context *context = counting_context(&memory, 1);

@@ -2,7 +2,7 @@
  * both sides, mixers that read forwards and backwards in turn, every pooling, packed with filler and with room for examples
  * that are not there; the same bits with checkpoints and for any number of threads. */
 #include "gradients.h"
-#include "labellers.h"
+#include "labelers.h"
 
 static const struct {
     const char *kind;
@@ -22,18 +22,18 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof *cases, EXAMPLES = 3, MOST = 4, ROWS = 27 };
 
-typedef struct labelled {
+typedef struct labeled {
     bo_context *context;
     bo_tokenizer *tokenizer;
     bo_texts *texts;
     bo_text_pack *pack;
     bo_model *model;
     char name[64];
-} labelled;
+} labeled;
 
 static bo_model_desc case_desc(size_t index)
 {
-    bo_model_desc desc = labeller_desc(cases[index].kind, cases[index].task);
+    bo_model_desc desc = labeler_desc(cases[index].kind, cases[index].task);
     desc.pooling = cases[index].pooling, desc.forward = cases[index].forward;
     desc.width = 8, desc.hidden = 12, desc.attention.features.features = 8;
     desc.positions = (bo_positions)(index % BO_POSITIONS_COUNT);
@@ -41,22 +41,22 @@ static bo_model_desc case_desc(size_t index)
     return desc;
 }
 
-static labelled labelled_make(size_t index, int threads, double dropout)
+static labeled labeled_make(size_t index, int threads, double dropout)
 {
     static const size_t lengths[EXAMPLES] = {5, 1, 8};
-    labelled l = {.context = test_context(threads)};
+    labeled l = {.context = test_context(threads)};
     bo_model_desc desc = case_desc(index);
     desc.dropout = dropout;
     snprintf(l.name, sizeof l.name, "%s %s %s", cases[index].kind, bo_model_task_name(cases[index].task),
              bo_pooling_name(cases[index].pooling));
     assert_ok(l.context, bo_tokenizer_bytes(l.context, &l.tokenizer));
-    l.texts = labelled_texts(l.context, l.tokenizer, &desc, EXAMPLES, lengths);
-    l.pack = labelled_pack(l.context, l.texts, ROWS, MOST, EXAMPLES);
-    l.model = labeller(l.context, &desc, l.tokenizer);
+    l.texts = labeled_texts(l.context, l.tokenizer, &desc, EXAMPLES, lengths);
+    l.pack = labeled_pack(l.context, l.texts, ROWS, MOST, EXAMPLES);
+    l.model = labeler(l.context, &desc, l.tokenizer);
     return l;
 }
 
-static void labelled_drop(labelled *l)
+static void labeled_drop(labeled *l)
 {
     bo_model_destroy(l->model);
     bo_text_pack_destroy(l->pack);
@@ -65,15 +65,15 @@ static void labelled_drop(labelled *l)
     bo_context_destroy(l->context);
 }
 
-static bo_model_graph graph_of(const labelled *l, bool checkpoint, bo_pass *pass)
+static bo_model_graph graph_of(const labeled *l, bool checkpoint, bo_pass *pass)
 {
     bo_model_graph_desc desc = {.loss = true, .gradients = true, .checkpoint = checkpoint, .smoothing = 0.1};
     assert_ok(l->context, bo_weights_allocate(l->context, l->model->weights, true));
-    return labeller_graph(l->context, l->model, l->pack, desc, pass);
+    return labeler_graph(l->context, l->model, l->pack, desc, pass);
 }
 
 /* As bo_model_graph_fill should have written them. */
-static void write_inputs(interpreter *in, const bo_model_graph *g, const labelled *l)
+static void write_inputs(interpreter *in, const bo_model_graph *g, const labeled *l)
 {
     const bo_text_pack *p = l->pack;
     const size_t sides = p->most_sequences > MOST + 1 ? 2 : 1, texts = sides * MOST, there = sides * EXAMPLES;
@@ -96,7 +96,7 @@ static void write_inputs(interpreter *in, const bo_model_graph *g, const labelle
 
 static void check(size_t index)
 {
-    labelled l = labelled_make(index, 2, 0);
+    labeled l = labeled_make(index, 2, 0);
     bo_pass pass = {0};
     float loss, losses[MOST];
     bo_model_graph g = graph_of(&l, false, &pass);
@@ -114,7 +114,7 @@ static void check(size_t index)
         judge_weight(&in, l.name, i, bo_weights_gradients(l.model->weights));
     interpreter_drop(&in);
     bo_model_graph_destroy(&g);
-    labelled_drop(&l);
+    labeled_drop(&l);
 }
 
 static void of_several_kinds(void **state)
@@ -123,7 +123,7 @@ static void of_several_kinds(void **state)
     for (size_t i = 0; i < CASES; i++) check(i);
 }
 
-static float *gradients_with(const labelled *l, bool checkpoint)
+static float *gradients_with(const labeled *l, bool checkpoint)
 {
     bo_pass pass = {.training = true, .seed = 5};
     size_t bytes = bo_weights_floats(l->model->weights) * sizeof(float);
@@ -140,14 +140,14 @@ static void checkpoints_and_threads_change_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CASES; i++) {
-        labelled one = labelled_make(i, 1, 0.2), many = labelled_make(i, 5, 0.2);
+        labeled one = labeled_make(i, 1, 0.2), many = labeled_make(i, 5, 0.2);
         float *first = gradients_with(&one, false), *other = gradients_with(&many, true);
         if (memcmp(first, other, bo_weights_floats(one.model->weights) * sizeof *first))
             fail_msg("%s: gradients differ", one.name);
         free(first);
         free(other);
-        labelled_drop(&one);
-        labelled_drop(&many);
+        labeled_drop(&one);
+        labeled_drop(&many);
     }
 }
 

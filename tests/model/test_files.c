@@ -266,7 +266,7 @@ static void test_bfloat16(void **state)
     bo_tensors *file;
     assert_ok(context, bo_model_save(context, model, folder->path));
     assert_ok(context, bo_tensors_open(context, test_path(folder, "model.safetensors"), &file));
-    bo_tensor tensors[64];
+    bo_file_tensor tensors[64];
     size_t count = bo_tensors_count(file);
     for (size_t i = 0; i < count; i++) {
         tensors[i] = *bo_tensors_at(file, i);

@@ -1,6 +1,6 @@
 /* Adapters of models that say labels: what says them is trained along, kept in the adapter's files, merged and given back. */
 #include "adapted.h"
-#include "labellers.h"
+#include "labelers.h"
 
 static bool says_labels(const char *name)
 {
@@ -24,7 +24,7 @@ static void trains_what_is_new(void **state)
     const bo_model_desc spoken = test_desc("rfa");
     bo_model *language = test_model(context, &spoken, NULL);
     for (int task = BO_MODEL_CLASSIFY; task <= BO_MODEL_MATCH; task++) {
-        const bo_model_desc desc = labeller_desc("rfa", (bo_model_task)task);
+        const bo_model_desc desc = labeler_desc("rfa", (bo_model_task)task);
         bo_model *model;
         assert_ok(context, bo_model_create(context, &desc, NULL, &model));
         assert_ok(context, bo_model_adopt(context, model, language, NULL));
@@ -52,7 +52,7 @@ static void files_keep_labels(void **state)
     snprintf(adapter, sizeof adapter, "%s", test_path(folder, "adapter"));
     snprintf(merged, sizeof merged, "%s", test_path(folder, "merged"));
     for (int init = BO_LORA_ZERO; init < 3; init++) {
-        const bo_model_desc desc = labeller_desc("rfa", init ? BO_MODEL_MATCH : BO_MODEL_CLASSIFY);
+        const bo_model_desc desc = labeler_desc("rfa", init ? BO_MODEL_MATCH : BO_MODEL_CLASSIFY);
         bo_model *model = test_model(context, &desc, NULL), *again, *whole, *unmerged, *first;
         assert_ok(context, bo_model_save(context, model, base));
         const bo_lora_desc lora = {.rank = 2, .init = (bo_lora_init)init, .base = base};

@@ -1,4 +1,4 @@
-/* Models under a parametrisation: kept in files, the same in sessions and losses, of unit scale where promised, and in eight
+/* Models under a parametrization: kept in files, the same in sessions and losses, of unit scale where promised, and in eight
  * bits. */
 #include <bochner/model.h>
 #include <unistd.h>
@@ -244,7 +244,7 @@ static void refusals(void **state)
     assert_fails(context, BO_INVALID, "4 heads at width 32 would be 2.5 at width 20",
                  bo_model_create(context, &desc, NULL, &model));
     desc = make_desc(BO_PARAMETRIZATION_COUNT, 32);
-    assert_fails(context, BO_INVALID, "no parametrisation", bo_model_create(context, &desc, NULL, &model));
+    assert_fails(context, BO_INVALID, "no parametrization", bo_model_create(context, &desc, NULL, &model));
     desc = make_desc(BO_PARAMETRIZATION_STANDARD, 32);
     desc.storage = BO_STORAGE_INT8;
     assert_fails(context, BO_INVALID, "storage must be", bo_model_create(context, &desc, NULL, &model));

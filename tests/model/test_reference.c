@@ -16,7 +16,7 @@ typedef struct reference {
 static reference open_reference(bo_context *context, const char *name)
 {
     reference r;
-    const bo_tensor *tensor;
+    const bo_file_tensor *tensor;
     char path[1024];
     const char *source = getenv("BOCHNER_SOURCE");
     snprintf(path, sizeof path, "%s/tests/data/%s", source ? source : ".", name);

@@ -2,7 +2,7 @@
  * and what else is done with any model. */
 #include <bochner/lora.h>
 #include "io/files.h"
-#include "labellers.h"
+#include "labelers.h"
 #include "model/config.h"
 #include "features/fingerprint.h"
 
@@ -35,7 +35,7 @@ static void empty(bo_model_desc *d)
     static const char *const labels[] = {"a", " ", "c"};
     d->labels = labels;
 }
-static void coloured(bo_model_desc *d)
+static void colored(bo_model_desc *d)
 {
     static const char *const labels[] = {"\x1b[31mred", "b", "c"};
     d->labels = labels;
@@ -74,7 +74,7 @@ static void test_refused(void **state)
                  {many_classes, "found 32768"},
                  {twice, "found 'a' twice"},
                  {empty, "label 1 of 3 is empty"},
-                 {coloured, "label 0 must have no control characters"},
+                 {colored, "label 0 must have no control characters"},
                  {as_language, "belong to the tasks classify and match"},
                  {with_encoder, "belong to the task translate"},
                  {by_mlp, "mixer mlp has matrices"},
@@ -84,7 +84,7 @@ static void test_refused(void **state)
     test_folder *folder = *state;
     bo_model *model;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bo_model_desc desc = labeller_desc("rfa", BO_MODEL_CLASSIFY);
+        bo_model_desc desc = labeler_desc("rfa", BO_MODEL_CLASSIFY);
         cases[i].change(&desc);
         assert_fails(folder->context, BO_INVALID, cases[i].words,
                      bo_model_create(folder->context, &desc, NULL, &model));
@@ -109,7 +109,7 @@ static void test_directions(void **state)
                  {"delta", true, BO_ATTENTION_DELTA},  {"gru", true, BO_ATTENTION_EXACT}};
     test_folder *folder = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bo_model_desc desc = labeller_desc(cases[i].kind, BO_MODEL_CLASSIFY), forward = desc;
+        bo_model_desc desc = labeler_desc(cases[i].kind, BO_MODEL_CLASSIFY), forward = desc;
         bo_model *model;
         forward.forward = true;
         assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
@@ -124,7 +124,7 @@ static void test_directions(void **state)
         desc = translator(cases[i].kind);
         assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
         const bo_model_desc *d = bo_model_describe(model);
-        const bo_attention *encoder = model->attentions[bo_model_place(d, BO_PART_ENCODER)];
+        const bo_attention *encoder = model->attentions[bo_model_place(d, BO_MODEL_PART_ENCODER)];
         assert_int_equal(d->cross_attention.kind, cases[i].cross);
         assert_int_equal(d->cross_attention.gate, BO_GATE_NONE);
         assert_int_equal(d->encoder_layers, LAYERS);
@@ -138,7 +138,7 @@ static void test_windows_alternate(void **state)
 {
     test_folder *folder = *state;
     bo_model *model;
-    bo_model_desc desc = labeller_desc("exact", BO_MODEL_CLASSIFY);
+    bo_model_desc desc = labeler_desc("exact", BO_MODEL_CLASSIFY);
     desc.attention.window = 5;
     assert_ok(folder->context, bo_model_create(folder->context, &desc, NULL, &model));
     assert_true(bo_model_alternates(bo_model_describe(model)));
@@ -201,7 +201,7 @@ static void test_trips(void **state)
     const char *kind;
     for (size_t i = 0; (kind = test_kind(i)); i++) {
         if (test_same_word(kind, "mlp")) continue;
-        bo_model_desc desc = labeller_desc(kind, i % 2 ? BO_MODEL_CLASSIFY : BO_MODEL_MATCH), pairs = translator(kind);
+        bo_model_desc desc = labeler_desc(kind, i % 2 ? BO_MODEL_CLASSIFY : BO_MODEL_MATCH), pairs = translator(kind);
         desc.pooling = (bo_pooling)(1 + i % 3), desc.forward = i % 3 != 1;
         desc.labels = i % 4 == 1 ? odd : i % 4 == 2 ? NULL : desc.labels;
         check_trip(*state, &desc);
@@ -282,7 +282,7 @@ static void test_lies(void **state)
         {"\"label2id\": {", "\"label2id\": {\"bad\": 0}, \"other\": {", "the 3 labels"},
         {"\"label2id\"", "\"labels\"", ""}, /* not needed: the model loads */
     };
-    const bo_model_desc desc = labeller_desc("rfa", BO_MODEL_MATCH);
+    const bo_model_desc desc = labeler_desc("rfa", BO_MODEL_MATCH);
     tell(*state, &desc, "", sizeof lies / sizeof *lies, lies);
 }
 
@@ -300,8 +300,7 @@ static bool same_weight(bo_context *context, const bo_model *a, const bo_model *
 static void test_adopted(void **state)
 {
     test_folder *folder = *state;
-    bo_model_desc language = test_desc("rfa"), desc = labeller_desc("rfa", BO_MODEL_CLASSIFY),
-                  pairs = translator("rfa");
+    bo_model_desc language = test_desc("rfa"), desc = labeler_desc("rfa", BO_MODEL_CLASSIFY), pairs = translator("rfa");
     bo_model *from, *model;
     size_t taken;
     language.seed = 99;
@@ -351,7 +350,7 @@ static void test_fingerprints(void **state)
 {
     static const change changes[] = {rename_label, pool_largest, read_forwards};
     test_folder *folder = *state;
-    const bo_model_desc desc = labeller_desc("rfa", BO_MODEL_CLASSIFY);
+    const bo_model_desc desc = labeler_desc("rfa", BO_MODEL_CLASSIFY);
     const uint64_t plain = fingerprint(folder->context, &desc);
     assert_true(plain == fingerprint(folder->context, &desc));
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -370,17 +369,17 @@ static void test_other_forms(void **state)
     float before[2 * CLASSES], after[2 * CLASSES];
     bo_tokenizer *bytes;
     bo_model *model;
-    bo_model_desc desc = labeller_desc("rfa", BO_MODEL_MATCH), wide;
+    bo_model_desc desc = labeler_desc("rfa", BO_MODEL_MATCH), wide;
     desc.width = 64, desc.heads = 4, desc.hidden = 64;
     assert_ok(context, bo_tokenizer_bytes(context, &bytes));
-    bo_texts *texts = labelled_texts(context, bytes, &desc, 2, lengths);
-    model = labeller(context, &desc, bytes);
+    bo_texts *texts = labeled_texts(context, bytes, &desc, 2, lengths);
+    model = labeler(context, &desc, bytes);
     assert_ok(context, bo_model_classify(context, model, texts, 0, 2, before));
     assert_ok(context, bo_model_adapt(context, model, &(bo_lora_desc){.rank = 2}));
     assert_ok(context, bo_model_classify(context, model, texts, 0, 2, after));
     assert_memory_equal(before, after, sizeof before); /* adapters begin as nothing */
     bo_model_destroy(model);
-    model = labeller(context, &desc, bytes);
+    model = labeler(context, &desc, bytes);
     assert_ok(context, bo_model_store(context, model, BO_STORAGE_BFLOAT16));
     assert_ok(context, bo_model_classify(context, model, texts, 0, 2, after));
     for (size_t i = 0; i < 2 * CLASSES; i++) assert_true(fabsf(before[i] - after[i]) < 0.05f);

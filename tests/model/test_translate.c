@@ -201,7 +201,7 @@ static void test_stopped(void **state)
     assert_ok(context, open_lines(context, model, 0, 1, &texts));
     bo_translate_desc desc = {.beam = 300,
                               .most = 9}; /* more than there are tokens: the best cannot end them all at once */
-    assert_int_equal(bo_model_translate(context, model, texts, 0, 1, &desc, ids, NULL), BO_CANCELLED);
+    assert_int_equal(bo_model_translate(context, model, texts, 0, 1, &desc, ids, NULL), BO_CANCELED);
     assert_true(asked >= 3);
     assert_null(ids[0].items);
     bo_texts_close(texts);

@@ -70,7 +70,7 @@ static inline bo_model_graph pack_graph(bo_context *context, const bo_model *mod
 /* Every place that draws from data sees the pack, in the order in which the graph comes to it. */
 static inline void calibrate_translator(bo_context *context, bo_model *model, const pack *p)
 {
-    size_t places = bo_model_place(&model->desc, BO_PART_END);
+    size_t places = bo_model_place(&model->desc, BO_MODEL_PART_END);
     bo_calibration **seen = calloc(places, sizeof *seen);
     bo_pass pass = {.calibrations = seen};
     bo_model_graph g = pack_graph(context, model, p, &(bo_model_graph_desc){.loss = true}, &pass);

@@ -11,7 +11,7 @@ enum { MADE_ROWS = 48, MADE_MOST = 1024 };
 typedef struct made {
     float x[MADE_ROWS * MADE_MOST];
     double y[MADE_ROWS];
-    int32_t first[MADE_ROWS + 1], neighbours[3 * MADE_ROWS];
+    int32_t first[MADE_ROWS + 1], neighbors[3 * MADE_ROWS];
     bo_examples *examples;
 } made;
 
@@ -33,11 +33,11 @@ static inline made *made_new(bo_context *context, size_t dim, size_t classes, bo
         m->y[i] = classes ? (double)class : 5 + 2 * sin(sum);
         m->first[i] = (int32_t)edges;
         for (size_t k = 1; graph && i % 7 && k <= 7; k += k == 1 ? 2 : 4)
-            m->neighbours[edges++] = (int32_t)((i + k) % MADE_ROWS);
+            m->neighbors[edges++] = (int32_t)((i + k) % MADE_ROWS);
     }
     m->first[MADE_ROWS] = (int32_t)edges;
     bo_examples arrays = {.rows = MADE_ROWS, .dim = dim, .targets = 1, .classes = classes, .x = m->x, .y = m->y};
-    if (graph) arrays.first = m->first, arrays.neighbours = m->neighbours, arrays.edges = edges;
+    if (graph) arrays.first = m->first, arrays.neighbors = m->neighbors, arrays.edges = edges;
     assert_ok(context, bo_examples_create(context, &arrays, &m->examples));
     return m;
 }

@@ -18,11 +18,11 @@ static bo_examples_desc nodes(test_folder *folder)
         .data = {.path = written(folder, "nodes.csv", "a,b,kind\n1,2,x\n3,4,y\n5,6,x\n7,8,y\n9,10,x\n")}};
 }
 
-static void expect_edges(const bo_examples *e, const int32_t *first, const int32_t *neighbours)
+static void expect_edges(const bo_examples *e, const int32_t *first, const int32_t *neighbors)
 {
     assert_memory_equal(e->first, first, (e->rows + 1) * sizeof *first);
     assert_int_equal(e->edges, first[e->rows]);
-    assert_memory_equal(e->neighbours, neighbours, e->edges * sizeof *neighbours);
+    assert_memory_equal(e->neighbors, neighbors, e->edges * sizeof *neighbors);
 }
 
 static void test_edges(void **state)
@@ -67,8 +67,8 @@ static void test_bad_edges(void **state)
         assert_null(e);
     }
     const float x[4] = {1, 2, 3, 4};
-    const int32_t first[3] = {0, 1, 2}, behind[3] = {0, 2, 1}, neighbours[2] = {1, 2};
-    bo_examples arrays = {.rows = 2, .dim = 2, .x = x, .first = first, .neighbours = neighbours, .edges = 2}, *e;
+    const int32_t first[3] = {0, 1, 2}, behind[3] = {0, 2, 1}, neighbors[2] = {1, 2};
+    bo_examples arrays = {.rows = 2, .dim = 2, .x = x, .first = first, .neighbors = neighbors, .edges = 2}, *e;
     assert_fails(folder->context, BO_INVALID, "number 1 comes from node 2, expected one from 0 to 1",
                  bo_examples_create(folder->context, &arrays, &e));
     arrays.edges = 3;
@@ -87,15 +87,15 @@ static void test_parts(void **state)
     bo_examples *e;
     desc.split = written(folder, "split.csv", "part\ntest\ntrain\nnone\ntrain\nvalid\n");
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
-    assert_int_equal(bo_examples_count(e, BO_PART_TRAIN), 2);
-    assert_int_equal(bo_examples_row(e, BO_PART_TRAIN, 1), 3);
-    assert_int_equal(bo_examples_row(e, BO_PART_VALID, 0), 4);
-    assert_int_equal(bo_examples_row(e, BO_PART_TEST, 0), 0);
-    assert_int_equal(bo_examples_count(e, BO_PART_ALL), 5);
+    assert_int_equal(bo_examples_count(e, BO_SPLIT_TRAIN), 2);
+    assert_int_equal(bo_examples_row(e, BO_SPLIT_TRAIN, 1), 3);
+    assert_int_equal(bo_examples_row(e, BO_SPLIT_VALID, 0), 4);
+    assert_int_equal(bo_examples_row(e, BO_SPLIT_TEST, 0), 0);
+    assert_int_equal(bo_examples_count(e, BO_SPLIT_ALL), 5);
     bo_examples_destroy(e);
     desc.split = written(folder, "split.csv", "0\n0\n1\n2\n-1\n");
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
-    assert_int_equal(bo_examples_count(e, BO_PART_TRAIN), 2);
+    assert_int_equal(bo_examples_count(e, BO_SPLIT_TRAIN), 2);
     bo_examples_destroy(e);
     static const struct {
         const char *text, *words;
@@ -119,9 +119,9 @@ static void test_batches(void **state)
     made *m = made_new(folder->context, 4, 2, false);
     enum { BATCH = 5, VALID = MADE_ROWS / 4, TRAIN = MADE_ROWS - VALID };
     assert_ok(folder->context, bo_examples_split(folder->context, m->examples, 0.25, 0, 9));
-    assert_int_equal(bo_examples_count(m->examples, BO_PART_TRAIN), TRAIN);
+    assert_int_equal(bo_examples_count(m->examples, BO_SPLIT_TRAIN), TRAIN);
     size_t seen[MADE_ROWS] = {0}, rows[BATCH], again[2];
-    for (size_t i = 0; i < VALID; i++) seen[bo_examples_row(m->examples, BO_PART_VALID, i)] = 10;
+    for (size_t i = 0; i < VALID; i++) seen[bo_examples_row(m->examples, BO_SPLIT_VALID, i)] = 10;
     for (uint64_t step = 0; step < TRAIN; step++) { /* BATCH epochs */
         bo_examples_batch(m->examples, 3, step, BATCH, 0, BATCH, rows);
         for (size_t i = 0; i < BATCH; i++) seen[rows[i]]++;
@@ -161,7 +161,7 @@ static void test_lost_scalings(void **state)
     const bo_examples_desc desc = nodes(folder);
     bo_examples *e;
     bo_tensors *file;
-    bo_tensor kept[MOST];
+    bo_file_tensor kept[MOST];
     bo_network *loaded;
     assert_ok(context, bo_examples_load(context, &desc, NULL, &e));
     bo_network *network = network_new(context,

@@ -23,7 +23,7 @@ static bo_network_graph graph_of(bo_context *context, bo_network *network, const
 static void give_inputs(bo_context *context, const bo_network_graph *g, interpreter *in)
 {
     for (size_t v = 1; v < g->graph->tensors.count; v++) {
-        const bo_tensor *tensor = bo_tensor_at(g->graph, (bo_value)v);
+        const bo_graph_tensor *tensor = bo_graph_tensor_at(g->graph, (bo_value)v);
         const size_t count = tensor->rows * tensor->columns;
         if (tensor->origin != BO_ORIGIN_INPUT) continue;
         float *host = malloc(count * sizeof *host);
@@ -42,7 +42,7 @@ static void give_inputs(bo_context *context, const bo_network_graph *g, interpre
 static double *mask_of(bo_context *context, const bo_node *node, bo_op_kind kind, const bo_graph *graph,
                        const bo_pass *pass)
 {
-    const bo_tensor *in = bo_tensor_at(graph, node->in[0]);
+    const bo_graph_tensor *in = bo_graph_tensor_at(graph, node->in[0]);
     const size_t count = in->rows * in->columns;
     const bo_noise_attributes *noise = node->attributes;
     const bo_dropout_attributes *dropout = node->attributes;

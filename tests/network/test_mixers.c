@@ -20,7 +20,7 @@ static void answer(bo_context *context, const char *kind, const float *x, float 
     assert_ok(context, bo_examples_create(context, &arrays, &examples));
     assert_ok(context, bo_network_create(context, &(bo_network_desc){.model = model, .examples = examples, .seed = 3},
                                          &network));
-    assert_ok(context, bo_network_predict(context, network, examples, BO_PART_ALL, out));
+    assert_ok(context, bo_network_predict(context, network, examples, BO_SPLIT_ALL, out));
     bo_network_destroy(network);
     bo_examples_destroy(examples);
 }

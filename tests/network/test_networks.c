@@ -93,7 +93,7 @@ static void test_order(void **state)
 
 /* ---- answers --------------------------------------------------------------------------------------------------------------- */
 
-static float *predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_part part)
+static float *predict(bo_context *context, const bo_network *network, const bo_examples *examples, bo_split part)
 {
     const size_t count = bo_examples_count(examples, part) * bo_network_describe(network).outputs;
     float *out = calloc(count, sizeof *out);
@@ -109,8 +109,8 @@ static void test_answers(void **state)
     made *m = made_new(context, 8, 3, false);
     char *text = layer_case_text(&layer_cases[2]);
     bo_network *network = network_new(context, text, m->examples);
-    float *p = predict(context, network, m->examples, BO_PART_ALL);
-    float *again = predict(many, network, m->examples, BO_PART_ALL);
+    float *p = predict(context, network, m->examples, BO_SPLIT_ALL);
+    float *again = predict(many, network, m->examples, BO_SPLIT_ALL);
     assert_memory_equal(p, again, MADE_ROWS * 3 * sizeof *p);
     double loss = 0, right = 0;
     for (size_t i = 0; i < MADE_ROWS; i++) {
@@ -121,15 +121,15 @@ static void test_answers(void **state)
         loss -= log((double)row[class]) / MADE_ROWS;
     }
     bo_network_evaluation found;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &found));
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
     assert_close(found.loss, loss, 1e-5 * (1 + loss));
     assert_close(found.accuracy, right / MADE_ROWS, 1e-12);
     assert_true(isnan(found.rmse));
     assert_int_equal(found.examples, MADE_ROWS);
     assert_ok(context, bo_examples_split(context, m->examples, 0.25, 0.25, 3));
-    float *part = predict(context, network, m->examples, BO_PART_TEST);
-    for (size_t i = 0; i < bo_examples_count(m->examples, BO_PART_TEST); i++)
-        assert_memory_equal(part + 3 * i, p + 3 * bo_examples_row(m->examples, BO_PART_TEST, i), 3 * sizeof *p);
+    float *part = predict(context, network, m->examples, BO_SPLIT_TEST);
+    for (size_t i = 0; i < bo_examples_count(m->examples, BO_SPLIT_TEST); i++)
+        assert_memory_equal(part + 3 * i, p + 3 * bo_examples_row(m->examples, BO_SPLIT_TEST, i), 3 * sizeof *p);
     free(p), free(again), free(part), free(text);
     bo_network_destroy(network);
     made_free(m);
@@ -150,12 +150,12 @@ static void test_units(void **state)
     double mean = 0, square = 0;
     for (size_t i = 0; i < MADE_ROWS; i++) mean += m->y[i] / MADE_ROWS;
     for (size_t i = 0; i < MADE_ROWS; i++) square += pow(m->y[i] - mean, 2) / MADE_ROWS;
-    float *p = predict(context, network, m->examples, BO_PART_ALL);
+    float *p = predict(context, network, m->examples, BO_SPLIT_ALL);
     for (size_t i = 0; i < MADE_ROWS; i++) assert_close((double)p[i], mean, 1e-5);
     bo_network_evaluation found;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &found));
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
     assert_close(found.rmse, sqrt(square), 1e-5);
-    assert_close(found.loss, 1, 1e-5); /* of standardised targets */
+    assert_close(found.loss, 1, 1e-5); /* of standardized targets */
     free(p);
     bo_network_destroy(network);
     made_free(m);
@@ -166,7 +166,7 @@ static double ridge_objective(bo_context *context, const bo_network *network, co
 {
     bo_network_evaluation found;
     double sum = 0;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &found));
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
     for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
         const bo_weight *w = bo_weights_at(network->weights, i);
         const float *values = w->data;
@@ -233,8 +233,8 @@ static void test_files(void **state)
         bo_network *network = network_new(context, text, m->examples), *loaded;
         assert_ok(context, bo_network_save(context, network, folder->path));
         assert_ok(context, bo_network_load(context, folder->path, &loaded));
-        float *p = predict(context, network, m->examples, BO_PART_ALL);
-        float *q = predict(context, loaded, m->examples, BO_PART_ALL);
+        float *p = predict(context, network, m->examples, BO_SPLIT_ALL);
+        float *q = predict(context, loaded, m->examples, BO_SPLIT_ALL);
         if (memcmp(p, q, 2 * MADE_ROWS * sizeof *p) != 0) fail_msg("%s answers differently", layer_cases[c].name);
         assert_true(bo_network_fingerprint(network) == bo_network_fingerprint(loaded));
         free(p), free(q), free(text);
@@ -304,7 +304,7 @@ static bo_status use_network(void *what)
     bo_network_evaluation found;
     const bo_network_desc desc = {.model = w->model, .examples = w->examples, .seed = 7};
     BO_TRY(bo_network_create(w->context, &desc, &network));
-    const bo_status status = bo_network_evaluate(w->context, network, w->examples, BO_PART_ALL, &found);
+    const bo_status status = bo_network_evaluate(w->context, network, w->examples, BO_SPLIT_ALL, &found);
     bo_network_destroy(network);
     return status;
 }

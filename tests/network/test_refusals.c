@@ -177,13 +177,13 @@ static void test_other_data(void **state)
     bo_network *network = network_new(context, WITH(LAST), m->examples);
     bo_network_evaluation found;
     assert_fails(context, BO_INVALID, "takes 8 numbers an example, and the data has 9",
-                 bo_network_evaluate(context, network, wide->examples, BO_PART_ALL, &found));
+                 bo_network_evaluate(context, network, wide->examples, BO_SPLIT_ALL, &found));
     assert_fails(context, BO_INVALID, "knows 2 classes, and the data has 3",
-                 bo_network_evaluate(context, network, more->examples, BO_PART_ALL, &found));
+                 bo_network_evaluate(context, network, more->examples, BO_SPLIT_ALL, &found));
     assert_fails(context, BO_INVALID, "takes array, and the data has edges",
-                 bo_network_evaluate(context, network, graph->examples, BO_PART_ALL, &found));
+                 bo_network_evaluate(context, network, graph->examples, BO_SPLIT_ALL, &found));
     assert_fails(context, BO_INVALID, "knows 2 classes, and the data has 0",
-                 bo_network_evaluate(context, network, numbers->examples, BO_PART_ALL, &found));
+                 bo_network_evaluate(context, network, numbers->examples, BO_SPLIT_ALL, &found));
     bo_network_destroy(network);
     made_free(m), made_free(wide), made_free(more), made_free(graph), made_free(numbers);
     bo_context_destroy(context);

@@ -28,8 +28,8 @@ static void test_extremes(void **state)
         bo_network_evaluation found;
         assert_true(isfinite(network->inputs.scale[0]) && network->inputs.scale[0] > 0);
         assert_true(isfinite(network->outputs.scale[0]) && network->outputs.scale[0] > 0);
-        assert_ok(context, bo_network_predict(context, network, examples, BO_PART_ALL, out));
-        assert_ok(context, bo_network_evaluate(context, network, examples, BO_PART_ALL, &found));
+        assert_ok(context, bo_network_predict(context, network, examples, BO_SPLIT_ALL, out));
+        assert_ok(context, bo_network_evaluate(context, network, examples, BO_SPLIT_ALL, &found));
         assert_true(isfinite(out[0]) && isfinite(out[2]) && isfinite(found.loss));
         bo_network_destroy(network);
         bo_examples_destroy(examples);
@@ -53,7 +53,7 @@ static void test_few_rows(void **state)
                                       examples);
     float out[2 * TARGETS];
     assert_ok(context, bo_network_solve(context, network, examples, 1e-6));
-    assert_ok(context, bo_network_predict(context, network, examples, BO_PART_ALL, out));
+    assert_ok(context, bo_network_predict(context, network, examples, BO_SPLIT_ALL, out));
     for (size_t i = 0; i < 2 * TARGETS; i++) assert_close(out[i], y[i], 1e-3);
     bo_network_destroy(network);
     bo_examples_destroy(examples);
@@ -95,10 +95,10 @@ static void test_hidden_nodes(void **state)
     bo_network_evaluation all, part;
     double sum = 0;
     uint64_t counted = 0;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &all));
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &all));
     assert_ok(context, bo_examples_split(context, m->examples, 0.25, 0.25, 3));
-    for (int p = 0; p < BO_PART_COUNT; p++) {
-        assert_ok(context, bo_network_evaluate(context, network, m->examples, (bo_part)p, &part));
+    for (int p = 0; p < BO_SPLIT_COUNT; p++) {
+        assert_ok(context, bo_network_evaluate(context, network, m->examples, (bo_split)p, &part));
         sum += part.loss * (double)part.examples;
         counted += part.examples;
     }
@@ -121,7 +121,7 @@ static void test_rows_of_softmax(void **state)
                                       "\"kl\", \"target\": \"input\"}}",
                                       m->examples);
     float out[MADE_ROWS * DIM];
-    assert_ok(context, bo_network_predict(context, network, m->examples, BO_PART_ALL, out));
+    assert_ok(context, bo_network_predict(context, network, m->examples, BO_SPLIT_ALL, out));
     for (size_t i = 0; i < MADE_ROWS * DIM; i += 3) assert_close(out[i] + out[i + 1] + out[i + 2], 1, 1e-5);
     bo_network_destroy(network);
     made_free(m);
@@ -160,7 +160,7 @@ static void test_many_places(void **state)
     strcat(text, "{\"type\": \"last\"}, {\"type\": \"linear\", \"width\": \"classes\"}], \"loss\": \"cross-entropy\"}");
     bo_network *network = network_new(context, text, m->examples);
     bo_network_evaluation found;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &found));
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
     assert_true(isfinite(found.loss));
     bo_network_destroy(network);
     free(text);

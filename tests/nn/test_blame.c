@@ -21,7 +21,7 @@ static network build(void)
     bo_graph_scope(n.graph, "squares");
     bo_value y =
         bo_graph_one(n.graph, BO_OP_GLU, &(bo_unary_attributes){.function = BO_UNARY_RELU2}, 2, (bo_value[]){n.x, n.x});
-    bo_graph_scope(n.graph, "normalised");
+    bo_graph_scope(n.graph, "normalized");
     y = bo_nn_batch_norm(n.graph, "norm", y, 0, 0.5);
     bo_graph_keep(n.graph, y);
     assert_ok(n.context, bo_graph_plan(n.context, n.graph, &(bo_graph_desc){0}));

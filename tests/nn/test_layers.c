@@ -202,7 +202,7 @@ static void test_attentions(void **unused)
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) check_attention(i);
 }
 
-/* What the optimiser is told: matrices are Muon's, the rest is not. */
+/* What the optimizer is told: matrices are Muon's, the rest is not. */
 static void test_roles(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* Shared by the tests of optimisers: a small set of weights with every role, and gradients for each step. */
+/* Shared by the tests of optimizers: a small set of weights with every role, and gradients for each step. */
 #ifndef BO_OPTIM_TESTING_H
 #define BO_OPTIM_TESTING_H
 

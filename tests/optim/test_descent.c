@@ -1,4 +1,4 @@
-/* Every optimiser brings a least-squares problem down: min |W X - Y|² / n, with Y = W* X. */
+/* Every optimizer brings a least-squares problem down: min |W X - Y|² / n, with Y = W* X. */
 #include "testing.h"
 #include "optim/optim.h"
 #include "math/linalg.h"

@@ -71,7 +71,7 @@ static void test_refusals(void **state)
         {{.clip = NAN}, "clipped"},
         {{.average = 1}, "averaged"},
         {{.average = -0.1}, "averaged"},
-        {{.kind = BO_OPTIMIZER_COUNT}, "optimiser 5"},
+        {{.kind = BO_OPTIMIZER_COUNT}, "optimizer 5"},
         {{.factor = BO_MUON_FACTOR_COUNT}, "factor"},
         {{.iteration = BO_MUON_ITERATION_COUNT}, "iteration"},
         {{.iterations = 101}, "at most 100"},

@@ -18,7 +18,7 @@ static float *normals(size_t count, uint64_t seed)
 }
 
 /* X for the gradients g[i], as w = -X from w = 0 with rate 1. */
-static void orthogonalise(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t count,
+static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, size_t count,
                           const shape *shapes, float *const *g, float *const *x)
 {
     const bo_updates *updates = bo_backend_cpu()->updates;
@@ -80,7 +80,7 @@ static void check_values(bo_newton_schulz iteration, size_t steps, double least,
     float *g = malloc(ROWS * COLUMNS * sizeof *g), *x = malloc(ROWS * COLUMNS * sizeof *x);
     double values[ROWS];
     with_values(context, ROWS, COLUMNS, least, g);
-    orthogonalise(context, iteration, steps, 1, &(shape){ROWS, COLUMNS}, &g, &x);
+    orthogonalize(context, iteration, steps, 1, &(shape){ROWS, COLUMNS}, &g, &x);
     singular_values(context, ROWS, COLUMNS, x, values);
     for (size_t i = 0; i < ROWS; i++)
         if (!(values[i] >= low && values[i] <= high))
@@ -162,7 +162,7 @@ static void check_formula(bo_newton_schulz iteration, size_t steps)
     shape s[SHAPES];
     float *g[SHAPES], *x[SHAPES];
     prepare(false, s, g, x);
-    orthogonalise(context, iteration, steps, SHAPES, s, g, x);
+    orthogonalize(context, iteration, steps, SHAPES, s, g, x);
     for (size_t i = 0; i < SHAPES; i++) {
         bool tall = s[i].rows > s[i].columns;
         size_t rows = tall ? s[i].columns : s[i].rows, columns = tall ? s[i].rows : s[i].columns;
@@ -194,8 +194,8 @@ static void test_transposes(void **state)
     float *g[SHAPES], *x[SHAPES], *gt[SHAPES], *xt[SHAPES];
     prepare(false, s, g, x);
     prepare(true, t, gt, xt);
-    orthogonalise(context, BO_NEWTON_SCHULZ_QUINTIC, 5, SHAPES, s, g, x);
-    orthogonalise(context, BO_NEWTON_SCHULZ_QUINTIC, 5, SHAPES, t, gt, xt);
+    orthogonalize(context, BO_NEWTON_SCHULZ_QUINTIC, 5, SHAPES, s, g, x);
+    orthogonalize(context, BO_NEWTON_SCHULZ_QUINTIC, 5, SHAPES, t, gt, xt);
     for (size_t i = 0; i < SHAPES; i++) /* |x|_F is summed in another order */
         for (size_t r = 0; r < s[i].rows; r++)
             for (size_t c = 0; c < s[i].columns; c++)
@@ -213,8 +213,8 @@ static void test_threads(void **state)
     float *g[SHAPES], *x[SHAPES], *g3[SHAPES], *x3[SHAPES];
     prepare(false, s, g, x);
     prepare(false, s, g3, x3);
-    orthogonalise(one, BO_NEWTON_SCHULZ_QUINTIC, 5, SHAPES, s, g, x);
-    orthogonalise(three, BO_NEWTON_SCHULZ_QUINTIC, 5, SHAPES, s, g3, x3);
+    orthogonalize(one, BO_NEWTON_SCHULZ_QUINTIC, 5, SHAPES, s, g, x);
+    orthogonalize(three, BO_NEWTON_SCHULZ_QUINTIC, 5, SHAPES, s, g3, x3);
     for (size_t i = 0; i < SHAPES; i++) assert_memory_equal(x[i], x3[i], s[i].rows * s[i].columns * sizeof *x[i]);
     release(g, x);
     release(g3, x3);
@@ -228,7 +228,7 @@ static void test_zero(void **state)
     (void)state;
     bo_context *context = test_context(1);
     float *g = calloc(12, sizeof *g), *x = calloc(12, sizeof *x);
-    orthogonalise(context, BO_NEWTON_SCHULZ_QUINTIC, 5, 1, &(shape){3, 4}, &g, &x);
+    orthogonalize(context, BO_NEWTON_SCHULZ_QUINTIC, 5, 1, &(shape){3, 4}, &g, &x);
     for (size_t i = 0; i < 12; i++) assert_true(x[i] == 0);
     free(g), free(x);
     bo_context_destroy(context);

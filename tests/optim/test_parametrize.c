@@ -2,7 +2,7 @@
 #include "testing.h"
 #include "optim/internal.h"
 
-/* A weight at width 32 and at the base width 8, and what the maximal-update parametrisation makes of it: with m = 4. */
+/* A weight at width 32 and at the base width 8, and what the maximal-update parametrization makes of it: with m = 4. */
 typedef struct expectation {
     bo_weight weight;
     size_t base[2];
@@ -58,11 +58,11 @@ static bo_weights *make(bo_context *context, bo_rules rules)
     return weights;
 }
 
-static bo_part part_of(bo_optimizer_kind kind, const bo_weight *weight)
+static bo_optim_part part_of(bo_optimizer_kind kind, const bo_weight *weight)
 {
     bo_optimizer_desc desc = {.kind = kind, .rate = 1, .other_rate = 1, .decay = 0.125};
-    bo_part part;
-    assert_true(bo_part_make(&desc, weight, &part));
+    bo_optim_part part;
+    assert_true(bo_optim_part_make(&desc, weight, &part));
     return part;
 }
 
@@ -86,12 +86,12 @@ static void follows_the_table(void **state)
         expect(w->name, "the rate of signs", part_of(BO_OPTIMIZER_SIGN, w).rate, e->adamw);
         expect(w->name, "SGD's rate", part_of(BO_OPTIMIZER_SGD, w).rate, e->sgd);
         expect(w->name, "the rate in ℓ∞", part_of(BO_OPTIMIZER_LINF, w).rate, e->linf);
-        bo_part muon = part_of(BO_OPTIMIZER_MUON, w);
+        bo_optim_part muon = part_of(BO_OPTIMIZER_MUON, w);
         expect(w->name, "Muon's rate", muon.rate, e->muon > 0 ? 1 : e->adamw);
         if (e->muon > 0)
-            expect(w->name, "Muon's factor", bo_part_shape_factor(&(bo_optimizer_desc){0}, &muon), e->muon);
+            expect(w->name, "Muon's factor", bo_optim_part_shape_factor(&(bo_optimizer_desc){0}, &muon), e->muon);
         for (bo_optimizer_kind kind = 0; kind < BO_OPTIMIZER_COUNT; kind++) { /* decay is of the width no function */
-            bo_part part = part_of(kind, w);
+            bo_optim_part part = part_of(kind, w);
             expect(w->name, "decay", part.rate * part.decay, w->role == BO_WEIGHT_VECTOR ? 0 : 0.125);
         }
     }
@@ -99,7 +99,7 @@ static void follows_the_table(void **state)
     bo_context_destroy(context);
 }
 
-/* Without a base, or under the standard parametrisation, all is as declared. */
+/* Without a base, or under the standard parametrization, all is as declared. */
 static void base_is_standard(void **state)
 {
     (void)state;
@@ -141,8 +141,8 @@ static void unit_rates(void **state)
         const bo_weight *w = bo_weights_at(weights, i);
         expect(w->name, "AdamW's rate", part_of(BO_OPTIMIZER_ADAMW, w).rate, list[i].rate);
         if (list[i].muon == 0) continue;
-        bo_part muon = part_of(BO_OPTIMIZER_MUON, w);
-        expect(w->name, "Muon's factor", bo_part_shape_factor(&(bo_optimizer_desc){0}, &muon), list[i].muon);
+        bo_optim_part muon = part_of(BO_OPTIMIZER_MUON, w);
+        expect(w->name, "Muon's factor", bo_optim_part_shape_factor(&(bo_optimizer_desc){0}, &muon), list[i].muon);
     }
     assert_ok(context, bo_weights_allocate(context, weights, true));
     bo_optimizer *optimizer;
@@ -155,7 +155,7 @@ static void unit_rates(void **state)
     bo_context_destroy(context);
 }
 
-/* Gradients 1024 times as large, of which the optimiser knows, give the same steps and the same norm to the last bit. */
+/* Gradients 1024 times as large, of which the optimizer knows, give the same steps and the same norm to the last bit. */
 static void gradient_scale_is_undone(void **state)
 {
     (void)state;

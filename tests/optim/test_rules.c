@@ -1,4 +1,4 @@
-/* Every optimiser over weights of every role, against the same rules in double: who follows which rule, at which rate, with
+/* Every optimizer over weights of every role, against the same rules in double: who follows which rule, at which rate, with
  * which decay, clipped and scheduled. */
 #include "optim_testing.h"
 #include "math/linalg.h"

@@ -1,4 +1,4 @@
-/* What an optimiser keeps: resumed runs continue to the same bits, threads do not matter, averages, refused gradients, and
+/* What an optimizer keeps: resumed runs continue to the same bits, threads do not matter, averages, refused gradients, and
  * memory. */
 #include "optim_testing.h"
 #include "base/counting.h"

@@ -139,7 +139,7 @@ static void nonsense_is_refused(void **state)
     assert_fails(context, BO_INVALID, "no 'nothing'", bo_plan_count(context, &shape, &counts));
     shape.attention = NULL;
     shape.optimizer = (bo_optimizer_kind)77;
-    assert_fails(context, BO_INVALID, "optimiser", bo_plan_count(context, &shape, &counts));
+    assert_fails(context, BO_INVALID, "optimizer", bo_plan_count(context, &shape, &counts));
     bo_context_destroy(context);
 }
 

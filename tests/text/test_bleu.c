@@ -256,7 +256,7 @@ static void test_tokens_are_the_expressions(void **state)
     bo_context_destroy(context);
 }
 
-/* A translation that differs in punctuation alone, tokenised here and there. */
+/* A translation that differs in punctuation alone, tokenized here and there. */
 static void test_tokenized_score(void **state)
 {
     (void)state;

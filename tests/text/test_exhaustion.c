@@ -8,7 +8,7 @@
 typedef struct setting {
     counting counted;
     bo_context *context;
-    const char *labelled, *pairs; /* files */
+    const char *labeled, *pairs; /* files */
     bo_tokenizer *bytes, *learned;
     bo_texts *texts;
 } setting;
@@ -17,7 +17,7 @@ static bo_texts_desc texts_desc(setting *s, bo_texts_kind kind, const bo_tokeniz
 {
     const bool pair = kind == BO_TEXTS_PAIR;
     return (bo_texts_desc){.kind = kind,
-                           .paths = pair ? &s->pairs : &s->labelled,
+                           .paths = pair ? &s->pairs : &s->labeled,
                            .path_count = 1,
                            .tokenizer = tokenizer,
                            .end = pair ? 1 : 0,
@@ -37,7 +37,7 @@ static bo_status open_texts(setting *s, bo_texts_kind kind, const bo_tokenizer *
 static bo_status open_bytes(void *what)
 {
     setting *s = what;
-    return open_texts(s, BO_TEXTS_LABELLED, s->bytes);
+    return open_texts(s, BO_TEXTS_LABELED, s->bytes);
 }
 
 static bo_status open_learned(void *what)
@@ -50,7 +50,7 @@ static bo_status learn(void *what)
 {
     setting *s = what;
     const bo_tokenizer_desc desc = {.vocab = 262};
-    const bo_texts_desc texts = texts_desc(s, BO_TEXTS_LABELLED, NULL);
+    const bo_texts_desc texts = texts_desc(s, BO_TEXTS_LABELED, NULL);
     bo_tokenizer *tokenizer = (bo_tokenizer *)s;
     bo_status status = bo_tokenizer_train_texts(s->context, &desc, &texts, &tokenizer);
     if (status != BO_OK) assert_null(tokenizer);
@@ -126,8 +126,7 @@ static void test_all(void **state)
 {
     static bo_status (*const works[])(void *) = {open_bytes, open_learned,     learn,          pack,           lay_out,
                                                  score,      generate_listops, generate_match, generate_recall};
-    setting s = {.labelled =
-                     test_text(*state, "l.tsv", "pos\tgood good\nneg\tbad\npos\tgood film\nneg\tbad bad film\n"),
+    setting s = {.labeled = test_text(*state, "l.tsv", "pos\tgood good\nneg\tbad\npos\tgood film\nneg\tbad bad film\n"),
                  .pairs = test_text(*state, "p.tsv", "ein haus\ta house\nzwei\ttwo\ndrei\tthree\nvier\tfour\n")};
     s.context = counting_context(&s.counted, 2);
     assert_ok(s.context, bo_tokenizer_bytes(s.context, &s.bytes));

@@ -32,7 +32,7 @@ static void expect_words(test_folder *f, const char *normalizer, const char *spl
 }
 
 /* The example of Hugging Face's documentation. */
-static void test_behaviours(void **state)
+static void test_behaviors(void **state)
 {
     test_folder *f = *state;
     static const char *const cases[][2] = {
@@ -349,7 +349,7 @@ int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_behaviours),  WITH_FOLDER(test_splitters), WITH_FOLDER(test_normalizers),
+        WITH_FOLDER(test_behaviors),   WITH_FOLDER(test_splitters), WITH_FOLDER(test_normalizers),
         WITH_FOLDER(test_llama),       WITH_FOLDER(test_seams),     WITH_FOLDER(test_added),
         WITH_FOLDER(test_expressions), WITH_FOLDER(test_refusals),  WITH_FOLDER(test_explosion),
         WITH_FOLDER(test_missing),

@@ -39,12 +39,12 @@ static setting open_setting(void **state, bo_texts_kind kind, size_t count, leng
     test_folder *f = *state;
     setting s = {.folder = f, .context = f->context};
     bo_rng rng = bo_rng_make(1, bo_rng_stream("test.packs", (uint64_t)kind));
-    const bool labelled = kind != BO_TEXTS_PAIR;
-    const size_t sides = kind == BO_TEXTS_LABELLED ? 1 : 2;
+    const bool labeled = kind != BO_TEXTS_PAIR;
+    const size_t sides = kind == BO_TEXTS_LABELED ? 1 : 2;
     char *text = malloc(count * sides * 4200);
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        if (labelled) bytes += (size_t)sprintf(text + bytes, "%zu\t", i % 3);
+        if (labeled) bytes += (size_t)sprintf(text + bytes, "%zu\t", i % 3);
         for (size_t side = 0, length = 0; side < sides; side++) {
             length = length_of(&rng, side, length);
             if (side) text[bytes++] = '\t';
@@ -132,13 +132,12 @@ static void expect_full(void **state, bo_texts_kind kind, size_t count, length_f
 
 static void test_reviews_fill(void **state)
 {
-    expect_full(state, BO_TEXTS_LABELLED, 5000, review_length,
-                (bo_packs_desc){.rows = {4096}, .most = 256, .batch = 4});
+    expect_full(state, BO_TEXTS_LABELED, 5000, review_length, (bo_packs_desc){.rows = {4096}, .most = 256, .batch = 4});
 }
 
 static void test_pairs_fill(void **state)
 {
-    expect_full(state, BO_TEXTS_LABELLED_PAIR, 2000, review_length,
+    expect_full(state, BO_TEXTS_LABELED_PAIR, 2000, review_length,
                 (bo_packs_desc){.rows = {8192}, .most = 64, .batch = 2});
 }
 
@@ -152,7 +151,7 @@ static void test_sentences_fill(void **state)
 static void test_epochs(void **state)
 {
     enum { COUNT = 3000, EPOCHS = 4, BATCH = 3, MOST = 16 };
-    setting s = open_setting(state, BO_TEXTS_LABELLED, COUNT, letter_length);
+    setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, letter_length);
     const bo_packs_desc desc = {.rows = {40}, .most = MOST, .batch = BATCH, .seed = 9};
     bo_packs *packs = make(&s, desc);
     static size_t order[EPOCHS][COUNT];
@@ -185,7 +184,7 @@ static void test_epochs(void **state)
 static void test_order_is_fair(void **state)
 {
     enum { COUNT = 2000, MOST = 64 };
-    setting s = open_setting(state, BO_TEXTS_LABELLED, COUNT, letter_length);
+    setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, letter_length);
     const bo_packs_desc desc = {.rows = {48}, .most = MOST, .batch = 1, .seed = 2};
     bo_packs *packs = make(&s, desc);
     double length = 0, taken = 0;
@@ -203,7 +202,7 @@ static void test_order_is_fair(void **state)
 
 static void test_in_order(void **state)
 {
-    setting s = open_setting(state, BO_TEXTS_LABELLED, 100, letter_length);
+    setting s = open_setting(state, BO_TEXTS_LABELED, 100, letter_length);
     const bo_packs_desc desc = {.rows = {24}, .most = 8, .batch = 4, .in_order = true};
     bo_packs *packs = make(&s, desc);
     uint64_t at = 0;
@@ -271,7 +270,7 @@ static void expect_stream(const bo_packed_stream *stream, const bo_text_pack *pa
 static void test_packed(void **state)
 {
     enum { COUNT = 40, MOST = 6, BEGIN = 7 };
-    static const bo_texts_kind kinds[] = {BO_TEXTS_LABELLED, BO_TEXTS_LABELLED_PAIR, BO_TEXTS_PAIR};
+    static const bo_texts_kind kinds[] = {BO_TEXTS_LABELED, BO_TEXTS_LABELED_PAIR, BO_TEXTS_PAIR};
     for (size_t k = 0; k < 3; k++) {
         setting s = open_setting(state, kinds[k], COUNT, letter_length);
         const bool pair = kinds[k] == BO_TEXTS_PAIR;

@@ -1,4 +1,4 @@
-/* Labelled texts and pairs from lines: what is read, in which order, and what is refused with file and line. */
+/* Labeled texts and pairs from lines: what is read, in which order, and what is refused with file and line. */
 #include "texts.h"
 #include <bochner/texts.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static void expect_text(const bo_texts *texts, size_t example, size_t side, cons
 
 /* ---- what is read ------------------------------------------------------------------------------------------------------- */
 
-static void test_labelled(void **state)
+static void test_labeled(void **state)
 {
     setting s = open_setting(state);
     static const char *const ends[] = {"", "\n", "\r\n", "\n\n", "\r\n\r\n\n"};
@@ -56,8 +56,8 @@ static void test_labelled(void **state)
         snprintf(text, sizeof text, "\xef\xbb\xbfpos\ta film\r\nneg\tna\xc3\xaf ve \npos\tb%s", ends[e]);
         const char *path =
             e % 2 ? test_gzip(s.folder, "t.tsv.gz", text, strlen(text)) : test_text(s.folder, "t.tsv", text);
-        bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELLED}, path);
-        assert_int_equal(bo_texts_kind_of(texts), BO_TEXTS_LABELLED);
+        bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELED}, path);
+        assert_int_equal(bo_texts_kind_of(texts), BO_TEXTS_LABELED);
         assert_int_equal(bo_texts_count(texts), 3);
         assert_int_equal(bo_texts_sides(texts), 1);
         assert_int_equal(bo_texts_classes(texts), 2);
@@ -81,7 +81,7 @@ static void test_labelled(void **state)
 static void test_kinds(void **state)
 {
     setting s = open_setting(state);
-    bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELLED_PAIR},
+    bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELED_PAIR},
                                  test_text(s.folder, "p.tsv", "1\ta\tbb\n0\tccc\td\n"));
     assert_int_equal(bo_texts_sides(texts), 2);
     expect_text(texts, 0, 1, "bb");
@@ -130,7 +130,7 @@ static void test_several_files_and_input(void **state)
 
     const int saved = dup(0), file = open(second, O_RDONLY);
     assert_true(saved >= 0 && dup2(file, 0) == 0);
-    texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELLED}, "-");
+    texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELED}, "-");
     bo_texts_line(texts, 0, &path);
     assert_string_equal(path, "standard input");
     bo_texts_close(texts);
@@ -145,7 +145,7 @@ static void test_classes(void **state)
 {
     setting s = open_setting(state);
     const char *path = test_text(s.folder, "n.tsv", "10\ta\n9\tb\n10.0\tc\n-1\td\n");
-    bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELLED}, path);
+    bo_texts *texts = read_texts(&s, (bo_texts_desc){.kind = BO_TEXTS_LABELED}, path);
     static const char *const sorted[] = {"-1", "9", "10"};
     assert_int_equal(bo_texts_classes(texts), 3);
     for (size_t i = 0; i < 3; i++) assert_string_equal(bo_texts_labels(texts)[i], sorted[i]);
@@ -288,40 +288,40 @@ static void test_refusals(void **state)
 {
     setting s = open_setting(state);
     static const char *const known[] = {"neg", "pos"};
-    const bo_texts_desc closed = {.labels = known, .classes = 2}, labelled = {0},
-                        match = {.kind = BO_TEXTS_LABELLED_PAIR};
+    const bo_texts_desc closed = {.labels = known, .classes = 2}, labeled = {0},
+                        match = {.kind = BO_TEXTS_LABELED_PAIR};
     const bo_texts_desc pair = {.kind = BO_TEXTS_PAIR, .longest = 4}, alone = {.kind = BO_TEXTS_ALONE};
     const struct {
         const bo_texts_desc *desc;
         const char *text, *words;
         bo_status status;
     } cases[] = {
-        {&labelled, "pos\tgood\nneg bad\n", "t.tsv, line 2: expected label, tab, text; found 0 tabs: \"neg bad\"",
+        {&labeled, "pos\tgood\nneg bad\n", "t.tsv, line 2: expected label, tab, text; found 0 tabs: \"neg bad\"",
          BO_FORMAT},
-        {&labelled, "pos\tgood\tfilm\n", "line 1: expected label, tab, text; found 2 tabs", BO_FORMAT},
+        {&labeled, "pos\tgood\tfilm\n", "line 1: expected label, tab, text; found 2 tabs", BO_FORMAT},
         {&match, "1\ta\tb\n0\ta\n", "line 2: expected label, tab, text, tab, text; found 1 tab:", BO_FORMAT},
         {&match, "1\ta\tb\tc\n", "found 3 tabs", BO_FORMAT},
-        {&labelled, "pos\tgood\n\nneg\tbad\n", "line 2: is empty; expected label", BO_FORMAT},
-        {&labelled, "pos\tgood\n\tbad\n", "line 2: the label is empty", BO_FORMAT},
-        {&labelled, "pos\tgood\nneg\t\n", "line 2: the text is empty", BO_FORMAT},
-        {&labelled, "pos\tgood\nneg\t \xc2\xa0 \n", "line 2: the text is empty", BO_FORMAT},
+        {&labeled, "pos\tgood\n\nneg\tbad\n", "line 2: is empty; expected label", BO_FORMAT},
+        {&labeled, "pos\tgood\n\tbad\n", "line 2: the label is empty", BO_FORMAT},
+        {&labeled, "pos\tgood\nneg\t\n", "line 2: the text is empty", BO_FORMAT},
+        {&labeled, "pos\tgood\nneg\t \xc2\xa0 \n", "line 2: the text is empty", BO_FORMAT},
         {&pair, "a\t\n", "line 1: the target is empty", BO_FORMAT},
         {&pair, "\ta\n", "line 1: the source is empty", BO_FORMAT},
         {&match, "1\ta\t \n", "the second text is empty", BO_FORMAT},
         {&alone, "a\n\nb\n", "line 2: the text is empty", BO_FORMAT},
         {&alone, "a\npos\tgood\n", "line 2: expected a text alone; found 1 tab: \"pos\\tgood\"", BO_FORMAT},
-        {&labelled, "pos\tgood\nn\x1b[31m\tbad\n",
+        {&labeled, "pos\tgood\nn\x1b[31m\tbad\n",
          "line 2: expected a label without control characters, found \"n\\x1b[31m\"", BO_FORMAT},
-        {&labelled, "n\xc2\x9b\tbad\n", "line 1: expected a label without control characters, found \"n\\x9b\"",
+        {&labeled, "n\xc2\x9b\tbad\n", "line 1: expected a label without control characters, found \"n\\x9b\"",
          BO_FORMAT},
         {&closed, "pos\tgood\nmeh\tbad\n", "line 2: the class \"meh\" is none of the 2 that are known: neg, pos",
          BO_FORMAT},
         {&pair, "abcd\ta\na\tabcde\n", "line 2: expected at most 4 tokens, found a target of 5", BO_FORMAT},
-        {&labelled, "pos\tgood\nneg\tb\xffz\n", "line 2: byte 6 of the line (0xff) is not UTF-8", BO_FORMAT},
-        {&labelled, "p\xc3\tgood\n", "line 1: byte 2 of the line", BO_FORMAT},
-        {&labelled, "pos\tgood\npos\tbetter\n", "t.tsv: all 2 lines have the class \"pos\"", BO_INVALID},
-        {&labelled, "", "t.tsv: holds no text", BO_INVALID},
-        {&labelled, "\xef\xbb\xbf\r\n\n", "t.tsv: holds no text", BO_INVALID},
+        {&labeled, "pos\tgood\nneg\tb\xffz\n", "line 2: byte 6 of the line (0xff) is not UTF-8", BO_FORMAT},
+        {&labeled, "p\xc3\tgood\n", "line 1: byte 2 of the line", BO_FORMAT},
+        {&labeled, "pos\tgood\npos\tbetter\n", "t.tsv: all 2 lines have the class \"pos\"", BO_INVALID},
+        {&labeled, "", "t.tsv: holds no text", BO_INVALID},
+        {&labeled, "\xef\xbb\xbf\r\n\n", "t.tsv: holds no text", BO_INVALID},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_texts *texts = (bo_texts *)&s;
@@ -337,8 +337,8 @@ static void test_refusals(void **state)
     assert_fails(
         s.context, BO_FORMAT, "line 2: expected at most 4 tokens, found a source of 5; 4 texts are too long",
         try_texts(&s, drawn, test_text(s.folder, "l.tsv", "a\tb\nabcde\tb\nabcdef\tabcdefg\na\tabcdef\n"), &texts));
-    assert_fails(s.context, BO_IO, "absent.tsv", try_texts(&s, labelled, test_path(s.folder, "absent.tsv"), &texts));
-    assert_fails(s.context, BO_INVALID, "tokenizer", bo_texts_open(s.context, &labelled, &texts));
+    assert_fails(s.context, BO_IO, "absent.tsv", try_texts(&s, labeled, test_path(s.folder, "absent.tsv"), &texts));
+    assert_fails(s.context, BO_INVALID, "tokenizer", bo_texts_open(s.context, &labeled, &texts));
     assert_fails(s.context, BO_INVALID, "no file",
                  bo_texts_open(s.context, &(bo_texts_desc){.tokenizer = s.bytes}, &texts));
     assert_fails(s.context, BO_INVALID, "kind 9",
@@ -365,9 +365,9 @@ int main(void)
 {
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, test_setup, test_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_FOLDER(test_labelled), WITH_FOLDER(test_kinds),    WITH_FOLDER(test_several_files_and_input),
-        WITH_FOLDER(test_classes),  WITH_FOLDER(test_parts),    WITH_FOLDER(test_learned),
-        WITH_FOLDER(test_cut),      WITH_FOLDER(test_refusals), WITH_FOLDER(test_long_labels),
+        WITH_FOLDER(test_labeled), WITH_FOLDER(test_kinds),    WITH_FOLDER(test_several_files_and_input),
+        WITH_FOLDER(test_classes), WITH_FOLDER(test_parts),    WITH_FOLDER(test_learned),
+        WITH_FOLDER(test_cut),     WITH_FOLDER(test_refusals), WITH_FOLDER(test_long_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static inline void write_letters(FILE *file, bo_rng *rng, size_t count)
 }
 
 /* Label 1: there is a 'z' somewhere. */
-static inline void write_labelled(FILE *file, bo_rng *rng)
+static inline void write_labeled(FILE *file, bo_rng *rng)
 {
     const bool marked = bo_rng_below(rng, 2);
     fprintf(file, marked ? "with\t" : "without\t");
@@ -51,8 +51,8 @@ static inline void write_translation(FILE *file, bo_rng *rng)
 
 static const char *write_lines(runs *r, bo_model_task task)
 {
-    static const char *const names[] = {"", "labelled.tsv", "match.tsv", "translation.tsv"};
-    void (*const writers[])(FILE *, bo_rng *) = {NULL, write_labelled, write_match, write_translation};
+    static const char *const names[] = {"", "labeled.tsv", "match.tsv", "translation.tsv"};
+    void (*const writers[])(FILE *, bo_rng *) = {NULL, write_labeled, write_match, write_translation};
     const char *path = runs_path(r, names[task]);
     bo_rng rng = bo_rng_make(4, (uint64_t)task);
     FILE *file = fopen(path, "w");
@@ -63,7 +63,7 @@ static const char *write_lines(runs *r, bo_model_task task)
 
 static inline bo_texts *open_lines(runs *r, bo_model_task task, const char *path, double skip, double take)
 {
-    static const bo_texts_kind kinds[] = {0, BO_TEXTS_LABELLED, BO_TEXTS_LABELLED_PAIR, BO_TEXTS_PAIR};
+    static const bo_texts_kind kinds[] = {0, BO_TEXTS_LABELED, BO_TEXTS_LABELED_PAIR, BO_TEXTS_PAIR};
     const bo_texts_desc desc = {.kind = kinds[task],
                                 .paths = &path,
                                 .path_count = 1,

@@ -81,7 +81,7 @@ static void goes_on_to_the_same_bits(void **state)
     desc = trainer_of(r, parted, "parted");
     desc.report = stop_after_six;
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
-    assert_fails(r->context, BO_CANCELLED, "step 6", bo_trainer_run(r->context, trainer));
+    assert_fails(r->context, BO_CANCELED, "step 6", bo_trainer_run(r->context, trainer));
     bo_trainer_destroy(trainer);
     assert_ok(r->context, bo_model_load_adapted(r->context, runs_path(r, "parted"), &again));
     desc = trainer_of(r, again, "parted");

@@ -52,7 +52,7 @@ static void bits_hold_from_there(void **state)
     seen s = {.stop_at = 20};
     bo_trainer_desc desc = timed(r, first, "one", &s);
     assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
-    assert_int_equal(bo_trainer_run(r->context, trainer), BO_CANCELLED);
+    assert_int_equal(bo_trainer_run(r->context, trainer), BO_CANCELED);
     bo_trainer_destroy(trainer);
     snprintf(command, sizeof command, "cp -r %s/one %s/two", r->folder, r->folder);
     assert_int_equal(system(command), 0);

@@ -41,7 +41,7 @@ static bo_network *network_of(bo_context *context, const subject *s, const made 
 static double loss_of(bo_context *context, const bo_network *network, const made *m)
 {
     bo_network_evaluation found;
-    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_PART_ALL, &found));
+    assert_ok(context, bo_network_evaluate(context, network, m->examples, BO_SPLIT_ALL, &found));
     return found.loss;
 }
 

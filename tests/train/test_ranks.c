@@ -153,7 +153,7 @@ static void stopping_is_agreed(void **state)
         for (int i = 0; i < 2; i++) parted[i].desc.resume = true;
         parted[0].stop_at = at;
         run_all(parted, 2);
-        assert_true(parted[0].status == BO_CANCELLED && parted[1].status == BO_CANCELLED);
+        assert_true(parted[0].status == BO_CANCELED && parted[1].status == BO_CANCELED);
         assert_true(parted[0].steps == at && parted[1].steps == at);
         destroy(parted, 2);
     }

@@ -59,7 +59,7 @@ static void compare_runs(runs *r, const char *attention, bo_optimizer_kind kind,
         desc = rich(r, found, parted, kind);
         desc.calibrate_every = calibrate_every;
         desc.resume = true;
-        assert_int_equal(run_part(r, desc, at), at < 12 ? BO_CANCELLED : BO_OK);
+        assert_int_equal(run_part(r, desc, at), at < 12 ? BO_CANCELED : BO_OK);
     }
     if (!runs_same_weights(expected, found)) fail_msg("%s, %s: the resumed run differs", attention, optimizers[kind]);
     snprintf(whole + strlen(whole), 20, "/metrics.jsonl");
@@ -96,7 +96,7 @@ static void remains_are_swept(void **state)
     bo_model *expected = rich_model(r, "rfa-gate"), *found = rich_model(r, "rfa-gate");
     assert_ok(r->context, run_part(r, rich(r, expected, "whole", BO_OPTIMIZER_MUON), UINT64_MAX));
     bo_trainer_desc desc = rich(r, found, "killed", BO_OPTIMIZER_MUON);
-    assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
+    assert_int_equal(run_part(r, desc, 8), BO_CANCELED);
     assert_ok(r->context, copy_file(r, "killed/checkpoints/step-8", "killed/checkpoints/step-9.part"));
     assert_int_equal(truncate(runs_path(r, "killed/checkpoints/step-9.part/model.safetensors"), 100), 0);
     assert_int_equal(unlink(runs_path(r, "killed/model.safetensors")), 0);
@@ -159,13 +159,13 @@ static void evaluations_are_made_up_for(void **state)
     bo_trainer_desc desc = runs_trainer(r, model, "run");
     bo_trainer *trainer;
     assert_ok(impatient, bo_trainer_create(impatient, &desc, &trainer));
-    assert_int_equal(bo_trainer_run(impatient, trainer), BO_CANCELLED);
+    assert_int_equal(bo_trainer_run(impatient, trainer), BO_CANCELED);
     bo_trainer_destroy(trainer);
     bo_context_destroy(impatient);
     assert_true(runs_exists(r, "run/checkpoints/step-4") && !runs_exists(r, "run/best"));
     desc.folder = runs_path(r, "run");
     desc.resume = true;
-    assert_int_equal(run_part(r, desc, 5), BO_CANCELLED);
+    assert_int_equal(run_part(r, desc, 5), BO_CANCELED);
     assert_true(runs_exists(r, "run/best/model.safetensors"));
     bo_model_destroy(model);
 }
@@ -187,7 +187,7 @@ static void other_runs_are_refused(void **state)
     deeper.layers = 3;
     bo_model *deep = runs_model_of(r, &deeper);
     bo_trainer_desc good = runs_trainer(r, model, "run");
-    assert_int_equal(run_part(r, good, 8), BO_CANCELLED);
+    assert_int_equal(run_part(r, good, 8), BO_CANCELED);
     refused(r, &good, "holds a run already, at step 8");
     good.resume = true;
     bo_trainer_desc desc = good;
@@ -244,7 +244,7 @@ static void damage_is_named(void **state)
     bo_trainer_desc desc = runs_trainer(r, model, "run");
     bo_trainer *trainer;
     desc.keep = 1;
-    assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
+    assert_int_equal(run_part(r, desc, 8), BO_CANCELED);
     desc.resume = true;
     static const char *const files[] = {"training.json", "optimizer.safetensors", "model.safetensors", "config.json"};
     for (int i = 0; i < 3; i++) {
@@ -282,7 +282,7 @@ static void older_checkpoints_help(void **state)
         snprintf(damaged, sizeof damaged, "run-%d/checkpoints/step-8/%s", i, files[i]);
         bo_trainer_desc desc = rich(r, begun, "run-0", BO_OPTIMIZER_MUON);
         r->path[strlen(r->path) - 1] = (char)('0' + i);
-        assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
+        assert_int_equal(run_part(r, desc, 8), BO_CANCELED);
         assert_int_equal(truncate(runs_path(r, damaged), 100), 0);
         desc = rich(r, found, "run-0", BO_OPTIMIZER_MUON);
         r->path[strlen(r->path) - 1] = (char)('0' + i);
@@ -297,7 +297,7 @@ static void older_checkpoints_help(void **state)
     bo_model_destroy(expected);
 }
 
-/* The last number of the optimiser's vectors is not one. */
+/* The last number of the optimizer's vectors is not one. */
 static void states_are_finite(void **state)
 {
     runs *r = *state;
@@ -306,7 +306,7 @@ static void states_are_finite(void **state)
     bo_trainer_desc desc = runs_trainer(r, model, "run");
     bo_trainer *trainer;
     desc.keep = 1;
-    assert_int_equal(run_part(r, desc, 8), BO_CANCELLED);
+    assert_int_equal(run_part(r, desc, 8), BO_CANCELED);
     FILE *file = fopen(runs_path(r, "run/checkpoints/step-8/optimizer.safetensors"), "r+");
     assert_int_equal(fseek(file, -4, SEEK_END), 0);
     assert_int_equal(fwrite(&not_a_number, sizeof not_a_number, 1, file), 1);

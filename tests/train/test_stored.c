@@ -17,7 +17,7 @@ static bo_training_score train(runs *r, bo_storage activations, bool checkpointi
     return score;
 }
 
-/* The loss falls from log 256 = 5.5; gradients that are off by parts of 2^-8 change what is learnt by about as much. */
+/* The loss falls from log 256 = 5.5; gradients that are off by parts of 2^-8 change what is learned by about as much. */
 static void the_loss_is_nearly_the_same(void **state)
 {
     runs *r = *state;
@@ -80,7 +80,7 @@ static void it_is_resumed_as_it_was(void **state)
             desc.activations = BO_STORAGE_BFLOAT16;
         }
         assert_ok(r->context, bo_trainer_create(r->context, &desc, &trainer));
-        assert_int_equal(bo_trainer_run(r->context, trainer), i == 1 ? BO_CANCELLED : BO_OK);
+        assert_int_equal(bo_trainer_run(r->context, trainer), i == 1 ? BO_CANCELED : BO_OK);
         bo_trainer_destroy(trainer);
     }
     assert_true(runs_same_weights(models[0], models[2]));

@@ -1,4 +1,4 @@
-/* Labelled texts and translations as a task: models of each task learn, whatever parts a batch is computed in; runs go on to the
+/* Labeled texts and translations as a task: models of each task learn, whatever parts a batch is computed in; runs go on to the
  * same bits; what does not fit together is refused. */
 #include "lines.h"
 
@@ -107,7 +107,7 @@ static bo_model *run_parted(runs *r, bo_model_task task, const lines *l, const c
         if (parted && part == 0) desc.report = stop_at_five;
         assert_ok(context, bo_trainer_create(context, &desc, &trainer));
         const bo_status status = bo_trainer_run(context, trainer);
-        assert_int_equal(status, parted && part == 0 ? BO_CANCELLED : BO_OK);
+        assert_int_equal(status, parted && part == 0 ? BO_CANCELED : BO_OK);
         bo_trainer_destroy(trainer);
     }
     bo_context_destroy(context);

@@ -1,4 +1,4 @@
-/* Models of several widths: flat under maximal update, for every layer there is and every optimiser, and not otherwise.
+/* Models of several widths: flat under maximal update, for every layer there is and every optimizer, and not otherwise.
  *
  * What does not stay flat grows at least as the root of the width; what is random falls as one over the root while what was
  * learned stays, and sizes are sums of both. So slopes are to be below 1/4, half-way from 0 to what grows, and above -1/2. */
@@ -73,7 +73,7 @@ static void flat_or_not(void **state)
     bo_context_destroy(context);
 }
 
-static void every_optimiser(void **state)
+static void every_optimizer(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -148,7 +148,7 @@ static void spectral_condition(void **state)
     bo_context_destroy(context);
 }
 
-/* At the base width nothing is other than in the standard parametrisation, to the last bit. */
+/* At the base width nothing is other than in the standard parametrization, to the last bit. */
 static void base_is_standard(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flat_or_not),     cmocka_unit_test(every_optimiser),    cmocka_unit_test(every_mixer_and_mlp),
+        cmocka_unit_test(flat_or_not),     cmocka_unit_test(every_optimizer),    cmocka_unit_test(every_mixer_and_mlp),
         cmocka_unit_test(every_attention), cmocka_unit_test(spectral_condition), cmocka_unit_test(base_is_standard),
         cmocka_unit_test(refusals),        cmocka_unit_test(out_of_memory),
     };

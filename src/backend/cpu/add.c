@@ -3,7 +3,7 @@
 #include "blocks.h"
 #include "../shapes.h"
 
-static void add_block(const bo_block *block)
+static void add_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const float *a = call->in[0].data, *b = call->in[1].data;

@@ -1,4 +1,4 @@
-/* Sum, mean or largest over the neighbours of each node. Every edge has a weight (of a sum 1, of a mean one over the number
+/* Sum, mean or largest over the neighbors of each node. Every edge has a weight (of a sum 1, of a mean one over the number
  * of edges, of a dropped one 0), so that sum and mean are one product with a sparse matrix, and backward its transpose, whose
  * rows are found by counting: each row is summed by one task in the order of the edges. */
 #include "cpu.h"
@@ -12,7 +12,7 @@
 typedef struct graph {
     bo_aggregate_kind kind;
     size_t nodes, targets, edges, columns; /* edges: that first[] speaks of */
-    const int32_t *first, *neighbours;
+    const int32_t *first, *neighbors;
     float *weight;                /* of each edge */
     int32_t *begin, *edge, *into; /* backward: edges of source j are edge[begin[j]] …, each into a target */
 } graph;
@@ -29,7 +29,7 @@ static graph graph_of(const bo_op_call *call)
                .targets = call->in[1].rows - 1,
                .columns = call->in[0].columns,
                .first = call->in[1].data,
-               .neighbours = call->in[2].data};
+               .neighbors = call->in[2].data};
     char *room = call->scratch;
     size_t most = call->in[2].rows;
     if (g.first) g.edges = (size_t)g.first[g.targets];
@@ -54,7 +54,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 
 static bo_status check(bo_context *context, const bo_op_call *call)
 {
-    const int32_t *first = call->in[1].data, *neighbours = call->in[2].data;
+    const int32_t *first = call->in[1].data, *neighbors = call->in[2].data;
     size_t targets = call->in[1].rows - 1, edges = call->in[2].rows;
     if (first[0] != 0)
         return bo_fail(context, BO_INVALID, "aggregate: the first edge of node 0 is %d, expected 0", (int)first[0]);
@@ -63,9 +63,9 @@ static bo_status check(bo_context *context, const bo_op_call *call)
             return bo_fail(context, BO_INVALID, "aggregate: the edges of node %zu end at %d, expected %d to %zu", i,
                            (int)first[i + 1], (int)first[i], edges);
     for (size_t e = 0; e < (size_t)first[targets]; e++)
-        if (neighbours[e] < 0 || (size_t)neighbours[e] >= call->in[0].rows)
+        if (neighbors[e] < 0 || (size_t)neighbors[e] >= call->in[0].rows)
             return bo_fail(context, BO_INVALID, "aggregate: edge %zu names node %d, expected one from 0 to %zu", e,
-                           (int)neighbours[e], call->in[0].rows - 1);
+                           (int)neighbors[e], call->in[0].rows - 1);
     return BO_OK;
 }
 
@@ -99,11 +99,11 @@ static void weigh_edges(const bo_kernels *kernels, const bo_op_call *call, const
 static void turn_round(const graph *g)
 {
     memset(g->begin, 0, (g->nodes + 2) * sizeof *g->begin);
-    for (size_t e = 0; e < g->edges; e++) g->begin[g->neighbours[e] + 2]++;
+    for (size_t e = 0; e < g->edges; e++) g->begin[g->neighbors[e] + 2]++;
     for (size_t j = 2; j < g->nodes + 2; j++) g->begin[j] += g->begin[j - 1];
     for (size_t i = 0; i < g->targets; i++)
         for (int32_t e = g->first[i]; e < g->first[i + 1]; e++) {
-            int32_t place = g->begin[g->neighbours[e] + 1]++;
+            int32_t place = g->begin[g->neighbors[e] + 1]++;
             g->edge[place] = e;
             g->into[place] = (int32_t)i;
         }
@@ -111,7 +111,7 @@ static void turn_round(const graph *g)
 
 /* ---- forward -------------------------------------------------------------------------------------------------------- */
 
-static void sum_block(const bo_block *block)
+static void sum_block(const bo_cpu_block *block)
 {
     const graph g = graph_of(block->call);
     const float *x = block->call->in[0].data;
@@ -120,12 +120,12 @@ static void sum_block(const bo_block *block)
         memset(y, 0, g.columns * sizeof *y);
         for (int32_t e = g.first[i]; e < g.first[i + 1]; e++)
             if (g.weight[e] != 0)
-                block->kernels->axpy(g.columns, g.weight[e], x + (size_t)g.neighbours[e] * g.columns, y);
+                block->kernels->axpy(g.columns, g.weight[e], x + (size_t)g.neighbors[e] * g.columns, y);
     }
 }
 
 /* `which`, where it is wanted: the edge of the largest, -1 where there is none. */
-static void max_block(const bo_block *block)
+static void max_block(const bo_cpu_block *block)
 {
     const graph g = graph_of(block->call);
     const float *x = block->call->in[0].data;
@@ -136,7 +136,7 @@ static void max_block(const bo_block *block)
         memset(y, 0, g.columns * sizeof *y);
         for (size_t c = 0; which && c < g.columns; c++) which[c] = -1;
         for (int32_t e = g.first[i]; e < g.first[i + 1]; e++) {
-            const float *row = x + (size_t)g.neighbours[e] * g.columns;
+            const float *row = x + (size_t)g.neighbors[e] * g.columns;
             if (g.weight[e] == 0) continue;
             for (size_t c = 0; c < g.columns; c++) {
                 bool larger = none || row[c] > y[c] || row[c] != row[c];
@@ -160,7 +160,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 
 /* ---- backward ------------------------------------------------------------------------------------------------------- */
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const graph g = graph_of(call);

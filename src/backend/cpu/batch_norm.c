@@ -1,4 +1,4 @@
-/* Batch normalisation (1502.03167): y = gain ∘ x̂ + bias, x̂ = (x - mean) r, r = 1 / √(variance + ε), columns over
+/* Batch normalization (1502.03167): y = gain ∘ x̂ + bias, x̂ = (x - mean) r, r = 1 / √(variance + ε), columns over
  * the rows. In training mean and variance are the batch's (two passes, in double) and move what is kept of them for
  * evaluation: kept = (1 - momentum) kept + momentum · batch's, with the unbiased variance. In evaluation they are
  * what is kept.
@@ -55,7 +55,7 @@ static double total_of(const batch *b, size_t which, size_t column)
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
-static void sum_block(const bo_block *block)
+static void sum_block(const bo_cpu_block *block)
 {
     batch b = batch_of(block->call);
     for (size_t first = 0; first < b.columns; first += STRIP) {
@@ -67,7 +67,7 @@ static void sum_block(const bo_block *block)
     }
 }
 
-static void square_block(const bo_block *block)
+static void square_block(const bo_cpu_block *block)
 {
     batch b = batch_of(block->call);
     for (size_t first = 0; first < b.columns; first += STRIP) {
@@ -120,7 +120,7 @@ static void recall(const bo_op_call *call, const batch *b)
     }
 }
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     batch b = batch_of(block->call);
     for (size_t r = block->first; r < block->end; r++) {
@@ -148,7 +148,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 /* ---- backward -------------------------------------------------------------------------------------------------- */
 
 /* Σ dy and Σ dy ∘ x̂. */
-static void gradient_sums_block(const bo_block *block)
+static void gradient_sums_block(const bo_cpu_block *block)
 {
     batch b = batch_of(block->call);
     for (size_t first = 0; first < b.columns; first += STRIP) {
@@ -174,7 +174,7 @@ static void gather(const batch *b)
         for (size_t j = 0; j < b->columns; j++) b->sums[which * b->columns + j] = total_of(b, which, j);
 }
 
-static void input_block(const bo_block *block)
+static void input_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     batch b = batch_of(call);

@@ -14,7 +14,7 @@ static void task(void *arg, size_t index, int worker)
     (void)worker;
     const blocks_job *job = arg;
     size_t first = index * job->each, end = job->items - first < job->each ? job->items : first + job->each;
-    job->fn(&(bo_block){job->call, job->kernels, index, first, end});
+    job->fn(&(bo_cpu_block){job->call, job->kernels, index, first, end});
 }
 
 void bo_blocks(bo_context *context, const bo_op_call *call, size_t items, size_t each, bo_block_fn fn)

@@ -9,13 +9,13 @@
 /* Floats of a block: enough to be worth a task, few enough to stay in the second level of cache. */
 enum { BO_BLOCK_FLOATS = 1 << 14 };
 
-typedef struct bo_block {
+typedef struct bo_cpu_block {
     const bo_op_call *call;
     const bo_kernels *kernels;
     size_t index;      /* of the block */
     size_t first, end; /* its items */
-} bo_block;
-typedef void (*bo_block_fn)(const bo_block *block);
+} bo_cpu_block;
+typedef void (*bo_block_fn)(const bo_cpu_block *block);
 
 /* Runs fn for blocks of `each` items of `items`. */
 void bo_blocks(bo_context *context, const bo_op_call *call, size_t items, size_t each, bo_block_fn fn);

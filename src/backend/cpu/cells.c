@@ -92,9 +92,9 @@ static void lstm_back(const bo_cell_back *s)
     }
 }
 
-const bo_cell *bo_cell_of(bo_recurrence kind)
+const bo_recurrent_cell *bo_cell_of(bo_recurrence kind)
 {
-    static const bo_cell cells[BO_RECURRENCE_COUNT] = {
+    static const bo_recurrent_cell cells[BO_RECURRENCE_COUNT] = {
         [BO_RECURRENCE_RNN] = {1, 0, 1, false, rnn_step, rnn_back},
         [BO_RECURRENCE_GRU] = {3, 4, 1, true, gru_step, gru_back},
         [BO_RECURRENCE_LSTM] = {4, 5, 2, false, lstm_step, lstm_back},

@@ -29,15 +29,15 @@ typedef struct bo_cell_back {
     float *work;       /* h numbers */
 } bo_cell_back;
 
-typedef struct bo_cell {
+typedef struct bo_recurrent_cell {
     size_t gates;  /* g: x has g h columns */
     size_t kept;   /* times h: numbers kept of a token */
     size_t states; /* times h: numbers of a memory */
     bool apart;    /* dx is not dproduct */
     void (*step)(const bo_cell_step *s);
     void (*back)(const bo_cell_back *s);
-} bo_cell;
+} bo_recurrent_cell;
 
-const bo_cell *bo_cell_of(bo_recurrence kind);
+const bo_recurrent_cell *bo_cell_of(bo_recurrence kind);
 
 #endif

@@ -4,7 +4,7 @@
 #include "blocks.h"
 #include "../shapes.h"
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     float *y = (float *)call->out[0].data + block->first * call->out[0].columns;
@@ -16,7 +16,7 @@ static void forward_block(const bo_block *block)
         }
 }
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const float *dy = (const float *)call->dout[0] + block->first * call->out[0].columns;

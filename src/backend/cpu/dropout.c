@@ -14,7 +14,7 @@ static bool is_active(const bo_op_call *call)
 }
 
 /* Elements first … end - 1 of from, into to. */
-static void drop(const bo_block *block, const float *from, bool add, float *to)
+static void drop(const bo_cpu_block *block, const float *from, bool add, float *to)
 {
     const bo_dropout_attributes *a = block->call->attributes;
     uint64_t stream = bo_rng_stream("dropout", a->stream);
@@ -26,17 +26,17 @@ static void drop(const bo_block *block, const float *from, bool add, float *to)
     }
 }
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     drop(block, block->call->in[0].data, false, block->call->out[0].data);
 }
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     drop(block, block->call->dout[0], block->call->add[0], block->call->din[0]);
 }
 
-static void copy_block(const bo_block *block)
+static void copy_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     memcpy((float *)call->out[0].data + block->first, (const float *)call->in[0].data + block->first,

@@ -4,7 +4,7 @@
 #include "stored.h"
 #include "../shapes.h"
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const int32_t *index = call->in[0].data;

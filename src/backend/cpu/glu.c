@@ -3,7 +3,7 @@
 #include "activate.h"
 #include "../shapes.h"
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     const bo_unary_attributes *attributes = block->call->attributes;
     const float *a = block->call->in[0].data, *b = block->call->in[1].data;
@@ -15,7 +15,7 @@ static void forward_block(const bo_block *block)
     }
 }
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const bo_unary_attributes *attributes = call->attributes;

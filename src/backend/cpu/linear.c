@@ -96,7 +96,7 @@ static void no_gradient(const bo_op_call *call, size_t place)
 }
 
 /* Numbers of keep dy, the residual's gradient. */
-static void kept_block(const bo_block *block)
+static void kept_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     linear l = linear_of(call);

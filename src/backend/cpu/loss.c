@@ -45,7 +45,7 @@ static double strip_loss(bo_loss_kind kind, const bo_kernels *kernels, size_t co
     }
 }
 
-static void elements_forward(const bo_block *block)
+static void elements_forward(const bo_cpu_block *block)
 {
     loss l = loss_of(block->call);
     double sum = 0;
@@ -75,7 +75,7 @@ static void strip_slopes(bo_loss_kind kind, const bo_kernels *kernels, size_t co
     }
 }
 
-static void elements_backward(const bo_block *block)
+static void elements_backward(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     loss l = loss_of(call);
@@ -123,7 +123,7 @@ static divergence divergence_of(size_t n, const float *p, const float *t, const 
     return d;
 }
 
-static void rows_forward(const bo_block *block)
+static void rows_forward(const bo_cpu_block *block)
 {
     loss l = loss_of(block->call);
     double sum = 0;
@@ -133,7 +133,7 @@ static void rows_forward(const bo_block *block)
 }
 
 /* dp = s - q, dt = q (log q - log s - KL). */
-static void rows_backward(const bo_block *block)
+static void rows_backward(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     loss l = loss_of(call);

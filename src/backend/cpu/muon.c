@@ -86,7 +86,7 @@ static void polynomial(bo_context *context, bo_newton_schulz iteration, size_t n
 }
 
 /* x, of norm 1 at most, and y as room; returns the one that holds the result. */
-static float *orthogonalise(bo_context *context, bo_newton_schulz iteration, size_t steps, const layout *l, float *base)
+static float *orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, const layout *l, float *base)
 {
     float *x = base, *y = base + l->y, *a = base + l->a, *b = base + l->b, *room = base + l->room;
     size_t r = l->rows, c = l->columns;
@@ -117,7 +117,7 @@ static void update(bo_context *context, const bo_rule *rule, bo_newton_schulz it
     k.scale = (float)(1 / (sqrt(squares) + 1e-7));
     bo_update_blocks(context, &k, scale_loop, count, NULL, NULL, NULL, u);
     if (tall) kernels->transpose(l.columns, l.rows, u, l.rows, scratch, l.columns);
-    float *x = orthogonalise(context, iteration, steps, &l, scratch);
+    float *x = orthogonalize(context, iteration, steps, &l, scratch);
     if (tall) {
         float *other = x == scratch ? scratch + l.y : scratch;
         kernels->transpose(l.rows, l.columns, x, l.columns, other, l.rows);

@@ -30,7 +30,7 @@ static void normals(uint32_t first, uint32_t second, float *out)
     out[1] = radius * sinf(angle);
 }
 
-static void add_block(const bo_block *block)
+static void add_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const float *x = call->in[0].data;
@@ -48,7 +48,7 @@ static void add_block(const bo_block *block)
 
 /* ---- numbers and rows to leave out --------------------------------------------------------------------------------- */
 
-static void mask_numbers(const bo_block *block, const float *from, bool add, float *to)
+static void mask_numbers(const bo_cpu_block *block, const float *from, bool add, float *to)
 {
     const bo_noise_attributes *a = block->call->attributes;
     float mask[BO_MASK_STRIP];
@@ -65,7 +65,7 @@ static void mask_row(float mask, size_t columns, const float *from, bool add, fl
     for (size_t i = 0; mask != 0 && i < columns; i++) bo_put(&to[i], add, from[i]);
 }
 
-static void mask_rows(const bo_block *block, const float *from, bool add, float *to)
+static void mask_rows(const bo_cpu_block *block, const float *from, bool add, float *to)
 {
     const bo_noise_attributes *a = block->call->attributes;
     size_t columns = block->call->in[0].columns;
@@ -78,14 +78,14 @@ static void mask_rows(const bo_block *block, const float *from, bool add, float 
     }
 }
 
-static void mask_forward(const bo_block *block)
+static void mask_forward(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     bool rows = ((const bo_noise_attributes *)call->attributes)->kind == BO_NOISE_ROWS;
     (rows ? mask_rows : mask_numbers)(block, call->in[0].data, false, call->out[0].data);
 }
 
-static void mask_backward(const bo_block *block)
+static void mask_backward(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     bool rows = ((const bo_noise_attributes *)call->attributes)->kind == BO_NOISE_ROWS;

@@ -1,7 +1,7 @@
-/* Normalised groups of `width` columns: RMSNorm (1910.07467), x r with r = 1 / √(mean x² + ε), and LayerNorm (1607.06450),
+/* Normalized groups of `width` columns: RMSNorm (1910.07467), x r with r = 1 / √(mean x² + ε), and LayerNorm (1607.06450),
  * (x - mean) r with r = 1 / √(variance + ε); then times a gain and plus a bias.
  *
- * With x̂ the normalised x and g = gain ∘ dy: dx = r (g - mean g [LayerNorm] - x̂ mean(g ∘ x̂)); dgain = Σ dy ∘ x̂ and
+ * With x̂ the normalized x and g = gain ∘ dy: dx = r (g - mean g [LayerNorm] - x̂ mean(g ∘ x̂)); dgain = Σ dy ∘ x̂ and
  * dbias = Σ dy over the groups, which blocks sum in scratch and the blocks' sums are added in order. */
 #include "cpu.h"
 #include <math.h>
@@ -26,7 +26,7 @@ static norm norm_of(const bo_op_call *call)
     n.gain = a->gain ? call->in[1].data : NULL;
     n.bias = a->bias ? call->in[1 + a->gain].data : NULL;
     n.rate = call->saved;
-    n.mean = n.rate && a->kind == BO_NORMALISE_LAYER ? n.rate + n.groups : NULL;
+    n.mean = n.rate && a->kind == BO_NORMALIZE_LAYER ? n.rate + n.groups : NULL;
     return n;
 }
 
@@ -49,10 +49,10 @@ static float *gradient_of(const bo_op_call *call, size_t input)
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
 /* y = x̂: the group's mean, where it is taken off, before its squares are summed. */
-static void normalise(const norm *n, const bo_kernels *kernels, size_t group, const float *x, float *y)
+static void normalize(const norm *n, const bo_kernels *kernels, size_t group, const float *x, float *y)
 {
     float mean = 0;
-    if (n->attributes->kind == BO_NORMALISE_LAYER) {
+    if (n->attributes->kind == BO_NORMALIZE_LAYER) {
         mean = (float)(kernels->sum(n->width, x) / (double)n->width);
         for (size_t j = 0; j < n->width; j++) y[j] = x[j] - mean;
         x = y;
@@ -64,13 +64,13 @@ static void normalise(const norm *n, const bo_kernels *kernels, size_t group, co
     if (n->mean) n->mean[group] = mean;
 }
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     norm n = norm_of(block->call);
     float *out = block->call->out[0].data;
     for (size_t g = block->first; g < block->end; g++) {
         float *y = out + g * n.width;
-        normalise(&n, block->kernels, g, n.x + g * n.width, y);
+        normalize(&n, block->kernels, g, n.x + g * n.width, y);
         if (n.gain) block->kernels->product(n.width, y, n.gain, false, y);
         if (n.bias) block->kernels->axpy(n.width, 1.0f, n.bias, y);
     }
@@ -113,7 +113,7 @@ static group_sums sums_of(const norm *n, const bo_kernels *kernels, const float 
     return sums;
 }
 
-static void backward_group(const norm *n, const bo_block *block, size_t group, float *dgain, float *dbias)
+static void backward_group(const norm *n, const bo_cpu_block *block, size_t group, float *dgain, float *dbias)
 {
     const bo_op_call *call = block->call;
     size_t width = n->width, at = group * width;
@@ -140,7 +140,7 @@ static bool has_sums(const bo_op_call *call)
     return call->din[1] || call->din[2];
 }
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     norm n = norm_of(call);
@@ -184,7 +184,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
 {
     (void)context;
     norm n = norm_of(call);
-    size_t numbers = n.attributes->kind == BO_NORMALISE_LAYER ? 2 : 1;
+    size_t numbers = n.attributes->kind == BO_NORMALIZE_LAYER ? 2 : 1;
     *saved = gradients ? numbers * n.groups * sizeof(float) : 0;
     *scratch = has_sums(call) ? bo_block_count(n.groups, n.each) * 2 * n.width * sizeof(float) : 0;
     return BO_OK;

@@ -97,7 +97,7 @@ static void take_largest(const pooling *p, const window *w, const float *x, floa
 }
 
 /* Items are places of y. */
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     pooling p = pooling_of(block->call);
     const float *images = block->call->in[0].data;
@@ -133,7 +133,7 @@ static void spread_mean(const pooling *p, const window *w, const float *dy, floa
 }
 
 /* Items are images: windows may share places. */
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     pooling p = pooling_of(call);

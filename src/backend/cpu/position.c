@@ -6,7 +6,7 @@
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
-static void learned_block(const bo_block *block)
+static void learned_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const int32_t *position = call->in[1].data;
@@ -20,7 +20,7 @@ static void learned_block(const bo_block *block)
 }
 
 /* Columns 2i and 2i + 1 are the sine and cosine of frequency i; the last of an odd number is a sine. */
-static void sinusoidal_block(const bo_block *block)
+static void sinusoidal_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const int32_t *position = call->in[1].data;

@@ -15,7 +15,7 @@ static float power_of(const bo_op_call *call, size_t i)
 }
 
 /* A strip of f_i: the input as it is, or its powers in `room`. */
-static const float *factor(const bo_block *block, size_t i, size_t first, size_t count, float *room)
+static const float *factor(const bo_cpu_block *block, size_t i, size_t first, size_t count, float *room)
 {
     const float *a = (const float *)block->call->in[i].data + first;
     float power = power_of(block->call, i);
@@ -25,7 +25,7 @@ static const float *factor(const bo_block *block, size_t i, size_t first, size_t
     return room;
 }
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     size_t factors = block->call->inputs;
     float *y = block->call->out[0].data, room[BO_STRIP];
@@ -38,7 +38,8 @@ static void forward_block(const bo_block *block)
 }
 
 /* da of one factor, from a strip of all of them. */
-static void backward_factor(const bo_block *block, size_t k, size_t first, size_t count, const float *const *factors)
+static void backward_factor(const bo_cpu_block *block, size_t k, size_t first, size_t count,
+                            const float *const *factors)
 {
     const bo_op_call *call = block->call;
     const float *a = (const float *)call->in[k].data + first, *dy = (const float *)call->dout[0] + first;
@@ -51,7 +52,7 @@ static void backward_factor(const bo_block *block, size_t k, size_t first, size_
     for (size_t i = 0; i < count; i++) bo_put(&da[i], call->add[k], slope[i]);
 }
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     float room[MOST][BO_STRIP];

@@ -19,7 +19,7 @@ typedef struct recurrent {
     const bo_op_call *call;
     const bo_recurrent_attributes *attributes;
     const bo_kernels *kernels;
-    const bo_cell *cell;
+    const bo_recurrent_cell *cell;
     bo_spans spans;
     size_t rows, size, columns; /* n, h, g h */
     const bo_packed *packed;    /* U; NULL: it is taken as it lies */

@@ -31,8 +31,7 @@ static void turn_halves(size_t count, size_t half, const float *sine, const floa
     }
 }
 
-static void turn_neighbours(size_t count, const float *sine, const float *cosine, const float *from, bool add,
-                            float *to)
+static void turn_neighbors(size_t count, const float *sine, const float *cosine, const float *from, bool add, float *to)
 {
     for (size_t i = 0; i < count; i++) {
         float a = from[2 * i], b = from[2 * i + 1];
@@ -48,8 +47,8 @@ static void keep_rest(const rope *r, const float *from, bool add, float *to)
         for (size_t j = h + r->rotated; j < h + r->dim; j++) bo_put(&to[j], add, from[j]);
 }
 
-static void turn_row(const rope *r, const bo_block *block, int32_t position, float sign, const float *from, bool add,
-                     float *to)
+static void turn_row(const rope *r, const bo_cpu_block *block, int32_t position, float sign, const float *from,
+                     bool add, float *to)
 {
     float sine[BO_ANGLES], cosine[BO_ANGLES];
     bo_angles angles = bo_angles_in(r->rotated, block->call->scratch);
@@ -61,13 +60,13 @@ static void turn_row(const rope *r, const bo_block *block, int32_t position, flo
             if (r->step == 1)
                 turn_halves(count, r->partner, sine, cosine, from + h, add, to + h);
             else
-                turn_neighbours(count, sine, cosine, from + h, add, to + h);
+                turn_neighbors(count, sine, cosine, from + h, add, to + h);
         }
     }
     keep_rest(r, from, add, to);
 }
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const int32_t *position = call->in[1].data;
@@ -77,7 +76,7 @@ static void forward_block(const bo_block *block)
                  (float *)call->out[0].data + row * r.columns);
 }
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const int32_t *position = call->in[1].data;

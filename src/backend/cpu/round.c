@@ -49,7 +49,7 @@ static void round_all(bo_small_float kind, size_t count, const float *from, bool
     for (size_t i = 0; i < count; i++) bo_put(&to[i], add, round_one(&f, from[i]));
 }
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const bo_round_attributes *a = call->attributes;
@@ -57,7 +57,7 @@ static void forward_block(const bo_block *block)
               (float *)call->out[0].data + block->first);
 }
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     const bo_round_attributes *a = call->attributes;

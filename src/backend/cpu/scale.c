@@ -14,7 +14,7 @@ static serves serves_of(const bo_op_call *call)
 }
 
 /* Rows of from, times s, into to. */
-static void scale_rows(const bo_block *block, const float *from, bool add, float *to)
+static void scale_rows(const bo_cpu_block *block, const float *from, bool add, float *to)
 {
     const bo_op_call *call = block->call;
     size_t columns = call->in[0].columns;
@@ -32,7 +32,7 @@ static void scale_rows(const bo_block *block, const float *from, bool add, float
     }
 }
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     scale_rows(block, block->call->in[0].data, false, block->call->out[0].data);
 }
@@ -44,7 +44,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 }
 
 /* Σ dy ∘ x over the block's rows: ds itself, or the block's part of it. */
-static void sum_rows(const bo_block *block)
+static void sum_rows(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     size_t columns = call->in[0].columns;
@@ -63,7 +63,7 @@ static void sum_rows(const bo_block *block)
     }
 }
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;
     if (call->din[0]) scale_rows(block, call->dout[0], call->add[0], call->din[0]);

@@ -3,7 +3,7 @@
 #include "activate.h"
 #include "../shapes.h"
 
-static void forward_block(const bo_block *block)
+static void forward_block(const bo_cpu_block *block)
 {
     const bo_unary_attributes *a = block->call->attributes;
     const float *x = block->call->in[0].data;
@@ -16,7 +16,7 @@ static void forward_block(const bo_block *block)
     }
 }
 
-static void backward_block(const bo_block *block)
+static void backward_block(const bo_cpu_block *block)
 {
     const bo_unary_attributes *a = block->call->attributes;
     const float *x = block->call->in[0].data, *dy = block->call->dout[0];

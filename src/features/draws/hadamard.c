@@ -22,7 +22,7 @@ bo_status bo_hadamard_prepare(bo_context *context, const bo_draw_request *reques
         uint64_t bits = bo_rng_bits(&rng);
         for (int b = 0; b < 64 && i < signs; b++, i++) hadamard->signs[i] = bits >> b & 1 ? 1.0f : -1.0f;
     }
-    /* three unnormalised transforms stretch by P^{3/2} */
+    /* three unnormalized transforms stretch by P^{3/2} */
     double size = pow((double)padded, -1.5);
     for (size_t i = 0; i < request->count; i++) {
         bo_rng own = bo_rng_make(request->seed, bo_rng_stream("features.norms", i));
@@ -79,7 +79,7 @@ void bo_hadamard_project_back(const bo_features *features, size_t rows, const fl
         }
 }
 
-/* In-place, unnormalised, in double: for checking and for gradients. */
+/* In-place, unnormalized, in double: for checking and for gradients. */
 static void hadamard_f64(size_t n, double *x)
 {
     for (size_t half = 1; half < n; half *= 2)

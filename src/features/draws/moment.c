@@ -1,5 +1,5 @@
 /* Moment matching: the standard normal factors g of a radial spectrum (or the coordinates of a product
- * spectrum) are centred and multiplied by the inverse Cholesky factor of their covariance, so that the sample
+ * spectrum) are centered and multiplied by the inverse Cholesky factor of their covariance, so that the sample
  * has exactly the mean and covariance of its law; the mixing variable stays independent.
  *
  * This is not free of bias. A whitened coordinate of m normals is √(m-1) times a coordinate of a uniform
@@ -29,7 +29,7 @@ static double product_variance(const bo_draw_request *request)
     return 2 * request->desc->gamma * request->desc->gamma;
 }
 
-static void centre(size_t rows, size_t columns, double *g)
+static void center(size_t rows, size_t columns, double *g)
 {
     for (size_t j = 0; j < columns; j++) {
         double sum = 0;
@@ -86,7 +86,7 @@ static bo_status draw_moment(bo_context *context, const bo_draw_request *request
             bo_fill_normal(context, "features.moment", request->seed, 0, count, dim, g);
         else
             fill_product(request, g);
-        centre(count, dim, g);
+        center(count, dim, g);
         status = whiten(context, count, dim, g, transposed, covariance);
     }
     if (status == BO_OK) write_rows(request, g, w);

@@ -29,7 +29,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #include "common.h"
 
 #define BO_TEMPLATE "functions/elu.c"
-#include "../twice.h"
+#include "../both_precisions.h"
 
 /* max(t, 0) + exp(min(t, 0)): u is not there, z is written once */
 static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)

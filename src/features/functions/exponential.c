@@ -29,7 +29,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #include <math.h>
 
 #define BO_TEMPLATE "functions/exponential.c"
-#include "../twice.h"
+#include "../both_precisions.h"
 
 /* The log scale is max |t| and ½ log(features), so that the largest feature is 1/√features. */
 static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)

@@ -43,7 +43,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #include "common.h"
 
 #define BO_TEMPLATE "functions/hedgehog.c"
-#include "../twice.h"
+#include "../both_precisions.h"
 
 static size_t scratch(const bo_features *f)
 {

@@ -44,7 +44,7 @@ static double row_shift(const bo_features *f, double half_norm)
 }
 
 #define BO_TEMPLATE "functions/hyperbolic.c"
-#include "../twice.h"
+#include "../both_precisions.h"
 
 static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
 {

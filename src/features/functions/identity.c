@@ -23,7 +23,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 #include "common.h"
 
 #define BO_TEMPLATE "functions/identity.c"
-#include "../twice.h"
+#include "../both_precisions.h"
 
 static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, float *z, size_t ldz, float *log_scale)
 {

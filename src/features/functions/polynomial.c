@@ -15,7 +15,7 @@ static void R(monomials)(const bo_features *f, size_t end, const REAL *t, REAL *
     z[0] = 1;
     for (size_t j = 0; j < f->desc.dim; j++) z[1 + j] = root * t[j];
     for (size_t q = 0; q < end; q++) {
-        bo_run run = f->runs[q];
+        bo_polynomial_run run = f->runs[q];
         size_t n = f->desc.dim - run.variable;
         R(bo_products)(f, n, z + run.parents, t + run.variable, run.factors, z + run.children);
     }
@@ -43,7 +43,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
         R(monomials)(f, inner, t, mono);
         memcpy(grad, dz, lower * sizeof *grad);
         for (size_t q = runs; q-- > 0;) {
-            bo_run run = f->runs[q];
+            bo_polynomial_run run = f->runs[q];
             size_t n = dim - run.variable, p = run.parents, v = run.variable;
             const REAL *in = (run.children < lower ? grad : dz) + run.children;
             R(bo_products_back)(f, n, mono + p, t + v, run.factors, in, grad + p, dt + v);
@@ -84,7 +84,7 @@ static size_t parents(const bo_features_desc *desc)
 }
 
 #define BO_TEMPLATE "functions/polynomial.c"
-#include "../twice.h"
+#include "../both_precisions.h"
 
 static size_t scratch(const bo_features *f)
 {
@@ -117,7 +117,7 @@ static void fill_runs(const bo_features *f, size_t runs, monomial *of)
         size_t n = dim - of[q].variable;
         double left = (double)f->desc.degree - of[q].degree - 1; /* p - k + 1, k the grandchildren's degree */
         bo_factors factors = {sqrt(left / (of[q].repeats + 2)), sqrt(left / 2), sqrt(left)};
-        f->runs[q] = (bo_run){(uint32_t)child, (uint32_t)grandchild, of[q].variable, factors};
+        f->runs[q] = (bo_polynomial_run){(uint32_t)child, (uint32_t)grandchild, of[q].variable, factors};
         for (size_t j = 0; j < n && child + j < runs; j++)
             of[child + j] = (monomial){of[q].variable + (uint32_t)j, j ? 1 : of[q].repeats + 1, of[q].degree + 1};
         child += n;

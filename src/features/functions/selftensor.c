@@ -135,7 +135,7 @@ static void times_f64(const bo_features *f, size_t rows, size_t n, size_t k, con
 }
 
 #define BO_TEMPLATE "functions/selftensor.c"
-#include "../twice.h"
+#include "../both_precisions.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------------------------- */
 

@@ -37,7 +37,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 static const bo_factors half_square = {0.70710678118654752440, 0.70710678118654752440, 1};
 
 #define BO_TEMPLATE "functions/taylor.c"
-#include "../twice.h"
+#include "../both_precisions.h"
 
 static bo_status count(bo_context *context, const bo_features_desc *desc, size_t *features)
 {

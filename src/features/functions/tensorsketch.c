@@ -80,7 +80,7 @@ struct bo_sketch {
 #define bo_fft_inverse_f32 bo_fft_inverse
 #define bo_fft_inverse_f64 bo_fft_inverse64
 #define BO_TEMPLATE        "functions/tensorsketch.c"
-#include "../twice.h"
+#include "../both_precisions.h"
 
 bo_status bo_sketch_create(bo_context *context, size_t dim, size_t features, int degree, bo_sketch **out)
 {

@@ -268,8 +268,8 @@ void ISA(affine)(size_t n, const float *x, const float *mean, const float *facto
     }
     if (i < n) {
         size_t rest = n - i;
-        v centred = v_sub(v_load_part(x + i, rest), v_load_part(mean + i, rest));
-        v_store_part(y + i, rest, v_mul(centred, v_load_part(factor + i, rest)));
+        v centered = v_sub(v_load_part(x + i, rest), v_load_part(mean + i, rest));
+        v_store_part(y + i, rest, v_mul(centered, v_load_part(factor + i, rest)));
     }
 }
 

@@ -1,0 +1,104 @@
+/* Kept keys and values: layout, append, pieces. */
+#include "kv_cache.h"
+#include <string.h>
+
+static size_t panels(size_t slots)
+{
+    return (slots + BO_PANEL - 1) / BO_PANEL;
+}
+
+static size_t key_floats(size_t ring, size_t dim)
+{
+    return panels(ring) * BO_PANEL * dim;
+}
+
+size_t bo_kv_cache_bytes(size_t ring, size_t dim, size_t value_dim)
+{
+    return (key_floats(ring, dim) + (ring * value_dim + 15) / 16 * 16) * sizeof(float);
+}
+
+bo_kv_cache bo_kv_cache_at(void *bytes, size_t ring, size_t dim, size_t value_dim)
+{
+    float *keys = bytes;
+    return (bo_kv_cache){keys, keys + key_floats(ring, dim), ring, dim, value_dim};
+}
+
+bo_kv_cache bo_kv_cache_in(const bo_attention *attention, const void *state, size_t key_head)
+{
+    const bo_attention_desc *desc = &attention->desc;
+    return bo_kv_cache_at(bo_state_kept(attention, (void *)state, key_head), attention->held, desc->dim,
+                          desc->value_dim);
+}
+
+static float *key_slot(const bo_kv_cache *kept, size_t slot)
+{
+    return kept->keys + slot / BO_PANEL * BO_PANEL * kept->dim + slot % BO_PANEL;
+}
+
+/* Slots from this one to the end of its panel or of the ring. */
+static size_t slots_ahead(const bo_kv_cache *kept, size_t slot)
+{
+    size_t ahead = BO_PANEL - slot % BO_PANEL, left = kept->ring - slot;
+    return ahead < left ? ahead : left;
+}
+
+static void store(const bo_kernels *kernels, const bo_kv_cache *kept, size_t slot, size_t count, const float *keys,
+                  size_t key_stride, const float *values, size_t value_stride)
+{
+    kernels->transpose(count, kept->dim, keys, key_stride, key_slot(kept, slot), BO_PANEL);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(kept->values + (slot + i) * kept->value_dim, values + i * value_stride,
+               kept->value_dim * sizeof *values);
+    }
+}
+
+void bo_kv_cache_append(const bo_kernels *kernels, const bo_kv_cache *kept, size_t position, size_t count, bo_rows keys,
+                        bo_rows values)
+{
+    size_t done = count > kept->ring ? count - kept->ring : 0;
+    while (done < count) {
+        size_t slot = (position + done) % kept->ring, next = slots_ahead(kept, slot);
+        if (next > count - done) next = count - done;
+        store(kernels, kept, slot, next, keys.at + done * keys.stride, keys.stride, values.at + done * values.stride,
+              values.stride);
+        done += next;
+    }
+}
+
+bo_kv_piece bo_kv_cache_piece(const bo_kv_cache *kept, size_t position, size_t end)
+{
+    size_t slot = position % kept->ring, count = slots_ahead(kept, slot);
+    if (count > end - position) count = end - position;
+    return (bo_kv_piece){key_slot(kept, slot), kept->values + slot * kept->value_dim, count};
+}
+
+size_t bo_kv_cache_token(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,
+                         void *state)
+{
+    size_t tokens = (size_t)((const bo_state_header *)state)->tokens,
+           row = sequence * attention->desc.key_heads + key_head;
+    if (!in->k) return tokens;
+    bo_kv_cache kept = bo_kv_cache_in(attention, state, key_head);
+    bo_rows k = {(float *)in->k + row * kept.dim, kept.dim},
+            v = {(float *)in->v + row * kept.value_dim, kept.value_dim};
+    bo_kv_cache_append(attention->kernels, &kept, tokens, 1, k, v);
+    return tokens + 1;
+}
+
+void bo_kv_cache_read(const bo_kernels *kernels, const bo_kv_cache *kept, size_t first, size_t count, float *keys,
+                      float *values)
+{
+    for (size_t done = 0; done < count;) {
+        bo_kv_piece piece = bo_kv_cache_piece(kept, first + done, first + count);
+        kernels->transpose(kept->dim, piece.count, piece.keys, BO_PANEL, keys + done * kept->dim, kept->dim);
+        memcpy(values + done * kept->value_dim, piece.values, piece.count * kept->value_dim * sizeof *values);
+        done += piece.count;
+    }
+}
+
+float *bo_kv_cache_gradient(const bo_attention *attention, const float *gradient, size_t key_head)
+{
+    const bo_attention_desc *desc = &attention->desc;
+    size_t sums = desc->key_heads * attention->count * (desc->value_dim + 1);
+    return (float *)gradient + sums + key_head * attention->held * (desc->dim + desc->value_dim);
+}

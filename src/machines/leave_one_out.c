@@ -1,0 +1,211 @@
+/* Exact leave-one-out of kernel ridge regression on a sample, for choosing γ and λ: of the closed-form kernel, or of the one
+ * that the machine's own features make. With an unpenalized intercept the kernel
+ * is centered, Kc = H K H, H = I - 11ᵀ/n, and the smoother is S = 11ᵀ/n + Kc(Kc + λ)⁻¹ = 11ᵀ/n + I - λM, M = (Kc + λ)⁻¹, so
+ *
+ *     residual r = λ M y,   1 - S_ii = λ M_ii - 1/n,   left-out error r_i / (1 - S_ii).
+ *
+ * Weights: the same with √w K √w and √w y, the mean and 1/n weighted (w_i / Σw); errors come out multiplied by √w. */
+#include "internal.h"
+#include "../math/linalg.h"
+
+#include <math.h>
+#include <string.h>
+
+bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,
+                        bo_loo *out)
+{
+    size_t n = scaled->rows, outputs = targets->outputs;
+    *out = (bo_loo){.rows = n, .outputs = outputs, .intercept = intercept};
+    out->kernel = bo_alloc_raw(context, n * n, sizeof(double), "the sample's kernel matrix");
+    out->work = bo_alloc_raw(context, n * n, sizeof(double), "the sample's kernel matrix");
+    out->targets = bo_alloc_raw(context, n * outputs, sizeof(double), "the sample's targets");
+    out->solution = bo_alloc_raw(context, n * outputs, sizeof(double), "the sample's targets");
+    out->root = bo_alloc_raw(context, n, sizeof(double), "the sample's weights");
+    if (!out->kernel || !out->work || !out->targets || !out->solution || !out->root) {
+        bo_loo_free(out);
+        return BO_MEMORY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        out->root[i] = (double)bo_targets_root_weight(targets, scaled, i);
+        out->weight += out->root[i] * out->root[i];
+    }
+    for (size_t t = 0; t < outputs; t++) {
+        double mean = 0;
+        for (size_t i = 0; i < n; i++) {
+            double y = (double)bo_targets_value(targets, scaled->y + i * scaled->targets, t);
+            out->targets[i * outputs + t] = y;
+            mean += out->root[i] * out->root[i] * y / out->weight;
+        }
+        for (size_t i = 0; i < n; i++) {
+            if (intercept) out->targets[i * outputs + t] -= mean;
+            out->targets[i * outputs + t] *= out->root[i];
+        }
+    }
+    return BO_OK;
+}
+
+void bo_loo_free(bo_loo *loo)
+{
+    bo_free(loo->kernel);
+    bo_free(loo->work);
+    bo_free(loo->targets);
+    bo_free(loo->solution);
+    bo_free(loo->root);
+    *loo = (bo_loo){0};
+}
+
+/* zt (features x rows) = zᵀ. */
+static void transpose(size_t rows, size_t features, const float *z, float *zt)
+{
+    enum { BLOCK = 32 };
+    for (size_t i0 = 0; i0 < rows; i0 += BLOCK)
+        for (size_t j = 0; j < features; j++)
+            for (size_t i = i0; i < rows && i < i0 + BLOCK; i++) zt[j * rows + i] = z[i * features + j];
+}
+
+/* The kernel that the features themselves make: ZZᵀ. */
+static bo_status kernel_of_features(bo_context *context, const bo_features_desc *map, const bo_samples *scaled,
+                                    double *k)
+{
+    bo_features *phi;
+    BO_TRY(bo_features_create(context, map, &phi));
+    size_t n = scaled->rows, features = bo_features_describe(phi)->features;
+    float *z = bo_alloc_raw(context, n * features, sizeof *z, "the sample's features");
+    float *zt = bo_alloc_raw(context, n * features, sizeof *zt, "the sample's features");
+    bo_status status = z && zt ? bo_features_apply(context, phi, n, scaled->x, scaled->dim, z, features) : BO_MEMORY;
+    if (status == BO_OK) {
+        transpose(n, features, z, zt);
+        memset(k, 0, n * n * sizeof *k);
+        status = bo_gram(context, n, features, zt, n, k, n, true);
+    }
+    if (status == BO_OK) bo_symmetrize(context, n, k, n);
+    bo_free(z);
+    bo_free(zt);
+    bo_features_destroy(phi);
+    return status;
+}
+
+/* √w (K - means) √w, the means weighted. */
+static bo_status weigh_and_center(bo_context *context, bo_loo *loo)
+{
+    size_t n = loo->rows;
+    double *k = loo->kernel, *mean = bo_alloc(context, n, sizeof *mean, "kernel means"), total = 0;
+    if (!mean) return BO_MEMORY;
+    for (size_t i = 0; loo->intercept && i < n; i++) {
+        for (size_t j = 0; j < n; j++) mean[i] += k[i * n + j] * loo->root[j] * loo->root[j] / loo->weight;
+        total += mean[i] * loo->root[i] * loo->root[i] / loo->weight;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            k[i * n + j] = (k[i * n + j] + total - mean[i] - mean[j]) * loo->root[i] * loo->root[j];
+    bo_free(mean);
+    return BO_OK;
+}
+
+bo_status bo_loo_kernel(bo_context *context, bo_loo *loo, const bo_features_desc *map, double gamma, bool closed_form,
+                        const bo_samples *scaled)
+{
+    size_t n = loo->rows;
+    bo_features_desc at = *map;
+    at.gamma = gamma;
+    if (!closed_form || map->kernel == BO_KERNEL_CUSTOM)
+        BO_TRY(kernel_of_features(context, &at, scaled, loo->kernel));
+    else
+        BO_TRY(bo_kernel_matrix(context, &at, n, scaled->x, scaled->dim, n, scaled->x, scaled->dim, loo->kernel, n));
+    return weigh_and_center(context, loo);
+}
+
+/* Mean squared left-out error from residuals (rows x outputs) and the diagonal of λM. */
+static double left_out_error(const bo_loo *loo, const double *residual, const double *diagonal, size_t stride)
+{
+    size_t n = loo->rows, outputs = loo->outputs;
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double left = diagonal[i * stride] - (loo->intercept ? loo->root[i] * loo->root[i] / loo->weight : 0);
+        if (left < 1e-12) return INFINITY; /* interpolated: nothing is left of this row's own information */
+        for (size_t t = 0; t < outputs; t++) sum += pow(residual[i * outputs + t] / left, 2);
+    }
+    return sum / (loo->weight * (double)outputs);
+}
+
+bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, size_t count, double *error,
+                      double *largest)
+{
+    size_t n = loo->rows, outputs = loo->outputs;
+    double *values = bo_alloc_raw(context, n, sizeof *values, "eigenvalues");
+    double *shrink = bo_alloc_raw(context, n * count, sizeof *shrink, "eigenvalues");
+    double *diagonal = bo_alloc_raw(context, n * count, sizeof *diagonal, "eigenvalues");
+    double *along = bo_alloc_raw(context, n * outputs, sizeof *along, "projected targets");
+    double *scaled = bo_alloc_raw(context, n * outputs, sizeof *scaled, "projected targets");
+    bo_status status = values && shrink && diagonal && along && scaled ? BO_OK : BO_MEMORY;
+    double *vectors = loo->kernel; /* row k is eigenvector k: M = Σ_k v_k v_kᵀ / (value_k + λ) */
+    if (status == BO_OK) status = bo_eigen(context, n, vectors, n, values);
+    if (status == BO_OK) {
+        for (size_t k = 0; k < n; k++)
+            for (size_t l = 0; l < count; l++) shrink[k * count + l] = lambda[l] / (fmax(values[k], 0) + lambda[l]);
+        for (size_t k = 0; k < n * n; k++) loo->work[k] = vectors[k] * vectors[k];
+        status = bo_gemm64(context, true, false, n, count, n, 1, loo->work, n, shrink, count, 0, diagonal, count);
+    }
+    if (status == BO_OK)
+        status =
+            bo_gemm64(context, false, false, n, outputs, n, 1, vectors, n, loo->targets, outputs, 0, along, outputs);
+    for (size_t l = 0; status == BO_OK && l < count; l++) {
+        for (size_t k = 0; k < n; k++)
+            for (size_t t = 0; t < outputs; t++)
+                scaled[k * outputs + t] = shrink[k * count + l] * along[k * outputs + t];
+        status =
+            bo_gemm64(context, true, false, n, outputs, n, 1, vectors, n, scaled, outputs, 0, loo->solution, outputs);
+        if (status == BO_OK) error[l] = left_out_error(loo, loo->solution, diagonal + l, count);
+    }
+    if (status == BO_OK) *largest = fmax(values[n - 1], 0);
+    bo_free(values);
+    bo_free(shrink);
+    bo_free(diagonal);
+    bo_free(along);
+    bo_free(scaled);
+    return status;
+}
+
+bo_status bo_inverse_factor(bo_context *context, size_t n, const double *l, double *inverse)
+{
+    enum { PANEL = 96 };
+    memset(inverse, 0, n * n * sizeof *inverse);
+    for (size_t i = 0; i < n; i++) inverse[i * n + i] = 1;
+    for (size_t j = 0; j < n; j += PANEL) {
+        size_t columns = n - j < PANEL ? n - j : PANEL, at = j * n + j;
+        BO_TRY(bo_solve_lower(context, n - j, columns, l + at, n, inverse + at, n));
+    }
+    return BO_OK;
+}
+
+bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error)
+{
+    size_t n = loo->rows, outputs = loo->outputs;
+    *error = INFINITY;
+    double *inverse = bo_alloc_raw(context, n * n, sizeof *inverse, "the inverse factor");
+    double *diagonal = bo_alloc(context, n, sizeof *diagonal, "the inverse's diagonal");
+    bo_status status = inverse && diagonal ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) {
+        memcpy(loo->work, loo->kernel, n * n * sizeof *loo->work);
+        for (size_t i = 0; i < n; i++) loo->work[i * n + i] += lambda;
+        memcpy(loo->solution, loo->targets, n * outputs * sizeof *loo->solution);
+        status = bo_cholesky(context, n, loo->work, n, NULL);
+        if (status == BO_NUMERIC) { /* too small a λ for this kernel: as bad as interpolation, not a failure */
+            bo_free(inverse);
+            bo_free(diagonal);
+            return BO_OK;
+        }
+    }
+    if (status == BO_OK) status = bo_inverse_factor(context, n, loo->work, inverse);
+    if (status == BO_OK) status = bo_solve_lower(context, n, outputs, loo->work, n, loo->solution, outputs);
+    if (status == BO_OK) status = bo_solve_lower_t(context, n, outputs, loo->work, n, loo->solution, outputs);
+    if (status == BO_OK) {
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j <= i; j++) diagonal[j] += lambda * inverse[i * n + j] * inverse[i * n + j];
+        for (size_t k = 0; k < n * outputs; k++) loo->solution[k] *= lambda;
+        *error = left_out_error(loo, loo->solution, diagonal, 1);
+    }
+    bo_free(inverse);
+    bo_free(diagonal);
+    return status;
+}

@@ -1,0 +1,141 @@
+/* Few rows times the transpose of a matrix: nothing is packed, every element is a dot product, and the matrix is read once
+ * at the speed of memory. Decoding is such. */
+#include "gemv.h"
+#include <math.h>
+#include <string.h>
+#include "panel.h"
+#include "../kernels/kernels.h"
+
+enum {
+    TASK_BYTES = 1 << 16, /* of B: some microseconds from memory */
+    LINES = 64,           /* whose sums are made at a time, before they are added to what C begins with */
+};
+
+typedef struct few_job {
+    const bo_kernels *kernels;
+    size_t m, k, lines; /* lines of B a task */
+    float alpha;
+    const float *a;
+    size_t lda;
+    const bo_gemm_product *products;
+    const int16_t *whole; /* for bytes: A in integers, rows of `padded` of them … */
+    const float *scales;  /* … and their scales */
+    size_t padded;
+} few_job;
+
+bool bo_gemv(bool ta, size_t m, size_t count, const bo_gemm_product *products)
+{
+    bool few = !ta && m <= BO_FEW_ROWS;
+    for (size_t i = 0; i < count; i++) few = few && products[i].tb;
+    return few;
+}
+
+/* C(i, j) of some columns: what it begins with, and alpha times the sum. */
+static void finish(const few_job *job, const bo_gemm_product *product, size_t first, size_t count, const float *sums)
+{
+    for (size_t i = 0; i < job->m; i++) {
+        float *c = product->c + i * product->ldc + first;
+        const float *base = product->base ? product->base + i * product->ldbase + first : c;
+        const float *row = product->row ? product->row + first : NULL;
+        for (size_t j = 0; j < count; j++) {
+            float begin = product->beta == 0 ? 0 : product->beta * base[j];
+            if (row) begin += row[j];
+            c[j] = begin + job->alpha * sums[i * LINES + j];
+        }
+    }
+}
+
+/* Sums of `count` lines with all rows: LINES of them for each row. */
+static void multiply_lines(const few_job *job, const bo_gemm_product *product, size_t first, size_t count, float *sums)
+{
+    const bo_kernels *kernels = job->kernels;
+    size_t bytes = bo_stored_line(product->stored, job->k);
+    const char *lines = (const char *)product->b + first * bytes;
+    if (product->stored == BO_STORED_BFLOAT16)
+        kernels->dots_bf16(count, job->m, job->k, (const void *)lines, job->k, job->a, job->lda, sums, LINES);
+    else if (product->stored == BO_STORED_INT8)
+        kernels->dots_s8(count, job->m, job->k, (const void *)lines, bytes, job->whole, job->padded, job->scales, sums,
+                         LINES);
+    else
+        kernels->dots(count, job->m, job->k, (const float *)product->b + first * product->ldb, product->ldb, job->a,
+                      job->lda, sums, LINES);
+}
+
+/* Task: a block of lines of one of the B, blocks counted through. */
+static void few_task(void *arg, size_t index, int worker)
+{
+    (void)worker;
+    const few_job *job = arg;
+    const bo_gemm_product *product = job->products;
+    for (size_t blocks; index >= (blocks = bo_ceil_div(product->n, job->lines)); product++) index -= blocks;
+    size_t first = index * job->lines, end = bo_smaller(first + job->lines, product->n);
+    for (; first < end; first += LINES) {
+        float sums[BO_FEW_ROWS * LINES];
+        size_t count = bo_smaller(LINES, end - first);
+        multiply_lines(job, product, first, count, sums);
+        finish(job, product, first, count, sums);
+    }
+}
+
+/* ---- rows in integers ---------------------------------------------------------------------------------------------- */
+
+enum { SCALES = 16 }; /* of the rows: a cache line, the rows follow */
+
+static bool has_bytes(size_t count, const bo_gemm_product *products)
+{
+    for (size_t i = 0; i < count; i++)
+        if (products[i].stored == BO_STORED_INT8) return true;
+    return false;
+}
+
+static size_t padded_row(size_t k)
+{
+    return bo_round_up(k, BO_S8_GROUP);
+}
+
+size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products)
+{
+    size_t rows = bo_smaller(m, BO_FEW_ROWS);
+    return has_bytes(count, products) ? SCALES * sizeof(float) + rows * padded_row(k) * sizeof(int16_t) : 0;
+}
+
+/* In lanes, which the compiler makes vectors of. */
+static float largest_size(size_t n, const float *x)
+{
+    enum { LANES = 16 };
+    float lanes[LANES] = {0};
+    for (size_t i = 0; i < n / LANES * LANES; i += LANES)
+        for (size_t l = 0; l < LANES; l++) lanes[l] = fabsf(x[i + l]) > lanes[l] ? fabsf(x[i + l]) : lanes[l];
+    for (size_t i = n / LANES * LANES; i < n; i++) lanes[0] = fmaxf(lanes[0], fabsf(x[i]));
+    for (size_t l = 1; l < LANES; l++) lanes[0] = fmaxf(lanes[0], lanes[l]);
+    return lanes[0];
+}
+
+/* The largest of a row becomes ±32767: 2^-16 of it is the error, less than that of the bytes it is multiplied with. What is
+ * not finite makes its sums so. */
+static void quantize_rows(few_job *job, float *room)
+{
+    const bo_kernels *kernels = job->kernels;
+    float *scales = room;
+    int16_t *whole = (int16_t *)(void *)(room + SCALES);
+    job->scales = scales, job->whole = whole, job->padded = padded_row(job->k);
+    for (size_t r = 0; r < job->m; r++, whole += job->padded) {
+        const float *row = job->a + r * job->lda;
+        scales[r] = kernels->finite(job->k, row) ? largest_size(job->k, row) / 32767 : NAN;
+        kernels->quantize_s16(job->k, scales[r] > 0 ? 1 / scales[r] : 0, row, whole);
+        memset(whole + job->k, 0, (job->padded - job->k) * sizeof *whole);
+    }
+}
+
+void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
+                      const bo_gemm_product *products, void *room)
+{
+    few_job job = {.kernels = bo_context_kernels(context), .m = m, .k = k, .alpha = alpha, .a = a, .lda = lda};
+    job.products = products;
+    size_t line = count && k ? bo_stored_line(products[0].stored, k) : 1;
+    job.lines = bo_round_up(bo_ceil_div(TASK_BYTES, line), 4);
+    if (has_bytes(count, products)) quantize_rows(&job, room);
+    size_t tasks = 0;
+    for (size_t i = 0; i < count; i++) tasks += bo_ceil_div(products[i].n, job.lines);
+    bo_parallel(context, m > 0 ? tasks : 0, few_task, &job);
+}

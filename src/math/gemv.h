@@ -1,0 +1,16 @@
+/* Products of few rows (few.c). */
+#ifndef BO_MATH_FEW_H
+#define BO_MATH_FEW_H
+
+#include "linalg.h"
+
+enum { BO_FEW_ROWS = 8 }; /* more than that are worth packing */
+
+/* Are these such products? */
+bool bo_gemv(bool ta, size_t m, size_t count, const bo_gemm_product *products);
+/* bo_gemm_shared for them, in so many bytes of room. */
+size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products);
+void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
+                      const bo_gemm_product *products, void *room);
+
+#endif
