@@ -218,7 +218,7 @@ head -c 600 K.npy >cut.npy
 refused "cut.npy|truncated|(2, 37, 5)" --q Q.npy --k cut.npy --v V.npy --kind exact
 wrong "--kind|rfa-gate" --q Q.npy --k K.npy --v V.npy
 wrong "no --v" --q Q.npy --k K.npy --kind exact
-wrong "expected one of|'favor'|did you mean favor" --q Q.npy --k K.npy --v V.npy --kind favor
+wrong "expected one of|'faver'|did you mean favor" --q Q.npy --k K.npy --v V.npy --kind faver
 refused "--causal|short.npy" --q Q.npy --k short.npy --v short.npy --kind hybrid
 wrong "--map|'positve'|did you mean positive" --q Q.npy --k K.npy --v V.npy --kind favor --map positve
 wrong "--window|found '0'" --q Q.npy --k K.npy --v V.npy --kind hybrid --causal --window 0
