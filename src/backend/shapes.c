@@ -1,7 +1,7 @@
-/* Shapes of the operations. */
+/* Shapes of the operations that work row by row, and of those on graphs. Grids, sequences and attention have files of
+ * their own. */
 #include "shapes_internal.h"
-
-/* ---- operations ---------------------------------------------------------------------------------------------------- */
+#include "../features/block.h"
 
 bo_status bo_shape_embed(bo_context *context, bo_op_call *call)
 {
@@ -160,4 +160,135 @@ bo_status bo_shape_loss(bo_context *context, bo_op_call *call)
     BO_TRY(shape_pair(context, call, "loss"));
     give(call, 0, 1, 1);
     return BO_OK;
+}
+
+/* ---- polynomials and random features ----------------------------------------------------------------------------- */
+
+bo_status bo_shape_scale(bo_context *context, bo_op_call *call)
+{
+    BO_TRY(begin(context, call, "scale", 2));
+    BO_TRY(check_floats(context, call, "scale", 1, "the factor", 0, 0));
+    const bo_operand *x = &call->in[0], *s = &call->in[1];
+    bool one = s->rows == 1 && s->columns == 1, column = s->rows == 1 && s->columns == x->columns,
+         row = s->rows == x->rows && s->columns == 1;
+    if (!one && !column && !row)
+        REFUSE("scale: the factor is %zu x %zu floats, expected 1 x 1, 1 x %zu or %zu x 1", s->rows, s->columns,
+               x->columns, x->rows);
+    give_like_first(call);
+    return BO_OK;
+}
+
+bo_status bo_shape_product(bo_context *context, bo_op_call *call)
+{
+    const bo_product_attributes *a = call->attributes;
+    size_t most = sizeof a->powers / sizeof *a->powers;
+    if (call->inputs < 1 || call->inputs > most) REFUSE("product: %zu factors, expected 1 to %zu", call->inputs, most);
+    BO_TRY(begin(context, call, "product", call->inputs));
+    for (size_t i = 0; i < call->inputs; i++) {
+        double power = a->powers[i];
+        if (power != 0 && !(power >= (double)FLT_MIN && is_float(power)))
+            REFUSE("product: the power of factor %zu is %g, expected a positive number", i + 1, power);
+        BO_TRY(check_floats(context, call, "product", i, "a factor", call->in[0].rows, call->in[0].columns));
+    }
+    give_like_first(call);
+    return BO_OK;
+}
+
+bo_status bo_shape_features(bo_context *context, bo_op_call *call)
+{
+    const bo_features_attributes *a = call->attributes;
+    if (!a->features) REFUSE("features: no map is given");
+    const bo_features_desc *d = bo_features_describe(a->features);
+    BO_TRY(begin(context, call, "features", 1));
+    BO_TRY(check_floats(context, call, "features", 0, "the input", 0, d->dim));
+    if (!bo_features_differentiable(a->features))
+        REFUSE("features: function %s has no gradient: custom_backward is NULL", bo_function_name(d->function));
+    give(call, 0, call->in[0].rows, d->features);
+    return BO_OK;
+}
+
+bo_status bo_shape_quadratic(bo_context *context, bo_op_call *call)
+{
+    BO_TRY(begin(context, call, "quadratic", 2));
+    size_t width = call->in[0].columns;
+    BO_TRY(check_floats(context, call, "quadratic", 1, "the weight", 0, times(width, width)));
+    give(call, 0, call->in[0].rows, call->in[1].rows);
+    return BO_OK;
+}
+
+/* ---- graphs, and what moves or disturbs numbers ------------------------------------------------------------------- */
+
+bo_status bo_shape_reshape(bo_context *context, bo_op_call *call)
+{
+    const bo_reshape_attributes *a = call->attributes;
+    BO_TRY(begin(context, call, "reshape", 1));
+    size_t numbers = call->in[0].rows * call->in[0].columns;
+    if (!a->columns || numbers % a->columns)
+        REFUSE("reshape: rows of %zu numbers, expected a divisor of the %zu x %zu there are", a->columns,
+               call->in[0].rows, call->in[0].columns);
+    give(call, 0, numbers / a->columns, a->columns);
+    return BO_OK;
+}
+
+unsigned bo_passes_reshape(const bo_op_call *call)
+{
+    (void)call;
+    return 1;
+}
+
+bo_status bo_shape_concat(bo_context *context, bo_op_call *call)
+{
+    size_t columns = 0;
+    if (call->inputs < 1) REFUSE("concat: no inputs, expected 1 to %d", BO_OP_INPUTS);
+    BO_TRY(begin(context, call, "concat", call->inputs));
+    for (size_t i = 0; i < call->inputs; i++) {
+        BO_TRY(check_floats(context, call, "concat", i, "an input", call->in[0].rows, 0));
+        columns += call->in[i].columns;
+    }
+    give(call, 0, call->in[0].rows, columns);
+    return BO_OK;
+}
+
+bo_status bo_shape_aggregate(bo_context *context, bo_op_call *call)
+{
+    const bo_aggregate_attributes *a = call->attributes;
+    BO_TRY(begin(context, call, "aggregate", 3));
+    if ((unsigned)a->kind >= BO_AGGREGATE_COUNT) REFUSE("aggregate: no kind %d", (int)a->kind);
+    if (!(a->dropout >= 0 && a->dropout < 1)) REFUSE("aggregate: dropout of %g, expected one in [0, 1)", a->dropout);
+    BO_TRY(check_integers(context, call, "aggregate", 1, "the column of first edges", 0));
+    BO_TRY(check_integers(context, call, "aggregate", 2, "the column of neighbors", 0));
+    if (call->in[1].rows < 2) REFUSE("aggregate: %zu first edges, expected one more than nodes", call->in[1].rows);
+    give(call, 0, call->in[1].rows - 1, call->in[0].columns);
+    return BO_OK;
+}
+
+bo_status bo_shape_noise(bo_context *context, bo_op_call *call)
+{
+    const bo_noise_attributes *a = call->attributes;
+    BO_TRY(begin(context, call, "noise", 1));
+    if ((unsigned)a->kind >= BO_NOISE_COUNT) REFUSE("noise: no kind %d", (int)a->kind);
+    if (a->kind == BO_NOISE_NORMAL && !(a->amount >= 0 && is_float(a->amount)))
+        REFUSE("noise: a deviation of %g, expected one of at least 0", a->amount);
+    if (a->kind != BO_NOISE_NORMAL && !(a->amount >= 0 && a->amount < 1))
+        REFUSE("noise: a probability of %g, expected one in [0, 1)", a->amount);
+    give_like_first(call);
+    return BO_OK;
+}
+
+/* ---- rounding ---------------------------------------------------------------------------------------------------- */
+
+bo_status bo_shape_round(bo_context *context, bo_op_call *call)
+{
+    const bo_round_attributes *a = call->attributes;
+    if ((unsigned)a->value >= BO_SMALL_COUNT || (unsigned)a->gradient >= BO_SMALL_COUNT)
+        REFUSE("round: formats %d and %d, expected 0 to %d", (int)a->value, (int)a->gradient, BO_SMALL_COUNT - 1);
+    BO_TRY(begin(context, call, "round", 1));
+    give_like_first(call);
+    return BO_OK;
+}
+
+unsigned bo_passes_round(const bo_op_call *call)
+{
+    const bo_round_attributes *a = call->attributes;
+    return a->gradient == BO_SMALL_NONE ? 1 : 0;
 }
