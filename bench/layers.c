@@ -76,7 +76,7 @@ typedef struct layers_bench {
 static void draw_graph(uint64_t seed, int32_t *first, int32_t *neighbors)
 {
     for (size_t i = 0; i <= NODES; i++) first[i] = (int32_t)(i * DEGREE);
-    for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbors[e] = (int32_t)(cli_hash(seed, e) % NODES);
+    for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbors[e] = (int32_t)(bo_hash(seed, e) % NODES);
 }
 
 /* What is written into the input does not matter: bo_network_time draws it. */

@@ -29,12 +29,12 @@ static bool write_rows(bench_run *bench, const char *path)
         for (size_t i = 0; i < count; i++) {
             float *row = block + i * columns, sum = 0;
             for (size_t j = 0; j < DIM; j += 2) {
-                uint64_t bits = cli_hash(11, counter++);
+                uint64_t bits = bo_hash(11, counter++);
                 row[j] = uniform(bits);
                 row[j + 1] = uniform(bits << 24);
                 sum += (j % 4 ? 1.0f : -1.0f) * row[j] + 0.3f * row[j + 1];
             }
-            row[DIM] = sinf(2 * sum) + 0.1f * (uniform(cli_hash(12, counter)) - 0.5f);
+            row[DIM] = sinf(2 * sum) + 0.1f * (uniform(bo_hash(12, counter)) - 0.5f);
         }
         ok = cli_output_rows(bench->session, &output, count, block) && !cli_interrupted();
     }

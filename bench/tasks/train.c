@@ -25,7 +25,7 @@ static bool open_texts(tasks_bench *bench, bo_texts **out)
         char *at = text + i * line;
         *at++ = (char)('0' + i % 2), *at++ = '\t';
         for (size_t j = 0; j < bytes; j++)
-            *at++ = (char)('a' + cli_hash(bench->run->session->common.seed, i * bytes + j) % 26);
+            *at++ = (char)('a' + bo_hash(bench->run->session->common.seed, i * bytes + j) % 26);
         *at = '\n';
     }
     const bo_texts_desc desc = {.memory = text, .memory_bytes = lines * line, .tokenizer = bench->tokenizer};

@@ -26,7 +26,7 @@ static bool open_decoder(train_bench *bench, const bo_model_desc *desc, bo_stora
     *out = (decoder){.vocab = desc->vocab, .sampler = {.greedy = true}};
     out->ids = cli_allocate(PIECE, sizeof *out->ids, "tokens");
     out->logits = cli_allocate(desc->vocab, sizeof *out->logits, "logits");
-    for (size_t i = 0; i < PIECE; i++) out->ids[i] = (int32_t)(cli_hash(1, i) % desc->vocab);
+    for (size_t i = 0; i < PIECE; i++) out->ids[i] = (int32_t)(bo_hash(1, i) % desc->vocab);
     size_t all;
     return train_ok(bench, bo_model_create(bench->context, desc, bench->tokenizer, &out->model)) &&
            train_ok(bench, bo_model_store(bench->context, out->model, weights)) &&

@@ -49,7 +49,7 @@ static bool open_corpus(train_bench *bench)
         return false;
     }
     size_t bytes = 2 * (o->batch * o->context + o->tokens) + 4096;
-    for (size_t i = 0; i < bytes; i++) fputc('a' + (int)(cli_hash(bench->run->session->common.seed, i) % 26), file);
+    for (size_t i = 0; i < bytes; i++) fputc('a' + (int)(bo_hash(bench->run->session->common.seed, i) % 26), file);
     bool written = fclose(file) == 0;
     const char *paths[] = {path};
     bo_corpus_desc desc = {.paths = paths, .path_count = 1};

@@ -34,7 +34,4 @@ void *cli_allocate(size_t count, size_t size, const char *what);
 
 double cli_now(void); /* seconds of a monotonic clock */
 
-/* A well mixed 64-bit number of (seed, index): splitmix64. */
-uint64_t cli_hash(uint64_t seed, uint64_t index);
-
 #endif

@@ -45,7 +45,7 @@ void cli_metrics_close(cli_metrics *metrics)
 /* Reservoir sampling: row i stays with probability CLI_POINTS / (i + 1). */
 static void keep_point(cli_metrics *metrics, size_t row, double truth, double predicted, double deviation)
 {
-    size_t at = row < CLI_POINTS ? row : (size_t)(cli_hash(7, row) % (row + 1));
+    size_t at = row < CLI_POINTS ? row : (size_t)(bo_hash(7, row) % (row + 1));
     if (at >= CLI_POINTS) return;
     metrics->truth[at] = truth;
     metrics->predicted[at] = predicted;

@@ -54,7 +54,7 @@ static double median_distance(const features_job *job, bool absolute)
     double distances[PAIRS];
     size_t dim = bo_schema_dim(job->schema), pairs = 0;
     for (size_t i = 0; i < PAIRS; i++) {
-        size_t a = (size_t)(cli_hash(1, 2 * i) % job->sampled), b = (size_t)(cli_hash(1, 2 * i + 1) % job->sampled);
+        size_t a = (size_t)(bo_hash(1, 2 * i) % job->sampled), b = (size_t)(bo_hash(1, 2 * i + 1) % job->sampled);
         if (a == b) continue;
         double sum = 0;
         for (size_t j = 0; j < dim; j++) {

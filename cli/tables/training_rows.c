@@ -6,7 +6,7 @@
 static bool held_out(const cli_source *source, uint64_t row)
 {
     if (!(source->holdout > 0)) return false;
-    return (double)(cli_hash(source->seed, row) >> 11) * 0x1p-53 < source->holdout;
+    return (double)(bo_hash(source->seed, row) >> 11) * 0x1p-53 < source->holdout;
 }
 
 static bo_data_desc file_desc(const cli_source *source, size_t file)
@@ -292,7 +292,7 @@ static bo_status sample_training(bo_context *context, const cli_source *source, 
     uint64_t row = 0;
     while ((status = cli_rows_next(context, &rows, BLOCK, block_x, block_y, &count)) == BO_OK && count > 0) {
         for (size_t i = 0; i < count; i++, row++) {
-            uint64_t at = row < want ? row : cli_hash(source->seed ^ 0x73616d706c65u, row) % (row + 1);
+            uint64_t at = row < want ? row : bo_hash(source->seed ^ 0x73616d706c65u, row) % (row + 1);
             if (at >= want) continue;
             memcpy(x + at * dim, block_x + i * dim, dim * sizeof(float));
             memcpy(y + at * targets, block_y + i * targets, targets * sizeof(double));

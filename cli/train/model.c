@@ -195,7 +195,7 @@ static bool too_large(cli_train_job *job, const bo_model_desc *d)
 {
     const double width = (double)d->width, hidden = d->hidden ? (double)d->hidden : 4 * width;
     const double numbers = (double)d->layers * width * (4 * width + 2 * hidden) + (double)d->vocab * width;
-    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double machine = (double)bo_physical_memory();
     if (!(machine > 0) || 4 * sizeof(float) * numbers <= machine) return false;
     cli_fail(job->session, "%s parameters need %s of memory to be trained and this machine has %s",
              cli_count((size_t)numbers).s, cli_bytes(4 * sizeof(float) * numbers).s, cli_bytes(machine).s);

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- before ------------------------------------------------------------------------------------------------------------------ */
 
@@ -101,7 +100,7 @@ void cli_train_say_memory(const cli_train_job *job)
 
 static bool fits(cli_train_job *job)
 {
-    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double machine = (double)bo_physical_memory();
     const double needed = (double)job->plan.all_bytes;
     if (!(machine > 0) || needed <= 0.95 * machine) return true;
     cli_fail(job->session,

@@ -114,6 +114,13 @@ BO_API const char *bo_context_error(const bo_context *context);
 BO_API int bo_context_threads(const bo_context *context);
 BO_API const char *bo_context_isa(const bo_context *context); /* "avx512", "avx2" or "ref" */
 
+/* ---- the machine, and numbers that do not depend on it --------------------------------------------------- */
+
+/* Bytes of memory that this computer has; 0: the system does not say. */
+BO_API size_t bo_physical_memory(void);
+/* A well mixed 64-bit number of (seed, index), by splitmix64: the same everywhere and for ever. */
+BO_API uint64_t bo_hash(uint64_t seed, uint64_t index);
+
 /* ---- parallel jobs --------------------------------------------------------------------------------------- */
 
 /* Sums over the ranks of a parallel job, given by the caller (the program brings MPI, the library needs none). In place;

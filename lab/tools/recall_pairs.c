@@ -3,20 +3,11 @@
 #include "../../src/kernels/kernels.h"
 #include <math.h>
 
-/* A well mixed 64-bit number of (seed, index): splitmix64. */
-static uint64_t mixed(uint64_t seed, uint64_t index)
-{
-    uint64_t z = seed * UINT64_C(0xD1342543DE82EF95) + (index + 1) * UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
 enum { KEYS, NOISE, CODES, LENGTHS, BOOK, PURPOSES };
 
 static uint64_t stream(const bo_recall_pairs *pairs, unsigned purpose, size_t lane, size_t token)
 {
-    return mixed(mixed(pairs->seed * PURPOSES + purpose, lane), token);
+    return bo_hash(bo_hash(pairs->seed * PURPOSES + purpose, lane), token);
 }
 
 /* A direction: the sum of four uniform numbers is near enough to a normal one. */
@@ -24,7 +15,7 @@ static void direction(uint64_t seed, size_t count, float *out)
 {
     double norm = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint64_t bits = mixed(seed, i);
+        const uint64_t bits = bo_hash(seed, i);
         const double sum = (double)((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
         out[i] = (float)(sum - 2 * 65535.0);
         norm += (double)out[i] * out[i];
@@ -61,7 +52,7 @@ void bo_recall_question(const bo_recall_pairs *pairs, size_t lane, size_t token,
     const uint64_t seed = stream(pairs, NOISE, lane, token);
     const double each = pairs->noise * sqrt(3 / (double)pairs->dim); /* uniform from -1 to 1 has a variance of 1/3 */
     for (size_t i = 0; i < pairs->dim; i++) {
-        out[i] += (float)(each * ((double)(mixed(seed, i) >> 11) * 0x1p-52 - 1));
+        out[i] += (float)(each * ((double)(bo_hash(seed, i) >> 11) * 0x1p-52 - 1));
         norm += (double)out[i] * out[i];
     }
     for (size_t i = 0; i < pairs->dim; i++) out[i] = (float)(out[i] / sqrt(norm));

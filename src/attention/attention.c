@@ -2,7 +2,6 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 #include "../base/rng.h"
 #include "../features/fingerprint.h"
 #include "../features/propose.h"
@@ -113,7 +112,7 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
         return bo_fail(context, BO_INVALID,
                        "attention: a state of %zu features, %zu values and %zu kept keys is too large",
                        attention->count, d->value_dim, attention->held);
-    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double machine = (double)bo_physical_memory();
     if (machine > 0 && sums * sizeof(float) > machine)
         return bo_fail(context, BO_MEMORY,
                        "attention: the sums of one key head, %.0f x %zu numbers, take %.1f GB; this machine has %.1f",

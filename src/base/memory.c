@@ -93,8 +93,14 @@ char *bo_strdup(bo_context *context, const char *text)
     return copy;
 }
 
-size_t bo_usual_memory(void)
+size_t bo_physical_memory(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? (size_t)pages / 4 * 3 * (size_t)bytes : (size_t)4 << 30;
+    return pages > 0 && bytes > 0 ? (size_t)pages * (size_t)bytes : 0;
+}
+
+size_t bo_usual_memory(void)
+{
+    const size_t machine = bo_physical_memory();
+    return machine ? machine / 4 * 3 : (size_t)4 << 30;
 }

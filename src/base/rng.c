@@ -1,19 +1,30 @@
 /* Counter-based random numbers on Random123's Philox4x32-10. */
 #include "rng.h"
+#include <bochner/base.h>
 
 #include <Random123/philox.h>
 #include <math.h>
 
 static const double two_pi = 6.283185307179586476925286766559;
 
+/* splitmix64's finalizer */
+static uint64_t mixed(uint64_t bits)
+{
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9u;
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBu;
+    return bits ^ (bits >> 31);
+}
+
 uint64_t bo_rng_stream(const char *purpose, uint64_t number)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a, 64 bits */
     for (const char *p = purpose; *p; p++) hash = (hash ^ (unsigned char)*p) * 1099511628211u;
-    hash ^= number * 0x9E3779B97F4A7C15u;
-    hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u; /* splitmix64's finalizer */
-    hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBu;
-    return hash ^ (hash >> 31);
+    return mixed(hash ^ (number * 0x9E3779B97F4A7C15u));
+}
+
+uint64_t bo_hash(uint64_t seed, uint64_t index)
+{
+    return mixed(seed * 0xD1342543DE82EF95u + (index + 1) * 0x9E3779B97F4A7C15u);
 }
 
 bo_rng bo_rng_make(uint64_t seed, uint64_t stream)

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "internal.h"
 
 /* ---- what a kernel needs --------------------------------------------------------------------------------------- */
@@ -170,7 +169,7 @@ static bo_status check_sample(bo_context *context, bo_features_desc *desc)
 bo_status bo_candidates_check(bo_context *context, size_t kept, size_t dim, size_t candidates)
 {
     double bytes = (double)candidates * (double)dim * sizeof(float);
-    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double machine = (double)bo_physical_memory();
     if (candidates < kept)
         return bo_fail(context, BO_INVALID, "candidates must be at least the %zu frequencies kept, found %zu", kept,
                        candidates);

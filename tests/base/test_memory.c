@@ -41,6 +41,15 @@ static void test_default_allocator(void **state)
     bo_context_destroy(context);
 }
 
+/* What a work may take is part of what there is. */
+static void test_machine(void **state)
+{
+    (void)state;
+    const size_t all = bo_physical_memory(), usual = bo_usual_memory();
+    assert_true(all > (size_t)1 << 20);
+    assert_true(usual > all / 2 && usual < all);
+}
+
 static void test_overflow(void **state)
 {
     (void)state;
@@ -125,9 +134,13 @@ static void test_context_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),           cmocka_unit_test(test_default_allocator),
-        cmocka_unit_test(test_overflow),         cmocka_unit_test(test_growing),
-        cmocka_unit_test(test_outlives_context), cmocka_unit_test(test_context_out_of_memory),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_default_allocator),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_growing),
+        cmocka_unit_test(test_outlives_context),
+        cmocka_unit_test(test_context_out_of_memory),
     };
     return cmocka_run_group_tests_name("base.memory", tests, NULL, NULL);
 }

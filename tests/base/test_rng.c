@@ -272,6 +272,16 @@ static void test_permutation(void **state)
     assert_true(chi < 23 + 5 * sqrt(2 * 23.0));
 }
 
+/* The first numbers of splitmix64 from state 0 (Vigna's reference, Steele et al. 2014), and that seeds differ. */
+static void test_hash(void **state)
+{
+    (void)state;
+    assert_true(bo_hash(0, 0) == UINT64_C(0xE220A8397B1DCDAF));
+    assert_true(bo_hash(0, 1) == UINT64_C(0x6E789E6AA1B965F4));
+    assert_true(bo_hash(0, 2) == UINT64_C(0x06C45D188009454F));
+    assert_true(bo_hash(1, 0) != bo_hash(0, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_gamma),
         cmocka_unit_test(test_below),
         cmocka_unit_test(test_permutation),
+        cmocka_unit_test(test_hash),
     };
     return cmocka_run_group_tests_name("base.rng", tests, NULL, NULL);
 }
