@@ -1,7 +1,10 @@
 /* The table for CPUs with AVX2 and FMA. */
 #if defined(__x86_64__)
+#include "../entries.h"
 #include "../tables.h"
 #include "avx2.h"
+
+#define ISA(name) bo_avx2_##name
 
 const bo_kernels bo_kernels_avx2 = {
     .isa = "avx2",
@@ -15,49 +18,6 @@ const bo_kernels bo_kernels_avx2 = {
               .pack_a = bo_avx2_gram8_words_pack_a,
               .pack_b = bo_avx2_gram8_words_pack_b,
               .multiply = bo_avx2_gram8_words},
-    .sincos = bo_avx2_sincos,
-    .cos_shift = bo_avx2_cos_shift,
-    .exp_shift = bo_avx2_exp_shift,
-    .relu = bo_avx2_relu,
-    .axpy = bo_avx2_axpy,
-    .dot = bo_avx2_dot,
-    .affine = bo_avx2_affine,
-    .quantize = bo_avx2_quantize,
-    .hadamard = bo_avx2_hadamard,
-    .multiply = bo_avx2_multiply,
-    .multiply_runs = bo_avx2_multiply_runs,
-    .transpose = bo_avx2_transpose,
-    .triangle = bo_avx2_triangle,
-    .triangle_back = bo_avx2_triangle_back,
-    .max = bo_avx2_max,
-    .renew = bo_avx2_renew,
-    .scale = bo_avx2_scale,
-    .scale_rows = bo_avx2_scale_rows,
-    .dot_f32 = bo_avx2_dot_f32,
-    .dots = bo_avx2_dots,
-    .log_size = bo_avx2_log_size,
-    .exp_below = bo_avx2_exp_below,
-    .exp_sum = bo_avx2_exp_sum,
-    .exp_weigh = bo_avx2_exp_weigh,
-    .exp_weigh_wide = bo_avx2_exp_weigh_wide,
-    .finite = bo_avx2_finite,
-    .finite_rows = bo_avx2_finite_rows,
-    .state_step = bo_avx2_state_step,
-    .state_step_gated = bo_avx2_state_step_gated,
-    .product = bo_avx2_product,
-    .gated_scores = bo_avx2_gated_scores,
-    .gated_gradients = bo_avx2_gated_gradients,
-    .rotate = bo_avx2_rotate,
-    .adamw = bo_avx2_adamw,
-    .sum = bo_avx2_sum,
-    .random = bo_avx2_random,
-    .curve = bo_avx2_curve,
-    .curve_slope = bo_avx2_curve_slope,
-    .round_bf16 = bo_avx2_round_bf16,
-    .widen_bf16 = bo_avx2_widen_bf16,
-    .widen_s8 = bo_avx2_widen_s8,
-    .dots_bf16 = bo_avx2_dots_bf16,
-    .dots_s8 = bo_avx2_dots_s8,
-    .quantize_s16 = bo_avx2_quantize_s16,
+    BO_KERNEL_FUNCTIONS,
 };
 #endif

@@ -1,8 +1,8 @@
 /* The vector functions of src/kernels/simd/ in this instruction set. */
 #if defined(__x86_64__)
+#include "../ref/ref.h" /* before simd.h, which defines ISA */
 #include "simd.h"
 #include "avx2.h"
-#include "../ref/ref.h"
 #include "../simd/trig_body.h"
 #include "../simd/vector_body.h"
 #include "../simd/curve_body.h"
