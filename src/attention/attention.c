@@ -183,6 +183,11 @@ const bo_attention_desc *bo_attention_describe(const bo_attention *attention)
     return &attention->desc;
 }
 
+bool bo_attention_is_ready(const bo_attention *attention)
+{
+    return attention->ready;
+}
+
 const bo_features *bo_attention_features(const bo_attention *attention, size_t key_head)
 {
     return attention->features && key_head < attention->desc.key_heads ? attention->features[key_head] : NULL;

@@ -23,21 +23,6 @@ void bo_geometry_free(bo_geometry *geometry);
 void bo_call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
                   const bo_attention_inputs *inputs, const bo_geometry *geometry, atomic_bool *not_finite);
 
-/* The public calls in a room of bo_attention_work_bytes: they allocate nothing. */
-bo_status bo_attention_forward_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                                  const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
-                                  float *out, void *tape, bo_work *work);
-bo_status bo_attention_backward_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
-                                   const bo_attention_inputs *inputs, const void *const *initial, const float *out,
-                                   const void *tape, const float *dout, const float *const *d_final,
-                                   const bo_attention_gradients *gradients, bo_work *work);
-bo_status bo_attention_step_in(bo_context *context, const bo_attention *attention, size_t sequences,
-                               const bo_attention_inputs *inputs, void *const *states, float *out, bo_work *work);
-/* For any packed lengths of at most `sequences` sequences, of so many queries and keys in all: forward and step, or
- * backward. */
-size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,
-                               size_t keys, bool backward);
-
 /* Fills plan: chunk, tiles, bytes a worker, tasks, operations. */
 void bo_plan_make(const bo_attention *attention, const bo_sequence *sequences, size_t count, bo_attention_plan *plan);
 
@@ -49,9 +34,6 @@ bool bo_runs_together(bo_context *context, const bo_attention *attention, const 
 
 /* The tape's pieces, laid out in `bytes` (NULL: only counted into tape_bytes). */
 bo_tape bo_tape_at(const bo_attention *attention, const bo_geometry *geometry, void *bytes, size_t *size);
-
-/* Bytes of a tape that will do for any packed lengths of at most `sequences` sequences, of so many queries and keys in all. */
-size_t bo_tape_most(const bo_attention *attention, size_t sequences, size_t queries, size_t keys);
 
 /* Gradients of parameters are summed in this many groups of sequences, each in order, then over the groups: a fixed
  * order. */

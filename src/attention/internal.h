@@ -8,7 +8,7 @@
  * state.c       the bytes of a state                watch.c      progress, and an end on request
  * transfer.c    maps and states from elsewhere
  *
- * front.c       what happens to q and k before φ    stream.c     keys as the sums take them in
+ * row_transform.c what happens to q and k before φ    stream.c     keys as the sums take them in
  * linear.c …    attention with features: a chunk, its gradient, a sequence there and back, a step, waves
  * softmax.c …   tiles over explicit keys (kept.c: where they lie); exact.c … the engine of it
  * hybrid.c …    both, with one denominator
@@ -22,15 +22,14 @@
 #ifndef BO_ATTENTION_INTERNAL_H
 #define BO_ATTENTION_INTERNAL_H
 
-#include <bochner/attention.h>
 #include <stdatomic.h>
 #include "../base/base.h"
 #include "../features/block.h"
 #include "../kernels/kernels.h"
+#include "attention.h"
 #include "progress.h"
 
 typedef struct bo_engine bo_engine;
-typedef struct bo_work bo_work; /* work.h */
 
 /* Invariants: desc is resolved (no zero that means a default); features has key_heads entries, all equal with one_draw,
  * and is NULL for kinds without features; sizes in bytes are multiples of 64. */
@@ -50,38 +49,6 @@ struct bo_attention {
     size_t sums_bytes;      /* of one key head in a state: the sums, or the engine's own memory … */
     size_t kept_bytes;      /* … and after them the kept keys and values */
 };
-
-/* Kernels whose features are functions of single coordinates, made to follow a learned map. */
-static inline bool bo_kernel_is_learned(bo_kernel kernel)
-{
-    return kernel == BO_KERNEL_COSH || kernel == BO_KERNEL_HEDGEHOG || kernel == BO_KERNEL_RECTIFIER;
-}
-
-/* φ is applied to W x + b with W and b among the inputs. */
-static inline bool bo_has_learned_map(const bo_attention_desc *desc)
-{
-    return desc->kind == BO_ATTENTION_LEARNED ||
-           (desc->kind == BO_ATTENTION_HYBRID && bo_kernel_is_learned(desc->features.kernel));
-}
-
-/* EXACT and POWER: explicit keys and nothing else. */
-static inline bool bo_is_explicit(const bo_attention_desc *desc)
-{
-    return desc->kind == BO_ATTENTION_EXACT || desc->kind == BO_ATTENTION_POWER;
-}
-
-/* GLA, DELTA, RIDGE: a matrix that is no sum of features. */
-static inline bool bo_is_memory(const bo_attention_desc *desc)
-{
-    return desc->kind == BO_ATTENTION_GLA || desc->kind == BO_ATTENTION_DELTA || desc->kind == BO_ATTENTION_RIDGE;
-}
-
-/* log_gate has this many numbers a token and key head; 0: none is taken. */
-static inline size_t bo_gate_width(const bo_attention_desc *desc)
-{
-    if (desc->kind == BO_ATTENTION_GLA) return desc->dim;
-    return desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY ? 1 : 0;
-}
 
 /* log g of a key head with gate FIXED: what is given, or the usual. */
 static inline const float *bo_fixed_gate(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head)
@@ -113,10 +80,6 @@ void *bo_state_kept(const bo_attention *attention, void *state, size_t key_head)
 /* The memory of engines that have one of their own: floats, aligned as the state is. First comes the matrix of dim x
  * value_dim (S or G), padded to a multiple of 16 floats, and for RIDGE then H (dim x dim), padded alike. */
 float *bo_state_memory(const bo_attention *attention, void *state, size_t key_head);
-static inline size_t bo_padded(size_t floats)
-{
-    return (floats + 15) / 16 * 16;
-}
 void bo_state_add_tokens(void *state, uint64_t tokens);
 /* Where the gradient of a key head's sums begins in the gradient of a state: features rows of value_dim + 1. */
 float *bo_sums_gradient(const bo_attention *attention, const float *gradient, size_t key_head);
@@ -240,43 +203,6 @@ bo_status bo_attention_resolve(bo_context *context, const bo_attention_desc *des
 uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint64_t draw);
 /* After the frequencies changed: states made before no longer fit. */
 void bo_attention_refresh(bo_attention *attention);
-/* Puts other maps of the same kind in place (one a key head, or one with one_draw; taken over, also where it fails): those
- * of a file. What was calibrated is then ready for use. */
-bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo_features **maps, size_t count);
-/* A state of `from` as one of `to`, which differ in capacity at most; refused where it does not hold the tokens. */
-bo_status bo_attention_state_move(bo_context *context, const bo_attention *from, const void *state,
-                                  const bo_attention *to, void *out);
-
-static inline size_t bo_least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline size_t bo_most(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-/* ---- scratch --------------------------------------------------------------------------------------------------- */
-
-/* Cuts aligned pieces from a block; with at == NULL it only counts. So one function both lays out and measures. */
-typedef struct bo_carver {
-    char *at;
-    size_t bytes;
-} bo_carver;
-
-static inline void *bo_carve(bo_carver *carver, size_t count, size_t size)
-{
-    void *piece = carver->at ? carver->at + carver->bytes : NULL;
-    carver->bytes += (count * size + 63) / 64 * 64;
-    return piece;
-}
-
-static inline float *bo_carve_floats(bo_carver *carver, size_t count)
-{
-    return bo_carve(carver, count, sizeof(float));
-}
-
 /* Sequences that one task of step takes together. */
 enum { BO_STEP_BLOCK = 16 };
 

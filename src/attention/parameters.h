@@ -5,21 +5,6 @@
 
 #include "internal.h"
 
-/* In the order in which their gradients lie in a task's `parameters`. */
-typedef enum bo_parameter {
-    BO_PARAMETER_SIGMA,
-    BO_PARAMETER_M,
-    BO_PARAMETER_M_K,
-    BO_PARAMETER_BIAS,
-    BO_PARAMETER_BIAS_K,
-    BO_PARAMETER_MIX,
-    BO_PARAMETER_LOG_DECAY,
-    BO_PARAMETER_LAMBDA,
-    BO_PARAMETER_COUNT
-} bo_parameter;
-
-/* Floats of one key head; 0: this attention has no such parameter. */
-size_t bo_parameter_size(const bo_attention *attention, bo_parameter which);
 /* Where its gradient begins in a task's `parameters`. */
 size_t bo_parameter_offset(const bo_attention *attention, bo_parameter which);
 /* The array in inputs or gradients; NULL: not given, not wanted. */

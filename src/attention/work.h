@@ -5,13 +5,7 @@
 
 #include "internal.h"
 
-/* `room` is aligned to 64; its first `used` bytes are taken. */
-struct bo_work {
-    char *room;
-    size_t bytes, used;
-};
-
-/* What a piece takes in a room. */
+/* What a piece of it takes in a room. */
 static inline size_t bo_work_bytes(size_t count, size_t size)
 {
     return (count * size + 63) / 64 * 64;

@@ -1,6 +1,6 @@
 /* The shape of attention, within a stream of rows or across two. */
 #include "shapes_internal.h"
-#include "../attention/parameters.h"
+#include "../attention/attention.h"
 
 /* What may stand behind q, k and v. */
 typedef struct given {

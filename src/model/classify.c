@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include <bochner/tasks.h>
-#include "../attention/internal.h"
+#include "../base/carver.h"
 #include "long_text.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* Descriptors of models: presets, defaults, and what makes no sense. */
 #include <math.h>
 #include <string.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 #include "internal.h"
 
 /* Sizes beyond these are a mistake, and their products stay far from overflow. */

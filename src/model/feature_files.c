@@ -1,7 +1,7 @@
 /* Random features in a model's file. */
 #include <stdio.h>
 #include <string.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 #include "../features/files.h"
 #include "files.h"
 

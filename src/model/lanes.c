@@ -1,7 +1,7 @@
 /* Lanes: their life, a step of many at once, and lanes that take the place of others. */
 #include "lanes.h"
 #include <string.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 
 /* ---- sizes -------------------------------------------------------------------------------------------------------- */
 
@@ -97,15 +97,17 @@ size_t bo_lanes_state_bytes(const bo_lanes *lanes)
 
 static bool keeps_every_key(const bo_attention *attention)
 {
-    return attention && bo_is_explicit(&attention->desc) && !attention->desc.window;
+    if (!attention) return false;
+    const bo_attention_desc *desc = bo_attention_describe(attention);
+    return bo_is_explicit(desc) && !desc->window;
 }
 
 static bo_status take_attention(bo_context *context, bo_lanes *lanes, size_t place, size_t capacity)
 {
     bo_attention *theirs = lanes->model->attentions[place];
     lanes->attentions[place] = theirs;
-    if (!keeps_every_key(theirs) || theirs->desc.capacity == capacity) return BO_OK;
-    bo_attention_desc desc = theirs->desc;
+    if (!keeps_every_key(theirs) || bo_attention_describe(theirs)->capacity == capacity) return BO_OK;
+    bo_attention_desc desc = *bo_attention_describe(theirs);
     desc.capacity = capacity;
     BO_TRY(bo_attention_create(context, &desc, &lanes->own[place]));
     lanes->attentions[place] = lanes->own[place];

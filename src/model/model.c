@@ -1,6 +1,5 @@
 /* A model's life, and its weights by name. */
 #include <string.h>
-#include "../attention/internal.h"
 #include "../base/rng.h"
 #include "../features/fingerprint.h"
 #include "internal.h"

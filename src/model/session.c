@@ -2,7 +2,7 @@
 #include "session.h"
 #include <limits.h>
 #include <string.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 
 /* ---- sizes -------------------------------------------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../attention/internal.h"
 #include "../io/numbers.h"
+#include "../kernels/kernels.h"
 #include "files.h"
 
 /* Where a weight lies in a file: the whole of a tensor, or one of several parts side by side, perhaps transposed. */

@@ -7,7 +7,7 @@
  *     map_q, map_k                     W, b and W', b' of learned maps */
 #include <math.h>
 #include <string.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 #include "internal.h"
 
 enum { GATE_RANK = 16, GLA_TEMPERATURE = 16 }; /* GLA's own (2312.06635, section 4.4) */

@@ -2,7 +2,7 @@
 #include "weight_files.h"
 #include <stdio.h>
 #include <string.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 #include "../features/files.h"
 
 enum { PREFIX = 160 };
@@ -108,7 +108,7 @@ size_t bo_attention_maps(const bo_attention *attention)
 {
     if (!attention) return 0;
     const bo_attention_desc *desc = bo_attention_describe(attention);
-    return attention->features ? desc->one_draw ? 1 : desc->key_heads : 0;
+    return bo_attention_features(attention, 0) ? desc->one_draw ? 1 : desc->key_heads : 0;
 }
 
 static void head_prefix(const char *prefix, size_t head, char out[PREFIX])

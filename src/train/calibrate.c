@@ -1,7 +1,7 @@
 /* Frequencies drawn from data: FAVOR++, FAVOR#, optimal sampling, in encoders, decoders and between them. They are taken from
  * the first micro-batch of a step, with the weights as they are: a function of the run's settings and the step, like everything
  * else. */
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 #include "models.h"
 
 static size_t places(const bo_model *model)
@@ -28,7 +28,7 @@ static bool wants(const bo_train_task *task, uint64_t step, const bo_attention *
 {
     const uint64_t every = task->desc->calibrate_every;
     if (!draws_from_data(attention)) return false;
-    return step == 0 ? !attention->ready : every && step % every == 0;
+    return step == 0 ? !bo_attention_is_ready(attention) : every && step % every == 0;
 }
 
 static bool any_wants(const bo_train_task *task, uint64_t step)

@@ -4,7 +4,7 @@
 
 #include "blocks.h"
 #include "sequences.h"
-#include "../../attention/calls.h"
+#include "../../attention/attention.h"
 
 /* Pieces of a call's scratch in their order; NULL where they are not needed. */
 typedef struct bo_attention_room {
