@@ -7,6 +7,7 @@
 #include <string.h>
 #include <stdbool.h>
 #include <immintrin.h>
+#include "avx2.h" /* before ISA is defined: it defines and undefines it */
 
 enum { LANES = 8 };
 typedef __m256 v;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdbool.h>
 #include <immintrin.h>
+#include "avx512.h" /* before ISA is defined: it defines and undefines it */
 
 enum { LANES = 16 };
 typedef __m512 v;
