@@ -8,15 +8,15 @@
  *     if (bo_features_create(context, &desc, &phi) != BO_OK)
  *         fprintf(stderr, "%s\n", bo_context_error(context));
  *
- * The library never exits, aborts or prints. (FFTW, which tensor sketches use, ends the process when it is refused memory.)
+ * The library never exits, aborts or prints.
  *
  * Threads. A context belongs to one thread at a time: it owns a thread pool, an error message, a log sink and a
  * table of kernels chosen for this CPU. Objects (features, machines, schemas) are immutable once made and may be
  * shared by threads that each bring a context of their own; what takes an object without const (a bo_fitting, a
  * bo_stream, bo_features_set_frequencies) needs it for itself.
  *
- * State. Outside contexts and objects the library keeps a lock for FFTW's planner and, in each thread, which context's task
- * it is running; OpenBLAS and FFTW keep state of their own.
+ * State. Outside contexts and objects the library keeps only, in each thread, which context's task it is running; OpenBLAS
+ * keeps state of its own.
  *
  * Results do not depend on the number of threads: same seed, same bits. Eigenvalues and QR are OpenBLAS's, which has threads
  * of its own (OPENBLAS_NUM_THREADS), whatever the context says.
@@ -86,8 +86,8 @@ typedef void (*bo_log_fn)(void *user, bo_log_level level, const char *message);
 typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double total);
 
 /* Memory for objects and for work: all that grows with the data. `allocate` returns storage aligned to 64 bytes or NULL.
- * Not from here: what cJSON needs while a file's header or a schema is read or written, the plans of FFTW (tensor
- * sketches), regular expressions (PCRE2) and normal forms (utf8proc) of tokenizers, work space inside OpenBLAS and LIBXSMM.
+ * Not from here: what cJSON needs while a file's header or a schema is read or written, regular expressions (PCRE2) and
+ * normal forms (utf8proc) of tokenizers, work space inside OpenBLAS and LIBXSMM.
  * Both functions may be called from several threads at once. */
 typedef struct bo_allocator {
     void *(*allocate)(void *user, size_t bytes);

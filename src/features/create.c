@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+#include "../math/fft.h"
 #include "internal.h"
 #include "files.h"
 
@@ -244,7 +245,8 @@ bo_status bo_features_memory(bo_context *context, const bo_features_desc *desc, 
     if (resolved.function == BO_FUNCTION_OPRF || (chosen && exponential)) total += m * (sizeof(float) + sizeof(double));
     if (resolved.function == BO_FUNCTION_POLYNOMIAL) total += bo_polynomial_runs(&resolved) * sizeof(bo_polynomial_run);
     if (resolved.function == BO_FUNCTION_TENSORSKETCH)
-        total += (size_t)resolved.degree * (dim + 1) * (sizeof(int32_t) + sizeof(float));
+        total +=
+            (size_t)resolved.degree * (dim + 1) * (sizeof(int32_t) + sizeof(float)) + bo_fft_memory(resolved.features);
     if (resolved.function == BO_FUNCTION_SELFTENSOR) total += 2 * bo_selftensor_count(&resolved) * sizeof(float);
     *bytes = total;
     return BO_OK;

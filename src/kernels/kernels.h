@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdbool.h>
 #include "channels.h"
+#include "fft.h"
 
 /* A GEMM micro-kernel multiplies a packed sliver of A (mr rows, k deep: a[p * mr + i]) by one of B
  * (nr columns: b[p * nr + j]) in registers, ONE sum per element over p = 0..k-1, then adds the tile to C
@@ -102,6 +103,7 @@ typedef struct bo_kernels {
     bo_micro_f64 gemm64;
     bo_micro_s8 gram8;
     const bo_channels *channels;
+    const bo_fft_kernels *fft;
 
     /* s[i] = scale * sin(x[i]), c[i] = scale * cos(x[i]); |error| <= 2e-7 * scale for every finite x: the
      * argument is reduced in double or by Payne-Hanek where float would lose it (heavy-tailed spectra give

@@ -1,94 +1,248 @@
-/* Plans around FFTW. Its planner is not thread-safe, so a lock stands before it; execution with new arrays is. Plans are
- * estimated and not measured, so that the same input gives the same bits in every run. */
-#include <complex.h> /* before fftw3.h: its complex numbers are then C's */
+/* Plans of Fourier transforms: which stages a length goes through, and their roots. The transforms themselves are kernels. */
 #include <limits.h>
-#include <pthread.h>
-#include <fftw3.h>
+#include <math.h>
+#include "../kernels/kernels.h"
 #include "fft.h"
 
+/* Invariants: both arrays hold the same shape.roots numbers in two precisions; nothing changes after creation. */
 struct bo_fft_plan {
-    size_t n;
-    fftwf_plan forward, inverse;
-    fftw_plan forward64, inverse64;
+    bo_fft_shape shape;
+    const bo_fft_kernels *kernels;
+    float *roots;
+    double *roots64;
 };
 
-/* Guards FFTW's own planner state, which is global by FFTW's design. */
-static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
+/* ---- shapes ----------------------------------------------------------------------------------------------------------- */
 
-/* Plans look at no data (FFTW_ESTIMATE), but FFTW wants arrays that differ. */
-static void make_plans(bo_fft_plan *plan, void *real, void *spectrum)
+/* The radix of the next stage where `rest` is left. Small ones first: later stages have longer loops. 0: a prime factor is too
+ * large. */
+static size_t next_radix(size_t rest)
 {
-    unsigned flags = FFTW_ESTIMATE | FFTW_UNALIGNED | FFTW_PRESERVE_INPUT;
-    int n = (int)plan->n;
-    pthread_mutex_lock(&planner);
-    plan->forward = fftwf_plan_dft_r2c_1d(n, real, spectrum, flags);
-    plan->inverse = fftwf_plan_dft_c2r_1d(n, spectrum, real, flags);
-    plan->forward64 = fftw_plan_dft_r2c_1d(n, real, spectrum, flags);
-    plan->inverse64 = fftw_plan_dft_c2r_1d(n, spectrum, real, flags);
-    pthread_mutex_unlock(&planner);
+    if (rest % 4 == 0) return 4;
+    for (size_t radix = 2; radix <= BO_FFT_RADIX; radix += radix == 2 ? 1 : 2)
+        if (rest % radix == 0) return radix;
+    return 0;
+}
+
+static bool has_own_code(size_t radix)
+{
+    return radix <= 5;
+}
+
+/* Stages for a complex transform of n > 1 numbers; false where n has too large a prime factor. */
+static bool make_stages(size_t n, bo_fft_shape *shape)
+{
+    size_t rest = n, stride = 1;
+    shape->count = shape->roots = 0;
+    while (rest > 1) {
+        size_t radix = next_radix(rest);
+        if (!radix) return false;
+        rest /= radix;
+        shape->stages[shape->count++] = (bo_fft_stage){radix, rest, stride, shape->roots};
+        shape->roots += 2 * (radix - 1) * rest + (has_own_code(radix) ? 0 : 2 * radix);
+        stride *= radix;
+    }
+    return true;
+}
+
+static size_t take(bo_fft_shape *shape, size_t complex_numbers)
+{
+    size_t first = shape->roots;
+    shape->roots += 2 * complex_numbers;
+    return first;
+}
+
+/* Whether a matrix is faster than stages: measured, for float. Other prime factors than 2, 3 and 5 cost more. */
+static bool is_short(size_t n)
+{
+    enum { SHORT = 32, AWKWARD = 64 };
+    size_t rest = n;
+    for (size_t radix = 2; radix <= 5; radix++)
+        while (rest % radix == 0) rest /= radix;
+    return n < SHORT || (n < AWKWARD && rest > 1);
+}
+
+static void make_shape(size_t n, bo_fft_shape *shape)
+{
+    enum { LINE = 16 }; /* vectors begin at multiples, and are longer than powers of two, for the cache's sake */
+    *shape = (bo_fft_shape){.n = n, .length = n % 2 ? n : n / 2};
+    if (is_short(n)) {
+        shape->forward = take(shape, n * (n / 2 + 1));
+        shape->inverse = take(shape, n * (n / 2 + 1));
+        return;
+    }
+    size_t vector = shape->length + 1; /* the first number is written behind the last one once */
+    if (!make_stages(shape->length, shape)) {
+        shape->chirp = 1;
+        while (shape->chirp < 2 * shape->length - 1) shape->chirp *= 2;
+        make_stages(shape->chirp, shape);
+        shape->chirps = take(shape, shape->length);
+        shape->response = take(shape, shape->chirp);
+        vector = shape->chirp;
+    }
+    if (n % 2 == 0) shape->tangle = take(shape, shape->length);
+    shape->span = (vector + LINE - 1) / LINE * LINE + LINE;
+}
+
+/* ---- roots ------------------------------------------------------------------------------------------------------------ */
+
+/* exp(-2πi k / n), right to about an ulp: the angle is reduced to an eighth of the circle in integers. */
+static void root(size_t k, size_t n, double *re, double *im)
+{
+    k %= n;
+    bool below = 2 * k <= n; /* the imaginary part is negative */
+    if (!below) k = n - k;
+    bool left = 4 * k > n;
+    size_t quarters = left ? 2 * n - 4 * k : 4 * k; /* the angle is π/2 quarters / n, at most π/2 */
+    bool steep = 2 * quarters > n;
+    double angle = 1.57079632679489661923 * (double)(steep ? n - quarters : quarters) / (double)n;
+    double c = steep ? sin(angle) : cos(angle), s = steep ? cos(angle) : sin(angle);
+    *re = left ? -c : c;
+    *im = below ? -s : s;
+}
+
+/* exp(-2πi k factor / n) for k < count: real parts, then imaginary parts. */
+static void fill(size_t count, size_t factor, size_t n, double *roots)
+{
+    for (size_t k = 0; k < count; k++) root(k * factor, n, &roots[k], &roots[count + k]);
+}
+
+static void fill_stage(const bo_fft_stage *t, double *roots)
+{
+    for (size_t k = 1; k < t->radix; k++, roots += 2 * t->parts) fill(t->parts, k, t->radix * t->parts, roots);
+    if (has_own_code(t->radix)) return;
+    fill(t->radix, 1, t->radix, roots);
+    for (size_t k = 0; k < t->radix; k++) roots[t->radix + k] *= -1; /* sin(2πk / radix) */
+}
+
+/* The spectra of unit vectors; and, with the weights of a bin and its conjugate, what each number of a spectrum adds to x. */
+static void fill_matrices(const bo_fft_shape *shape, double *roots)
+{
+    size_t n = shape->n, columns = 2 * (n / 2 + 1);
+    double *forward = roots + shape->forward, *inverse = roots + shape->inverse;
+    for (size_t t = 0; t < n; t++)
+        for (size_t f = 0; f <= n / 2; f++) {
+            bool single = f == 0 || 2 * f == n;
+            double re, im, weight = (single ? 1.0 : 2.0) / (double)n;
+            root(f * t, n, &re, &im);
+            if (single) im = 0; /* but for its sign it is */
+            forward[t * columns + 2 * f] = re, forward[t * columns + 2 * f + 1] = im;
+            inverse[2 * f * n + t] = weight * re, inverse[(2 * f + 1) * n + t] = weight * im;
+        }
+}
+
+static bo_status create(bo_context *context, size_t n, bo_fft_plan **out);
+
+/* c[j] = exp(-πi j² / length) and the transform of its conjugate, wrapped around: even in j, so that its own transform is even
+ * too and half of it, from real transforms of real and imaginary part, is enough. */
+static bo_status fill_chirp(bo_context *context, const bo_fft_shape *shape, double *roots)
+{
+    size_t n = shape->length, m = shape->chirp;
+    double *chirps = roots + shape->chirps, *response = roots + shape->response;
+    for (size_t j = 0; j < n; j++) root(j * j % (2 * n), 2 * n, &chirps[j], &chirps[n + j]);
+    bo_fft_plan *plan;
+    BO_TRY(create(context, m, &plan));
+    size_t bins = 2 * bo_fft_bins(plan);
+    double *work = bo_alloc(context, m + 2 * bins + bo_fft_room(plan), sizeof *work, "a Fourier transform");
+    if (work) {
+        double *wave = work, *re = wave + m, *im = re + bins, *room = im + bins;
+        wave[0] = chirps[0];
+        for (size_t j = 1; j < n; j++) wave[j] = wave[m - j] = chirps[j];
+        bo_fft_forward64(plan, wave, re, room);
+        wave[0] = -chirps[n];
+        for (size_t j = 1; j < n; j++) wave[j] = wave[m - j] = -chirps[n + j];
+        bo_fft_forward64(plan, wave, im, room);
+        double factor = 1.0 / (double)m; /* a power of two: exact */
+        for (size_t k = 0; k < m; k++) {
+            size_t bin = k <= m / 2 ? k : m - k;
+            response[k] = factor * (re[2 * bin] - im[2 * bin + 1]);
+            response[m + k] = factor * (re[2 * bin + 1] + im[2 * bin]);
+        }
+    }
+    bo_free(work);
+    bo_fft_plan_destroy(plan);
+    return work ? BO_OK : BO_MEMORY;
+}
+
+static bo_status fill_roots(bo_context *context, bo_fft_plan *plan)
+{
+    const bo_fft_shape *shape = &plan->shape;
+    if (!shape->count) fill_matrices(shape, plan->roots64);
+    for (size_t i = 0; i < shape->count; i++) fill_stage(&shape->stages[i], plan->roots64 + shape->stages[i].roots);
+    if (shape->count && shape->n % 2 == 0) fill(shape->length, 1, shape->n, plan->roots64 + shape->tangle);
+    if (shape->chirp) BO_TRY(fill_chirp(context, shape, plan->roots64));
+    for (size_t i = 0; i < shape->roots; i++) plan->roots[i] = (float)plan->roots64[i];
+    return BO_OK;
+}
+
+/* ---- plans ------------------------------------------------------------------------------------------------------------ */
+
+static bo_status create(bo_context *context, size_t n, bo_fft_plan **out)
+{
+    bo_fft_plan *plan = bo_alloc(context, 1, sizeof *plan, "a Fourier transform");
+    if (!plan) return BO_MEMORY;
+    make_shape(n, &plan->shape);
+    plan->kernels = bo_context_kernels(context)->fft;
+    plan->roots = bo_alloc_raw(context, plan->shape.roots, sizeof *plan->roots, "a Fourier transform");
+    plan->roots64 = bo_alloc_raw(context, plan->shape.roots, sizeof *plan->roots64, "a Fourier transform");
+    bo_status status = plan->roots && plan->roots64 ? fill_roots(context, plan) : BO_MEMORY;
+    if (status != BO_OK) {
+        bo_fft_plan_destroy(plan);
+        return status;
+    }
+    *out = plan;
+    return BO_OK;
 }
 
 bo_status bo_fft_plan_create(bo_context *context, size_t n, bo_fft_plan **out)
 {
     *out = NULL;
-    if (n == 0 || n > INT_MAX) {
+    if (n == 0 || n > INT_MAX)
         return bo_fail(context, BO_INVALID, "Fourier transform: length %zu, expected 1 to %d", n, INT_MAX);
-    }
-    bo_fft_plan *plan = bo_alloc(context, 1, sizeof *plan, "a Fourier transform");
-    if (!plan) return BO_MEMORY;
-    plan->n = n;
-    double *real = bo_alloc(context, n, sizeof *real, "a Fourier transform");
-    double *spectrum = bo_alloc(context, n + 2, sizeof *spectrum, "a Fourier transform");
-    bool room = real && spectrum;
-    if (room) make_plans(plan, real, spectrum);
-    bo_free(real);
-    bo_free(spectrum);
-    if (room && plan->forward && plan->inverse && plan->forward64 && plan->inverse64) {
-        *out = plan;
-        return BO_OK;
-    }
-    bo_fft_plan_destroy(plan);
-    return room ? bo_fail(context, BO_MEMORY, "FFTW makes no plan for length %zu", n) : BO_MEMORY;
+    return create(context, n, out);
 }
 
 void bo_fft_plan_destroy(bo_fft_plan *plan)
 {
     if (!plan) return;
-    pthread_mutex_lock(&planner);
-    if (plan->forward) fftwf_destroy_plan(plan->forward);
-    if (plan->inverse) fftwf_destroy_plan(plan->inverse);
-    if (plan->forward64) fftw_destroy_plan(plan->forward64);
-    if (plan->inverse64) fftw_destroy_plan(plan->inverse64);
-    pthread_mutex_unlock(&planner);
+    bo_free(plan->roots);
+    bo_free(plan->roots64);
     bo_free(plan);
+}
+
+size_t bo_fft_memory(size_t n)
+{
+    bo_fft_shape shape;
+    make_shape(n, &shape);
+    return sizeof(bo_fft_plan) + shape.roots * (sizeof(float) + sizeof(double));
 }
 
 size_t bo_fft_bins(const bo_fft_plan *plan)
 {
-    return plan->n / 2 + 1;
+    return plan->shape.n / 2 + 1;
 }
 
-/* FFTW's signatures lack const; FFTW_PRESERVE_INPUT keeps the promise. */
-void bo_fft_forward(const bo_fft_plan *plan, const float *x, float *spectrum)
+size_t bo_fft_room(const bo_fft_plan *plan)
 {
-    fftwf_execute_dft_r2c(plan->forward, (float *)(uintptr_t)x, (fftwf_complex *)(void *)spectrum);
+    return 4 * plan->shape.span;
 }
 
-void bo_fft_forward64(const bo_fft_plan *plan, const double *x, double *spectrum)
+void bo_fft_forward(const bo_fft_plan *plan, const float *x, float *spectrum, float *room)
 {
-    fftw_execute_dft_r2c(plan->forward64, (double *)(uintptr_t)x, (fftw_complex *)(void *)spectrum);
+    plan->kernels->forward_f32(&plan->shape, plan->roots, x, spectrum, room);
 }
 
-void bo_fft_inverse(const bo_fft_plan *plan, const float *spectrum, float *x)
+void bo_fft_forward64(const bo_fft_plan *plan, const double *x, double *spectrum, double *room)
 {
-    fftwf_execute_dft_c2r(plan->inverse, (fftwf_complex *)(uintptr_t)spectrum, x);
-    float factor = (float)(1.0 / (double)plan->n);
-    for (size_t i = 0; i < plan->n; i++) x[i] *= factor;
+    plan->kernels->forward_f64(&plan->shape, plan->roots64, x, spectrum, room);
 }
 
-void bo_fft_inverse64(const bo_fft_plan *plan, const double *spectrum, double *x)
+void bo_fft_inverse(const bo_fft_plan *plan, const float *spectrum, float *x, float *room)
 {
-    fftw_execute_dft_c2r(plan->inverse64, (fftw_complex *)(uintptr_t)spectrum, x);
-    double factor = 1.0 / (double)plan->n;
-    for (size_t i = 0; i < plan->n; i++) x[i] *= factor;
+    plan->kernels->inverse_f32(&plan->shape, plan->roots, spectrum, x, room);
+}
+
+void bo_fft_inverse64(const bo_fft_plan *plan, const double *spectrum, double *x, double *room)
+{
+    plan->kernels->inverse_f64(&plan->shape, plan->roots64, spectrum, x, room);
 }

@@ -9,7 +9,8 @@
 #define SHARED                                                                                                         \
     .isa = "avx512",                                                                                                   \
     .gemm = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR, .f32 = bo_avx512_gemm_f32, .f32_f64 = bo_avx512_gemm_f32_f64},    \
-    .gemm64 = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR64, .f64 = bo_avx512_gemm_f64}, BO_KERNEL_FUNCTIONS
+    .gemm64 = {.mr = BO_AVX512_MR, .nr = BO_AVX512_NR64, .f64 = bo_avx512_gemm_f64}, BO_KERNEL_FUNCTIONS,              \
+    .fft = &bo_avx2_fft /* wider vectors gain nothing: strides begin at 4 */
 
 const bo_kernels bo_kernels_avx512 = {
     SHARED,
