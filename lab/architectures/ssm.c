@@ -2,7 +2,7 @@
 #include <float.h>
 #include <math.h>
 #include "../../src/math/linalg.h"
-#include "../../src/nn/internal.h"
+#include "../../src/nn/nn.h"
 #include "../tools/clock.h"
 #include "../tools/least_squares.h"
 #include "powers.h"

@@ -11,10 +11,6 @@
 #include "../nn/nn.h"
 #include "model.h"
 
-/* The descriptor checked and filled in, up to what bo_attention_create does; `attention` can be created from as it is, but
- * for its seed (bo_model_layer_seed). tokenizer may be NULL. */
-bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
-                           bo_model_desc *out);
 /* What belongs to a task; before sizes and attention are resolved. */
 bo_status bo_task_resolve(bo_context *context, bo_model_desc *d);
 /* Attention of a part checked and filled in, where sizes are resolved; cross attention chosen where it was not given. */
@@ -80,7 +76,5 @@ void bo_model_graph_labels(const bo_model *model, const bo_model_graph_desc *des
 void bo_model_graph_translate(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
 /* Into graph->sides, where it has them. */
 bo_status bo_graph_write_sides(bo_context *context, const bo_model_graph *graph, size_t examples);
-/* A model of this descriptor whose weights are declared and have no memory yet. */
-bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out);
 
 #endif

@@ -44,6 +44,13 @@ struct bo_model {
     bo_features **mlp_maps; /* of random features, by place likewise; NULL: the MLP is another */
 };
 
+/* The descriptor checked and filled in, up to what bo_attention_create does; `attention` can be created from as it is, but
+ * for its seed (bo_model_layer_seed). tokenizer may be NULL. */
+bo_status bo_model_resolve(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
+                           bo_model_desc *out);
+/* A model of this descriptor whose weights are declared and have no memory yet. */
+bo_status bo_model_build(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer, bo_model **out);
+
 /* TRANSLATE: in training and scoring source and target are in one graph; decoding has two. CLASSIFY, MATCH: so do texts that
  * are read in pieces. */
 typedef enum bo_model_half {

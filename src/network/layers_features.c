@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stddef.h>
 #include "../base/rng.h"
-#include "../nn/internal.h"
 #include "internal.h"
 
 #define AT(member) offsetof(bo_layer_options, member)

@@ -211,6 +211,13 @@ bo_layer_info bo_network_layer(const bo_network *network, size_t index)
     return info;
 }
 
+double bo_network_layer_numbers(const bo_network *network)
+{
+    double numbers = 0;
+    for (size_t i = 0; i < network->count; i++) numbers += (double)bo_shape_numbers(&network->layers[i].shape);
+    return numbers;
+}
+
 /* FNV-1a of everything a checkpoint must fit. */
 uint64_t bo_network_fingerprint(const bo_network *network)
 {

@@ -122,6 +122,7 @@ bo_status bo_network_check(bo_context *context, const bo_network *network, const
 void bo_examples_batch(const bo_examples *examples, uint64_t seed, uint64_t step, size_t batch, size_t first,
                        size_t count, size_t *rows);
 uint64_t bo_examples_fingerprint(const bo_examples *examples);
+double bo_network_layer_numbers(const bo_network *network); /* that all layers together give for an example */
 
 /* What bo_network_save writes; training writes the same into checkpoints. */
 bo_status bo_network_write(bo_context *context, const bo_network *network, const char *folder);

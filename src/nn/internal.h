@@ -11,15 +11,9 @@ static inline uint64_t bo_nn_stream(size_t layer, size_t which)
     return 1 + (uint64_t)layer * BO_NN_STREAMS + which;
 }
 
-/* A vector of weights, `prefix` + `suffix`, for AdamW. */
-bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_init init);
-/* Likewise with `rank` sizes. */
-bo_value bo_nn_parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t rank, const size_t *shape,
-                         bo_init init);
 /* At unit scale the factor that keeps numbers of size 1 so, 1/√in, stands in front of the weight instead of in it; of the
  * head 1/in (2407.17465, Table 2). */
 void bo_nn_take_scale_out(bo_weight *w, size_t in);
-bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double factor, double offset);
 /* What keeps f(x) of size 1 for x ~ N(0, 1) at unit scale, 1 / √E f(x)²; else 1. */
 double bo_nn_unit_factor(const bo_graph *graph, bo_unary function);
 /* The projection back to the residual's width, with dropout, added to the residual. It begins at zero, so that a layer
@@ -33,8 +27,6 @@ bo_value bo_nn_readout(bo_graph *graph, const char *prefix, bo_value x, double f
 /* Kinds of MLP; bo_nn_mlp chooses. */
 bo_value bo_nn_random_features(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
                                const bo_mlp_layer *desc);
-/* The product, normalized, without what brings it back to the residual. */
-bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc);
 bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
 bo_value bo_nn_quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
 
@@ -75,8 +67,6 @@ size_t bo_nn_degree_2_mixer_bytes(const bo_mixer_layer *desc);
 bo_value bo_nn_degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                             const bo_mixer_layer *desc);
 
-/* The systems of a state-space mixer alone, over the columns of u: no projections, gate or convolution. */
-bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo_ssm_layer *desc);
 bo_value bo_nn_ssm_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                          const bo_mixer_layer *desc);
 size_t bo_nn_ssm_mixer_bytes(const bo_mixer_layer *desc);

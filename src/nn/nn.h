@@ -48,6 +48,12 @@ typedef struct bo_norm_layer {
 bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_norm_layer *desc);
 bo_value bo_nn_dropout(bo_graph *graph, bo_value x, double rate, uint64_t stream); /* rate 0: x itself */
 bo_value bo_nn_factor(bo_graph *graph, bo_value x, double factor);                 /* factor x */
+/* A vector of weights, `prefix` + `suffix`, for AdamW. */
+bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_init init);
+/* Likewise with `rank` sizes. */
+bo_value bo_nn_parameter(bo_graph *graph, const char *prefix, const char *suffix, size_t rank, const size_t *shape,
+                         bo_init init);
+bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double factor, double offset);
 /* Learned (context rows) or sinusoidal positions added; for RoPE and none x itself. */
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
                          size_t context);
@@ -125,6 +131,8 @@ typedef struct bo_mlp_layer {
 } bo_mlp_layer;
 /* Added to `residual`; no MLP: the residual itself. */
 bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
+/* The product of DEGREE_d, normalized, without what brings it back to the residual. */
+bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, const bo_mlp_layer *desc);
 
 /* Rows of u and v compared: gelu([u, v, u ∘ v, u - v] Wᵀ + b), `prefix`.weight (hidden x 4 columns) and .bias. */
 bo_value bo_nn_pair(bo_graph *graph, const char *prefix, bo_value u, bo_value v, size_t hidden);
@@ -151,6 +159,8 @@ typedef struct bo_ssm_layer {
 } bo_ssm_layer;
 bo_value bo_nn_ssm(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_ssm_layer *desc);
 size_t bo_nn_ssm_state_bytes(const bo_ssm_layer *desc); /* of a sequence */
+/* The systems of a state-space mixer alone, over the columns of u: no projections, gate or convolution. */
+bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo_ssm_layer *desc);
 
 /* ---- shapes and noise ------------------------------------------------------------------------------------------------ */
 

@@ -1,6 +1,6 @@
 /* What a step of training moves and computes, by the shape of the model. */
 #include "plan.h"
-#include "../model/internal.h"
+#include "../model/model.h"
 #include <math.h>
 
 static const size_t MOST = (size_t)1 << 30; /* products of a few such numbers stay finite */

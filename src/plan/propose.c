@@ -1,6 +1,6 @@
 /* A plan: the best shapes of the grid that fit into memory. */
 #include "plan.h"
-#include "../model/internal.h"
+#include "../model/model.h"
 #include <math.h>
 #include <stdlib.h>
 

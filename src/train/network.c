@@ -1,5 +1,5 @@
 /* Networks as a task: items are examples; of a graph there is one, all of it. */
-#include "../network/internal.h"
+#include "../network/network.h"
 #include "task.h"
 
 /* Invariant: task.graph and task.loss are those of `graph`. */
@@ -46,8 +46,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
 static double item_bytes(const bo_train_task *task)
 {
     const bo_network *network = network_of(task);
-    double numbers = (double)network->facts.dim;
-    for (size_t i = 0; i < network->count; i++) numbers += 2 * (double)bo_shape_numbers(&network->layers[i].shape);
+    const double numbers = (double)network->facts.dim + 2 * bo_network_layer_numbers(network);
     return 4 * numbers * (whole(task) ? (double)task->desc->examples->rows : 1);
 }
 
