@@ -1,8 +1,277 @@
-/* config.json of our own models: the model under Hugging Face's names, attention in an object of its own. */
+/* config.json: the model under Hugging Face's names, attention in an object of its own; configurations of Llama and GPT-2. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "config_table.h"
+#include "config.h"
+
+/* ====================================================================================================================
+ * How tables of fields of a bo_model_desc are written down. */
+
+/* name and parse of an enum as functions of a plain number. */
+#define NAMED(type, word)                                                                                              \
+    static const char *word##_text(unsigned value)                                                                     \
+    {                                                                                                                  \
+        return bo_##word##_name((type)value);                                                                          \
+    }                                                                                                                  \
+    static bool word##_parse(const char *text, unsigned *out)                                                          \
+    {                                                                                                                  \
+        type value;                                                                                                    \
+        bool found = bo_##word##_parse(text, &value);                                                                  \
+        if (found) *out = (unsigned)value;                                                                             \
+        return found;                                                                                                  \
+    }
+
+#define PLAIN(key, sort, member)                                                                                       \
+    {                                                                                                                  \
+        .name = key, .type = sort, .offset = offsetof(bo_model_desc, member)                                           \
+    }
+#define NEEDED(key, member)                                                                                            \
+    {                                                                                                                  \
+        .name = key, .type = BO_CONFIG_SIZE, .offset = offsetof(bo_model_desc, member), .required = true               \
+    }
+#define ENUM(key, member, word)                                                                                        \
+    {                                                                                                                  \
+        .name = key, .type = BO_CONFIG_NAME, .offset = offsetof(bo_model_desc, member), .text = word##_text,           \
+        .parse = word##_parse                                                                                          \
+    }
+#define COUNT(fields) (sizeof fields / sizeof *fields)
+
+/* ====================================================================================================================
+ * Configurations of Llama and GPT-2 as Hugging Face writes them. */
+
+static const cJSON *get(const cJSON *json, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, name);
+    return cJSON_IsNull(item) ? NULL : item;
+}
+
+/* Where it is there it must be this. */
+static bo_status expect_text(bo_context *context, const char *where, const cJSON *json, const char *name,
+                             const char *expected)
+{
+    const cJSON *item = get(json, name);
+    const char *text = cJSON_GetStringValue(item);
+    if (!item || (text && strcmp(text, expected) == 0)) return BO_OK;
+    return bo_fail(context, BO_UNSUPPORTED, "%s: \"%s\" should be %s, found %.60s", where, name, expected,
+                   text ? text : "something else");
+}
+
+static bo_status expect_off(bo_context *context, const char *where, const cJSON *json, const char *name)
+{
+    const cJSON *item = get(json, name);
+    if (!item || cJSON_IsFalse(item)) return BO_OK;
+    return bo_fail(context, BO_UNSUPPORTED, "%s: \"%s\" should be false", where, name);
+}
+
+/* ---- Llama -------------------------------------------------------------------------------------------------------- */
+
+static const bo_config_field llama_fields[] = {
+    NEEDED("vocab_size", vocab),
+    NEEDED("hidden_size", width),
+    NEEDED("num_hidden_layers", layers),
+    NEEDED("num_attention_heads", heads),
+    NEEDED("max_position_embeddings", context),
+    NEEDED("intermediate_size", hidden),
+    PLAIN("num_key_value_heads", BO_CONFIG_SIZE, key_heads),
+    PLAIN("rms_norm_eps", BO_CONFIG_REAL, norm_epsilon),
+    {.name = "tie_word_embeddings", .type = BO_CONFIG_NOT, .offset = offsetof(bo_model_desc, untied)},
+};
+
+/* The base lies at the top, or since 2025 in "rope_parameters". */
+static bo_status read_rope(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    static const bo_config_field theta[] = {PLAIN("rope_theta", BO_CONFIG_REAL, rope_base)};
+    const cJSON *parameters = get(json, "rope_parameters"), *scaling = get(json, "rope_scaling");
+    BO_TRY(bo_config_fields_read(context, where, theta, COUNT(theta), false, NULL, json, out));
+    if (scaling) return bo_fail(context, BO_UNSUPPORTED, "%s: \"rope_scaling\" is not supported", where);
+    if (!parameters) return BO_OK;
+    BO_TRY(expect_text(context, where, parameters, "rope_type", "default"));
+    return bo_config_fields_read(context, where, theta, COUNT(theta), false, NULL, parameters, out);
+}
+
+static bo_status read_llama(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    static const bo_config_field dim[] = {PLAIN("head_dim", BO_CONFIG_SIZE, head_dim)};
+    const cJSON *bias = get(json, "attention_bias"), *mlp_bias = get(json, "mlp_bias");
+    out->untied = true; /* as transformers has it where nothing is said */
+    BO_TRY(bo_config_fields_read(context, where, llama_fields, COUNT(llama_fields), false, NULL, json, out));
+    if (get(json, "head_dim")) BO_TRY(bo_config_fields_read(context, where, dim, COUNT(dim), false, NULL, json, out));
+    BO_TRY(expect_text(context, where, json, "hidden_act", "silu"));
+    if (cJSON_IsTrue(bias) != cJSON_IsTrue(mlp_bias))
+        return bo_fail(context, BO_UNSUPPORTED, "%s: \"attention_bias\" and \"mlp_bias\" should be the same", where);
+    out->bias = cJSON_IsTrue(bias);
+    out->mlp = BO_MLP_SWIGLU;
+    out->query_norm = out->output_norm = BO_CHOICE_NO;
+    return read_rope(context, where, json, out);
+}
+
+/* ---- GPT-2 -------------------------------------------------------------------------------------------------------- */
+
+static const bo_config_field gpt2_fields[] = {
+    NEEDED("vocab_size", vocab),
+    NEEDED("n_embd", width),
+    NEEDED("n_layer", layers),
+    NEEDED("n_head", heads),
+    NEEDED("n_positions", context),
+    PLAIN("layer_norm_epsilon", BO_CONFIG_REAL, norm_epsilon),
+    PLAIN("resid_pdrop", BO_CONFIG_REAL, dropout),
+    {.name = "tie_word_embeddings", .type = BO_CONFIG_NOT, .offset = offsetof(bo_model_desc, untied)},
+};
+
+static bo_status read_gpt2(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out)
+{
+    static const bo_config_field inner[] = {PLAIN("n_inner", BO_CONFIG_SIZE, hidden)};
+    out->norm_epsilon = 1e-5;
+    BO_TRY(bo_config_fields_read(context, where, gpt2_fields, COUNT(gpt2_fields), false, NULL, json, out));
+    if (get(json, "n_inner"))
+        BO_TRY(bo_config_fields_read(context, where, inner, COUNT(inner), false, NULL, json, out));
+    BO_TRY(expect_text(context, where, json, "activation_function", "gelu_new"));
+    BO_TRY(expect_off(context, where, json, "scale_attn_by_inverse_layer_idx"));
+    BO_TRY(expect_off(context, where, json, "reorder_and_upcast_attn"));
+    if (out->untied) return bo_fail(context, BO_UNSUPPORTED, "%s: \"tie_word_embeddings\" should be true", where);
+    out->mlp = BO_MLP_GELU_TANH;
+    out->norm = BO_NORM_LAYER;
+    out->positions = BO_POSITIONS_LEARNED;
+    out->bias = true;
+    out->query_norm = out->output_norm = BO_CHOICE_NO;
+    return BO_OK;
+}
+
+/* ====================================================================================================================
+ * What a model is for, in config.json. Classes stand there as Hugging Face has them, in "id2label" and "label2id". */
+
+NAMED(bo_model_task, model_task)
+NAMED(bo_pooling, pooling)
+NAMED(bo_cross, cross)
+
+static const bo_config_field task_fields[] = {ENUM("task", task, model_task)};
+static const bo_config_field label_fields[] = {ENUM("pooling", pooling, pooling),
+                                               PLAIN("forward", BO_CONFIG_BOOL, forward)};
+static const bo_config_field translate_fields[] = {PLAIN("encoder_layers", BO_CONFIG_SIZE, encoder_layers),
+                                                   ENUM("cross", cross, cross)};
+
+static bool labels(bo_model_task task)
+{
+    return task == BO_MODEL_CLASSIFY || task == BO_MODEL_MATCH;
+}
+
+static const char *architecture_of(bo_model_task task)
+{
+    static const char *const names[BO_MODEL_TASK_COUNT] = {"BochnerForCausalLM", "BochnerForSequenceClassification",
+                                                           "BochnerForTextMatching", "BochnerForTranslation"};
+    return names[task];
+}
+
+void bo_config_free(bo_config *config)
+{
+    bo_labels_free(config->labels, config->desc.classes);
+    config->labels = NULL;
+    config->desc.labels = NULL;
+}
+
+/* ---- a task, out ----------------------------------------------------------------------------------------------------- */
+
+/* A member "key": value of an object; one of both is the label, the other its number. */
+static void write_class(bo_json_text *text, size_t index, const char *label, bool by_label)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%zu", index);
+    bo_json_raw(text, index ? ",\n    " : "\n    ");
+    bo_json_string(text, by_label ? label : number);
+    bo_json_raw(text, ": ");
+    if (by_label)
+        bo_json_whole(text, index);
+    else
+        bo_json_string(text, label);
+}
+
+static void write_labels(bo_json_text *text, const bo_model_desc *desc)
+{
+    for (int by_label = 0; by_label < 2; by_label++) {
+        bo_json_raw(text, by_label ? ",\n  \"label2id\": {" : ",\n  \"id2label\": {");
+        for (size_t i = 0; i < desc->classes; i++) write_class(text, i, desc->labels[i], by_label);
+        bo_json_raw(text, "\n  }");
+    }
+}
+
+static void write_fields(bo_json_text *text, const bo_config_field *fields, size_t count, const bo_model_desc *desc)
+{
+    bo_json_raw(text, ",");
+    bo_config_fields_write(text, fields, count, desc, "  ");
+}
+
+/* Nothing for a language model. */
+static void write_task(bo_json_text *text, const bo_model_desc *desc)
+{
+    if (desc->task == BO_MODEL_LANGUAGE) return;
+    write_fields(text, task_fields, COUNT(task_fields), desc);
+    if (desc->task == BO_MODEL_TRANSLATE) write_fields(text, translate_fields, COUNT(translate_fields), desc);
+    if (!labels(desc->task)) return;
+    write_fields(text, label_fields, COUNT(label_fields), desc);
+    write_labels(text, desc);
+}
+
+/* ---- a task, in ------------------------------------------------------------------------------------------------------ */
+
+/* The members of "id2label" in any order, each number once. */
+static bo_status read_label(bo_context *context, const char *where, const cJSON *item, bo_config *out)
+{
+    const char *label = cJSON_GetStringValue(item), *key = item->string;
+    const bool whole = *key && strlen(key) <= 9 && strspn(key, "0123456789") == strlen(key);
+    const size_t index = whole ? strtoul(key, NULL, 10) : SIZE_MAX;
+    if (index >= out->desc.classes || out->labels[index])
+        return bo_fail(context, BO_FORMAT, "%s: \"id2label\" should number its %zu classes from 0, found \"%.60s\"%s",
+                       where, out->desc.classes, key, index < out->desc.classes ? " twice" : "");
+    if (!label || !*label) return bo_fail(context, BO_FORMAT, "%s: \"id2label\": \"%s\" should be a label", where, key);
+    out->labels[index] = bo_alloc(context, strlen(label) + 1, 1, "a label");
+    if (!out->labels[index]) return BO_MEMORY;
+    strcpy(out->labels[index], label);
+    return BO_OK;
+}
+
+/* The same the other way round, where it is there. */
+static bo_status check_numbers(bo_context *context, const char *where, const cJSON *numbers, const bo_config *out)
+{
+    if (!numbers) return BO_OK;
+    if (!cJSON_IsObject(numbers) || (size_t)cJSON_GetArraySize(numbers) != out->desc.classes)
+        return bo_fail(context, BO_FORMAT, "%s: \"label2id\" should be an object with the %zu labels of \"id2label\"",
+                       where, out->desc.classes);
+    for (const cJSON *item = numbers->child; item; item = item->next) {
+        size_t index = 0;
+        if (!bo_json_size(item, &index) || index >= out->desc.classes || strcmp(item->string, out->labels[index]) != 0)
+            return bo_fail(context, BO_FORMAT, "%s: \"label2id\": \"%.60s\" is not as \"id2label\" says", where,
+                           item->string);
+    }
+    return BO_OK;
+}
+
+static bo_status read_labels(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+{
+    const cJSON *names = cJSON_GetObjectItemCaseSensitive(json, "id2label");
+    if (!cJSON_IsObject(names) || !names->child)
+        return bo_fail(context, BO_FORMAT, "%s: \"id2label\" should be an object with the label of each class", where);
+    out->desc.classes = (size_t)cJSON_GetArraySize(names);
+    out->labels = bo_alloc(context, out->desc.classes, sizeof *out->labels, "labels");
+    if (!out->labels) return BO_MEMORY;
+    for (const cJSON *item = names->child; item; item = item->next) BO_TRY(read_label(context, where, item, out));
+    out->desc.labels = (const char *const *)out->labels;
+    return check_numbers(context, where, cJSON_GetObjectItemCaseSensitive(json, "label2id"), out);
+}
+
+static bo_status read_task(bo_context *context, const char *where, const cJSON *json, bo_config *out)
+{
+    BO_TRY(bo_config_fields_read(context, where, task_fields, COUNT(task_fields), false, NULL, json, &out->desc));
+    if (out->desc.task == BO_MODEL_TRANSLATE)
+        return bo_config_fields_read(context, where, translate_fields, COUNT(translate_fields), false, NULL, json,
+                                     &out->desc);
+    if (!labels(out->desc.task)) return BO_OK;
+    BO_TRY(bo_config_fields_read(context, where, label_fields, COUNT(label_fields), false, NULL, json, &out->desc));
+    return read_labels(context, where, json, out);
+}
+
+/* ====================================================================================================================
+ * config.json of our own models: the model under Hugging Face's names, attention in an object of its own. */
 
 enum { FORMAT = 1, DEPTH = 16, MOST_BYTES = 1 << 24 };
 
@@ -227,7 +496,7 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     bo_json_text text = {.context = context};
     char number[32];
     bo_json_raw(&text, "{\n  \"architectures\": [");
-    bo_json_string(&text, bo_config_architecture(model->desc.task));
+    bo_json_string(&text, architecture_of(model->desc.task));
     bo_json_raw(&text, "],\n  \"model_type\": \"bochner\",\n  \"bochner_format\": ");
     bo_json_whole(&text, FORMAT);
     bo_json_raw(&text, ",\n  \"bochner_version\": ");
@@ -245,7 +514,7 @@ bo_status bo_config_write(bo_context *context, const bo_model *model, char **jso
     write_mixer(&text, &model->desc);
     write_mlp(&text, &model->desc);
     write_numbers(&text, &model->desc);
-    bo_config_write_task(&text, &model->desc);
+    write_task(&text, &model->desc);
     write_attention(&text, model, BO_MODEL_PART_LAYERS);
     write_attention(&text, model, BO_MODEL_PART_CROSS);
     bo_json_raw(&text, "\n}\n");
@@ -310,7 +579,7 @@ static bo_status read_own(bo_context *context, const char *where, const cJSON *j
     BO_TRY(read_mixer(context, where, json, &out->desc));
     BO_TRY(read_numbers(context, where, json, &out->desc));
     BO_TRY(read_mlp(context, where, json, &out->desc));
-    BO_TRY(bo_config_read_task(context, where, json, out));
+    BO_TRY(read_task(context, where, json, out));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_LAYERS, &out->desc));
     BO_TRY(read_attention(context, where, json, BO_MODEL_PART_CROSS, &out->desc));
     out->no_tokenizer = cJSON_IsNull(tokenizer);
@@ -326,11 +595,11 @@ static bo_status read_any(bo_context *context, const char *where, const cJSON *j
     if (strcmp(type, "bochner") == 0) return read_own(context, where, json, out);
     if (strcmp(type, "llama") == 0) {
         out->family = BO_FAMILY_LLAMA;
-        return bo_config_read_llama(context, where, json, &out->desc);
+        return read_llama(context, where, json, &out->desc);
     }
     if (strcmp(type, "gpt2") == 0) {
         out->family = BO_FAMILY_GPT2;
-        return bo_config_read_gpt2(context, where, json, &out->desc);
+        return read_gpt2(context, where, json, &out->desc);
     }
     return bo_fail(context, BO_UNSUPPORTED, "%s: \"model_type\" should be bochner, llama or gpt2, found %.60s", where,
                    type);

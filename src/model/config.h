@@ -24,13 +24,6 @@ bo_status bo_config_read(bo_context *context, const char *where, const char *jso
 
 void bo_config_free(bo_config *config);
 
-/* ---- tasks ----------------------------------------------------------------------------------------------------------- */
-
-const char *bo_config_architecture(bo_model_task task);
-/* Nothing for a language model. */
-void bo_config_write_task(bo_json_text *text, const bo_model_desc *desc);
-bo_status bo_config_read_task(bo_context *context, const char *where, const cJSON *json, bo_config *out);
-
 /* ---- one object of fields ------------------------------------------------------------------------------------------ */
 
 typedef enum bo_config_type {
@@ -60,9 +53,5 @@ void bo_config_fields_write(bo_json_text *text, const bo_config_field *fields, s
 /* Those that are there; `strict`: others than these and `also` (NULL: none) are refused. `where`: "config.json: attention" */
 bo_status bo_config_fields_read(bo_context *context, const char *where, const bo_config_field *fields, size_t count,
                                 bool strict, const char *also, const cJSON *json, void *object);
-
-/* Configurations of others. */
-bo_status bo_config_read_llama(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out);
-bo_status bo_config_read_gpt2(bo_context *context, const char *where, const cJSON *json, bo_model_desc *out);
 
 #endif
