@@ -1,6 +1,19 @@
-/* A language model as a graph: a stack of layers, a norm, and logits or their loss. */
+/* A model as a graph: a stack of layers, a norm, and logits or their loss; of each task, and packs of texts written into it. */
 #include <math.h>
 #include "stack.h"
+
+static bo_value index_input(bo_graph *graph, const char *name, size_t rows)
+{
+    return bo_graph_input(graph, name, BO_ELEMENT_INT32, rows, 1);
+}
+
+static bo_value choose(bo_graph *graph, bo_value which, bo_value x)
+{
+    return bo_graph_one(graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){which, x});
+}
+
+/* ====================================================================================================================
+ * Language models. */
 
 bo_value bo_stack_head(const bo_stack *s, const char *prefix, size_t rows)
 {
@@ -39,7 +52,7 @@ static double logit_scale(const bo_stack *s, bo_value matrix)
 static void record_loss(const bo_stack *s, const bo_model_graph_desc *desc, bo_model_graph *out, bo_value x)
 {
     bo_value inputs[3] = {bo_stack_norm(s, "model.norm", x), head(s)};
-    inputs[2] = out->targets = bo_graph_input(s->graph, "targets", BO_ELEMENT_INT32, desc->rows, 1);
+    inputs[2] = out->targets = index_input(s->graph, "targets", desc->rows);
     bo_stack_loss(s, inputs, logit_scale(s, inputs[1]), desc->smoothing, out);
 }
 
@@ -47,35 +60,363 @@ static void record_logits(const bo_stack *s, const bo_model_graph_desc *desc, bo
 {
     const size_t chosen = desc->chosen ? desc->chosen : 1;
     if (chosen != desc->rows) {
-        out->chosen = bo_graph_input(s->graph, "chosen", BO_ELEMENT_INT32, chosen, 1);
-        x = bo_graph_one(s->graph, BO_OP_EMBED, &(bo_embed_attributes){0}, 2, (bo_value[]){out->chosen, x});
+        out->chosen = index_input(s->graph, "chosen", chosen);
+        x = choose(s->graph, out->chosen, x);
     }
     bo_value inputs[2] = {bo_stack_norm(s, "model.norm", x), head(s)};
     bo_stack_logits(s, inputs, logit_scale(s, inputs[1]), out);
 }
 
-void bo_model_graph_finish(const bo_stack *stack, const bo_model_graph_desc *desc, bo_model_graph *out, bo_value x)
+static void finish(const bo_stack *stack, const bo_model_graph_desc *desc, bo_model_graph *out, bo_value x)
 {
     bo_graph_scope(stack->graph, "output");
     if (desc->loss) record_loss(stack, desc, out, x);
     if (desc->logits) record_logits(stack, desc, out, x);
 }
 
-void bo_model_graph_language(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
+static void record_language(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
 {
     bo_stack stack = bo_stack_of(model, desc, out);
-    bo_model_graph_finish(&stack, desc, out, bo_stack_record(&stack, bo_stack_embed(&stack, out->tokens)));
+    finish(&stack, desc, out, bo_stack_record(&stack, bo_stack_embed(&stack, out->tokens)));
 }
+
+/* ====================================================================================================================
+ * Labels of texts as a graph: an encoder, the last norm, each text pooled to one vector, and a matrix that says how well the
+ * vector fits each class; of two texts, what both vectors have to do with each other first.
+ *
+ *     model.…             as a language model's                score.weight           classes x width
+ *     match.weight, .bias of [u, v, u ∘ v, u - v] (MATCH) */
+
+typedef struct labeling {
+    bo_stack stack;
+    const bo_model_graph_desc *desc;
+    bo_model_graph *out;
+} labeling;
+
+static size_t texts_of(const labeling *r)
+{
+    const bool pairs = r->stack.model->desc.task == BO_MODEL_MATCH && r->desc->half != BO_HALF_SOURCE;
+    return r->desc->examples * (pairs ? 2 : 1);
+}
+
+/* A norm sees rows by themselves: those that nobody chooses need none. */
+static bo_value pool(const labeling *r, bo_value x)
+{
+    const bo_pooling pooling = r->stack.model->desc.pooling;
+    bo_model_graph *out = r->out;
+    bo_graph_scope(r->stack.graph, "pooling");
+    if (pooling == BO_POOLING_FIRST || pooling == BO_POOLING_LAST) {
+        out->places = index_input(r->stack.graph, "places", texts_of(r));
+        return bo_stack_norm(&r->stack, "model.norm", choose(r->stack.graph, out->places, x));
+    }
+    out->first = index_input(r->stack.graph, "first", texts_of(r) + 1);
+    out->places = index_input(r->stack.graph, "places", r->desc->rows);
+    bo_aggregate_layer layer = {.kind = pooling == BO_POOLING_MAX ? BO_AGGREGATE_MAX : BO_AGGREGATE_MEAN};
+    return bo_nn_aggregate(r->stack.graph, bo_stack_norm(&r->stack, "model.norm", x),
+                           &(bo_edges){out->first, out->places}, &layer);
+}
+
+static bo_value encode_texts(labeling *r)
+{
+    r->stack = bo_stack_of(r->stack.model, r->desc, r->out);
+    if (bo_model_alternates(&r->stack.model->desc))
+        r->stack.reversal = r->out->reversal = index_input(r->stack.graph, "reversal", r->desc->rows);
+    return pool(r, bo_stack_record(&r->stack, bo_stack_embed(&r->stack, r->out->tokens)));
+}
+
+/* ---- labels ----------------------------------------------------------------------------------------------------------- */
+
+static bo_value compare(const labeling *r, bo_value pooled)
+{
+    bo_value *sides = r->out->sides;
+    bo_graph_scope(r->stack.graph, "match");
+    sides[0] = index_input(r->stack.graph, "left", r->desc->examples);
+    sides[1] = index_input(r->stack.graph, "right", r->desc->examples);
+    return bo_nn_pair(r->stack.graph, "match", choose(r->stack.graph, sides[0], pooled),
+                      choose(r->stack.graph, sides[1], pooled), r->stack.model->desc.width);
+}
+
+static void label(const labeling *r, bo_value x)
+{
+    const bo_stack *stack = &r->stack;
+    const bo_model_desc *d = &stack->model->desc;
+    if (d->task == BO_MODEL_MATCH) x = compare(r, x);
+    bo_graph_scope(stack->graph, "output");
+    x = bo_nn_dropout(stack->graph, x, d->dropout, BO_STACK_POOLED_STREAM);
+    bo_value inputs[3] = {x, bo_stack_head(stack, "score", d->classes)};
+    const bo_weight *score = bo_graph_weight_of(stack->graph, inputs[1]);
+    const double scale = score ? score->scale : 1;
+    if (r->desc->logits) bo_stack_logits(stack, inputs, scale, r->out);
+    if (!r->desc->loss) return;
+    inputs[2] = r->out->targets = index_input(r->stack.graph, "targets", r->desc->examples);
+    bo_stack_loss(stack, inputs, scale, r->desc->smoothing, r->out);
+}
+
+static void record_labels(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
+{
+    labeling r = {.stack = {.graph = out->graph, .model = model}, .desc = desc, .out = out};
+    if (desc->half == BO_HALF_TARGET)
+        out->summary = bo_graph_input(out->graph, "pooled", BO_ELEMENT_FLOAT32, texts_of(&r), model->desc.width);
+    bo_value pooled = desc->half == BO_HALF_TARGET ? out->summary : encode_texts(&r);
+    if (desc->half != BO_HALF_SOURCE) {
+        label(&r, pooled);
+    } else {
+        out->summary = pooled;
+        bo_graph_keep(out->graph, pooled);
+    }
+}
+
+/* ====================================================================================================================
+ * A translator as a graph: an encoder of the source, and a decoder of the target that asks it in every layer, between mixer and
+ * MLP, or that sees of it one summary alone.
+ *
+ *     model.embed_tokens                     of source and target, and, tied, of the output
+ *     model.encoder.layers.i, .norm          the encoder
+ *     model.layers.i.encoder_attn, .encoder_attn_layer_norm      cross attention
+ *     model.summary                          what brings the summary to the target's embedding */
+
+typedef struct translating {
+    const bo_model *model;
+    const bo_model_graph_desc *desc;
+    bo_model_graph *out;
+    bo_attention *const *attentions; /* by place */
+} translating;
+
+/* ---- the encoder -------------------------------------------------------------------------------------------------- */
+
+static bo_value encode_source(const translating *r)
+{
+    const bo_model_desc *d = &r->model->desc;
+    bo_model_graph *out = r->out;
+    size_t rows = r->desc->source_rows;
+    size_t first = bo_model_place(d, BO_MODEL_PART_ENCODER);
+    bo_stack stack = {.graph = out->graph,
+                      .model = r->model,
+                      .root = "model.encoder",
+                      .layers = d->encoder_layers,
+                      .attentions = r->attentions + first,
+                      .mlp_maps = r->model->mlp_maps ? r->model->mlp_maps + first : NULL,
+                      .number = first,
+                      .tokens = r->desc->source_tokens,
+                      .most_sequences = r->desc->most_sequences,
+                      .source = true};
+    out->source_tokens = index_input(r->out->graph, "source tokens", rows);
+    if (bo_stack_has_positions(d))
+        stack.positions = out->source_positions = index_input(r->out->graph, "source positions", rows);
+    if (bo_model_alternates(d))
+        stack.reversal = out->source_reversal = index_input(r->out->graph, "source reversal", rows);
+    bo_value x = bo_stack_record(&stack, bo_stack_embed(&stack, out->source_tokens));
+    bo_graph_scope(out->graph, "encoder output");
+    return bo_stack_norm(&stack, "model.encoder.norm", x);
+}
+
+/* ---- what the decoder sees of it ----------------------------------------------------------------------------------- */
+
+typedef struct asked {
+    const translating *r;
+    bo_value encoded; /* 0: states have read it */
+} asked;
+
+static bo_attention_layer cross_layer(const translating *r, size_t layer)
+{
+    const bo_model_desc *d = &r->model->desc;
+    bo_attention *attention = r->attentions[bo_model_place(d, BO_MODEL_PART_CROSS) + layer];
+    bo_attention_layer desc = bo_model_cross_layer(d, layer, attention);
+    desc.tokens = r->desc->tokens;
+    desc.key_tokens = r->desc->source_tokens;
+    desc.most_sequences = r->desc->most_sequences;
+    bo_graph_scope(r->out->graph, "layer %zu cross attention", layer);
+    return desc;
+}
+
+static bo_value ask(const bo_stack *stack, size_t layer, const char *prefix, bo_value x, const void *user)
+{
+    const asked *source = user;
+    bo_attention_layer desc = cross_layer(source->r, layer);
+    bo_value normed = bo_stack_norm(stack, bo_nn_join(prefix, ".encoder_attn_layer_norm").text, x);
+    return bo_nn_cross(stack->graph, bo_nn_join(prefix, ".encoder_attn").text, normed, source->encoded, x, &desc);
+}
+
+/* Sources into states, layer by layer. */
+static void read_source(const translating *r, bo_value encoded)
+{
+    const bo_model_desc *d = &r->model->desc;
+    r->out->queries =
+        bo_graph_input(r->out->graph, "queries", BO_ELEMENT_FLOAT32, r->desc->rows, d->heads * d->head_dim);
+    for (size_t i = 0; i < d->layers; i++) {
+        char prefix[64];
+        bo_attention_layer desc = cross_layer(r, i);
+        snprintf(prefix, sizeof prefix, "model.layers.%zu.encoder_attn", i);
+        bo_nn_cross_read(r->out->graph, prefix, r->out->queries, encoded, &desc);
+    }
+}
+
+static bo_value summarize(const translating *r, bo_value encoded)
+{
+    r->out->sources = index_input(r->out->graph, "sources", r->desc->rows);
+    return choose(r->out->graph, r->out->sources, encoded);
+}
+
+static bo_value add_summary(const translating *r, bo_value summary, bo_value x)
+{
+    bo_graph_scope(r->out->graph, "summary");
+    bo_linear_desc desc = {
+        .out = r->model->desc.width, .bias = r->model->desc.bias, .init = {.law = BO_INIT_ZERO, .a = 1}, .residual = x};
+    return bo_nn_linear(r->out->graph, "model.summary", summary, &desc);
+}
+
+/* ---- the decoder --------------------------------------------------------------------------------------------------- */
+
+/* encoded 0: what was read before is asked. */
+static void decode(const translating *r, bo_value encoded)
+{
+    const bo_model_desc *d = &r->model->desc;
+    bo_model_graph *out = r->out;
+    asked source = {r, encoded};
+    bo_stack stack = bo_stack_of(r->model, r->desc, out);
+    bo_value x = bo_stack_embed(&stack, out->tokens);
+    if (d->cross == BO_CROSS_SUMMARY) {
+        if (!encoded) out->summary = bo_graph_input(out->graph, "summary", BO_ELEMENT_FLOAT32, r->desc->rows, d->width);
+        x = add_summary(r, encoded ? summarize(r, encoded) : out->summary, x);
+    } else {
+        stack.between = ask;
+        stack.user = &source;
+    }
+    finish(&stack, r->desc, out, bo_stack_record(&stack, x));
+}
+
+static void record_translation(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out)
+{
+    translating r = {model, desc, out, desc->attentions ? desc->attentions : model->attentions};
+    bo_value encoded = desc->half == BO_HALF_TARGET ? 0 : encode_source(&r);
+    if (desc->half != BO_HALF_SOURCE) {
+        decode(&r, encoded);
+    } else if (model->desc.cross != BO_CROSS_SUMMARY) {
+        read_source(&r, encoded);
+    } else {
+        out->summary = summarize(&r, encoded);
+        bo_graph_keep(out->graph, out->summary);
+    }
+}
+
+/* ====================================================================================================================
+ * Packs into graphs. */
+
+static bo_status write_if(bo_context *context, const bo_model_graph *graph, bo_value input, const int32_t *values)
+{
+    return input ? bo_graph_write(context, graph->graph, input, values) : BO_OK;
+}
+
+/* Where each of `count` texts begins, and where the last ends; those that are not there are empty, at the end. */
+static void find_texts(const bo_text_pack *packed, size_t count, int32_t *first)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        first[i] = (int32_t)at;
+        if (i < packed->texts) at += packed->stream.lengths[i];
+    }
+    first[count] = (int32_t)at;
+}
+
+/* Rows of the first or the last tokens of texts; any of what is not there. */
+static void find_ends(bool last, size_t rows, size_t count, const int32_t *first, int32_t *places)
+{
+    for (size_t i = 0; i < count; i++) {
+        int32_t at = last && first[i + 1] > first[i] ? first[i + 1] - 1 : first[i];
+        places[i] = (size_t)at < rows ? at : (int32_t)rows - 1;
+    }
+}
+
+/* ---- labels ----------------------------------------------------------------------------------------------------------- */
+
+static bo_status write_pooling(bo_context *context, const bo_model *model, const bo_model_graph *graph,
+                               const bo_text_pack *packed)
+{
+    const size_t rows = packed->stream.rows, texts = packed->most_sequences - 1, most = rows > texts ? rows : texts;
+    int32_t *first = bo_alloc_raw(context, 2 * most + 2, sizeof *first, "the places of texts");
+    if (!first) return BO_MEMORY;
+    int32_t *places = first + most + 1;
+    bo_status status = BO_OK;
+    find_texts(packed, texts, first);
+    if (graph->first) {
+        status = bo_graph_write(context, graph->graph, graph->first, first);
+        for (size_t i = 0; i < rows; i++) places[i] = (int32_t)i;
+    } else {
+        find_ends(model->desc.pooling == BO_POOLING_LAST, rows, texts, first, places);
+    }
+    if (status == BO_OK) status = bo_graph_write(context, graph->graph, graph->places, places);
+    bo_free(first);
+    return status;
+}
+
+bo_status bo_graph_write_sides(bo_context *context, const bo_model_graph *graph, size_t examples)
+{
+    if (!graph->sides[0]) return BO_OK;
+    int32_t *sides = bo_alloc_raw(context, examples, sizeof *sides, "the sides of pairs");
+    bo_status status = sides ? BO_OK : BO_MEMORY;
+    for (size_t side = 0; side < 2 && status == BO_OK; side++) {
+        for (size_t i = 0; i < examples; i++) sides[i] = (int32_t)(2 * i + side);
+        status = bo_graph_write(context, graph->graph, graph->sides[side], sides);
+    }
+    bo_free(sides);
+    return status;
+}
+
+/* ---- translations ------------------------------------------------------------------------------------------------------- */
+
+/* Rows of sources that are not there ask any. */
+static bo_status write_sources(bo_context *context, const bo_model_graph *graph, const bo_text_pack *packed)
+{
+    if (!graph->sources) return BO_OK;
+    int32_t *sources = bo_alloc_raw(context, packed->stream.rows, sizeof *sources, "the ends of sources");
+    if (!sources) return BO_MEMORY;
+    size_t row = 0, end = 0;
+    for (size_t s = 0; s < packed->sequences; s++) {
+        end += packed->source.lengths[s];
+        for (size_t i = 0; i < packed->stream.lengths[s]; i++) sources[row++] = end ? (int32_t)end - 1 : 0;
+    }
+    bo_status status = bo_graph_write(context, graph->graph, graph->sources, sources);
+    bo_free(sources);
+    return status;
+}
+
+static bo_status write_source(bo_context *context, const bo_model_graph *graph, const bo_text_pack *packed)
+{
+    const bo_packed_stream *source = &packed->source;
+    BO_TRY(write_if(context, graph, graph->source_tokens, source->tokens));
+    BO_TRY(write_if(context, graph, graph->source_positions, source->positions));
+    BO_TRY(write_if(context, graph, graph->source_reversal, source->reversal));
+    return write_sources(context, graph, packed);
+}
+
+bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, const bo_model_graph *graph,
+                              const bo_text_pack *packed, bo_pass *pass)
+{
+    const bo_packed_stream *stream = &packed->stream;
+    const bool translates = model->desc.task == BO_MODEL_TRANSLATE;
+    BO_TRY(bo_graph_write(context, graph->graph, graph->tokens, stream->tokens));
+    BO_TRY(write_if(context, graph, graph->positions, stream->positions));
+    BO_TRY(write_if(context, graph, graph->reversal, stream->reversal));
+    BO_TRY(write_if(context, graph, graph->targets, translates ? packed->targets : packed->labels));
+    if (graph->places) BO_TRY(write_pooling(context, model, graph, packed));
+    BO_TRY(bo_graph_write_sides(context, graph, packed->most));
+    if (translates) BO_TRY(write_source(context, graph, packed));
+    pass->sequences = packed->sequences;
+    pass->lengths = stream->lengths;
+    pass->source_lengths = translates ? packed->source.lengths : NULL;
+    return BO_OK;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
 
 bo_status bo_model_graph_create(bo_context *context, const bo_model *model, const bo_model_graph_desc *desc,
                                 bo_model_graph *out)
 {
     static void (*const record[BO_MODEL_TASK_COUNT])(const bo_model *, const bo_model_graph_desc *,
-                                                     bo_model_graph *) = {[BO_MODEL_LANGUAGE] = bo_model_graph_language,
-                                                                          [BO_MODEL_CLASSIFY] = bo_model_graph_labels,
-                                                                          [BO_MODEL_MATCH] = bo_model_graph_labels,
-                                                                          [BO_MODEL_TRANSLATE] =
-                                                                              bo_model_graph_translate};
+                                                     bo_model_graph *) = {[BO_MODEL_LANGUAGE] = record_language,
+                                                                          [BO_MODEL_CLASSIFY] = record_labels,
+                                                                          [BO_MODEL_MATCH] = record_labels,
+                                                                          [BO_MODEL_TRANSLATE] = record_translation};
     *out = (bo_model_graph){0};
     if (!desc->rows) return bo_fail(context, BO_INVALID, "a graph of a model over no tokens");
     BO_TRY(bo_graph_create(context, model->weights, &out->graph));

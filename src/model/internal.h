@@ -1,22 +1,20 @@
 /* The model room: a descriptor made whole, weights and attentions, graphs over them, files, and what reads with them.
  *
- * describe.c … defaults and refusals     model.c    life, weights by name       graph.c …   embedding to loss
- * stack.c     layers one after the other fill.c     packs into graphs           classify.c  labels of texts
- * config.c …  config.json                files.c    the folder                  maps.c      frequencies in files
- * session.c … reading with a state       sampler.c  the next token              evaluate.c  windows over a corpus
- * parametrize.c  the base model          probe.c    what it computes on the way */
+ * describe.c   defaults and refusals     model.c      life                     weights.c   out of files, in fewer bits
+ * stack.c      layers in a row           graph.c      embedding to loss        mlp.c       kinds of MLP
+ * config.c     config.json               files.c      the folder               adapt.c, adapter_files.c   LoRA
+ * session.c    reading with a state      sampler.c    the next token           lanes.c     many timelines at once
+ * classify.c   labels of texts           translate.c, beam.c   translations    evaluate.c  windows over a corpus
+ * parametrize.c  the base model          probe.c      what it computes on the way */
 #ifndef BO_MODEL_INTERNAL_H
 #define BO_MODEL_INTERNAL_H
 
 #include "../nn/nn.h"
 #include "model.h"
 
-/* What belongs to a task; before sizes and attention are resolved. */
-bo_status bo_task_resolve(bo_context *context, bo_model_desc *d);
-/* Attention of a part checked and filled in, where sizes are resolved; cross attention chosen where it was not given. */
+/* Attention of a part checked and filled in, where sizes are resolved. */
 bo_status bo_model_resolve_attention(bo_context *context, const bo_model_desc *d, bo_model_part part,
                                      bo_attention_desc *a);
-bo_status bo_cross_resolve(bo_context *context, bo_model_desc *d);
 /* What q, k and the heads' outputs of such attention want where nobody chose. */
 bo_choice bo_query_norm(const bo_attention_desc *a);
 bo_choice bo_output_norm(const bo_attention_desc *a);
@@ -70,10 +68,6 @@ bo_status bo_model_put_adapters(bo_context *context, bo_model *model, const bo_l
 void bo_model_keep_adapters(bo_model *model);
 void bo_model_drop_adapters(bo_model *model); /* of a merged model, or one without */
 void bo_adapter_destroy(bo_adapter *adapter); /* NULL is fine */
-/* Recorded into out->graph: a graph of each task. */
-void bo_model_graph_language(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
-void bo_model_graph_labels(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
-void bo_model_graph_translate(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
 /* Into graph->sides, where it has them. */
 bo_status bo_graph_write_sides(bo_context *context, const bo_model_graph *graph, size_t examples);
 

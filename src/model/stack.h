@@ -39,8 +39,6 @@ bo_value bo_stack_head(const bo_stack *stack, const char *prefix, size_t rows);
 void bo_stack_loss(const bo_stack *stack, const bo_value inputs[3], double scale, double smoothing,
                    bo_model_graph *out);
 void bo_stack_logits(const bo_stack *stack, const bo_value inputs[2], double scale, bo_model_graph *out);
-/* A norm and, over the vocabulary, loss and logits as the desc wants them; makes the inputs they need. */
-void bo_model_graph_finish(const bo_stack *stack, const bo_model_graph_desc *desc, bo_model_graph *out, bo_value x);
 
 /* Streams of dropout behind those of all layers (bo_nn_dropout): of the source's embedding, and of what is pooled. */
 #define BO_STACK_SOURCE_STREAM ((uint64_t)1 << 32)
