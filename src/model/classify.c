@@ -1,9 +1,167 @@
-/* Labels of texts: packs of short ones, long ones by themselves or in pieces. */
+/* Labels of texts, of any length. */
+#include <bochner/tasks.h>
 #include <math.h>
 #include <string.h>
-#include <bochner/tasks.h>
-#include "../base/carver.h"
-#include "long_text.h"
+#include "../attention/internal.h"
+#include "internal.h"
+#include "session.h"
+
+/* ====================================================================================================================
+ * A text of any length read in pieces, in constant memory: layers go on from a state, and what is pooled is carried along. */
+
+enum { PIECE_ROWS = 1024 }; /* of a piece */
+
+/* A graph over so many rows reads a piece of the text and, where that is the last and shorter, rows that nobody looks at: each
+ * has a state. Invariants: states[2 i + s] is layer i's of the text (s = 0) and of the rest (1). */
+typedef struct piece_reader {
+    const bo_model *model;
+    bo_model_graph graph; /* SOURCE */
+    char *memory;
+    void **states;
+    int32_t *tokens, *positions; /* of a piece */
+    float *pooled;               /* of a piece */
+    double *sums;                /* of the text so far */
+} piece_reader;
+
+/* Do texts of this model stream? Only where every layer reads forwards and keeps a state of fixed size. */
+static bool pieces_fit(const bo_model *model)
+{
+    return model->desc.forward && !bo_session_has_capacity(model);
+}
+
+static size_t state_bytes(const bo_model *model)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < model->desc.layers; i++) bytes += bo_layer_state_room(&model->desc, i, model->attentions[i]);
+    return bytes;
+}
+
+size_t bo_model_state_bytes(const bo_model *model)
+{
+    return pieces_fit(model) ? state_bytes(model) : 0;
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+static void place_states(piece_reader *p)
+{
+    char *at = p->memory;
+    for (size_t i = 0; i < p->model->desc.layers; i++)
+        for (size_t s = 0; s < 2; s++) {
+            p->states[2 * i + s] = at;
+            at += bo_layer_state_room(&p->model->desc, i, p->model->attentions[i]);
+        }
+}
+
+static bo_status allocate(bo_context *context, piece_reader *p)
+{
+    static const char what[] = "a text read in pieces";
+    const bo_model_desc *d = &p->model->desc;
+    p->memory = bo_alloc_raw(context, 2, state_bytes(p->model), what);
+    p->states = bo_alloc(context, 2 * d->layers, sizeof *p->states, what);
+    p->tokens = bo_alloc(context, PIECE_ROWS, sizeof *p->tokens, what);
+    p->positions = bo_alloc(context, PIECE_ROWS, sizeof *p->positions, what);
+    p->pooled = bo_alloc(context, d->width, sizeof *p->pooled, what);
+    p->sums = bo_alloc(context, d->width, sizeof *p->sums, what);
+    if (!p->memory || !p->states || !p->tokens || !p->positions || !p->pooled || !p->sums) return BO_MEMORY;
+    place_states(p);
+    bo_model_graph_desc desc = {.rows = PIECE_ROWS, .most_sequences = 2, .examples = 1, .half = BO_HALF_SOURCE};
+    BO_TRY(bo_model_graph_create(context, p->model, &desc, &p->graph));
+    return bo_graph_allocate(context, p->graph.graph);
+}
+
+static void pieces_destroy(piece_reader *p)
+{
+    if (!p) return;
+    bo_model_graph_destroy(&p->graph);
+    bo_free(p->memory);
+    bo_free(p->states);
+    bo_free(p->tokens);
+    bo_free(p->positions);
+    bo_free(p->pooled);
+    bo_free(p->sums);
+    bo_free(p);
+}
+
+static bo_status pieces_create(bo_context *context, const bo_model *model, piece_reader **out)
+{
+    piece_reader *pieces = bo_alloc(context, 1, sizeof *pieces, "a text read in pieces");
+    if (!pieces) return BO_MEMORY;
+    pieces->model = model;
+    bo_status status = allocate(context, pieces);
+    if (status == BO_OK)
+        *out = pieces;
+    else
+        pieces_destroy(pieces);
+    return status;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------ */
+
+static bo_status begin(bo_context *context, piece_reader *p)
+{
+    const bo_model *m = p->model;
+    for (size_t i = 0; i < 2 * m->desc.layers; i++)
+        BO_TRY(bo_layer_state_begin(context, &m->desc, i / 2, m->attentions[i / 2], p->states[i]));
+    for (size_t i = 0; i < m->desc.width; i++) p->sums[i] = m->desc.pooling == BO_POOLING_MAX ? -INFINITY : 0;
+    return BO_OK;
+}
+
+/* All rows of the piece, or the last. */
+static bo_status write_pooling(bo_context *context, const piece_reader *p, size_t count, int32_t *scratch)
+{
+    const bo_model_graph *g = &p->graph;
+    const int32_t first[2] = {0, (int32_t)count}, last = (int32_t)count - 1;
+    if (!g->first) return bo_graph_write(context, g->graph, g->places, &last);
+    for (size_t i = 0; i < PIECE_ROWS; i++) scratch[i] = (int32_t)i;
+    BO_TRY(bo_graph_write(context, g->graph, g->first, first));
+    return bo_graph_write(context, g->graph, g->places, scratch);
+}
+
+static bo_status run(bo_context *context, piece_reader *p, const int32_t *ids, size_t done, size_t count)
+{
+    const size_t lengths[2] = {count, PIECE_ROWS - count};
+    const bo_model_graph *g = &p->graph;
+    const bo_pass pass = {.sequences = 2, .lengths = lengths, .states = p->states};
+    BO_TRY(write_pooling(context, p, count, p->positions));
+    memcpy(p->tokens, ids, count * sizeof *ids);
+    memset(p->tokens + count, 0, (PIECE_ROWS - count) * sizeof *ids);
+    for (size_t i = 0; i < PIECE_ROWS; i++) p->positions[i] = i < count ? (int32_t)(done + i) : 0;
+    BO_TRY(bo_graph_write(context, g->graph, g->tokens, p->tokens));
+    if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, p->positions));
+    BO_TRY(bo_graph_run(context, g->graph, &pass));
+    return bo_graph_read(context, g->graph, g->summary, p->pooled);
+}
+
+/* What the pieces of a text are pooled to becomes what the text is. */
+static void carry(piece_reader *p, size_t count, size_t all)
+{
+    const bo_model_desc *d = &p->model->desc;
+    for (size_t i = 0; i < d->width; i++) {
+        const double now = (double)p->pooled[i];
+        if (d->pooling == BO_POOLING_MEAN)
+            p->sums[i] += now * (double)count / (double)all;
+        else if (d->pooling == BO_POOLING_LAST || now > p->sums[i])
+            p->sums[i] = now;
+    }
+}
+
+/* The pooled vector (width) of a text. */
+static bo_status pieces_read(bo_context *context, piece_reader *p, bo_text_view text, float *pooled)
+{
+    BO_TRY(begin(context, p));
+    for (size_t done = 0; done < text.count;) {
+        const size_t left = text.count - done, count = left < PIECE_ROWS ? left : PIECE_ROWS;
+        BO_TRY(run(context, p, text.ids + done, done, count));
+        carry(p, count, text.count);
+        done += count;
+    }
+    for (size_t i = 0; i < p->model->desc.width; i++) pooled[i] = text.count ? (float)p->sums[i] : 0;
+    return BO_OK;
+}
+
+/* ====================================================================================================================
+ * Labels of texts: packs of short ones, long ones by themselves or in pieces. */
 
 enum {
     ROWS = 4096,
@@ -24,12 +182,12 @@ typedef struct labeler {
     const bo_model *model;
     const bo_texts *texts;
     packer usual, whole;
-    bo_pieces *pieces;   /* where long texts stream … */
-    bo_model_graph head; /* … and what labels them */
-    size_t *chosen;      /* examples of the next pack */
-    float *logits;       /* of a pack */
-    float *pooled;       /* of the texts of an example */
-    size_t done, all;    /* examples */
+    piece_reader *pieces; /* where long texts stream … */
+    bo_model_graph head;  /* … and what labels them */
+    size_t *chosen;       /* examples of the next pack */
+    float *logits;        /* of a pack */
+    float *pooled;        /* of the texts of an example */
+    size_t done, all;     /* examples */
 } labeler;
 
 /* ---- which texts ---------------------------------------------------------------------------------------------------- */
@@ -141,7 +299,7 @@ static bo_status make_pieces(bo_context *context, labeler *l)
     if (l->pieces) return BO_OK;
     if (!l->head.graph) BO_TRY(bo_model_graph_create(context, l->model, &desc, &l->head));
     BO_TRY(bo_graph_allocate(context, l->head.graph));
-    return bo_pieces_create(context, l->model, &l->pieces);
+    return pieces_create(context, l->model, &l->pieces);
 }
 
 static bo_status read_in_pieces(bo_context *context, labeler *l, size_t example, float *out)
@@ -149,7 +307,7 @@ static bo_status read_in_pieces(bo_context *context, labeler *l, size_t example,
     const size_t width = l->model->desc.width;
     BO_TRY(make_pieces(context, l));
     for (size_t side = 0; side < bo_texts_sides(l->texts); side++)
-        BO_TRY(bo_pieces_read(context, l->pieces, bo_texts_get(l->texts, example, side), l->pooled + side * width));
+        BO_TRY(pieces_read(context, l->pieces, bo_texts_get(l->texts, example, side), l->pooled + side * width));
     BO_TRY(bo_graph_write(context, l->head.graph, l->head.summary, l->pooled));
     BO_TRY(bo_graph_write_sides(context, &l->head, 1));
     BO_TRY(bo_graph_run(context, l->head.graph, NULL));
@@ -162,7 +320,7 @@ static void labeler_free(labeler *l)
 {
     packer_free(&l->usual);
     packer_free(&l->whole);
-    bo_pieces_destroy(l->pieces);
+    pieces_destroy(l->pieces);
     bo_model_graph_destroy(&l->head);
     bo_free(l->chosen);
     bo_free(l->logits);
@@ -210,7 +368,7 @@ static bo_status label_some(bo_context *context, labeler *l, size_t first, size_
         if (together)
             BO_TRY(run_pack(context, l, &l->usual, together, out));
         else
-            BO_TRY((bo_pieces_fit(l->model) ? read_in_pieces : read_whole)(context, l, first + i, out));
+            BO_TRY((pieces_fit(l->model) ? read_in_pieces : read_whole)(context, l, first + i, out));
         i += together ? together : 1;
         l->done += together ? together : 1;
     }
