@@ -1,4 +1,4 @@
-/* Weights out of a file: ours and Llama's under their own names, GPT-2's from where it keeps them. */
+/* A model's weights: by name, in fewer bits, digested to a number, and taken over from another model. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +6,10 @@
 #include "../io/numbers.h"
 #include "../kernels/kernels.h"
 #include "files.h"
+#include "internal.h"
+
+/* ====================================================================================================================
+ * Weights out of a file: ours and Llama's under their own names, GPT-2's from where it keeps them. */
 
 /* Where a weight lies in a file: the whole of a tensor, or one of several parts side by side, perhaps transposed. */
 typedef struct place {
@@ -171,4 +175,178 @@ bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, 
     }
     bo_free(used);
     return status;
+}
+
+/* ====================================================================================================================
+ * A model's matrices in fewer bits. */
+
+/* What is read by products and look-ups alone; vectors are few. */
+static bo_status find_storable(bo_context *context, const bo_model *model, bool *which)
+{
+    bo_model_graph probe;
+    bo_model_graph_desc desc = {
+        .rows = 2, .most_sequences = 2, .examples = 1, .source_rows = 1, .loss = true, .logits = true};
+    BO_TRY(bo_model_graph_create(context, model, &desc, &probe));
+    bo_graph_storable(probe.graph, which);
+    bo_model_graph_destroy(&probe);
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++)
+        if (bo_weights_at(model->weights, i)->role == BO_WEIGHT_VECTOR) which[i] = false;
+    return BO_OK;
+}
+
+bo_status bo_model_store(bo_context *context, bo_model *model, bo_storage storage)
+{
+    if (!model) return bo_fail(context, BO_INVALID, "model: it is NULL");
+    if (storage != BO_STORAGE_FLOAT32 && storage != BO_STORAGE_BFLOAT16 && storage != BO_STORAGE_INT8)
+        return bo_fail(context, BO_INVALID, "model: weights are kept as float32, bfloat16 or int8, found %s",
+                       bo_storage_name(storage) ? bo_storage_name(storage) : "a storage that there is not");
+    if (storage == bo_model_storage(model)) return BO_OK;
+    bool *which = bo_alloc(context, bo_weights_count(model->weights), sizeof *which, "a list of weights");
+    if (!which) return BO_MEMORY;
+    bo_element element = storage == BO_STORAGE_INT8 ? BO_ELEMENT_INT8 : BO_ELEMENT_BFLOAT16;
+    bo_status status = find_storable(context, model, which);
+    if (status == BO_OK) status = bo_weights_store(context, model->weights, which, element);
+    bo_free(which);
+    return status;
+}
+
+bo_storage bo_model_storage(const bo_model *model)
+{
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+        bo_element element = bo_weights_at(model->weights, i)->element;
+        if (element == BO_ELEMENT_BFLOAT16) return BO_STORAGE_BFLOAT16;
+        if (element == BO_ELEMENT_INT8) return BO_STORAGE_INT8;
+    }
+    return BO_STORAGE_FLOAT32;
+}
+
+/* ====================================================================================================================
+ * One number that tells weights apart, as a saved state must: two models of one shape are not one model. */
+
+enum { BLOCK_FLOATS = 1 << 16, BLOCKS = 16, LANES = 4 }; /* of 256 KiB; so many are read and hashed at a time */
+
+typedef struct round_of_blocks {
+    const float *floats;
+    size_t count;
+    uint64_t hashes[BLOCKS];
+} round_of_blocks;
+
+/* One to one in `hash` and in `word`, so that a single change is never lost. */
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash << 29 | hash >> 35;
+}
+
+/* Lanes do not wait for each other's products. */
+static void hash_block(void *arg, size_t index, int worker)
+{
+    round_of_blocks *round = arg;
+    const float *floats = round->floats + index * BLOCK_FLOATS;
+    const size_t left = round->count - index * BLOCK_FLOATS, count = left < BLOCK_FLOATS ? left : BLOCK_FLOATS;
+    uint64_t lanes[LANES] = {1, 2, 3, 4}, words[LANES], hash = count;
+    size_t at = 0;
+    (void)worker;
+    for (; at + 2 * LANES <= count; at += 2 * LANES) {
+        memcpy(words, floats + at, sizeof words);
+        for (int l = 0; l < LANES; l++) lanes[l] = mix(lanes[l], words[l]);
+    }
+    for (; at < count; at++) {
+        uint32_t word;
+        memcpy(&word, floats + at, sizeof word);
+        hash = mix(hash, word);
+    }
+    for (int l = 0; l < LANES; l++) hash = mix(hash, lanes[l]);
+    round->hashes[index] = hash;
+}
+
+bo_status bo_model_digest(bo_context *context, const bo_model *model, uint64_t *out)
+{
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    const char *data = bo_weights_memory(model->weights); /* as it is kept: in fewer bits it is another model */
+    const size_t all = bo_weights_bytes(model->weights) / sizeof(float);
+    float *floats = bo_alloc_raw(context, (size_t)BLOCKS * BLOCK_FLOATS, sizeof *floats, "weights to be compared");
+    bo_status status = floats ? BO_OK : BO_MEMORY;
+    uint64_t hash = all;
+    for (size_t at = 0; at < all && status == BO_OK; at += (size_t)BLOCKS * BLOCK_FLOATS) {
+        const size_t most = (size_t)BLOCKS * BLOCK_FLOATS;
+        round_of_blocks round = {.floats = floats, .count = all - at < most ? all - at : most};
+        const size_t blocks = (round.count + BLOCK_FLOATS - 1) / BLOCK_FLOATS;
+        status = backend->read(context, floats, data + at * sizeof *floats, round.count * sizeof *floats);
+        if (status == BO_OK) bo_parallel(context, blocks, hash_block, &round);
+        for (size_t b = 0; b < blocks && status == BO_OK; b++) hash = mix(hash, round.hashes[b]);
+    }
+    bo_free(floats);
+    *out = hash;
+    return status;
+}
+
+/* ====================================================================================================================
+ * What one model takes over from another: weights of the same name and shape, and the maps of attention made alike. */
+
+static bool same_shape(const bo_weight *a, const bo_weight *b)
+{
+    return a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
+}
+
+/* Rows of an embedding and of a head are tokens: those of another tokenizer mean other things. */
+static bool speaks_otherwise(const bo_model *model, const bo_model *from)
+{
+    return model->tokenizer && from->tokenizer &&
+           bo_tokenizer_fingerprint(model->tokenizer) != bo_tokenizer_fingerprint(from->tokenizer);
+}
+
+static bool holds_tokens(const bo_weight *weight)
+{
+    return strcmp(weight->name, "model.embed_tokens.weight") == 0 || strcmp(weight->name, "lm_head.weight") == 0;
+}
+
+static bo_status adopt_maps(bo_context *context, bo_model *model, const bo_model *from)
+{
+    static const char *const parts[] = {"layer", "cross attention of layer", "encoder layer"};
+    for (size_t i = 0; i < bo_model_place(&model->desc, BO_MODEL_PART_END); i++) {
+        const bo_model_part part = bo_model_part_of(&model->desc, i);
+        const size_t layer = i - bo_model_place(&model->desc, part);
+        bool taken;
+        BO_TRY(bo_maps_adopt(context, model, from, i, &taken));
+        if (!taken && model->attentions[i] && bo_attention_features(model->attentions[i], 0))
+            bo_log(context, BO_LOG_INFO, "%s %zu: frequencies are new", parts[part], layer);
+        BO_TRY(bo_mlp_map_adopt(context, model, from, i, &taken));
+        if (!taken && model->mlp_maps && model->mlp_maps[i])
+            bo_log(context, BO_LOG_INFO, "%s %zu: frequencies of the MLP are new", parts[part], layer);
+    }
+    return BO_OK;
+}
+
+bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t *taken)
+{
+    const bo_backend *backend = bo_weights_backend(model->weights);
+    const bool other_tokens = speaks_otherwise(model, from);
+    size_t count = 0;
+    if (other_tokens)
+        bo_log(context, BO_LOG_WARNING,
+               "the tokenizer is another than that of the model to begin with: embedding and output begin anew, for "
+               "their rows mean other tokens");
+    for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
+        const bo_weight *mine = bo_weights_at(model->weights, i), *theirs = bo_weights_find(from->weights, mine->name);
+        if (!theirs || !same_shape(mine, theirs)) {
+            bo_log(context, BO_LOG_INFO, "%s: %s", mine->name, theirs ? "new: it has another shape there" : "new");
+            continue;
+        }
+        if (other_tokens && holds_tokens(mine)) {
+            bo_log(context, BO_LOG_INFO, "%s: new: its rows are tokens of another tokenizer", mine->name);
+            continue;
+        }
+        if (mine->element != BO_ELEMENT_FLOAT32)
+            return bo_fail(context, BO_INVALID, "model: weight '%s' is kept in fewer bits, for reading only",
+                           mine->name);
+        BO_TRY(backend->widen(context, theirs->element, mine->rows, mine->columns, theirs->data, mine->data));
+        count++;
+    }
+    for (size_t i = 0; i < bo_weights_count(from->weights); i++) {
+        const char *name = bo_weights_at(from->weights, i)->name;
+        if (!bo_weights_find(model->weights, name)) bo_log(context, BO_LOG_INFO, "%s: left out", name);
+    }
+    if (taken) *taken = count;
+    return adopt_maps(context, model, from);
 }
