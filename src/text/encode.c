@@ -1,9 +1,243 @@
-#include "encoder.h"
+/* Text to ids: the tokens that were added are found, the rest is normalized, split into words, and each word merged. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
 #include "cut_points.h"
+#include "encoder.h"
 #include "unicode.h"
 
-#include <stdio.h>
-#include <string.h>
+/* ---- normalizing -------------------------------------------------------------------------------------------------- */
+
+/* Compositions and decompositions, of the stretches that are valid. */
+static bo_status change_form(bo_context *context, int form, const char *text, size_t length, bo_buffer *to)
+{
+    for (size_t at = 0; at < length;) {
+        size_t valid = bo_utf8_valid(text + at, length - at);
+        if (valid > 0) {
+            utf8proc_uint8_t *changed = NULL;
+            utf8proc_ssize_t bytes = utf8proc_map((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)valid,
+                                                  &changed, (utf8proc_option_t)form);
+            bo_status status = bytes < 0 ? bo_fail(context, BO_MEMORY, "normalizing %zu bytes of text: %s", valid,
+                                                   utf8proc_errmsg(bytes))
+                                         : bo_buffer_append(context, to, (const char *)changed, (size_t)bytes);
+            free(changed);
+            BO_TRY(status);
+            at += valid;
+        }
+        size_t invalid = bo_utf8_invalid(text + at, length - at);
+        BO_TRY(bo_buffer_append(context, to, text + at, invalid));
+        at += invalid;
+    }
+    return BO_OK;
+}
+
+static bo_status lower(bo_context *context, const char *text, size_t length, bo_buffer *to)
+{
+    for (size_t at = 0; at < length;) {
+        utf8proc_int32_t point;
+        utf8proc_uint8_t changed[4];
+        size_t bytes = bo_utf8_character(text + at, length - at);
+        if (bytes == 0) {
+            BO_TRY(bo_buffer_append(context, to, text + at++, 1));
+            continue;
+        }
+        utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)bytes, &point);
+        utf8proc_ssize_t written = utf8proc_encode_char(utf8proc_tolower(point), changed);
+        BO_TRY(bo_buffer_append(context, to, (const char *)changed, (size_t)written));
+        at += bytes;
+    }
+    return BO_OK;
+}
+
+/* A regular expression wants valid text: each valid stretch is a text of its own. */
+static bo_status replace(bo_encoder *encoder, const bo_text_normalizer *step, const char *text, size_t length,
+                         bo_buffer *to)
+{
+    bo_context *context = encoder->context;
+    const size_t content = strlen(step->content);
+    for (size_t at = 0; at < length;) {
+        size_t stretch = step->pattern.code ? bo_utf8_valid(text + at, length - at) : length, done = 0;
+        while (done < stretch) {
+            size_t begin, end;
+            BO_TRY(bo_pattern_find(context, &step->pattern, &encoder->matcher, text + at, stretch, done, &begin, &end));
+            BO_TRY(bo_buffer_append(context, to, text + at + done, begin - done));
+            if (begin < end) BO_TRY(bo_buffer_append(context, to, step->content, content));
+            done = end;
+        }
+        at += stretch;
+        size_t invalid = bo_utf8_invalid(text + at, length - at);
+        BO_TRY(bo_buffer_append(context, to, text + at, invalid));
+        at += invalid;
+    }
+    return BO_OK;
+}
+
+static bo_status strip(bo_context *context, const bo_text_normalizer *step, const char *text, size_t length,
+                       bo_buffer *to)
+{
+    size_t begin = 0, end = 0, bytes;
+    while (step->left && bo_utf8_space(text + begin, length - begin, &bytes)) begin += bytes;
+    for (size_t at = begin; at < length; at += bytes ? bytes : 1) /* end: behind the last that is no white space */
+        if (!bo_utf8_space(text + at, length - at, &bytes) || !step->right) end = at + (bytes ? bytes : 1);
+    if (end < begin) end = begin;
+    return bo_buffer_append(context, to, text + begin, end - begin);
+}
+
+static bo_status apply(bo_encoder *encoder, const bo_text_normalizer *step, const char *text, size_t length,
+                       bo_buffer *to)
+{
+    bo_context *context = encoder->context;
+    switch (step->kind) {
+    case BO_NORMALIZE_PREPEND:
+        if (length > 0) BO_TRY(bo_buffer_append(context, to, step->content, strlen(step->content)));
+        return bo_buffer_append(context, to, text, length);
+    case BO_NORMALIZE_REPLACE:
+        return replace(encoder, step, text, length, to);
+    case BO_NORMALIZE_FORM:
+        return change_form(context, step->form, text, length, to);
+    case BO_NORMALIZE_LOWERCASE:
+        return lower(context, text, length, to);
+    case BO_NORMALIZE_STRIP:
+        return strip(context, step, text, length, to);
+    }
+    return BO_OK;
+}
+
+/* *out is the text itself where nothing changes it, else it lies in encoder->normal until the next call. */
+static bo_status normalize(bo_encoder *encoder, const char *text, size_t length, const char **out, size_t *out_length)
+{
+    *out = text;
+    *out_length = length;
+    for (size_t i = 0; i < encoder->tokenizer->normalizer_count; ++i) {
+        bo_buffer *to = &encoder->normal[i % 2];
+        to->length = 0;
+        BO_TRY(apply(encoder, &encoder->tokenizer->normalizers[i], *out, *out_length, to));
+        *out = to->length ? to->bytes : "";
+        *out_length = to->length;
+    }
+    return BO_OK;
+}
+
+/* ====================================================================================================================
+ * A word's symbols, merged: the pair of lowest rank first, the leftmost of equal ones, until no pair has a rank. */
+
+enum { SHORT = 32 }; /* up to here looking at every pair each time beats a heap */
+
+static uint32_t rank_of(const bo_merge *merge)
+{
+    return merge ? merge->rank : UINT32_MAX;
+}
+
+static void merge_short(const bo_merges *merges, bo_merging *word)
+{
+    const bo_merge *found[SHORT]; /* [i]: how symbols i and i + 1 are merged */
+    int32_t *ids = word->ids;
+    size_t count = word->count;
+    for (size_t i = 0; i + 1 < count; ++i) found[i] = bo_merges_find(merges, ids[i], ids[i + 1]);
+    while (count > 1) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < count; ++i)
+            if (rank_of(found[i]) < rank_of(found[best])) best = i;
+        if (!found[best]) break;
+        ids[best] = found[best]->id;
+        --count;
+        for (size_t i = best + 1; i < count; ++i) ids[i] = ids[i + 1];
+        for (size_t i = best + 1; i + 1 < count; ++i) found[i] = found[i + 1];
+        if (best > 0) found[best - 1] = bo_merges_find(merges, ids[best - 1], ids[best]);
+        if (best + 1 < count) found[best] = bo_merges_find(merges, ids[best], ids[best + 1]);
+    }
+    word->count = count;
+}
+
+/* ---- long words: a linked list and a heap, n log n ---------------------------------------------------------------- */
+
+static void push(uint64_t *heap, size_t *count, uint64_t item)
+{
+    size_t at = (*count)++;
+    for (; at > 0 && heap[(at - 1) / 2] > item; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
+    heap[at] = item;
+}
+
+static uint64_t pop(uint64_t *heap, size_t *count)
+{
+    uint64_t top = heap[0], last = heap[--*count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < *count; at = child) {
+        if (child + 1 < *count && heap[child + 1] < heap[child]) ++child;
+        if (heap[child] >= last) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = last;
+    return top;
+}
+
+/* A merge takes one entry off the heap and adds two at most: 2 x count entries always do. */
+static bo_status make_room(bo_context *context, bo_merging *word)
+{
+    if (word->heap_capacity >= 2 * word->count) return BO_OK;
+    if (word->count >= UINT32_MAX)
+        return bo_fail(context, BO_INVALID, "a word of %zu symbols is more than can be merged", word->count);
+    bo_free(word->before);
+    bo_free(word->after);
+    bo_free(word->heap);
+    word->heap_capacity = 0;
+    word->before = bo_alloc_raw(context, word->count, sizeof *word->before, "merging a long word");
+    word->after = bo_alloc_raw(context, word->count, sizeof *word->after, "merging a long word");
+    word->heap = bo_alloc_raw(context, 2 * word->count, sizeof *word->heap, "merging a long word");
+    if (!word->before || !word->after || !word->heap) return BO_MEMORY;
+    word->heap_capacity = 2 * word->count;
+    return BO_OK;
+}
+
+static void offer(const bo_merges *merges, bo_merging *word, size_t *heap_count, uint32_t left, uint32_t right)
+{
+    const bo_merge *merge = bo_merges_find(merges, word->ids[left], word->ids[right]);
+    if (merge) push(word->heap, heap_count, (uint64_t)merge->rank << 32 | left);
+}
+
+/* Symbols that were merged into their left neighbor are -1. An entry of the heap counts only if the pair that stands there
+ * now still has its rank. */
+static void merge_long(const bo_merges *merges, bo_merging *word)
+{
+    const uint32_t count = (uint32_t)word->count, none = UINT32_MAX;
+    size_t heap_count = 0, kept = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        word->before[i] = i > 0 ? i - 1 : none;
+        word->after[i] = i + 1 < count ? i + 1 : none;
+        if (i + 1 < count) offer(merges, word, &heap_count, i, i + 1);
+    }
+    while (heap_count > 0) {
+        const uint64_t top = pop(word->heap, &heap_count);
+        const uint32_t left = (uint32_t)top, right = word->after[left];
+        if (word->ids[left] < 0 || right == none) continue;
+        const bo_merge *merge = bo_merges_find(merges, word->ids[left], word->ids[right]);
+        if (!merge || merge->rank != top >> 32) continue;
+        word->ids[left] = merge->id;
+        word->ids[right] = -1;
+        const uint32_t next = word->after[left] = word->after[right];
+        if (next != none) word->before[next] = left;
+        if (word->before[left] != none) offer(merges, word, &heap_count, word->before[left], left);
+        if (next != none) offer(merges, word, &heap_count, left, next);
+    }
+    for (uint32_t i = 0; i < count; ++i)
+        if (word->ids[i] >= 0) word->ids[kept++] = word->ids[i];
+    word->count = kept;
+}
+
+/* Merges the symbols of encoder->merging, lowest rank first, leftmost of equal ones. */
+static bo_status merge_symbols(bo_encoder *encoder)
+{
+    const bo_merges *merges = &encoder->tokenizer->merges;
+    bo_merging *word = &encoder->merging;
+    if (word->count <= SHORT) {
+        merge_short(merges, word);
+        return BO_OK;
+    }
+    BO_TRY(make_room(encoder->context, word));
+    merge_long(merges, word);
+    return BO_OK;
+}
 
 /* ---- a word ------------------------------------------------------------------------------------------------------- */
 
@@ -99,7 +333,7 @@ static bo_status merge_word(bo_encoder *encoder, const char *text, size_t length
     BO_TRY(find_whole(encoder, text, length, &whole));
     const bo_missed missed = encoder->missed;
     BO_TRY(spell(encoder, text, length));
-    if (whole < 0) return bo_merge_symbols(encoder);
+    if (whole < 0) return merge_symbols(encoder);
     encoder->missed = missed; /* its characters need no tokens */
     encoder->merging.ids[0] = whole;
     encoder->merging.count = 1;
@@ -136,13 +370,116 @@ static bo_status encode_piece(bo_encoder *encoder, const char *text, size_t leng
     return append(encoder, word->ids, word->count);
 }
 
-bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length)
+/* The ids of one word, appended to encoder->out. */
+static bo_status encode_word(bo_encoder *encoder, const char *text, size_t length)
 {
     for (size_t piece; length > 0; text += piece, length -= piece) {
         piece = bo_cut_points_next(encoder->tokenizer, text, length);
         BO_TRY(encode_piece(encoder, text, piece));
     }
     return BO_OK;
+}
+
+/* ---- words of a text ---------------------------------------------------------------------------------------------- */
+
+static bo_status split(bo_encoder *encoder, size_t step, const char *text, size_t length, bool first);
+
+/* A text on its way through one splitter; [begin, end) is a part that may still grow. */
+typedef struct bo_cutting {
+    bo_encoder *encoder;
+    size_t step;
+    const char *text;
+    bool first;
+    size_t begin, end;
+    bool matched; /* the part that may grow is a match */
+} bo_cutting;
+
+static bo_status pass_on(bo_cutting *cutting, size_t begin, size_t end)
+{
+    if (begin == end) return BO_OK;
+    return split(cutting->encoder, cutting->step + 1, cutting->text + begin, end - begin, cutting->first && begin == 0);
+}
+
+/* What is waiting goes on; [begin, end) waits in its place. */
+static bo_status wait_instead(bo_cutting *cutting, size_t begin, size_t end, bool matched)
+{
+    bo_status status = pass_on(cutting, cutting->begin, cutting->end);
+    cutting->begin = begin;
+    cutting->end = end;
+    cutting->matched = matched;
+    return status;
+}
+
+/* The next stretch of the text, which is a match or lies between two. */
+static bo_status take(bo_cutting *cutting, bo_behavior behavior, size_t begin, size_t end, bool matched)
+{
+    const bool waiting = cutting->begin < cutting->end;
+    bool joins = false;
+    if (begin == end) return BO_OK;
+    switch (behavior) {
+    case BO_SPLIT_REMOVED:
+        return matched ? BO_OK : pass_on(cutting, begin, end);
+    case BO_SPLIT_ISOLATED:
+        return pass_on(cutting, begin, end);
+    case BO_SPLIT_CONTIGUOUS:
+        joins = waiting && cutting->matched == matched;
+        break;
+    case BO_SPLIT_MERGED_WITH_PREVIOUS: /* one match joins the text before it */
+        joins = waiting && matched && !cutting->matched;
+        break;
+    case BO_SPLIT_MERGED_WITH_NEXT:
+        joins = waiting && !matched && cutting->matched;
+        break;
+    }
+    if (!joins) return wait_instead(cutting, begin, end, matched);
+    cutting->end = end;
+    cutting->matched = matched;
+    return BO_OK;
+}
+
+static bo_status cut(bo_encoder *encoder, size_t step, const char *text, size_t length, bool first)
+{
+    const bo_splitter *splitter = &encoder->tokenizer->splitters[step];
+    bo_cutting cutting = {.encoder = encoder, .step = step, .text = text, .first = first};
+    for (size_t at = 0, begin, end; at < length; at = end) {
+        BO_TRY(
+            bo_pattern_find(encoder->context, &splitter->pattern, &encoder->matcher, text, length, at, &begin, &end));
+        BO_TRY(take(&cutting, splitter->behavior, at, begin, splitter->invert));
+        BO_TRY(take(&cutting, splitter->behavior, begin, end, !splitter->invert));
+    }
+    return pass_on(&cutting, cutting.begin, cutting.end);
+}
+
+/* The text with its blanks replaced and a prefix before it. */
+static bo_status mark(bo_encoder *encoder, size_t step, const char **text, size_t *length, bool first)
+{
+    const bo_splitter *splitter = &encoder->tokenizer->splitters[step];
+    const size_t blank = strlen(splitter->blank), prefix = strlen(splitter->prefix);
+    const bool wanted = splitter->prefixing == BO_PREFIX_ALWAYS || (splitter->prefixing == BO_PREFIX_FIRST && first);
+    const bool begins = (*length >= prefix && memcmp(*text, splitter->prefix, prefix) == 0) ||
+                        (blank > 0 && *length > 0 && **text == ' ');
+    if (*length == 0 || (blank == 0 && (!wanted || begins))) return BO_OK;
+    bo_buffer *to = &encoder->marked[step];
+    to->length = 0;
+    if (wanted && !begins) BO_TRY(bo_buffer_append(encoder->context, to, splitter->prefix, prefix));
+    for (const char *at = *text, *end = at + *length; at < end;) {
+        const char *found = blank ? memchr(at, ' ', (size_t)(end - at)) : NULL;
+        BO_TRY(bo_buffer_append(encoder->context, to, at, (size_t)((found ? found : end) - at)));
+        if (found) BO_TRY(bo_buffer_append(encoder->context, to, splitter->blank, blank));
+        at = found ? found + 1 : end;
+    }
+    *text = to->bytes;
+    *length = to->length;
+    return BO_OK;
+}
+
+/* Sends each word of the text, which is valid UTF-8, to encode_word. first: nothing stands before it. */
+static bo_status split(bo_encoder *encoder, size_t step, const char *text, size_t length, bool first)
+{
+    if (step == encoder->tokenizer->splitter_count) return encode_word(encoder, text, length);
+    BO_TRY(mark(encoder, step, &text, &length, first));
+    if (encoder->tokenizer->splitters[step].pattern.text) return cut(encoder, step, text, length, first);
+    return split(encoder, step + 1, text, length, first);
 }
 
 /* ---- a text ------------------------------------------------------------------------------------------------------- */
@@ -192,13 +529,13 @@ static const bo_added *next_added(const bo_encoder *encoder, const char *text, s
 /* A stretch without added tokens. Bytes that are not UTF-8 are words of their own: expressions could not look at them. */
 static bo_status encode_stretch(bo_encoder *encoder, const char *text, size_t length, bool first)
 {
-    BO_TRY(bo_text_normalize(encoder, text, length, &text, &length));
+    BO_TRY(normalize(encoder, text, length, &text, &length));
     for (size_t at = 0; at < length; first = false) {
         size_t valid = bo_utf8_valid(text + at, length - at);
-        if (valid > 0) BO_TRY(bo_split(encoder, 0, text + at, valid, first));
+        if (valid > 0) BO_TRY(split(encoder, 0, text + at, valid, first));
         at += valid;
         size_t invalid = bo_utf8_invalid(text + at, length - at);
-        BO_TRY(bo_encode_word(encoder, text + at, invalid));
+        BO_TRY(encode_word(encoder, text + at, invalid));
         at += invalid;
     }
     return BO_OK;
@@ -267,4 +604,54 @@ void bo_encoder_free(bo_encoder *encoder)
     bo_free(encoder->merging.after);
     bo_free(encoder->merging.heap);
     *encoder = (bo_encoder){0};
+}
+
+/* ====================================================================================================================
+ * Encoders for the workers of a pool: tasks may allocate and fail in contexts of their own. */
+
+static bo_status create_one(bo_context *context, const bo_tokenizer *tokenizer, bool specials, size_t bytes,
+                            bo_context **branch, bo_encoder *out)
+{
+    BO_TRY(bo_context_branch(context, branch));
+    bo_status status = bo_encoder_create(*branch, tokenizer, specials, bytes, out);
+    if (status != BO_OK) {
+        bo_fail(context, status, "%s", bo_context_error(*branch));
+        bo_context_destroy(*branch);
+    }
+    return status;
+}
+
+bo_status bo_encoders_create(bo_context *context, const bo_tokenizer *tokenizer, bool specials, size_t bytes,
+                             bo_encoders *out)
+{
+    const int workers = bo_context_threads(context);
+    *out = (bo_encoders){0};
+    out->contexts = bo_alloc(context, (size_t)workers, sizeof *out->contexts, "encoders");
+    out->items = bo_alloc(context, (size_t)workers, sizeof *out->items, "encoders");
+    bo_status status = out->contexts && out->items ? BO_OK : BO_MEMORY;
+    for (int w = 0; status == BO_OK && w < workers; ++w) {
+        status = create_one(context, tokenizer, specials, bytes, &out->contexts[w], &out->items[w]);
+        if (status == BO_OK) ++out->count;
+    }
+    if (status != BO_OK) bo_encoders_free(out);
+    return status;
+}
+
+void bo_encoders_free(bo_encoders *encoders)
+{
+    for (int w = 0; w < encoders->count; ++w) {
+        bo_encoder_free(&encoders->items[w]);
+        bo_context_destroy(encoders->contexts[w]);
+    }
+    bo_free(encoders->contexts);
+    bo_free(encoders->items);
+    *encoders = (bo_encoders){0};
+}
+
+bo_status bo_encoders_failed(bo_context *context, const bo_encoders *encoders, bo_status status)
+{
+    for (int w = 0; w < encoders->count; ++w)
+        if (*bo_context_error(encoders->contexts[w]))
+            return bo_fail(context, status, "%s", bo_context_error(encoders->contexts[w]));
+    return bo_fail(context, status, "encoding: %s", bo_status_string(status));
 }

@@ -68,15 +68,4 @@ void bo_encoders_free(bo_encoders *encoders);
 /* Passes on what some worker failed with. */
 bo_status bo_encoders_failed(bo_context *context, const bo_encoders *encoders, bo_status status);
 
-/* ---- the stages --------------------------------------------------------------------------------------------------- */
-
-/* *out is the text itself where nothing changes it, else it lies in encoder->normal until the next call. */
-bo_status bo_text_normalize(bo_encoder *encoder, const char *text, size_t length, const char **out, size_t *out_length);
-/* Sends each word of the text, which is valid UTF-8, to bo_encode_word. first: nothing stands before it. */
-bo_status bo_split(bo_encoder *encoder, size_t step, const char *text, size_t length, bool first);
-/* The ids of one word, appended to encoder->out. */
-bo_status bo_encode_word(bo_encoder *encoder, const char *word, size_t length);
-/* Merges the symbols of encoder->merging, lowest rank first, leftmost of equal ones. */
-bo_status bo_merge_symbols(bo_encoder *encoder);
-
 #endif
