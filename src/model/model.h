@@ -5,7 +5,7 @@
 #include <bochner/lora.h>
 #include "../nn/lora.h"
 #include "../tape/graph.h"
-#include "../text/packed.h"
+#include "../text/packs.h"
 
 /* What a model with adapters knows of them. */
 typedef struct bo_adapter {
@@ -71,7 +71,7 @@ typedef struct bo_model_graph_desc {
     bo_value *stream;                /* room for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bool bfloat16;                   /* likewise */
     bo_attention *const *attentions; /* one a layer, of the same parameters; NULL: the model's */
-    /* Of tasks with examples (packed.h): rows and most_sequences are of the pack's stream, these of the rest. */
+    /* Of tasks with examples (packs.h): rows and most_sequences are of the pack's stream, these of the rest. */
     size_t examples;      /* CLASSIFY, MATCH: most labels; SOURCE: most texts */
     size_t source_rows;   /* TRANSLATE; … */
     size_t source_tokens; /* … of a source where a pass gives no lengths; 0: source_rows */

@@ -2,7 +2,7 @@
  * same work succeeds after. */
 #include "texts.h"
 #include "base/counting.h"
-#include "text/packed.h"
+#include "text/packs.h"
 #include <bochner/generators.h>
 
 typedef struct setting {

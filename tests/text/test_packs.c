@@ -1,6 +1,6 @@
 /* Packs: every example once an epoch, within the rows of every side, full, and a function of seed and step; packs in memory. */
 #include "texts.h"
-#include "text/packed.h"
+#include "text/packs.h"
 
 typedef struct setting {
     test_folder *folder;

@@ -1,8 +1,8 @@
 /* A pack in the host's memory, as the graphs of models read it: sequences one after the other, and behind them what is left of
  * the rows as one sequence more (perhaps of no tokens) or several, which nobody looks at: where there is room for them they are
  * short, because exact attention pays for their square. */
-#ifndef BO_TEXT_PACKED_H
-#define BO_TEXT_PACKED_H
+#ifndef BO_TEXT_PACKS_H
+#define BO_TEXT_PACKS_H
 
 #include "../base/base.h"
 #include <bochner/texts.h>
