@@ -1,7 +1,7 @@
 /* Where a text may be cut without changing its ids: between two characters that no merge ever joins. Tokenizers like Llama's
  * merge within whole texts; cut at such places they fall into words, which a cache remembers. */
-#ifndef BO_TEXT_SEAMS_H
-#define BO_TEXT_SEAMS_H
+#ifndef BO_TEXT_CUT_POINTS_H
+#define BO_TEXT_CUT_POINTS_H
 
 #include "tokenizer.h"
 

@@ -25,10 +25,29 @@ bo_status bo_documents_open(bo_context *context, const char *const *paths, size_
                             const char *separator, bo_documents *out);
 void bo_documents_close(bo_documents *documents);
 
-/* For documents.c and json_lines.c: an empty document is left out. */
+/* An empty document is left out. */
 bo_status bo_documents_add(bo_context *context, bo_documents *documents, size_t file, const char *text, size_t length);
-bool bo_is_json_lines(const char *path); /* by its name */
-/* Adds the documents of file `file`, whose mapping is open. */
+/* Adds the documents of file `file` of JSON lines, whose mapping is open. */
 bo_status bo_json_lines_read(bo_context *context, bo_documents *documents, size_t file, const char *field);
+
+/* ---- documents cut into parts of about the same size, which threads take one after the other ---------------------------- */
+
+enum { BO_TEXT_PART_BYTES = 1 << 18 };
+
+typedef struct bo_text_part {
+    const char *text;
+    size_t length;
+    size_t document;
+    bool last; /* of its document */
+} bo_text_part;
+
+typedef struct bo_parts {
+    bo_text_part *items;
+    size_t count, capacity;
+} bo_parts;
+
+/* Cuts (where `cuttable`) only before a blank that follows a sign of ASCII that is none. Where they fall depends on the text
+ * alone. */
+bo_status bo_parts_make(bo_context *context, const bo_documents *documents, bool cuttable, bo_parts *out);
 
 #endif
