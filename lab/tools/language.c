@@ -1,5 +1,5 @@
 #include "language.h"
-#include "../../src/text/mapping.h"
+#include "../../src/io/mapping.h"
 #include "../../src/train/train.h"
 #include "reading.h"
 #include <math.h>

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "../attention/internal.h"
 #include "../features/files.h"
-#include "../text/mapping.h"
+#include "../io/mapping.h"
 #include "adapter.h"
 #include "files.h"
 

@@ -2,7 +2,7 @@
 #include "plan.h"
 #include "../io/json.h"
 #include "../io/output.h"
-#include "../text/mapping.h"
+#include "../io/mapping.h"
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef BO_TEXT_DOCUMENTS_H
 #define BO_TEXT_DOCUMENTS_H
 
-#include "mapping.h"
+#include "../io/mapping.h"
 
 typedef struct bo_document {
     const char *text; /* in its file's mapping or in `unescaped`; not terminated */

@@ -3,7 +3,7 @@
 #ifndef BO_TEXT_LINES_H
 #define BO_TEXT_LINES_H
 
-#include "mapping.h"
+#include "../io/mapping.h"
 #include "../io/categories.h"
 #include <bochner/texts.h>
 

@@ -7,7 +7,7 @@
 #include "../base/rng.h"
 #include "buffer.h"
 #include "load.h"
-#include "mapping.h"
+#include "../io/mapping.h"
 #include "unicode.h"
 
 enum { MOST_DEPTH = 32, MOST_BYTES = 1 << 28, PATH_BYTES = 4096 };

@@ -1,6 +1,6 @@
 /* The bytes of a file, all at once: a plain file is mapped, what is compressed or comes from a pipe is read into memory. */
-#ifndef BO_TEXT_MAPPING_H
-#define BO_TEXT_MAPPING_H
+#ifndef BO_IO_MAPPING_H
+#define BO_IO_MAPPING_H
 
 #include "../base/base.h"
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 #include "mapping.h"
-#include "../io/bytes.h"
+#include "bytes.h"
 
 #include <errno.h>
 #include <fcntl.h>
