@@ -1,7 +1,286 @@
-/* A whole .npy array of any rank as float32 in C order. */
+/* Arrays in binary files: how their numbers lie, rows in bounded pieces, and a whole one in memory. */
+#include <stdio.h>
+#include <string.h>
 #include "reader.h"
 
-#include <stdio.h>
+/* ====================================================================================================================
+ * How an array lies in a binary file: whether the file holds it, and its numbers as double or float. */
+
+bo_status bo_array_fits(bo_context *context, const bo_bytes *bytes, const bo_array_layout *array, uint64_t count,
+                        const char *promise)
+{
+    const char *path = bo_bytes_path(bytes);
+    if (count > ((UINT64_MAX >> 1) - array->offset) / array->item)
+        return bo_fail(context, BO_FORMAT, "%s: %s are more than a file can hold", path, promise);
+    const uint64_t expected = array->offset + count * array->item, bound = bo_bytes_bound(bytes);
+    const bool exact = bo_bytes_seekable(bytes);
+    if (expected > bound)
+        return bo_fail(context, BO_FORMAT, "%s: is truncated: its header promises %s, %llu bytes in all, but %s %llu",
+                       path, promise, (unsigned long long)expected, exact ? "it has" : "it can have at most",
+                       (unsigned long long)bound);
+    if (exact && expected < bound)
+        return bo_fail(context, BO_FORMAT, "%s: has %llu bytes more than its header promises (%s)", path,
+                       (unsigned long long)(bound - expected), promise);
+    return BO_OK;
+}
+
+bo_status bo_array_skip_header(bo_context *context, bo_bytes *bytes, const bo_array_layout *array)
+{
+    unsigned char scratch[1024];
+    for (uint64_t left = array->offset; left > 0;) {
+        size_t piece = left < sizeof scratch ? (size_t)left : sizeof scratch, got;
+        BO_TRY(bo_bytes_read(context, bytes, scratch, piece, &got));
+        if (got < piece) return bo_fail(context, BO_FORMAT, "%s: changed while it was read", bo_bytes_path(bytes));
+        left -= piece;
+    }
+    return BO_OK;
+}
+
+bo_status bo_array_ends(bo_context *context, bo_bytes *bytes, const char *promise)
+{
+    unsigned char byte;
+    size_t got;
+    BO_TRY(bo_bytes_read(context, bytes, &byte, 1, &got));
+    if (got)
+        return bo_fail(context, BO_FORMAT, "%s: has more bytes than its header promises (%s)", bo_bytes_path(bytes),
+                       promise);
+    return BO_OK;
+}
+
+/* ---- conversion ---------------------------------------------------------------------------------------- */
+
+static inline uint16_t load_16(const unsigned char *p, bool swap)
+{
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return swap ? __builtin_bswap16(v) : v;
+}
+
+static inline uint32_t load_32(const unsigned char *p, bool swap)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return swap ? __builtin_bswap32(v) : v;
+}
+
+static inline uint64_t load_64(const unsigned char *p, bool swap)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return swap ? __builtin_bswap64(v) : v;
+}
+
+static inline float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline double double_of_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* One loop a type, with the byte order outside the loop so that each vectorizes. */
+#define BO_CONVERT(item, expression)                                                                                   \
+    do {                                                                                                               \
+        if (array->swap) {                                                                                             \
+            const bool swap = true;                                                                                    \
+            (void)swap;                                                                                                \
+            for (size_t i = 0; i < count; ++i, raw += (item)) out[i] = (expression);                                   \
+        } else {                                                                                                       \
+            const bool swap = false;                                                                                   \
+            (void)swap;                                                                                                \
+            for (size_t i = 0; i < count; ++i, raw += (item)) out[i] = (expression);                                   \
+        }                                                                                                              \
+    } while (0)
+
+#define BO_CONVERT_TYPES(real)                                                                                         \
+    switch (array->type) {                                                                                             \
+    case BO_TYPE_F16:                                                                                                  \
+        BO_CONVERT(2, (real)bo_half_to_float(load_16(raw, swap)));                                                     \
+        break;                                                                                                         \
+    case BO_TYPE_F32:                                                                                                  \
+        BO_CONVERT(4, (real)float_of_bits(load_32(raw, swap)));                                                        \
+        break;                                                                                                         \
+    case BO_TYPE_F64:                                                                                                  \
+        BO_CONVERT(8, (real)double_of_bits(load_64(raw, swap)));                                                       \
+        break;                                                                                                         \
+    case BO_TYPE_I8:                                                                                                   \
+        BO_CONVERT(1, (real)(int8_t)*raw);                                                                             \
+        break;                                                                                                         \
+    case BO_TYPE_I16:                                                                                                  \
+        BO_CONVERT(2, (real)(int16_t)load_16(raw, swap));                                                              \
+        break;                                                                                                         \
+    case BO_TYPE_I32:                                                                                                  \
+        BO_CONVERT(4, (real)(int32_t)load_32(raw, swap));                                                              \
+        break;                                                                                                         \
+    case BO_TYPE_I64:                                                                                                  \
+        BO_CONVERT(8, (real)(int64_t)load_64(raw, swap));                                                              \
+        break;                                                                                                         \
+    case BO_TYPE_U8:                                                                                                   \
+        BO_CONVERT(1, (real)*raw);                                                                                     \
+        break;                                                                                                         \
+    case BO_TYPE_U16:                                                                                                  \
+        BO_CONVERT(2, (real)load_16(raw, swap));                                                                       \
+        break;                                                                                                         \
+    case BO_TYPE_U32:                                                                                                  \
+        BO_CONVERT(4, (real)load_32(raw, swap));                                                                       \
+        break;                                                                                                         \
+    case BO_TYPE_U64:                                                                                                  \
+        BO_CONVERT(8, (real)load_64(raw, swap));                                                                       \
+        break;                                                                                                         \
+    }
+
+void bo_convert_f64(const bo_array_layout *array, const unsigned char *raw, size_t count, double *out)
+{
+    BO_CONVERT_TYPES(double)
+}
+
+void bo_convert_f32(const bo_array_layout *array, const unsigned char *raw, size_t count, float *out)
+{
+    if (array->type == BO_TYPE_F32 && !array->swap) {
+        if (count) memcpy(out, raw, count * sizeof *out); /* at the end raw may be NULL */
+        return;
+    }
+    BO_CONVERT_TYPES(float)
+}
+
+/* ====================================================================================================================
+ * Rows of a binary array: read in bounded pieces (never mapped, so that a file of any size leaves memory alone). */
+
+static const char *promise(const bo_reader *reader, char out[BO_PROMISE_TEXT])
+{
+    snprintf(out, BO_PROMISE_TEXT, "%zu rows x %zu columns", reader->rows, reader->columns);
+    return out;
+}
+
+bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t rows, uint64_t columns)
+{
+    const char *path = bo_bytes_path(reader->bytes);
+    if (columns == 0) return bo_fail(context, BO_FORMAT, "%s: the array has no columns", path);
+    if (columns > BO_MAX_COLUMNS)
+        return bo_fail(context, BO_FORMAT, "%s: %llu columns, at most %d are read", path, (unsigned long long)columns,
+                       BO_MAX_COLUMNS);
+    if (rows > (UINT64_MAX >> 2) / (columns * reader->array.item) || rows > SIZE_MAX)
+        return bo_fail(context, BO_FORMAT, "%s: %llu rows of %llu columns are more than a file can hold", path,
+                       (unsigned long long)rows, (unsigned long long)columns);
+    reader->rows = (size_t)rows;
+    reader->rows_known = true;
+    reader->columns = (size_t)columns;
+    char text[BO_PROMISE_TEXT];
+    BO_TRY(bo_array_fits(context, reader->bytes, &reader->array, rows * columns, promise(reader, text)));
+    if (reader->array.by_column && (rows <= 1 || columns == 1)) reader->array.by_column = false;
+    if (reader->array.by_column && !bo_bytes_seekable(reader->bytes))
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "%s: an array in Fortran order cannot be read from a compressed file or a pipe; save it in C order "
+            "(numpy.ascontiguousarray) or uncompressed",
+            path);
+    return BO_OK;
+}
+
+bo_status bo_array_rows_start(bo_context *context, bo_reader *reader)
+{
+    if (bo_bytes_seekable(reader->bytes)) return BO_OK;
+    return bo_array_skip_header(context, reader->bytes, &reader->array);
+}
+
+bo_status bo_array_rows_rewind(bo_context *context, bo_reader *reader)
+{
+    reader->next_row = 0;
+    if (bo_bytes_seekable(reader->bytes)) return BO_OK;
+    BO_TRY(bo_bytes_rewind(context, reader->bytes));
+    return bo_array_rows_start(context, reader);
+}
+
+static bo_status check_end(bo_context *context, bo_reader *reader)
+{
+    char text[BO_PROMISE_TEXT];
+    if (bo_bytes_seekable(reader->bytes)) return BO_OK;
+    return bo_array_ends(context, reader->bytes, promise(reader, text));
+}
+
+static bo_status grow(bo_context *context, unsigned char **buffer, size_t *capacity, size_t size)
+{
+    if (*capacity >= size) return BO_OK;
+    bo_free(*buffer);
+    *capacity = 0;
+    *buffer = bo_alloc_raw(context, size, 1, "a block of rows");
+    if (!*buffer) return BO_MEMORY;
+    *capacity = size;
+    return BO_OK;
+}
+
+/* Fortran order: a run of each column, then transposed. */
+static bo_status read_by_column(bo_context *context, bo_reader *reader, size_t rows)
+{
+    const size_t item = reader->array.item, columns = reader->columns;
+    BO_TRY(grow(context, &reader->raw_columns, &reader->raw_columns_capacity, rows * item));
+    for (size_t column = 0; column < columns; ++column) {
+        uint64_t offset = reader->array.offset + ((uint64_t)column * reader->rows + reader->next_row) * item;
+        BO_TRY(bo_bytes_read_at(context, reader->bytes, offset, reader->raw_columns, rows * item));
+        for (size_t row = 0; row < rows; ++row)
+            memcpy(reader->raw + (row * columns + column) * item, reader->raw_columns + row * item, item);
+    }
+    return BO_OK;
+}
+
+static bo_status read_by_row(bo_context *context, bo_reader *reader, size_t rows)
+{
+    const size_t stride = reader->columns * reader->array.item;
+    if (bo_bytes_seekable(reader->bytes)) {
+        uint64_t offset = reader->array.offset + (uint64_t)reader->next_row * stride;
+        return bo_bytes_read_at(context, reader->bytes, offset, reader->raw, rows * stride);
+    }
+    size_t got;
+    BO_TRY(bo_bytes_read(context, reader->bytes, reader->raw, rows * stride, &got));
+    if (got < rows * stride)
+        return bo_fail(context, BO_FORMAT, "%s: is truncated: its header promises %zu rows, it ends in row %zu",
+                       bo_bytes_path(reader->bytes), reader->rows, reader->next_row + got / stride);
+    return BO_OK;
+}
+
+bo_status bo_reader_next_raw(bo_context *context, bo_reader *reader, size_t max_rows, const unsigned char **raw,
+                             size_t *rows)
+{
+    const size_t stride = reader->columns * reader->array.item, left = reader->rows - reader->next_row;
+    /* A column is one read() in Fortran order, so those blocks are longer. */
+    size_t most = ((size_t)BO_RAW_BLOCK << (reader->array.by_column ? 4 : 0)) / stride;
+    if (most == 0) most = 1;
+    if (most > max_rows) most = max_rows;
+    if (most > left) most = left;
+    *rows = 0;
+    if (most == 0) return reader->rows == 0 ? check_end(context, reader) : BO_OK;
+    BO_TRY(grow(context, &reader->raw, &reader->raw_capacity, most * stride));
+    BO_TRY(reader->array.by_column ? read_by_column(context, reader, most) : read_by_row(context, reader, most));
+    reader->next_row += most;
+    if (reader->next_row == reader->rows) BO_TRY(check_end(context, reader));
+    *raw = reader->raw;
+    *rows = most;
+    return BO_OK;
+}
+
+bo_status bo_array_rows_skip(bo_context *context, bo_reader *reader, size_t rows)
+{
+    if (bo_bytes_seekable(reader->bytes)) {
+        reader->next_row += rows;
+        return BO_OK;
+    }
+    while (rows > 0) {
+        const unsigned char *raw;
+        size_t got;
+        BO_TRY(bo_reader_next_raw(context, reader, rows, &raw, &got));
+        rows -= got;
+    }
+    return BO_OK;
+}
+
+/* ====================================================================================================================
+ * A whole .npy array of any rank as float32 in C order. */
 
 const char *bo_array_shape(const bo_array *array, char out[BO_ARRAY_TEXT])
 {

@@ -1,5 +1,5 @@
 /* Inside of a reader. reader.c opens and dispatches; detect.c decides the format; text.c cuts records and keeps strings;
- * delimited.c, libsvm.c parse them; npy.c, idx.c read headers of arrays, array_rows.c their rows, array.c a whole one. */
+ * delimited.c, libsvm.c parse them; npy.c, idx.c read headers of arrays, array.c their rows or a whole one. */
 #ifndef BO_IO_READER_H
 #define BO_IO_READER_H
 
