@@ -1,9 +1,12 @@
-/* A schema as an object: making, sharing, asking. */
-#include "schema.h"
-
+/* A schema: as an object, and as JSON text in a model's file. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "json.h"
+#include "schema.h"
+
+/* ====================================================================================================================
+ * A schema as an object: making, sharing, asking. */
 
 bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_schema **out)
 {
@@ -147,4 +150,263 @@ const char *bo_place(const bo_reader *reader, size_t row, size_t line, size_t co
     else
         snprintf(out, BO_PLACE_TEXT, "%.300s: row %zu, %s", bo_reader_path(reader), row, label);
     return out;
+}
+
+/* ====================================================================================================================
+ * A schema as JSON text, to live in a model file. Columns are written as runs of equal ones, so that ten thousand pixels
+ * are one entry: {"kind": "number", "count": 10000}. */
+
+enum { BO_SCHEMA_VERSION = 1, BO_SCHEMA_DEPTH = 8, BO_SCHEMA_BYTES = 1 << 28 };
+
+static const char *const task_names[] = {"none", "regression", "classification"};
+static const char *const kind_names[] = {"number", "category", "target", "unused"};
+
+/* ---- out ----------------------------------------------------------------------------------------------- */
+
+static void write_labels(bo_json_text *text, const bo_categories *set)
+{
+    bo_json_raw(text, "[");
+    for (size_t i = 0; i < set->count; ++i) {
+        if (i) bo_json_raw(text, ", ");
+        bo_json_string(text, set->items[i].text);
+    }
+    bo_json_raw(text, "]");
+}
+
+static bool is_plain(const bo_column *column)
+{
+    return column->kind == BO_COLUMN_NUMBER && !column->name && isnan(column->fill);
+}
+
+/* Returns the number of columns written. */
+static size_t write_columns(bo_json_text *text, const bo_schema *schema, size_t first)
+{
+    const bo_column *column = &schema->columns[first];
+    size_t count = 1;
+    bo_json_raw(text, "{\"kind\": ");
+    bo_json_string(text, kind_names[column->kind]);
+    if (is_plain(column)) {
+        while (first + count < schema->column_count && is_plain(column + count)) ++count;
+        if (count > 1) {
+            bo_json_raw(text, ", \"count\": ");
+            bo_json_whole(text, count);
+        }
+    }
+    if (column->name) {
+        bo_json_raw(text, ", \"name\": ");
+        bo_json_string(text, column->name);
+    }
+    if (!isnan(column->fill)) {
+        bo_json_raw(text, ", \"fill\": ");
+        bo_json_number(text, column->fill);
+    }
+    if (column->kind == BO_COLUMN_CATEGORY) {
+        bo_json_raw(text, ", \"categories\": ");
+        write_labels(text, &column->categories);
+    }
+    if (column->kind == BO_COLUMN_TARGET) {
+        bo_json_raw(text, ", \"target\": ");
+        bo_json_whole(text, column->first);
+    }
+    bo_json_raw(text, "}");
+    return count;
+}
+
+bo_status bo_schema_to_json(bo_context *context, const bo_schema *schema, char **out)
+{
+    bo_json_text text = {.context = context};
+    *out = NULL;
+    bo_json_raw(&text, "{\"version\": ");
+    bo_json_whole(&text, BO_SCHEMA_VERSION);
+    bo_json_raw(&text, ", \"format\": ");
+    bo_json_string(&text, bo_format_name(schema->format));
+    bo_json_raw(&text, ", \"task\": ");
+    bo_json_string(&text, task_names[schema->task]);
+    bo_json_raw(&text, ", \"impute\": ");
+    bo_json_string(&text, bo_impute_name(schema->impute));
+    bo_json_raw(&text, ", \"rows\": ");
+    bo_json_whole(&text, schema->rows);
+    bo_json_raw(&text, schema->named ? ", \"named\": true" : ", \"named\": false");
+    bo_json_raw(&text, schema->separate_labels ? ", \"separate_labels\": true" : ", \"separate_labels\": false");
+    bo_json_raw(&text, ", \"targets\": [");
+    for (size_t i = 0; i < schema->targets; ++i) {
+        if (i) bo_json_raw(&text, ", ");
+        bo_json_string(&text, schema->target_names[i]);
+    }
+    bo_json_raw(&text, "], \"classes\": ");
+    write_labels(&text, &schema->classes);
+    bo_json_raw(&text, ", \"columns\": [");
+    for (size_t i = 0; i < schema->column_count;) {
+        if (i) bo_json_raw(&text, ", ");
+        i += write_columns(&text, schema, i);
+    }
+    bo_json_raw(&text, "]}");
+    *out = text.bytes;
+    return text.failed ? BO_MEMORY : BO_OK;
+}
+
+/* ---- in ------------------------------------------------------------------------------------------------ */
+
+static bo_status malformed(bo_context *context, const char *what)
+{
+    return bo_fail(context, BO_FORMAT, "the schema in the model is malformed: %s", what);
+}
+
+static const cJSON *member(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+/* The index of a string among `names`, or `count`. */
+static int choice(const cJSON *item, const char *const *names, int count)
+{
+    const char *value = cJSON_GetStringValue(item);
+    for (int i = 0; i < count; ++i)
+        if (value && strcmp(value, names[i]) == 0) return i;
+    return count;
+}
+
+static bo_status read_labels(bo_context *context, const cJSON *array, bo_categories *set)
+{
+    const cJSON *item;
+    size_t count = 0;
+    if (!cJSON_IsArray(array)) return malformed(context, "categories or classes are no list");
+    cJSON_ArrayForEach(item, array)
+    {
+        const char *label = cJSON_GetStringValue(item);
+        if (!label) return malformed(context, "a category or class is no string");
+        bo_status status = bo_categories_add_label(context, set, label);
+        if (status == BO_INVALID) return malformed(context, "too many categories or classes");
+        if (status != BO_OK) return status;
+        if (set->count != ++count) return malformed(context, "a category or class occurs twice");
+    }
+    return BO_OK;
+}
+
+static bo_status count_columns(bo_context *context, const cJSON *array, size_t *columns)
+{
+    const cJSON *item;
+    *columns = 0;
+    if (!cJSON_IsArray(array)) return malformed(context, "columns are no list");
+    cJSON_ArrayForEach(item, array)
+    {
+        const cJSON *count = member(item, "count");
+        size_t n = 1;
+        if (!cJSON_IsObject(item) || (count && (!bo_json_size(count, &n) || n == 0 || n > BO_MAX_COLUMNS)))
+            return malformed(context, "a column");
+        *columns += n;
+        if (*columns > BO_MAX_COLUMNS) return malformed(context, "too many columns");
+    }
+    return *columns ? BO_OK : malformed(context, "there are no columns");
+}
+
+static bo_status read_column(bo_context *context, const cJSON *item, bo_schema *schema, bo_column *column)
+{
+    const cJSON *name = member(item, "name"), *fill = member(item, "fill");
+    int kind = choice(member(item, "kind"), kind_names, 4);
+    if (kind == 4) return malformed(context, "a column's kind");
+    column->kind = (bo_column_kind)kind;
+    if (name && !cJSON_IsString(name)) return malformed(context, "a column's name");
+    if (!name != !schema->named) return malformed(context, "some columns have names and others have none");
+    if (name && !(column->name = bo_strdup(context, name->valuestring))) return BO_MEMORY;
+    if (fill && (!cJSON_IsNumber(fill) || !isfinite(fill->valuedouble))) return malformed(context, "a column's fill");
+    if (fill) column->fill = fill->valuedouble;
+    if (kind == BO_COLUMN_CATEGORY) return read_labels(context, member(item, "categories"), &column->categories);
+    if (kind == BO_COLUMN_TARGET && (!bo_json_size(member(item, "target"), &column->first) ||
+                                     column->first >= schema->targets || schema->separate_labels))
+        return malformed(context, "a target column");
+    return BO_OK;
+}
+
+static bo_status read_columns(bo_context *context, const cJSON *array, bo_schema *schema)
+{
+    const cJSON *item;
+    size_t at = 0, targets = 0;
+    cJSON_ArrayForEach(item, array)
+    {
+        size_t count = 1;
+        bo_json_size(member(item, "count"), &count);
+        bo_column *column = &schema->columns[at];
+        BO_TRY(read_column(context, item, schema, column));
+        if (count > 1 && !is_plain(column)) return malformed(context, "a repeated column");
+        if (column->kind == BO_COLUMN_TARGET) {
+            for (size_t i = 0; i < at; ++i)
+                if (schema->columns[i].kind == BO_COLUMN_TARGET && schema->columns[i].first == column->first)
+                    return malformed(context, "a target occurs twice");
+            ++targets;
+        }
+        at += count;
+    }
+    if (!schema->separate_labels && targets != schema->targets) return malformed(context, "a target has no column");
+    return BO_OK;
+}
+
+static bo_status read_targets(bo_context *context, const cJSON *array, bo_schema *schema)
+{
+    const cJSON *item;
+    size_t i = 0;
+    cJSON_ArrayForEach(item, array)
+    {
+        const char *name = cJSON_GetStringValue(item);
+        if (!name) return malformed(context, "a target's name");
+        if (!(schema->target_names[i++] = bo_strdup(context, name))) return BO_MEMORY;
+    }
+    return BO_OK;
+}
+
+static bo_status read_members(bo_context *context, const cJSON *json, bo_schema *schema)
+{
+    int task = choice(member(json, "task"), task_names, 3);
+    const cJSON *named = member(json, "named"), *separate = member(json, "separate_labels");
+    if (!bo_format_parse(cJSON_GetStringValue(member(json, "format")), &schema->format) ||
+        !bo_impute_parse(cJSON_GetStringValue(member(json, "impute")), &schema->impute) ||
+        schema->format == BO_FORMAT_AUTO || task == 3 || !cJSON_IsBool(named) || !cJSON_IsBool(separate) ||
+        !bo_json_size(member(json, "rows"), &schema->rows))
+        return malformed(context, "format, task, impute, rows, named or separate_labels");
+    schema->task = (bo_task)task;
+    schema->named = cJSON_IsTrue(named);
+    schema->separate_labels = cJSON_IsTrue(separate);
+    if ((schema->task == BO_TASK_AUTO) != (schema->targets == 0))
+        return malformed(context, "task and targets disagree");
+    BO_TRY(read_targets(context, member(json, "targets"), schema));
+    BO_TRY(read_labels(context, member(json, "classes"), &schema->classes));
+    if ((schema->task == BO_TASK_CLASSIFICATION) != (schema->classes.count > 0) ||
+        (schema->classes.count && schema->targets != 1))
+        return malformed(context, "task and classes disagree");
+    BO_TRY(read_columns(context, member(json, "columns"), schema));
+    BO_TRY(bo_schema_finish(context, schema));
+    return schema->dim ? BO_OK : malformed(context, "there are no inputs");
+}
+
+static bo_status read_schema(bo_context *context, const cJSON *json, bo_schema **out)
+{
+    const cJSON *targets = member(json, "targets");
+    size_t version, columns;
+    if (!cJSON_IsObject(json) || !bo_json_size(member(json, "version"), &version))
+        return malformed(context, "it has no version");
+    if (version > BO_SCHEMA_VERSION)
+        return bo_fail(context, BO_VERSION, "the schema in the model has version %zu, this library reads up to %d",
+                       version, BO_SCHEMA_VERSION);
+    if (!cJSON_IsArray(targets)) return malformed(context, "targets are no list");
+    BO_TRY(count_columns(context, member(json, "columns"), &columns));
+    bo_schema *schema;
+    BO_TRY(bo_schema_new(context, columns, (size_t)cJSON_GetArraySize(targets), &schema));
+    bo_status status = read_members(context, json, schema);
+    if (status != BO_OK)
+        bo_schema_destroy(schema);
+    else
+        *out = schema;
+    return status;
+}
+
+bo_status bo_schema_from_json(bo_context *context, const char *text, bo_schema **out)
+{
+    *out = NULL;
+    const size_t length = strlen(text);
+    if (length > BO_SCHEMA_BYTES) return malformed(context, "it is too large");
+    cJSON *json;
+    BO_TRY(bo_json_parse(context, "the schema in the model", text, length, BO_SCHEMA_DEPTH, &json));
+    bo_status status = read_schema(context, json, out);
+    cJSON_Delete(json);
+    return status;
 }
