@@ -1,7 +1,4 @@
-/* Reading safetensors, strictly: u64 length, JSON header, data. Every byte of the data belongs to exactly one tensor. */
-#include "tensors_internal.h"
-#include "json.h"
-
+/* safetensors: u64 length, JSON header, data. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,9 +7,26 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "json.h"
+#include "output.h"
+#include "tensors.h"
 
-const bo_dtype_info bo_dtypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
-                                   {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
+enum { MOST_HEADER = 100 * 1000 * 1000, MOST_RANK = 8, DTYPES = BO_BOOL + 1 };
+
+/* Indexed by bo_dtype. */
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[DTYPES] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                    {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
+
+size_t bo_dtype_size(bo_dtype dtype)
+{
+    return dtypes[dtype].size;
+}
+
+/* ====================================================================================================================
+ * Reading safetensors, strictly: u64 length, JSON header, data. Every byte of the data belongs to exactly one tensor. */
 
 /* Tensors are sorted by name. Data that is not aligned for its type lies in a copy, marked by `copied`. */
 struct bo_tensors {
@@ -27,9 +41,10 @@ struct bo_tensors {
     size_t meta_count;
 };
 
-bool bo_tensor_size(bo_dtype dtype, size_t rank, const size_t *shape, size_t *bytes)
+/* Bytes of a tensor of this shape; false when they overflow. */
+static bool tensor_size(bo_dtype dtype, size_t rank, const size_t *shape, size_t *bytes)
 {
-    *bytes = bo_dtypes[dtype].size;
+    *bytes = bo_dtype_size(dtype);
     for (size_t i = 0; i < rank; ++i)
         if (__builtin_mul_overflow(*bytes, shape[i], bytes)) return false;
     return true;
@@ -48,8 +63,8 @@ static bo_status read_dtype(bo_context *context, const bo_tensors *file, const c
 {
     const char *text = cJSON_GetStringValue(item);
     if (!text) return malformed(context, file, name, "has no dtype");
-    for (int i = 0; i < BO_DTYPES; ++i)
-        if (strcmp(text, bo_dtypes[i].name) == 0) {
+    for (int i = 0; i < DTYPES; ++i)
+        if (strcmp(text, dtypes[i].name) == 0) {
             *out = (bo_dtype)i;
             return BO_OK;
         }
@@ -63,7 +78,7 @@ static bo_status read_shape(bo_context *context, const bo_tensors *file, const c
     if (!cJSON_IsArray(item)) return malformed(context, file, tensor->name, "has no shape");
     cJSON_ArrayForEach(size, item)
     {
-        if (tensor->rank == BO_TENSORS_RANK) return malformed(context, file, tensor->name, "has a rank above 8");
+        if (tensor->rank == MOST_RANK) return malformed(context, file, tensor->name, "has a rank above 8");
         if (!bo_json_size(size, &tensor->shape[tensor->rank]))
             return malformed(context, file, tensor->name, "its shape holds something else than whole numbers");
         ++tensor->rank;
@@ -98,7 +113,7 @@ static bo_status read_tensor(bo_context *context, bo_tensors *file, const cJSON 
     if (begin > end || end > file->size - data_start)
         return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': bytes %zu to %zu, but the data has %zu (truncated?)",
                        file->path, tensor->name, begin, end, file->size - data_start);
-    if (!bo_tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted))
+    if (!tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted))
         return malformed(context, file, tensor->name, "its shape overflows");
     if (wanted != end - begin)
         return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': shape and dtype need %zu bytes, data_offsets give %zu",
@@ -181,7 +196,7 @@ static bo_status align_data(bo_context *context, bo_tensors *file)
     if (!file->copied) return BO_MEMORY;
     for (size_t i = 0; i < file->count; ++i) {
         bo_file_tensor *tensor = &file->tensors[i];
-        if ((uintptr_t)tensor->data % bo_dtypes[tensor->dtype].size == 0) continue;
+        if ((uintptr_t)tensor->data % bo_dtype_size(tensor->dtype) == 0) continue;
         void *copy = bo_alloc_raw(context, tensor->bytes, 1, "a tensor");
         if (!copy) return BO_MEMORY;
         memcpy(copy, tensor->data, tensor->bytes);
@@ -218,7 +233,7 @@ static bo_status read_file(bo_context *context, bo_tensors *file)
                        file->size);
     uint64_t length = 0;
     for (int i = 7; i >= 0; --i) length = length << 8 | file->bytes[i];
-    if (length > BO_TENSORS_HEADER)
+    if (length > MOST_HEADER)
         return bo_fail(context, BO_FORMAT,
                        "%s: is neither a model nor a feature map (no safetensors file: the header claims %llu bytes)",
                        file->path, (unsigned long long)length);
@@ -391,7 +406,7 @@ bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const 
     if (!tensor) return bo_fail(context, BO_FORMAT, "%s: has no tensor '%.100s'", file->path, name);
     if (tensor->dtype != dtype)
         return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' has dtype %s, %s was expected", file->path, name,
-                       bo_dtypes[tensor->dtype].name, bo_dtypes[dtype].name);
+                       dtypes[tensor->dtype].name, dtypes[dtype].name);
     bool same = tensor->rank == rank;
     for (size_t i = 0; same && i < rank; ++i) same = shape[i] == 0 || shape[i] == tensor->shape[i];
     if (!same)
@@ -399,4 +414,108 @@ bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const 
                        shape_text(tensor->rank, tensor->shape, false, found), shape_text(rank, shape, true, wanted));
     *out = tensor;
     return BO_OK;
+}
+
+/* ====================================================================================================================
+ * Writing safetensors: widest types first, so that every tensor is aligned; the header padded with blanks to 8 bytes. */
+
+static bo_status check_tensor(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t index)
+{
+    const bo_file_tensor *tensor = &tensors[index];
+    size_t wanted;
+    if (!tensor->name || strcmp(tensor->name, "__metadata__") == 0)
+        return bo_fail(context, BO_INVALID, "%s: tensor %zu has no usable name", path, index);
+    if ((unsigned)tensor->dtype >= DTYPES || tensor->rank > MOST_RANK ||
+        !tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted) || wanted != tensor->bytes)
+        return bo_fail(context, BO_INVALID, "%s: tensor '%s': dtype, shape and %zu bytes do not fit together", path,
+                       tensor->name, tensor->bytes);
+    for (size_t i = 0; i < index; ++i)
+        if (strcmp(tensors[i].name, tensor->name) == 0)
+            return bo_fail(context, BO_INVALID, "%s: tensor '%s' is given twice", path, tensor->name);
+    return BO_OK;
+}
+
+static void write_entry(bo_json_text *text, const bo_file_tensor *tensor, size_t begin)
+{
+    bo_json_string(text, tensor->name);
+    bo_json_raw(text, ":{\"dtype\":");
+    bo_json_string(text, dtypes[tensor->dtype].name);
+    bo_json_raw(text, ",\"shape\":[");
+    for (size_t i = 0; i < tensor->rank; ++i) {
+        if (i) bo_json_raw(text, ",");
+        bo_json_whole(text, tensor->shape[i]);
+    }
+    bo_json_raw(text, "],\"data_offsets\":[");
+    bo_json_whole(text, begin);
+    bo_json_raw(text, ",");
+    bo_json_whole(text, begin + tensor->bytes);
+    bo_json_raw(text, "]}");
+}
+
+static void write_meta(bo_json_text *text, const bo_meta *meta, size_t count)
+{
+    bo_json_raw(text, "\"__metadata__\":{");
+    for (size_t i = 0; i < count; ++i) {
+        if (i) bo_json_raw(text, ",");
+        bo_json_string(text, meta[i].key);
+        bo_json_raw(text, ":");
+        bo_json_string(text, meta[i].value);
+    }
+    bo_json_raw(text, "}");
+}
+
+/* Items of 8 bytes, then 4, 2, 1; among equals in the order given. */
+static void order_by_width(const bo_file_tensor *tensors, size_t count, size_t *order)
+{
+    size_t at = 0;
+    for (size_t width = 8; width > 0; width /= 2)
+        for (size_t i = 0; i < count; ++i)
+            if (dtypes[tensors[i].dtype].size == width) order[at++] = i;
+}
+
+static bo_status write_file(bo_context *context, const char *path, const bo_file_tensor *tensors, const size_t *order,
+                            size_t count, const bo_json_text *header)
+{
+    bo_output *output;
+    unsigned char length[8];
+    for (int i = 0; i < 8; ++i) length[i] = (unsigned char)((uint64_t)header->length >> (8 * i));
+    BO_TRY(bo_output_open(context, path, &output));
+    bo_status status = bo_output_write(context, output, length, sizeof length);
+    if (status == BO_OK) status = bo_output_write(context, output, header->bytes, header->length);
+    for (size_t i = 0; i < count && status == BO_OK; ++i)
+        status = bo_output_write(context, output, tensors[order[i]].data, tensors[order[i]].bytes);
+    if (status == BO_OK) return bo_output_commit(context, output);
+    bo_output_abandon(output);
+    return status;
+}
+
+bo_status bo_tensors_write(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
+                           const bo_meta *meta, size_t meta_count)
+{
+    if (!path || !*path) return bo_fail(context, BO_INVALID, "no file to write was named");
+    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+        return bo_fail(context, BO_UNSUPPORTED, "%s: safetensors are not supported on big-endian machines", path);
+    for (size_t i = 0; i < count; ++i) BO_TRY(check_tensor(context, path, tensors, i));
+    size_t *order = bo_alloc(context, count, sizeof *order, "the order of tensors");
+    if (!order) return BO_MEMORY;
+    order_by_width(tensors, count, order);
+    bo_json_text header = {.context = context};
+    size_t begin = 0;
+    bo_json_raw(&header, "{");
+    if (meta_count) write_meta(&header, meta, meta_count);
+    for (size_t i = 0; i < count; ++i) {
+        if (i || meta_count) bo_json_raw(&header, ",");
+        write_entry(&header, &tensors[order[i]], begin);
+        begin += tensors[order[i]].bytes;
+    }
+    bo_json_raw(&header, "}");
+    while (!header.failed && header.length % 8) bo_json_raw(&header, " ");
+    bo_status status = header.failed ? BO_MEMORY : BO_OK;
+    if (status == BO_OK && header.length > MOST_HEADER)
+        status = bo_fail(context, BO_INVALID, "%s: names and metadata take %zu bytes, %d are allowed", path,
+                         header.length, MOST_HEADER);
+    if (status == BO_OK) status = write_file(context, path, tensors, order, count, &header);
+    bo_free(header.bytes);
+    bo_free(order);
+    return status;
 }

@@ -5,6 +5,7 @@
 #include "../base/base.h"
 
 typedef enum bo_dtype { BO_F64, BO_F32, BO_F16, BO_BF16, BO_I64, BO_I32, BO_I16, BO_I8, BO_U8, BO_BOOL } bo_dtype;
+size_t bo_dtype_size(bo_dtype dtype); /* bytes of a number */
 
 typedef struct bo_file_tensor {
     const char *name;
@@ -24,6 +25,9 @@ bo_status bo_tensors_open(bo_context *context, const char *path, bo_tensors **ou
 /* Tensors that lie elsewhere, as if they were a file: their data must stay where it is until it is closed. */
 bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                             bo_tensors **out);
+/* A file in memory; the memory is the caller's and must outlive it. */
+bo_status bo_tensors_open_memory(bo_context *context, const char *name, const void *data, size_t size,
+                                 bo_tensors **out);
 void bo_tensors_close(bo_tensors *file);
 size_t bo_tensors_count(const bo_tensors *file);
 const bo_file_tensor *bo_tensors_at(const bo_tensors *file, size_t index);

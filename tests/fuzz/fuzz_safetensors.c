@@ -1,5 +1,5 @@
 #include "fuzz.h"
-#include "io/tensors_internal.h"
+#include "io/tensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
