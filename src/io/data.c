@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+/* Names as the command line and schemas spell them. */
+static const char *const format_names[] = {"auto", "csv", "npy", "libsvm", "idx", "spaced"};
+static const char *const task_names[] = {"auto", "regression", "classification"};
+static const char *const impute_names[] = {"none", "mean", "median"};
+
+BO_NAMED(format, bo_format, format_names)
+BO_NAMED(task, bo_task, task_names)
+BO_NAMED(impute, bo_impute, impute_names)
+
 enum { BO_LOAD_ROWS = 4096 };
 
 void bo_data_destroy(bo_data *data)
