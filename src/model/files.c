@@ -1,4 +1,4 @@
-/* Random features in a model's file. */
+/* A model as a folder, and its random features in it. */
 #include <bochner/data.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +10,9 @@
 #include "../io/mapping.h"
 #include "adapter.h"
 #include "files.h"
+
+/* ====================================================================================================================
+ * Random features in a model's file. */
 
 enum { PREFIX = 64 };
 

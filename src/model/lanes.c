@@ -1,7 +1,10 @@
-/* Lanes: their life, a step of many at once, and lanes that take the place of others. */
+/* Lanes: many timelines at once, of which those of a translator read sources. */
 #include <string.h>
 #include "../attention/internal.h"
 #include "lanes.h"
+
+/* ====================================================================================================================
+ * Lanes: their life, a step of many at once, and lanes that take the place of others. */
 
 /* ---- sizes -------------------------------------------------------------------------------------------------------- */
 

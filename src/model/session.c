@@ -1,4 +1,4 @@
-/* What layers remember of a sequence, for all who read with a state. */
+/* Sessions: reading with a state, and states in files. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,9 @@
 #include "../io/tensors.h"
 #include "internal.h"
 #include "session.h"
+
+/* ====================================================================================================================
+ * What layers remember of a sequence, for all who read with a state. */
 
 size_t bo_layer_state_bytes(const bo_model_desc *d, size_t layer, bo_attention *attention)
 {

@@ -1,10 +1,13 @@
-/* The rules of mteval-v13a, each one pass over the text: what SGML wrote is undone, then signs are set apart. */
+/* BLEU, and the tokens it counts. */
 #include <bochner/texts.h>
 #include <math.h>
 #include <stdlib.h>
 #include "bleu.h"
 #include "unicode.h"
 #include "vocabulary.h"
+
+/* ====================================================================================================================
+ * The rules of mteval-v13a, each one pass over the text: what SGML wrote is undone, then signs are set apart. */
 
 typedef bool is_fn(char c);
 
