@@ -1,5 +1,263 @@
-/* Mixers of any kind: which function records each, and what its memory takes. */
+/* Mixers that are no attention, and the table of all kinds: which function records each, and what its memory takes. */
+#include <math.h>
+#include "../backend/shapes.h"
 #include "internal.h"
+
+/* ====================================================================================================================
+ * Recurrent layers: one product projects all tokens, then the cell goes through time.
+ *
+ *     in_proj.weight      g h x in       recurrent.weight   U (g h x h)
+ *     bias.0, bias.1, …   of each gate, in the order of bo_recurrent_attributes */
+
+enum { MOST_GATES = 4, FORGET = 1 };
+
+/* Forget gates begin open, or gradients vanish within some tokens (Jozefowicz 2015). */
+static bo_value biases(bo_graph *graph, const char *prefix, const bo_recurrent_layer *desc)
+{
+    static const char *const suffixes[MOST_GATES] = {".bias.0", ".bias.1", ".bias.2", ".bias.3"};
+    size_t gates = bo_recurrent_gates(desc->cell);
+    bo_value parts[MOST_GATES];
+    for (size_t i = 0; i < gates; i++) {
+        bool forgets = desc->cell == BO_RECURRENCE_LSTM && i == FORGET;
+        bo_init init = {.law = forgets ? BO_INIT_ONE : BO_INIT_ZERO};
+        parts[i] = bo_nn_vector(graph, prefix, suffixes[i], desc->size, init);
+    }
+    return gates == 1 ? parts[0] : bo_nn_concat(graph, gates, parts);
+}
+
+static bo_value recurrent_matrix(bo_graph *graph, const char *prefix, const bo_recurrent_layer *desc)
+{
+    bo_nn_name name = bo_nn_join(prefix, ".recurrent.weight");
+    return bo_graph_weight(
+        graph, &(bo_weight){.name = name.text,
+                            .rank = 2,
+                            .shape = {bo_recurrent_gates(desc->cell) * desc->size, desc->size},
+                            .init = {.law = BO_INIT_NORMAL, .b = 1 / sqrt((double)(desc->size ? desc->size : 1))}});
+}
+
+bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc)
+{
+    bo_linear_desc inward = {.out = bo_recurrent_gates(desc->cell) * desc->size};
+    bo_recurrent_attributes attributes = {.cell = desc->cell,
+                                          .sequences = {.tokens = desc->tokens,
+                                                        .most_sequences = desc->most_sequences,
+                                                        .layer = desc->layer,
+                                                        .source = desc->source}};
+    bo_value inputs[3] = {bo_nn_linear(graph, bo_nn_join(prefix, ".in_proj").text, x, &inward),
+                          recurrent_matrix(graph, prefix, desc), biases(graph, prefix, desc)};
+    return bo_graph_one(graph, BO_OP_RECURRENT, &attributes, 3, inputs);
+}
+
+size_t bo_nn_recurrent_state_bytes(const bo_recurrent_layer *desc)
+{
+    return bo_recurrent_state_bytes(desc->cell, desc->size);
+}
+
+/* ---- as a mixer ------------------------------------------------------------------------------------------------------ */
+
+static bo_recurrent_layer layer_of(const bo_mixer_layer *desc)
+{
+    return (bo_recurrent_layer){.cell = desc->kind == BO_MIXER_RNN   ? BO_RECURRENCE_RNN
+                                        : desc->kind == BO_MIXER_GRU ? BO_RECURRENCE_GRU
+                                                                     : BO_RECURRENCE_LSTM,
+                                .size = desc->width,
+                                .layer = desc->layer,
+                                .tokens = desc->tokens,
+                                .most_sequences = desc->most_sequences,
+                                .source = desc->source};
+}
+
+bo_value bo_nn_recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                               const bo_mixer_layer *desc)
+{
+    (void)positions;
+    bo_recurrent_layer layer = layer_of(desc);
+    bo_value hidden = bo_nn_recurrent(graph, prefix, x, &layer);
+    return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, hidden, residual, desc->bias, desc->dropout,
+                        bo_nn_stream(desc->layer, 0));
+}
+
+size_t bo_nn_recurrent_mixer_bytes(const bo_mixer_layer *desc)
+{
+    bo_recurrent_layer layer = layer_of(desc);
+    return bo_nn_recurrent_state_bytes(&layer);
+}
+
+/* ====================================================================================================================
+ * Mixers whose weights do not depend on the tokens: an MLP along the tokens of a window, and a convolution. Both stand between
+ * a projection and a gate: y = out_proj(mixed(x V) ∘ silu(x G)).
+ *
+ *     in_proj, gate_proj, out_proj      projections
+ *     first, second                     heads · context x context: the matrices of the MLP
+ *     kernel                            width x kernel */
+
+/* x V and x G. */
+static void project(bo_graph *graph, const char *prefix, bo_value x, const bo_mixer_layer *desc, bo_value out[2])
+{
+    static const char *const suffixes[] = {".gate_proj", ".in_proj"};
+    bo_linear_desc inward = {.out = desc->width, .bias = desc->bias}, both[2] = {inward, inward};
+    bo_nn_linears(graph, prefix, x, 2, suffixes, both, out);
+}
+
+static bo_value finish(bo_graph *graph, const char *prefix, bo_value gate, bo_value mixed, bo_value residual,
+                       const bo_mixer_layer *desc)
+{
+    bo_unary_attributes silu = {.function = BO_UNARY_SILU, .factor = bo_nn_unit_factor(graph, BO_UNARY_SILU)};
+    bo_value y = bo_graph_one(graph, BO_OP_GLU, &silu, 2, (bo_value[]){gate, mixed});
+    return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual, desc->bias, desc->dropout,
+                        bo_nn_stream(desc->layer, 0));
+}
+
+static bo_sequences sequences_of(const bo_mixer_layer *desc, size_t offset)
+{
+    return (bo_sequences){.tokens = desc->tokens,
+                          .most_sequences = desc->most_sequences,
+                          .layer = desc->layer,
+                          .offset = offset,
+                          .source = desc->source};
+}
+
+/* ---- MLP along tokens (2105.01601), causal ----------------------------------------------------------------------------- */
+
+/* The memory of one of the two products, so padded that the other's may follow. */
+static size_t product_bytes(const bo_mixer_layer *desc)
+{
+    return (bo_mix_state_bytes(desc->width, desc->context) + 63) / 64 * 64;
+}
+
+/* Heads begin as delays: head i takes the token i `apart` places before, so that the recent past is there to be weighed. */
+static bo_value along_tokens(bo_graph *graph, const char *prefix, const char *suffix, bo_value x,
+                             const bo_mixer_layer *desc, double apart, size_t offset)
+{
+    bo_mix_attributes attributes = {.sequences = sequences_of(desc, offset), .heads = desc->heads, .causal = true};
+    size_t shape[3] = {desc->heads, desc->context, desc->context};
+    bo_init delays = {.law = BO_INIT_IDENTITY, .a = (double)desc->context, .b = apart};
+    bo_value matrix = bo_nn_parameter(graph, prefix, suffix, 3, shape, delays);
+    return bo_graph_one(graph, BO_OP_MIX, &attributes, 2, (bo_value[]){x, matrix});
+}
+
+bo_value bo_nn_mix_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                         const bo_mixer_layer *desc)
+{
+    (void)positions;
+    bo_value parts[2] = {0};
+    project(graph, prefix, x, desc, parts);
+    bo_value hidden = along_tokens(graph, prefix, ".first", parts[1], desc, 1, 0);
+    hidden = bo_nn_unary(graph, hidden, BO_UNARY_GELU, bo_nn_unit_factor(graph, BO_UNARY_GELU), 0);
+    bo_value mixed = along_tokens(graph, prefix, ".second", hidden, desc, 0, product_bytes(desc));
+    return finish(graph, prefix, parts[0], mixed, residual, desc);
+}
+
+size_t bo_nn_mix_mixer_bytes(const bo_mixer_layer *desc)
+{
+    return 2 * product_bytes(desc);
+}
+
+/* ---- convolution ------------------------------------------------------------------------------------------------------ */
+
+enum { DELAYS = 8 }; /* that channels begin with, one each */
+
+static bo_convolution_attributes convolution_of(const bo_mixer_layer *desc)
+{
+    return (bo_convolution_attributes){.windows = {.kernel = {1, desc->kernel}, .before = {0, desc->kernel - 1}},
+                                       .groups = desc->width,
+                                       .sequences = sequences_of(desc, 0)};
+}
+
+bo_value bo_nn_convolution_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                                 const bo_mixer_layer *desc)
+{
+    (void)positions;
+    bo_convolution_attributes attributes = convolution_of(desc);
+    size_t shape[2] = {desc->width, desc->kernel};
+    bo_init init = {.law = BO_INIT_DELAYS, .a = (double)(desc->kernel < DELAYS ? desc->kernel : DELAYS)};
+    bo_value parts[2] = {0};
+    project(graph, prefix, x, desc, parts);
+    bo_value kernel = bo_nn_parameter(graph, prefix, ".kernel", 2, shape, init);
+    bo_value mixed = bo_graph_one(graph, BO_OP_CONVOLUTION, &attributes, 2, (bo_value[]){parts[1], kernel});
+    return finish(graph, prefix, parts[0], mixed, residual, desc);
+}
+
+size_t bo_nn_convolution_mixer_bytes(const bo_mixer_layer *desc)
+{
+    bo_convolution_attributes attributes = convolution_of(desc);
+    return bo_convolution_state_bytes(&attributes, desc->width);
+}
+
+/* ====================================================================================================================
+ * Mixers whose output is a polynomial of the tokens X (rows) of a sequence, up to norms. The layer X Π (W_k Xᵀ) fits together
+ * as written for some degrees only; what stands for it, all of it causal:
+ *   2   (X W_1) ∘ (T X W_2)            T a decaying mean of each channel, learned, that does not look at X
+ *   3   (X W_q W_kᵀ Xᵀ) X W_v          linear attention without features and without a normalizer
+ *   4   that, ∘ (X W_3)
+ *   e   |X W_q W_kᵀ Xᵀ|^p X W_v        with 2p + 1 = e, weights divided by their sum
+ * Heads have their own W; each head's output is normalized and all are projected and added to the residual. 3, 4 and e are
+ * made of the attention that bo_nn_mixer_attention describes. */
+
+void bo_nn_mixer_attention(bo_mixer kind, bo_attention_desc *out)
+{
+    *out = (bo_attention_desc){.kind = BO_ATTENTION_LINEAR,
+                               .normalizer = BO_NORMALIZER_NONE,
+                               .causal = true,
+                               .features = {.kernel = BO_KERNEL_LINEAR}};
+    if (kind == BO_MIXER_DEGREE_E)
+        *out = (bo_attention_desc){.kind = BO_ATTENTION_POWER, .power = (BO_NN_E - 1) / 2, .causal = true};
+}
+
+enum { STATES = 4 }; /* decays that T of a channel mixes */
+
+static bo_ssm_layer systems_of(const bo_mixer_layer *desc)
+{
+    return (bo_ssm_layer){.kind = BO_SSM_DIAGONAL,
+                          .channels = desc->width,
+                          .size = STATES,
+                          .layer = desc->layer,
+                          .tokens = desc->tokens,
+                          .most_sequences = desc->most_sequences,
+                          .source = desc->source};
+}
+
+size_t bo_nn_degree_2_mixer_bytes(const bo_mixer_layer *desc)
+{
+    bo_ssm_layer systems = systems_of(desc);
+    return bo_nn_ssm_state_bytes(&systems);
+}
+
+bo_value bo_nn_degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                              const bo_mixer_layer *desc)
+{
+    static const char *const suffixes[] = {".factors.0", ".factors.1"};
+    bo_linear_desc inward = {.out = desc->width, .bias = desc->bias};
+    bo_ssm_layer systems = systems_of(desc);
+    const size_t heads = desc->heads && desc->width % desc->heads == 0 ? desc->heads : 1;
+    bo_value parts[2] = {0};
+    (void)positions; /* T knows the distance of tokens */
+    bo_nn_linears(graph, prefix, x, 2, suffixes, (bo_linear_desc[]){inward, inward}, parts);
+    parts[1] = bo_nn_systems(graph, prefix, parts[1], &systems);
+    bo_value y = bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{0}}, 2, parts);
+    y = bo_nn_norm(graph, bo_nn_join(prefix, ".norm").text, y,
+                   &(bo_norm_layer){.width = desc->width / heads, .epsilon = BO_NN_SOFT});
+    return bo_nn_output(graph, bo_nn_join(prefix, ".out_proj").text, y, residual, desc->bias, desc->dropout,
+                        bo_nn_stream(desc->layer, 0));
+}
+
+/* Degrees 3, 4 and e. */
+bo_value bo_nn_degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                            const bo_mixer_layer *desc)
+{
+    bo_attention_layer layer = desc->attention;
+    layer.epsilon = BO_NN_SOFT;
+    bo_value out = bo_nn_attend(graph, prefix, x, positions, &layer);
+    if (desc->kind == BO_MIXER_DEGREE_4) {
+        bo_linear_desc factor = {.out = bo_graph_columns(graph, out), .bias = desc->bias};
+        bo_value parts[2] = {out, bo_nn_linear(graph, bo_nn_join(prefix, ".f_proj").text, x, &factor)};
+        out = bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{0}}, 2, parts);
+    }
+    return bo_nn_attended(graph, prefix, out, residual, &layer);
+}
+
+/* ====================================================================================================================
+ * Mixers of any kind: which function records each, and what its memory takes. */
 
 static bo_value attend(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                        const bo_mixer_layer *desc)
