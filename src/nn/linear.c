@@ -1,7 +1,37 @@
-/* Linear layers, embeddings, norms, dropout and positions. */
+/* Linear layers, embeddings, norms, dropout, positions and pairs; the names of layers' kinds. */
+#include <bochner/layers.h>
 #include <math.h>
+#include "../base/base.h"
 #include "internal.h"
 #include "lora.h"
+
+/* ====================================================================================================================
+ * The names of layers' kinds. */
+
+static const char *const mlp_names[BO_MLP_COUNT] = {"relu2",           "gelu",     "swiglu",   "none",     "gelu-tanh",
+                                                    "random-features", "degree-2", "degree-3", "degree-4", "degree-e",
+                                                    "quadratic"};
+static const char *const norm_names[BO_NORM_COUNT] = {"rms", "layer"};
+static const char *const position_names[BO_POSITIONS_COUNT] = {"rope", "rope-neighbors", "learned", "sinusoidal",
+                                                               "none"};
+static const char *const mixer_names[BO_MIXER_COUNT] = {
+    "attention", "mlp", "ssm", "conv", "rnn", "gru", "lstm", "degree-2", "degree-3", "degree-4", "degree-e"};
+static const char *const ssm_names[BO_SSM_COUNT] = {"diagonal", "closed", "low-rank"};
+static const char *const parametrization_names[BO_PARAMETRIZATION_COUNT] = {"standard", "mup", "unit"};
+static const char *const storage_names[BO_STORAGE_COUNT] = {"float32", "bfloat16", "float8", "int8"};
+static const char *const lora_init_names[BO_LORA_INIT_COUNT] = {"zero", "random", "weight", "gradient"};
+
+BO_NAMED(mlp, bo_mlp, mlp_names)
+BO_NAMED(norm, bo_norm, norm_names)
+BO_NAMED(positions, bo_positions, position_names)
+BO_NAMED(mixer, bo_mixer, mixer_names)
+BO_NAMED(ssm, bo_ssm, ssm_names)
+BO_NAMED(parametrization, bo_parametrization, parametrization_names)
+BO_NAMED(storage, bo_storage, storage_names)
+BO_NAMED(lora_init, bo_lora_init, lora_init_names)
+
+/* ====================================================================================================================
+ * Linear layers, embeddings, norms, dropout and positions. */
 
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
 
@@ -220,4 +250,16 @@ bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double fact
 {
     bo_unary_attributes attributes = {.function = function, .factor = factor, .offset = offset};
     return bo_graph_one(graph, BO_OP_UNARY, &attributes, 1, &x);
+}
+
+/* ====================================================================================================================
+ * What two vectors have to do with each other. */
+
+bo_value bo_nn_pair(bo_graph *graph, const char *prefix, bo_value u, bo_value v, size_t hidden)
+{
+    bo_value product = bo_graph_one(graph, BO_OP_PRODUCT, &(bo_product_attributes){{0}}, 2, (bo_value[]){u, v});
+    bo_value difference = bo_graph_one(graph, BO_OP_ADD, NULL, 2, (bo_value[]){u, bo_nn_factor(graph, v, -1)});
+    bo_value all = bo_nn_concat(graph, 4, (bo_value[]){u, v, product, difference});
+    bo_value x = bo_nn_linear(graph, prefix, all, &(bo_linear_desc){.out = hidden, .bias = true});
+    return bo_nn_unary(graph, x, BO_UNARY_GELU, bo_nn_unit_factor(graph, BO_UNARY_GELU), 0);
 }
