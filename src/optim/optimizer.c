@@ -1,0 +1,479 @@
+/* Optimizers: descriptors resolved, which rule a weight follows, one piece of device memory for all states, and steps. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "internal.h"
+#include "optim.h"
+
+/* ====================================================================================================================
+ * Names of optimizers, schedules and Muon's choices. */
+
+static const char *const optimizer_names[BO_OPTIMIZER_COUNT] = {"muon", "adamw", "sgd", "sign", "linf"};
+static const char *const schedule_names[BO_SCHEDULE_COUNT] = {"cosine", "linear", "wsd", "constant"};
+static const char *const factor_names[BO_MUON_FACTOR_COUNT] = {"tall", "spectral", "rms", "none"};
+static const char *const iteration_names[BO_MUON_ITERATION_COUNT] = {"quintic", "cubic"};
+
+BO_NAMED(optimizer, bo_optimizer_kind, optimizer_names)
+BO_NAMED(schedule, bo_schedule_kind, schedule_names)
+BO_NAMED(muon_factor, bo_muon_factor, factor_names)
+BO_NAMED(muon_iteration, bo_muon_iteration, iteration_names)
+
+/* ====================================================================================================================
+ * Descriptors of optimizers: checked, and with their defaults filled in. */
+
+static const struct defaults {
+    double rate, momentum; /* momentum -1: none */
+} defaults[BO_OPTIMIZER_COUNT] = {
+    [BO_OPTIMIZER_MUON] = {0.02, 0.95}, [BO_OPTIMIZER_ADAMW] = {3e-3, -1}, [BO_OPTIMIZER_SGD] = {0.1, 0.9},
+    [BO_OPTIMIZER_SIGN] = {1e-3, 0.9},  [BO_OPTIMIZER_LINF] = {1e-4, -1},
+};
+
+static void fill_default(double *field, double usual)
+{
+    if (*field == 0) *field = usual;
+}
+
+static bo_status check_kinds(bo_context *context, const bo_optimizer_desc *desc)
+{
+    if ((unsigned)desc->kind >= BO_OPTIMIZER_COUNT)
+        return bo_fail(context, BO_INVALID, "optimizer %d is none of the %d kinds", (int)desc->kind,
+                       BO_OPTIMIZER_COUNT);
+    if ((unsigned)desc->factor >= BO_MUON_FACTOR_COUNT)
+        return bo_fail(context, BO_INVALID, "Muon's factor %d is none of the %d kinds", (int)desc->factor,
+                       BO_MUON_FACTOR_COUNT);
+    if ((unsigned)desc->iteration >= BO_MUON_ITERATION_COUNT)
+        return bo_fail(context, BO_INVALID, "Muon's iteration %d is none of the %d kinds", (int)desc->iteration,
+                       BO_MUON_ITERATION_COUNT);
+    if (desc->iterations > BO_MUON_MOST_ITERATIONS)
+        return bo_fail(context, BO_INVALID, "Muon takes at most %d iterations, not %zu", BO_MUON_MOST_ITERATIONS,
+                       desc->iterations);
+    return BO_OK;
+}
+
+/* At least 0 and finite, below 1 where asked for. */
+static bo_status check_number(bo_context *context, const char *what, double value, bool below_one)
+{
+    if (isfinite(value) && value >= 0 && (!below_one || value < 1)) return BO_OK;
+    return bo_fail(context, BO_INVALID, "%s is %s, not %g", what, below_one ? "in [0, 1)" : "at least 0 and finite",
+                   value);
+}
+
+/* Negative means none. */
+static bo_status check_or_none(bo_context *context, const char *what, double value, bool below_one)
+{
+    return value < 0 ? BO_OK : check_number(context, what, value, below_one);
+}
+
+static bo_status check(bo_context *context, const bo_optimizer_desc *desc)
+{
+    BO_TRY(check_kinds(context, desc));
+    BO_TRY(check_number(context, "an optimizer's rate", desc->rate, false));
+    BO_TRY(check_number(context, "the rate of what Muon leaves to AdamW", desc->other_rate, false));
+    BO_TRY(check_number(context, "weight decay", desc->decay, false));
+    BO_TRY(check_or_none(context, "momentum", desc->momentum, true));
+    BO_TRY(check_number(context, "beta1", desc->beta1, true));
+    BO_TRY(check_number(context, "beta2", desc->beta2, true));
+    BO_TRY(check_number(context, "epsilon", desc->epsilon, false));
+    if (desc->epsilon > 0 && (float)desc->epsilon == 0) /* a weight whose gradient was always 0 would become 0 / 0 */
+        return bo_fail(context, BO_INVALID, "epsilon is %g, which is 0 as a float", desc->epsilon);
+    BO_TRY(check_or_none(context, "the norm to which gradients are clipped", desc->clip, false));
+    return check_number(context, "the weight of the past in averaged weights", desc->average, true);
+}
+
+bo_status bo_optimizer_resolve(bo_context *context, const bo_optimizer_desc *desc, bo_optimizer_desc *out)
+{
+    BO_TRY(check(context, desc));
+    *out = *desc;
+    fill_default(&out->rate, defaults[out->kind].rate);
+    fill_default(&out->other_rate, defaults[BO_OPTIMIZER_ADAMW].rate);
+    fill_default(&out->momentum, defaults[out->kind].momentum);
+    fill_default(&out->beta1, 0.9);
+    fill_default(&out->beta2, 0.95);
+    fill_default(&out->epsilon, 1e-10);
+    fill_default(&out->clip, 1);
+    if (out->momentum < 0 || defaults[out->kind].momentum < 0) out->momentum = -1;
+    if (out->clip < 0) out->clip = -1;
+    if (out->iterations == 0) out->iterations = out->iteration == BO_MUON_QUINTIC ? 5 : 12;
+    return BO_OK;
+}
+
+/* ====================================================================================================================
+ * Which rule a weight follows, and what the optimizer keeps for it. */
+
+/* Steps are to change what the weight makes of its input by as much at every width (docs/parametrization.md). With a factor
+ * s in front of the weight its gradient is s times, and its step 1/s times, that of the product. */
+double bo_optim_part_rate_factor(const bo_optim_part *part)
+{
+    const bo_weight *w = part->weight;
+    switch (part->rule) {
+    case BO_OPTIMIZER_SGD: /* numbers of the gradient ∝ 1/out, of the step ∝ 1/in */
+        return w->out / (w->in * w->scale * w->scale);
+    case BO_OPTIMIZER_LINF: /* |g|₁ ∝ in: a step that is ∝ 1/in wants 1/in² */
+        return w->rate * w->rate;
+    case BO_OPTIMIZER_MUON: /* in bo_optim_part_shape_factor, a matrix at a time */
+        return 1;
+    default:
+        return w->rate;
+    }
+}
+
+bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out)
+{
+    bool left = desc->kind == BO_OPTIMIZER_MUON && weight->role != BO_WEIGHT_MATRIX;
+    *out = (bo_optim_part){
+        .weight = weight,
+        .rule = left ? BO_OPTIMIZER_ADAMW : desc->kind,
+        .rate = left ? desc->other_rate : desc->rate,
+        .decay = weight->role == BO_WEIGHT_VECTOR ? 0 : desc->decay,
+    };
+    double factor = bo_optim_part_rate_factor(out);
+    out->rate *= factor;
+    out->decay /= factor; /* rate times decay is of the width no function */
+    return !weight->frozen && bo_optim_part_count(out) > 0;
+}
+
+size_t bo_optim_part_states(const bo_optimizer_desc *desc, const bo_optim_part *part, const char **names)
+{
+    size_t count = 0;
+    if (part->rule == BO_OPTIMIZER_ADAMW) {
+        names[count++] = "first_moment";
+        names[count++] = "second_moment";
+    } else if (desc->momentum >= 0) {
+        names[count++] = "momentum";
+    }
+    if (desc->average > 0) names[count++] = "average";
+    return count;
+}
+
+size_t bo_optim_part_count(const bo_optim_part *part)
+{
+    return part->weight->rows * part->weight->columns;
+}
+
+size_t bo_optim_part_stride(const bo_optim_part *part)
+{
+    return (bo_optim_part_count(part) + 15) / 16 * 16;
+}
+
+static double factor_of_shape(bo_muon_factor factor, double rows, double columns)
+{
+    switch (factor) {
+    case BO_MUON_FACTOR_TALL:
+        return sqrt(fmax(1, rows / columns));
+    case BO_MUON_FACTOR_SPECTRAL:
+        return sqrt(rows / columns);
+    case BO_MUON_FACTOR_RMS:
+        return 0.2 * sqrt(fmax(rows, columns));
+    default:
+        return 1;
+    }
+}
+
+/* That of the base model's matrix, from where |ΔW|₂ grows as √(out/in): the spectral condition (2310.17813). */
+double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_part *part)
+{
+    const bo_weight *w = part->weight;
+    return factor_of_shape(desc->factor, (double)w->rows / w->out, (double)w->columns / w->in) * sqrt(w->out / w->in) /
+           w->scale;
+}
+
+/* ====================================================================================================================
+ * Making an optimizer: one piece of device memory for all states, one of the host for their names. */
+
+/* What an optimizer over these weights needs. */
+typedef struct needs {
+    size_t parts, states, matrices;
+    size_t floats, names; /* of the states, and bytes of their names */
+    size_t scratch;
+} needs;
+
+static needs count_needs(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights)
+{
+    const bo_updates *updates = bo_weights_backend(weights)->updates;
+    needs n = {0};
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        bo_optim_part part;
+        const bo_weight *weight = bo_weights_at(weights, i);
+        if (!bo_optim_part_make(desc, weight, &part)) continue;
+        n.parts++;
+        const char *names[BO_MOST_SLOTS + 1];
+        size_t states = bo_optim_part_states(desc, &part, names);
+        for (size_t s = 0; s < states; s++) n.names += strlen(names[s]) + strlen(weight->name) + 2;
+        n.states += states;
+        n.floats += states * bo_optim_part_stride(&part);
+        if (part.rule != BO_OPTIMIZER_MUON) continue;
+        n.matrices++;
+        size_t scratch = updates->muon_bytes(context, weight->rows, weight->columns);
+        if (scratch > n.scratch) n.scratch = scratch;
+    }
+    return n;
+}
+
+size_t bo_optimizer_bytes(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights)
+{
+    bo_optimizer_desc resolved;
+    if (bo_optimizer_resolve(context, desc, &resolved) != BO_OK) return 0;
+    needs n = count_needs(context, &resolved, weights);
+    return n.floats * sizeof(float) + n.scratch;
+}
+
+static bo_status allocate(bo_context *context, const needs *n, bo_optimizer *o)
+{
+    static const char what[] = "the state of the optimizer";
+    o->part = bo_alloc(context, n->parts, sizeof *o->part, what);
+    o->state = bo_alloc(context, n->states, sizeof *o->state, what);
+    o->matrix = bo_alloc(context, n->matrices, sizeof *o->matrix, what);
+    o->names = bo_alloc(context, n->names, 1, what);
+    if (!o->part || !o->state || !o->matrix || !o->names) return BO_MEMORY;
+    o->memory = o->backend->allocate(context, n->floats * sizeof(float), what);
+    if (!o->memory) return BO_MEMORY;
+    o->scratch = o->backend->allocate(context, n->scratch, "Muon's matrices");
+    return o->scratch ? BO_OK : BO_MEMORY;
+}
+
+/* Largest first, so that threads end together; equal ones in the order of the weights. */
+static int by_work(const void *left, const void *right)
+{
+    const bo_muon_matrix *a = left, *b = right;
+    double small_a = (double)(a->rows < a->columns ? a->rows : a->columns);
+    double small_b = (double)(b->rows < b->columns ? b->rows : b->columns);
+    double work_a = small_a * (double)a->rows * (double)a->columns;
+    double work_b = small_b * (double)b->rows * (double)b->columns;
+    if (work_a != work_b) return work_a > work_b ? -1 : 1;
+    return a->w < b->w ? -1 : a->w > b->w;
+}
+
+static void add_matrix(bo_optimizer *o, const bo_optim_part *part)
+{
+    o->matrix[o->matrices++] = (bo_muon_matrix){
+        .rows = part->weight->rows,
+        .columns = part->weight->columns,
+        .factor = bo_optim_part_shape_factor(&o->desc, part),
+        .g = part->weight->gradient,
+        .m = part->state[0],
+        .w = part->weight->data,
+    };
+}
+
+/* Gives the part its states, of which `floats` and `letters` are used up to here. */
+static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, size_t *letters)
+{
+    const char *names[BO_MOST_SLOTS + 1];
+    size_t states = bo_optim_part_states(&o->desc, part, names), rules = states - (o->desc.average > 0);
+    for (size_t s = 0; s < states; s++) {
+        char *name = o->names + *letters;
+        *letters += (size_t)sprintf(name, "%s.%s", names[s], part->weight->name) + 1;
+        void *data = (float *)o->memory + *floats;
+        *floats += bo_optim_part_stride(part);
+        *(s < rules ? &part->state[s] : &part->average) = data;
+        o->state[o->states++] = (bo_optimizer_state){name, data, bo_optim_part_count(part)};
+    }
+}
+
+static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
+{
+    size_t floats = 0, letters = 0;
+    for (size_t i = 0; i < bo_weights_count(weights); i++) {
+        bo_optim_part *part = &o->part[o->parts];
+        const bo_weight *weight = bo_weights_at(weights, i);
+        bo_optim_part found;
+        if (!bo_optim_part_make(&o->desc, weight, &found)) continue;
+        if (!weight->data || !weight->gradient)
+            return bo_fail(context, BO_INVALID, "weight %s has no memory for its gradient", weight->name);
+        *part = found;
+        o->parts++;
+        add_states(o, part, &floats, &letters);
+        if (part->rule == BO_OPTIMIZER_MUON) add_matrix(o, part);
+    }
+    qsort(o->matrix, o->matrices, sizeof *o->matrix, by_work);
+    return BO_OK;
+}
+
+/* Unit scale says nothing of rates for steps that grow with the gradient. */
+static bo_status check_parametrization(bo_context *context, bo_optimizer_kind kind, const bo_rules *rules)
+{
+    bool grows = kind == BO_OPTIMIZER_SGD || kind == BO_OPTIMIZER_LINF;
+    if (rules->kind != BO_PARAMETRIZATION_UNIT || !grows) return BO_OK;
+    return bo_fail(
+        context, BO_INVALID,
+        "optimizer %s: the unit-scaled parametrization has rates for muon, adamw and sign, whose steps do not "
+        "depend on the size of the gradient",
+        bo_optimizer_name(kind));
+}
+
+bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc, bo_weights *weights,
+                              bo_optimizer **out)
+{
+    *out = NULL;
+    bo_optimizer_desc resolved;
+    BO_TRY(bo_optimizer_resolve(context, desc, &resolved));
+    BO_TRY(check_parametrization(context, resolved.kind, bo_weights_rules(weights)));
+    bo_optimizer *o = bo_alloc(context, 1, sizeof *o, "an optimizer");
+    if (!o) return BO_MEMORY;
+    o->desc = resolved;
+    o->backend = bo_weights_backend(weights);
+    o->gradient_scale = bo_weights_rules(weights)->gradient_scale;
+    needs n = count_needs(context, &resolved, weights);
+    bo_status status = n.parts > 0 ? BO_OK : bo_fail(context, BO_INVALID, "there is no weight to train");
+    if (status == BO_OK) status = allocate(context, &n, o);
+    if (status == BO_OK) status = fill(context, weights, o);
+    if (status != BO_OK) {
+        bo_optimizer_destroy(o);
+        return status;
+    }
+    *out = o;
+    return BO_OK;
+}
+
+void bo_optimizer_destroy(bo_optimizer *o)
+{
+    if (!o) return;
+    if (o->memory) o->backend->release(o->memory);
+    if (o->scratch) o->backend->release(o->scratch);
+    bo_free(o->names);
+    bo_free(o->matrix);
+    bo_free(o->state);
+    bo_free(o->part);
+    bo_free(o);
+}
+
+const bo_optimizer_desc *bo_optimizer_describe(const bo_optimizer *optimizer)
+{
+    return &optimizer->desc;
+}
+
+size_t bo_optimizer_states(const bo_optimizer *optimizer)
+{
+    return optimizer->states;
+}
+
+bo_optimizer_state bo_optimizer_state_at(const bo_optimizer *optimizer, size_t index)
+{
+    return optimizer->state[index];
+}
+
+uint64_t bo_optimizer_steps(const bo_optimizer *optimizer)
+{
+    return optimizer->steps;
+}
+
+void bo_optimizer_set_steps(bo_optimizer *optimizer, uint64_t steps)
+{
+    optimizer->steps = steps;
+}
+
+/* ====================================================================================================================
+ * A step: the norm of the gradient, the rule of every weight, the average. */
+
+/* |gradient| over all parts, as it would be without the scale of gradients; BO_NUMERIC, with the weight's name, where it is not finite. Squares are summed in double, so
+ * that only a gradient that is not finite itself makes them so. */
+static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, double *norm)
+{
+    double squares = 0;
+    const bo_optim_part *bad = NULL;
+    for (size_t i = 0; i < o->parts; i++) {
+        const bo_optim_part *part = &o->part[i];
+        double own;
+        BO_TRY(o->backend->updates->sum_squares(context, bo_optim_part_count(part), part->weight->gradient, &own));
+        if (!isfinite(own) && !bad) bad = part;
+        squares += own;
+    }
+    *norm = sqrt(squares) / o->gradient_scale;
+    if (!bad) return BO_OK;
+    return bo_fail(context, BO_NUMERIC, "the gradient of %s is not finite in step %llu", bad->weight->name,
+                   (unsigned long long)o->steps + 1);
+}
+
+static bo_rule rule_of(const bo_optimizer *o, double rate, double decay, double factor, double scale)
+{
+    return (bo_rule){
+        .scale = scale,
+        .rate = rate * factor,
+        .decay = rate * factor * decay,
+        .momentum = o->desc.momentum,
+        .nesterov = !o->desc.no_nesterov,
+        .beta1 = o->desc.beta1,
+        .beta2 = o->desc.beta2,
+        .epsilon = o->desc.epsilon,
+        .step = o->steps,
+    };
+}
+
+/* The steepest step of length |g|₁ in the ℓ∞ norm: -(α/2) |g|₁ sign g. */
+static bo_status step_linf(bo_context *context, const bo_updates *updates, const bo_optim_part *part, bo_rule *rule)
+{
+    const bo_weight *w = part->weight;
+    double size;
+    BO_TRY(updates->sum_sizes(context, bo_optim_part_count(part), w->gradient, &size));
+    rule->rate *= 0.5 * rule->scale * size;
+    return updates->sign(context, rule, bo_optim_part_count(part), w->gradient, NULL, w->data);
+}
+
+/* Muon's matrices are left to step_matrices. */
+static bo_status step_part(bo_context *context, const bo_optimizer *o, const bo_optim_part *part, double factor,
+                           double scale)
+{
+    const bo_updates *updates = o->backend->updates;
+    const bo_weight *w = part->weight;
+    size_t count = bo_optim_part_count(part);
+    bo_rule rule = rule_of(o, part->rate, part->decay, factor, scale);
+    switch (part->rule) {
+    case BO_OPTIMIZER_ADAMW:
+        return updates->adamw(context, &rule, count, w->gradient, part->state[0], part->state[1], w->data);
+    case BO_OPTIMIZER_SGD:
+        return updates->sgd(context, &rule, count, w->gradient, part->state[0], w->data);
+    case BO_OPTIMIZER_SIGN:
+        return updates->sign(context, &rule, count, w->gradient, part->state[0], w->data);
+    case BO_OPTIMIZER_LINF:
+        return step_linf(context, updates, part, &rule);
+    default:
+        return BO_OK;
+    }
+}
+
+static bo_status step_matrices(bo_context *context, const bo_optimizer *o, double factor, double scale)
+{
+    if (o->matrices == 0) return BO_OK;
+    bo_rule rule = rule_of(o, o->desc.rate, o->desc.decay, factor, scale);
+    bo_newton_schulz iteration = o->desc.iteration == BO_MUON_CUBIC ? BO_NEWTON_SCHULZ_CUBIC : BO_NEWTON_SCHULZ_QUINTIC;
+    return o->backend->updates->muon(context, &rule, iteration, o->desc.iterations, o->matrices, o->matrix, o->scratch);
+}
+
+/* The mean of all weights so far, until a moving average of its length has as many: no start to forget. */
+static bo_status average(bo_context *context, const bo_optimizer *o)
+{
+    double part_of_now = fmax(1 - o->desc.average, 1 / (double)o->steps);
+    for (size_t i = 0; i < o->parts; i++) {
+        const bo_optim_part *part = &o->part[i];
+        if (!part->average) continue;
+        BO_TRY(o->backend->updates->approach(context, bo_optim_part_count(part), part_of_now, part->weight->data,
+                                             part->average));
+    }
+    return BO_OK;
+}
+
+bo_status bo_optimizer_step(bo_context *context, bo_optimizer *o, double factor, double *norm)
+{
+    *norm = 0;
+    if (o->swapped) return bo_fail(context, BO_INVALID, "a step while the averaged weights are in place");
+    if (!(isfinite(factor) && factor >= 0))
+        return bo_fail(context, BO_INVALID, "the factor of the rate is at least 0 and finite, not %g", factor);
+    BO_TRY(gradient_norm(context, o, norm));
+    double scale = (o->desc.clip > 0 && *norm > o->desc.clip ? o->desc.clip / *norm : 1) / o->gradient_scale;
+    o->steps++;
+    for (size_t i = 0; i < o->parts; i++) BO_TRY(step_part(context, o, &o->part[i], factor, scale));
+    BO_TRY(step_matrices(context, o, factor, scale));
+    return average(context, o);
+}
+
+bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *o)
+{
+    if (o->desc.average == 0 || o->steps == 0) return BO_OK;
+    for (size_t i = 0; i < o->parts; i++) {
+        const bo_optim_part *part = &o->part[i];
+        BO_TRY(o->backend->updates->swap(context, bo_optim_part_count(part), part->average, part->weight->data));
+    }
+    o->swapped = !o->swapped;
+    return BO_OK;
+}
