@@ -15,7 +15,7 @@ void bo_train_model_settings(const bo_train_task *task, bo_json_text *text);
 /* Activations of a row in `layers` layers, roughly. */
 double bo_train_model_row_bytes(const bo_train_task *task, size_t layers);
 
-/* New frequencies for attention that draws them from data, where this step wants them (calibrate.c). */
+/* New frequencies for attention that draws them from data, where this step wants them. */
 bo_status bo_train_model_calibrate(bo_context *context, bo_train_task *task, uint64_t step);
 bool bo_train_model_calibrates(const bo_model *model); /* Some of its frequencies are drawn from data. */
 

@@ -1,6 +1,223 @@
-/* A run: steps, and what is due between them. What was due at the step of a checkpoint is done or made up for when the run is
- * resumed, so that an interrupted run evaluates, reports and stops where an uninterrupted one does. */
+/* A run: one step, minutes into steps, and what is due between steps. */
+#include <stdio.h>
+#include <string.h>
+#include "../backend/backend.h"
+#include "../base/rng.h"
 #include "train.h"
+
+/* ====================================================================================================================
+ * One step: gradients of micro-batches added up, summed over the ranks, given to the optimizer. */
+
+/* ---- a micro-batch ------------------------------------------------------------------------------------------------------ */
+
+/* Of dropout: its own for every step, micro-batch and rank. */
+static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece)
+{
+    bo_rng rng = bo_rng_make(trainer->desc.seed, bo_rng_stream("train.pass", trainer->now.step));
+    rng.next = rank * trainer->pieces + piece;
+    return bo_rng_bits(&rng);
+}
+
+/* Writes this rank's micro-batch `piece` of step now.step into the graph. */
+static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, bo_pass *pass)
+{
+    const size_t micro = trainer->desc.micro_batch, rank = trainer->desc.ranks ? (size_t)trainer->desc.ranks->rank : 0;
+    const bo_train_place place = {.step = trainer->now.step, .rank = rank, .first = piece * micro, .count = micro};
+    bo_train_task *task = trainer->task;
+    *pass = (bo_pass){.training = true, .seed = pass_seed(trainer, rank, piece)};
+    task->weight = 1;
+    BO_TRY(task->methods->load(context, task, &place, pass));
+    bo_graph_loss_scale(task->graph,
+                        (float)(task->weight / (double)(trainer->pieces * bo_train_ranks(&trainer->desc))));
+    return BO_OK;
+}
+
+/* ---- numbers that are not finite ---------------------------------------------------------------------------------------- */
+
+/* Step, what, and the checkpoint that stays. */
+static bo_status named(bo_context *context, const bo_trainer *trainer, const char *what)
+{
+    char words[512], checkpoint[BO_TRAIN_PATH];
+    snprintf(words, sizeof words, "%s", what);
+    return bo_fail(context, BO_NUMERIC, "step %llu: %s%s", (unsigned long long)trainer->now.step + 1, words,
+                   bo_train_last_words(trainer, checkpoint));
+}
+
+/* The part of the model where it began; else the words of the operation that refused its inputs, or of the loss. */
+static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_pass *pass, const char *words)
+{
+    char what[512];
+    const char *scope = NULL;
+    snprintf(what, sizeof what, "%s", words);
+    if (bo_graph_blame(context, trainer->task->graph, pass, &scope) == BO_OK && scope)
+        snprintf(what, sizeof what, "the loss is not finite; first in %s", scope);
+    return named(context, trainer, what);
+}
+
+/* ---- gradients ---------------------------------------------------------------------------------------------------------- */
+
+static bo_status add_gradients(bo_context *context, bo_trainer *trainer, size_t piece, double *loss)
+{
+    bo_pass pass;
+    float value = 0;
+    BO_TRY(load(context, trainer, piece, &pass));
+    const bo_status status = bo_graph_run(context, trainer->task->graph, &pass);
+    if (status == BO_NUMERIC) return not_finite(context, trainer, &pass, bo_context_error(context));
+    if (status != BO_OK) return status;
+    BO_TRY(bo_graph_read(context, trainer->task->graph, trainer->task->loss, &value));
+    if (!isfinite(value)) return not_finite(context, trainer, &pass, "the loss is not finite");
+    *loss += trainer->task->weight * (double)value;
+    return BO_OK;
+}
+
+static bo_status own_gradients(bo_context *context, bo_trainer *trainer, double *loss)
+{
+    bo_train_task *task = trainer->task;
+    bo_weights *weights = task->weights;
+    const bo_backend *backend = bo_weights_backend(weights);
+    *loss = 0;
+    if (task->methods->prepare) BO_TRY(task->methods->prepare(context, task, trainer->now.step));
+    BO_TRY(backend->zero(context, bo_weights_gradients(weights), bo_weights_floats(weights) * sizeof(float)));
+    for (size_t piece = 0; piece < trainer->pieces; piece++) BO_TRY(add_gradients(context, trainer, piece, loss));
+    return BO_OK;
+}
+
+bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *loss)
+{
+    BO_TRY(bo_train_agree(context, trainer, own_gradients(context, trainer, loss)));
+    BO_TRY(bo_train_sum_gradients(context, trainer));
+    BO_TRY(bo_train_sum(context, trainer, loss, 1));
+    *loss /= (double)(trainer->pieces * bo_train_ranks(&trainer->desc));
+    return BO_OK;
+}
+
+bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss)
+{
+    const bo_trainer_desc *desc = &trainer->desc;
+    bo_training *now = &trainer->now;
+    BO_TRY(bo_train_gradients(context, trainer, loss));
+    trainer->factor = bo_schedule_factor(&desc->schedule, now->step, now->steps ? now->steps : trainer->ahead);
+    const bo_status status = bo_optimizer_step(context, trainer->optimizer, trainer->factor, &trainer->gradient_norm);
+    if (status == BO_NUMERIC) return named(context, trainer, bo_context_error(context));
+    if (status != BO_OK) return status;
+    now->step++;
+    now->tokens += desc->batch * trainer->task->units;
+    now->loss_sum += *loss;
+    now->loss_steps++;
+    return BO_OK;
+}
+
+/* ====================================================================================================================
+ * Minutes into steps, once: the first steps are taken and measured, an evaluation and a checkpoint too, and the number of
+ * steps that fit is kept in that checkpoint. From there on the run is one of so many steps. */
+
+enum { LEAST = 3, MOST = 10 }; /* steps that are measured */
+static const double MARGIN = 0.985, SHARE = 0.03, OVERHEAD = 0.1;
+
+/* Seconds of each. */
+typedef struct costs {
+    double step, evaluation, checkpoint;
+} costs;
+
+/* Evaluations that nobody asked for in number may take a tenth of the time. */
+static uint64_t interval(const bo_trainer *trainer, const costs *c, uint64_t steps)
+{
+    if (trainer->desc.eval_every) return trainer->desc.eval_every;
+    const double rare = ceil((c->evaluation + c->checkpoint) / (OVERHEAD * c->step));
+    const uint64_t every = bo_train_interval(0, steps);
+    return rare > (double)every ? (uint64_t)fmin(rare, 1e15) : every;
+}
+
+static double seconds_of(const bo_trainer *trainer, const costs *c, uint64_t more)
+{
+    const uint64_t steps = trainer->now.step + more, every = interval(trainer, c, steps);
+    const uint64_t saving = trainer->desc.checkpoint_every ? trainer->desc.checkpoint_every : every;
+    return (double)more * c->step + (double)(more / every + 1) * c->evaluation +
+           (double)(more / saving + 1) * c->checkpoint;
+}
+
+/* The most steps that fit into so many seconds. */
+static uint64_t steps_within(const bo_trainer *trainer, const costs *c, double seconds)
+{
+    uint64_t low = 0, high = (uint64_t)fmin(fmax(seconds, 0) / c->step, 1e15);
+    while (low < high) {
+        const uint64_t middle = low + (high - low + 1) / 2;
+        if (seconds_of(trainer, c, middle) <= seconds)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static double seconds_left(bo_trainer *trainer)
+{
+    bo_train_clock(trainer);
+    return 60 * trainer->now.minutes * MARGIN - trainer->now.seconds;
+}
+
+/* Gradients that are not used bring memory and caches into their usual state, and a first guess for the schedule. */
+static bo_status warm_up(bo_context *context, bo_trainer *trainer)
+{
+    double loss;
+    const double start = bo_seconds();
+    BO_TRY(bo_train_gradients(context, trainer, &loss));
+    double guess = fmax(seconds_left(trainer) / (bo_seconds() - start), 1);
+    BO_TRY(bo_train_broadcast(context, trainer, &guess, 1));
+    trainer->ahead = trainer->now.step + (uint64_t)fmin(guess, 1e15);
+    return BO_OK;
+}
+
+static bo_status measure_steps(bo_context *context, bo_trainer *trainer, double *step)
+{
+    const double enough = 60 * trainer->now.minutes * SHARE;
+    const uint64_t first = trainer->now.step;
+    double spent = 0, left;
+    do {
+        const double start = bo_seconds();
+        BO_TRY(bo_train_timed_step(context, trainer));
+        if (trainer->stop) return BO_CANCELED;
+        spent += bo_seconds() - start;
+        left = trainer->now.step - first < LEAST ? seconds_left(trainer) : enough - spent;
+        if (trainer->now.step - first >= MOST) left = 0;
+        BO_TRY(bo_train_broadcast(context, trainer, &left, 1));
+    } while (left > 0);
+    *step = spent / (double)(trainer->now.step - first);
+    return BO_OK;
+}
+
+static bo_status measure_rest(bo_context *context, bo_trainer *trainer, costs *c)
+{
+    double start = bo_seconds();
+    if (trainer->task->evaluates) BO_TRY(bo_train_evaluate(context, trainer));
+    c->evaluation = bo_seconds() - start;
+    BO_TRY(bo_train_agree(context, trainer, bo_train_report(context, trainer, trainer->task->evaluates)));
+    start = bo_seconds();
+    BO_TRY(bo_train_agree(context, trainer, bo_train_save(context, trainer)));
+    c->checkpoint = bo_seconds() - start;
+    return BO_OK;
+}
+
+bo_status bo_train_find_steps(bo_context *context, bo_trainer *trainer)
+{
+    bo_training *now = &trainer->now;
+    costs c = {0};
+    BO_TRY(warm_up(context, trainer));
+    BO_TRY(measure_steps(context, trainer, &c.step));
+    BO_TRY(measure_rest(context, trainer, &c));
+    double found[2] = {(double)steps_within(trainer, &c, seconds_left(trainer)), 0};
+    found[1] = (double)interval(trainer, &c, now->step + (uint64_t)found[0]);
+    BO_TRY(bo_train_broadcast(context, trainer, found, 2));
+    now->steps = now->step + (uint64_t)found[0];
+    now->eval_every = (uint64_t)found[1];
+    now->checkpoint_every = trainer->desc.checkpoint_every ? trainer->desc.checkpoint_every : now->eval_every;
+    bo_train_clock(trainer);
+    return bo_train_agree(context, trainer, bo_train_save(context, trainer)); /* now with the number of steps */
+}
+
+/* ====================================================================================================================
+ * A run: steps, and what is due between them. What was due at the step of a checkpoint is done or made up for when the run is
+ * resumed, so that an interrupted run evaluates, reports and stops where an uninterrupted one does. */
 
 /* ---- evaluation --------------------------------------------------------------------------------------------------------- */
 

@@ -82,11 +82,11 @@ bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_
 bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out);
 void bo_train_task_destroy(bo_train_task *task); /* closes and thaws it; NULL is fine */
 
-/* Freezes the weights that desc.freeze names (freeze.c), until the task is destroyed. */
+/* Freezes the weights that desc.freeze names, until the task is destroyed. */
 bo_status bo_train_freeze(bo_context *context, bo_train_task *task);
 void bo_train_thaw(bo_train_task *task);
 
-/* Members of the settings (record.c). */
+/* Members of the settings (run_file.c). */
 void bo_train_setting_number(bo_json_text *text, const char *name, double value);
 void bo_train_setting_word(bo_json_text *text, const char *name, const char *value); /* NULL: "" */
 void bo_train_setting_code(bo_json_text *text, const char *name, uint64_t value);    /* 64 bits do not fit a number */

@@ -74,7 +74,7 @@ static inline size_t bo_train_ranks(const bo_trainer_desc *desc)
     return desc->ranks ? (size_t)desc->ranks->size : 1;
 }
 
-/* ---- descriptors (plan.c) --------------------------------------------------------------------------------------------- */
+/* ---- descriptors (trainer.c) ------------------------------------------------------------------------------------------ */
 
 /* Checks it, fills in defaults, and makes the task it names. */
 bo_status bo_train_resolve(bo_context *context, bo_trainer_desc *desc, bo_train_task **task);
@@ -82,14 +82,14 @@ size_t bo_train_default_micro_batch(const bo_train_task *task);
 /* Intervals that are not given, of a run of so many steps. */
 uint64_t bo_train_interval(uint64_t given, uint64_t steps);
 
-/* ---- steps (step.c) --------------------------------------------------------------------------------------------------- */
+/* ---- steps (run.c) ---------------------------------------------------------------------------------------------------- */
 
 /* Gradients of step now.step and its mean loss, over all ranks. */
 bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *loss);
 /* Gradients and a change of the weights. Where it fails or is canceled the weights are as they were. */
 bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss);
 
-/* ---- the run (run.c, timing.c) ------------------------------------------------------------------------------------------ */
+/* ---- the run (run.c) --------------------------------------------------------------------------------------------------- */
 
 /* Of rank 0's, told to all: fills now's numbers of validation. */
 bo_status bo_train_evaluate(bo_context *context, bo_trainer *trainer);
@@ -105,7 +105,7 @@ void bo_train_clock(bo_trainer *trainer); /* brings now.seconds up to date */
 
 enum { BO_TRAIN_PATH = 4096 };
 
-/* folder.c: plain file system, errors with the path. */
+/* checkpoint.c: plain file system, errors with the path. */
 bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH]);
 bo_status bo_train_make_folder(bo_context *context, const char *path);
 bo_status bo_train_make_folders(bo_context *context, const char *path); /* with those above it */
@@ -122,7 +122,7 @@ bo_status bo_train_lock(bo_context *context, const char *folder, int *out);
 /* Steps of the checkpoints in folder/checkpoints, ascending; *steps is freed with bo_free. No folder: none. */
 bo_status bo_train_list(bo_context *context, const char *folder, uint64_t **steps, size_t *count);
 
-/* record.c: training.json. */
+/* run_file.c: training.json. */
 bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, const char *folder);
 /* BO_INVALID where the run in `folder` was another: what, expected, found. */
 bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *folder);
@@ -133,7 +133,7 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer); /* the fol
 bo_status bo_train_restore(bo_context *context, bo_trainer *trainer); /* the newest whole checkpoint, if any */
 const char *bo_train_last_words(const bo_trainer *trainer, char out[BO_TRAIN_PATH]); /* which checkpoint stays */
 
-/* metrics.c: metrics.jsonl. */
+/* run_file.c: metrics.jsonl. */
 bo_status bo_train_metrics_add(bo_context *context, const bo_trainer *trainer);
 bo_status bo_train_metrics_cut(bo_context *context, const bo_trainer *trainer); /* lines of steps not yet done */
 

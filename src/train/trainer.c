@@ -1,6 +1,122 @@
-/* The trainer: everything a run needs, made once. A step allocates nothing. */
-#include "train.h"
+/* The trainer: its descriptor checked and filled in, what it will take, and its life. */
+#include <string.h>
 #include <unistd.h>
+#include "train.h"
+
+/* ====================================================================================================================
+ * Descriptors of runs: checked, filled in, and what they will take. */
+
+enum { BATCH = 16, KEEP = 2 };
+static const uint64_t MOST_STEPS = 1000000000000000; /* which numbers of JSON hold exactly */
+
+/* ---- defaults --------------------------------------------------------------------------------------------------------- */
+
+uint64_t bo_train_interval(uint64_t given, uint64_t steps)
+{
+    if (given) return given;
+    return steps / 10 > 25 ? steps / 10 : 25;
+}
+
+size_t bo_train_default_micro_batch(const bo_train_task *task)
+{
+    const size_t batch = task->desc->batch / bo_train_ranks(task->desc);
+    const double most = 1073741824.0 / task->methods->item_bytes(task);
+    size_t micro = batch;
+    while (micro > 1 && (batch % micro != 0 || (double)micro > most)) micro--;
+    return micro;
+}
+
+/* ---- checks ----------------------------------------------------------------------------------------------------------- */
+
+static bo_status check(bo_context *context, const bo_trainer_desc *desc)
+{
+    if (desc->resume && !desc->folder) return bo_fail(context, BO_INVALID, "resuming needs the folder of a run");
+    if (desc->steps && desc->minutes > 0)
+        return bo_fail(context, BO_INVALID, "steps or minutes: expected one of them, found both");
+    if (!desc->resume && !desc->steps && !(desc->minutes > 0))
+        return bo_fail(context, BO_INVALID, "steps or minutes: expected one of them, found neither");
+    if (!(desc->minutes >= 0 && desc->minutes <= 1e7))
+        return bo_fail(context, BO_INVALID, "minutes: expected a number of at most 1e7, found %g", desc->minutes);
+    if (desc->steps > MOST_STEPS)
+        return bo_fail(context, BO_INVALID, "steps: expected at most %llu, found %llu", (unsigned long long)MOST_STEPS,
+                       (unsigned long long)desc->steps);
+    if (desc->activations != BO_STORAGE_FLOAT32 && desc->activations != BO_STORAGE_BFLOAT16)
+        return bo_fail(context, BO_INVALID, "activations: expected float32 or bfloat16, found %s",
+                       bo_storage_name(desc->activations) ? bo_storage_name(desc->activations) : "no storage");
+    const bo_collective *ranks = desc->ranks;
+    if (ranks && ranks->size > 1 && (!ranks->sum || !ranks->sum_f32))
+        return bo_fail(context, BO_INVALID, "training on %d ranks needs sums of double and of float", ranks->size);
+    return BO_OK;
+}
+
+static bo_status check_batch(bo_context *context, const bo_trainer_desc *desc)
+{
+    const size_t ranks = bo_train_ranks(desc), share = desc->batch / ranks;
+    if (desc->batch % ranks != 0 || share == 0)
+        return bo_fail(context, BO_INVALID, "batch: expected a multiple of the %zu ranks, found %zu", ranks,
+                       desc->batch);
+    if (desc->micro_batch && (desc->micro_batch > share || share % desc->micro_batch != 0))
+        return bo_fail(context, BO_INVALID, "micro batch: expected a divisor of the batch of %s%zu, found %zu",
+                       ranks > 1 ? "a rank, " : "", share, desc->micro_batch);
+    return BO_OK;
+}
+
+static bo_status resolve(bo_context *context, const bo_train_task *task, bo_trainer_desc *desc)
+{
+    BO_TRY(check(context, desc));
+    BO_TRY(bo_schedule_check(context, &desc->schedule));
+    if (!desc->batch) desc->batch = task->batch ? task->batch : BATCH;
+    if (!desc->keep) desc->keep = KEEP;
+    if (desc->ranks && desc->ranks->size < 2) desc->ranks = NULL;
+    if (task->batch == 1 && desc->ranks)
+        return bo_fail(context, BO_INVALID, "all %s are one batch here, which no ranks share: expected 1, found %d",
+                       task->methods->data, desc->ranks->size);
+    return check_batch(context, desc);
+}
+
+bo_status bo_train_resolve(bo_context *context, bo_trainer_desc *desc, bo_train_task **task)
+{
+    BO_TRY(bo_train_task_create(context, desc, task));
+    bo_status status = resolve(context, *task, desc);
+    if (status == BO_OK) status = (*task)->methods->check(context, *task);
+    if (status == BO_OK) return BO_OK;
+    bo_train_task_destroy(*task);
+    *task = NULL;
+    return status;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------------ */
+
+static bo_status sizes(bo_context *context, bo_train_task *task, bo_trainer_plan *out)
+{
+    const bo_trainer_desc *desc = task->desc;
+    bo_weights *weights = task->weights;
+    BO_TRY(bo_train_freeze(context, task));
+    out->parameters = bo_weights_numbers(weights, false);
+    out->trained = bo_weights_numbers(weights, true);
+    out->micro_batch = desc->micro_batch ? desc->micro_batch : bo_train_default_micro_batch(task);
+    out->model_bytes = out->gradient_bytes = bo_weights_floats(weights) * sizeof(float);
+    out->optimizer_bytes = bo_optimizer_bytes(context, &desc->optimizer, weights);
+    BO_TRY(task->methods->open(context, task, out->micro_batch));
+    out->activation_bytes = bo_graph_bytes(task->graph);
+    out->operations = bo_graph_operations(task->graph) * (double)(desc->batch / out->micro_batch);
+    out->all_bytes = out->model_bytes + out->gradient_bytes + out->optimizer_bytes + out->activation_bytes;
+    return task->methods->plan ? task->methods->plan(context, task, out) : BO_OK;
+}
+
+bo_status bo_trainer_plan_for(bo_context *context, const bo_trainer_desc *desc, bo_trainer_plan *out)
+{
+    bo_trainer_desc full = *desc;
+    bo_train_task *task;
+    *out = (bo_trainer_plan){0};
+    BO_TRY(bo_train_resolve(context, &full, &task));
+    const bo_status status = sizes(context, task, out);
+    bo_train_task_destroy(task);
+    return status;
+}
+
+/* ====================================================================================================================
+ * The trainer: everything a run needs, made once. A step allocates nothing. */
 
 static bo_status make_graph(bo_context *context, bo_trainer *trainer)
 {
