@@ -1,10 +1,9 @@
 /* The network room: a description read, wired, checked; layers recorded; data on its way in.
  *
- * description.c  JSON to layers       wiring.c    who takes from whom      registry.c   the types of layers
- * fields.c       their options        widths.c    symbols and multiplier   layers_*.c   a small function each
- * graph.c        recording            loss.c      what is minimized        network.c    life
- * files.c        the folder           scaling.c   units of data            predict.c    answers
- * examples*.c    data                 targets.c   what a loss can take                             */
+ * description.c  JSON to layers, wired   layer_types.c  types and their options   layers*.c  a small function each
+ * graph.c        recording, filling in   loss.c         what is minimized         network.c  life
+ * files.c        the folder              scaling.c      units of data             predict.c  answers
+ * examples.c     data, edges, targets    readout.c      the last layer, solved    timing.c   layer by layer */
 #ifndef BO_NETWORK_INTERNAL_H
 #define BO_NETWORK_INTERNAL_H
 
@@ -134,7 +133,7 @@ struct bo_layer_type {
     bo_value (*record)(bo_recorder *r);
 };
 
-/* Tables, one a file; each ends with a type without a name. */
+/* Tables; each ends with a type without a name. */
 extern const bo_layer_type bo_layers_plain[], bo_layers_join[], bo_layers_noise[], bo_layers_grid[],
     bo_layers_features[], bo_layers_sequence[], bo_layers_graph[];
 
