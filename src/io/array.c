@@ -6,8 +6,8 @@
 /* ====================================================================================================================
  * How an array lies in a binary file: whether the file holds it, and its numbers as double or float. */
 
-bo_status bo_array_fits(bo_context *context, const bo_bytes *bytes, const bo_array_layout *array, uint64_t count,
-                        const char *promise)
+static bo_status check_size(bo_context *context, const bo_bytes *bytes, const bo_array_layout *array, uint64_t count,
+                            const char *promise)
 {
     const char *path = bo_bytes_path(bytes);
     if (count > ((UINT64_MAX >> 1) - array->offset) / array->item)
@@ -24,7 +24,9 @@ bo_status bo_array_fits(bo_context *context, const bo_bytes *bytes, const bo_arr
     return BO_OK;
 }
 
-bo_status bo_array_skip_header(bo_context *context, bo_bytes *bytes, const bo_array_layout *array)
+/* The file holds the header and `count` numbers: no less, and where that can be seen no more. `promise`: the shape, for the
+ * message. */
+static bo_status skip_header(bo_context *context, bo_bytes *bytes, const bo_array_layout *array)
 {
     unsigned char scratch[1024];
     for (uint64_t left = array->offset; left > 0;) {
@@ -36,7 +38,8 @@ bo_status bo_array_skip_header(bo_context *context, bo_bytes *bytes, const bo_ar
     return BO_OK;
 }
 
-bo_status bo_array_ends(bo_context *context, bo_bytes *bytes, const char *promise)
+/* Nothing follows; asking for one byte more also lets gzip check its checksum. */
+static bo_status array_ends(bo_context *context, bo_bytes *bytes, const char *promise)
 {
     unsigned char byte;
     size_t got;
@@ -172,7 +175,7 @@ bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t r
     reader->rows_known = true;
     reader->columns = (size_t)columns;
     char text[BO_PROMISE_TEXT];
-    BO_TRY(bo_array_fits(context, reader->bytes, &reader->array, rows * columns, promise(reader, text)));
+    BO_TRY(check_size(context, reader->bytes, &reader->array, rows * columns, promise(reader, text)));
     if (reader->array.by_column && (rows <= 1 || columns == 1)) reader->array.by_column = false;
     if (reader->array.by_column && !bo_bytes_seekable(reader->bytes))
         return bo_fail(
@@ -186,7 +189,7 @@ bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t r
 bo_status bo_array_rows_start(bo_context *context, bo_reader *reader)
 {
     if (bo_bytes_seekable(reader->bytes)) return BO_OK;
-    return bo_array_skip_header(context, reader->bytes, &reader->array);
+    return skip_header(context, reader->bytes, &reader->array);
 }
 
 bo_status bo_array_rows_rewind(bo_context *context, bo_reader *reader)
@@ -201,7 +204,7 @@ static bo_status check_end(bo_context *context, bo_reader *reader)
 {
     char text[BO_PROMISE_TEXT];
     if (bo_bytes_seekable(reader->bytes)) return BO_OK;
-    return bo_array_ends(context, reader->bytes, promise(reader, text));
+    return array_ends(context, reader->bytes, promise(reader, text));
 }
 
 static bo_status grow(bo_context *context, unsigned char **buffer, size_t *capacity, size_t size)
@@ -393,15 +396,15 @@ static bo_status read_array(bo_context *context, bo_bytes *bytes, bo_array *arra
     BO_TRY(bo_npy_header_read(context, bytes, &layout, &rank, shape));
     BO_TRY(take_shape(context, bo_bytes_path(bytes), rank, shape, array));
     snprintf(promise, sizeof promise, "an array of shape %s", bo_array_shape(array, text));
-    BO_TRY(bo_array_fits(context, bytes, &layout, array->count, promise));
-    BO_TRY(bo_array_skip_header(context, bytes, &layout));
+    BO_TRY(check_size(context, bytes, &layout, array->count, promise));
+    BO_TRY(skip_header(context, bytes, &layout));
     array->values = bo_alloc_raw(context, array->count, sizeof *array->values, "an array");
     if (!array->values) return BO_MEMORY;
     if (layout.type == BO_TYPE_F32 && !layout.swap && !layout.by_column)
         BO_TRY(read_exactly(context, bytes, array->values, array->count * sizeof *array->values, promise));
     else
         BO_TRY(read_converted(context, bytes, &layout, array, promise));
-    return bo_array_ends(context, bytes, promise);
+    return array_ends(context, bytes, promise);
 }
 
 bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **out)

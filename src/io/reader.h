@@ -119,13 +119,6 @@ bo_status bo_npy_header_read(bo_context *context, bo_bytes *bytes, bo_array_layo
                              uint64_t shape[BO_NPY_RANK]);
 /* Like bo_array_load, of bytes that are already open; takes them over, also when it fails. */
 bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **out);
-/* The file holds the header and `count` numbers: no less, and where that can be seen no more. `promise`: the shape, for the
- * message. */
-bo_status bo_array_fits(bo_context *context, const bo_bytes *bytes, const bo_array_layout *array, uint64_t count,
-                        const char *promise);
-bo_status bo_array_skip_header(bo_context *context, bo_bytes *bytes, const bo_array_layout *array);
-/* Nothing follows; asking for one byte more also lets gzip check its checksum. */
-bo_status bo_array_ends(bo_context *context, bo_bytes *bytes, const char *promise);
 void bo_convert_f64(const bo_array_layout *array, const unsigned char *raw, size_t count, double *out);
 void bo_convert_f32(const bo_array_layout *array, const unsigned char *raw, size_t count, float *out);
 

@@ -18,11 +18,8 @@ bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, co
 /* `where` starts the message of a failure. */
 bo_status bo_adapter_config_parse(bo_context *context, const char *where, const char *text, size_t length,
                                   bo_adapter_config *out);
-bo_status bo_adapter_config_read(bo_context *context, const char *path, bo_adapter_config *out);
 void bo_adapter_config_free(bo_adapter_config *config);
 
-/* The set that has the adapters: the model's, or the one that lies aside. */
-bo_weights *bo_adapter_weights(const bo_model *model);
 /* Of the layers in it that are trained themselves. */
 size_t bo_adapter_whole_numbers(bo_weights *weights);
 /* How often the rank of training stands in the files. */
@@ -35,10 +32,7 @@ static inline size_t bo_adapter_ranks(const bo_lora *lora)
  * trained themselves. */
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path);
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path);
-/* What the file knows beside its tensors; the config's rank and α become those of training. */
-bo_status bo_adapter_metadata(bo_context *context, const char *path, bo_adapter_config *config);
 /* base.safetensors: the weights of these layers as they were. */
 bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, const char *path);
-bo_status bo_adapter_read_base(bo_context *context, bo_model *model, const char *path);
 
 #endif

@@ -10,6 +10,12 @@
 #include "adapter.h"
 #include "files.h"
 
+/* The set that has the adapters: the model's, or the one that lies aside. */
+static bo_weights *adapter_weights(const bo_model *model)
+{
+    return model->adapter->aside ? model->adapter->aside : model->weights;
+}
+
 /* ====================================================================================================================
  * adapter_config.json: the members that PEFT reads, and a refusal of those that mean another computation. */
 
@@ -77,7 +83,7 @@ bo_status bo_adapter_config_write(bo_context *context, const bo_model *model, co
     bo_json_raw(&text, ",\n  \"lora_alpha\": ");
     bo_json_number(&text, (double)ranks * adapter->lora.alpha);
     bo_json_raw(&text, ",\n  \"target_modules\": ");
-    add_targets(&text, bo_adapter_weights(model));
+    add_targets(&text, adapter_weights(model));
     if (*adapter->lora.whole) {
         bo_json_raw(&text, ",\n  \"modules_to_save\": ");
         add_names(&text, adapter->lora.whole);
@@ -170,7 +176,7 @@ bo_status bo_adapter_config_parse(bo_context *context, const char *where, const 
     return status;
 }
 
-bo_status bo_adapter_config_read(bo_context *context, const char *path, bo_adapter_config *out)
+static bo_status read_config(bo_context *context, const char *path, bo_adapter_config *out)
 {
     char *text;
     size_t length;
@@ -196,11 +202,6 @@ void bo_adapter_config_free(bo_adapter_config *config)
  * with "bochner.init" in the metadata, by which it is taken apart again. */
 
 enum { NAME = 320 };
-
-bo_weights *bo_adapter_weights(const bo_model *model)
-{
-    return model->adapter->aside ? model->adapter->aside : model->weights;
-}
 
 static size_t count_sites(bo_weights *weights)
 {
@@ -367,7 +368,7 @@ static bo_status fill_package(bo_context *context, bo_weights *weights, package 
 
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, const char *path)
 {
-    bo_weights *weights = bo_adapter_weights(model);
+    bo_weights *weights = adapter_weights(model);
     char digest[24];
     package p;
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)model->adapter->digest);
@@ -455,7 +456,7 @@ bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
-    const bo_status status = take_all(context, bo_adapter_weights(model), file);
+    const bo_status status = take_all(context, adapter_weights(model), file);
     bo_tensors_close(file);
     return status;
 }
@@ -477,7 +478,8 @@ static bo_status take_metadata(bo_context *context, const bo_tensors *file, bo_a
     return BO_OK;
 }
 
-bo_status bo_adapter_metadata(bo_context *context, const char *path, bo_adapter_config *config)
+/* What the file knows beside its tensors; the config's rank and α become those of training. */
+static bo_status read_metadata(bo_context *context, const char *path, bo_adapter_config *config)
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
@@ -513,7 +515,7 @@ static bo_status fill_base(bo_context *context, const bo_adapter *adapter, bo_we
 
 bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, const char *path)
 {
-    bo_weights *weights = bo_adapter_weights(model);
+    bo_weights *weights = adapter_weights(model);
     size_t floats = bo_adapter_whole_numbers(weights);
     bo_lora_site site;
     for (size_t i = 0; i < bo_weights_count(weights); i++)
@@ -542,7 +544,7 @@ static bo_status take_base(bo_context *context, bo_model *model, const bo_tensor
     return BO_OK;
 }
 
-bo_status bo_adapter_read_base(bo_context *context, bo_model *model, const char *path)
+static bo_status read_base(bo_context *context, bo_model *model, const char *path)
 {
     bo_tensors *file;
     BO_TRY(bo_tensors_open(context, path, &file));
@@ -602,8 +604,8 @@ static bo_status load(bo_context *context, const char *folder, const char *path,
 {
     bo_adapter_config config;
     bo_model *model = NULL;
-    BO_TRY(bo_adapter_config_read(context, path, &config));
-    bo_status status = bo_adapter_metadata(context, tensors, &config);
+    BO_TRY(read_config(context, path, &config));
+    bo_status status = read_metadata(context, tensors, &config);
     const bool there = config.base && bo_model_is_folder(config.base);
     if (status == BO_OK && !there) status = no_base(context, folder, config.base);
     if (status == BO_OK) status = bo_model_load(context, config.base, &model);
@@ -638,7 +640,7 @@ bo_status bo_model_load_unmerged(bo_context *context, const char *folder, bo_mod
     bo_status status = path ? BO_OK : BO_MEMORY;
     if (path && access(path, F_OK) != 0)
         status = bo_fail(context, BO_INVALID, "%s: has no adapter/base.safetensors: it is no merged model", folder);
-    if (status == BO_OK) status = bo_adapter_read_base(context, model, path);
+    if (status == BO_OK) status = read_base(context, model, path);
     bo_free(path);
     if (status != BO_OK) {
         bo_model_destroy(model);

@@ -16,7 +16,7 @@
 
 enum { PREFIX = 64 };
 
-size_t bo_maps_count(const bo_model *model)
+static size_t count_maps(const bo_model *model)
 {
     size_t count = 0;
     for (size_t i = 0; i < bo_model_place(&model->desc, BO_MODEL_PART_END); i++)
@@ -35,7 +35,9 @@ static void prefix_of(const bo_model_desc *d, size_t place, bool mlp, char out[P
                                            : "self_attn");
 }
 
-bo_status bo_maps_pack(bo_context *context, const bo_model *model, bo_package *package)
+/* Adds the maps of every layer: "model.layers.N.self_attn.heads.K.features.w", "model.layers.N.mlp.features.w", …; room for
+ * the tensors of each and as many metadata as there are maps (count_maps). */
+static bo_status pack_maps(bo_context *context, const bo_model *model, bo_package *package)
 {
     const bo_model_desc *d = &model->desc;
     char prefix[PREFIX];
@@ -146,8 +148,8 @@ char *bo_model_path(bo_context *context, const char *folder, const char *name)
 static bo_status write_weights(bo_context *context, const bo_model *model, const char *path)
 {
     bo_package package = {0};
-    bo_status status = bo_package_weights(context, model->weights, bo_maps_count(model), 0, &package);
-    if (status == BO_OK) status = bo_maps_pack(context, model, &package);
+    bo_status status = bo_package_weights(context, model->weights, count_maps(model), 0, &package);
+    if (status == BO_OK) status = pack_maps(context, model, &package);
     if (status == BO_OK)
         status = bo_tensors_write(context, path, package.tensors, package.count, package.metas, package.meta_count);
     bo_package_free(&package);

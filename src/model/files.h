@@ -10,10 +10,6 @@ char *bo_model_path(bo_context *context, const char *folder, const char *name);
 /* One with a config.json: a whole model. */
 bool bo_model_is_folder(const char *folder);
 
-/* Adds the maps of every layer: "model.layers.N.self_attn.heads.K.features.w", "model.layers.N.mlp.features.w", …; room for
- * bo_maps_tensors of them and as many metadata as there are maps (bo_maps_count). */
-size_t bo_maps_count(const bo_model *model);
-bo_status bo_maps_pack(bo_context *context, const bo_model *model, bo_package *package);
 /* Puts the maps of a file in place. `used`: marks its tensors. */
 bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *file, bool *used);
 /* The maps of another model whose attention is made alike; false: it is not. */

@@ -15,7 +15,8 @@ static bo_value choose(bo_graph *graph, bo_value which, bo_value x)
 /* ====================================================================================================================
  * Language models. */
 
-bo_value bo_stack_head(const bo_stack *s, const char *prefix, size_t rows)
+/* `prefix`.weight (rows x width): how well a vector fits each of `rows` things. */
+static bo_value head_weight(const bo_stack *s, const char *prefix, size_t rows)
 {
     const bo_model_desc *d = &s->model->desc;
     bo_nn_name name = bo_nn_join(prefix, ".weight");
@@ -37,7 +38,7 @@ static bo_value head(const bo_stack *s)
                       .shape = {d->vocab, d->width},
                       .role = BO_WEIGHT_EMBEDDING,
                       .init = {.law = BO_INIT_NORMAL, .b = BO_STACK_TIED}};
-    return d->untied ? bo_stack_head(s, "lm_head", d->vocab) : bo_graph_weight(s->graph, &tied);
+    return d->untied ? head_weight(s, "lm_head", d->vocab) : bo_graph_weight(s->graph, &tied);
 }
 
 /* Of the logits. A table that is an embedding too follows that rule (its steps do not shrink with the width), so what a head
@@ -143,7 +144,7 @@ static void label(const labeling *r, bo_value x)
     if (d->task == BO_MODEL_MATCH) x = compare(r, x);
     bo_graph_scope(stack->graph, "output");
     x = bo_nn_dropout(stack->graph, x, d->dropout, BO_STACK_POOLED_STREAM);
-    bo_value inputs[3] = {x, bo_stack_head(stack, "score", d->classes)};
+    bo_value inputs[3] = {x, head_weight(stack, "score", d->classes)};
     const bo_weight *score = bo_graph_weight_of(stack->graph, inputs[1]);
     const double scale = score ? score->scale : 1;
     if (r->desc->logits) bo_stack_logits(stack, inputs, scale, r->out);

@@ -64,7 +64,8 @@ static bo_status place_states(bo_context *context, const bo_lanes *lanes,
     return BO_OK;
 }
 
-bo_status bo_lane_blocks_allocate(bo_context *context, size_t count, bo_lane_blocks *blocks)
+/* Memory for `count` blocks instead of what is there. */
+static bo_status allocate_blocks(bo_context *context, size_t count, bo_lane_blocks *blocks)
 {
     bo_free(blocks->memory);
     blocks->count = 0;
@@ -150,7 +151,7 @@ static bo_status allocate(bo_context *context, bo_lanes *lanes)
 {
     const bo_model_desc *d = &lanes->model->desc;
     size_t count = lanes->desc.count;
-    BO_TRY(bo_lane_blocks_allocate(context, count, &lanes->lane));
+    BO_TRY(allocate_blocks(context, count, &lanes->lane));
     lanes->blocks = bo_alloc(context, count, sizeof *lanes->blocks, "lanes");
     lanes->next = bo_alloc(context, count, sizeof *lanes->next, "lanes");
     lanes->tokens = bo_alloc(context, count, sizeof *lanes->tokens, "lanes");
@@ -234,7 +235,9 @@ void bo_lanes_destroy(bo_lanes *lanes)
     bo_free(lanes);
 }
 
-bo_status bo_lanes_graph(bo_context *context, const bo_lanes *lanes, bo_model_graph_desc *desc, bo_model_graph *graph)
+/* The graph of this descriptor, made with memory where it is not there yet. */
+static bo_status make_graph(bo_context *context, const bo_lanes *lanes, bo_model_graph_desc *desc,
+                            bo_model_graph *graph)
 {
     if (graph->graph) return BO_OK;
     desc->attentions = lanes->attentions;
@@ -297,7 +300,7 @@ static bo_status run(bo_context *context, bo_lanes *lanes, size_t first, size_t 
     bo_model_graph *g = &lanes->steps[bo_lanes_size_number(size)];
     bo_model_graph_desc desc = {
         .rows = size, .tokens = 1, .most_sequences = size, .logits = true, .chosen = size, .half = BO_HALF_TARGET};
-    BO_TRY(bo_lanes_graph(context, lanes, &desc, g));
+    BO_TRY(make_graph(context, lanes, &desc, g));
     fill_table(lanes, first, size);
     BO_TRY(bo_graph_write(context, g->graph, g->tokens, ids + first));
     if (g->positions) BO_TRY(bo_graph_write(context, g->graph, g->positions, lanes->tokens + first));
@@ -525,7 +528,7 @@ static bo_status read_some(bo_context *context, const reading *r)
         .rows = r->queries, .source_rows = r->rows, .most_sequences = r->queries, .half = BO_HALF_SOURCE};
     bo_pass pass = {
         .sequences = r->sequences, .lengths = r->lengths[0], .source_lengths = r->lengths[1], .states = r->table};
-    BO_TRY(bo_lanes_graph(context, lanes, &desc, g));
+    BO_TRY(make_graph(context, lanes, &desc, g));
     BO_TRY(begin_states(context, r));
     BO_TRY(fill(context, r, g));
     BO_TRY(bo_graph_run(context, g->graph, &pass));
@@ -569,7 +572,7 @@ static bo_status prepare(bo_context *context, bo_lanes *lanes, size_t count, rea
         bo_alloc(context, queries, bo_model_place(d, BO_MODEL_PART_ENCODER) * sizeof *r->table, "states of sources");
     r->zeros = bo_alloc(context, queries, columns * sizeof *r->zeros, "queries of sources");
     if (!r->indices || !r->table || !r->zeros) return BO_MEMORY;
-    return blocks > lanes->source.count ? bo_lane_blocks_allocate(context, blocks, &lanes->source) : BO_OK;
+    return blocks > lanes->source.count ? allocate_blocks(context, blocks, &lanes->source) : BO_OK;
 }
 
 static bo_status read_all(bo_context *context, reading *r, size_t count)

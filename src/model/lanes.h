@@ -39,12 +39,8 @@ struct bo_lanes {
     bool has_sources, broken;
 };
 
-/* The graph of this descriptor, made with memory where it is not there yet. */
-bo_status bo_lanes_graph(bo_context *context, const bo_lanes *lanes, bo_model_graph_desc *desc, bo_model_graph *graph);
 /* Bytes of a hypothesis that is as long as the context, with its share of a source that `beam` of them ask; needs no memory for
  * either. */
 bo_status bo_lanes_measure(bo_context *context, const bo_model *model, size_t beam, size_t *bytes);
-/* Memory for `count` blocks instead of what is there. */
-bo_status bo_lane_blocks_allocate(bo_context *context, size_t count, bo_lane_blocks *blocks);
 
 #endif

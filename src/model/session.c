@@ -41,7 +41,8 @@ bool bo_session_has_capacity(const bo_model *model)
     return bo_nn_mixer_attends(model->desc.mixer) && bo_is_explicit(attention) && !attention->window;
 }
 
-size_t bo_session_layer_bytes(const bo_session *session, size_t layer)
+/* states[i] for memory that holds the states of all layers. */
+static size_t layer_bytes(const bo_session *session, size_t layer)
 {
     return bo_layer_state_bytes(&session->model->desc, layer, session->attentions[layer]);
 }
@@ -51,7 +52,7 @@ static size_t padded_bytes(const bo_session *session, size_t layer)
     return bo_layer_state_room(&session->model->desc, layer, session->attentions[layer]);
 }
 
-void bo_session_place(const bo_session *session, char *memory, void **states)
+static void place_states(const bo_session *session, char *memory, void **states)
 {
     for (size_t i = 0; i < session->model->desc.layers; i++) {
         states[i] = memory;
@@ -130,7 +131,7 @@ static bo_status build(bo_context *context, const bo_model *model, const bo_sess
     session->positions = bo_alloc(context, session->desc.chunk, sizeof *session->positions, "positions");
     session->logits = bo_alloc(context, model->desc.vocab, sizeof *session->logits, "logits");
     if (!session->memory || !session->states || !session->positions || !session->logits) return BO_MEMORY;
-    bo_session_place(session, session->memory, session->states);
+    place_states(session, session->memory, session->states);
     return bo_session_reset(context, session);
 }
 
@@ -316,7 +317,7 @@ static size_t list_tensors(const bo_session *session, layer_name *names, bo_file
 {
     size_t layers = session->model->desc.layers, count = 0;
     for (size_t i = 0; i < layers; i++) {
-        size_t bytes = bo_session_layer_bytes(session, i);
+        size_t bytes = layer_bytes(session, i);
         name_layer(i, names[i]);
         tensors[count++] = (bo_file_tensor){
             .name = names[i], .dtype = BO_U8, .rank = 1, .shape = {bytes}, .data = session->states[i], .bytes = bytes};
@@ -441,7 +442,7 @@ static bo_status read_numbers(bo_context *context, const bo_tensors *file, const
 {
     layer_name name;
     const bo_file_tensor *tensor;
-    size_t bytes = bo_session_layer_bytes(session, layer);
+    size_t bytes = layer_bytes(session, layer);
     name_layer(layer, name);
     BO_TRY(bo_tensors_require(context, file, name, BO_U8, 1, &bytes, &tensor));
     memcpy(state, tensor->data, bytes);
@@ -481,7 +482,7 @@ static bo_status load(bo_context *context, const bo_tensors *file, bo_session *s
     size_t vocab = session->model->desc.vocab;
     BO_TRY(read_header(context, file, &head));
     BO_TRY(check_model(context, file, session->model, &head));
-    bo_session_place(session, memory, states);
+    place_states(session, memory, states);
     BO_TRY(read_states(context, file, session, &head, states));
     if (bo_tensors_find(file, "logits"))
         BO_TRY(bo_tensors_require(context, file, "logits", BO_F32, 1, &vocab, &logits));

@@ -26,9 +26,6 @@ struct bo_session {
     bool broken;
 };
 
-/* states[i] for memory that holds the states of all layers. */
-void bo_session_place(const bo_session *session, char *memory, void **states);
-size_t bo_session_layer_bytes(const bo_session *session, size_t layer); /* of its state */
 /* The model keeps all keys, up to a capacity. */
 bool bo_session_has_capacity(const bo_model *model);
 

@@ -33,8 +33,6 @@ bo_value bo_stack_embed(const bo_stack *stack, bo_value tokens);
 /* … and as it ends, before the last norm; rows are where they were. */
 bo_value bo_stack_record(const bo_stack *stack, bo_value x);
 
-/* `prefix`.weight (rows x width): how well a vector fits each of `rows` things. */
-bo_value bo_stack_head(const bo_stack *stack, const char *prefix, size_t rows);
 /* Cross entropy of inputs x, W and targets, into out->loss and losses; x Wᵀ into out->logits. */
 void bo_stack_loss(const bo_stack *stack, const bo_value inputs[3], double scale, double smoothing,
                    bo_model_graph *out);

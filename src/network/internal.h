@@ -137,7 +137,6 @@ struct bo_layer_type {
 extern const bo_layer_type bo_layers_plain[], bo_layers_join[], bo_layers_noise[], bo_layers_grid[],
     bo_layers_features[], bo_layers_sequence[], bo_layers_graph[];
 
-const bo_layer_type *bo_layer_type_at(size_t index);       /* NULL after the last */
 const bo_layer_type *bo_layer_type_find(const char *name); /* NULL: none */
 const char *bo_layer_type_nearest(const char *name);       /* for messages; NULL: none is near */
 /* How many letters must change; for suggestions. */
@@ -157,10 +156,6 @@ bo_status bo_fields_read(bo_context *context, const char *where, const bo_layer 
 bo_status bo_description_read(bo_context *context, const char *where, const cJSON *json, bo_network *network);
 /* What it asks of data. */
 bo_status bo_description_needs(bo_context *context, const char *where, const cJSON *json, bo_network_needs *out);
-/* `from` of every layer, the order, what is unused. */
-bo_status bo_wiring_read(bo_context *context, const char *where, const cJSON *json, bo_network *network);
-/* Symbols become numbers and hidden widths are multiplied. */
-bo_status bo_widths_settle(bo_context *context, const char *where, bo_network *network);
 /* What a network is made by, beside its description. */
 typedef struct bo_build {
     bo_facts facts;

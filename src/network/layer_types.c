@@ -7,7 +7,8 @@
 static const bo_layer_type *const tables[] = {bo_layers_plain,    bo_layers_join,     bo_layers_noise, bo_layers_grid,
                                               bo_layers_features, bo_layers_sequence, bo_layers_graph};
 
-const bo_layer_type *bo_layer_type_at(size_t index)
+/* NULL after the last */
+static const bo_layer_type *type_at(size_t index)
 {
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const bo_layer_type *type = tables[t]; type->name; type++)
@@ -18,7 +19,7 @@ const bo_layer_type *bo_layer_type_at(size_t index)
 const bo_layer_type *bo_layer_type_find(const char *name)
 {
     const bo_layer_type *type;
-    for (size_t i = 0; (type = bo_layer_type_at(i)); i++)
+    for (size_t i = 0; (type = type_at(i)); i++)
         if (bo_same_name(name, type->name)) return type;
     return NULL;
 }
@@ -51,7 +52,7 @@ const char *bo_layer_type_nearest(const char *name)
     const bo_layer_type *type;
     const char *nearest = NULL;
     size_t best = strlen(name) / 2 + 1;
-    for (size_t i = 0; (type = bo_layer_type_at(i)); i++) {
+    for (size_t i = 0; (type = type_at(i)); i++) {
         size_t distance = bo_word_distance(name, type->name);
         if (strncmp(type->name, name, strlen(type->name)) == 0) distance = 1; /* conv2d, linear_layer */
         if (distance < best) best = distance, nearest = type->name;

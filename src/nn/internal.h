@@ -24,12 +24,6 @@ bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value 
 bo_value bo_nn_readout(bo_graph *graph, const char *prefix, bo_value x, double factor, bo_value residual, bool bias,
                        double dropout, uint64_t stream);
 
-/* Kinds of MLP; bo_nn_mlp chooses. */
-bo_value bo_nn_random_features(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
-                               const bo_mlp_layer *desc);
-bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
-bo_value bo_nn_quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc);
-
 /* bo_nn_attention in two parts: the heads' outputs, and what follows: their norm and the projection added to `residual`. */
 bo_value bo_nn_attend(bo_graph *graph, const char *prefix, bo_value x, bo_value positions,
                       const bo_attention_layer *desc);
@@ -46,26 +40,9 @@ typedef struct bo_asking {
 /* The heads' outputs. */
 bo_value bo_nn_ask(bo_graph *graph, const char *prefix, const bo_asking *asking, const bo_attention_layer *desc);
 
-/* Mixers that do not attend, and what a memory takes; bo_nn_mixer chooses. */
-bo_value bo_nn_recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                               const bo_mixer_layer *desc);
-size_t bo_nn_recurrent_mixer_bytes(const bo_mixer_layer *desc);
-bo_value bo_nn_mix_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                         const bo_mixer_layer *desc);
-size_t bo_nn_mix_mixer_bytes(const bo_mixer_layer *desc);
-bo_value bo_nn_convolution_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                                 const bo_mixer_layer *desc);
-size_t bo_nn_convolution_mixer_bytes(const bo_mixer_layer *desc);
-
 /* ε of norms of products of numbers of size 1, whose mean square is about 1. */
 #define BO_NN_SOFT 1.0
 #define BO_NN_E    2.71828182845904523536 /* the degree between 2 and 3 */
-/* Mixers of a degree; bo_nn_mixer chooses. */
-bo_value bo_nn_degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                              const bo_mixer_layer *desc);
-size_t bo_nn_degree_2_mixer_bytes(const bo_mixer_layer *desc);
-bo_value bo_nn_degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                            const bo_mixer_layer *desc);
 
 bo_value bo_nn_ssm_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
                          const bo_mixer_layer *desc);

@@ -48,7 +48,8 @@ bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const 
     return bo_graph_one(graph, BO_OP_RECURRENT, &attributes, 3, inputs);
 }
 
-size_t bo_nn_recurrent_state_bytes(const bo_recurrent_layer *desc)
+/* Of a sequence. */
+static size_t recurrent_state_bytes(const bo_recurrent_layer *desc)
 {
     return bo_recurrent_state_bytes(desc->cell, desc->size);
 }
@@ -67,8 +68,8 @@ static bo_recurrent_layer layer_of(const bo_mixer_layer *desc)
                                 .source = desc->source};
 }
 
-bo_value bo_nn_recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                               const bo_mixer_layer *desc)
+static bo_value recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                                const bo_mixer_layer *desc)
 {
     (void)positions;
     bo_recurrent_layer layer = layer_of(desc);
@@ -77,10 +78,10 @@ bo_value bo_nn_recurrent_mixer(bo_graph *graph, const char *prefix, bo_value x, 
                         bo_nn_stream(desc->layer, 0));
 }
 
-size_t bo_nn_recurrent_mixer_bytes(const bo_mixer_layer *desc)
+static size_t recurrent_mixer_bytes(const bo_mixer_layer *desc)
 {
     bo_recurrent_layer layer = layer_of(desc);
-    return bo_nn_recurrent_state_bytes(&layer);
+    return recurrent_state_bytes(&layer);
 }
 
 /* ====================================================================================================================
@@ -136,8 +137,8 @@ static bo_value along_tokens(bo_graph *graph, const char *prefix, const char *su
     return bo_graph_one(graph, BO_OP_MIX, &attributes, 2, (bo_value[]){x, matrix});
 }
 
-bo_value bo_nn_mix_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                         const bo_mixer_layer *desc)
+static bo_value mlp_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                          const bo_mixer_layer *desc)
 {
     (void)positions;
     bo_value parts[2] = {0};
@@ -148,7 +149,7 @@ bo_value bo_nn_mix_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_val
     return finish(graph, prefix, parts[0], mixed, residual, desc);
 }
 
-size_t bo_nn_mix_mixer_bytes(const bo_mixer_layer *desc)
+static size_t mlp_mixer_bytes(const bo_mixer_layer *desc)
 {
     return 2 * product_bytes(desc);
 }
@@ -164,8 +165,8 @@ static bo_convolution_attributes convolution_of(const bo_mixer_layer *desc)
                                        .sequences = sequences_of(desc, 0)};
 }
 
-bo_value bo_nn_convolution_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                                 const bo_mixer_layer *desc)
+static bo_value convolution_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
+                                  bo_value positions, const bo_mixer_layer *desc)
 {
     (void)positions;
     bo_convolution_attributes attributes = convolution_of(desc);
@@ -178,7 +179,8 @@ bo_value bo_nn_convolution_mixer(bo_graph *graph, const char *prefix, bo_value x
     return finish(graph, prefix, parts[0], mixed, residual, desc);
 }
 
-size_t bo_nn_convolution_mixer_bytes(const bo_mixer_layer *desc)
+/* Mixers that do not attend, and what a memory takes; bo_nn_mixer chooses. */
+static size_t convolution_mixer_bytes(const bo_mixer_layer *desc)
 {
     bo_convolution_attributes attributes = convolution_of(desc);
     return bo_convolution_state_bytes(&attributes, desc->width);
@@ -217,14 +219,14 @@ static bo_ssm_layer systems_of(const bo_mixer_layer *desc)
                           .source = desc->source};
 }
 
-size_t bo_nn_degree_2_mixer_bytes(const bo_mixer_layer *desc)
+static size_t degree_2_mixer_bytes(const bo_mixer_layer *desc)
 {
     bo_ssm_layer systems = systems_of(desc);
     return bo_nn_ssm_state_bytes(&systems);
 }
 
-bo_value bo_nn_degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                              const bo_mixer_layer *desc)
+static bo_value degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                               const bo_mixer_layer *desc)
 {
     static const char *const suffixes[] = {".factors.0", ".factors.1"};
     bo_linear_desc inward = {.out = desc->width, .bias = desc->bias};
@@ -242,8 +244,8 @@ bo_value bo_nn_degree_2_mixer(bo_graph *graph, const char *prefix, bo_value x, b
 }
 
 /* Degrees 3, 4 and e. */
-bo_value bo_nn_degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
-                            const bo_mixer_layer *desc)
+static bo_value degree_mixer(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, bo_value positions,
+                             const bo_mixer_layer *desc)
 {
     bo_attention_layer layer = desc->attention;
     layer.epsilon = BO_NN_SOFT;
@@ -272,16 +274,16 @@ static const struct {
     size_t (*state_bytes)(const bo_mixer_layer *desc);
 } kinds[BO_MIXER_COUNT] = {
     [BO_MIXER_ATTENTION] = {attend, NULL},
-    [BO_MIXER_MLP] = {bo_nn_mix_mixer, bo_nn_mix_mixer_bytes},
-    [BO_MIXER_CONV] = {bo_nn_convolution_mixer, bo_nn_convolution_mixer_bytes},
-    [BO_MIXER_RNN] = {bo_nn_recurrent_mixer, bo_nn_recurrent_mixer_bytes},
-    [BO_MIXER_GRU] = {bo_nn_recurrent_mixer, bo_nn_recurrent_mixer_bytes},
-    [BO_MIXER_LSTM] = {bo_nn_recurrent_mixer, bo_nn_recurrent_mixer_bytes},
+    [BO_MIXER_MLP] = {mlp_mixer, mlp_mixer_bytes},
+    [BO_MIXER_CONV] = {convolution_mixer, convolution_mixer_bytes},
+    [BO_MIXER_RNN] = {recurrent_mixer, recurrent_mixer_bytes},
+    [BO_MIXER_GRU] = {recurrent_mixer, recurrent_mixer_bytes},
+    [BO_MIXER_LSTM] = {recurrent_mixer, recurrent_mixer_bytes},
     [BO_MIXER_SSM] = {bo_nn_ssm_mixer, bo_nn_ssm_mixer_bytes},
-    [BO_MIXER_DEGREE_2] = {bo_nn_degree_2_mixer, bo_nn_degree_2_mixer_bytes},
-    [BO_MIXER_DEGREE_3] = {bo_nn_degree_mixer, NULL},
-    [BO_MIXER_DEGREE_4] = {bo_nn_degree_mixer, NULL},
-    [BO_MIXER_DEGREE_E] = {bo_nn_degree_mixer, NULL},
+    [BO_MIXER_DEGREE_2] = {degree_2_mixer, degree_2_mixer_bytes},
+    [BO_MIXER_DEGREE_3] = {degree_mixer, NULL},
+    [BO_MIXER_DEGREE_4] = {degree_mixer, NULL},
+    [BO_MIXER_DEGREE_E] = {degree_mixer, NULL},
 };
 
 bool bo_nn_mixer_attends(bo_mixer kind)

@@ -25,8 +25,8 @@ double bo_nn_unit_gamma(bo_kernel kernel, size_t width)
     }
 }
 
-bo_value bo_nn_random_features(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
-                               const bo_mlp_layer *desc)
+static bo_value random_features(bo_graph *graph, const char *prefix, bo_value x, bo_value residual,
+                                const bo_mlp_layer *desc)
 {
     bo_features_attributes map = {desc->features};
     bo_value s = bo_nn_vector(graph, prefix, ".scale", 1, (bo_init){.law = BO_INIT_ONE});
@@ -67,7 +67,7 @@ bo_value bo_nn_degree_product(bo_graph *graph, const char *prefix, bo_value x, c
     return norm(graph, prefix, y, desc->hidden / (desc->heads ? desc->heads : 1), BO_NN_SOFT);
 }
 
-bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
+static bo_value degree(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
 {
     bo_value y = bo_nn_degree_product(graph, prefix, x, desc);
     return bo_nn_output(graph, bo_nn_join(prefix, ".down_proj").text, y, residual, desc->bias, desc->dropout,
@@ -76,7 +76,7 @@ bo_value bo_nn_degree(bo_graph *graph, const char *prefix, bo_value x, bo_value 
 
 /* y_o = zᵀ W_o z for every column o of the residual, with z of `hidden` columns: a projection of x, normalized, or, as wide
  * as x, x itself. */
-bo_value bo_nn_quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
+static bo_value quadratic(bo_graph *graph, const char *prefix, bo_value x, bo_value residual, const bo_mlp_layer *desc)
 {
     const size_t in = desc->hidden;
     bo_nn_name name = bo_nn_join(prefix, ".forms.weight");
@@ -133,14 +133,14 @@ bo_value bo_nn_mlp(bo_graph *graph, const char *prefix, bo_value x, bo_value res
     case BO_MLP_NONE:
         return residual;
     case BO_MLP_RANDOM_FEATURES:
-        return bo_nn_random_features(graph, prefix, x, residual, desc);
+        return random_features(graph, prefix, x, residual, desc);
     case BO_MLP_DEGREE_2:
     case BO_MLP_DEGREE_3:
     case BO_MLP_DEGREE_4:
     case BO_MLP_DEGREE_E:
-        return bo_nn_degree(graph, prefix, x, residual, desc);
+        return degree(graph, prefix, x, residual, desc);
     case BO_MLP_QUADRATIC:
-        return bo_nn_quadratic(graph, prefix, x, residual, desc);
+        return quadratic(graph, prefix, x, residual, desc);
     default:
         return token_wise(graph, prefix, x, residual, desc);
     }

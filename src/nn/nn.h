@@ -117,7 +117,6 @@ typedef struct bo_recurrent_layer {
     bool source;                          /* … as is this */
 } bo_recurrent_layer;
 bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc);
-size_t bo_nn_recurrent_state_bytes(const bo_recurrent_layer *desc); /* of a sequence */
 
 typedef struct bo_mlp_layer {
     bo_mlp kind;

@@ -15,15 +15,8 @@ typedef struct bo_optim_part {
     void *state[BO_MOST_SLOTS], *average; /* NULL: none */
 } bo_optim_part;
 
-/* The vectors of state that a part has: their names' first words into `names` (at most BO_MOST_SLOTS + 1). */
-size_t bo_optim_part_states(const bo_optimizer_desc *desc, const bo_optim_part *part, const char **names);
 /* The part of a weight, without state; false where it is not trained. */
 bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out);
-/* Floats from one state to the next. */
-size_t bo_optim_part_stride(const bo_optim_part *part);
-size_t bo_optim_part_count(const bo_optim_part *part);
-/* Of the rate, as the weight's parametrization has it for the part's rule. */
-double bo_optim_part_rate_factor(const bo_optim_part *part);
 /* Muon's factor for the shape and the parametrization. */
 double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_part *part);
 

@@ -101,9 +101,15 @@ bo_status bo_optimizer_resolve(bo_context *context, const bo_optimizer_desc *des
 /* ====================================================================================================================
  * Which rule a weight follows, and what the optimizer keeps for it. */
 
+/* Floats from one state to the next. */
+static size_t part_count(const bo_optim_part *part)
+{
+    return part->weight->rows * part->weight->columns;
+}
+
 /* Steps are to change what the weight makes of its input by as much at every width (docs/parametrization.md). With a factor
  * s in front of the weight its gradient is s times, and its step 1/s times, that of the product. */
-double bo_optim_part_rate_factor(const bo_optim_part *part)
+static double rate_factor(const bo_optim_part *part)
 {
     const bo_weight *w = part->weight;
     switch (part->rule) {
@@ -127,13 +133,14 @@ bool bo_optim_part_make(const bo_optimizer_desc *desc, const bo_weight *weight, 
         .rate = left ? desc->other_rate : desc->rate,
         .decay = weight->role == BO_WEIGHT_VECTOR ? 0 : desc->decay,
     };
-    double factor = bo_optim_part_rate_factor(out);
+    double factor = rate_factor(out);
     out->rate *= factor;
     out->decay /= factor; /* rate times decay is of the width no function */
-    return !weight->frozen && bo_optim_part_count(out) > 0;
+    return !weight->frozen && part_count(out) > 0;
 }
 
-size_t bo_optim_part_states(const bo_optimizer_desc *desc, const bo_optim_part *part, const char **names)
+/* The vectors of state that a part has: their names' first words into `names` (at most BO_MOST_SLOTS + 1). */
+static size_t part_states(const bo_optimizer_desc *desc, const bo_optim_part *part, const char **names)
 {
     size_t count = 0;
     if (part->rule == BO_OPTIMIZER_ADAMW) {
@@ -146,14 +153,9 @@ size_t bo_optim_part_states(const bo_optimizer_desc *desc, const bo_optim_part *
     return count;
 }
 
-size_t bo_optim_part_count(const bo_optim_part *part)
+static size_t part_stride(const bo_optim_part *part)
 {
-    return part->weight->rows * part->weight->columns;
-}
-
-size_t bo_optim_part_stride(const bo_optim_part *part)
-{
-    return (bo_optim_part_count(part) + 15) / 16 * 16;
+    return (part_count(part) + 15) / 16 * 16;
 }
 
 static double factor_of_shape(bo_muon_factor factor, double rows, double columns)
@@ -198,10 +200,10 @@ static needs count_needs(bo_context *context, const bo_optimizer_desc *desc, bo_
         if (!bo_optim_part_make(desc, weight, &part)) continue;
         n.parts++;
         const char *names[BO_MOST_SLOTS + 1];
-        size_t states = bo_optim_part_states(desc, &part, names);
+        size_t states = part_states(desc, &part, names);
         for (size_t s = 0; s < states; s++) n.names += strlen(names[s]) + strlen(weight->name) + 2;
         n.states += states;
-        n.floats += states * bo_optim_part_stride(&part);
+        n.floats += states * part_stride(&part);
         if (part.rule != BO_OPTIMIZER_MUON) continue;
         n.matrices++;
         size_t scratch = updates->muon_bytes(context, weight->rows, weight->columns);
@@ -260,14 +262,14 @@ static void add_matrix(bo_optimizer *o, const bo_optim_part *part)
 static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, size_t *letters)
 {
     const char *names[BO_MOST_SLOTS + 1];
-    size_t states = bo_optim_part_states(&o->desc, part, names), rules = states - (o->desc.average > 0);
+    size_t states = part_states(&o->desc, part, names), rules = states - (o->desc.average > 0);
     for (size_t s = 0; s < states; s++) {
         char *name = o->names + *letters;
         *letters += (size_t)sprintf(name, "%s.%s", names[s], part->weight->name) + 1;
         void *data = (float *)o->memory + *floats;
-        *floats += bo_optim_part_stride(part);
+        *floats += part_stride(part);
         *(s < rules ? &part->state[s] : &part->average) = data;
-        o->state[o->states++] = (bo_optimizer_state){name, data, bo_optim_part_count(part)};
+        o->state[o->states++] = (bo_optimizer_state){name, data, part_count(part)};
     }
 }
 
@@ -375,7 +377,7 @@ static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, doubl
     for (size_t i = 0; i < o->parts; i++) {
         const bo_optim_part *part = &o->part[i];
         double own;
-        BO_TRY(o->backend->updates->sum_squares(context, bo_optim_part_count(part), part->weight->gradient, &own));
+        BO_TRY(o->backend->updates->sum_squares(context, part_count(part), part->weight->gradient, &own));
         if (!isfinite(own) && !bad) bad = part;
         squares += own;
     }
@@ -405,9 +407,9 @@ static bo_status step_linf(bo_context *context, const bo_updates *updates, const
 {
     const bo_weight *w = part->weight;
     double size;
-    BO_TRY(updates->sum_sizes(context, bo_optim_part_count(part), w->gradient, &size));
+    BO_TRY(updates->sum_sizes(context, part_count(part), w->gradient, &size));
     rule->rate *= 0.5 * rule->scale * size;
-    return updates->sign(context, rule, bo_optim_part_count(part), w->gradient, NULL, w->data);
+    return updates->sign(context, rule, part_count(part), w->gradient, NULL, w->data);
 }
 
 /* Muon's matrices are left to step_matrices. */
@@ -416,7 +418,7 @@ static bo_status step_part(bo_context *context, const bo_optimizer *o, const bo_
 {
     const bo_updates *updates = o->backend->updates;
     const bo_weight *w = part->weight;
-    size_t count = bo_optim_part_count(part);
+    size_t count = part_count(part);
     bo_rule rule = rule_of(o, part->rate, part->decay, factor, scale);
     switch (part->rule) {
     case BO_OPTIMIZER_ADAMW:
@@ -447,8 +449,8 @@ static bo_status average(bo_context *context, const bo_optimizer *o)
     for (size_t i = 0; i < o->parts; i++) {
         const bo_optim_part *part = &o->part[i];
         if (!part->average) continue;
-        BO_TRY(o->backend->updates->approach(context, bo_optim_part_count(part), part_of_now, part->weight->data,
-                                             part->average));
+        BO_TRY(
+            o->backend->updates->approach(context, part_count(part), part_of_now, part->weight->data, part->average));
     }
     return BO_OK;
 }
@@ -472,7 +474,7 @@ bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *o)
     if (o->desc.average == 0 || o->steps == 0) return BO_OK;
     for (size_t i = 0; i < o->parts; i++) {
         const bo_optim_part *part = &o->part[i];
-        BO_TRY(o->backend->updates->swap(context, bo_optim_part_count(part), part->average, part->weight->data));
+        BO_TRY(o->backend->updates->swap(context, part_count(part), part->average, part->weight->data));
     }
     o->swapped = !o->swapped;
     return BO_OK;

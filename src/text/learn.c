@@ -188,8 +188,10 @@ static bo_status sum_up(bo_context *context, bo_counting *counting, bo_tally *ou
     return BO_OK;
 }
 
-bo_status bo_count_words(bo_context *context, const bo_documents *documents, const bo_pattern *pattern,
-                         const char *const *special, size_t special_count, bo_tally *out)
+/* The words of all documents, on the pool. special: texts that are no words. The order of the words depends on threads; what
+ * is learned from them does not. */
+static bo_status count_words(bo_context *context, const bo_documents *documents, const bo_pattern *pattern,
+                             const char *const *special, size_t special_count, bo_tally *out)
 {
     bo_counting counting = {.pattern = pattern, .special = special, .special_count = special_count};
     bo_status status = bo_parts_make(context, documents, true, &counting.parts);
@@ -505,7 +507,7 @@ static bo_status learn_documents(bo_context *context, const bo_tokenizer_desc *d
     bo_pattern pattern;
     bo_tally words = {0};
     BO_TRY(bo_pattern_compile(context, "the pattern", learned->pattern ? learned->pattern : bo_gpt2_pattern, &pattern));
-    bo_status status = bo_count_words(context, documents, &pattern, learned->special, specials, &words);
+    bo_status status = count_words(context, documents, &pattern, learned->special, specials, &words);
     if (status == BO_OK)
         status = bo_learn_merges(context, &words, byte_ids, (int32_t)(specials + 256), desc->vocab - specials - 256,
                                  desc->least ? desc->least : 2, merges, &learned->merge_count);

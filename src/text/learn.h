@@ -25,11 +25,6 @@ bo_status bo_tally_create(bo_context *context, bo_tally *out);
 bo_status bo_tally_add(bo_context *context, bo_tally *tally, const char *text, size_t length, uint64_t count);
 void bo_tally_free(bo_tally *tally);
 
-/* The words of all documents, on the pool. special: texts that are no words. The order of the words depends on threads; what
- * is learned from them does not. */
-bo_status bo_count_words(bo_context *context, const bo_documents *documents, const bo_pattern *pattern,
-                         const char *const *special, size_t special_count, bo_tally *out);
-
 /* At most `most` merges of pairs that occur `least` times. byte_ids: the symbols of bytes; merge m makes first_id + m. */
 bo_status bo_learn_merges(bo_context *context, const bo_tally *words, const int32_t byte_ids[256], int32_t first_id,
                           size_t most, uint64_t least, int32_t (*merges)[2], size_t *count);

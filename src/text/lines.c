@@ -40,7 +40,9 @@ static size_t show_character(const char *text, size_t bytes, size_t rest, char o
     return control < 0 ? bytes : (size_t)snprintf(out, 8, control == '\t' ? "\\t" : "\\x%02x", (unsigned)control);
 }
 
-const char *bo_excerpt(const char *text, size_t bytes, char out[BO_EXCERPT])
+enum { EXCERPT = 64 };
+/* The beginning of a text for a message, cut between characters, in quotes; control characters as \t or \x1b. */
+static const char *excerpt(const char *text, size_t bytes, char out[EXCERPT])
 {
     static const char more[] = "…\"";
     size_t length = 1, at = 0, next;
@@ -48,7 +50,7 @@ const char *bo_excerpt(const char *text, size_t bytes, char out[BO_EXCERPT])
     while (at < bytes && (next = bo_utf8_character(text + at, bytes - at)) > 0) {
         char shown[8];
         const size_t wide = show_character(text + at, next, bytes - at, shown);
-        if (length + wide + sizeof more > BO_EXCERPT) break;
+        if (length + wide + sizeof more > EXCERPT) break;
         memcpy(out + length, shown, wide);
         length += wide;
         at += next;
@@ -67,30 +69,30 @@ static void list_classes(const bo_categories *classes, char *out, size_t room)
     *out = 0;
     for (size_t i = 0; i < classes->count && i < SHOWN && used < room; ++i)
         used +=
-            (size_t)snprintf(out + used, room - used, "%s%.*s", i ? ", " : "", BO_EXCERPT / 2, classes->items[i].text);
+            (size_t)snprintf(out + used, room - used, "%s%.*s", i ? ", " : "", EXCERPT / 2, classes->items[i].text);
     if (classes->count > SHOWN && used < room) snprintf(out + used, room - used, ", …");
 }
 
 static bo_status unknown_class(bo_context *context, const bo_categories *classes, const char *where,
                                const bo_line_field *field)
 {
-    char shown[BO_EXCERPT], known[512];
+    char shown[EXCERPT], known[512];
     list_classes(classes, known, sizeof known);
     return bo_fail(context, BO_FORMAT, "%s: the class %s is none of the %zu that are known: %s", where,
-                   bo_excerpt(field->text, field->bytes, shown), classes->count, known);
+                   excerpt(field->text, field->bytes, shown), classes->count, known);
 }
 
 static bo_status find_class(bo_context *context, bo_categories *classes, bool closed, const char *where,
                             const bo_line_field *field, int32_t *out)
 {
     enum { MOST_BYTES = 255 }; /* as a model takes */
-    char label[MOST_BYTES + 1], shown[BO_EXCERPT];
+    char label[MOST_BYTES + 1], shown[EXCERPT];
     if (field->bytes > MOST_BYTES)
         return bo_fail(context, BO_FORMAT, "%s: expected a label of at most %d bytes, found %zu: %s", where, MOST_BYTES,
-                       field->bytes, bo_excerpt(field->text, field->bytes, shown));
+                       field->bytes, excerpt(field->text, field->bytes, shown));
     if (bo_utf8_has_control(field->text, field->bytes))
         return bo_fail(context, BO_FORMAT, "%s: expected a label without control characters, found %s", where,
-                       bo_excerpt(field->text, field->bytes, shown));
+                       excerpt(field->text, field->bytes, shown));
     memcpy(label, field->text, field->bytes);
     label[field->bytes] = 0;
     double number = 0;
@@ -162,7 +164,7 @@ static bo_status split_fields(bo_context *context, const char *where, const bo_c
 {
     const char *at = line->text, *end = at + line->bytes;
     size_t tabs = 0;
-    char shown[BO_EXCERPT];
+    char shown[EXCERPT];
     for (const char *tab; (tab = memchr(at, '\t', (size_t)(end - at))); at = tab + 1, ++tabs)
         if (tabs < wanted) fields[tabs] = (bo_line_field){at, (size_t)(tab - at)};
     if (tabs + 1 == wanted) {
@@ -171,7 +173,7 @@ static bo_status split_fields(bo_context *context, const char *where, const bo_c
     }
     if (line->bytes == 0) return bo_fail(context, BO_FORMAT, "%s: is empty; expected %s", where, columns->expected);
     return bo_fail(context, BO_FORMAT, "%s: expected %s; found %zu tab%s: %s", where, columns->expected, tabs,
-                   tabs == 1 ? "" : "s", bo_excerpt(line->text, line->bytes, shown));
+                   tabs == 1 ? "" : "s", excerpt(line->text, line->bytes, shown));
 }
 
 static bo_status parse_line(bo_context *context, bo_lines *lines, const bo_columns *columns, bool closed,

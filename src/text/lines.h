@@ -39,8 +39,5 @@ bo_status bo_lines_read(bo_context *context, bo_lines *lines, size_t file, bo_te
 
 /* What side `side` of the kind is called in a message: "text", "source", "second text". */
 const char *bo_side_name(bo_texts_kind kind, size_t side);
-/* The beginning of a text for a message, cut between characters, in quotes; control characters as \t or \x1b. */
-enum { BO_EXCERPT = 64 };
-const char *bo_excerpt(const char *text, size_t bytes, char out[BO_EXCERPT]);
 
 #endif

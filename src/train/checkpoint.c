@@ -29,7 +29,7 @@ bo_status bo_train_join(bo_context *context, const char *folder, const char *nam
     return bo_fail(context, BO_INVALID, "the path %.80s… is too long", folder);
 }
 
-bo_status bo_train_make_folder(bo_context *context, const char *path)
+static bo_status make_folder(bo_context *context, const char *path)
 {
     struct stat about;
     if (mkdir(path, 0777) == 0) return BO_OK;
@@ -39,17 +39,19 @@ bo_status bo_train_make_folder(bo_context *context, const char *path)
     return failed(context, path, "the folder cannot be made");
 }
 
-bo_status bo_train_make_folders(bo_context *context, const char *path)
+/* With those above it. */
+static bo_status make_folders(bo_context *context, const char *path)
 {
     char part[BO_TRAIN_PATH];
     for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-        BO_TRY(bo_train_make_folder(context, part));
+        BO_TRY(make_folder(context, part));
     }
-    return bo_train_make_folder(context, path);
+    return make_folder(context, path);
 }
 
-bo_status bo_train_remove_folder(bo_context *context, const char *path)
+/* With the files in it; fine where it is not. */
+static bo_status remove_folder(bo_context *context, const char *path)
 {
     DIR *folder = opendir(path);
     if (!folder) return errno == ENOENT ? BO_OK : failed(context, path, "cannot be removed");
@@ -66,7 +68,7 @@ bo_status bo_train_remove_folder(bo_context *context, const char *path)
     return status;
 }
 
-bo_status bo_train_flush_folder(bo_context *context, const char *path)
+static bo_status flush_folder(bo_context *context, const char *path)
 {
     const int file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0) return failed(context, path, "cannot be opened");
@@ -76,7 +78,8 @@ bo_status bo_train_flush_folder(bo_context *context, const char *path)
     return status;
 }
 
-bo_status bo_train_rename(bo_context *context, const char *from, const char *to)
+/* Removes what runs that were killed have left of checkpoints being written or removed. */
+static bo_status rename_folder(bo_context *context, const char *from, const char *to)
 {
     return rename(from, to) == 0 ? BO_OK : failed(context, to, "cannot be put in its place");
 }
@@ -112,13 +115,14 @@ static bo_status copy(bo_context *context, const char *from, const char *to)
     return status;
 }
 
-bo_status bo_train_link(bo_context *context, const char *from, const char *to)
+/* `to` becomes another name of the file `from`, or a copy where that cannot be; at once. */
+static bo_status link_file(bo_context *context, const char *from, const char *to)
 {
     char beside[BO_TRAIN_PATH + 8];
     snprintf(beside, sizeof beside, "%s.link", to);
     unlink(beside); /* of a run that was killed */
     if (link(from, beside) != 0) return errno == ENOENT ? failed(context, from, "is missing") : copy(context, from, to);
-    const bo_status status = bo_train_rename(context, beside, to);
+    const bo_status status = rename_folder(context, beside, to);
     unlink(beside); /* rename leaves both where they were one file already */
     return status;
 }
@@ -128,7 +132,7 @@ bo_status bo_train_read_text(bo_context *context, const char *path, char **out, 
     return bo_bytes_text(context, path, out, length);
 }
 
-bo_status bo_train_lock(bo_context *context, const char *folder, int *out)
+static bo_status lock_folder(bo_context *context, const char *folder, int *out)
 {
     char path[BO_TRAIN_PATH];
     BO_TRY(bo_train_join(context, folder, ".lock", path));
@@ -152,7 +156,8 @@ static bool parse_step(const char *name, uint64_t *step)
     return *end == 0 && errno == 0;
 }
 
-bo_status bo_train_sweep(bo_context *context, const char *checkpoints)
+/* Removes what runs that were killed have left of checkpoints being written or removed. */
+static bo_status sweep(bo_context *context, const char *checkpoints)
 {
     DIR *folder = opendir(checkpoints);
     if (!folder) return failed(context, checkpoints, "cannot be read");
@@ -163,7 +168,7 @@ bo_status bo_train_sweep(bo_context *context, const char *checkpoints)
         const size_t length = strlen(entry->d_name);
         if (length < 5 || strcmp(entry->d_name + length - 5, ".part") != 0) continue;
         status = bo_train_join(context, checkpoints, entry->d_name, path);
-        if (status == BO_OK) status = bo_train_remove_folder(context, path);
+        if (status == BO_OK) status = remove_folder(context, path);
     }
     closedir(folder);
     return status;
@@ -194,7 +199,8 @@ static bo_status collect(bo_context *context, DIR *folder, uint64_t **steps, siz
     return BO_OK;
 }
 
-bo_status bo_train_list(bo_context *context, const char *folder, uint64_t **steps, size_t *count)
+/* Steps of the checkpoints in folder/checkpoints, ascending; *steps is freed with bo_free. No folder: none. */
+static bo_status list_checkpoints(bo_context *context, const char *folder, uint64_t **steps, size_t *count)
 {
     char path[BO_TRAIN_PATH];
     *steps = NULL;
@@ -327,9 +333,9 @@ static bo_status show(bo_context *context, const bo_train_task *task, const char
         char source[BO_TRAIN_PATH], target[BO_TRAIN_PATH];
         BO_TRY(bo_train_join(context, from, *file, source));
         BO_TRY(bo_train_join(context, to, *file, target));
-        if (access(source, F_OK) == 0) BO_TRY(bo_train_link(context, source, target));
+        if (access(source, F_OK) == 0) BO_TRY(link_file(context, source, target));
     }
-    return bo_train_flush_folder(context, to);
+    return flush_folder(context, to);
 }
 
 static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
@@ -339,7 +345,7 @@ static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
     BO_TRY(show(context, trainer->task, newest, trainer->folder));
     if (isnan(trainer->now.best_loss) || trainer->now.best_step != trainer->saved) return BO_OK;
     BO_TRY(bo_train_join(context, trainer->folder, "best", best));
-    BO_TRY(bo_train_make_folder(context, best));
+    BO_TRY(make_folder(context, best));
     return show(context, trainer->task, newest, best);
 }
 
@@ -366,7 +372,7 @@ static bo_status write_files(bo_context *context, bo_trainer *trainer, const cha
     const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
     if (status == BO_OK) status = back;
     if (status == BO_OK) status = bo_train_record_write(context, trainer, folder);
-    return status == BO_OK ? bo_train_flush_folder(context, folder) : status;
+    return status == BO_OK ? flush_folder(context, folder) : status;
 }
 
 static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
@@ -376,14 +382,14 @@ static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
     BO_TRY(place_of(context, trainer, step, ".part", beside));
     BO_TRY(place_of(context, trainer, step, "", place));
     BO_TRY(bo_train_join(context, trainer->folder, "checkpoints", parent));
-    BO_TRY(bo_train_remove_folder(context, beside));
-    BO_TRY(bo_train_make_folder(context, beside));
+    BO_TRY(remove_folder(context, beside));
+    BO_TRY(make_folder(context, beside));
     bo_status status = write_files(context, trainer, beside);
-    if (status == BO_OK) status = bo_train_rename(context, beside, place);
-    if (status == BO_OK) return bo_train_flush_folder(context, parent);
+    if (status == BO_OK) status = rename_folder(context, beside, place);
+    if (status == BO_OK) return flush_folder(context, parent);
     char words[1024], last[BO_TRAIN_PATH];
     snprintf(words, sizeof words, "%s", bo_context_error(context)); /* removing may fail with words of its own */
-    bo_train_remove_folder(context, beside);
+    remove_folder(context, beside);
     return bo_fail(context, status, "the checkpoint of step %llu was not written: %s%s", (unsigned long long)step,
                    words, bo_train_last_words(trainer, last));
 }
@@ -393,14 +399,14 @@ static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
 {
     uint64_t *steps;
     size_t count;
-    BO_TRY(bo_train_list(context, trainer->folder, &steps, &count));
+    BO_TRY(list_checkpoints(context, trainer->folder, &steps, &count));
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i + trainer->desc.keep < count; i++) {
         char old[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
         status = place_of(context, trainer, steps[i], "", old);
         if (status == BO_OK) status = place_of(context, trainer, steps[i], ".part", away);
-        if (status == BO_OK) status = bo_train_rename(context, old, away); /* never half there under its name */
-        if (status == BO_OK) status = bo_train_remove_folder(context, away);
+        if (status == BO_OK) status = rename_folder(context, old, away); /* never half there under its name */
+        if (status == BO_OK) status = remove_folder(context, away);
     }
     bo_free(steps);
     return status;
@@ -453,15 +459,15 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer)
     trainer->folder = bo_strdup(context, trainer->desc.folder);
     if (!trainer->folder) return BO_MEMORY;
     if (!bo_train_first(trainer)) return BO_OK;
-    BO_TRY(bo_train_list(context, trainer->folder, &steps, &count));
+    BO_TRY(list_checkpoints(context, trainer->folder, &steps, &count));
     if (count) trainer->saved = steps[count - 1];
     bo_free(steps);
     BO_TRY(refuse_occupied(context, trainer, count));
-    BO_TRY(bo_train_make_folders(context, trainer->folder));
-    BO_TRY(bo_train_lock(context, trainer->folder, &trainer->lock));
+    BO_TRY(make_folders(context, trainer->folder));
+    BO_TRY(lock_folder(context, trainer->folder, &trainer->lock));
     BO_TRY(bo_train_join(context, trainer->folder, "checkpoints", checkpoints));
-    BO_TRY(bo_train_make_folder(context, checkpoints));
-    return bo_train_sweep(context, checkpoints);
+    BO_TRY(make_folder(context, checkpoints));
+    return sweep(context, checkpoints);
 }
 
 /* ---- going on ----------------------------------------------------------------------------------------------------------- */
@@ -500,8 +506,8 @@ static bo_status set_aside(bo_context *context, const bo_trainer *trainer, uint6
     char place[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
     BO_TRY(place_of(context, trainer, step, "", place));
     BO_TRY(place_of(context, trainer, step, ".damaged", away));
-    BO_TRY(bo_train_remove_folder(context, away));
-    return bo_train_rename(context, place, away);
+    BO_TRY(remove_folder(context, away));
+    return rename_folder(context, place, away);
 }
 
 static bo_status restore(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t count)
@@ -519,7 +525,7 @@ bo_status bo_train_restore(bo_context *context, bo_trainer *trainer)
 {
     uint64_t *steps;
     size_t count;
-    BO_TRY(bo_train_list(context, trainer->folder, &steps, &count));
+    BO_TRY(list_checkpoints(context, trainer->folder, &steps, &count));
     const bo_status status = restore(context, trainer, steps, count);
     bo_free(steps);
     return status;

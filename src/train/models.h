@@ -17,6 +17,5 @@ double bo_train_model_row_bytes(const bo_train_task *task, size_t layers);
 
 /* New frequencies for attention that draws them from data, where this step wants them. */
 bo_status bo_train_model_calibrate(bo_context *context, bo_train_task *task, uint64_t step);
-bool bo_train_model_calibrates(const bo_model *model); /* Some of its frequencies are drawn from data. */
 
 #endif

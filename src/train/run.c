@@ -82,7 +82,8 @@ static bo_status own_gradients(bo_context *context, bo_trainer *trainer, double 
     return BO_OK;
 }
 
-bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *loss)
+/* Gradients of step now.step and its mean loss, over all ranks. */
+static bo_status compute_gradients(bo_context *context, bo_trainer *trainer, double *loss)
 {
     BO_TRY(bo_train_agree(context, trainer, own_gradients(context, trainer, loss)));
     BO_TRY(bo_train_sum_gradients(context, trainer));
@@ -91,11 +92,12 @@ bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *l
     return BO_OK;
 }
 
-bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss)
+/* Gradients and a change of the weights. Where it fails or is canceled the weights are as they were. */
+static bo_status take_step(bo_context *context, bo_trainer *trainer, double *loss)
 {
     const bo_trainer_desc *desc = &trainer->desc;
     bo_training *now = &trainer->now;
-    BO_TRY(bo_train_gradients(context, trainer, loss));
+    BO_TRY(compute_gradients(context, trainer, loss));
     trainer->factor = bo_schedule_factor(&desc->schedule, now->step, now->steps ? now->steps : trainer->ahead);
     const bo_status status = bo_optimizer_step(context, trainer->optimizer, trainer->factor, &trainer->gradient_norm);
     if (status == BO_NUMERIC) return named(context, trainer, bo_context_error(context));
@@ -108,9 +110,116 @@ bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss)
 }
 
 /* ====================================================================================================================
- * Minutes into steps, once: the first steps are taken and measured, an evaluation and a checkpoint too, and the number of
- * steps that fit is kept in that checkpoint. From there on the run is one of so many steps. */
+ * A run: steps, and what is due between them. What was due at the step of a checkpoint is done or made up for when the run is
+ * resumed, so that an interrupted run evaluates, reports and stops where an uninterrupted one does. */
 
+/* ---- evaluation --------------------------------------------------------------------------------------------------------- */
+
+bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_training_score *out)
+{
+    bo_train_task *task = trainer->task;
+    *out = (bo_training_score){.name = task->metric, .metric = NAN};
+    if (!task->evaluates) return bo_fail(context, BO_INVALID, "there is no %s to evaluate with", task->methods->data);
+    BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
+    bo_status status = task->methods->evaluate(context, task, out);
+    const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
+    return status == BO_OK ? back : status;
+}
+
+/* Of rank 0's, told to all: fills now's numbers of validation. */
+static bo_status validate(bo_context *context, bo_trainer *trainer)
+{
+    bo_training *now = &trainer->now;
+    bo_training_score score = {0};
+    bo_status mine = bo_train_first(trainer) ? bo_trainer_evaluate(context, trainer, &score) : BO_OK;
+    BO_TRY(bo_train_agree(context, trainer, mine));
+    double values[2] = {score.loss, score.metric};
+    BO_TRY(bo_train_broadcast(context, trainer, values, 2));
+    now->valid_loss = values[0];
+    now->valid_metric = values[1];
+    now->evaluated = now->step;
+    if (isnan(now->best_loss) || now->valid_loss < now->best_loss) {
+        now->best_loss = now->valid_loss;
+        now->best_step = now->step;
+        now->waited = 0;
+    } else {
+        now->waited++;
+    }
+    return BO_OK;
+}
+
+/* ---- reports ------------------------------------------------------------------------------------------------------------ */
+
+/* take_step with its time. */
+static void update_clock(bo_trainer *trainer)
+{
+    const double at = bo_seconds();
+    trainer->now.seconds += at - trainer->since;
+    trainer->since = at;
+}
+
+static double per_second(double amount, double seconds)
+{
+    return seconds > 0 ? amount / seconds : NAN;
+}
+
+static void fill_report(bo_trainer *trainer, bool evaluated)
+{
+    const bo_training *now = &trainer->now;
+    const bo_trainer_desc *desc = &trainer->desc;
+    const double taken = (double)(now->step - trainer->first), spent = now->seconds - trainer->began;
+    const double steps = (double)trainer->timed_steps;
+    const double tokens = (double)(desc->batch * trainer->task->units);
+    const double operations = bo_graph_operations(trainer->task->graph) * (double)trainer->pieces;
+    trainer->report = (bo_training_report){
+        .step = now->step,
+        .steps = now->steps,
+        .loss = now->loss_steps ? now->loss_sum / (double)now->loss_steps : trainer->report.loss,
+        .valid_loss = now->valid_loss,
+        .valid_metric = now->valid_metric,
+        .metric = trainer->task->metric,
+        .best_valid_loss = now->best_loss,
+        .gradient_norm = trainer->gradient_norm,
+        .rate = trainer->factor * desc->optimizer.rate,
+        .unit = trainer->task->methods->unit,
+        .tokens = now->tokens,
+        .seconds = now->seconds,
+        .tokens_per_second = per_second(tokens * steps, trainer->step_seconds),
+        .gflops = per_second(operations * steps, trainer->step_seconds) * 1e-9,
+        .seconds_left = now->steps && taken > 0 ? (double)(now->steps - now->step) * spent / taken : NAN,
+        .evaluated = evaluated,
+        .stopped_early = desc->patience && now->waited >= desc->patience,
+    };
+}
+
+static bo_status send_report(bo_context *context, bo_trainer *trainer, bool evaluated)
+{
+    update_clock(trainer);
+    fill_report(trainer, evaluated);
+    trainer->now.loss_sum = trainer->step_seconds = 0;
+    trainer->now.loss_steps = trainer->timed_steps = 0;
+    if (!bo_train_first(trainer)) return BO_OK;
+    if (trainer->folder) BO_TRY(bo_train_metrics_add(context, trainer));
+    if (trainer->desc.report && !trainer->desc.report(trainer->desc.user, &trainer->report)) trainer->stop = true;
+    return BO_OK;
+}
+
+static bo_status timed_step(bo_context *context, bo_trainer *trainer)
+{
+    double loss;
+    const double start = bo_seconds();
+    BO_TRY(take_step(context, trainer, &loss));
+    trainer->step_seconds += bo_seconds() - start;
+    trainer->timed_steps++;
+    if (bo_progress(context, "training", (double)trainer->now.step, (double)trainer->now.steps) != BO_OK)
+        trainer->stop = true;
+    return bo_train_any(context, trainer, &trainer->stop);
+}
+
+/* ---- minutes into steps -------------------------------------------------------------------------------------------------- */
+
+/* Minutes into steps, once: the first steps are taken and measured, an evaluation and a checkpoint too, and the number of
+ * steps that fit is kept in that checkpoint. From there on the run is one of so many steps. */
 enum { LEAST = 3, MOST = 10 }; /* steps that are measured */
 static const double MARGIN = 0.985, SHARE = 0.03, OVERHEAD = 0.1;
 
@@ -152,7 +261,7 @@ static uint64_t steps_within(const bo_trainer *trainer, const costs *c, double s
 
 static double seconds_left(bo_trainer *trainer)
 {
-    bo_train_clock(trainer);
+    update_clock(trainer);
     return 60 * trainer->now.minutes * MARGIN - trainer->now.seconds;
 }
 
@@ -161,7 +270,7 @@ static bo_status warm_up(bo_context *context, bo_trainer *trainer)
 {
     double loss;
     const double start = bo_seconds();
-    BO_TRY(bo_train_gradients(context, trainer, &loss));
+    BO_TRY(compute_gradients(context, trainer, &loss));
     double guess = fmax(seconds_left(trainer) / (bo_seconds() - start), 1);
     BO_TRY(bo_train_broadcast(context, trainer, &guess, 1));
     trainer->ahead = trainer->now.step + (uint64_t)fmin(guess, 1e15);
@@ -175,7 +284,7 @@ static bo_status measure_steps(bo_context *context, bo_trainer *trainer, double 
     double spent = 0, left;
     do {
         const double start = bo_seconds();
-        BO_TRY(bo_train_timed_step(context, trainer));
+        BO_TRY(timed_step(context, trainer));
         if (trainer->stop) return BO_CANCELED;
         spent += bo_seconds() - start;
         left = trainer->now.step - first < LEAST ? seconds_left(trainer) : enough - spent;
@@ -189,16 +298,17 @@ static bo_status measure_steps(bo_context *context, bo_trainer *trainer, double 
 static bo_status measure_rest(bo_context *context, bo_trainer *trainer, costs *c)
 {
     double start = bo_seconds();
-    if (trainer->task->evaluates) BO_TRY(bo_train_evaluate(context, trainer));
+    if (trainer->task->evaluates) BO_TRY(validate(context, trainer));
     c->evaluation = bo_seconds() - start;
-    BO_TRY(bo_train_agree(context, trainer, bo_train_report(context, trainer, trainer->task->evaluates)));
+    BO_TRY(bo_train_agree(context, trainer, send_report(context, trainer, trainer->task->evaluates)));
     start = bo_seconds();
     BO_TRY(bo_train_agree(context, trainer, bo_train_save(context, trainer)));
     c->checkpoint = bo_seconds() - start;
     return BO_OK;
 }
 
-bo_status bo_train_find_steps(bo_context *context, bo_trainer *trainer)
+/* Takes the first steps, measures them, an evaluation and a checkpoint, and sets now.steps. */
+static bo_status find_steps(bo_context *context, bo_trainer *trainer)
 {
     bo_training *now = &trainer->now;
     costs c = {0};
@@ -211,101 +321,8 @@ bo_status bo_train_find_steps(bo_context *context, bo_trainer *trainer)
     now->steps = now->step + (uint64_t)found[0];
     now->eval_every = (uint64_t)found[1];
     now->checkpoint_every = trainer->desc.checkpoint_every ? trainer->desc.checkpoint_every : now->eval_every;
-    bo_train_clock(trainer);
+    update_clock(trainer);
     return bo_train_agree(context, trainer, bo_train_save(context, trainer)); /* now with the number of steps */
-}
-
-/* ====================================================================================================================
- * A run: steps, and what is due between them. What was due at the step of a checkpoint is done or made up for when the run is
- * resumed, so that an interrupted run evaluates, reports and stops where an uninterrupted one does. */
-
-/* ---- evaluation --------------------------------------------------------------------------------------------------------- */
-
-bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, bo_training_score *out)
-{
-    bo_train_task *task = trainer->task;
-    *out = (bo_training_score){.name = task->metric, .metric = NAN};
-    if (!task->evaluates) return bo_fail(context, BO_INVALID, "there is no %s to evaluate with", task->methods->data);
-    BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
-    bo_status status = task->methods->evaluate(context, task, out);
-    const bo_status back = bo_optimizer_swap_average(context, trainer->optimizer);
-    return status == BO_OK ? back : status;
-}
-
-bo_status bo_train_evaluate(bo_context *context, bo_trainer *trainer)
-{
-    bo_training *now = &trainer->now;
-    bo_training_score score = {0};
-    bo_status mine = bo_train_first(trainer) ? bo_trainer_evaluate(context, trainer, &score) : BO_OK;
-    BO_TRY(bo_train_agree(context, trainer, mine));
-    double values[2] = {score.loss, score.metric};
-    BO_TRY(bo_train_broadcast(context, trainer, values, 2));
-    now->valid_loss = values[0];
-    now->valid_metric = values[1];
-    now->evaluated = now->step;
-    if (isnan(now->best_loss) || now->valid_loss < now->best_loss) {
-        now->best_loss = now->valid_loss;
-        now->best_step = now->step;
-        now->waited = 0;
-    } else {
-        now->waited++;
-    }
-    return BO_OK;
-}
-
-/* ---- reports ------------------------------------------------------------------------------------------------------------ */
-
-void bo_train_clock(bo_trainer *trainer)
-{
-    const double at = bo_seconds();
-    trainer->now.seconds += at - trainer->since;
-    trainer->since = at;
-}
-
-static double per_second(double amount, double seconds)
-{
-    return seconds > 0 ? amount / seconds : NAN;
-}
-
-void bo_train_fill_report(bo_trainer *trainer, bool evaluated)
-{
-    const bo_training *now = &trainer->now;
-    const bo_trainer_desc *desc = &trainer->desc;
-    const double taken = (double)(now->step - trainer->first), spent = now->seconds - trainer->began;
-    const double steps = (double)trainer->timed_steps;
-    const double tokens = (double)(desc->batch * trainer->task->units);
-    const double operations = bo_graph_operations(trainer->task->graph) * (double)trainer->pieces;
-    trainer->report = (bo_training_report){
-        .step = now->step,
-        .steps = now->steps,
-        .loss = now->loss_steps ? now->loss_sum / (double)now->loss_steps : trainer->report.loss,
-        .valid_loss = now->valid_loss,
-        .valid_metric = now->valid_metric,
-        .metric = trainer->task->metric,
-        .best_valid_loss = now->best_loss,
-        .gradient_norm = trainer->gradient_norm,
-        .rate = trainer->factor * desc->optimizer.rate,
-        .unit = trainer->task->methods->unit,
-        .tokens = now->tokens,
-        .seconds = now->seconds,
-        .tokens_per_second = per_second(tokens * steps, trainer->step_seconds),
-        .gflops = per_second(operations * steps, trainer->step_seconds) * 1e-9,
-        .seconds_left = now->steps && taken > 0 ? (double)(now->steps - now->step) * spent / taken : NAN,
-        .evaluated = evaluated,
-        .stopped_early = desc->patience && now->waited >= desc->patience,
-    };
-}
-
-bo_status bo_train_report(bo_context *context, bo_trainer *trainer, bool evaluated)
-{
-    bo_train_clock(trainer);
-    bo_train_fill_report(trainer, evaluated);
-    trainer->now.loss_sum = trainer->step_seconds = 0;
-    trainer->now.loss_steps = trainer->timed_steps = 0;
-    if (!bo_train_first(trainer)) return BO_OK;
-    if (trainer->folder) BO_TRY(bo_train_metrics_add(context, trainer));
-    if (trainer->desc.report && !trainer->desc.report(trainer->desc.user, &trainer->report)) trainer->stop = true;
-    return BO_OK;
 }
 
 /* ---- between steps ------------------------------------------------------------------------------------------------------ */
@@ -328,46 +345,34 @@ static bo_status between(bo_context *context, bo_trainer *trainer)
     const uint64_t step = now->step, often = now->eval_every / 10 ? now->eval_every / 10 : 1;
     const bool last = step >= now->steps;
     const bool evaluate = trainer->task->evaluates && now->evaluated != step && (is_due(step, now->eval_every) || last);
-    if (evaluate) BO_TRY(bo_train_evaluate(context, trainer));
+    if (evaluate) BO_TRY(validate(context, trainer));
     const bool report = now->loss_steps && (evaluate || last || is_due(step, often));
-    if (report) BO_TRY(bo_train_agree(context, trainer, bo_train_report(context, trainer, evaluate)));
+    if (report) BO_TRY(bo_train_agree(context, trainer, send_report(context, trainer, evaluate)));
     const bool better = evaluate && now->best_step == step;
     if (trainer->saved == step && !evaluate) return BO_OK; /* a run stopped before its evaluation has that to add */
     if (!(better || at_end(trainer) || is_due(step, now->checkpoint_every))) return BO_OK;
-    bo_train_clock(trainer);
+    update_clock(trainer);
     return bo_train_agree(context, trainer, bo_train_save(context, trainer));
-}
-
-bo_status bo_train_timed_step(bo_context *context, bo_trainer *trainer)
-{
-    double loss;
-    const double start = bo_seconds();
-    BO_TRY(bo_train_step(context, trainer, &loss));
-    trainer->step_seconds += bo_seconds() - start;
-    trainer->timed_steps++;
-    if (bo_progress(context, "training", (double)trainer->now.step, (double)trainer->now.steps) != BO_OK)
-        trainer->stop = true;
-    return bo_train_any(context, trainer, &trainer->stop);
 }
 
 static bo_status go_on(bo_context *context, bo_trainer *trainer)
 {
-    if (!trainer->now.steps) BO_TRY(bo_train_find_steps(context, trainer));
+    if (!trainer->now.steps) BO_TRY(find_steps(context, trainer));
     for (;;) {
         BO_TRY(between(context, trainer));
         if (at_end(trainer)) return BO_OK;
         BO_TRY(bo_train_any(context, trainer, &trainer->stop));
         if (trainer->stop) return BO_CANCELED;
-        BO_TRY(bo_train_timed_step(context, trainer));
+        BO_TRY(timed_step(context, trainer));
     }
 }
 
 /* Weights are those after the last whole step, whenever the request came. */
 static bo_status stopped(bo_context *context, bo_trainer *trainer)
 {
-    bo_train_clock(trainer);
+    update_clock(trainer);
     if (trainer->now.step > 0) BO_TRY(bo_train_agree(context, trainer, bo_train_save(context, trainer)));
-    bo_train_fill_report(trainer, false);
+    fill_report(trainer, false);
     return bo_fail(context, BO_CANCELED, "stopped on request after step %llu", (unsigned long long)trainer->now.step);
 }
 
@@ -379,7 +384,7 @@ bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer)
     trainer->stop = false;
     const bo_status status = go_on(context, trainer);
     if (status == BO_CANCELED) return stopped(context, trainer);
-    if (status == BO_OK && trainer->first == trainer->now.step) bo_train_fill_report(trainer, false); /* it was done */
+    if (status == BO_OK && trainer->first == trainer->now.step) fill_report(trainer, false); /* it was done */
     return status;
 }
 
@@ -391,8 +396,8 @@ bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss
     if (!trainer->now.steps)
         return bo_fail(context, BO_INVALID, "minutes are for whole runs; single steps need a number of steps");
     trainer->since = bo_seconds();
-    BO_TRY(bo_train_step(context, trainer, loss ? loss : &found));
-    bo_train_clock(trainer);
+    BO_TRY(take_step(context, trainer, loss ? loss : &found));
+    update_clock(trainer);
     return BO_OK;
 }
 

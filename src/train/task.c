@@ -55,7 +55,7 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
     return task->desc->freeze ? freeze_all(context, weights, task->desc->freeze) : BO_OK;
 }
 
-void bo_train_thaw(bo_train_task *task)
+static void thaw(bo_train_task *task)
 {
     for (size_t i = 0; task->frozen && i < bo_weights_count(task->weights); i++)
         bo_weights_at(task->weights, i)->frozen = task->frozen[i];
@@ -77,7 +77,7 @@ bo_status bo_train_task_create(bo_context *context, const bo_trainer_desc *desc,
 void bo_train_task_destroy(bo_train_task *task)
 {
     if (!task) return;
-    bo_train_thaw(task);
+    thaw(task);
     task->methods->close(task);
     bo_free(task);
 }

@@ -84,7 +84,6 @@ void bo_train_task_destroy(bo_train_task *task); /* closes and thaws it; NULL is
 
 /* Freezes the weights that desc.freeze names, until the task is destroyed. */
 bo_status bo_train_freeze(bo_context *context, bo_train_task *task);
-void bo_train_thaw(bo_train_task *task);
 
 /* Members of the settings (run_file.c). */
 void bo_train_setting_number(bo_json_text *text, const char *name, double value);

@@ -76,30 +76,8 @@ static inline size_t bo_train_ranks(const bo_trainer_desc *desc)
 
 /* ---- descriptors (trainer.c) ------------------------------------------------------------------------------------------ */
 
-/* Checks it, fills in defaults, and makes the task it names. */
-bo_status bo_train_resolve(bo_context *context, bo_trainer_desc *desc, bo_train_task **task);
-size_t bo_train_default_micro_batch(const bo_train_task *task);
 /* Intervals that are not given, of a run of so many steps. */
 uint64_t bo_train_interval(uint64_t given, uint64_t steps);
-
-/* ---- steps (run.c) ---------------------------------------------------------------------------------------------------- */
-
-/* Gradients of step now.step and its mean loss, over all ranks. */
-bo_status bo_train_gradients(bo_context *context, bo_trainer *trainer, double *loss);
-/* Gradients and a change of the weights. Where it fails or is canceled the weights are as they were. */
-bo_status bo_train_step(bo_context *context, bo_trainer *trainer, double *loss);
-
-/* ---- the run (run.c) --------------------------------------------------------------------------------------------------- */
-
-/* Of rank 0's, told to all: fills now's numbers of validation. */
-bo_status bo_train_evaluate(bo_context *context, bo_trainer *trainer);
-/* Takes the first steps, measures them, an evaluation and a checkpoint, and sets now.steps. */
-bo_status bo_train_find_steps(bo_context *context, bo_trainer *trainer);
-/* bo_train_step with its time. */
-bo_status bo_train_timed_step(bo_context *context, bo_trainer *trainer);
-void bo_train_fill_report(bo_trainer *trainer, bool evaluated);
-bo_status bo_train_report(bo_context *context, bo_trainer *trainer, bool evaluated);
-void bo_train_clock(bo_trainer *trainer); /* brings now.seconds up to date */
 
 /* ---- what is on disk ----------------------------------------------------------------------------------------------------- */
 
@@ -107,20 +85,7 @@ enum { BO_TRAIN_PATH = 4096 };
 
 /* checkpoint.c: plain file system, errors with the path. */
 bo_status bo_train_join(bo_context *context, const char *folder, const char *name, char out[BO_TRAIN_PATH]);
-bo_status bo_train_make_folder(bo_context *context, const char *path);
-bo_status bo_train_make_folders(bo_context *context, const char *path); /* with those above it */
-bo_status bo_train_remove_folder(bo_context *context,
-                                 const char *path); /* with the files in it; fine where it is not */
-/* Removes what runs that were killed have left of checkpoints being written or removed. */
-bo_status bo_train_sweep(bo_context *context, const char *checkpoints);
-bo_status bo_train_flush_folder(bo_context *context, const char *path);
-bo_status bo_train_rename(bo_context *context, const char *from, const char *to);
-/* `to` becomes another name of the file `from`, or a copy where that cannot be; at once. */
-bo_status bo_train_link(bo_context *context, const char *from, const char *to);
 bo_status bo_train_read_text(bo_context *context, const char *path, char **out, size_t *length); /* bo_free */
-bo_status bo_train_lock(bo_context *context, const char *folder, int *out);
-/* Steps of the checkpoints in folder/checkpoints, ascending; *steps is freed with bo_free. No folder: none. */
-bo_status bo_train_list(bo_context *context, const char *folder, uint64_t **steps, size_t *count);
 
 /* run_file.c: training.json. */
 bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, const char *folder);

@@ -17,7 +17,7 @@ uint64_t bo_train_interval(uint64_t given, uint64_t steps)
     return steps / 10 > 25 ? steps / 10 : 25;
 }
 
-size_t bo_train_default_micro_batch(const bo_train_task *task)
+static size_t default_micro_batch(const bo_train_task *task)
 {
     const size_t batch = task->desc->batch / bo_train_ranks(task->desc);
     const double most = 1073741824.0 / task->methods->item_bytes(task);
@@ -74,7 +74,8 @@ static bo_status resolve(bo_context *context, const bo_train_task *task, bo_trai
     return check_batch(context, desc);
 }
 
-bo_status bo_train_resolve(bo_context *context, bo_trainer_desc *desc, bo_train_task **task)
+/* Checks it, fills in defaults, and makes the task it names. */
+static bo_status make_task(bo_context *context, bo_trainer_desc *desc, bo_train_task **task)
 {
     BO_TRY(bo_train_task_create(context, desc, task));
     bo_status status = resolve(context, *task, desc);
@@ -94,7 +95,7 @@ static bo_status sizes(bo_context *context, bo_train_task *task, bo_trainer_plan
     BO_TRY(bo_train_freeze(context, task));
     out->parameters = bo_weights_numbers(weights, false);
     out->trained = bo_weights_numbers(weights, true);
-    out->micro_batch = desc->micro_batch ? desc->micro_batch : bo_train_default_micro_batch(task);
+    out->micro_batch = desc->micro_batch ? desc->micro_batch : default_micro_batch(task);
     out->model_bytes = out->gradient_bytes = bo_weights_floats(weights) * sizeof(float);
     out->optimizer_bytes = bo_optimizer_bytes(context, &desc->optimizer, weights);
     BO_TRY(task->methods->open(context, task, out->micro_batch));
@@ -109,7 +110,7 @@ bo_status bo_trainer_plan_for(bo_context *context, const bo_trainer_desc *desc, 
     bo_trainer_desc full = *desc;
     bo_train_task *task;
     *out = (bo_trainer_plan){0};
-    BO_TRY(bo_train_resolve(context, &full, &task));
+    BO_TRY(make_task(context, &full, &task));
     const bo_status status = sizes(context, task, out);
     bo_train_task_destroy(task);
     return status;
@@ -155,7 +156,7 @@ static void settle(bo_trainer *trainer)
     if (desc->micro_batch)
         now->micro_batch = desc->micro_batch;
     else if (now->micro_batch == 0 || share % now->micro_batch != 0)
-        now->micro_batch = bo_train_default_micro_batch(trainer->task);
+        now->micro_batch = default_micro_batch(trainer->task);
     desc->micro_batch = (size_t)now->micro_batch;
     if (desc->eval_every) now->eval_every = desc->eval_every;
     if (desc->checkpoint_every) now->checkpoint_every = desc->checkpoint_every;
@@ -176,7 +177,7 @@ static bo_status make_optimizer(bo_context *context, bo_trainer *trainer)
 static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_trainer *trainer)
 {
     trainer->desc = *desc;
-    BO_TRY(bo_train_resolve(context, &trainer->desc, &trainer->task));
+    BO_TRY(make_task(context, &trainer->desc, &trainer->task));
     begin(trainer);
     BO_TRY(bo_train_agree(context, trainer, make_optimizer(context, trainer)));
     if (desc->folder) BO_TRY(bo_train_agree(context, trainer, bo_train_prepare(context, trainer)));
