@@ -2,7 +2,7 @@
 #include <bochner/tasks.h>
 #include <math.h>
 #include <string.h>
-#include "../attention/internal.h"
+#include "../base/carver.h"
 #include "internal.h"
 #include "session.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 #include "../text/unicode.h"
 #include "internal.h"
 

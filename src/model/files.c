@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 #include "../features/files.h"
 #include "../io/mapping.h"
 #include "adapter.h"

@@ -1,6 +1,6 @@
 /* Lanes: many timelines at once, of which those of a translator read sources. */
 #include <string.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 #include "lanes.h"
 
 /* ====================================================================================================================

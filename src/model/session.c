@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../attention/internal.h"
+#include "../attention/attention.h"
+#include "../kernels/kernels.h"
 #include "../io/tensors.h"
 #include "internal.h"
 #include "session.h"

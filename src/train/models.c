@@ -1,5 +1,5 @@
 /* What tasks of models share: files, settings, sizes, frequencies drawn from data. */
-#include "../attention/internal.h"
+#include "../attention/attention.h"
 #include "models.h"
 
 /* ====================================================================================================================
@@ -32,7 +32,7 @@ static bool wants(const bo_train_task *task, uint64_t step, const bo_attention *
 {
     const uint64_t every = task->desc->calibrate_every;
     if (!draws_from_data(attention)) return false;
-    return step == 0 ? !attention->ready : every && step % every == 0;
+    return step == 0 ? !bo_attention_is_ready(attention) : every && step % every == 0;
 }
 
 static bool any_wants(const bo_train_task *task, uint64_t step)
