@@ -3,7 +3,6 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
-pkg_check_modules(LAPACKE REQUIRED IMPORTED_TARGET lapacke)
 pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
@@ -17,8 +16,8 @@ if(BOCHNER_XSMM)
   pkg_check_modules(XSMM IMPORTED_TARGET libxsmm)
   set(BOCHNER_HAVE_XSMM ${XSMM_FOUND})
 endif()
-target_link_libraries(bochner_parts INTERFACE PkgConfig::OPENBLAS PkgConfig::LAPACKE PkgConfig::CJSON
-                      PkgConfig::PCRE2 PkgConfig::UTF8PROC ZLIB::ZLIB Threads::Threads m)
+target_link_libraries(bochner_parts INTERFACE PkgConfig::OPENBLAS PkgConfig::CJSON PkgConfig::PCRE2
+                      PkgConfig::UTF8PROC ZLIB::ZLIB Threads::Threads m)
 
 set(BOCHNER_HAVE_MPI FALSE)
 if(BOCHNER_MPI)
@@ -28,4 +27,4 @@ endif()
 
 # The same as plain names, for those who link the installed static library: they need the packages, not our way of
 # finding them. (Not `Requires.private: openblas`: its static flags name a Fortran library that few have in the path.)
-set(BOCHNER_PART_NAMES openblas lapacke cjson pcre2-8 utf8proc z pthread m)
+set(BOCHNER_PART_NAMES openblas cjson pcre2-8 utf8proc z pthread m)

@@ -10,7 +10,7 @@ endfunction()
 find_program(BOCHNER_GNUPLOT gnuplot)
 mark_as_advanced(BOCHNER_GNUPLOT)
 message(STATUS "Bochner ${PROJECT_VERSION}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
-message(STATUS "  OpenBLAS ${OPENBLAS_VERSION}, LAPACKE ${LAPACKE_VERSION}, cJSON ${CJSON_VERSION}, "
+message(STATUS "  OpenBLAS ${OPENBLAS_VERSION}, cJSON ${CJSON_VERSION}, "
                "zlib ${ZLIB_VERSION_STRING}")
 say("MPI:    " "${BOCHNER_HAVE_MPI}" "${MPI_C_VERSION}, ${MPIEXEC_EXECUTABLE}" "no (bochner fit runs in one process)")
 say("LIBXSMM:" "${BOCHNER_HAVE_XSMM}" "${XSMM_VERSION}" "no (bochner bench measures without the small-GEMM yardstick)")

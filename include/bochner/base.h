@@ -18,8 +18,8 @@
  * State. Outside contexts and objects the library keeps only, in each thread, which context's task it is running; OpenBLAS
  * keeps state of its own.
  *
- * Results do not depend on the number of threads: same seed, same bits. Eigenvalues and QR are OpenBLAS's, which has threads
- * of its own (OPENBLAS_NUM_THREADS), whatever the context says.
+ * Results do not depend on the number of threads: same seed, same bits. Eigenvalues, singular values and QR are OpenBLAS's,
+ * which has threads of its own (OPENBLAS_NUM_THREADS), whatever the context says.
  *
  * Before version 1.0 descriptors may grow with each minor version, and the name of the shared library changes with it. */
 #ifndef BOCHNER_BASE_H

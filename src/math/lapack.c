@@ -2,16 +2,31 @@
  *
  * Eigen-decomposition, of symmetric matrices by divide and conquer. LAPACK thinks in columns: our upper triangle
  * by rows is its lower triangle by columns, and its eigenvectors, which are columns, are our rows. */
-#include <lapacke.h>
 #include <limits.h>
 #include "linalg.h"
 
+/* The routines we use, out of OpenBLAS. Matrices lie by columns; arguments go by address, and after all others Fortran wants
+ * the length of each string, which is 1 here. info: 0, or minus the number of a wrong argument, or how many values did not
+ * converge. */
+void dsyevd_(const char *vectors, const char *triangle, const int *n, double *a, const int *lda, double *values,
+             double *work, const int *work_size, int *integers, const int *integers_size, int *info, size_t, size_t);
+void dgeev_(const char *left, const char *right, const int *n, double *a, const int *lda, double *real,
+            double *imaginary, double *vl, const int *ldvl, double *vr, const int *ldvr, double *work,
+            const int *work_size, int *info, size_t, size_t);
+void dgeqrf_(const int *m, const int *n, double *a, const int *lda, double *reflectors, double *work,
+             const int *work_size, int *info);
+void dorgqr_(const int *m, const int *n, const int *k, double *a, const int *lda, const double *reflectors,
+             double *work, const int *work_size, int *info);
+void dgesdd_(const char *vectors, const int *m, const int *n, double *a, const int *lda, double *values, double *u,
+             const int *ldu, double *vt, const int *ldvt, double *work, const int *work_size, int *integers, int *info,
+             size_t);
+
 enum { LARGEST_EIGEN = 32766 }; /* the workspace of 1 + 6n + 2n² numbers is counted in 32 bits */
 
-static bo_status diverged(bo_context *context, size_t n, lapack_int info)
+static bo_status diverged(bo_context *context, size_t n, int info)
 {
     return bo_fail(context, BO_NUMERIC, "eigenvalues of a %zu x %zu matrix did not converge (LAPACK says %d)", n, n,
-                   (int)info);
+                   info);
 }
 
 bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double *values)
@@ -21,17 +36,17 @@ bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double 
         return bo_fail(context, BO_INVALID, "eigenvalues: size %zu (rows %zu apart), expected at most %d", n, lda,
                        LARGEST_EIGEN);
     }
-    double work_size;
-    lapack_int integers_size, info;
-    info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, a, (lapack_int)lda, values, &work_size, -1,
-                               &integers_size, -1);
-    if (info != 0) return bo_fail(context, BO_INVALID, "eigenvalues: LAPACK refuses argument %d", (int)-info);
+    const int size = (int)n, stride = (int)lda, ask = -1;
+    double work_wanted;
+    int integers_size, info;
+    dsyevd_("V", "L", &size, a, &stride, values, &work_wanted, &ask, &integers_size, &ask, &info, 1, 1);
+    if (info != 0) return bo_fail(context, BO_INVALID, "eigenvalues: LAPACK refuses argument %d", -info);
+    const int work_size = (int)work_wanted;
     double *work = bo_alloc_raw(context, (size_t)work_size, sizeof *work, "eigenvectors");
-    lapack_int *integers = bo_alloc_raw(context, (size_t)integers_size, sizeof *integers, "eigenvectors");
+    int *integers = bo_alloc_raw(context, (size_t)integers_size, sizeof *integers, "eigenvectors");
     bo_status status = BO_MEMORY;
     if (work && integers) {
-        info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, a, (lapack_int)lda, values, work,
-                                   (lapack_int)work_size, integers, integers_size);
+        dsyevd_("V", "L", &size, a, &stride, values, work, &work_size, integers, &integers_size, &info, 1, 1);
         status = info == 0 ? BO_OK : diverged(context, n, info);
     }
     bo_free(work);
@@ -45,11 +60,11 @@ bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real,
     if (n == 0) return BO_OK;
     if (n > LARGEST_EIGEN)
         return bo_fail(context, BO_INVALID, "eigenvalues: size %zu, expected at most %d", n, LARGEST_EIGEN);
-    const lapack_int size = (lapack_int)n;
+    const int size = (int)n, work_size = 4 * size, one = 1;
+    int info;
     double *work = bo_alloc_raw(context, 4 * n, sizeof *work, "eigenvalues");
     if (!work) return BO_MEMORY;
-    const lapack_int info = LAPACKE_dgeev_work(LAPACK_COL_MAJOR, 'N', 'N', size, a, size, real, imaginary, NULL, 1,
-                                               NULL, 1, work, 4 * size);
+    dgeev_("N", "N", &size, a, &size, real, imaginary, NULL, &one, NULL, &one, work, &work_size, &info, 1, 1);
     bo_free(work);
     return info == 0 ? BO_OK : diverged(context, n, info);
 }
@@ -68,20 +83,20 @@ bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, 
     if (m > LARGEST_SVD || n > LARGEST_SVD)
         return bo_fail(context, BO_INVALID, "singular values: a matrix of %zu x %zu, expected at most %d x %d", m, n,
                        LARGEST_SVD, LARGEST_SVD);
-    const lapack_int rows = (lapack_int)n, columns = (lapack_int)m, least = (lapack_int)k;
-    double size;
-    lapack_int info =
-        LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, 'S', rows, columns, a, rows, values, vt, rows, u, least, &size, -1, NULL);
-    if (info != 0) return bo_fail(context, BO_INVALID, "singular values: LAPACK refuses argument %d", (int)-info);
+    const int rows = (int)n, columns = (int)m, least = (int)k, ask = -1;
+    double wanted;
+    int info;
+    dgesdd_("S", &rows, &columns, a, &rows, values, vt, &rows, u, &least, &wanted, &ask, NULL, &info, 1);
+    if (info != 0) return bo_fail(context, BO_INVALID, "singular values: LAPACK refuses argument %d", -info);
+    const int size = (int)wanted;
     double *work = bo_alloc_raw(context, (size_t)size, sizeof *work, "singular vectors");
-    lapack_int *integers = bo_alloc_raw(context, 8 * k, sizeof *integers, "singular vectors");
+    int *integers = bo_alloc_raw(context, 8 * k, sizeof *integers, "singular vectors");
     bo_status status = work && integers ? BO_OK : BO_MEMORY;
     if (status == BO_OK)
-        info = LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, 'S', rows, columns, a, rows, values, vt, rows, u, least, work,
-                                   (lapack_int)size, integers);
+        dgesdd_("S", &rows, &columns, a, &rows, values, vt, &rows, u, &least, work, &size, integers, &info, 1);
     if (info != 0)
         status = bo_fail(context, BO_NUMERIC, "singular values of a %zu x %zu matrix %s (LAPACK says %d)", m, n,
-                         info > 0 ? "did not converge" : "that is not finite", (int)info);
+                         info > 0 ? "did not converge" : "that is not finite", info);
     bo_free(work);
     bo_free(integers);
     return status;
@@ -94,13 +109,15 @@ bo_status bo_svd(bo_context *context, size_t m, size_t n, double *a, double *u, 
  * the sign of R[j][j] (Mezzadri 2007). */
 
 /* QR in place, then Q in place; `signs` receives the signs of R's diagonal. Returns LAPACK's verdict. */
-static lapack_int orthogonalize(lapack_int n, lapack_int count, double *a, lapack_int lda, double *reflectors,
-                                double *signs, double *work, lapack_int work_size)
+static int orthogonalize(int n, int count, double *a, int lda, double *reflectors, double *signs, double *work,
+                         int work_size)
 {
-    lapack_int info = LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, n, count, a, lda, reflectors, work, work_size);
+    int info;
+    dgeqrf_(&n, &count, a, &lda, reflectors, work, &work_size, &info);
     if (info != 0) return info;
-    for (lapack_int j = 0; j < count; j++) signs[j] = a[(size_t)j * (size_t)lda + (size_t)j] < 0.0 ? -1.0 : 1.0;
-    return LAPACKE_dorgqr_work(LAPACK_COL_MAJOR, n, count, count, a, lda, reflectors, work, work_size);
+    for (int j = 0; j < count; j++) signs[j] = a[(size_t)j * (size_t)lda + (size_t)j] < 0.0 ? -1.0 : 1.0;
+    dorgqr_(&n, &count, &count, a, &lda, reflectors, work, &work_size, &info);
+    return info;
 }
 
 bo_status bo_haar(bo_context *context, size_t rows, size_t n, double *a, size_t lda)
@@ -118,13 +135,12 @@ bo_status bo_haar(bo_context *context, size_t rows, size_t n, double *a, size_t 
     double *room = bo_alloc_raw(context, 2 * rows + work_size, sizeof *room, "an orthogonal matrix");
     if (!room) return BO_MEMORY;
     double *signs = room + rows;
-    lapack_int info = orthogonalize((lapack_int)n, (lapack_int)rows, a, (lapack_int)lda, room, signs, room + 2 * rows,
-                                    (lapack_int)work_size);
+    int info = orthogonalize((int)n, (int)rows, a, (int)lda, room, signs, room + 2 * rows, (int)work_size);
     /* LAPACK's columns are our rows; the transpose of a Haar matrix is Haar, and its first rows need no others. */
     for (size_t j = 0; j < rows && info == 0; j++) {
         for (size_t i = 0; i < n; i++) a[j * lda + i] *= signs[j];
     }
     bo_free(room);
-    if (info != 0) return bo_fail(context, BO_NUMERIC, "orthogonal matrix: LAPACK says %d", (int)info);
+    if (info != 0) return bo_fail(context, BO_NUMERIC, "orthogonal matrix: LAPACK says %d", info);
     return BO_OK;
 }
