@@ -1,0 +1,87 @@
+# docs/dependencies.md tells the truth about the built library and program: what they link stands in its first table, what the
+# table says is linked is, every linked license is permissive, and every package of cmake/packages.txt is named. First shows
+# that it would notice, on tables with planted faults.
+set -eu
+[ -z "${SANITIZE:-}" ] || { echo "sanitizers link libraries of their own"; exit 77; }
+page=$BOCHNER_SOURCE/docs/dependencies.md
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The names of linked libraries without their versions, "where name" on each line. An archive leaves no name, but its symbols.
+linked() { # where file
+    objdump -p "$2" | awk -v where="$1" '$1 == "NEEDED" { sub(/\.so.*/, ".so", $2); print where, $2 }'
+    if nm "$2" | grep -q ' libxsmm_'; then echo "$1 libxsmm.a"; fi
+}
+{ linked library "$BOCHNER_BUILD/libbochner.so"; linked program "$BOCHNER"; } >"$work/linked"
+# The optional parts that this build has: their names in BOCHNER_HAVE_<name>.
+grep -o 'BOCHNER_HAVE_[A-Z]*' "$BOCHNER_BUILD/compile_commands.json" | sed 's/BOCHNER_HAVE_//' | sort -u >"$work/have"
+
+check() { # page
+    awk -F ' *[|] *' -v linked="$work/linked" -v have="$work/have" '
+        function complain(text) { print text; failed = 1 }
+        # Whether a name of a library fits a name of the table, in which a * stands for anything.
+        function fits(name, pattern) { gsub(/\./, "[.]", pattern); gsub(/\*/, ".*", pattern); return name ~ "^" pattern "$" }
+        function permissive(row, i, n, terms) {
+            n = split(license[row], terms, " AND ")
+            for (i = 1; i <= n; i++) {
+                sub(/ WITH .*/, "", terms[i])
+                if (terms[i] !~ /^(Apache-2\.0|BSD-2-Clause|BSD-3-Clause|ISC|MIT|Unicode-DFS-2015|Zlib)$/) return 0
+            }
+            return 1
+        }
+        BEGIN {
+            while ((getline line <have) > 0) built[line] = 1
+            while ((getline line <linked) > 0) { split(line, word, " "); links[++count] = word[2]; at[count] = word[1] }
+        }
+        $2 == "dependency" && $3 == "linked as" { table = 1; next }
+        !/^[|]/ { table = 0 }
+        table && $2 !~ /^-+$/ {
+            name[++rows] = $2; files[rows] = $3; place[rows] = $4; need[rows] = $5; license[rows] = $6
+        }
+        END {
+            if (!rows || !count) complain("no table, or nothing linked")
+            for (row = 1; row <= rows; row++) {
+                if (place[row] != "library" && place[row] != "program") complain(name[row] ": place " place[row])
+                if (!permissive(row) && !(license[row] == "LGPL-2.1-or-later" && (name[row] == "GNU C library" ||
+                    name[row] == "its loader and threads"))) complain(name[row] ": license " license[row])
+                option = need[row]
+                if (!sub(/^optional: /, "", option)) option = ""
+                if (need[row] != "required" && need[row] != "system" && !option) complain(name[row] ": need " need[row])
+                if (files[row] == "headers") continue
+                wanted = need[row] == "required" || option in built
+                n = split(files[row], file, /[` ]+/)
+                for (i = 1; i <= n; i++) {
+                    if (!file[i]) continue
+                    in_library = in_program = 0
+                    for (l = 1; l <= count; l++) {
+                        if (!fits(links[l], file[i])) continue
+                        listed[l] = 1
+                        if (at[l] == "library") in_library = 1; else in_program = 1
+                    }
+                    if (in_library && place[row] != "library") complain("libbochner.so links " file[i] ", which is for the program")
+                    if (wanted && !in_program) complain("bochner does not link " file[i])
+                    if (wanted && place[row] == "library" && !in_library) complain("libbochner.so does not link " file[i])
+                    if (option && !wanted && in_program) complain("bochner links " file[i] ", which this build is without")
+                }
+            }
+            for (l = 1; l <= count; l++) if (!listed[l]) complain(at[l] " links " links[l] ", which is not in the table")
+            exit failed
+        }' "$1"
+}
+
+notices() { # words, sed script: a page changed so must be refused, in these words
+    sed "$2" "$page" >"$work/page"
+    cmp -s "$page" "$work/page" && { echo "a planted fault changes nothing: $2" >&2; exit 1; }
+    check "$work/page" >"$work/out" && { echo "not noticed: $2" >&2; exit 1; }
+    grep -q "$1" "$work/out" || { echo "$2: expected '$1', found:" >&2; cat "$work/out" >&2; exit 1; }
+}
+notices 'links libcjson.so, which is not in the table' '/^| cJSON/d'
+notices 'does not link libfftw3.so' 's/^| cJSON.*/&\n| FFTW | `libfftw3.so` | library | required | MIT | |/'
+notices 'FFTW: license GPL-2.0-or-later' 's/^| cJSON.*/&\n| FFTW | headers | library | required | GPL-2.0-or-later | |/'
+notices 'zlib: license LGPL-2.1-or-later' '/^| zlib/s/Zlib |/LGPL-2.1-or-later |/'
+notices 'links libz.so, which is for the program' '/^| zlib/s/library/program/'
+
+check "$page" || { echo "docs/dependencies.md: see above" >&2; exit 1; }
+sed '/^#/d; s/ .*//; /^$/d' "$BOCHNER_SOURCE/cmake/packages.txt" | sort -u | while read -r package; do
+    grep -q "\`$package\`" "$page" || { echo "docs/dependencies.md does not name the package $package" >&2; exit 1; }
+done
