@@ -27,13 +27,19 @@ LAB_FLAGS   ?= --quick
 FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
-.PHONY: all configure test test-long run results lab fashion install sanitize tsan bench format clean help
+.PHONY: all check test test-long exports times run results lab fashion install sanitize tsan bench format clean help
 MAKEFLAGS += --no-print-directory
 
 all: ## set up, configure, build: build/bochner, build/libbochner.a, build/libbochner.so
 	@scripts/setup build
 	@$(call configure,$(BUILD))
 	@$(call compile,$(BUILD)) --target product
+
+check: ## build and run the quick tests (under two minutes): every room, no test repeated for other kernels
+	@scripts/setup test
+	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
+	@$(call compile,$(BUILD))
+	@cd $(BUILD) && $(CTEST) -L '^quick$$'
 
 test: ## build and run the tests (minutes)
 	@scripts/setup test
@@ -46,6 +52,12 @@ test-long: ## all tests, also those that take long
 	@$(call configure,$(BUILD),-DBOCHNER_TESTS=ON)
 	@$(call compile,$(BUILD))
 	@cd $(BUILD) && BOCHNER_LONG=1 $(CTEST)
+
+exports: all ## refresh tests/house/exports.txt, the names that libbochner.so exports
+	@BOCHNER_SOURCE=. BOCHNER_BUILD=$(BUILD) sh tests/house/test_exports.sh --refresh
+
+times: ## refresh tests/times.txt from the last run of `make test` or `make test-long`: which tests are slow
+	@scripts/times $(BUILD)
 
 run: ## train a language model with linear-time attention on English text for two minutes, evaluate it, let it write
 	@scripts/setup run
